@@ -1,0 +1,1 @@
+"""The composition root: what makes one site of all the apps."""

@@ -1,0 +1,152 @@
+"""Settings of the farm. Every value that differs from one machine to the next comes from the environment; README lists them."""
+
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+from django.urls import reverse_lazy
+
+import live.configuration
+import postgres.configuration
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+JOBFARM_DATA = Path(os.environ.get("JOBFARM_DATA", BASE_DIR / "var")).resolve()
+
+
+def _flag(name: str, *, default: bool) -> bool:
+    return os.environ.get(name, "1" if default else "0").lower() in {"1", "true", "yes", "on"}
+
+
+def _own_secret() -> str:
+    """The key that signs sessions: given, or made once and kept where only this user can read it."""
+    path = JOBFARM_DATA / "secret_key"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path.read_text().strip()
+    with os.fdopen(descriptor, "w") as file:
+        file.write(secrets.token_urlsafe(50))
+    return path.read_text().strip()
+
+
+DEBUG = _flag("DEBUG", default=False)
+SECRET_KEY = os.environ.get("SECRET_KEY") or _own_secret()
+ALLOWED_HOSTS = os.environ.get("ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]").split(",")
+CSRF_TRUSTED_ORIGINS = [origin for origin in os.environ.get("CSRF_TRUSTED_ORIGINS", "").split(",") if origin]
+
+INSTALLED_APPS = [
+    "unfold",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "channels",
+    "django_htmx",
+    "ninja",
+    "live",
+    "accounts",
+    "jobs",
+    "jobfarm",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "jobfarm.middleware.content_security_policy",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "jobfarm.urls"
+ASGI_APPLICATION = "jobfarm.asgi.application"
+
+TEMPLATES: list[dict[str, Any]] = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+DATABASES = {"default": postgres.configuration.database(os.environ.get("DATABASE_URL"), data=JOBFARM_DATA)}
+if _test_database := os.environ.get("JOBFARM_TEST_DATABASE"):  # a server that a test starts (tests/servers.py)
+    DATABASES["default"]["NAME"] = _test_database
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+CHANNEL_LAYERS = live.configuration.channel_layers(os.environ.get("REDIS_URL"))
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = reverse_lazy("accounts:login")
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = reverse_lazy("accounts:login")
+
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SECURE_COOKIES = _flag("SECURE_COOKIES", default=False)  # on behind TLS; off for http://127.0.0.1
+SESSION_COOKIE_SECURE = SECURE_COOKIES
+CSRF_COOKIE_SECURE = SECURE_COOKIES
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+
+LANGUAGE_CODE = "en-gb"
+USE_I18N = True
+USE_TZ = True
+TIME_ZONE = "UTC"
+
+STATIC_URL = "static/"
+STATIC_ROOT = JOBFARM_DATA / "static"
+WHITENOISE_USE_FINDERS = True  # no collectstatic needed: files are found where they lie
+WHITENOISE_AUTOREFRESH = DEBUG
+MEDIA_ROOT = JOBFARM_DATA / "files"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": os.environ.get("LOG_LEVEL", "WARNING")},
+}
+
+UNFOLD = {
+    "SITE_TITLE": "jobfarm",
+    "SITE_HEADER": "jobfarm",
+    "SITE_URL": "/",
+    "SHOW_HISTORY": True,
+    "SHOW_VIEW_ON_SITE": True,
+}
+
+# How the farm treats jobs. Durations in seconds.
+JOBFARM = {
+    "LEASE_S": float(os.environ.get("JOBFARM_LEASE_S", "60")),
+    "HEARTBEAT_S": float(os.environ.get("JOBFARM_HEARTBEAT_S", "20")),
+    "JANITOR_S": 2.0,  # the longest the janitor sleeps: half of the 5 s in which a silent worker is noticed
+    "SHY_GRACE_S": 30.0,  # how long a worker that failed a job leaves it to the others
+    "WORKER_ALIVE_S": 90.0,  # a worker heard of within this counts as live: a lease and half
+    "RETENTION_DAYS": int(os.environ.get("JOBFARM_RETENTION_DAYS", "30")),
+    "PAYLOAD_BYTES": 1_000_000,
+    "FILE_BYTES": 50_000_000,
+}

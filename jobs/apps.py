@@ -1,0 +1,25 @@
+"""The app `jobs`."""
+
+from typing import Any
+
+from django.apps import AppConfig
+from django.db.models.signals import post_migrate
+from django.utils.module_loading import autodiscover_modules
+
+
+class JobsConfig(AppConfig):
+    """Jobs, queues, kinds, workers."""
+
+    name = "jobs"
+    verbose_name = "Jobs"
+
+    def ready(self) -> None:
+        """Find the kinds that the apps declare in their `kinds.py`."""
+        autodiscover_modules("kinds")
+        post_migrate.connect(_make_queues, sender=self)
+
+
+def _make_queues(**_: Any) -> None:
+    from jobs import operations  # noqa: PLC0415 (models are not loaded when this module is)
+
+    operations.sync()

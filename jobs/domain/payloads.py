@@ -1,0 +1,61 @@
+"""What may be stored as JSON: PostgreSQL's jsonb takes less than Python's json gives."""
+
+import json
+from typing import Any
+
+from jobs.errors import InvalidJson, PayloadTooLarge
+
+# jsonb nests by recursion and refuses at the server's stack depth; json.dumps refuses at about 1,000.
+MAX_DEPTH = 100
+
+
+def encoded(value: Any, *, limit_bytes: int, what: str) -> str:
+    """The JSON text of `value`, ready for a jsonb column. `what` names it in the refusal.
+
+    Raises PayloadTooLarge over `limit_bytes` of UTF-8, InvalidJson for what jsonb cannot hold: NaN and infinities,
+    NUL characters, lone surrogates, numbers beyond its range, nesting over 100 levels.
+    """
+    try:
+        _check(value, depth=0)
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        size = len(text.encode())
+    except (ValueError, TypeError, RecursionError, UnicodeEncodeError) as error:
+        raise InvalidJson(what=what, why=_reason(error)) from None
+    if size > limit_bytes:
+        raise PayloadTooLarge(what=what, size=size, limit=limit_bytes)
+    return text
+
+
+def _check(value: Any, *, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
+    if isinstance(value, str):
+        _check_text(value)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _check_key(key)
+            _check(item, depth=depth + 1)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _check(item, depth=depth + 1)
+    elif isinstance(value, int) and abs(value).bit_length() > 4096:
+        raise ValueError("it holds a number of more than 4096 bits")
+
+
+def _check_key(key: object) -> None:
+    if not isinstance(key, str):
+        raise TypeError(f"its keys must be strings, got {type(key).__name__}")
+    _check_text(key)
+
+
+def _check_text(text: str) -> None:
+    if "\x00" in text:
+        raise ValueError("it holds a NUL character")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, UnicodeEncodeError):
+        return "it holds half of a surrogate pair"
+    if isinstance(error, RecursionError):
+        return "it is nested too deep"
+    return str(error)

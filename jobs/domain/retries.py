@@ -1,0 +1,63 @@
+"""What becomes of a job whose attempt ended without success."""
+
+import random
+from dataclasses import dataclass
+
+from jobs.domain.states import Outcome, Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    """How long a failed job waits: `first_s * base**(failures - 1)`, at most `cap_s`, spread by `jitter`.
+
+    `jitter` 0.5 means: uniformly between half and one and a half times of that, still at most the cap.
+    """
+
+    first_s: float = 1.0
+    base: float = 2.0
+    cap_s: float = 3600.0
+    jitter: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.first_s < 0 or self.base < 1 or self.cap_s < 0 or not 0 <= self.jitter <= 1:
+            raise ValueError(f"a backoff needs first_s >= 0, base >= 1, cap_s >= 0, 0 <= jitter <= 1, got {self}")
+
+    def delay_s(self, failures: int, *, rng: random.Random) -> float:
+        """Seconds to wait after failure number `failures` (1 is the first)."""
+        # 64 doublings are past any cap; without the bound a float overflows at about 1,024.
+        plain = self.first_s * self.base ** min(failures - 1, 64)
+        spread = rng.uniform(1 - self.jitter, 1 + self.jitter)
+        return min(min(plain, self.cap_s) * spread, self.cap_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What follows: the job's next status, its failures so far, and for PENDING the seconds until it is due."""
+
+    status: Status
+    failures: int
+    delay_s: float = 0.0
+
+
+def judge(
+    outcome: Outcome,
+    *,
+    failures: int,
+    max_attempts: int,
+    retryable: bool,
+    backoff: Backoff,
+    rng: random.Random,
+) -> Judgement:
+    """Decide whether a job is tried again (DESIGN promises 5 and 6).
+
+    `failures` counts the ones before this attempt. `retryable` is the worker's word for a failure, and the kind's
+    `retry_on_timeout` for a lease or a time that ran out. A release is no failure: the job is due at once.
+    """
+    if outcome is Outcome.RELEASED:
+        return Judgement(status=Status.PENDING, failures=failures)
+    if outcome is Outcome.CANCELED:
+        return Judgement(status=Status.CANCELED, failures=failures)
+    failed = failures + 1
+    if retryable and failed < max_attempts:
+        return Judgement(status=Status.PENDING, failures=failed, delay_s=backoff.delay_s(failed, rng=rng))
+    return Judgement(status=Status.FAILED if outcome is Outcome.FAILED else Status.TIMED_OUT, failures=failed)

@@ -1,0 +1,87 @@
+"""The states of a job and the table of moves between them. docs/states.md is drawn from this table."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """Where a job stands. The values are what the database, the API and the pages say."""
+
+    PENDING = "pending"
+    IN_PROGRESS = "in_progress"
+    SUCCESS = "success"
+    FAILED = "failed"
+    CANCELED = "canceled"
+    TIMED_OUT = "timed_out"
+
+
+LIVE = frozenset({Status.PENDING, Status.IN_PROGRESS})
+ENDED = frozenset(Status) - LIVE
+
+
+class Verdict(StrEnum):
+    """What a cancel came to (DESIGN promise 4)."""
+
+    BEFORE_START = "canceled_before_start"
+    BEFORE_RETRY = "canceled_before_retry"
+    WHILE_RUNNING = "canceled_while_running"
+    TOO_LATE = "too_late"
+
+
+class Outcome(StrEnum):
+    """How an attempt ended without success."""
+
+    FAILED = "failed"
+    LEASE_EXPIRED = "lease_expired"
+    OVERRAN = "overran"
+    RELEASED = "released"
+    CANCELED = "canceled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """One allowed step: from where (None: it did not exist), to where, and when."""
+
+    source: Status | None
+    target: Status
+    when: str
+
+
+MOVES: tuple[Move, ...] = (
+    Move(source=None, target=Status.PENDING, when="submitted"),
+    Move(source=Status.PENDING, target=Status.IN_PROGRESS, when="claimed by a worker"),
+    Move(source=Status.PENDING, target=Status.CANCELED, when="canceled by its owner or staff"),
+    Move(source=Status.PENDING, target=Status.TIMED_OUT, when="expired while it waited"),
+    Move(source=Status.IN_PROGRESS, target=Status.SUCCESS, when="the lease holder hands in the result"),
+    Move(
+        source=Status.IN_PROGRESS,
+        target=Status.FAILED,
+        when="the attempt failed: the last one, or not retryable",
+    ),
+    Move(
+        source=Status.IN_PROGRESS,
+        target=Status.PENDING,
+        when="the attempt failed and may be retried, or was released",
+    ),
+    Move(source=Status.IN_PROGRESS, target=Status.CANCELED, when="canceled by its owner or staff"),
+    Move(
+        source=Status.IN_PROGRESS,
+        target=Status.TIMED_OUT,
+        when="its lease or its time ran out, and its kind does not retry that",
+    ),
+)
+
+
+def may_move(source: Status | None, target: Status) -> bool:
+    """Whether the table has a move from `source` to `target`."""
+    return any(move.source == source and move.target == target for move in MOVES)
+
+
+def cancel_verdict(status: Status, *, claim_no: int) -> Verdict:
+    """What canceling a job in this state comes to. `claim_no` counts how often a worker has had it.
+
+    A job that was claimed before (it failed, or was given back) is not "before start": a worker ran some of it.
+    """
+    if status is Status.PENDING:
+        return Verdict.BEFORE_START if claim_no == 0 else Verdict.BEFORE_RETRY
+    return Verdict.WHILE_RUNNING if status is Status.IN_PROGRESS else Verdict.TOO_LATE

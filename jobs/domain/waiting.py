@@ -1,0 +1,90 @@
+"""Why a job is not running: facts in, sentences out."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from jobs.domain.states import Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What one look at the database says about a job. `ahead` was counted up to `ahead_limit`; times in seconds."""
+
+    status: Status
+    queue: str
+    run_at: datetime
+    due_in_s: float
+    shy_until: datetime | None
+    paused: bool
+    ceiling: int | None
+    running: tuple[int, ...]
+    workers: int
+    shy_workers: int
+    ahead: int
+    ahead_limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """One answer: a code for machines, a sentence for people, and the numbers in it."""
+
+    code: str
+    sentence: str
+    numbers: dict[str, Any] = field(default_factory=dict)
+
+
+def explain(facts: Facts) -> list[Reason]:
+    """Every reason why this job is not running, the one that matters most first. Never empty."""
+    if facts.status is not Status.PENDING:
+        return [Reason(code="not_waiting", sentence=f"It does not wait: it is {facts.status.replace('_', ' ')}.")]
+    found = [*_due(facts), *_queue(facts), *_workers(facts), *_ahead(facts)]
+    return found or [Reason(code="next", sentence="It is next: the first free worker takes it.")]
+
+
+def _due(facts: Facts) -> list[Reason]:
+    if facts.due_in_s <= 0:
+        return []
+    sentence = f"It is not due yet: it may start in {duration(facts.due_in_s)}."
+    return [Reason(code="not_due", sentence=sentence, numbers={"run_at": facts.run_at, "seconds": facts.due_in_s})]
+
+
+def _queue(facts: Facts) -> list[Reason]:
+    if facts.paused:
+        return [Reason(code="queue_paused", sentence=f"The queue {facts.queue} is paused.")]
+    if facts.ceiling is not None and len(facts.running) >= facts.ceiling:
+        jobs = ", ".join(f"#{job}" for job in facts.running[:5])
+        sentence = f"The queue {facts.queue} is full: {facts.ceiling} of its jobs may run at a time"
+        numbers = {"ceiling": facts.ceiling, "running": list(facts.running)}
+        return [Reason(code="queue_full", sentence=f"{sentence} ({jobs})." if jobs else f"{sentence}.", numbers=numbers)]
+    return []
+
+
+def _workers(facts: Facts) -> list[Reason]:
+    if not facts.workers:
+        return [Reason(code="no_worker", sentence=f"No live worker serves the queue {facts.queue} for this job.")]
+    if facts.shy_workers < facts.workers:
+        return []
+    numbers = {"workers": facts.workers, "until": facts.shy_until}
+    sentence = "Every live worker that could take it has failed it already; soon one of them may try again."
+    return [Reason(code="all_failed_it", sentence=sentence, numbers=numbers)]
+
+
+def _ahead(facts: Facts) -> list[Reason]:
+    if not facts.ahead or facts.due_in_s > 0:
+        return []
+    many = f"{facts.ahead:,}" if facts.ahead < facts.ahead_limit else f"{facts.ahead_limit:,} or more"
+    noun = "job is" if facts.ahead == 1 else "jobs are"
+    return [Reason(code="ahead", sentence=f"{many} {noun} ahead of it.", numbers={"jobs": facts.ahead})]
+
+
+def duration(seconds: float) -> str:
+    """`seconds` as people say it: "40 s", "3 min", "2 h 5 min", "3 days"."""
+    whole = max(1, round(seconds))
+    if whole < 120:
+        return f"{whole} s"
+    if whole < 7200:
+        return f"{whole // 60} min"
+    if whole < 2 * 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86400} days"

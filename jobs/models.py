@@ -1,0 +1,267 @@
+"""The tables of jobs. What a row must hold in each state is said by constraints whose names read as sentences.
+
+Foreign keys on the way of a job carry no database constraint: the check cost a fifth of the claims (docs/adr/0007).
+"""
+
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.contrib.auth.models import Group
+from django.contrib.postgres.fields import ArrayField
+from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from jobs.domain import kinds
+from jobs.domain.states import ENDED, LIVE, Outcome, Status
+
+PENDING = Q(status=Status.PENDING)
+IN_PROGRESS = Q(status=Status.IN_PROGRESS)
+valid_name = RegexValidator(kinds.NAME.pattern + r"\Z", "Use a-z 0-9 _ . - and at most 100 of them.")
+
+
+def _loose(to: Any, **options: Any) -> Any:
+    """A foreign key that the ORM follows and the database does not check."""
+    return models.ForeignKey(to, null=True, blank=True, db_constraint=False, db_index=False, **options)
+
+
+class Queue(models.Model):
+    """Where workers look. It exists once a kind or a worker names it."""
+
+    name = models.CharField(max_length=100, primary_key=True, validators=[valid_name])
+    paused_at = models.DateTimeField(null=True, blank=True, help_text="While paused, nothing of it is claimed.")
+    ceiling = models.PositiveSmallIntegerField(
+        null=True, blank=True, help_text="How many of its jobs may run at the same time; empty means any number."
+    )
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Slot(models.Model):
+    """One running job's place in a queue that has a ceiling. Free while `job` is null."""
+
+    queue = models.ForeignKey(Queue, models.CASCADE, related_name="slots")
+    n = models.PositiveSmallIntegerField()
+    job_id = models.BigIntegerField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(
+                fields=["queue", "n"],
+                name="slot_numbers_are_unique_in_a_queue",
+                deferrable=models.Deferrable.DEFERRED,  # numbers change places when a ceiling moves
+            )]
+        indexes = [models.Index(fields=["job_id"], name="jobs_slot_taken", condition=Q(job_id__isnull=False))]
+
+
+class Kind(models.Model):
+    """A kind made by a person; kinds declared in code live in their apps' `kinds.py` and win over rows."""
+
+    name = models.CharField(max_length=100, primary_key=True, validators=[valid_name])
+    queue = models.CharField(max_length=100, validators=[valid_name], help_text="Where its jobs wait.")
+    max_attempts = models.PositiveSmallIntegerField(default=3, validators=[MinValueValidator(1)])
+    backoff_first_s = models.FloatField("first backoff", default=1, help_text="Seconds before the second attempt.")
+    backoff_base = models.FloatField(default=2, help_text="Each further wait is this many times longer.")
+    backoff_cap_s = models.FloatField("longest backoff", default=3600, help_text="Seconds.")
+    timeout_s = models.FloatField("timeout", null=True, blank=True, help_text="Longest run in seconds.")
+    expires_s = models.FloatField("expires", null=True, blank=True, help_text="Longest wait in seconds.")
+    retry_on_timeout = models.BooleanField(
+        default=False, help_text="Try again when a worker fell silent or took too long."
+    )
+    priority = models.SmallIntegerField(default=0, validators=[MinValueValidator(-100), MaxValueValidator(100)])
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Worker(models.Model):
+    """An API key with a name, an owner, home queues and a scope; one process on some machine."""
+
+    name = models.CharField(max_length=100)
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, null=True, blank=True, related_name="workers",
+        help_text="Empty: it serves everybody. Otherwise: its owner's jobs, and those of the groups the owner is in.",
+    )  # fmt: skip
+    queues = ArrayField(models.CharField(max_length=100), help_text="Home queues, in the order they are served.")
+    steals = ArrayField(
+        models.CharField(max_length=100), default=list, blank=True,
+        help_text="Queues it takes from when idle; * means every other queue.",
+    )  # fmt: skip
+    key_hash = models.CharField(max_length=64, unique=True, editable=False)
+    key_hint = models.CharField(max_length=12, editable=False, help_text="How its key begins.")
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    last_seen_at = models.DateTimeField(null=True, blank=True, editable=False)
+    revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    class Meta:
+        ordering = ["name", "id"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Job(models.Model):
+    """A row that stands for work. Payload and result lie in `Body`, ended attempts in `Attempt`."""
+
+    id = models.BigAutoField(primary_key=True)
+    kind = models.CharField(max_length=100)
+    queue = models.CharField(max_length=100)
+    status = models.CharField(max_length=11, choices=[(s, s.replace("_", " ")) for s in Status], default=Status.PENDING)
+    priority = models.SmallIntegerField(default=0, help_text="-100 to 100; higher goes first.")
+    owner = _loose(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, related_name="jobs")
+    group = _loose(Group, on_delete=models.SET_NULL, related_name="jobs")
+    unique_key = models.CharField(max_length=200, null=True, blank=True)
+    retry_of = _loose("self", on_delete=models.SET_NULL, related_name="retries")
+
+    created_at = models.DateTimeField(db_default=Now())
+    run_at = models.DateTimeField(db_default=Now(), help_text="Not before this moment.")
+    expires_at = models.DateTimeField(null=True, blank=True, help_text="Not started by then: timed out.")
+    max_attempts = models.PositiveSmallIntegerField(default=3)
+    failures = models.PositiveSmallIntegerField(default=0, help_text="Attempts that failed so far.")
+    timeout_s = models.FloatField(null=True, blank=True)
+    retry_on_timeout = models.BooleanField(default=False)
+
+    shy_of = ArrayField(
+        models.BigIntegerField(), default=list, help_text="Workers that failed it and leave it to others."
+    )
+    shy_until = models.DateTimeField(null=True, blank=True)
+
+    claim_no = models.BigIntegerField(default=0, help_text="How often it was claimed; only ever grows.")
+    lease_secret = models.UUIDField(null=True, blank=True, editable=False)
+    lease_expires_at = models.DateTimeField(null=True, blank=True)
+    deadline_at = models.DateTimeField(null=True, blank=True, help_text="When this run will have lasted too long.")
+    worker = _loose(Worker, on_delete=models.DO_NOTHING, related_name="jobs")
+    worker_name = models.CharField(max_length=100, null=True, blank=True)
+    claimed_at = models.DateTimeField(null=True, blank=True)
+    next_seq = models.IntegerField(default=0, help_text="Number of the next piece of output of this attempt.")
+    progress = models.FloatField(null=True, blank=True)
+    detail = models.CharField(max_length=200, null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-id"]
+        permissions: ClassVar[list[tuple[str, str]]] = [("operate_job", "Can cancel, retry and move any job")]
+        constraints = [
+            models.CheckConstraint(name="job_status_is_known", condition=Q(status__in=sorted(Status))),
+            models.CheckConstraint(
+                name="job_has_a_lease_exactly_while_in_progress",
+                condition=(IN_PROGRESS & Q(lease_secret__isnull=False, lease_expires_at__isnull=False))
+                | (~IN_PROGRESS & Q(lease_secret__isnull=True, lease_expires_at__isnull=True)),
+            ),
+            models.CheckConstraint(
+                name="job_in_progress_has_a_worker_and_a_claim",
+                condition=~IN_PROGRESS | Q(worker__isnull=False, claimed_at__isnull=False, claim_no__gte=1),
+            ),
+            models.CheckConstraint(
+                name="job_has_an_end_exactly_when_it_ended",
+                condition=Q(status__in=sorted(ENDED), ended_at__isnull=False)
+                | Q(status__in=sorted(LIVE), ended_at__isnull=True),
+            ),
+            models.CheckConstraint(
+                name="job_progress_is_a_share",
+                condition=Q(progress__isnull=True) | Q(progress__gte=0, progress__lte=1),
+            ),
+            models.CheckConstraint(
+                name="job_failures_stay_within_max_attempts",
+                condition=Q(max_attempts__gte=1) & Q(failures__gte=0) & Q(failures__lte=F("max_attempts")),
+            ),
+            models.UniqueConstraint(
+                name="only_one_live_job_per_kind_and_unique_key",
+                fields=["kind", "unique_key"],
+                condition=Q(status__in=sorted(LIVE), unique_key__isnull=False),
+            ),
+        ]
+        indexes = [
+            models.Index("queue", "shy_of", F("priority").desc(), "run_at", "id",
+                         name="jobs_claimable", condition=PENDING),
+            models.Index("queue", "owner", "shy_of", F("priority").desc(), "run_at", "id",
+                         name="jobs_claimable_by_owner", condition=PENDING & Q(owner__isnull=False)),
+            models.Index("queue", "group", "shy_of", F("priority").desc(), "run_at", "id",
+                         name="jobs_claimable_by_group", condition=PENDING & Q(group__isnull=False)),
+            models.Index("worker", "id", name="jobs_running", condition=IN_PROGRESS),
+            models.Index("shy_until", name="jobs_shy", condition=PENDING & Q(shy_until__isnull=False)),
+            models.Index("expires_at", name="jobs_expiring", condition=PENDING & Q(expires_at__isnull=False)),
+            models.Index("ended_at", "id", name="jobs_ended", condition=Q(ended_at__isnull=False)),
+            models.Index("status", "id", name="jobs_unhappy",
+                         condition=Q(status__in=[Status.CANCELED, Status.FAILED, Status.TIMED_OUT])),
+            models.Index("owner", "id", name="jobs_of_owner", condition=Q(owner__isnull=False)),
+            models.Index("group", "id", name="jobs_of_group", condition=Q(group__isnull=False)),
+            models.Index("retry_of", name="jobs_retries", condition=Q(retry_of__isnull=False)),
+        ]  # fmt: skip
+
+    def __str__(self) -> str:
+        return f"{self.kind} #{self.pk}"
+
+
+class Body(models.Model):
+    """Payload and result of a job, apart from it: the claim and the heartbeats rewrite the job's row, not this one."""
+
+    job = models.OneToOneField(Job, models.CASCADE, primary_key=True, db_constraint=False, related_name="body")
+    payload = models.JSONField()
+    result = models.JSONField(null=True, blank=True)
+
+
+class Attempt(models.Model):
+    """One claim of one job that ended without success. The current one lives on the job's row."""
+
+    job = models.ForeignKey(Job, models.CASCADE, db_constraint=False, db_index=False, related_name="attempts")
+    number = models.BigIntegerField(help_text="The claim number.")
+    outcome = models.CharField(max_length=13, choices=[(o, o.replace("_", " ")) for o in Outcome])
+    worker = _loose(Worker, on_delete=models.DO_NOTHING, related_name="attempts")
+    worker_name = models.CharField(max_length=100)
+    claimed_at = models.DateTimeField()
+    ended_at = models.DateTimeField()
+    error = models.TextField(blank=True, help_text="What went wrong, with the traceback where there is one.")
+
+    class Meta:
+        ordering = ["job", "number"]
+        constraints = [models.UniqueConstraint(fields=["job", "number"], name="an_attempt_ends_once")]
+
+    def __str__(self) -> str:
+        return f"attempt {self.number} of job {self.job_id}"
+
+
+class OutputChunk(models.Model):
+    """A piece of text that an attempt wrote. Numbered from 0 in each attempt, without gaps."""
+
+    pk = models.CompositePrimaryKey("job_id", "attempt", "seq")
+    job = models.ForeignKey(Job, models.CASCADE, db_constraint=False, db_index=False, related_name="output")
+    attempt = models.BigIntegerField()
+    seq = models.IntegerField()
+    text = models.TextField()
+    written_at = models.DateTimeField(db_default=Now())
+
+
+class ResultFile(models.Model):
+    """A file that an attempt handed in, in Django's storage."""
+
+    job = models.ForeignKey(Job, models.CASCADE, db_constraint=False, db_index=False, related_name="files")
+    attempt = models.BigIntegerField()
+    name = models.CharField(max_length=100)
+    stored_as = models.CharField(max_length=255, editable=False)
+    size = models.BigIntegerField()
+    sha256 = models.CharField(max_length=64)
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "attempt", "name"], name="a_file_name_is_used_once")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Share(models.Model):
+    """A link that shows one job to whoever has it, without a log-in."""
+
+    job = models.OneToOneField(Job, models.CASCADE, primary_key=True, db_constraint=False, related_name="share")
+    token = models.CharField(max_length=43, unique=True, editable=False)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, db_constraint=False)
+    created_at = models.DateTimeField(db_default=Now())

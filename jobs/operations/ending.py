@@ -1,0 +1,174 @@
+"""How a run ends: the worker hands in results, gives a job back, or somebody cancels it."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from jobs.domain import payloads, retries, states
+from jobs.domain.leases import Lease
+from jobs.domain.states import Outcome, Status, Verdict
+from jobs.errors import LeaseLost, NotAllowed
+from jobs.models import Job, Worker
+from jobs.operations import announcing, audit, lookups
+from jobs.queries import moves, reads
+from jobs.queries.moves import Settlement
+
+ERROR_CHARACTERS = 100_000  # of a traceback; the rest is cut
+_DICE = random.SystemRandom()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """What a worker hands in for one job. `result` is kept of a success, `error` and `retryable` of a failure."""
+
+    job_id: int
+    lease: Lease
+    outcome: Literal["success", "failed"]
+    result: Any = None
+    error: str = ""
+    retryable: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancellation:
+    """What a cancel came to, and the job's status after it."""
+
+    verdict: Verdict
+    status: Status
+
+
+def finish(worker: Worker, finished: Sequence[Finished]) -> list[Status | LeaseLost]:
+    """Settle jobs that `worker` ran, all in one transaction: each one's new status in order, or LeaseLost as a value.
+
+    A failure goes back to pending with backoff and jitter until its attempts are used up or it is not retryable.
+    Raises InvalidJson or PayloadTooLarge for a result that cannot be stored; then nothing is settled.
+    """
+    results = {index: _encoded(entry) for index, entry in enumerate(finished)}
+    with transaction.atomic():
+        rows = _held(worker, finished)
+        mine = {index: rows.pop(key) for index, key in enumerate(map(_key, finished)) if key in rows}
+        settled = settle([_settlement(finished[i], row, results[i]) for i, row in mine.items()], rows=mine.values())
+    return [settled[mine[index].id] if index in mine else LeaseLost() for index in range(len(finished))]
+
+
+def release(worker: Worker, job_id: int, lease: Lease) -> None:
+    """Give a job back: pending at once, and not counted as a failure. Raises LeaseLost."""
+    with transaction.atomic():
+        rows = moves.lock_held(worker, [(job_id, lease)])
+        if not rows:
+            raise LeaseLost
+        settle([judged(rows[0], Outcome.RELEASED, retryable=True, error="given back by the worker")], rows=rows)
+
+
+def cancel(job_id: int, *, by: User | None) -> Cancellation:
+    """Cancel a job and say truthfully what that came to (DESIGN promise 4). `by` None is the system itself.
+
+    Raises NotFound (also for a job that `by` may not see), NotAllowed (for one that `by` may only look at).
+    """
+    with transaction.atomic():
+        job = lookups.job(job_id, by=by, lock=True)
+        if by is not None and not reads.may_operate(by, job):
+            raise NotAllowed
+        verdict = states.cancel_verdict(Status(job.status), claim_no=job.claim_no)
+        if verdict is Verdict.TOO_LATE:
+            return Cancellation(verdict=verdict, status=Status(job.status))
+        _cancel(job, verdict, by)
+        audit.record(by, job, verdict.value.replace("_", " "))
+    return Cancellation(verdict=verdict, status=Status.CANCELED)
+
+
+def judged(row: Any, outcome: Outcome, *, retryable: bool, error: str) -> Settlement:
+    """What becomes of the locked job `row` whose attempt ended as `outcome`. Whom it hides from is decided by `settle`."""
+    judgement = retries.judge(
+        outcome,
+        failures=row.failures,
+        max_attempts=row.max_attempts,
+        retryable=retryable,
+        backoff=lookups.backoff(row.kind),
+        rng=_DICE,
+    )
+    return Settlement(
+        job_id=row.id,
+        claim_no=row.claim_no,
+        status=judgement.status,
+        failures=judgement.failures,
+        delay_s=judgement.delay_s,
+        shy_of=row.shy_of if judgement.status is Status.PENDING else (),
+        outcome=outcome,
+        error=error[:ERROR_CHARACTERS],
+    )
+
+
+def settle(settlements: Sequence[Settlement], *, rows: Any) -> dict[int, Status]:
+    """Write the settlements of locked jobs and announce them; each job's new status. Used by the janitor too."""
+    if not settlements:
+        return {}
+    locked = {row.id: row for row in rows}
+    moved = moves.settle(_hidden_from_those_who_failed(settlements, locked))
+    announcing.changed([row.id for row in moved], "workers")
+    for row in moved:
+        _announce(row)
+    return {row.id: Status(row.status) for row in moved}
+
+
+def _held(worker: Worker, finished: Sequence[Finished]) -> dict[tuple[int, Lease], Any]:
+    rows = moves.lock_held(worker, [_key(entry) for entry in finished])
+    return {(row.id, Lease(claim_no=row.claim_no, secret=row.lease_secret)): row for row in rows}
+
+
+def _key(entry: Finished) -> tuple[int, Lease]:
+    return entry.job_id, entry.lease
+
+
+def _encoded(entry: Finished) -> str | None:
+    if entry.outcome != "success" or entry.result is None:
+        return None
+    return payloads.encoded(entry.result, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"], what="result")
+
+
+def _settlement(entry: Finished, row: Any, result: str | None) -> Settlement:
+    if entry.outcome == "failed":
+        error = entry.error.replace("\x00", "�").encode(errors="replace").decode()
+        return judged(row, Outcome.FAILED, retryable=entry.retryable, error=error)
+    return Settlement(
+        job_id=row.id, claim_no=row.claim_no, status=Status.SUCCESS, failures=row.failures, result=result
+    )
+
+
+def _cancel(job: Job, verdict: Verdict, by: User | None) -> None:
+    if verdict is not Verdict.WHILE_RUNNING:
+        moves.cancel_pending(job.pk)
+        announcing.changed([job.pk])
+        return
+    who = "the system" if by is None else by.get_username()
+    # The job is a locked row like the others; its columns have the same names.
+    settle([judged(job, Outcome.CANCELED, retryable=False, error=f"canceled by {who}")], rows=[job])
+    announcing.stopped(job.worker_id)
+
+
+def _hidden_from_those_who_failed(settlements: Sequence[Settlement], rows: dict[int, Any]) -> list[Settlement]:
+    """A job that goes back after a failure leaves its worker alone, if another live worker could take it."""
+    shy = {s.job_id: sorted({*s.shy_of, rows[s.job_id].worker_id}) for s in settlements if _failed(s)}
+    if not shy:
+        return list(settlements)
+    others = moves.jobs_others_could_take([(rows[job_id], shy_of) for job_id, shy_of in shy.items()])
+    return [
+        replace(s, shy_of=shy[s.job_id] if s.job_id in others else ()) if s.job_id in shy else s
+        for s in settlements
+    ]  # fmt: skip
+
+
+def _failed(settlement: Settlement) -> bool:
+    return settlement.status is Status.PENDING and settlement.outcome is not Outcome.RELEASED
+
+
+def _announce(row: Any) -> None:
+    if row.status == Status.PENDING:
+        announcing.available(row.queue, row.run_at if row.delayed else None)
+    if row.freed_a_slot:
+        announcing.available(row.queue)

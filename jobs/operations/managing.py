@@ -1,0 +1,109 @@
+"""Queues, kinds and share links."""
+
+import secrets
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from live import operations as live
+
+from jobs import kinds
+from jobs.domain.kinds import Kind
+from jobs.errors import InvalidValue, NotAllowed, UnknownQueue
+from jobs.models import Kind as KindRow
+from jobs.models import Queue, Share
+from jobs.operations import announcing, audit, lookups
+from jobs.queries import keys, reads
+
+MOST_SLOTS = 10_000
+
+
+def sync() -> None:
+    """Make the queues of the kinds that are declared in code. Done after every migrate, and at the farm's start."""
+    keys.make_queues(kind.queue for kind in kinds.DECLARED.values())
+
+
+def create_kind(kind: Kind) -> None:
+    """Keep a kind as a row, and its queue. Raises InvalidValue if code declares one of that name."""
+    if kind.name in kinds.DECLARED:
+        raise InvalidValue(field="name", why=f"the kind {kind.name} is declared in code, which wins")
+    with transaction.atomic():
+        keys.make_queues([kind.queue])
+        KindRow.objects.update_or_create(
+            name=kind.name,
+            defaults={
+                "queue": kind.queue,
+                "max_attempts": kind.max_attempts,
+                "backoff_first_s": kind.backoff.first_s,
+                "backoff_base": kind.backoff.base,
+                "backoff_cap_s": kind.backoff.cap_s,
+                "timeout_s": kind.timeout_s,
+                "expires_s": kind.expires_s,
+                "retry_on_timeout": kind.retry_on_timeout,
+                "priority": kind.priority,
+            },
+        )
+
+
+def pause(queue: str, *, by: User | None = None) -> None:
+    """Let nothing of this queue be claimed; what runs goes on. Raises UnknownQueue."""
+    with transaction.atomic():
+        row = _locked(queue)
+        if row.paused_at is None:
+            keys.set_paused(queue, paused=True)
+            audit.record(by, row, "paused")
+            live.touch(f"queue:{queue}", "queues")
+
+
+def resume(queue: str, *, by: User | None = None) -> None:
+    """Let the jobs of this queue be claimed again. Raises UnknownQueue."""
+    with transaction.atomic():
+        audit.record(by, _locked(queue), "resumed")
+        keys.set_paused(queue, paused=False)
+        live.touch(f"queue:{queue}", "queues")
+        announcing.available(queue)
+
+
+def set_ceiling(queue: str, ceiling: int | None, *, by: User | None = None) -> None:
+    """Bound how many jobs of this queue run at a time; None takes the bound away. Raises UnknownQueue, InvalidValue.
+
+    What runs already goes on, and is counted. A claim that is under way at this very moment may still slip by
+    uncounted when a queue gets its first ceiling.
+    """
+    if ceiling is not None and not 0 <= ceiling <= MOST_SLOTS:
+        raise InvalidValue(field="ceiling", why=f"from 0 to {MOST_SLOTS}, got {ceiling}")
+    with transaction.atomic():
+        audit.record(by, _locked(queue), f"ceiling set to {ceiling}")
+        # Jobs before slots: whoever ends a job locks in this order too.
+        running = keys.lock_running(queue) if ceiling is not None else []
+        keys.set_ceiling(queue, ceiling)
+        keys.seat(queue, running, ceiling=ceiling or 0)
+        live.touch(f"queue:{queue}", "queues")
+        announcing.available(queue)
+
+
+def share(job_id: int, *, by: User) -> Share:
+    """The link that shows this job without a log-in, made at the first call. Raises NotFound, NotAllowed."""
+    job = lookups.job(job_id, by=by)
+    if not reads.may_operate(by, job):
+        raise NotAllowed
+    share, _ = Share.objects.get_or_create(
+        job_id=job.pk, defaults={"token": secrets.token_urlsafe(32), "created_by": by}
+    )
+    return share
+
+
+def unshare(job_id: int, *, by: User) -> None:
+    """Make the job's link worthless. Raises NotFound, NotAllowed."""
+    job = lookups.job(job_id, by=by)
+    if not reads.may_operate(by, job):
+        raise NotAllowed
+    with transaction.atomic():
+        Share.objects.filter(job_id=job.pk).delete()
+        live.touch(f"share:{job.pk}")
+
+
+def _locked(queue: str) -> Queue:
+    row = None if "\x00" in queue else keys.lock_queue(queue)
+    if row is None:
+        raise UnknownQueue(queue=queue)
+    return row

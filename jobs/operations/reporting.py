@@ -1,0 +1,121 @@
+"""What a worker reports while it holds a job. Every report is fenced by the lease and is a sign of life."""
+
+import hashlib
+import math
+import re
+from datetime import datetime
+
+from django.conf import settings
+from django.core.files import File
+from django.core.files.storage import default_storage
+from django.db import transaction
+
+from jobs.domain.leases import Lease
+from jobs.errors import InvalidName, InvalidValue, LeaseLost, OutputGap, PayloadTooLarge
+from jobs.models import ResultFile, Worker
+from jobs.operations import announcing
+from jobs.queries import moves
+
+OUTPUT_BYTES = 1_000_000  # one piece; a worker sends a sentence at a time
+DETAIL_CHARACTERS = 200
+FILE_NAME = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,100}")
+
+
+def heartbeat(
+    worker: Worker, job_id: int, lease: Lease, *, progress: float | None = None, detail: str | None = None
+) -> datetime:
+    """Renew the lease and note progress (0 to 1) and detail (cut at 200 characters) where given.
+
+    Returns when the lease runs out now. Raises LeaseLost, InvalidValue.
+    """
+    if progress is not None and not (math.isfinite(progress) and 0 <= progress <= 1):
+        raise InvalidValue(field="progress", why=f"a share from 0 to 1, got {progress}")
+    detail = None if detail is None else _storable(detail, "detail")[:DETAIL_CHARACTERS]
+    with transaction.atomic():
+        rows = moves.heartbeat(worker, job_id, lease, progress=progress, detail=detail)
+        if not rows:
+            raise LeaseLost
+        if progress is not None or detail is not None:
+            announcing.changed([job_id])
+    expires_at: datetime = rows[0].lease_expires_at
+    return expires_at
+
+
+def write_output(worker: Worker, job_id: int, lease: Lease, *, seq: int, text: str) -> int:
+    """Append a piece of output; pieces of an attempt are numbered from 0. Returns the number expected next.
+
+    The same number again is stored once. Raises LeaseLost, OutputGap (with `next_seq`) for a number further on,
+    PayloadTooLarge over a megabyte, InvalidValue for text that PostgreSQL cannot hold.
+    """
+    if len(_storable(text, "text").encode()) > OUTPUT_BYTES:
+        raise PayloadTooLarge(what="output", size=len(text.encode()), limit=OUTPUT_BYTES)
+    if not 0 <= seq < 2**31 - 1:
+        raise InvalidValue(field="seq", why=f"a whole number from 0 up, got {seq}")
+    with transaction.atomic():
+        rows = moves.write_output(worker, job_id, lease, seq=seq, text=text)
+        if not rows:
+            raise LeaseLost
+        if rows[0].next_seq <= seq:
+            raise OutputGap(next_seq=rows[0].next_seq)
+        if rows[0].stored:
+            announcing.wrote(job_id)
+    next_seq: int = rows[0].next_seq
+    return next_seq
+
+
+def put_file(worker: Worker, job_id: int, lease: Lease, *, name: str, content: "File[bytes]") -> ResultFile:
+    """Keep a result file of this attempt; the same name again replaces it.
+
+    Raises InvalidName, PayloadTooLarge, and LeaseLost, before the file is stored or after: then it is deleted again.
+    """
+    _check_file(name, content)
+    heartbeat(worker, job_id, lease)
+    stored_as = default_storage.save(f"jobs/{job_id}/{lease.claim_no}/{name}", content)
+    try:
+        return _remember(worker, job_id, lease, name=name, stored_as=stored_as, content=content)
+    except BaseException:
+        default_storage.delete(stored_as)
+        raise
+
+
+def _check_file(name: str, content: "File[bytes]") -> None:
+    if not FILE_NAME.fullmatch(name):
+        raise InvalidName(name=name)
+    limit = settings.JOBFARM["FILE_BYTES"]
+    if content.size > limit:
+        raise PayloadTooLarge(what="file", size=content.size, limit=limit)
+
+
+def _remember(
+    worker: Worker, job_id: int, lease: Lease, *, name: str, stored_as: str, content: "File[bytes]"
+) -> ResultFile:
+    sha256 = _sha256(content)
+    with transaction.atomic():
+        if not moves.lock_held(worker, [(job_id, lease)]):
+            raise LeaseLost
+        replaced = moves.stored_file(job_id, attempt=lease.claim_no, name=name)
+        file = moves.keep_file(
+            job_id, attempt=lease.claim_no, name=name, stored_as=stored_as, size=content.size, sha256=sha256
+        )
+        announcing.changed([job_id])
+        if replaced and replaced != stored_as:
+            transaction.on_commit(lambda: default_storage.delete(replaced), robust=True)
+    return file
+
+
+def _sha256(content: "File[bytes]") -> str:
+    digest = hashlib.sha256()
+    content.seek(0)
+    for chunk in content.chunks():
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _storable(text: str, field: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidValue(field=field, why="it holds half of a surrogate pair") from None
+    if "\x00" in text:
+        raise InvalidValue(field=field, why="it holds a NUL character")
+    return text

@@ -1,0 +1,175 @@
+"""Submitting jobs: one, many, and one that ended once more."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import Group, User
+from django.db import transaction
+
+from jobs.domain import payloads
+from jobs.domain.kinds import Kind
+from jobs.errors import Duplicate, InvalidValue, NotAllowed, NotAMember, NotEnded, UnknownQueue
+from jobs.domain.states import ENDED, Status
+from jobs.models import Job
+from jobs.operations import announcing, audit, lookups
+from jobs.queries import keys, moves, reads
+
+_COLUMNS = [field.attname for field in Job._meta.concrete_fields]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """A job to submit. What is None comes from its kind. Times are aware; `timeout_s` is in seconds."""
+
+    kind: str
+    payload: Any
+    queue: str | None = None
+    priority: int | None = None
+    run_at: datetime | None = None
+    expires_at: datetime | None = None
+    unique_key: str | None = None
+    max_attempts: int | None = None
+    timeout_s: float | None = None
+    owner: User | None = None
+    group: Group | None = None
+    retry_of: int | None = None
+
+
+def submit(kind: str, payload: Any, **options: Any) -> Job:
+    """Put a job into the table, in the caller's transaction if there is one (DESIGN promise 9), and return it.
+
+    `options` are the other fields of NewJob. Raises UnknownKind, UnknownQueue, InvalidJson, PayloadTooLarge,
+    InvalidValue, NotAMember, and Duplicate when a twin with the same kind and `unique_key` has not ended.
+    """
+    [job] = submit_many([NewJob(kind=kind, payload=payload, **options)])
+    if isinstance(job, Duplicate):
+        raise job
+    return job
+
+
+def submit_many(new_jobs: Sequence[NewJob]) -> list[Job | Duplicate]:
+    """Put many jobs into the table in one statement: an answer for each, in order.
+
+    A job that has a twin is answered by Duplicate and left out; any other refusal (see `submit`) is raised before
+    anything is stored.
+    """
+    if not new_jobs:
+        return []
+    named = {name: lookups.kind(name) for name in {new.kind for new in new_jobs}}
+    for new in new_jobs:
+        _check(new)
+    _check_queues(new_jobs)
+    _check_groups(new_jobs)
+    columns = _columns([_row(new, named[new.kind]) for new in new_jobs])
+    with transaction.atomic():
+        rows = moves.submit(columns)
+        stored = [_job(row) for row in rows]
+        _announce(new_jobs, stored)
+    return [job or Duplicate() for job in stored]
+
+
+def retry(job_id: int, *, by: User | None) -> Job:
+    """Submit an ended job once more, as a new job that points at it; history never changes.
+
+    `by` None is the system itself. Raises NotFound (also for a job that `by` may not see), NotAllowed, NotEnded, and
+    Duplicate while a twin with the same `unique_key` lives.
+    """
+    job = lookups.job(job_id, by=by)
+    if by is not None and not reads.may_operate(by, job):
+        raise NotAllowed
+    if Status(job.status) not in ENDED:
+        raise NotEnded
+    again = {name: getattr(job, name) for name in ("queue", "priority", "unique_key", "max_attempts", "timeout_s")}
+    return _resubmit(NewJob(kind=job.kind, payload=job.body.payload, retry_of=job.pk, **again), job, by)
+
+
+def _resubmit(new: NewJob, job: Job, by: User | None) -> Job:
+    row = _row(new, lookups.kind(job.kind)) | {"owner_id": job.owner_id, "group_id": job.group_id}
+    with transaction.atomic():
+        [stored] = [_job(row) for row in moves.submit(_columns([row]))]
+        if stored is None:
+            raise Duplicate
+        _announce([new], [stored])
+        announcing.changed([job.pk])
+        audit.record(by, job, f"tried again as job {stored.pk}")
+    return stored
+
+
+def _check(new: NewJob) -> None:
+    if new.priority is not None and not -100 <= new.priority <= 100:
+        raise InvalidValue(field="priority", why=f"a whole number from -100 to 100, got {new.priority}")
+    if new.max_attempts is not None and not 1 <= new.max_attempts <= 1000:
+        raise InvalidValue(field="max_attempts", why=f"from 1 to 1000, got {new.max_attempts}")
+    if new.timeout_s is not None and not (math.isfinite(new.timeout_s) and 0 < new.timeout_s <= 5 * 366 * 86400):
+        raise InvalidValue(field="timeout_s", why=f"positive and under five years, got {new.timeout_s}")
+    _check_key(new.unique_key)
+    for field in ("run_at", "expires_at"):
+        _check_time(field, getattr(new, field))
+
+
+def _check_key(unique_key: str | None) -> None:
+    if unique_key is not None and (not 1 <= len(unique_key) <= 200 or "\x00" in unique_key):
+        raise InvalidValue(field="unique_key", why="1 to 200 characters, none of them NUL")
+    if unique_key is not None and not unique_key.isprintable():
+        raise InvalidValue(field="unique_key", why="printable characters only")
+
+
+def _check_time(field: str, moment: datetime | None) -> None:
+    if moment is None:
+        return
+    if moment.tzinfo is None:
+        raise InvalidValue(field=field, why="it needs a time zone")
+    if not 2000 <= moment.year <= 2200:  # whatever the clock says: nothing that a person meant lies outside
+        raise InvalidValue(field=field, why=f"a year from 2000 to 2200, got {moment.year}")
+
+
+def _check_queues(new_jobs: Sequence[NewJob]) -> None:
+    asked = {new.queue for new in new_jobs if new.queue is not None}
+    for queue in sorted(asked - (keys.known_queues(asked) if asked else set())):
+        raise UnknownQueue(queue=queue)
+
+
+def _check_groups(new_jobs: Sequence[NewJob]) -> None:
+    for owner, group in {(new.owner, new.group) for new in new_jobs if new.owner and new.group}:
+        if not reads.is_operator(owner) and not owner.groups.filter(pk=group.pk).exists():
+            raise NotAMember
+
+
+def _row(new: NewJob, kind: Kind) -> dict[str, Any]:
+    return {
+        "kind": new.kind,
+        "queue": kind.queue if new.queue is None else new.queue,
+        "priority": kind.priority if new.priority is None else new.priority,
+        "owner_id": new.owner and new.owner.pk,
+        "group_id": new.group and new.group.pk,
+        "unique_key": new.unique_key,
+        "retry_of_id": new.retry_of,
+        "run_at": new.run_at,
+        "expires_at": new.expires_at,
+        "expires_s": kind.expires_s,
+        "max_attempts": kind.max_attempts if new.max_attempts is None else new.max_attempts,
+        "timeout_s": kind.timeout_s if new.timeout_s is None else new.timeout_s,
+        "retry_on_timeout": kind.retry_on_timeout,
+        "payload": payloads.encoded(
+            new.payload, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"], what="payload"
+        ),
+    }  # fmt: skip
+
+
+def _columns(rows: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def _job(row: Any) -> Job | None:
+    return None if row.id is None else Job.from_db("default", _COLUMNS, [getattr(row, name) for name in _COLUMNS])
+
+
+def _announce(new_jobs: Sequence[NewJob], stored: Sequence[Job | None]) -> None:
+    pairs = [(new, job) for new, job in zip(new_jobs, stored, strict=True) if job is not None]
+    due = {(job.queue, new.run_at and job.run_at) for new, job in pairs}
+    if pairs:
+        announcing.submitted([job.pk for _, job in pairs], due=due)

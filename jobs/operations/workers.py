@@ -1,0 +1,92 @@
+"""Workers: API keys with a name, home queues and a scope. Keys are stored hashed and shown once (DESIGN promise 13)."""
+
+import hashlib
+import secrets
+from collections.abc import Iterable, Sequence
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from live import operations as live
+
+from jobs.domain import kinds
+from jobs.errors import InvalidKey, InvalidValue
+from jobs.models import Worker
+from jobs.operations import audit
+from jobs.operations.claiming import ANY_QUEUE
+from jobs.queries import keys
+
+PREFIX = "jfw_"  # so that a leaked key says what it is, to people and to secret scanners
+HINT_CHARACTERS = 8
+
+
+def create_worker(
+    name: str, *, queues: Sequence[str], steals: Sequence[str] = (), owner: User | None = None
+) -> tuple[Worker, str]:
+    """Make a worker and return it with its key, which is nowhere stored in clear.
+
+    Without an `owner` it serves everybody; with one, the owner's jobs and those of the owner's groups. The queues come
+    into being with it. Raises InvalidValue for a name that cannot be a queue's.
+    """
+    for queue in [*queues, *(queue for queue in steals if queue != ANY_QUEUE)]:
+        if not kinds.NAME.fullmatch(queue):
+            raise InvalidValue(field="queues", why=f"a queue is named by a-z 0-9 _ . - (at most 100), got {queue!r}")
+    if not queues or not name.strip() or len(name) > 100:
+        raise InvalidValue(field="name", why="a worker needs a name (at most 100 characters) and a queue")
+    key = _new_key()
+    with transaction.atomic():
+        keys.make_queues([*queues, *(queue for queue in steals if queue != ANY_QUEUE)])
+        worker = Worker.objects.create(
+            name=name, queues=list(queues), steals=list(steals), owner=owner, **_stored(key)
+        )
+        live.touch("workers")
+    return worker, key
+
+
+def rotate_key(worker: Worker, *, by: User | None = None) -> str:
+    """Give a worker a new key and return it; the old one is worthless at once, on open sockets too."""
+    key = _new_key()
+    with transaction.atomic():
+        Worker.objects.filter(pk=worker.pk).update(revoked_at=None, **_stored(key))
+        audit.record(by, worker, "given a new key")
+        live.touch(f"worker:{worker.pk}", "workers")
+    return key
+
+
+def revoke(worker: Worker, *, by: User | None = None) -> None:
+    """Make a worker's key worthless at once, on open sockets too. What it holds runs into its lease's end."""
+    with transaction.atomic():
+        keys.revoke(worker)
+        audit.record(by, worker, "key revoked")
+        live.touch(f"worker:{worker.pk}", "workers")
+
+
+def authenticate(key: str) -> Worker:
+    """The worker with this key, noted as heard of. Raises InvalidKey: unknown, revoked, or its owner is deactivated.
+
+    Keys hold 256 random bits, so a plain SHA-256 is enough to store, and looking the hash up tells a stranger nothing
+    about how much of a guess was right.
+    """
+    worker = keys.worker_by_hash(_hashed(key))
+    if worker is None or worker.revoked_at is not None:
+        raise InvalidKey
+    if worker.owner is not None and not worker.owner.is_active:
+        raise InvalidKey
+    seen([worker.pk])
+    return worker
+
+
+def seen(worker_ids: Iterable[int]) -> None:
+    """Note that these workers were heard of; rows that are fresh already are left alone."""
+    keys.mark_seen(worker_ids)
+
+
+def _new_key() -> str:
+    return PREFIX + secrets.token_urlsafe(32)
+
+
+def _hashed(key: str) -> str:
+    return hashlib.sha256(key.encode(errors="replace")).hexdigest()
+
+
+def _stored(key: str) -> dict[str, str]:
+    return {"key_hash": _hashed(key), "key_hint": key[:HINT_CHARACTERS]}

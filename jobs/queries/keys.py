@@ -1,0 +1,103 @@
+"""Statements about workers, queues and kinds."""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+from django.db.models import Exists, OuterRef, Q
+from django.db.models.functions import Now
+from postgres import clock
+
+from jobs.domain.states import Status
+from jobs.models import Job, Kind, Queue, Slot, Worker
+
+SEEN_EVERY_S = 5  # a worker's row is rewritten at most this often, however many calls it makes
+
+
+def worker_by_hash(key_hash: str) -> Worker | None:
+    """The worker whose key has this hash, with its owner."""
+    return Worker.objects.select_related("owner").filter(key_hash=key_hash).first()
+
+
+def mark_seen(worker_ids: Iterable[int]) -> None:
+    """Note that these workers were heard of just now, unless that is fresh already."""
+    stale = Now() - timedelta(seconds=SEEN_EVERY_S)
+    Worker.objects.filter(Q(last_seen_at__isnull=True) | Q(last_seen_at__lt=stale), pk__in=list(worker_ids)).update(
+        last_seen_at=Now()
+    )
+
+
+def make_queues(names: Iterable[str]) -> None:
+    """Make the rows of queues that are named for the first time. In order of name, so that two calls cannot deadlock."""
+    Queue.objects.bulk_create([Queue(name=name) for name in sorted(set(names))], ignore_conflicts=True)
+
+
+def known_queues(names: Iterable[str]) -> set[str]:
+    """Which of these queues exist."""
+    return set(Queue.objects.filter(name__in=set(names)).values_list("name", flat=True))
+
+
+def all_queues() -> list[str]:
+    """The names of all queues."""
+    return list(Queue.objects.values_list("name", flat=True))
+
+
+def lock_queue(name: str) -> Queue | None:
+    """The queue's row, locked until the transaction ends."""
+    return Queue.objects.select_for_update().filter(name=name).first()
+
+
+def set_paused(name: str, *, paused: bool) -> None:
+    """Pause a queue, or resume it."""
+    Queue.objects.filter(name=name).update(paused_at=Now() if paused else None)
+
+
+def set_ceiling(name: str, ceiling: int | None) -> None:
+    """Write a queue's ceiling; the slots are `seat`'s."""
+    Queue.objects.filter(name=name).update(ceiling=ceiling)
+
+
+def kind(name: str) -> Kind | None:
+    """The kind that a person made under this name."""
+    return Kind.objects.filter(name=name).first()
+
+
+def lock_running(queue: str) -> list[int]:
+    """The running jobs of a queue, locked in the order of their ids."""
+    running = Job.objects.select_for_update().filter(status=Status.IN_PROGRESS, queue=queue).order_by("pk")
+    return list(running.values_list("pk", flat=True))
+
+
+def seat(queue: str, running: Sequence[int], *, ceiling: int) -> None:
+    """Give the queue slots 0 to `ceiling` - 1, the first ones held by the `running` jobs, whose rows are locked.
+
+    More running jobs than that keep slots beyond the ceiling, which nobody can take. Rows are changed in place: a job
+    that ends at this moment waits for its slot's row and frees it then.
+    """
+    slots = list(Slot.objects.select_for_update().filter(queue_id=queue).order_by("n"))
+    held = {slot.job_id: slot for slot in slots if slot.job_id is not None}
+    free = [slot for slot in slots if slot.job_id not in running]
+    seats = [held.get(job_id) or (free.pop(0) if free else Slot(queue_id=queue)) for job_id in running]
+    while len(seats) < ceiling:
+        seats.append(free.pop(0) if free else Slot(queue_id=queue))
+    for n, (slot, job_id) in enumerate(itertools.zip_longest(seats, running)):
+        slot.n, slot.job_id = n, job_id
+    Slot.objects.filter(pk__in=[slot.pk for slot in free]).delete()
+    Slot.objects.bulk_update([slot for slot in seats if slot.pk], ["n", "job_id"])
+    Slot.objects.bulk_create([slot for slot in seats if not slot.pk])
+
+
+def free_empty_slots() -> int:
+    """Free slots whose job does not run any more; how many there were. None, unless somebody edited rows by hand."""
+    running = Job.objects.filter(status=Status.IN_PROGRESS, pk=OuterRef("job_id"))
+    return Slot.objects.filter(~Exists(running), job_id__isnull=False).update(job_id=None)
+
+
+def live_workers() -> list[Worker]:
+    """The workers that were not revoked, most recently heard of first."""
+    return list(Worker.objects.filter(revoked_at__isnull=True).order_by("-last_seen_at"))
+
+
+def revoke(worker: Worker) -> None:
+    """Make the worker's key worthless, from the database's now on."""
+    Worker.objects.filter(pk=worker.pk, revoked_at__isnull=True).update(revoked_at=clock.now())

@@ -1,0 +1,157 @@
+"""Statements that change jobs. Those that settle expect the caller's transaction to hold the rows' locks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.db.models.functions import Now
+from postgres import statements
+
+from jobs.domain.leases import Lease
+from jobs.domain.states import Outcome, Status
+from jobs.models import Job, ResultFile, Worker
+
+Row = statements.Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """How one running job goes on: what `settle` writes."""
+
+    job_id: int
+    claim_no: int
+    status: Status
+    failures: int
+    delay_s: float = 0.0
+    shy_of: Sequence[int] = ()
+    outcome: Outcome | None = None
+    error: str | None = None
+    result: str | None = None
+
+
+def submit(columns: dict[str, list[Any]]) -> list[Row]:
+    """Insert jobs given as columns of equal length; a row each in that order, with `id` None for a twin left out."""
+    return statements.load("jobs", "submit").run(columns)
+
+
+def claim(worker: Worker, *, queues: Sequence[str], limit: int, only_if_idle: bool) -> list[Row]:
+    """Lease up to `limit` jobs; a row with `id` None is a job that lost the race for a slot of its queue."""
+    scoped = worker.owner_id is not None
+    parameters = {
+        "worker": worker.pk,
+        "worker_name": worker.name,
+        "queues": list(queues),
+        "limit": limit,
+        "lease_s": settings.JOBFARM["LEASE_S"],
+        "only_if_idle": only_if_idle,
+    }
+    if scoped:
+        parameters["owner"] = worker.owner_id
+    return statements.load("jobs", "claim_scoped" if scoped else "claim").run(parameters)
+
+
+def heartbeat(worker: Worker, job_id: int, lease: Lease, *, progress: float | None, detail: str | None) -> list[Row]:
+    """Renew a lease; no row if it is lost."""
+    given = {"progress": progress, "detail": detail}
+    return statements.load("jobs", "heartbeat").run(_fence(worker, job_id, lease) | given)
+
+
+def write_output(worker: Worker, job_id: int, lease: Lease, *, seq: int, text: str) -> list[Row]:
+    """Store a piece of output if it is the next one; a row with `next_seq` and `stored`, or none if the lease is lost."""
+    return statements.load("jobs", "write_output").run(_fence(worker, job_id, lease) | {"seq": seq, "text": text})
+
+
+def lock_held(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> list[Row]:
+    """Lock the jobs that these (job id, lease) pairs still hold, ordered by id."""
+    return statements.load("jobs", "lock_held").run(
+        {
+            "worker": worker.pk,
+            "job": [job_id for job_id, _ in leases],
+            "claim_no": [lease.claim_no for _, lease in leases],
+            "secret": [lease.secret for _, lease in leases],
+        }
+    )
+
+
+def lock_overdue(limit: int) -> list[Row]:
+    """Lock running jobs whose lease or time ran out, except those somebody else has locked."""
+    return statements.load("jobs", "lock_overdue").run({"limit": limit})
+
+
+def settle(settlements: Sequence[Settlement]) -> list[Row]:
+    """Move running jobs on as told, in one statement. Returns the rows that moved."""
+    return statements.load("jobs", "settle").run(
+        {
+            "job": [s.job_id for s in settlements],
+            "claim_no": [s.claim_no for s in settlements],
+            "status": [s.status.value for s in settlements],
+            "failures": [s.failures for s in settlements],
+            "delay_s": [float(s.delay_s) for s in settlements],
+            "shy_of": ["{" + ",".join(map(str, s.shy_of)) + "}" for s in settlements],
+            "outcome": [s.outcome and s.outcome.value for s in settlements],
+            "error": [s.error for s in settlements],
+            "result": [s.result for s in settlements],
+            "grace_s": settings.JOBFARM["SHY_GRACE_S"],
+        }
+    )
+
+
+def jobs_others_could_take(jobs: Sequence[tuple[Row, Sequence[int]]]) -> set[int]:
+    """Of these (locked job row, workers it would hide from), the ids for which another live worker exists."""
+    rows = statements.load("jobs", "others_could_take").run(
+        {
+            "job": [row.id for row, _ in jobs],
+            "queue": [row.queue for row, _ in jobs],
+            "owner": [row.owner_id for row, _ in jobs],
+            "group": [row.group_id for row, _ in jobs],
+            "shy_of": ["{" + ",".join(map(str, shy_of)) + "}" for _, shy_of in jobs],
+            "alive_s": settings.JOBFARM["WORKER_ALIVE_S"],
+        }
+    )
+    return {row.job_id for row in rows}
+
+
+def cancel_pending(job_id: int) -> int:
+    """End a waiting job as canceled; how many rows that changed (0: it does not wait any more)."""
+    return Job.objects.filter(pk=job_id, status=Status.PENDING).update(status=Status.CANCELED, ended_at=Now())
+
+
+def expire_pending(limit: int) -> list[int]:
+    """End waiting jobs whose time to start has passed; their ids."""
+    return [row.id for row in statements.load("jobs", "expire_pending").run({"limit": limit})]
+
+
+def forgive(limit: int) -> list[Row]:
+    """Show jobs again to the workers that failed them, where the grace is over."""
+    return statements.load("jobs", "forgive").run({"limit": limit})
+
+
+def retain(*, age_s: float, limit: int) -> list[Row]:
+    """Delete up to `limit` jobs that ended longer ago than `age_s`; a row each with the names of its stored files."""
+    return statements.load("jobs", "retain").run({"age_s": age_s, "limit": limit})
+
+
+def stored_file(job_id: int, *, attempt: int, name: str) -> str | None:
+    """Where the storage keeps this file of an attempt, if it was handed in already."""
+    found = ResultFile.objects.filter(job_id=job_id, attempt=attempt, name=name)
+    return found.values_list("stored_as", flat=True).first()
+
+
+def keep_file(job_id: int, *, attempt: int, name: str, stored_as: str, size: int, sha256: str) -> ResultFile:
+    """Remember a stored file; the same name again in one attempt replaces the entry."""
+    file, _ = ResultFile.objects.update_or_create(
+        job_id=job_id, attempt=attempt, name=name,
+        defaults={"stored_as": stored_as, "size": size, "sha256": sha256, "created_at": Now()},
+    )  # fmt: skip
+    return file
+
+
+def _fence(worker: Worker, job_id: int, lease: Lease) -> dict[str, Any]:
+    return {
+        "job": job_id,
+        "worker": worker.pk,
+        "claim_no": lease.claim_no,
+        "secret": lease.secret,
+        "lease_s": settings.JOBFARM["LEASE_S"],
+    }

@@ -1,0 +1,139 @@
+"""Reads: who sees what, and what the pages, the API and the bell ask."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.models import AnonymousUser, User
+from django.db.models import Q, QuerySet
+from postgres import statements
+
+from jobs.domain import waiting
+from jobs.domain.leases import Lease
+from jobs.domain.states import Status
+from jobs.models import Attempt, Job, OutputChunk, ResultFile, Share
+
+AnyUser = User | AnonymousUser | AbstractBaseUser
+COUNT_LIMIT = 1000  # the pages say "1,000 or more" beyond it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interest:
+    """What somebody waits for: jobs of these queues; of everybody (`owner_id` None) or of a member and their groups."""
+
+    queues: tuple[str, ...]
+    owner_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimable:
+    """How many jobs could be claimed now, counted up to what was asked; seconds until the next becomes due, if soon."""
+
+    jobs: int
+    next_due_in_s: float | None
+
+
+def is_operator(user: AnyUser) -> bool:
+    """Whether `user` sees all jobs: staff who may view jobs."""
+    return isinstance(user, User) and user.is_active and user.is_staff and user.has_perm("jobs.view_job")
+
+
+def may_operate(user: AnyUser, job: Job) -> bool:
+    """Whether `user` may cancel, retry and share this job: its owner, or staff with the permission."""
+    if not isinstance(user, User) or not user.is_active:
+        return False
+    return job.owner_id == user.pk or (user.is_staff and user.has_perm("jobs.operate_job"))
+
+
+def visible_to(user: AnyUser) -> QuerySet[Job]:
+    """The jobs that `user` may look at: their own, those of their groups; all of them for operators."""
+    if is_operator(user):
+        return Job.objects.all()
+    if not isinstance(user, User) or not user.is_active:
+        return Job.objects.none()
+    return Job.objects.filter(Q(owner=user) | Q(group__in=user.groups.values("pk")))
+
+
+def shared(token: str) -> Job | None:
+    """The job that a share link shows, or None."""
+    share = Share.objects.select_related("job__body").filter(token=token).first()
+    return share and share.job
+
+
+def why_not_running(job_id: int) -> list[waiting.Reason]:
+    """Why this job does not run, most important first; empty if there is no such job."""
+    rows = statements.load("jobs", "why_not_running").run(
+        {"job": job_id, "alive_s": settings.JOBFARM["WORKER_ALIVE_S"], "limit": COUNT_LIMIT}
+    )
+    return waiting.explain(_facts(rows[0])) if rows else []
+
+
+def output(job_id: int, *, attempt: int, after: int = -1, limit: int = 10_000) -> list[OutputChunk]:
+    """The pieces of an attempt's output whose number is greater than `after`, in order, `limit` at most."""
+    chunks = OutputChunk.objects.filter(job_id=job_id, attempt=attempt, seq__gt=after)
+    return list(chunks.order_by("seq")[:limit])
+
+
+def attempts(job_id: int) -> list[Attempt]:
+    """The attempts of a job that ended without success, the first one first."""
+    return list(Attempt.objects.filter(job_id=job_id).order_by("number"))
+
+
+def last_errors(job_ids: Sequence[int]) -> dict[int, str]:
+    """For each of these jobs that has a failed attempt, how the newest one failed."""
+    newest = Attempt.objects.filter(job_id__in=job_ids).order_by("job_id", "-number").distinct("job_id")
+    return {attempt.job_id: attempt.error for attempt in newest}
+
+
+def files(job_ids: Sequence[int]) -> dict[int, list[ResultFile]]:
+    """The files of each of these jobs, of all its attempts, by name."""
+    found: dict[int, list[ResultFile]] = {job_id: [] for job_id in job_ids}
+    for file in ResultFile.objects.filter(job_id__in=job_ids).order_by("job_id", "attempt", "name"):
+        found[file.job_id].append(file)
+    return found
+
+
+def claimable(interests: Sequence[tuple[Interest, int]], *, horizon_s: float) -> list[Claimable]:
+    """For each (interest, how many at most): what could be claimed now, and when more becomes due within the horizon."""
+    rows = statements.load("jobs", "claimable").run(
+        {
+            "queues": [",".join(interest.queues) for interest, _ in interests],
+            "owner": [interest.owner_id for interest, _ in interests],
+            "wanted": [wanted for _, wanted in interests],
+            "horizon_s": horizon_s,
+        }
+    )
+    return [Claimable(jobs=row.jobs, next_due_in_s=row.next_due_in_s) for row in rows]
+
+
+def stopped(leases: Sequence[tuple[int, Lease]]) -> list[int]:
+    """Of these (job id, lease) pairs, the jobs that the lease no longer holds."""
+    rows = statements.load("jobs", "stopped_leases").run(
+        {"job": [job_id for job_id, _ in leases], "claim_no": [lease.claim_no for _, lease in leases]}
+    )
+    return [row.job_id for row in rows]
+
+
+def next_wake_s() -> float | None:
+    """Seconds until a lease, a run, a waiting job or a grace runs out; None if nothing is in sight."""
+    [row] = statements.load("jobs", "next_wake").run()
+    seconds: float | None = row.seconds
+    return seconds
+
+
+def _facts(row: statements.Row) -> waiting.Facts:
+    return waiting.Facts(
+        status=Status(row.status),
+        queue=row.queue,
+        run_at=row.run_at,
+        due_in_s=row.due_in_s,
+        shy_until=row.shy_until,
+        paused=bool(row.paused),
+        ceiling=row.ceiling,
+        running=tuple(row.running),
+        workers=row.workers,
+        shy_workers=row.shy_workers,
+        ahead=row.ahead,
+        ahead_limit=COUNT_LIMIT,
+    )

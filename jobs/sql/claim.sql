@@ -1,0 +1,77 @@
+-- Lease up to N pending jobs of some queues, in the order of the queues, to a worker that serves everybody.
+-- One statement under READ COMMITTED. SKIP LOCKED: two workers asking at once get two different jobs.
+-- A job hides from the workers in its shy_of. shy_of is an index key: each distinct set is one range, so ten thousand
+-- jobs hidden from this worker are jumped over in one step. The ranges are read in the order of their heads.
+-- A queue with a ceiling gives as many jobs as it has free slots; who loses the race for a slot gets a row
+-- without a job ("crowded out") and may ask again.
+WITH RECURSIVE asked AS MATERIALIZED (
+    SELECT queue.name, queue.ceiling, named.place,
+           CASE WHEN queue.ceiling IS NULL THEN %(limit)s::bigint ELSE (
+               SELECT count(*) FROM (
+                   SELECT FROM jobs_slot AS slot
+                   WHERE slot.queue_id = queue.name AND slot.n < queue.ceiling AND slot.job_id IS NULL
+                   LIMIT %(limit)s::bigint) AS free) END AS room
+    FROM unnest(%(queues)s::text[]) WITH ORDINALITY AS named (name, place)
+    JOIN jobs_queue AS queue ON queue.name = named.name AND queue.paused_at IS NULL
+    WHERE NOT %(only_if_idle)s::boolean OR NOT EXISTS (
+        SELECT FROM jobs_job WHERE status = 'in_progress' AND worker_id = %(worker)s::bigint)
+), shy_set (name, shy_of, turn) AS (
+    SELECT name, '{}'::bigint[], 0 FROM asked WHERE room > 0
+    UNION ALL
+    SELECT shy_set.name, further.shy_of, shy_set.turn + 1
+    FROM shy_set CROSS JOIN LATERAL (
+        SELECT job.shy_of FROM jobs_job AS job
+        WHERE job.status = 'pending' AND job.queue = shy_set.name AND job.shy_of > shy_set.shy_of
+        ORDER BY job.shy_of LIMIT 1) AS further
+    WHERE shy_set.turn < 64
+), range AS MATERIALIZED (
+    SELECT asked.*, shy_set.shy_of, head.priority, head.run_at
+    FROM asked JOIN shy_set USING (name)
+    CROSS JOIN LATERAL (
+        SELECT job.priority, job.run_at FROM jobs_job AS job
+        WHERE job.status = 'pending' AND job.queue = asked.name AND job.shy_of = shy_set.shy_of
+          AND job.run_at <= statement_timestamp()
+        ORDER BY job.priority DESC, job.run_at LIMIT 1) AS head
+    WHERE NOT %(worker)s::bigint = ANY (shy_set.shy_of)
+), picked AS MATERIALIZED (
+    SELECT pick.id, sorted.name, sorted.ceiling, row_number() OVER () AS pick_no
+    FROM (SELECT * FROM range ORDER BY place, priority DESC, run_at) AS sorted
+    CROSS JOIN LATERAL (
+        SELECT job.id FROM jobs_job AS job
+        WHERE job.status = 'pending' AND job.queue = sorted.name AND job.shy_of = sorted.shy_of
+          AND job.run_at <= statement_timestamp()
+          AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp())
+        ORDER BY job.priority DESC, job.run_at, job.id
+        LIMIT sorted.room FOR UPDATE SKIP LOCKED) AS pick
+    LIMIT %(limit)s::bigint
+), turn AS (
+    SELECT picked.*, row_number() OVER (PARTITION BY name ORDER BY pick_no) AS turn_no FROM picked
+), slot AS MATERIALIZED (
+    SELECT free.id, wanted.name, row_number() OVER (PARTITION BY wanted.name ORDER BY free.n) AS turn_no
+    FROM (SELECT name, ceiling, count(*) AS jobs FROM picked WHERE ceiling IS NOT NULL GROUP BY name, ceiling) AS wanted
+    CROSS JOIN LATERAL (
+        SELECT slot.id, slot.n FROM jobs_slot AS slot
+        WHERE slot.queue_id = wanted.name AND slot.n < wanted.ceiling AND slot.job_id IS NULL
+        ORDER BY slot.n LIMIT wanted.jobs FOR UPDATE SKIP LOCKED) AS free
+), admitted AS MATERIALIZED (
+    SELECT turn.id, turn.pick_no, slot.id AS slot_id
+    FROM turn LEFT JOIN slot USING (name, turn_no)
+    WHERE turn.ceiling IS NULL OR slot.id IS NOT NULL
+), seated AS (
+    UPDATE jobs_slot SET job_id = admitted.id FROM admitted WHERE jobs_slot.id = admitted.slot_id
+), claimed AS (
+    UPDATE jobs_job AS job
+    SET status = 'in_progress', claim_no = job.claim_no + 1, lease_secret = gen_random_uuid(),
+        lease_expires_at = statement_timestamp() + make_interval(secs => %(lease_s)s::float8),
+        deadline_at = statement_timestamp() + make_interval(secs => job.timeout_s),
+        worker_id = %(worker)s::bigint, worker_name = %(worker_name)s::text, claimed_at = statement_timestamp(),
+        next_seq = 0, progress = NULL, detail = NULL
+    FROM admitted WHERE job.id = admitted.id AND job.status = 'pending'
+    RETURNING job.id, job.kind, job.queue, job.claim_no, job.lease_secret, job.lease_expires_at, admitted.pick_no
+)
+SELECT claimed.id, claimed.kind, claimed.queue, claimed.claim_no, claimed.lease_secret, claimed.lease_expires_at,
+       body.payload::text AS payload
+FROM picked
+LEFT JOIN claimed ON claimed.id = picked.id
+LEFT JOIN jobs_body AS body ON body.job_id = claimed.id
+ORDER BY picked.pick_no

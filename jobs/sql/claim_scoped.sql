@@ -1,0 +1,109 @@
+-- As claim.sql, for a worker that a member created: it takes its owner's jobs and those of the owner's groups.
+-- Whose a job is, is an index key too (jobs_claimable_by_owner, jobs_claimable_by_group), so jobs out of its scope are
+-- never read. A range is one (queue, whose, shy_of). Where a job is in two ranges (mine, and my group's), the second
+-- meets it again, since its own locks do not make it skip: DISTINCT ON keeps one.
+WITH RECURSIVE asked AS MATERIALIZED (
+    SELECT queue.name, queue.ceiling, named.place,
+           CASE WHEN queue.ceiling IS NULL THEN %(limit)s::bigint ELSE (
+               SELECT count(*) FROM (
+                   SELECT FROM jobs_slot AS slot
+                   WHERE slot.queue_id = queue.name AND slot.n < queue.ceiling AND slot.job_id IS NULL
+                   LIMIT %(limit)s::bigint) AS free) END AS room
+    FROM unnest(%(queues)s::text[]) WITH ORDINALITY AS named (name, place)
+    JOIN jobs_queue AS queue ON queue.name = named.name AND queue.paused_at IS NULL
+    WHERE NOT %(only_if_idle)s::boolean OR NOT EXISTS (
+        SELECT FROM jobs_job WHERE status = 'in_progress' AND worker_id = %(worker)s::bigint)
+), whose (owner_id, group_id) AS MATERIALIZED (
+    SELECT %(owner)s::integer, NULL::integer
+    UNION ALL
+    SELECT NULL, membership.group_id FROM auth_user_groups AS membership WHERE membership.user_id = %(owner)s::integer
+), shy_set (name, owner_id, group_id, shy_of, turn) AS (
+    SELECT asked.name, whose.owner_id, whose.group_id, '{}'::bigint[], 0 FROM asked CROSS JOIN whose WHERE room > 0
+    UNION ALL
+    SELECT shy_set.name, shy_set.owner_id, shy_set.group_id, further.shy_of, shy_set.turn + 1
+    FROM shy_set CROSS JOIN LATERAL (
+        SELECT * FROM (
+            SELECT job.shy_of FROM jobs_job AS job
+            WHERE shy_set.owner_id IS NOT NULL AND job.status = 'pending' AND job.queue = shy_set.name
+              AND job.owner_id = shy_set.owner_id AND job.shy_of > shy_set.shy_of
+            ORDER BY job.shy_of LIMIT 1) AS owned
+        UNION ALL
+        SELECT * FROM (
+            SELECT job.shy_of FROM jobs_job AS job
+            WHERE shy_set.group_id IS NOT NULL AND job.status = 'pending' AND job.queue = shy_set.name
+              AND job.group_id = shy_set.group_id AND job.shy_of > shy_set.shy_of
+            ORDER BY job.shy_of LIMIT 1) AS shared) AS further
+    WHERE shy_set.turn < 64
+), range AS MATERIALIZED (
+    SELECT asked.*, shy_set.owner_id, shy_set.group_id, shy_set.shy_of, head.priority, head.run_at
+    FROM asked JOIN shy_set USING (name)
+    CROSS JOIN LATERAL (
+        SELECT * FROM (
+            SELECT job.priority, job.run_at FROM jobs_job AS job
+            WHERE shy_set.owner_id IS NOT NULL AND job.status = 'pending' AND job.queue = asked.name
+              AND job.owner_id = shy_set.owner_id AND job.shy_of = shy_set.shy_of
+              AND job.run_at <= statement_timestamp()
+            ORDER BY job.priority DESC, job.run_at LIMIT 1) AS owned
+        UNION ALL
+        SELECT * FROM (
+            SELECT job.priority, job.run_at FROM jobs_job AS job
+            WHERE shy_set.group_id IS NOT NULL AND job.status = 'pending' AND job.queue = asked.name
+              AND job.group_id = shy_set.group_id AND job.shy_of = shy_set.shy_of
+              AND job.run_at <= statement_timestamp()
+            ORDER BY job.priority DESC, job.run_at LIMIT 1) AS shared) AS head
+    WHERE NOT %(worker)s::bigint = ANY (shy_set.shy_of)
+), met AS MATERIALIZED (
+    SELECT pick.id, sorted.name, sorted.ceiling, row_number() OVER () AS pick_no
+    FROM (SELECT * FROM range ORDER BY place, priority DESC, run_at) AS sorted
+    CROSS JOIN LATERAL (
+        SELECT * FROM (
+            SELECT job.id FROM jobs_job AS job
+            WHERE sorted.owner_id IS NOT NULL AND job.status = 'pending' AND job.queue = sorted.name
+              AND job.owner_id = sorted.owner_id AND job.shy_of = sorted.shy_of
+              AND job.run_at <= statement_timestamp()
+              AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp())
+            ORDER BY job.priority DESC, job.run_at, job.id
+            LIMIT sorted.room FOR UPDATE SKIP LOCKED) AS owned
+        UNION ALL
+        SELECT * FROM (
+            SELECT job.id FROM jobs_job AS job
+            WHERE sorted.group_id IS NOT NULL AND job.status = 'pending' AND job.queue = sorted.name
+              AND job.group_id = sorted.group_id AND job.shy_of = sorted.shy_of
+              AND job.run_at <= statement_timestamp()
+              AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp())
+            ORDER BY job.priority DESC, job.run_at, job.id
+            LIMIT sorted.room FOR UPDATE SKIP LOCKED) AS shared) AS pick
+    LIMIT %(limit)s::bigint
+), picked AS MATERIALIZED (
+    SELECT DISTINCT ON (id) * FROM met ORDER BY id, pick_no
+), turn AS (
+    SELECT picked.*, row_number() OVER (PARTITION BY name ORDER BY pick_no) AS turn_no FROM picked
+), slot AS MATERIALIZED (
+    SELECT free.id, wanted.name, row_number() OVER (PARTITION BY wanted.name ORDER BY free.n) AS turn_no
+    FROM (SELECT name, ceiling, count(*) AS jobs FROM picked WHERE ceiling IS NOT NULL GROUP BY name, ceiling) AS wanted
+    CROSS JOIN LATERAL (
+        SELECT slot.id, slot.n FROM jobs_slot AS slot
+        WHERE slot.queue_id = wanted.name AND slot.n < wanted.ceiling AND slot.job_id IS NULL
+        ORDER BY slot.n LIMIT wanted.jobs FOR UPDATE SKIP LOCKED) AS free
+), admitted AS MATERIALIZED (
+    SELECT turn.id, turn.pick_no, slot.id AS slot_id
+    FROM turn LEFT JOIN slot USING (name, turn_no)
+    WHERE turn.ceiling IS NULL OR slot.id IS NOT NULL
+), seated AS (
+    UPDATE jobs_slot SET job_id = admitted.id FROM admitted WHERE jobs_slot.id = admitted.slot_id
+), claimed AS (
+    UPDATE jobs_job AS job
+    SET status = 'in_progress', claim_no = job.claim_no + 1, lease_secret = gen_random_uuid(),
+        lease_expires_at = statement_timestamp() + make_interval(secs => %(lease_s)s::float8),
+        deadline_at = statement_timestamp() + make_interval(secs => job.timeout_s),
+        worker_id = %(worker)s::bigint, worker_name = %(worker_name)s::text, claimed_at = statement_timestamp(),
+        next_seq = 0, progress = NULL, detail = NULL
+    FROM admitted WHERE job.id = admitted.id AND job.status = 'pending'
+    RETURNING job.id, job.kind, job.queue, job.claim_no, job.lease_secret, job.lease_expires_at, admitted.pick_no
+)
+SELECT claimed.id, claimed.kind, claimed.queue, claimed.claim_no, claimed.lease_secret, claimed.lease_expires_at,
+       body.payload::text AS payload
+FROM picked
+LEFT JOIN claimed ON claimed.id = picked.id
+LEFT JOIN jobs_body AS body ON body.job_id = claimed.id
+ORDER BY picked.pick_no

@@ -1,0 +1,42 @@
+-- For the bell: per interest (queues, and whose jobs), how many jobs could be claimed now, counted up to a limit, and
+-- when the next one becomes due within the horizon. One statement for all the interests of a process.
+-- An interest with owner null serves everybody. Who failed a job is not looked at here: that is for the claim.
+WITH interest AS MATERIALIZED (
+    SELECT place, string_to_array(queues, ',') AS queues, owner_id, wanted
+    FROM unnest(%(queues)s::text[], %(owner)s::integer[], %(wanted)s::bigint[])
+         WITH ORDINALITY AS i (queues, owner_id, wanted, place)
+), looked_at AS MATERIALIZED (
+    SELECT interest.place, interest.owner_id, interest.wanted, queue.name,
+           CASE WHEN queue.ceiling IS NULL THEN interest.wanted ELSE (
+               SELECT count(*) FROM (
+                   SELECT FROM jobs_slot AS slot
+                   WHERE slot.queue_id = queue.name AND slot.n < queue.ceiling AND slot.job_id IS NULL
+                   LIMIT interest.wanted) AS free) END AS room
+    FROM interest CROSS JOIN LATERAL unnest(interest.queues) AS named (name)
+    JOIN jobs_queue AS queue ON queue.name = named.name AND queue.paused_at IS NULL
+), found AS (
+    SELECT looked_at.place,
+           CASE WHEN looked_at.owner_id IS NULL THEN (
+               SELECT count(*) FROM (
+                   SELECT FROM jobs_job AS job
+                   WHERE job.status = 'pending' AND job.queue = looked_at.name AND job.run_at <= statement_timestamp()
+                   LIMIT looked_at.room) AS any_job)
+           ELSE (
+               SELECT count(*) FROM (
+                   SELECT FROM jobs_job AS job
+                   WHERE job.status = 'pending' AND job.queue = looked_at.name AND job.run_at <= statement_timestamp()
+                     AND (job.owner_id = looked_at.owner_id OR job.group_id IN (
+                         SELECT membership.group_id FROM auth_user_groups AS membership
+                         WHERE membership.user_id = looked_at.owner_id))
+                   LIMIT looked_at.room) AS scoped_job)
+           END AS jobs,
+           (SELECT min(job.run_at) FROM jobs_job AS job
+            WHERE job.status = 'pending' AND job.queue = looked_at.name
+              AND job.run_at > statement_timestamp()
+              AND job.run_at <= statement_timestamp() + make_interval(secs => %(horizon_s)s::float8)) AS next_due_at
+    FROM looked_at
+)
+SELECT interest.place, least(coalesce(sum(found.jobs), 0), max(interest.wanted))::bigint AS jobs,
+       greatest(extract(epoch FROM min(found.next_due_at) - statement_timestamp()), 0)::float8 AS next_due_in_s
+FROM interest LEFT JOIN found USING (place)
+GROUP BY interest.place ORDER BY interest.place

@@ -1,0 +1,41 @@
+-- Write how attempts ended: move the jobs on, keep the attempts that did not succeed, free their slots, store results.
+-- The caller holds the rows' locks (lock_held, lock_overdue, or cancel). Returns the moment each is due again.
+WITH given AS MATERIALIZED (
+    SELECT * FROM unnest(
+        %(job)s::bigint[], %(claim_no)s::bigint[], %(status)s::text[], %(failures)s::smallint[], %(delay_s)s::float8[],
+        %(shy_of)s::text[], %(outcome)s::text[], %(error)s::text[], %(result)s::text[]
+    ) AS g (job_id, claim_no, status, failures, delay_s, shy_of, outcome, error, result)
+), settled AS (
+    UPDATE jobs_job AS job
+    SET status = given.status,
+        failures = given.failures,
+        ended_at = CASE WHEN given.status = 'pending' THEN NULL ELSE statement_timestamp() END,
+        run_at = CASE WHEN given.status = 'pending' AND given.delay_s > 0
+                      THEN statement_timestamp() + make_interval(secs => given.delay_s) ELSE job.run_at END,
+        shy_of = given.shy_of::bigint[],
+        shy_until = CASE WHEN given.status = 'pending' AND given.shy_of <> '{}'
+                         THEN statement_timestamp() + make_interval(secs => given.delay_s + %(grace_s)s::float8) END,
+        progress = CASE WHEN given.status = 'success' THEN 1 WHEN given.status = 'pending' THEN NULL ELSE job.progress END,
+        detail = CASE WHEN given.status IN ('pending', 'success') THEN NULL ELSE job.detail END,
+        lease_secret = NULL, lease_expires_at = NULL, deadline_at = NULL
+    FROM given
+    WHERE job.id = given.job_id AND job.claim_no = given.claim_no AND job.status = 'in_progress'
+    RETURNING job.id, job.status, job.queue, job.run_at, job.worker_id, job.worker_name, job.claimed_at
+), history AS (
+    INSERT INTO jobs_attempt (job_id, number, outcome, worker_id, worker_name, claimed_at, ended_at, error)
+    SELECT given.job_id, given.claim_no, given.outcome, settled.worker_id, settled.worker_name, settled.claimed_at,
+           statement_timestamp(), given.error
+    FROM given JOIN settled ON settled.id = given.job_id
+    WHERE given.outcome IS NOT NULL
+), freed AS (
+    UPDATE jobs_slot SET job_id = NULL FROM settled WHERE jobs_slot.job_id = settled.id
+    RETURNING jobs_slot.queue_id
+), kept AS (
+    UPDATE jobs_body AS body SET result = given.result::jsonb
+    FROM given JOIN settled ON settled.id = given.job_id
+    WHERE body.job_id = given.job_id AND given.result IS NOT NULL
+)
+SELECT settled.id, settled.status, settled.queue, settled.run_at, settled.worker_id,
+       settled.run_at > statement_timestamp() AS delayed,
+       settled.queue IN (SELECT queue_id FROM freed) AS freed_a_slot
+FROM settled ORDER BY settled.id

@@ -1,0 +1,114 @@
+"""What a client says and what it is answered."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from jobs.domain.states import Status, Verdict
+from jobs.wire.jobs import Job, JobInList
+from jobs.wire.values import BIGINT, Body, Moment, Name, Text, Whole
+
+MOST_SUBMITTED = 1000
+MOST_LISTED = 200
+
+
+class NewJob(Body):
+    """A job to submit."""
+
+    kind: Name = Field(examples=["chat"])
+    payload: Any = Field(description="Any JSON up to a megabyte.", examples=[{"prompt": "Why is the sky blue?"}])
+    queue: Name | None = Field(None, description="The kind's own queue if absent.")
+    priority: Annotated[Whole, Field(ge=-100, le=100)] | None = Field(None, description="Higher goes first.")
+    run_at: Moment | None = Field(None, description="Not before this moment.", examples=["2030-01-31T12:00:00Z"])
+    unique_key: Annotated[Text, Field(min_length=1, max_length=200)] | None = Field(
+        None, description="Refused while a job of the same kind and key has not ended."
+    )
+    group: Name | None = Field(None, description="Name of a group of yours that may see the job and work on it.")
+
+
+class NewJobs(Body):
+    """Many jobs to submit at once: all are stored but those that have a twin, or none."""
+
+    jobs: Annotated[list[NewJob], Field(min_length=1, max_length=MOST_SUBMITTED)]
+
+
+class Filters(BaseModel):
+    """Which jobs to list. Several filters must all fit."""
+
+    status: Status | None = None
+    kind: Name | None = None
+    queue: Name | None = None
+    owner: Text | None = Field(None, description="User name.")
+    group: Text | None = Field(None, description="Name of the group.")
+    worker: Text | None = Field(None, description="Name of the worker that has it or had it last.")
+    retry_of: Annotated[int, Field(ge=1, le=BIGINT)] | None = None
+    after: Annotated[int, Field(ge=1, le=BIGINT)] | None = Field(
+        None, description="`next` of the page before this one."
+    )
+    limit: Annotated[int, Field(ge=1, le=MOST_LISTED)] = 50
+
+
+class Page(BaseModel):
+    """Jobs, newest first."""
+
+    jobs: list[JobInList]
+    next: int | None = Field(description="Ask for the next page with `after=` this; null: there is none.")
+
+
+class TwinFound(BaseModel):
+    """A job of a bulk that was left out, since its twin has not ended."""
+
+    error: str = Field(examples=["duplicate"])
+    message: str
+
+
+class Submitted(BaseModel):
+    """An answer for each job, in order."""
+
+    jobs: list[Job | TwinFound]
+
+
+class Piece(BaseModel):
+    """A piece of output."""
+
+    seq: int
+    text: str
+
+
+class OutputPage(BaseModel):
+    """Consecutive pieces of one attempt's output."""
+
+    attempt: int
+    chunks: list[Piece]
+    next_seq: int = Field(description="What comes next has this number: ask with `after=` one less.")
+
+
+class Canceled(BaseModel):
+    """What the cancel came to."""
+
+    verdict: Verdict
+    status: Status = Field(description="The job's status after it; for too_late, how it had ended.")
+
+
+class Reason(BaseModel):
+    """One reason why a job does not run; its numbers stand beside these."""
+
+    model_config = {"extra": "allow"}
+
+    code: str = Field(examples=["queue_paused"])
+    sentence: str
+
+
+class Reasons(BaseModel):
+    """Why a job does not run, the one that matters most first."""
+
+    reasons: list[Reason]
+
+
+class Refusal(BaseModel):
+    """Why a call was refused; a refusal's numbers stand beside these."""
+
+    model_config = {"extra": "allow"}
+
+    error: str = Field(description="For programs.", examples=["lease_lost"])
+    message: str = Field(description="For people.")

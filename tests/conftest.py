@@ -1,0 +1,31 @@
+"""What every test stands on: a database of its own run, so that two runs on one machine do not meet."""
+
+import os
+import re
+from pathlib import Path
+
+import psycopg
+import pytest
+from postgres import connections
+from psycopg import sql
+
+_NAME = re.compile(r"test_jobfarm_(\d+)(_\w+)?")
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(request: pytest.FixtureRequest) -> None:
+    """Name the test database after this process, and drop those whose process is gone."""
+    from django.conf import settings
+
+    _drop_what_dead_runs_left()
+    worker = getattr(request.config, "workerinput", {}).get("workerid", "")
+    name = f"test_jobfarm_{os.getpid()}" + (f"_{worker}" if worker else "")
+    settings.DATABASES["default"].setdefault("TEST", {})["NAME"] = name
+
+
+def _drop_what_dead_runs_left() -> None:
+    with psycopg.connect(connections.conninfo(), dbname="postgres", autocommit=True) as connection:
+        for (name,) in connection.execute("SELECT datname FROM pg_database").fetchall():
+            match = _NAME.fullmatch(name)
+            if match and not Path(f"/proc/{match[1]}").exists():
+                connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
