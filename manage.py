@@ -6,11 +6,19 @@ import sys
 
 
 def main() -> None:
-    """Run one management command."""
+    """Run one management command. A database that does not answer is one sentence and exit code 1."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "jobfarm.settings")
     from django.core.management import execute_from_command_line  # noqa: PLC0415 (settings must be named first)
 
-    execute_from_command_line(sys.argv)
+    from postgres.reachability import explain_unreachable  # noqa: PLC0415
+
+    try:
+        execute_from_command_line(sys.argv)
+    except Exception as error:
+        sentence = explain_unreachable(error)
+        if sentence is None:
+            raise
+        sys.exit(sentence)
 
 
 if __name__ == "__main__":

@@ -55,6 +55,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "jobfarm.refusals.api_form",
     "django.middleware.security.SecurityMiddleware",
     "jobfarm.middleware.content_security_policy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -86,7 +87,9 @@ TEMPLATES: list[dict[str, Any]] = [
 ]
 
 DATABASES = {"default": postgres.configuration.database(os.environ.get("DATABASE_URL"), data=JOBFARM_DATA)}
-if _test_database := os.environ.get("JOBFARM_TEST_DATABASE"):  # a server that a test starts (tests/servers.py)
+if _test_database := os.environ.get(
+    "JOBFARM_TEST_DATABASE"
+):  # a server that a test starts (tests/servers.py)
     DATABASES["default"]["NAME"] = _test_database
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 CHANNEL_LAYERS = live.configuration.channel_layers(os.environ.get("REDIS_URL"))
@@ -149,4 +152,6 @@ JOBFARM = {
     "RETENTION_DAYS": int(os.environ.get("JOBFARM_RETENTION_DAYS", "30")),
     "PAYLOAD_BYTES": 1_000_000,
     "FILE_BYTES": 50_000_000,
+    "BODY_BYTES": 10_000_000,  # of any other request: ten payloads in one call
 }
+DATA_UPLOAD_MAX_MEMORY_SIZE = JOBFARM["BODY_BYTES"]

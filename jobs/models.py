@@ -30,9 +30,13 @@ class Queue(models.Model):
     """Where workers look. It exists once a kind or a worker names it."""
 
     name = models.CharField(max_length=100, primary_key=True, validators=[valid_name])
-    paused_at = models.DateTimeField(null=True, blank=True, help_text="While paused, nothing of it is claimed.")
+    paused_at = models.DateTimeField(
+        null=True, blank=True, help_text="While paused, nothing of it is claimed."
+    )
     ceiling = models.PositiveSmallIntegerField(
-        null=True, blank=True, help_text="How many of its jobs may run at the same time; empty means any number."
+        null=True,
+        blank=True,
+        help_text="How many of its jobs may run at the same time; empty means any number.",
     )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
@@ -51,11 +55,13 @@ class Slot(models.Model):
     job_id = models.BigIntegerField(null=True)
 
     class Meta:
-        constraints = [models.UniqueConstraint(
+        constraints = [
+            models.UniqueConstraint(
                 fields=["queue", "n"],
                 name="slot_numbers_are_unique_in_a_queue",
                 deferrable=models.Deferrable.DEFERRED,  # numbers change places when a ceiling moves
-            )]
+            )
+        ]
         indexes = [models.Index(fields=["job_id"], name="jobs_slot_taken", condition=Q(job_id__isnull=False))]
 
 
@@ -65,7 +71,9 @@ class Kind(models.Model):
     name = models.CharField(max_length=100, primary_key=True, validators=[valid_name])
     queue = models.CharField(max_length=100, validators=[valid_name], help_text="Where its jobs wait.")
     max_attempts = models.PositiveSmallIntegerField(default=3, validators=[MinValueValidator(1)])
-    backoff_first_s = models.FloatField("first backoff", default=1, help_text="Seconds before the second attempt.")
+    backoff_first_s = models.FloatField(
+        "first backoff", default=1, help_text="Seconds before the second attempt."
+    )
     backoff_base = models.FloatField(default=2, help_text="Each further wait is this many times longer.")
     backoff_cap_s = models.FloatField("longest backoff", default=3600, help_text="Seconds.")
     timeout_s = models.FloatField("timeout", null=True, blank=True, help_text="Longest run in seconds.")
@@ -73,7 +81,9 @@ class Kind(models.Model):
     retry_on_timeout = models.BooleanField(
         default=False, help_text="Try again when a worker fell silent or took too long."
     )
-    priority = models.SmallIntegerField(default=0, validators=[MinValueValidator(-100), MaxValueValidator(100)])
+    priority = models.SmallIntegerField(
+        default=0, validators=[MinValueValidator(-100), MaxValueValidator(100)]
+    )
 
     class Meta:
         ordering = ["name"]
@@ -90,7 +100,9 @@ class Worker(models.Model):
         settings.AUTH_USER_MODEL, models.CASCADE, null=True, blank=True, related_name="workers",
         help_text="Empty: it serves everybody. Otherwise: its owner's jobs, and those of the groups the owner is in.",
     )  # fmt: skip
-    queues = ArrayField(models.CharField(max_length=100), help_text="Home queues, in the order they are served.")
+    queues = ArrayField(
+        models.CharField(max_length=100), help_text="Home queues, in the order they are served."
+    )
     steals = ArrayField(
         models.CharField(max_length=100), default=list, blank=True,
         help_text="Queues it takes from when idle; * means every other queue.",
@@ -114,7 +126,9 @@ class Job(models.Model):
     id = models.BigAutoField(primary_key=True)
     kind = models.CharField(max_length=100)
     queue = models.CharField(max_length=100)
-    status = models.CharField(max_length=11, choices=[(s, s.replace("_", " ")) for s in Status], default=Status.PENDING)
+    status = models.CharField(
+        max_length=11, choices=[(s, s.replace("_", " ")) for s in Status], default=Status.PENDING
+    )
     priority = models.SmallIntegerField(default=0, help_text="-100 to 100; higher goes first.")
     owner = _loose(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, related_name="jobs")
     group = _loose(Group, on_delete=models.SET_NULL, related_name="jobs")
@@ -137,7 +151,9 @@ class Job(models.Model):
     claim_no = models.BigIntegerField(default=0, help_text="How often it was claimed; only ever grows.")
     lease_secret = models.UUIDField(null=True, blank=True, editable=False)
     lease_expires_at = models.DateTimeField(null=True, blank=True)
-    deadline_at = models.DateTimeField(null=True, blank=True, help_text="When this run will have lasted too long.")
+    deadline_at = models.DateTimeField(
+        null=True, blank=True, help_text="When this run will have lasted too long."
+    )
     worker = _loose(Worker, on_delete=models.DO_NOTHING, related_name="jobs")
     worker_name = models.CharField(max_length=100, null=True, blank=True)
     claimed_at = models.DateTimeField(null=True, blank=True)
@@ -204,7 +220,9 @@ class Job(models.Model):
 class Body(models.Model):
     """Payload and result of a job, apart from it: the claim and the heartbeats rewrite the job's row, not this one."""
 
-    job = models.OneToOneField(Job, models.CASCADE, primary_key=True, db_constraint=False, related_name="body")
+    job = models.OneToOneField(
+        Job, models.CASCADE, primary_key=True, db_constraint=False, related_name="body"
+    )
     payload = models.JSONField()
     result = models.JSONField(null=True, blank=True)
 
@@ -252,7 +270,9 @@ class ResultFile(models.Model):
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["job", "attempt", "name"], name="a_file_name_is_used_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["job", "attempt", "name"], name="a_file_name_is_used_once")
+        ]
 
     def __str__(self) -> str:
         return self.name
@@ -261,7 +281,9 @@ class ResultFile(models.Model):
 class Share(models.Model):
     """A link that shows one job to whoever has it, without a log-in."""
 
-    job = models.OneToOneField(Job, models.CASCADE, primary_key=True, db_constraint=False, related_name="share")
+    job = models.OneToOneField(
+        Job, models.CASCADE, primary_key=True, db_constraint=False, related_name="share"
+    )
     token = models.CharField(max_length=43, unique=True, editable=False)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, db_constraint=False)
     created_at = models.DateTimeField(db_default=Now())

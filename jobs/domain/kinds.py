@@ -32,6 +32,8 @@ class Kind:
                 raise ValueError(f"a kind or queue is named by a-z 0-9 _ . - (at most 100), got {word!r}")
         if self.max_attempts < 1:
             raise ValueError(f"max_attempts is at least 1, got {self.max_attempts}")
+        if not -100 <= self.priority <= 100:
+            raise ValueError(f"priority is from -100 to 100, got {self.priority}")
         for seconds in (self.timeout_s, self.expires_s):
             if seconds is not None and not 0 < seconds < 5 * 366 * 86400:
                 raise ValueError(f"timeout_s and expires_s are positive and under five years, got {seconds}")

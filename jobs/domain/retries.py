@@ -20,7 +20,9 @@ class Backoff:
 
     def __post_init__(self) -> None:
         if self.first_s < 0 or self.base < 1 or self.cap_s < 0 or not 0 <= self.jitter <= 1:
-            raise ValueError(f"a backoff needs first_s >= 0, base >= 1, cap_s >= 0, 0 <= jitter <= 1, got {self}")
+            raise ValueError(
+                f"a backoff needs first_s >= 0, base >= 1, cap_s >= 0, 0 <= jitter <= 1, got {self}"
+            )
 
     def delay_s(self, failures: int, *, rng: random.Random) -> float:
         """Seconds to wait after failure number `failures` (1 is the first)."""

@@ -37,7 +37,9 @@ class Reason:
 def explain(facts: Facts) -> list[Reason]:
     """Every reason why this job is not running, the one that matters most first. Never empty."""
     if facts.status is not Status.PENDING:
-        return [Reason(code="not_waiting", sentence=f"It does not wait: it is {facts.status.replace('_', ' ')}.")]
+        return [
+            Reason(code="not_waiting", sentence=f"It does not wait: it is {facts.status.replace('_', ' ')}.")
+        ]
     found = [*_due(facts), *_queue(facts), *_workers(facts), *_ahead(facts)]
     return found or [Reason(code="next", sentence="It is next: the first free worker takes it.")]
 
@@ -46,7 +48,9 @@ def _due(facts: Facts) -> list[Reason]:
     if facts.due_in_s <= 0:
         return []
     sentence = f"It is not due yet: it may start in {duration(facts.due_in_s)}."
-    return [Reason(code="not_due", sentence=sentence, numbers={"run_at": facts.run_at, "seconds": facts.due_in_s})]
+    return [
+        Reason(code="not_due", sentence=sentence, numbers={"run_at": facts.run_at, "seconds": facts.due_in_s})
+    ]
 
 
 def _queue(facts: Facts) -> list[Reason]:
@@ -56,13 +60,21 @@ def _queue(facts: Facts) -> list[Reason]:
         jobs = ", ".join(f"#{job}" for job in facts.running[:5])
         sentence = f"The queue {facts.queue} is full: {facts.ceiling} of its jobs may run at a time"
         numbers = {"ceiling": facts.ceiling, "running": list(facts.running)}
-        return [Reason(code="queue_full", sentence=f"{sentence} ({jobs})." if jobs else f"{sentence}.", numbers=numbers)]
+        return [
+            Reason(
+                code="queue_full",
+                sentence=f"{sentence} ({jobs})." if jobs else f"{sentence}.",
+                numbers=numbers,
+            )
+        ]
     return []
 
 
 def _workers(facts: Facts) -> list[Reason]:
     if not facts.workers:
-        return [Reason(code="no_worker", sentence=f"No live worker serves the queue {facts.queue} for this job.")]
+        return [
+            Reason(code="no_worker", sentence=f"No live worker serves the queue {facts.queue} for this job.")
+        ]
     if facts.shy_workers < facts.workers:
         return []
     numbers = {"workers": facts.workers, "until": facts.shy_until}

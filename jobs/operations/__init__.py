@@ -9,7 +9,7 @@ from jobs.operations.managing import create_kind, pause, resume, set_ceiling, sh
 from jobs.operations.reporting import heartbeat, put_file, write_output
 from jobs.operations.submitting import NewJob, retry, submit, submit_many
 from jobs.operations.sweeping import Sweep, retain, sweep
-from jobs.operations.workers import authenticate, create_worker, revoke, rotate_key, seen
+from jobs.operations.workers import authenticate, create_worker, ensure_worker, revoke, rotate_key, seen
 
 __all__ = [
     "Cancellation",
@@ -25,6 +25,7 @@ __all__ = [
     "create_kind",
     "create_worker",
     "declare",
+    "ensure_worker",
     "finish",
     "heartbeat",
     "pause",

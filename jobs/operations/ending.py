@@ -52,7 +52,9 @@ def finish(worker: Worker, finished: Sequence[Finished]) -> list[Status | LeaseL
     with transaction.atomic():
         rows = _held(worker, finished)
         mine = {index: rows.pop(key) for index, key in enumerate(map(_key, finished)) if key in rows}
-        settled = settle([_settlement(finished[i], row, results[i]) for i, row in mine.items()], rows=mine.values())
+        settled = settle(
+            [_settlement(finished[i], row, results[i]) for i, row in mine.items()], rows=mine.values()
+        )
     return [settled[mine[index].id] if index in mine else LeaseLost() for index in range(len(finished))]
 
 
@@ -62,7 +64,9 @@ def release(worker: Worker, job_id: int, lease: Lease) -> None:
         rows = moves.lock_held(worker, [(job_id, lease)])
         if not rows:
             raise LeaseLost
-        settle([judged(rows[0], Outcome.RELEASED, retryable=True, error="given back by the worker")], rows=rows)
+        settle(
+            [judged(rows[0], Outcome.RELEASED, retryable=True, error="given back by the worker")], rows=rows
+        )
 
 
 def cancel(job_id: int, *, by: User | None) -> Cancellation:
@@ -151,7 +155,9 @@ def _cancel(job: Job, verdict: Verdict, by: User | None) -> None:
     announcing.stopped(job.worker_id)
 
 
-def _hidden_from_those_who_failed(settlements: Sequence[Settlement], rows: dict[int, Any]) -> list[Settlement]:
+def _hidden_from_those_who_failed(
+    settlements: Sequence[Settlement], rows: dict[int, Any]
+) -> list[Settlement]:
     """A job that goes back after a failure leaves its worker alone, if another live worker could take it."""
     shy = {s.job_id: sorted({*s.shy_of, rows[s.job_id].worker_id}) for s in settlements if _failed(s)}
     if not shy:

@@ -72,11 +72,10 @@ def set_ceiling(queue: str, ceiling: int | None, *, by: User | None = None) -> N
     if ceiling is not None and not 0 <= ceiling <= MOST_SLOTS:
         raise InvalidValue(field="ceiling", why=f"from 0 to {MOST_SLOTS}, got {ceiling}")
     with transaction.atomic():
-        audit.record(by, _locked(queue), f"ceiling set to {ceiling}")
-        # Jobs before slots: whoever ends a job locks in this order too.
-        running = keys.lock_running(queue) if ceiling is not None else []
+        row = _locked(queue)
+        audit.record(by, row, f"ceiling set to {ceiling}")
+        _seat(row, ceiling)
         keys.set_ceiling(queue, ceiling)
-        keys.seat(queue, running, ceiling=ceiling or 0)
         live.touch(f"queue:{queue}", "queues")
         announcing.available(queue)
 
@@ -100,6 +99,16 @@ def unshare(job_id: int, *, by: User) -> None:
     with transaction.atomic():
         Share.objects.filter(job_id=job.pk).delete()
         live.touch(f"share:{job.pk}")
+
+
+def _seat(queue: Queue, ceiling: int | None) -> None:
+    if ceiling is None:
+        keys.remove_slots(queue.name)
+        return
+    # Jobs before slots: whoever ends a job locks in this order too. Under a ceiling every running job has
+    # its slot already, and jobs are not locked at all: who ends one waits for its slot, nobody for the job.
+    newcomers = keys.lock_running(queue.name) if queue.ceiling is None else []
+    keys.seat(queue.name, newcomers, ceiling=ceiling)
 
 
 def _locked(queue: str) -> Queue:

@@ -83,7 +83,9 @@ def retry(job_id: int, *, by: User | None) -> Job:
         raise NotAllowed
     if Status(job.status) not in ENDED:
         raise NotEnded
-    again = {name: getattr(job, name) for name in ("queue", "priority", "unique_key", "max_attempts", "timeout_s")}
+    again = {
+        name: getattr(job, name) for name in ("queue", "priority", "unique_key", "max_attempts", "timeout_s")
+    }
     return _resubmit(NewJob(kind=job.kind, payload=job.body.payload, retry_of=job.pk, **again), job, by)
 
 
@@ -104,7 +106,9 @@ def _check(new: NewJob) -> None:
         raise InvalidValue(field="priority", why=f"a whole number from -100 to 100, got {new.priority}")
     if new.max_attempts is not None and not 1 <= new.max_attempts <= 1000:
         raise InvalidValue(field="max_attempts", why=f"from 1 to 1000, got {new.max_attempts}")
-    if new.timeout_s is not None and not (math.isfinite(new.timeout_s) and 0 < new.timeout_s <= 5 * 366 * 86400):
+    if new.timeout_s is not None and not (
+        math.isfinite(new.timeout_s) and 0 < new.timeout_s <= 5 * 366 * 86400
+    ):
         raise InvalidValue(field="timeout_s", why=f"positive and under five years, got {new.timeout_s}")
     _check_key(new.unique_key)
     for field in ("run_at", "expires_at"):
@@ -165,7 +169,11 @@ def _columns(rows: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
 
 
 def _job(row: Any) -> Job | None:
-    return None if row.id is None else Job.from_db("default", _COLUMNS, [getattr(row, name) for name in _COLUMNS])
+    return (
+        None
+        if row.id is None
+        else Job.from_db("default", _COLUMNS, [getattr(row, name) for name in _COLUMNS])
+    )
 
 
 def _announce(new_jobs: Sequence[NewJob], stored: Sequence[Job | None]) -> None:

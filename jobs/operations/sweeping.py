@@ -69,7 +69,9 @@ def _overdue(row: Any) -> moves.Settlement:
     if row.silent:
         error = f"{row.worker_name} was not heard of before its lease ran out"
         return ending.judged(row, Outcome.LEASE_EXPIRED, retryable=row.retry_on_timeout, error=error)
-    return ending.judged(row, Outcome.OVERRAN, retryable=row.retry_on_timeout, error="the run took longer than allowed")
+    return ending.judged(
+        row, Outcome.OVERRAN, retryable=row.retry_on_timeout, error="the run took longer than allowed"
+    )
 
 
 def _expire(limit: int) -> int:

@@ -29,7 +29,9 @@ def create_worker(
     """
     for queue in [*queues, *(queue for queue in steals if queue != ANY_QUEUE)]:
         if not kinds.NAME.fullmatch(queue):
-            raise InvalidValue(field="queues", why=f"a queue is named by a-z 0-9 _ . - (at most 100), got {queue!r}")
+            raise InvalidValue(
+                field="queues", why=f"a queue is named by a-z 0-9 _ . - (at most 100), got {queue!r}"
+            )
     if not queues or not name.strip() or len(name) > 100:
         raise InvalidValue(field="name", why="a worker needs a name (at most 100 characters) and a queue")
     key = _new_key()
@@ -40,6 +42,14 @@ def create_worker(
         )
         live.touch("workers")
     return worker, key
+
+
+def ensure_worker(name: str, *, queues: Sequence[str]) -> str:
+    """A new key for the farm's own worker of this name, which serves everybody; made if there is none yet."""
+    worker = keys.own_worker(name)
+    if worker is None:
+        return create_worker(name, queues=queues)[1]
+    return rotate_key(worker)
 
 
 def rotate_key(worker: Worker, *, by: User | None = None) -> str:

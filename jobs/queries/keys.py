@@ -1,9 +1,9 @@
 """Statements about workers, queues and kinds."""
 
-import itertools
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
+from django.conf import settings
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 from postgres import clock
@@ -19,12 +19,17 @@ def worker_by_hash(key_hash: str) -> Worker | None:
     return Worker.objects.select_related("owner").filter(key_hash=key_hash).first()
 
 
+def own_worker(name: str) -> Worker | None:
+    """The oldest worker of this name that serves everybody."""
+    return Worker.objects.filter(name=name, owner__isnull=True).order_by("pk").first()
+
+
 def mark_seen(worker_ids: Iterable[int]) -> None:
     """Note that these workers were heard of just now, unless that is fresh already."""
     stale = Now() - timedelta(seconds=SEEN_EVERY_S)
-    Worker.objects.filter(Q(last_seen_at__isnull=True) | Q(last_seen_at__lt=stale), pk__in=list(worker_ids)).update(
-        last_seen_at=Now()
-    )
+    Worker.objects.filter(
+        Q(last_seen_at__isnull=True) | Q(last_seen_at__lt=stale), pk__in=list(worker_ids)
+    ).update(last_seen_at=Now())
 
 
 def make_queues(names: Iterable[str]) -> None:
@@ -68,23 +73,30 @@ def lock_running(queue: str) -> list[int]:
     return list(running.values_list("pk", flat=True))
 
 
-def seat(queue: str, running: Sequence[int], *, ceiling: int) -> None:
-    """Give the queue slots 0 to `ceiling` - 1, the first ones held by the `running` jobs, whose rows are locked.
+def seat(queue: str, newcomers: Sequence[int], *, ceiling: int) -> None:
+    """Give the queue slots 0 to `ceiling` - 1, the first ones held by running jobs.
 
-    More running jobs than that keep slots beyond the ceiling, which nobody can take. Rows are changed in place: a job
-    that ends at this moment waits for its slot's row and frees it then.
+    Who holds a slot is read from the locked slots themselves: a claim that was under way has committed by
+    then. `newcomers` run without one, and their rows are locked. More running jobs than `ceiling` keep slots
+    beyond it. Rows are changed in place: a job that ends now waits for its slot's row, and frees it.
     """
     slots = list(Slot.objects.select_for_update().filter(queue_id=queue).order_by("n"))
-    held = {slot.job_id: slot for slot in slots if slot.job_id is not None}
-    free = [slot for slot in slots if slot.job_id not in running]
-    seats = [held.get(job_id) or (free.pop(0) if free else Slot(queue_id=queue)) for job_id in running]
-    while len(seats) < ceiling:
-        seats.append(free.pop(0) if free else Slot(queue_id=queue))
-    for n, (slot, job_id) in enumerate(itertools.zip_longest(seats, running)):
-        slot.n, slot.job_id = n, job_id
+    free = [slot for slot in slots if slot.job_id is None]
+    seats = [slot for slot in slots if slot.job_id is not None]
+    for job_id in [*newcomers, *[None] * max(0, ceiling - len(seats) - len(newcomers))]:
+        slot = free.pop(0) if free else Slot(queue_id=queue)
+        slot.job_id = job_id
+        seats.append(slot)
+    for n, slot in enumerate(seats):
+        slot.n = n
     Slot.objects.filter(pk__in=[slot.pk for slot in free]).delete()
     Slot.objects.bulk_update([slot for slot in seats if slot.pk], ["n", "job_id"])
     Slot.objects.bulk_create([slot for slot in seats if not slot.pk])
+
+
+def remove_slots(queue: str) -> None:
+    """Take all slots of a queue away; jobs that hold one run on without."""
+    Slot.objects.filter(queue_id=queue).delete()
 
 
 def free_empty_slots() -> int:
@@ -93,9 +105,10 @@ def free_empty_slots() -> int:
     return Slot.objects.filter(~Exists(running), job_id__isnull=False).update(job_id=None)
 
 
-def live_workers() -> list[Worker]:
-    """The workers that were not revoked, most recently heard of first."""
-    return list(Worker.objects.filter(revoked_at__isnull=True).order_by("-last_seen_at"))
+def count_live() -> int:
+    """How many workers were heard of lately."""
+    since = Now() - timedelta(seconds=settings.JOBFARM["WORKER_ALIVE_S"])
+    return Worker.objects.filter(revoked_at__isnull=True, last_seen_at__gt=since).count()
 
 
 def revoke(worker: Worker) -> None:

@@ -51,7 +51,9 @@ def claim(worker: Worker, *, queues: Sequence[str], limit: int, only_if_idle: bo
     return statements.load("jobs", "claim_scoped" if scoped else "claim").run(parameters)
 
 
-def heartbeat(worker: Worker, job_id: int, lease: Lease, *, progress: float | None, detail: str | None) -> list[Row]:
+def heartbeat(
+    worker: Worker, job_id: int, lease: Lease, *, progress: float | None, detail: str | None
+) -> list[Row]:
     """Renew a lease; no row if it is lost."""
     given = {"progress": progress, "detail": detail}
     return statements.load("jobs", "heartbeat").run(_fence(worker, job_id, lease) | given)
@@ -59,7 +61,9 @@ def heartbeat(worker: Worker, job_id: int, lease: Lease, *, progress: float | No
 
 def write_output(worker: Worker, job_id: int, lease: Lease, *, seq: int, text: str) -> list[Row]:
     """Store a piece of output if it is the next one; a row with `next_seq` and `stored`, or none if the lease is lost."""
-    return statements.load("jobs", "write_output").run(_fence(worker, job_id, lease) | {"seq": seq, "text": text})
+    return statements.load("jobs", "write_output").run(
+        _fence(worker, job_id, lease) | {"seq": seq, "text": text}
+    )
 
 
 def lock_held(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> list[Row]:

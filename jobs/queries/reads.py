@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser, User
-from django.db.models import Q, QuerySet
+from django.db.models import Min, Q, QuerySet
+from django.db.models.functions import Now
 from postgres import statements
 
 from jobs.domain import waiting
@@ -113,6 +114,19 @@ def stopped(leases: Sequence[tuple[int, Lease]]) -> list[int]:
         {"job": [job_id for job_id, _ in leases], "claim_no": [lease.claim_no for _, lease in leases]}
     )
     return [row.job_id for row in rows]
+
+
+def waiting_queues() -> list[statements.Row]:
+    """Queues in which a due job waits: rows of `name`, `paused`, and `served` (by a live worker, whatever its scope)."""
+    return statements.load("jobs", "unserved").run({"alive_s": settings.JOBFARM["WORKER_ALIVE_S"]})
+
+
+def overdue_s() -> float:
+    """By how many seconds the longest overdue running job is past its lease; 0 if none is. A janitor keeps it small."""
+    oldest = Job.objects.filter(status=Status.IN_PROGRESS).aggregate(late=Now() - Min("lease_expires_at"))[
+        "late"
+    ]
+    return max(oldest.total_seconds(), 0.0) if oldest else 0.0
 
 
 def next_wake_s() -> float | None:

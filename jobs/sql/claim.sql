@@ -3,16 +3,26 @@
 -- A job hides from the workers in its shy_of. shy_of is an index key: each distinct set is one range, so ten thousand
 -- jobs hidden from this worker are jumped over in one step. The ranges are read in the order of their heads.
 -- A queue with a ceiling gives as many jobs as it has free slots; who loses the race for a slot gets a row
--- without a job ("crowded out") and may ask again.
+-- without a job ("crowded out") and may ask again. Slots below `top` may be taken: below the ceiling, as a rule. While
+-- jobs still sit beyond a lowered ceiling they count too: then one job at a time, and all look at the same slot (the
+-- lowest free one), so that of two claims which saw room for one job only one gets it.
 WITH RECURSIVE asked AS MATERIALIZED (
-    SELECT queue.name, queue.ceiling, named.place,
+    SELECT queue.name, slots.top, named.place,
            CASE WHEN queue.ceiling IS NULL THEN %(limit)s::bigint ELSE (
                SELECT count(*) FROM (
                    SELECT FROM jobs_slot AS slot
-                   WHERE slot.queue_id = queue.name AND slot.n < queue.ceiling AND slot.job_id IS NULL
+                   WHERE slot.queue_id = queue.name AND slot.n < slots.top AND slot.job_id IS NULL
                    LIMIT %(limit)s::bigint) AS free) END AS room
     FROM unnest(%(queues)s::text[]) WITH ORDINALITY AS named (name, place)
     JOIN jobs_queue AS queue ON queue.name = named.name AND queue.paused_at IS NULL
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN queue.ceiling IS NULL OR NOT EXISTS (
+            SELECT FROM jobs_slot AS slot
+            WHERE slot.queue_id = queue.name AND slot.n >= queue.ceiling AND slot.job_id IS NOT NULL
+        ) THEN queue.ceiling ELSE (
+            SELECT CASE WHEN count(slot.job_id) < queue.ceiling
+                        THEN coalesce(min(slot.n) FILTER (WHERE slot.job_id IS NULL) + 1, 0) ELSE 0 END
+            FROM jobs_slot AS slot WHERE slot.queue_id = queue.name) END AS top) AS slots
     WHERE NOT %(only_if_idle)s::boolean OR NOT EXISTS (
         SELECT FROM jobs_job WHERE status = 'in_progress' AND worker_id = %(worker)s::bigint)
 ), shy_set (name, shy_of, turn) AS (
@@ -34,7 +44,7 @@ WITH RECURSIVE asked AS MATERIALIZED (
         ORDER BY job.priority DESC, job.run_at LIMIT 1) AS head
     WHERE NOT %(worker)s::bigint = ANY (shy_set.shy_of)
 ), picked AS MATERIALIZED (
-    SELECT pick.id, sorted.name, sorted.ceiling, row_number() OVER () AS pick_no
+    SELECT pick.id, sorted.name, sorted.top, row_number() OVER () AS pick_no
     FROM (SELECT * FROM range ORDER BY place, priority DESC, run_at) AS sorted
     CROSS JOIN LATERAL (
         SELECT job.id FROM jobs_job AS job
@@ -48,15 +58,15 @@ WITH RECURSIVE asked AS MATERIALIZED (
     SELECT picked.*, row_number() OVER (PARTITION BY name ORDER BY pick_no) AS turn_no FROM picked
 ), slot AS MATERIALIZED (
     SELECT free.id, wanted.name, row_number() OVER (PARTITION BY wanted.name ORDER BY free.n) AS turn_no
-    FROM (SELECT name, ceiling, count(*) AS jobs FROM picked WHERE ceiling IS NOT NULL GROUP BY name, ceiling) AS wanted
+    FROM (SELECT name, top, count(*) AS jobs FROM picked WHERE top IS NOT NULL GROUP BY name, top) AS wanted
     CROSS JOIN LATERAL (
         SELECT slot.id, slot.n FROM jobs_slot AS slot
-        WHERE slot.queue_id = wanted.name AND slot.n < wanted.ceiling AND slot.job_id IS NULL
+        WHERE slot.queue_id = wanted.name AND slot.n < wanted.top AND slot.job_id IS NULL
         ORDER BY slot.n LIMIT wanted.jobs FOR UPDATE SKIP LOCKED) AS free
 ), admitted AS MATERIALIZED (
     SELECT turn.id, turn.pick_no, slot.id AS slot_id
     FROM turn LEFT JOIN slot USING (name, turn_no)
-    WHERE turn.ceiling IS NULL OR slot.id IS NOT NULL
+    WHERE turn.top IS NULL OR slot.id IS NOT NULL
 ), seated AS (
     UPDATE jobs_slot SET job_id = admitted.id FROM admitted WHERE jobs_slot.id = admitted.slot_id
 ), claimed AS (

@@ -8,10 +8,8 @@ WITH interest AS MATERIALIZED (
 ), looked_at AS MATERIALIZED (
     SELECT interest.place, interest.owner_id, interest.wanted, queue.name,
            CASE WHEN queue.ceiling IS NULL THEN interest.wanted ELSE (
-               SELECT count(*) FROM (
-                   SELECT FROM jobs_slot AS slot
-                   WHERE slot.queue_id = queue.name AND slot.n < queue.ceiling AND slot.job_id IS NULL
-                   LIMIT interest.wanted) AS free) END AS room
+               SELECT least(greatest(queue.ceiling - count(slot.job_id), 0), interest.wanted)
+               FROM jobs_slot AS slot WHERE slot.queue_id = queue.name) END AS room
     FROM interest CROSS JOIN LATERAL unnest(interest.queues) AS named (name)
     JOIN jobs_queue AS queue ON queue.name = named.name AND queue.paused_at IS NULL
 ), found AS (

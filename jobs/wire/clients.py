@@ -16,14 +16,20 @@ class NewJob(Body):
     """A job to submit."""
 
     kind: Name = Field(examples=["chat"])
-    payload: Any = Field(description="Any JSON up to a megabyte.", examples=[{"prompt": "Why is the sky blue?"}])
+    payload: Any = Field(
+        description="Any JSON up to a megabyte.", examples=[{"prompt": "Why is the sky blue?"}]
+    )
     queue: Name | None = Field(None, description="The kind's own queue if absent.")
     priority: Annotated[Whole, Field(ge=-100, le=100)] | None = Field(None, description="Higher goes first.")
-    run_at: Moment | None = Field(None, description="Not before this moment.", examples=["2030-01-31T12:00:00Z"])
+    run_at: Moment | None = Field(
+        None, description="Not before this moment.", examples=["2030-01-31T12:00:00Z"]
+    )
     unique_key: Annotated[Text, Field(min_length=1, max_length=200)] | None = Field(
         None, description="Refused while a job of the same kind and key has not ended."
     )
-    group: Name | None = Field(None, description="Name of a group of yours that may see the job and work on it.")
+    group: Name | None = Field(
+        None, description="Name of a group of yours that may see the job and work on it."
+    )
 
 
 class NewJobs(Body):
@@ -42,7 +48,7 @@ class Filters(BaseModel):
     group: Text | None = Field(None, description="Name of the group.")
     worker: Text | None = Field(None, description="Name of the worker that has it or had it last.")
     retry_of: Annotated[int, Field(ge=1, le=BIGINT)] | None = None
-    after: Annotated[int, Field(ge=1, le=BIGINT)] | None = Field(
+    cursor: Annotated[int, Field(ge=1, le=BIGINT)] | None = Field(
         None, description="`next` of the page before this one."
     )
     limit: Annotated[int, Field(ge=1, le=MOST_LISTED)] = 50
@@ -52,7 +58,7 @@ class Page(BaseModel):
     """Jobs, newest first."""
 
     jobs: list[JobInList]
-    next: int | None = Field(description="Ask for the next page with `after=` this; null: there is none.")
+    next: int | None = Field(description="Ask for the next page with `cursor=` this; null: there is none.")
 
 
 class TwinFound(BaseModel):

@@ -20,7 +20,9 @@ class ResultFile(BaseModel):
 
     name: str
     size: int = Field(description="Bytes.")
-    url: str = Field(description="Where to get it, with the same key.", examples=["/api/v1/jobs/7/files/picture.png"])
+    url: str = Field(
+        description="Where to get it, with the same key.", examples=["/api/v1/jobs/7/files/picture.png"]
+    )
 
 
 class JobInList(BaseModel):
@@ -53,7 +55,9 @@ class Job(JobInList):
 
     payload: Any = Field(None, description="As it was submitted. Not in event streams.")
     result: Any = Field(None, description="What the worker handed in with its success.")
-    error: str | None = Field(None, description="How the newest attempt that failed did so; null after a success.")
+    error: str | None = Field(
+        None, description="How the newest attempt that failed did so; null after a success."
+    )
     files: list[ResultFile] = Field(default_factory=list)
 
 
@@ -67,22 +71,55 @@ def in_list(job: models.Job) -> JobInList:
     return JobInList(**_line(job))
 
 
-def in_full(jobs: Sequence[models.Job]) -> list[Job]:
-    """The long form of jobs in their order, by four queries however many they are."""
-    ids = [job.pk for job in jobs]
-    bodies = models.Body.objects.in_bulk(ids)
-    errors, files = reads.last_errors(ids), reads.files(ids)
-    return [_full(job, bodies.get(job.pk), error=errors.get(job.pk), files=files[job.pk]) for job in jobs]
+def in_full(job_ids: Sequence[int]) -> list[Job]:
+    """The long form of these jobs in their order, whoever asks, by three queries however many they are.
+
+    Jobs that are not there are left out.
+    """
+    jobs = models.Job.objects.select_related("owner", "group", "body").in_bulk(job_ids)
+    errors, files = reads.last_errors(job_ids), reads.files(job_ids)
+    found = [jobs[job_id] for job_id in job_ids if job_id in jobs]
+    return [_full(job, error=errors.get(job.pk), files=files[job.pk]) for job in found]
 
 
-def one(job_id: int) -> Job | None:
-    """The long form of a job, whoever asks; None if there is none."""
-    job = models.Job.objects.select_related("owner", "group").filter(pk=job_id).first()
-    return in_full([job])[0] if job else None
+def file(stored: models.ResultFile) -> ResultFile:
+    """The wire form of a result file."""
+    return ResultFile(
+        name=stored.name, size=stored.size, url=f"{API}/jobs/{stored.job_id}/files/{stored.name}"
+    )
+
+
+# What the row and the JSON call by the same name.
+_SAME = (
+    *(
+        "id",
+        "kind",
+        "queue",
+        "status",
+        "priority",
+        "failures",
+        "max_attempts",
+        "progress",
+        "detail",
+        "unique_key",
+    ),
+    *("created_at", "run_at", "claimed_at", "ended_at", "expires_at"),
+)
 
 
 def _line(job: models.Job) -> Mapping[str, Any]:
-    same = ("id", "kind", "queue", "status", "priority", "failures", "max_attempts", "progress", "detail", "unique_key")
+    same = (
+        "id",
+        "kind",
+        "queue",
+        "status",
+        "priority",
+        "failures",
+        "max_attempts",
+        "progress",
+        "detail",
+        "unique_key",
+    )
     times = ("created_at", "run_at", "claimed_at", "ended_at", "expires_at")
     return {
         **{name: getattr(job, name) for name in (*same, *times)},
@@ -94,17 +131,11 @@ def _line(job: models.Job) -> Mapping[str, Any]:
     }
 
 
-def _full(
-    job: models.Job, body: models.Body | None, *, error: str | None, files: Sequence[models.ResultFile]
-) -> Job:
+def _full(job: models.Job, *, error: str | None, files: Sequence[models.ResultFile]) -> Job:
     return Job(
         **_line(job),
-        payload=body and body.payload,
-        result=body and body.result,
+        payload=job.body.payload,
+        result=job.body.result,
         error=None if job.status == Status.SUCCESS else error,
-        files=[
-            ResultFile(name=file.name, size=file.size, url=f"{API}/jobs/{job.pk}/files/{file.name}")
-            for file in files
-            if file.attempt == job.claim_no
-        ],
+        files=[file(stored) for stored in files if stored.attempt == job.claim_no],
     )

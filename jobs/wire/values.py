@@ -17,7 +17,7 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class NotJson(Exception):
+class NotJsonError(ValueError):
     """The body is not JSON: {why}."""
 
     code = "not_json"
@@ -28,15 +28,15 @@ class NotJson(Exception):
 
 
 def loads(text: str | bytes) -> Any:
-    """The JSON value that `text` says. Raises NotJson, also for what Python takes and JSON does not have.
+    """The JSON value that `text` says. Raises NotJsonError, also for what Python takes and JSON does not have.
 
-    That is NaN and the infinities, numbers beyond a double such as 1e400, and nesting that exhausts the parser.
+    That is NaN and the infinities, numbers beyond a double such as 1e400, nesting that exhausts the parser.
     """
     try:
         return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         why = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
-        raise NotJson(why) from None
+        raise NotJsonError(why) from None
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""What a worker says and what it is answered: the same over HTTP and over the WebSocket (DESIGN section 6)."""
+"""What a worker says and what it is answered: the same over HTTP and the WebSocket (DESIGN section 6)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
 from django.conf import settings
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, Strict
 
 from jobs import operations
 from jobs.domain.leases import Lease
@@ -30,7 +30,8 @@ class Claim(Body):
     )
     limit: Annotated[Whole, Field(ge=1, le=MOST_CLAIMED)] = Field(1, description="How many jobs at most.")
     wait: Annotated[Number, Field(ge=0, le=LONGEST_WAIT_S)] = Field(
-        0, description="Seconds to wait for the first one. On a WebSocket the answer comes at once, `work` follows."
+        0,
+        description="Seconds to wait for the first one. A WebSocket answers at once, and says `work` later.",
     )
 
 
@@ -49,7 +50,9 @@ class Heartbeat(Leased):
     """A sign of life, with how far the job is."""
 
     progress: Annotated[Number, Field(ge=0, le=1)] | None = None
-    detail: Text | None = Field(None, description="What it is doing; cut at 200 characters.", examples=["Painting"])
+    detail: Text | None = Field(
+        None, description="What it is doing; cut at 200 characters.", examples=["Painting"]
+    )
 
 
 class Output(Leased):
@@ -64,8 +67,8 @@ class Ending(Leased):
 
     outcome: Literal["success", "failed"]
     result: Any = Field(None, description="Any JSON up to a megabyte; kept of a success.")
-    error: Annotated[str, Field(strict=True)] = Field("", description="What went wrong; cut at 100,000 characters.")
-    retryable: Annotated[bool, Field(strict=True)] = Field(True, description="False: trying again would not help.")
+    error: Annotated[str, Strict()] = Field("", description="What went wrong; cut at 100,000 characters.")
+    retryable: Annotated[bool, Strict()] = Field(True, description="False: trying again would not help.")
 
 
 class Finish(Ending):
@@ -185,11 +188,13 @@ def heartbeat(worker: Worker, job_id: int, body: Heartbeat) -> Renewed:
 
 def write_output(worker: Worker, job_id: int, body: Output) -> Written:
     """Append output. Raises LeaseLost, OutputGap, PayloadTooLarge."""
-    return Written(next_seq=operations.write_output(worker, job_id, body.parsed, seq=body.seq, text=body.text))
+    return Written(
+        next_seq=operations.write_output(worker, job_id, body.parsed, seq=body.seq, text=body.text)
+    )
 
 
 def finish(worker: Worker, job_id: int, body: Finish) -> Ended:
-    """Hand in one job, then claim the next. Raises LeaseLost, InvalidJson, PayloadTooLarge; then nothing is claimed."""
+    """Hand in one job, then claim the next. Raises LeaseLost, InvalidJson, PayloadTooLarge."""
     [status] = operations.finish(worker, [_finished(job_id, body)])
     if isinstance(status, LeaseLost):
         raise status
@@ -197,9 +202,11 @@ def finish(worker: Worker, job_id: int, body: Finish) -> Ended:
 
 
 def finish_many(worker: Worker, body: FinishMany) -> EndedMany:
-    """Hand in several jobs, then claim the next. Raises InvalidJson, PayloadTooLarge; then nothing was handed in."""
+    """Hand in several jobs, then claim the next. Raises InvalidJson, PayloadTooLarge: nothing handed in."""
     leases = [_lease_or_loss(ending) for ending in body.finished]
-    real = [_finished(e.id, e) for e, lease in zip(body.finished, leases, strict=True) if isinstance(lease, Lease)]
+    real = [
+        _finished(e.id, e) for e, lease in zip(body.finished, leases, strict=True) if isinstance(lease, Lease)
+    ]
     settled = iter(operations.finish(worker, real))
     verdicts = [next(settled) if isinstance(lease, Lease) else lease for lease in leases]
     answers = [_ended(ending.id, verdict) for ending, verdict in zip(body.finished, verdicts, strict=True)]
@@ -213,14 +220,14 @@ def release(worker: Worker, job_id: int, body: Release) -> Released:
 
 
 def interest(worker: Worker, queues: Sequence[str] | None) -> Interest:
-    """What a worker that asked for `queues` (None: its own, then those it steals from) waits for; `*` means all."""
+    """What a worker that asked for `queues` waits for. None: its own and those it steals from; `*`: all."""
     asked = [*worker.queues, *worker.steals] if queues is None else queues
     return Interest(queues=tuple(sorted(set(asked))), owner_id=worker.owner_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
-    """One verb of the WebSocket: how its fields are checked, and what is done. `about_a_job`: it names one in `job`."""
+    """One verb of the WebSocket: how its fields are checked, what is done, whether it names a `job`."""
 
     body: type[Body]
     perform: Callable[..., BaseModel]

@@ -1,0 +1,169 @@
+"""What is wrong with this farm, and what to do about it: the checks behind `manage.py doctor`."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import IntEnum
+
+from django.conf import settings
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+
+from jobs.queries import keys, reads
+from postgres import clock, statements
+
+OLDEST_VERSION = 150000  # of PostgreSQL, as server_version_num; the tests run on 18
+NOTICED_WITHIN_S = 5.0  # DESIGN promise 5
+LONG_TRANSACTION_S = 300.0
+MANY_DEAD = 100_000
+ROOM_BYTES = 1 << 30
+SKEW_S = 2.0
+
+
+class Level(IntEnum):
+    """How bad it is."""
+
+    FINE = 0
+    WARNING = 1
+    ERROR = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that was looked at: a sentence, and what to do if it is not fine."""
+
+    level: Level
+    sentence: str
+    remedy: str = ""
+
+
+def examine() -> Iterator[Finding]:
+    """Look at everything, one finding after the other. Raises the database's error if it cannot be reached."""
+    for foundation in (_database, _migrations):
+        findings = list(foundation())
+        yield from findings
+        if any(finding.level is Level.ERROR for finding in findings):
+            return  # the others would stumble over the same thing
+    for check in CHECKS:
+        yield from check()
+
+
+def _database() -> Iterator[Finding]:
+    [version] = statements.load("jobfarm", "version").run()
+    if version.number < OLDEST_VERSION:
+        yield Finding(
+            level=Level.ERROR, sentence=f"PostgreSQL {version.name} is too old.", remedy="Use 15 or newer."
+        )
+    else:
+        yield Finding(level=Level.FINE, sentence=f"PostgreSQL {version.name} answers.")
+
+
+def _migrations() -> Iterator[Finding]:
+    executor = MigrationExecutor(connection)
+    missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    if missing:
+        yield Finding(
+            level=Level.ERROR,
+            sentence=f"{len(missing)} migrations are missing.",
+            remedy="Run manage.py migrate.",
+        )
+
+
+def _clock() -> Iterator[Finding]:
+    skew = abs((clock.now() - datetime.now(UTC)).total_seconds())  # noqa: TID251 (this is about the machine's clock)
+    if skew > SKEW_S:
+        yield Finding(
+            level=Level.WARNING,
+            sentence=f"This machine's clock and the database's differ by {skew:.1f} s.",
+            remedy="Jobs go by the database's clock; set this machine's by NTP, or times on pages will look wrong.",
+        )
+
+
+def _janitor() -> Iterator[Finding]:
+    late = reads.overdue_s()
+    if late > NOTICED_WITHIN_S:
+        yield Finding(
+            level=Level.ERROR,
+            sentence=f"A running job is {late:.0f} s past its lease and nobody has noticed.",
+            remedy="No janitor runs: start manage.py janitor (manage.py farm does).",
+        )
+
+
+def _workers() -> Iterator[Finding]:
+    live = keys.count_live()
+    if live:
+        yield Finding(level=Level.FINE, sentence=f"{live} live workers.")
+    else:
+        yield Finding(
+            level=Level.WARNING,
+            sentence="No live worker: nothing will run.",
+            remedy="manage.py create_worker NAME --queue Q prints a key; start python -m jobfarm_worker with it.",
+        )
+
+
+def _queues() -> Iterator[Finding]:
+    for queue in reads.waiting_queues():
+        if queue.paused:
+            yield Finding(
+                level=Level.WARNING,
+                sentence=f"Jobs wait in the queue {queue.name}, which is paused.",
+                remedy="Resume it on the page of queues when it may go on.",
+            )
+        elif not queue.served:
+            yield Finding(
+                level=Level.WARNING,
+                sentence=f"Jobs wait in the queue {queue.name}, which no live worker serves.",
+                remedy=f"Start a worker whose queues include {queue.name}.",
+            )
+
+
+def _snapshots() -> Iterator[Finding]:
+    for oldest in statements.load("jobfarm", "oldest_snapshot").run():
+        if oldest.seconds > LONG_TRANSACTION_S:
+            end = f"select pg_terminate_backend({oldest.pid});"
+            yield Finding(
+                level=Level.WARNING,
+                sentence=f"A transaction of {oldest.client} (pid {oldest.pid}) is open since {oldest.seconds:.0f} s.",
+                remedy=f"Dead rows cannot be cleaned while it lasts. To end it: {end}",
+            )
+
+
+def _dead_rows() -> Iterator[Finding]:
+    for rows in statements.load("jobfarm", "dead_rows").run():
+        if rows.dead > MANY_DEAD and rows.dead > rows.live:
+            yield Finding(
+                level=Level.WARNING,
+                sentence=f"jobs_job has {rows.dead:,} dead rows beside {rows.live:,} live ones.",
+                remedy="Look for old transactions, then VACUUM jobs_job.",
+            )
+
+
+def _files() -> Iterator[Finding]:
+    folder = settings.MEDIA_ROOT
+    folder.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(folder).free
+    if not os.access(folder, os.W_OK):
+        yield Finding(
+            level=Level.ERROR, sentence=f"{folder} is not writable.", remedy="Result files go there."
+        )
+    elif free < ROOM_BYTES:
+        sentence = f"{folder} has {free >> 20} MiB left."
+        yield Finding(
+            level=Level.WARNING, sentence=sentence, remedy="Make room, or lower JOBFARM_RETENTION_DAYS."
+        )
+
+
+def _settings() -> Iterator[Finding]:
+    if settings.DEBUG:
+        yield Finding(
+            level=Level.WARNING,
+            sentence="DEBUG is on.",
+            remedy="Error pages show settings: unset DEBUG outside development.",
+        )
+
+
+CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
+    _clock, _janitor, _workers, _queues, _snapshots, _dead_rows, _files, _settings,
+)  # fmt: skip

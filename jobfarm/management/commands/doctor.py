@@ -1,0 +1,28 @@
+"""`manage.py doctor`: what is wrong, and what to do."""
+
+import sys
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from jobfarm import health
+from jobfarm.health import Level
+
+WORDS = {Level.FINE: "ok", Level.WARNING: "look", Level.ERROR: "WRONG"}
+
+
+class Command(BaseCommand):
+    """Print every finding; exit code 1 if something is wrong."""
+
+    help = "Say what is wrong with this farm and what to do about it. Exit code 1 if something is."
+
+    def handle(self, **_: Any) -> None:
+        """Look at everything."""
+        findings = []
+        for finding in health.examine():
+            findings.append(finding)
+            self.stdout.write(f"{WORDS[finding.level]:>5}  {finding.sentence}")
+            if finding.remedy:
+                self.stdout.write(f"       {finding.remedy}")
+        if any(finding.level is Level.ERROR for finding in findings):
+            sys.exit(1)

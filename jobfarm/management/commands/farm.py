@@ -1,0 +1,96 @@
+"""`manage.py farm`: everything that a farm on one machine needs, in one command."""
+
+import os
+import socket
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+from django.db import OperationalError
+
+from accounts import operations as accounts
+from jobfarm import listening, processes
+from jobfarm.processes import Child
+from jobs import operations as jobs
+from postgres import embedded
+from postgres.errors import PostgresError
+from postgres.reachability import explain_unreachable
+
+DEMONSTRATOR = "demonstrator"
+
+
+class Command(BaseCommand):
+    """Migrate, make an administrator, and keep the web server, the janitor and (if wanted) a worker running."""
+
+    help = (
+        "Start the whole farm: web, janitor and, with --with-worker, one worker for the kinds chat and image."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Where to listen, and whether a worker comes along."""
+        parser.add_argument("--host", default="127.0.0.1")
+        parser.add_argument("--port", type=int, default=int(os.environ.get("PORT", "8000")))
+        worker_help = "start a worker too (a demonstrator, unless a server is configured)"
+        parser.add_argument("--with-worker", action="store_true", help=worker_help)
+
+    def handle(self, *, host: str, port: int, with_worker: bool, **_: Any) -> None:
+        """Run until Ctrl-C or SIGTERM."""
+        processes.end_leftovers(settings.JOBFARM_DATA)
+        listener = self._bind(host, port)
+        url = f"http://{host}:{listener.getsockname()[1]}"
+        try:
+            self._prepare()
+            children = [_web(listener), _janitor(), *([_worker(url)] if with_worker else [])]
+            self._welcome(url)
+            # The worker first: what it holds is given back while the server still answers.
+            processes.Supervisor(children[::-1], folder=settings.JOBFARM_DATA, say=self._say).run()
+        finally:
+            listener.close()
+            embedded.release()
+
+    def _bind(self, host: str, port: int) -> socket.socket:
+        try:
+            return listening.bind(host, port)
+        except (listening.AddressInUse, OSError) as error:
+            raise CommandError(str(error)) from None
+
+    def _prepare(self) -> None:
+        try:
+            call_command("migrate", interactive=False, verbosity=0)
+        except (OperationalError, PostgresError) as error:
+            raise CommandError(explain_unreachable(error) or str(error)) from None
+
+    def _welcome(self, url: str) -> None:
+        administrator, _ = accounts.ensure_administrator()
+        link = accounts.one_time_link(administrator)
+        self._say(f"\njobfarm is starting at {url}")
+        self._say(f"Log in as {administrator.get_username()}, once, within a day: {url}{link}")
+        self._say("Ctrl-C stops all of it.\n")
+
+    def _say(self, line: str) -> None:
+        self.stdout.write(line)
+        self.stdout.flush()
+
+
+def _web(listener: socket.socket) -> Child:
+    fd = listener.fileno()
+    return Child(name="web", argv=_manage("web", "--fd", str(fd)), inherited=[fd])
+
+
+def _janitor() -> Child:
+    return Child(name="janitor", argv=_manage("janitor"))
+
+
+def _worker(url: str) -> Child:
+    """The worker that comes along. It gets a new key at each start, by its environment, where no list of processes shows it."""
+    key = jobs.ensure_worker(DEMONSTRATOR, queues=["image", "chat"])
+    argv = [sys.executable, "-m", "jobfarm_worker", "--url", url, "--handler", "chat", "--handler", "image"]
+    argv += ["--concurrency", "2", "--grace", "2"]
+    return Child(name="worker", argv=argv, environment={"JOBFARM_KEY": key})
+
+
+def _manage(*words: str) -> list[str]:
+    return [sys.executable, str(settings.BASE_DIR / "manage.py"), *words]

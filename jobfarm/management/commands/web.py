@@ -1,0 +1,59 @@
+"""`manage.py web`: the HTTP and WebSocket server alone."""
+
+import os
+import signal
+import socket
+from argparse import ArgumentParser
+from typing import Any
+
+import uvicorn
+from django.core.management.base import BaseCommand, CommandError
+
+from jobfarm import listening
+from postgres import embedded
+
+DRAIN_S = 5  # open requests get this long after SIGTERM; waiting ones are answered at once
+
+
+class Command(BaseCommand):
+    """Serve the site with uvicorn until SIGINT or SIGTERM."""
+
+    help = "Serve pages, API and sockets at HOST:PORT. `manage.py farm` starts this for you."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Where to listen, or on which inherited socket."""
+        parser.add_argument("--host", default="127.0.0.1")
+        parser.add_argument("--port", type=int, default=int(os.environ.get("PORT", "8000")))
+        parser.add_argument("--fd", type=int, help="a listening socket that the parent opened")
+
+    def handle(self, *, host: str, port: int, fd: int | None, **_: Any) -> None:
+        """Serve until told to stop."""
+        try:
+            listener = listening.bind(host, port) if fd is None else socket.socket(fileno=fd)
+        except (listening.AddressInUse, OSError) as error:
+            raise CommandError(str(error)) from None
+        # uvicorn raises the signal that ended it once more when it is done; by then it must not kill us, so that the
+        # embedded server is left properly.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: None)
+        try:
+            uvicorn.Server(configuration()).run(sockets=[listener])
+        finally:
+            embedded.release()
+
+
+def configuration() -> uvicorn.Config:
+    """How uvicorn serves the farm."""
+    return uvicorn.Config(
+        "jobfarm.asgi:application",
+        ws="websockets-sansio",
+        ws_max_size=2_100_000,  # a finished job with a megabyte of result, escaped
+        ws_per_message_deflate=False,  # 50 KB of memory a socket; messages are small
+        ws_ping_interval=20,
+        ws_ping_timeout=20,
+        lifespan="on",
+        log_level="warning",
+        server_header=False,
+        timeout_graceful_shutdown=DRAIN_S,
+        proxy_headers=True,
+    )

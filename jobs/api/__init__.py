@@ -1,0 +1,11 @@
+"""The HTTP API of jobs, version 1. Paths and fields are those of DESIGN section 6."""
+
+from ninja import Router
+
+from jobs.api import clients, workers
+
+router = Router()
+router.add_router("/worker", workers.router)
+router.add_router("", clients.router)
+
+__all__ = ["router"]

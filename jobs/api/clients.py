@@ -1,0 +1,239 @@
+"""What clients call: submit, look, cancel, try again."""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from django.contrib.auth.models import Group, User
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from ninja import Query, Router, Status
+from ninja.params import functions as parameters
+
+from accounts import http as people
+from jobs import http, operations
+from jobs.api import documents
+from jobs.errors import Duplicate, NotAMember, NotFound
+from jobs.models import Job
+from jobs.queries import reads
+from jobs.wire import clients
+from jobs.wire import jobs as wire
+from jobs.wire.values import BIGINT, INTEGER
+
+router = Router(auth=people.PEOPLE, tags=["Clients"])
+MOST_PIECES = 500
+MOST_OUTPUT_CHARACTERS = 4_000_000
+
+After = Annotated[int, parameters.Query(..., ge=-1, le=INTEGER, description="Pieces after this number.")]
+Attempt = Annotated[
+    int | None,
+    parameters.Query(
+        ..., ge=1, le=BIGINT, description="Of which attempt; the current or last one if absent."
+    ),
+]
+
+
+def _user(request: HttpRequest) -> User:
+    user: User = request.auth  # type: ignore[attr-defined]  # set by ninja
+    return user
+
+
+@router.post(
+    "/jobs",
+    response={201: wire.Job, documents.REFUSALS: clients.Refusal},
+    summary="Submit a job",
+    description=documents.SUBMIT,
+)
+def submit(request: HttpRequest, body: clients.NewJob) -> Status[wire.Job]:
+    """Submit one job."""
+    new = _new_job(body, _user(request), _groups(_user(request)))
+    [job] = operations.submit_many([new])
+    if isinstance(job, Duplicate):
+        raise job
+    return Status(201, wire.in_full([job.pk])[0])
+
+
+@router.post(
+    "/jobs/bulk",
+    response={201: clients.Submitted, documents.REFUSALS: clients.Refusal},
+    summary="Submit many jobs",
+    description=documents.SUBMIT_MANY,
+)
+def submit_many(request: HttpRequest, body: clients.NewJobs) -> Status[clients.Submitted]:
+    """Submit many jobs at once."""
+    groups = _groups(_user(request))
+    stored = operations.submit_many([_new_job(new, _user(request), groups) for new in body.jobs])
+    found = {job.id: job for job in wire.in_full([job.pk for job in stored if isinstance(job, Job)])}
+    answers = [found[job.pk] if isinstance(job, Job) else _twin(job) for job in stored]
+    return Status(201, clients.Submitted(jobs=answers))
+
+
+@router.get(
+    "/jobs",
+    response={200: clients.Page, documents.REFUSALS: clients.Refusal},
+    summary="List jobs",
+    description=documents.LIST,
+)
+def list_jobs(request: HttpRequest, filters: Query[clients.Filters]) -> clients.Page:
+    """A page of the jobs that the caller may see."""
+    http.refuse_unknown_parameters(request, clients.Filters.model_fields)
+    found = _filtered(wire.visible_to(_user(request)), filters).order_by("-id")[: filters.limit + 1]
+    jobs = [wire.in_list(job) for job in found]
+    shown = jobs[: filters.limit]
+    return clients.Page(jobs=shown, next=shown[-1].id if len(jobs) > filters.limit else None)
+
+
+@router.get(
+    "/jobs/{jobid:job_id}",
+    response={200: wire.Job, documents.REFUSALS: clients.Refusal},
+    summary="Look at a job",
+    description=documents.SHOW,
+)
+def show(request: HttpRequest, job_id: int) -> wire.Job:
+    """One job in full."""
+    return wire.in_full([_visible(request, job_id).pk])[0]
+
+
+@router.get(
+    "/jobs/{jobid:job_id}/output",
+    response={200: clients.OutputPage, documents.REFUSALS: clients.Refusal},
+    summary="Read a job's output",
+    description=documents.READ_OUTPUT,
+)
+def output(
+    request: HttpRequest,
+    job_id: int,
+    after: After = -1,
+    attempt: Attempt = None,
+) -> clients.OutputPage:
+    """The pieces of output that follow a number."""
+    http.refuse_unknown_parameters(request, ["after", "attempt"])
+    job = _visible(request, job_id)
+    number = job.claim_no if attempt is None else attempt
+    chunks: list[clients.Piece] = []
+    room = MOST_OUTPUT_CHARACTERS
+    for chunk in reads.output(job.pk, attempt=number, after=after, limit=MOST_PIECES):
+        chunks.append(clients.Piece(seq=chunk.seq, text=chunk.text))
+        room -= len(chunk.text)
+        if room <= 0:
+            break
+    next_seq = chunks[-1].seq + 1 if chunks else after + 1
+    return clients.OutputPage(attempt=number, chunks=chunks, next_seq=next_seq)
+
+
+@router.get(
+    "/jobs/{jobid:job_id}/files/{name}",
+    response={200: Any, documents.REFUSALS: clients.Refusal},
+    summary="Get a result file",
+    description=documents.GET_FILE,
+    openapi_extra=documents.SOME_BYTES,
+)
+def get_file(
+    request: HttpRequest,
+    job_id: int,
+    name: str,
+    attempt: Attempt = None,
+) -> HttpResponseBase:
+    """A result file's bytes."""
+    job = _visible(request, job_id)
+    number = job.claim_no if attempt is None else attempt
+    for stored in reads.files([job.pk])[job.pk]:
+        if (stored.attempt, stored.name) == (number, name):
+            return http.sent(request, stored)
+    raise NotFound
+
+
+@router.get(
+    "/jobs/{jobid:job_id}/events",
+    response={200: Any, documents.REFUSALS: clients.Refusal},
+    summary="Follow a job",
+    description=documents.EVENTS,
+    openapi_extra=documents.EVENT_STREAM,
+)
+def events(request: HttpRequest, job_id: int) -> HttpResponse:
+    """Whether the caller may follow the job; the stream comes from outside of Django (jobs.waiting)."""
+    note = {"job": _visible(request, job_id).pk, "user": _user(request).pk}
+    return HttpResponse(content_type="text/event-stream", headers={http.STREAMS: json.dumps(note)})
+
+
+@router.post(
+    "/jobs/{jobid:job_id}/cancel",
+    response={200: clients.Canceled, documents.REFUSALS: clients.Refusal},
+    summary="Cancel a job",
+    description=documents.CANCEL,
+)
+def cancel(request: HttpRequest, job_id: int) -> clients.Canceled:
+    """Cancel, and say what that came to."""
+    canceled = operations.cancel(job_id, by=_user(request))
+    return clients.Canceled(verdict=canceled.verdict, status=canceled.status)
+
+
+@router.post(
+    "/jobs/{jobid:job_id}/retry",
+    response={201: wire.Job, documents.REFUSALS: clients.Refusal},
+    summary="Try an ended job again",
+    description=documents.RETRY,
+)
+def retry(request: HttpRequest, job_id: int) -> Status[wire.Job]:
+    """Submit an ended job once more."""
+    return Status(201, wire.in_full([operations.retry(job_id, by=_user(request)).pk])[0])
+
+
+@router.get(
+    "/jobs/{jobid:job_id}/why",
+    response={200: clients.Reasons, documents.REFUSALS: clients.Refusal},
+    summary="Why does it not run?",
+    description=documents.WHY,
+)
+def why(request: HttpRequest, job_id: int) -> clients.Reasons:
+    """The reasons, the one that matters most first."""
+    reasons = reads.why_not_running(_visible(request, job_id).pk)
+    return clients.Reasons(
+        reasons=[clients.Reason(**{**r.numbers, "code": r.code, "sentence": r.sentence}) for r in reasons]
+    )
+
+
+def _visible(request: HttpRequest, job_id: int) -> Job:
+    job = reads.visible_to(_user(request)).filter(pk=job_id).first()
+    if job is None:
+        raise NotFound
+    return job
+
+
+def _groups(user: User) -> dict[str, Group]:
+    return {group.name: group for group in user.groups.all()}
+
+
+def _new_job(body: clients.NewJob, owner: User, groups: Mapping[str, Group]) -> operations.NewJob:
+    """What the body asks for. A group that is not the owner's is refused whether it exists or not."""
+    if body.group is not None and body.group not in groups:
+        raise NotAMember
+    return operations.NewJob(
+        kind=body.kind,
+        payload=body.payload,
+        queue=body.queue,
+        priority=body.priority,
+        run_at=body.run_at,
+        unique_key=body.unique_key,
+        owner=owner,
+        group=None if body.group is None else groups[body.group],
+    )
+
+
+def _twin(duplicate: Duplicate) -> clients.TwinFound:
+    return clients.TwinFound(error=duplicate.code, message=duplicate.message)
+
+
+def _filtered(jobs: QuerySet[Job], filters: clients.Filters) -> QuerySet[Job]:
+    wanted = {
+        "status": filters.status,
+        "kind": filters.kind,
+        "queue": filters.queue,
+        "owner__username": filters.owner,
+        "group__name": filters.group,
+        "worker_name": filters.worker,
+        "retry_of": filters.retry_of,
+        "id__lt": filters.cursor,
+    }
+    return jobs.filter(**{column: value for column, value in wanted.items() if value is not None})

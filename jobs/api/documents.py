@@ -1,0 +1,185 @@
+"""What the page at /api/docs says. Its examples run once FARM, KEY, TOKEN, JOB and LEASE are set."""
+
+from typing import Any, Final
+
+REFUSALS: Final = frozenset({400, 401, 403, 404, 409, 413, 415, 422})
+
+ANY_BYTES: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "description": "The file's bytes; not a form.",
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+SOME_BYTES: Final[dict[str, Any]] = {
+    "responses": {
+        200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}},
+    }
+}
+EVENT_STREAM: Final[dict[str, Any]] = {
+    "parameters": [
+        {
+            "in": "header",
+            "name": "Last-Event-ID",
+            "required": False,
+            "schema": {"type": "string"},
+            "description": "The id of the last event that arrived; the stream goes on behind it.",
+        }
+    ],
+    "responses": {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+}
+
+API: Final = """
+Two kinds of callers, two kinds of keys, both sent as `Authorization: Bearer <key>`:
+
+* **Workers** take jobs and report on them. `manage.py create_worker NAME --queue QUEUE` makes a worker and
+  prints its key (`jfw_...`) once; the admin does the same.
+* **Clients** submit jobs, follow and cancel them. The account page, or `manage.py create_token USER`, makes
+  a person's API token (`jft_...`) and shows it once. In a browser the session of whoever is logged in
+  serves as well; calls that change something then need the header `X-CSRFToken`.
+
+Bodies are JSON with `Content-Type: application/json`. Unknown fields are refused. Times are ISO 8601 in UTC.
+
+Errors always have this form, with the status that fits, and with the numbers that matter beside it:
+
+    {"error": "output_gap", "message": "Output must be sent in order: ... number 3.", "next_seq": 3}
+
+400 `not_json`; 401 `unauthorized` (no key, a wrong or a revoked one); 403 `forbidden`, `queue_not_allowed`;
+404 `not_found` (also for jobs that are not yours to see); 405 `method_not_allowed`; 409 `lease_lost`,
+`output_gap`, `duplicate`, `not_ended`; 413 `too_large`; 415 `unsupported_media_type`; 422 `invalid`,
+`invalid_json`, `invalid_name`, `unknown_kind`, `unknown_queue`, `not_a_member`.
+
+A worker made of curl, from the claim to the result:
+
+    export FARM=http://127.0.0.1:8000 KEY=jfw_...
+    curl -sS $FARM/api/v1/worker/claim -H "Authorization: Bearer $KEY" \\
+         -H 'Content-Type: application/json' -d '{"wait": 30}'
+    export JOB=7 LEASE=1-...      # id and lease of the job that came
+    curl -sS $FARM/api/v1/worker/jobs/$JOB/output -H "Authorization: Bearer $KEY" \\
+         -H 'Content-Type: application/json' -d '{"lease": "'$LEASE'", "seq": 0, "text": "Hello."}'
+    curl -sS $FARM/api/v1/worker/jobs/$JOB/finish -H "Authorization: Bearer $KEY" \\
+         -H 'Content-Type: application/json' -d '{"lease": "'$LEASE'", "outcome": "success", "result": 42}'
+
+The same verbs travel over one WebSocket at `/ws/worker/`, with the same key in the same header: send
+`{"type": "claim", "ref": 1, "limit": 1}`, get `{"type": "claim", "ref": 1, "jobs": [...]}`; where a path
+here names a job, the message has it as `"job"`. Types: `claim heartbeat output finish finish_many release`.
+An error is `{"type": "error", "ref": 1, "status": 409, "error": "lease_lost", "message": "..."}`. Without
+being asked the farm says `{"type": "work", "available": true}` after a claim that got fewer jobs than it
+asked for, as soon as there is something for this worker, and `{"type": "stop", "job": 7, "reason":
+"canceled"}` when a job was taken from it. It closes with code 4401 when the key is refused or revoked.
+"""
+
+CLAIM: Final = """
+Take up to `limit` pending jobs. With `wait`, the answer comes as soon as there is a job, or empty after
+that many seconds; so ask again and again, and never pause in between.
+
+    curl -sS $FARM/api/v1/worker/claim -H "Authorization: Bearer $KEY" \\
+         -H 'Content-Type: application/json' -d '{"limit": 1, "wait": 30}'
+
+Each job comes with a `lease`. It is the right to speak for the job: send it with every later call. It runs
+out at `lease_expires_at` unless you send a heartbeat (or output) at least every `heartbeat_every` seconds.
+409 `lease_lost` from any call means: this job is not yours any more, drop it.
+"""
+HEARTBEAT: Final = """
+Renews the lease; `progress` and `detail` are shown to people and kept until you say something else.
+
+    curl -sS $FARM/api/v1/worker/jobs/$JOB/heartbeat -H "Authorization: Bearer $KEY" \\
+         -H 'Content-Type: application/json' -d '{"lease": "'$LEASE'", "progress": 0.4, "detail": "Painting"}'
+"""
+OUTPUT: Final = """
+Appends a piece of text to the job's output. Pieces are numbered from 0 in each attempt. Sending the same
+number twice stores it once, so after a lost answer just send again; a number too far is refused with 409
+`output_gap` and the `next_seq` expected. Renews the lease as well.
+
+    curl -sS $FARM/api/v1/worker/jobs/$JOB/output -H "Authorization: Bearer $KEY" \\
+         -H 'Content-Type: application/json' -d '{"lease": "'$LEASE'", "seq": 0, "text": "Once upon a time"}'
+"""
+PUT_FILE: Final = """
+Keeps the request's body as a file of the job, under a plain name (letters, digits, dots, dashes,
+underscores). The same name again replaces it. Renews the lease as well.
+
+    curl -sS -X PUT "$FARM/api/v1/worker/jobs/$JOB/files/picture.png?lease=$LEASE" \\
+         -H "Authorization: Bearer $KEY" --data-binary @picture.png
+"""
+FINISH: Final = """
+Ends the attempt. `success` stores `result`. `failed` stores `error`, and the job is tried again later, by
+another worker if there is one, until its attempts are used up or `retryable` is false. With `claim_next`
+the next jobs come with the answer.
+
+    curl -sS $FARM/api/v1/worker/jobs/$JOB/finish -H "Authorization: Bearer $KEY" \\
+         -H 'Content-Type: application/json' -d '{"lease": "'$LEASE'", "outcome": "success", "result": 42}'
+"""
+RELEASE: Final = """
+Gives the job back: it waits again at once, and this does not count as a failure. For a worker that shuts
+down.
+
+    curl -sS $FARM/api/v1/worker/jobs/$JOB/release -H "Authorization: Bearer $KEY" \\
+         -H 'Content-Type: application/json' -d '{"lease": "'$LEASE'"}'
+"""
+FINISH_MANY: Final = """
+Ends several attempts in one transaction. The answer has an entry for each, in order: its new `status`, or
+`"error": "lease_lost"`. A result that cannot be stored refuses the whole batch.
+
+    curl -sS $FARM/api/v1/worker/finish -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' \\
+         -d '{"finished": [{"id": '$JOB', "lease": "'$LEASE'", "outcome": "success"}], "claim_next": 1}'
+"""
+SUBMIT: Final = """
+    curl -sS $FARM/api/v1/jobs -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
+         -d '{"kind": "chat", "payload": {"prompt": "Why is the sky blue?"}}'
+
+`unique_key` refuses a twin: 409 `duplicate` while a job of the same kind and key has not ended.
+"""
+SUBMIT_MANY: Final = """
+Up to 1,000 jobs in one transaction. The answer has an entry for each, in order: the job, or `"error":
+"duplicate"` for one whose twin has not ended. Any other fault refuses all of them.
+
+    curl -sS $FARM/api/v1/jobs/bulk -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
+         -d '{"jobs": [{"kind": "chat", "payload": {}}, {"kind": "chat", "payload": {}, "priority": 5}]}'
+"""
+LIST: Final = """
+The jobs that you may see, newest first: yours, those of your groups; all of them for operators.
+
+    curl -sS "$FARM/api/v1/jobs?status=in_progress&kind=chat&limit=20" -H "Authorization: Bearer $TOKEN"
+
+`next` is the `cursor` of the following page, null on the last one.
+"""
+SHOW: Final = """
+    curl -sS $FARM/api/v1/jobs/$JOB -H "Authorization: Bearer $TOKEN"
+"""
+READ_OUTPUT: Final = """
+    curl -sS "$FARM/api/v1/jobs/$JOB/output?after=-1" -H "Authorization: Bearer $TOKEN"
+
+At most 500 pieces come at once: ask again with `after` one less than `next_seq` until none come.
+"""
+GET_FILE: Final = """
+    curl -sS $FARM/api/v1/jobs/$JOB/files/picture.png -H "Authorization: Bearer $TOKEN" -o picture.png
+"""
+EVENTS: Final = """
+Server-sent events, until the job has ended:
+
+* `job`: the job as JSON, without its payload, now and whenever it changed;
+* `output`: `{"attempt": 1, "seq": 0, "text": "..."}`, every piece once;
+* `end`: `{"status": "success"}`; nothing comes after it. In a browser, close the EventSource then.
+
+Every event has an `id`. After a lost connection send the last one as `Last-Event-ID` (a browser does so by
+itself), and nothing is lost or repeated. A comment comes every 15 s, so that nobody takes the silence for a
+dead connection.
+
+    curl -sSN $FARM/api/v1/jobs/$JOB/events -H "Authorization: Bearer $TOKEN"
+"""
+CANCEL: Final = """
+    curl -sS -X POST $FARM/api/v1/jobs/$JOB/cancel -H "Authorization: Bearer $TOKEN"
+
+`verdict` says what it came to: `canceled_before_start`, `canceled_before_retry`, `canceled_while_running`
+(the status is canceled now, and whatever the worker still says is refused), or `too_late`: it had ended,
+`status` says how.
+"""
+RETRY: Final = """
+Submits the job once more, as a new job whose `retry_of` names the old one. 409 `not_ended` while it has not
+ended.
+
+    curl -sS -X POST $FARM/api/v1/jobs/$JOB/retry -H "Authorization: Bearer $TOKEN"
+"""
+WHY: Final = """
+    curl -sS $FARM/api/v1/jobs/$JOB/why -H "Authorization: Bearer $TOKEN"
+"""

@@ -1,0 +1,112 @@
+"""What workers call. Each call is one verb of `jobs.wire.verbs`."""
+
+from typing import Annotated
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Router, Status
+from ninja.params import functions as parameters
+
+from jobs import http, operations
+from jobs.api import documents
+from jobs.domain.leases import Lease
+from jobs.models import Worker
+from jobs.wire import jobs as wire
+from jobs.wire import verbs
+from jobs.wire.clients import Refusal
+
+router = Router(auth=http.WorkerKey(), tags=["Workers"])
+
+
+def _worker(request: HttpRequest) -> Worker:
+    worker: Worker = request.auth  # type: ignore[attr-defined]  # set by ninja
+    return worker
+
+
+@router.post(
+    "/claim",
+    response={200: verbs.Claimed, documents.REFUSALS: Refusal},
+    summary="Claim jobs",
+    description=documents.CLAIM,
+)
+def claim(request: HttpRequest, body: verbs.Claim, response: HttpResponse) -> verbs.Claimed:
+    """Claim once; whoever waits, waits outside of Django, and needs to be told for what."""
+    claimed = verbs.claim(_worker(request), body)
+    if not claimed.jobs:
+        response[http.WAITS_FOR] = http.waits_for(verbs.interest(_worker(request), body.queues))
+    return claimed
+
+
+@router.post(
+    "/jobs/{jobid:job_id}/heartbeat",
+    response={200: verbs.Renewed, documents.REFUSALS: Refusal},
+    summary="Say that you are alive, and how far you are",
+    description=documents.HEARTBEAT,
+)
+def heartbeat(request: HttpRequest, job_id: int, body: verbs.Heartbeat) -> verbs.Renewed:
+    """Renew a lease."""
+    return verbs.heartbeat(_worker(request), job_id, body)
+
+
+@router.post(
+    "/jobs/{jobid:job_id}/output",
+    response={200: verbs.Written, documents.REFUSALS: Refusal},
+    summary="Append output",
+    description=documents.OUTPUT,
+)
+def write_output(request: HttpRequest, job_id: int, body: verbs.Output) -> verbs.Written:
+    """Append output."""
+    return verbs.write_output(_worker(request), job_id, body)
+
+
+@router.put(
+    "/jobs/{jobid:job_id}/files/{name}",
+    response={201: wire.ResultFile, documents.REFUSALS: Refusal},
+    summary="Hand in a result file",
+    description=documents.PUT_FILE,
+    openapi_extra=documents.ANY_BYTES,
+)
+def put_file(
+    request: HttpRequest,
+    job_id: int,
+    name: str,
+    lease: Annotated[str, parameters.Query(..., description="The lease of the job.")],
+) -> Status[wire.ResultFile]:
+    """Keep a result file."""
+    http.refuse_unknown_parameters(request, ["lease"])
+    held = Lease.parse(lease)
+    with http.received(request) as content:
+        stored = operations.put_file(_worker(request), job_id, held, name=name, content=content)
+    return Status(201, wire.file(stored))
+
+
+@router.post(
+    "/jobs/{jobid:job_id}/finish",
+    response={200: verbs.Ended, documents.REFUSALS: Refusal},
+    summary="Hand in a job, and take the next",
+    description=documents.FINISH,
+)
+def finish(request: HttpRequest, job_id: int, body: verbs.Finish) -> verbs.Ended:
+    """Hand in one job."""
+    return verbs.finish(_worker(request), job_id, body)
+
+
+@router.post(
+    "/jobs/{jobid:job_id}/release",
+    response={200: verbs.Released, documents.REFUSALS: Refusal},
+    summary="Give a job back",
+    description=documents.RELEASE,
+)
+def release(request: HttpRequest, job_id: int, body: verbs.Release) -> verbs.Released:
+    """Give a job back."""
+    return verbs.release(_worker(request), job_id, body)
+
+
+@router.post(
+    "/finish",
+    response={200: verbs.EndedMany, documents.REFUSALS: Refusal},
+    summary="Hand in several jobs, and take the next",
+    description=documents.FINISH_MANY,
+)
+def finish_many(request: HttpRequest, body: verbs.FinishMany) -> verbs.EndedMany:
+    """Hand in several jobs."""
+    return verbs.finish_many(_worker(request), body)

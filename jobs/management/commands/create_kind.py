@@ -1,0 +1,54 @@
+"""`manage.py create_kind NAME`: a kind of job for those who only write workers."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from jobs import operations
+from jobs.domain.kinds import Kind
+from jobs.domain.retries import Backoff
+from jobs.errors import JobsError
+
+
+class Command(BaseCommand):
+    """Make a kind, or change the one of that name."""
+
+    help = "Make a kind of job (or change it) and its queue."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """The kind's defaults."""
+        parser.add_argument("name")
+        parser.add_argument("--queue", default="", help="where its jobs wait (its own name)")
+        parser.add_argument("--max-attempts", type=int, default=3)
+        parser.add_argument(
+            "--backoff", type=float, default=1.0, metavar="SECONDS", help="wait after the first failure"
+        )
+        parser.add_argument("--timeout", type=float, metavar="SECONDS", help="longest run")
+        parser.add_argument("--expires", type=float, metavar="SECONDS", help="longest wait")
+        parser.add_argument(
+            "--retry-on-timeout", action="store_true", help="try again when a worker fell silent"
+        )
+        parser.add_argument("--priority", type=int, default=0, help="-100 to 100; higher goes first")
+
+    def handle(self, *, name: str, **options: Any) -> None:
+        """Make it."""
+        try:
+            kind = _kind(name, options)
+            operations.create_kind(kind)
+        except (JobsError, ValueError) as error:
+            raise CommandError(str(error)) from None
+        self.stdout.write(f"Kind {kind.name}: its jobs wait in the queue {kind.queue}.")
+
+
+def _kind(name: str, options: dict[str, Any]) -> Kind:
+    return Kind(
+        name=name,
+        queue=options["queue"],
+        max_attempts=options["max_attempts"],
+        backoff=Backoff(first_s=options["backoff"]),
+        timeout_s=options["timeout"],
+        expires_s=options["expires"],
+        retry_on_timeout=options["retry_on_timeout"],
+        priority=options["priority"],
+    )

@@ -1,0 +1,94 @@
+"""`manage.py jobs list|show|cancel|retry|tail`: jobs from the command line, with the rights of the system itself."""
+
+import json
+import time
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from jobs import operations, queries
+from jobs.domain.states import ENDED, Status
+from jobs.errors import JobsError
+from jobs.models import Job
+from jobs.operations import lookups
+from postgres import connections
+
+LOOK_EVERY_S = 0.5  # of `tail`
+
+
+class Command(BaseCommand):
+    """One verb and its arguments."""
+
+    help = "List, show, cancel, retry and follow jobs."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """A sub-command for each verb."""
+        verbs = parser.add_subparsers(dest="verb", required=True)
+        listing = verbs.add_parser("list", help="the newest jobs")
+        listing.add_argument("--status", choices=[status.value for status in Status])
+        listing.add_argument("--queue")
+        listing.add_argument("--limit", type=int, default=20)
+        for verb, meaning in (
+            ("show", "everything about one"),
+            ("cancel", "cancel them"),
+            ("retry", "submit again"),
+        ):
+            verbs.add_parser(verb, help=meaning).add_argument("job", type=int, nargs="+")
+        verbs.add_parser("tail", help="follow its output until it ends").add_argument("job", type=int)
+
+    def handle(self, *, verb: str, **options: Any) -> None:
+        """Carry the verb out."""
+        try:
+            getattr(self, f"_{verb}")(options)
+        except JobsError as error:
+            raise CommandError(error.message) from None
+
+    def _list(self, options: dict[str, Any]) -> None:
+        wanted = {name: options[name] for name in ("status", "queue") if options[name]}
+        for job in Job.objects.filter(**wanted).order_by("-pk")[: options["limit"]]:
+            self.stdout.write(_line(job))
+
+    def _show(self, options: dict[str, Any]) -> None:
+        for job_id in options["job"]:
+            job = lookups.job(job_id, by=None)
+            self.stdout.write(_line(job))
+            self.stdout.write(f"  payload  {json.dumps(job.body.payload)}")
+            self.stdout.write(f"  result   {json.dumps(job.body.result)}")
+            for attempt in queries.reads.attempts(job_id):
+                self.stdout.write(f"  attempt  {attempt.number} on {attempt.worker_name}: {attempt.outcome}")
+                self.stdout.write("           " + attempt.error.replace("\n", "\n           "))
+            if job.status == Status.PENDING:
+                for reason in queries.reads.why_not_running(job_id):
+                    self.stdout.write(f"  waits    {reason.sentence}")
+
+    def _cancel(self, options: dict[str, Any]) -> None:
+        for job_id in options["job"]:
+            answer = operations.cancel(job_id, by=None)
+            self.stdout.write(f"#{job_id}: {answer.verdict} ({answer.status})")
+
+    def _retry(self, options: dict[str, Any]) -> None:
+        for job_id in options["job"]:
+            self.stdout.write(f"#{job_id}: tried again as #{operations.retry(job_id, by=None).pk}")
+
+    def _tail(self, options: dict[str, Any]) -> None:
+        job_id, attempt, after = options["job"], 0, -1
+        while True:
+            with connections.released():
+                job = lookups.job(job_id, by=None)
+                if job.claim_no != attempt:
+                    attempt, after = job.claim_no, -1
+                chunks = queries.reads.output(job_id, attempt=attempt, after=after)
+            for chunk in chunks:
+                self.stdout.write(chunk.text, ending="")
+                after = chunk.seq
+            self.stdout.flush()
+            if Status(job.status) in ENDED and not chunks:
+                self.stdout.write(f"\n#{job_id}: {job.status}")
+                return
+            time.sleep(LOOK_EVERY_S)
+
+
+def _line(job: Job) -> str:
+    share = "" if job.progress is None else f"{job.progress:4.0%}"
+    return f"#{job.pk:<8} {job.status:<11} {share:>4} {job.kind:<12} {job.queue:<12} {job.worker_name or '-':<16} {job.detail or ''}"

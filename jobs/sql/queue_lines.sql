@@ -1,0 +1,37 @@
+-- For the pages: every queue with how many of its jobs wait (counted up to a limit), how many run, and how many live
+-- workers serve it. With viewer 0 of everybody; otherwise of that person and their groups. The jobs of an owner and of
+-- a group are looked up apart: an OR between them would read every waiting job of the queue.
+WITH membership AS MATERIALIZED (
+    SELECT group_id FROM auth_user_groups WHERE user_id = %(viewer)s::bigint
+), running AS MATERIALIZED (
+    SELECT queue, count(*) AS jobs FROM jobs_job
+    WHERE status = 'in_progress'
+      AND (%(viewer)s::bigint = 0 OR owner_id = %(viewer)s::bigint OR group_id IN (SELECT group_id FROM membership))
+    GROUP BY queue
+), alive AS MATERIALIZED (
+    SELECT queues, steals FROM jobs_worker
+    WHERE revoked_at IS NULL AND last_seen_at > statement_timestamp() - make_interval(secs => %(alive_s)s::float8)
+      AND (owner_id IS NULL OR %(viewer)s::bigint IN (0, owner_id))
+)
+SELECT queue.name, queue.paused_at, queue.ceiling, coalesce(running.jobs, 0) AS running,
+       (SELECT count(*) FROM alive
+        WHERE queue.name = ANY (alive.queues) OR alive.steals && ARRAY[queue.name, '*']::varchar[]) AS workers,
+       CASE WHEN %(viewer)s::bigint = 0 THEN (
+           SELECT count(*) FROM (
+               SELECT FROM jobs_job AS job WHERE job.status = 'pending' AND job.queue = queue.name
+               LIMIT %(limit)s::bigint) AS everybodys)
+       ELSE (
+           SELECT count(*) FROM (
+               (SELECT job.id FROM jobs_job AS job
+                WHERE job.status = 'pending' AND job.queue = queue.name AND job.owner_id = %(viewer)s::bigint
+                LIMIT %(limit)s::bigint)
+               UNION
+               (SELECT job.id FROM jobs_job AS job
+                WHERE job.status = 'pending' AND job.queue = queue.name
+                  AND job.group_id IN (SELECT group_id FROM membership)
+                LIMIT %(limit)s::bigint)
+               LIMIT %(limit)s::bigint) AS theirs)
+       END AS pending
+FROM jobs_queue AS queue LEFT JOIN running ON running.queue = queue.name
+WHERE %(name)s::text = '' OR queue.name = %(name)s::text
+ORDER BY queue.name LIMIT %(queues)s::bigint

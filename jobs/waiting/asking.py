@@ -1,0 +1,109 @@
+"""Asking Django from outside: a whole request in, a whole answer out, a few at a time."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Header = tuple[bytes, bytes]
+
+# Each request inside of Django holds a thread and, while it reads, a connection of the pool (20 by default). A
+# thousand waiters that are woken together ask one after the other instead of starving everybody else.
+AT_ONCE: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What Django answered, without the notes that were meant for us."""
+
+    status: int
+    headers: tuple[Header, ...]
+    body: bytes
+    notes: MutableMapping[str, str] = field(default_factory=dict)
+
+    @property
+    def json(self) -> Any:
+        """The body as JSON; None if it is none."""
+        try:
+            return json.loads(self.body)
+        except ValueError:
+            return None
+
+    async def send(self, send: Send) -> None:
+        """Pass it on to the client."""
+        await send({"type": "http.response.start", "status": self.status, "headers": list(self.headers)})
+        await send({"type": "http.response.body", "body": self.body})
+
+
+class Django:
+    """The application inside, as those who wait use it. `notes` are the headers that it writes for us alone."""
+
+    def __init__(self, app: App, *, notes: Iterable[str]) -> None:
+        self._app = app
+        self._notes = {name.lower() for name in notes}
+        self._gate = asyncio.Semaphore(AT_ONCE)
+
+    async def ask(self, scope: Scope, body: bytes) -> Answer:
+        """Have it answer this request; `body` is the whole body. It never learns that the client went away.
+
+        A claim that is under way when the client goes must come to its end, or its jobs would be nobody's until their
+        leases run out.
+        """
+        async with self._gate:
+            replies: list[Message] = []
+            await self._app(_once(scope), _receiving(body), _collecting(replies))
+        return self._answer(replies)
+
+    def _answer(self, replies: list[Message]) -> Answer:
+        start = next(reply for reply in replies if reply["type"] == "http.response.start")
+        pieces = [reply.get("body", b"") for reply in replies if reply["type"] == "http.response.body"]
+        named = [(name.decode("latin-1").lower(), name, value) for name, value in start["headers"]]
+        return Answer(
+            status=start["status"],
+            headers=tuple((name, value) for lower, name, value in named if lower not in self._notes),
+            body=b"".join(pieces),
+            notes={lower: value.decode("latin-1") for lower, _, value in named if lower in self._notes},
+        )
+
+
+def elsewhere(scope: Scope, *, method: str, path: str) -> Scope:
+    """The same caller's request to another address, with a JSON body."""
+    kept = [(name, value) for name, value in scope["headers"] if name not in {b"content-type", b"content-length"}]
+    moved = {"method": method, "path": path, "raw_path": path.encode(), "query_string": b""}
+    return {**scope, **moved, "headers": [*kept, (b"content-type", b"application/json")]}
+
+
+def header(scope: Scope, name: str) -> str:
+    """The value of a request's header; empty if it has none."""
+    wanted = name.lower().encode()
+    return next((value.decode("latin-1") for key, value in scope["headers"] if key == wanted), "")
+
+
+def _once(scope: Scope) -> Scope:
+    """A copy, since an application may write into its scope and we ask several times."""
+    return {**scope, "headers": list(scope["headers"]), "state": dict(scope.get("state", {}))}
+
+
+def _receiving(body: bytes) -> Receive:
+    pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> Message:
+        if pending:
+            return pending.pop()
+        never: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        return await never
+
+    return receive
+
+
+def _collecting(replies: list[Message]) -> Send:
+    async def send(message: Message) -> None:  # noqa: RUF029 (ASGI wants a coroutine)
+        replies.append(message)
+
+    return send

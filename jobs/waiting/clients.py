@@ -1,0 +1,56 @@
+"""The client's end of a request that may take a while."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from jobs.waiting.asking import Receive
+
+T = TypeVar("T")
+
+
+class ClientGone(Exception):  # noqa: N818 (what happened, not a fault of anybody's)
+    """The client went away before its request was whole."""
+
+
+async def body(receive: Receive) -> bytes:
+    """The whole body of a request. How long it may be is bounded further out. Raises ClientGone."""
+    pieces = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        pieces.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(pieces)
+
+
+class Presence:
+    """Notices that the client goes away. Nothing else may call `receive` from here on; `close` when done."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._gone = asyncio.create_task(_disconnected(receive))
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the client went away."""
+        return self._gone.done()
+
+    async def during(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """The result of `work`; None if the client went away first: then the work was canceled."""
+        task = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait({task, self._gone}, return_when=asyncio.FIRST_COMPLETED)
+            return task.result() if task.done() else None
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+
+    def close(self) -> None:
+        """Look no longer."""
+        self._gone.cancel()
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

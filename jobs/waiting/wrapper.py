@@ -1,0 +1,35 @@
+"""The thin ASGI wrapper around Django: two calls wait here, all others go straight through."""
+
+import re
+from typing import Final
+
+from jobs import http
+from jobs.waiting.asking import App, Django, Receive, Scope, Send
+from jobs.waiting.bell import Bell
+from jobs.waiting.events import EventStream
+from jobs.waiting.long_poll import LongPoll
+from jobs.waiting.stopping import Stopping
+from jobs.wire.jobs import API
+
+_CLAIM: Final = f"{API}/worker/claim"
+_EVENTS: Final = re.compile(rf"{re.escape(API)}/jobs/[0-9]{{1,19}}/events")
+
+
+class Waiting:
+    """Serves HTTP for `app`, which is Django's. Made inside the running loop, since it holds its events."""
+
+    def __init__(self, app: App, *, bell: Bell, stopping: Stopping) -> None:
+        self._app = app
+        self._bell = bell
+        self._stopping = stopping
+        self._django = Django(app, notes=[http.WAITS_FOR, http.STREAMS])
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        if scope["method"] == "POST" and path == _CLAIM:
+            await LongPoll(self._django, self._bell, self._stopping).serve(scope, receive, send)
+        elif scope["method"] == "GET" and _EVENTS.fullmatch(path):
+            await EventStream(self._django, self._stopping).serve(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)

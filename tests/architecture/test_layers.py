@@ -1,0 +1,56 @@
+"""The layers of the design are a contract that import-linter keeps, and that is seen to break here."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("accounts", "jobfarm", "jobfarm_worker", "jobs", "live", "postgres")
+
+BREACHES = [
+    pytest.param("postgres/clock.py", "import live.hub", "Apps know only", id="postgres looks up to live"),
+    pytest.param("accounts/operations.py", "import jobs.operations", "Apps know only", id="accounts knows jobs"),
+    pytest.param("jobs/domain/states.py", "import django.db", "plain Python", id="a domain rule uses Django"),
+    pytest.param("jobs/domain/retries.py", "import time", "plain Python", id="a domain rule reads the clock"),
+    pytest.param("jobs/queries/reads.py", "import jobs.operations", "Inside an app", id="a query calls an operation"),
+    pytest.param("jobs/errors.py", "import jobs.models", "Inside an app", id="an error knows the tables"),
+    pytest.param("jobs/extra.py", "", "Inside an app", id="a module that does not say where it stands"),
+    pytest.param("jobfarm_worker/backoff.py", "import jobs.errors", "The worker knows", id="the worker knows an app"),
+    pytest.param("jobfarm_worker/backoff.py", "import django", "imports no Django", id="the worker uses Django"),
+    pytest.param("jobs/operations/claiming.py", "import accounts.models", "by their operations", id="one app opens another's tables"),
+]  # fmt: skip
+
+
+def _lint(folder: Path) -> "subprocess.CompletedProcess[str]":
+    program = Path(sys.executable).with_name("lint-imports")
+    return subprocess.run(
+        [program, "--no-cache"], cwd=folder, capture_output=True, text=True, check=False, env={"PYTHONPATH": str(folder), "COLUMNS": "300"},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The sources in a folder of their own, to plant breaches in."""
+    for package in PACKAGES:
+        shutil.copytree(
+            ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__", "static")
+        )
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+class TestTheContract:
+    def test_is_kept(self) -> None:
+        result = _lint(ROOT)
+        assert result.returncode == 0, result.stdout
+
+    @pytest.mark.parametrize(("file", "line", "contract"), BREACHES)
+    def test_breaks_where(self, copy: Path, file: str, line: str, contract: str) -> None:
+        with (copy / file).open("a") as module:
+            module.write(f"\n{line}\n")
+        result = _lint(copy)
+        assert result.returncode == 1
+        assert any(contract in row and "BROKEN" in row for row in result.stdout.splitlines()), result.stdout

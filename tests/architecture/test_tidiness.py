@@ -1,0 +1,64 @@
+"""Rules about the sources themselves that no linter has."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+
+ROOT = Path(__file__).parents[2]
+LONGEST_FILE = 400
+
+
+def _tracked(*patterns: str) -> list[Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return [ROOT / name for name in listed.stdout.splitlines() if (ROOT / name).exists()]
+
+
+def test_no_file_is_longer_than_four_hundred_lines() -> None:
+    sources = [
+        path
+        for path in _tracked("*.py", "*.js", "*.css", "*.html", "*.sql")
+        if "migrations" not in path.parts
+    ]
+    long = {
+        str(path.relative_to(ROOT)): n
+        for path in sources
+        if (n := len(path.read_text().splitlines())) > LONGEST_FILE
+    }
+    assert long == {}, "split what does two things"
+
+
+def test_every_statement_file_opens_with_a_caption() -> None:
+    bare = [path.name for path in _tracked("*.sql") if not path.read_text().startswith("-- ")]
+    assert bare == [], "the first lines of an .sql file say what it does and why"
+
+
+def test_statements_live_in_queries_and_sql_files() -> None:
+    allowed = {"queries", "sql", "migrations", "postgres", "live", "tests", "benchmarks"}
+    speaks_sql = re.compile(r"""["'](SELECT|INSERT INTO|UPDATE|DELETE FROM) """)
+    found = [
+        str(path.relative_to(ROOT))
+        for path in _tracked("*.py")
+        if not allowed & set(path.relative_to(ROOT).parts) and path.stem not in allowed and speaks_sql.search(path.read_text())
+    ]  # fmt: skip
+    assert found == [], "put statements into queries or sql/"
+
+
+def test_every_requirement_is_pinned_exactly_and_says_what_for() -> None:
+    lines = [
+        line
+        for name in ("requirements.txt", "requirements-dev.txt")
+        for line in (ROOT / name).read_text().splitlines()
+    ]
+    pins = [line for line in lines if line.strip() and not line.startswith(("#", "-r"))]
+    assert [line for line in pins if not re.match(r"[\w.\[\],-]+==\S+", line)] == []
+
+
+@pytest.mark.django_db
+def test_no_migration_is_missing() -> None:
+    call_command("makemigrations", "--check", "--dry-run", verbosity=0)
