@@ -1,0 +1,90 @@
+"""People, groups and API tokens in the admin."""
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
+from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.models import Group, User
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from unfold.admin import ModelAdmin
+from unfold.decorators import display
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+
+from accounts import operations
+from accounts.errors import InactiveUser, NotFound
+from accounts.models import ApiToken
+
+admin.site.unregister(User)
+admin.site.unregister(Group)
+
+
+@admin.register(User)
+class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  # unfold ships no types
+    """People, with a way to let somebody in who has no password."""
+
+    form = UserChangeForm
+    add_form = UserCreationForm
+    change_password_form = AdminPasswordChangeForm
+    list_display = ["username", "email", "is_active", "is_staff", "is_superuser", "last_login"]
+    list_filter = ["is_active", "is_staff", "is_superuser", "groups"]
+    readonly_fields = ["last_login", "date_joined"]
+    actions = ["make_login_link"]
+
+    def has_login_link_permission(self, request: HttpRequest) -> bool:
+        """Only superusers: a link to a superuser's account would make its maker one."""
+        return bool(request.user.is_superuser)
+
+    @admin.action(description="Make a one-time log-in link", permissions=["login_link"])
+    def make_login_link(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
+        """Show a link for each person, and write into the log who made it."""
+        for person in queryset:
+            try:
+                link = request.build_absolute_uri(operations.one_time_link(person))
+            except InactiveUser as refusal:
+                self.message_user(request, refusal.message, messages.ERROR)
+                continue
+            self.log_change(request, person, "Made a one-time log-in link.")
+            self.message_user(request, f"Logs {person} in, once, within a day: {link}", messages.SUCCESS)
+
+
+@admin.register(Group)
+class GroupAdmin(DjangoGroupAdmin, ModelAdmin):  # type: ignore[misc]
+    """Groups: whoever is in one sees its jobs."""
+
+
+@admin.register(ApiToken)
+class ApiTokenAdmin(ModelAdmin):  # type: ignore[misc]
+    """Whose programs may call. Keys are not here: they are shown once, to the person who makes them."""
+
+    list_display = ["name", "user", "key_hint", "created_at", "last_used_at", "state"]
+    list_filter = [("revoked_at", admin.EmptyFieldListFilter), "created_at"]
+    list_select_related = ["user"]
+    search_fields = ["name", "user__username", "key_hint"]
+    fields = ["name", "user", "key_hint", "created_at", "last_used_at", "revoked_at"]
+    readonly_fields = fields
+    actions = ["revoke"]
+
+    def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002  # the admin's signature
+        """Never: people make their own on their account page, operators with `manage.py create_token`."""
+        return False
+
+    @display(description="State", label={"revoked": "danger", "good": "success"})  # type: ignore[untyped-decorator]
+    def state(self, token: ApiToken) -> str:
+        """Whether the token opens anything."""
+        return "revoked" if token.revoked_at else "good"
+
+    @admin.action(description="Revoke", permissions=["delete"])
+    def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> None:
+        """Revoke each, and write into the log who did."""
+        revoked = sum(self._revoke(request, token) for token in queryset)
+        self.message_user(request, f"Revoked: {revoked}.", messages.SUCCESS if revoked else messages.WARNING)
+
+    def _revoke(self, request: HttpRequest, token: Any) -> bool:
+        try:
+            operations.revoke_token(token.pk, by=None)
+        except NotFound:
+            return False
+        self.log_change(request, token, "Revoked.")
+        return True

@@ -1,0 +1,16 @@
+"""The app `accounts`."""
+
+from django.apps import AppConfig
+
+
+class AccountsConfig(AppConfig):
+    """Log-in, one-time links, API tokens. People and groups themselves are Django's."""
+
+    name = "accounts"
+    verbose_name = "Accounts"
+
+    def ready(self) -> None:
+        """Connect what tells open pages and sockets that a person's rights changed."""
+        from accounts import handlers  # noqa: PLC0415  # models are ready only now
+
+        handlers.connect()

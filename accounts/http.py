@@ -1,0 +1,59 @@
+"""Who is calling: API tokens for programs, the browser's session for the page that documents the API."""
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.http import HttpRequest
+from ninja.security import APIKeyCookie, HttpBearer
+from ninja.utils import check_csrf
+
+from accounts import operations
+from accounts.errors import CsrfFailed, Unauthorized
+
+
+def authenticate(request: HttpRequest) -> User | None:
+    """The person whose API token comes as `Authorization: Bearer`; None without a good one."""
+    scheme, _, key = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        return None
+    try:
+        return operations.authenticate(key.strip())
+    except Unauthorized:
+        return None
+
+
+class TokenAuth(HttpBearer):
+    """An API token of a person, made on the account page or with `manage.py create_token USER`."""
+
+    def __call__(self, request: HttpRequest) -> User | None:
+        """The person, or None: django-ninja then asks the next way in, and ends with a 401."""
+        return authenticate(request)
+
+    def authenticate(self, request: HttpRequest, token: str) -> User | None:  # noqa: ARG002  # ninja's signature
+        """The person whose token this is, or None."""
+        return authenticate(request)
+
+
+class SessionAuth(APIKeyCookie):
+    """The session of somebody who is logged in here with a browser, with the CSRF token where something
+    changes.
+
+    django-ninja's own class looks at the CSRF token before it knows whether there is a session, so that a
+    call without any key is told 403 where the truth is 401.
+    """
+
+    param_name = settings.SESSION_COOKIE_NAME
+
+    def __init__(self) -> None:
+        super().__init__(csrf=False)
+
+    def authenticate(self, request: HttpRequest, key: str | None) -> User | None:  # noqa: ARG002  # ninja's signature
+        """The person, or None without a session. Raises CsrfFailed for a change without the CSRF token."""
+        user = request.user
+        if not user.is_authenticated:
+            return None
+        if check_csrf(request):
+            raise CsrfFailed
+        return user
+
+
+PEOPLE = [TokenAuth(), SessionAuth()]  # the ways in which a person may call, in the order they are tried

@@ -1,0 +1,26 @@
+"""manage.py create_token USER [--name NAME]"""
+
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import CommandParser
+
+from accounts import operations
+from accounts.management.people import PersonCommand
+
+
+class Command(PersonCommand):
+    """Make an API token. The key is alone on the last line of what is printed."""
+
+    help = "Make an API token for a person and print its key, this once, alone on the last line."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take the username and the token's name."""
+        super().add_arguments(parser)
+        parser.add_argument("--name", default="command line", help="What the token is for (%(default)s).")
+
+    def handle_person(self, person: User, options: dict[str, Any]) -> None:
+        """Make the token; the sentence goes to stderr, so that `key=$(manage.py create_token USER)` works."""
+        token, key = operations.create_token(person, name=options["name"])
+        self.stderr.write(f"API token “{token.name}” of {person.get_username()}; it is not shown again:")
+        self.stdout.write(key)

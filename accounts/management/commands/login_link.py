@@ -1,0 +1,40 @@
+"""manage.py login_link USER [--minutes N] [--url URL]"""
+
+import os
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import CommandError, CommandParser
+
+from accounts import operations
+from accounts.management.people import PersonCommand
+
+
+class Command(PersonCommand):
+    """Make a link that logs a person in, once."""
+
+    help = "Print a link that logs a person in, once, alone on the last line."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take the username, how long the link is good, and where the site is."""
+        super().add_arguments(parser)
+        parser.add_argument(
+            "--minutes",
+            type=float,
+            default=operations.DAY_MIN,
+            help="How long it is good (%(default)s: a day).",
+        )
+        parser.add_argument(
+            "--url",
+            default=f"http://127.0.0.1:{os.environ.get('PORT', '8000')}",
+            help="How people reach this site (%(default)s).",
+        )
+
+    def handle_person(self, person: User, options: dict[str, Any]) -> None:
+        """Make the link; the sentence goes to stderr."""
+        minutes: float = options["minutes"]
+        if not 0 < minutes <= 30 * operations.DAY_MIN:
+            raise CommandError("A link is good for more than 0 minutes and at most 43200, which are 30 days.")
+        path = operations.one_time_link(person, minutes=minutes)
+        self.stderr.write(f"Logs {person.get_username()} in, once, within {minutes:g} minutes:")
+        self.stdout.write(options["url"].rstrip("/") + path)

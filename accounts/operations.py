@@ -1,0 +1,115 @@
+"""What people do with their accounts. Synchronous: from an event loop use `postgres.connections.run`."""
+
+import secrets
+from datetime import datetime, timedelta
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.urls import reverse
+
+from accounts import domain, handlers, queries
+from accounts.errors import InactiveUser, InvalidName, LinkSpent, NotFound, Unauthorized
+from accounts.models import ApiToken, OneTimeLink
+from postgres import clock
+
+DAY_MIN = 24 * 60
+
+
+def create_token(user: User, *, name: str) -> tuple[ApiToken, str]:
+    """Give a person a new API token: the row, and the key, which is shown now and never again.
+
+    `name` says what the token is for: 1 to 100 printable characters. Raises InvalidName, and InactiveUser for
+    somebody who could not use it.
+    """
+    if not domain.is_name(name):
+        raise InvalidName(limit=domain.NAME_LIMIT)
+    _require_active(user)
+    key = domain.KEY_PREFIX + secrets.token_urlsafe(32)
+    token = ApiToken.objects.create(
+        user=user, name=name.strip(), key_hash=domain.hashed(key), key_hint=domain.hint(key)
+    )
+    return token, key
+
+
+def revoke_token(token_id: int, *, by: User | None) -> None:
+    """Make an API token worthless at once, also for streams that it opened.
+
+    People revoke their own; a superuser, or the system itself (`by=None`), revokes anybody's. Raises NotFound
+    for a token that is not there, was revoked before, or is not theirs.
+    """
+    owner = None if by is None or by.is_superuser else by
+    with transaction.atomic():
+        user_id = queries.revoke(token_id, owner=owner)
+        if user_id is None:
+            raise NotFound
+        handlers.touch([user_id])
+
+
+def authenticate(key: str) -> User:
+    """Whose API token this is. Notes its use, at most once a minute. Raises Unauthorized."""
+    found = queries.live_token(domain.hashed(key))
+    if found is None:
+        raise Unauthorized
+    token, is_noted = found
+    if not is_noted:
+        queries.note_use(token)
+    return token.user
+
+
+def one_time_link(user: User, *, minutes: float = DAY_MIN) -> str:
+    """A path below the site that logs this person in: once, within so many minutes.
+
+    Links made before stay good until they run out: a link that a second window printed must not kill the
+    first. Raises InactiveUser.
+    """
+    _require_active(user)
+    now = clock.now()
+    token = secrets.token_urlsafe(32)
+    queries.forget_links(user, before=now)
+    OneTimeLink.objects.create(
+        user=user, token_hash=domain.hashed(token), expires_at=now + timedelta(minutes=minutes)
+    )
+    return reverse("accounts:one_time_link", args=[token])
+
+
+def is_usable(token: str, *, now: datetime) -> bool:
+    """Whether this one-time link would still log somebody in. Changes nothing."""
+    return queries.is_usable(domain.hashed(token), now=now)
+
+
+def redeem(token: str, *, now: datetime) -> User:
+    """Use a one-time link up and say whom it logs in. Of any number who try at once, one gets in.
+
+    Raises LinkSpent for all others, and for a person who may not log in (the link is then not used up:
+    whoever switches the account on again need not make another).
+    """
+    with transaction.atomic():
+        link = queries.spend(domain.hashed(token), now=now)
+        if link is None or not link.user.is_active:
+            raise LinkSpent
+    return link.user
+
+
+def ensure_administrator() -> tuple[User, bool]:
+    """A superuser who may log in, and whether this call made them.
+
+    A new one is called `admin`, or `admin-2` and so on where that name is taken: nobody becomes a superuser
+    by having chosen a name. The password is unusable until they set one; they come in by a one-time link.
+    """
+    for attempt in range(1, 100):
+        if existing := queries.administrator():
+            return existing, False
+        try:
+            with transaction.atomic():
+                name = "admin" if attempt == 1 else f"admin-{attempt}"
+                return User.objects.create_superuser(name), True
+        except (
+            IntegrityError
+        ):  # the name is taken: by somebody else, or by a twin of this process a moment ago
+            continue
+    raise IntegrityError("no free name for an administrator among admin, admin-2 to admin-99")
+
+
+def _require_active(user: User) -> None:
+    if not user.is_active:
+        raise InactiveUser(username=user.get_username())

@@ -1,0 +1,148 @@
+// What every page does: the theme button, menus that close, text that is copied, questions before what cannot be
+// undone, toasts. No dependency; everything works on parts that arrive later, because the document listens.
+(() => {
+  "use strict";
+  const root = document.documentElement;
+
+  // Theme: the button turns what is seen into its opposite, and the choice stays on this device.
+  const dark = () => (root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches);
+
+  function toggleTheme() {
+    root.dataset.theme = dark() ? "light" : "dark";
+    try {
+      localStorage.setItem("jobfarm-theme", root.dataset.theme);
+    } catch {
+      // Storage may be forbidden; then the choice lasts as long as the page.
+    }
+    sayTheme();
+  }
+
+  function sayTheme() {
+    for (const button of document.querySelectorAll("[data-toggle-theme]")) {
+      button.setAttribute("aria-pressed", String(dark()));
+    }
+  }
+
+  // Menus: <details class="menu"> opens by itself; here it closes on Escape, on a click elsewhere, and when focus leaves.
+  const openMenus = () => document.querySelectorAll("details.menu[open]");
+
+  function closeMenus(except) {
+    for (const menu of openMenus()) if (!except || !menu.contains(except)) menu.open = false;
+  }
+
+  function closeByEscape(event) {
+    if (event.key !== "Escape") return;
+    for (const menu of openMenus()) {
+      menu.open = false;
+      menu.querySelector("summary").focus();
+    }
+  }
+
+  // Copying: <button data-copy="#id"> copies that element's text and says so.
+  async function copy(button) {
+    const source = document.querySelector(button.dataset.copy);
+    const text = "value" in source ? source.value : source.textContent;
+    if (await copied(text.trim())) {
+      say(button);
+    } else {
+      getSelection().selectAllChildren(source);
+      toast("Copying is not allowed here. The text is selected: press Ctrl+C or ⌘C.", "bad");
+    }
+  }
+
+  // navigator.clipboard exists only on https and localhost; a farm in a local network is often neither.
+  async function copied(text) {
+    try {
+      await navigator.clipboard.writeText(text);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  function say(button) {
+    const word = button.firstChild;
+    button.dataset.word ??= word.data;
+    word.data = "Copied";
+    setTimeout(() => {
+      word.data = button.dataset.word;
+    }, 2000);
+    announce("Copied");
+  }
+
+  // Questions: <form data-confirm="Cancel this job?" data-confirm-button="Cancel the job"> asks before it is sent.
+  function ask(event) {
+    const form = event.target;
+    if (!form.dataset.confirm || form.dataset.confirmed) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    const dialog = question(form.dataset.confirm, form.dataset.confirmButton || "Yes");
+    const submitter = event.submitter;
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      if (dialog.returnValue !== "yes") return submitter?.focus();
+      form.dataset.confirmed = "yes";
+      form.requestSubmit(submitter);
+      delete form.dataset.confirmed;
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  }
+
+  function question(sentence, yes) {
+    const dialog = element("dialog", { className: "dialog" });
+    const form = element("form", { method: "dialog" });
+    const row = element("div", { className: "row" });
+    const text = element("p", { textContent: sentence, id: "dialog-question" });
+    row.append(
+      element("button", { className: "button quiet", value: "no", textContent: "Back" }),
+      element("button", { className: "button danger", value: "yes", textContent: yes }),
+    );
+    dialog.setAttribute("aria-labelledby", text.id);
+    form.append(text, row);
+    dialog.append(form);
+    return dialog;
+  }
+
+  const element = (name, properties) => Object.assign(document.createElement(name), properties);
+
+  // Toasts: jobfarm.toast("Saved", "good"). Bad news stays until it is closed.
+  function toast(sentence, mood = "") {
+    const box = element("div", { className: `toast ${mood}` });
+    const close = element("button", { type: "button", textContent: "×" });
+    close.setAttribute("aria-label", "Close");
+    close.addEventListener("click", () => box.remove());
+    box.append(element("p", { textContent: sentence }), close);
+    document.getElementById("toasts").append(box);
+    if (mood !== "bad") setTimeout(() => box.remove(), 6000);
+  }
+
+  // A short word for screen readers only.
+  function announce(words) {
+    document.getElementById("announcer").textContent = words;
+  }
+
+  // A failed htmx request says so; htmx alone stays silent.
+  function explainFailure(event) {
+    const answer = event.detail.xhr;
+    toast(answer?.status ? `That did not work (${answer.status}). Reload the page and try again.` : "The farm does not answer.", "bad");
+  }
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-copy], [data-toggle-theme]");
+    if (button?.matches("[data-copy]")) copy(button);
+    if (button?.matches("[data-toggle-theme]")) toggleTheme();
+    closeMenus(event.target);
+  });
+  document.addEventListener("focusin", (event) => closeMenus(event.target));
+  document.addEventListener("keydown", closeByEscape);
+  document.addEventListener("submit", ask, true);
+  document.addEventListener("htmx:responseError", explainFailure);
+  document.addEventListener("htmx:sendError", explainFailure);
+  document.addEventListener("live:ended", () => {
+    toast("You are logged out, so this page is not updated any more. Reload it to log in again.", "bad");
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", sayTheme);
+  sayTheme();
+  window.jobfarm = { toast, announce };
+})();

@@ -1,0 +1,152 @@
+"""The account page: password and API tokens."""
+
+import re
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.test import Client
+from django.urls import reverse
+from pytest_django import DjangoAssertNumQueries
+
+from accounts import operations
+from accounts.errors import Unauthorized
+from accounts.models import ApiToken
+
+pytestmark = pytest.mark.django_db
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture
+def ada() -> User:
+    """Somebody with a password, in a group."""
+    ada = User.objects.create_user("ada", password=PASSWORD)
+    ada.groups.add(Group.objects.create(name="painters"))
+    return ada
+
+
+@pytest.fixture
+def page(client: Client, ada: User) -> Client:
+    """Ada's browser."""
+    client.force_login(ada)
+    return client
+
+
+class TestAccountPage:
+    @pytest.mark.parametrize("name", ["account", "change_password", "create_token"])
+    def test_is_for_people_who_are_logged_in(self, client: Client, name: str) -> None:
+        url = reverse(f"accounts:{name}")
+        assert client.get(url).headers["Location"] == f"/accounts/login/?next={url}"
+
+    def test_shows_ones_own_groups_and_live_tokens(self, page: Client, ada: User) -> None:
+        operations.create_token(ada, name="my laptop")
+        revoked, _ = operations.create_token(ada, name="old machine")
+        operations.revoke_token(revoked.pk, by=ada)
+        operations.create_token(User.objects.create_user("bob"), name="bobs thing")
+        text = page.get(reverse("accounts:account")).text
+        shown = [name in text for name in ("painters", "my laptop", "old machine", "bobs thing")]
+        assert shown == [True, True, False, False]
+
+    def test_costs_the_same_reads_however_many_tokens(
+        self, page: Client, ada: User, django_assert_num_queries: DjangoAssertNumQueries
+    ) -> None:
+        for number in range(20):
+            operations.create_token(ada, name=f"machine {number}")
+        with django_assert_num_queries(
+            6
+        ):  # session, person, groups, tokens, and two for what the person may do
+            page.get(reverse("accounts:account"))
+
+
+class TestTokens:
+    def test_shows_the_key_once_with_a_curl_line_that_has_it(self, page: Client, ada: User) -> None:
+        answer = page.post(reverse("accounts:create_token"), {"name": "ci"})
+        (key,) = set(re.findall(r"jft_[\w-]{43}", answer.text))
+        assert operations.authenticate(key) == ada
+        assert f"Authorization: Bearer {key}&quot; http://testserver/api/v1/jobs" in answer.text
+        assert "no-store" in answer.headers["Cache-Control"]
+        assert key not in page.get(reverse("accounts:account")).text
+
+    def test_makes_no_second_one_when_the_page_is_reloaded(self, page: Client) -> None:
+        page.post(reverse("accounts:create_token"), {"name": "ci"})
+        again = page.post(reverse("accounts:create_token"), {"name": "ci"})
+        assert again.status_code == 422
+        assert "You have an API token of this name already" in again.text
+        assert ApiToken.objects.count() == 1
+
+    @pytest.mark.parametrize("name", ["", "  ", "x" * 101, "a\x00b", "a\x07b"])
+    def test_refuses_a_bad_name_and_says_why(self, page: Client, name: str) -> None:
+        answer = page.post(reverse("accounts:create_token"), {"name": name})
+        assert answer.status_code == 422
+        assert answer.context["token_form"].errors["name"]
+        assert not ApiToken.objects.exists()
+
+    def test_escapes_the_name_everywhere(self, page: Client) -> None:
+        name = "<script>alert(1)</script>\"'"
+        made = page.post(reverse("accounts:create_token"), {"name": name}).text
+        listed = page.get(reverse("accounts:account")).text
+        assert "<script>alert" not in made + listed
+        assert "&lt;script&gt;alert" in made
+        assert "&lt;script&gt;alert" in listed
+
+    def test_revokes_ones_own(self, page: Client, ada: User) -> None:
+        token, key = operations.create_token(ada, name="ci")
+        answer = page.post(reverse("accounts:revoke_token", args=[token.pk]))
+        assert answer.headers["Location"] == "/accounts/#tokens"
+        with pytest.raises(Unauthorized):
+            operations.authenticate(key)
+
+    def test_answers_404_for_somebody_elses_and_for_none(self, page: Client) -> None:
+        bob = User.objects.create_user("bob")
+        token, key = operations.create_token(bob, name="ci")
+        for number in (token.pk, 0, 10**30):
+            assert page.post(reverse("accounts:revoke_token", args=[number])).status_code == 404
+        assert operations.authenticate(key) == bob
+
+
+class TestPassword:
+    def test_is_changed_by_whoever_knows_the_old_one_and_other_sessions_end(
+        self, page: Client, ada: User
+    ) -> None:
+        elsewhere = Client()
+        elsewhere.force_login(ada)
+        before = page.session.session_key
+        new = {"new_password1": "a staple and a battery", "new_password2": "a staple and a battery"}
+        assert (
+            page.post(reverse("accounts:change_password"), {"old_password": PASSWORD} | new).status_code
+            == 302
+        )
+        ada.refresh_from_db()
+        assert ada.check_password("a staple and a battery")
+        assert page.get(reverse("accounts:account")).status_code == 200
+        assert page.session.session_key != before
+        assert elsewhere.get(reverse("accounts:account")).status_code == 302
+
+    @pytest.mark.parametrize(
+        ("old", "new", "again"),
+        [
+            ("wrong", "a staple and a battery", "a staple and a battery"),
+            (PASSWORD, "short", "short"),
+            (PASSWORD, "password123", "password123"),
+            (PASSWORD, "a staple and a battery", "another"),
+        ],
+    )
+    def test_is_kept_when_something_is_wrong(
+        self, page: Client, ada: User, old: str, new: str, again: str
+    ) -> None:
+        fields = {"old_password": old, "new_password1": new, "new_password2": again}
+        answer = page.post(reverse("accounts:change_password"), fields)
+        assert answer.status_code == 422
+        assert answer.context["password_form"].errors
+        ada.refresh_from_db()
+        assert ada.check_password(PASSWORD)
+
+    def test_is_set_without_an_old_one_by_whoever_has_none(self, client: Client) -> None:
+        admin, _ = operations.ensure_administrator()
+        client.post(operations.one_time_link(admin))
+        page = client.get(reverse("accounts:account")).text
+        assert "You have no password yet" in page
+        assert "Set a password" in page
+        new = {"new_password1": "a staple and a battery", "new_password2": "a staple and a battery"}
+        client.post(reverse("accounts:change_password"), new)
+        admin.refresh_from_db()
+        assert admin.check_password("a staple and a battery")

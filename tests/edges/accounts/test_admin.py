@@ -1,0 +1,108 @@
+"""People and their tokens in the admin."""
+
+import re
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth import SESSION_KEY
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+from django.urls import reverse
+
+from accounts import operations
+from accounts.errors import Unauthorized
+from accounts.models import OneTimeLink
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def root(client: Client) -> User:
+    """A superuser, in this browser."""
+    root = User.objects.create_superuser("root")
+    client.force_login(root)
+    return root
+
+
+def staff(*permissions: str) -> User:
+    """Somebody in the staff who may do just this."""
+    person = User.objects.create_user("staff", is_staff=True)
+    person.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+    return person
+
+
+def act(client: Client, url_name: str, action: str, *ids: int) -> str:
+    """The page after an action on these rows."""
+    fields = {"action": action, "_selected_action": [str(number) for number in ids]}
+    return client.post(reverse(url_name), fields, follow=True).text
+
+
+class TestPages:
+    @pytest.mark.parametrize(
+        "url_name",
+        ["auth_user_changelist", "auth_user_add", "auth_group_changelist", "accounts_apitoken_changelist"],
+    )
+    def test_open(self, client: Client, root: User, url_name: str) -> None:
+        operations.create_token(root, name="ci")
+        assert client.get(reverse(f"admin:{url_name}")).status_code == 200
+
+    def test_show_a_token_without_its_hash_and_let_nobody_edit_or_add_one(
+        self, client: Client, root: User
+    ) -> None:
+        token, key = operations.create_token(root, name="ci")
+        page = client.get(reverse("admin:accounts_apitoken_change", args=[token.pk]))
+        assert page.status_code == 200
+        assert token.key_hash not in page.text
+        assert key not in page.text
+        assert client.get(reverse("admin:accounts_apitoken_add")).status_code == 403
+
+
+class TestLoginLinkAction:
+    def test_shows_a_link_that_logs_in_and_writes_down_who_made_it(self, client: Client, root: User) -> None:
+        ada = User.objects.create_user("ada")
+        page = act(client, "admin:auth_user_changelist", "make_login_link", ada.pk)
+        (path,) = re.findall(r"http://testserver(/accounts/link/[\w-]+/)", page)
+        other = Client()
+        other.post(path)
+        assert other.session[SESSION_KEY] == str(ada.pk)
+        entry = LogEntry.objects.get()
+        assert (entry.user, entry.object_id, entry.change_message) == (
+            root,
+            str(ada.pk),
+            "Made a one-time log-in link.",
+        )
+
+    def test_is_for_superusers_alone(self, client: Client) -> None:
+        """Somebody in the staff who may edit people would become a superuser by it."""
+        root = User.objects.create_superuser("root")
+        client.force_login(staff("view_user", "change_user"))
+        page = act(client, "admin:auth_user_changelist", "make_login_link", root.pk)
+        assert "/accounts/link/" not in page
+        assert not OneTimeLink.objects.exists()
+
+    def test_refuses_people_who_may_not_log_in(self, client: Client, root: User) -> None:
+        bob = User.objects.create_user("bob", is_active=False)
+        assert "bob may not log in" in act(client, "admin:auth_user_changelist", "make_login_link", bob.pk)
+
+
+class TestRevokeAction:
+    def test_revokes_and_writes_down_who_did(self, client: Client, root: User) -> None:
+        ada = User.objects.create_user("ada")
+        first, key = operations.create_token(ada, name="ci")
+        second, _ = operations.create_token(ada, name="old")
+        operations.revoke_token(second.pk, by=ada)
+        assert "Revoked: 1." in act(
+            client, "admin:accounts_apitoken_changelist", "revoke", first.pk, second.pk
+        )
+        with pytest.raises(Unauthorized):
+            operations.authenticate(key)
+        assert list(LogEntry.objects.values_list("user", "object_id", "change_message")) == [
+            (root.pk, str(first.pk), "Revoked.")
+        ]
+
+    def test_is_not_for_those_who_may_only_look(self, client: Client) -> None:
+        ada = User.objects.create_user("ada")
+        token, key = operations.create_token(ada, name="ci")
+        client.force_login(staff("view_apitoken"))
+        act(client, "admin:accounts_apitoken_changelist", "revoke", token.pk)
+        assert operations.authenticate(key) == ada

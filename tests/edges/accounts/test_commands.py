@@ -1,0 +1,93 @@
+"""manage.py create_token and login_link."""
+
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.contrib.auth import SESSION_KEY
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from accounts import operations
+from accounts.models import ApiToken
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def ada() -> User:
+    """Somebody who may log in."""
+    return User.objects.create_user("ada")
+
+
+def printed(*command: str) -> tuple[str, str]:
+    """What a command says on stdout and on stderr."""
+    out, err = StringIO(), StringIO()
+    call_command(*command, stdout=out, stderr=err)
+    return out.getvalue(), err.getvalue()
+
+
+class TestCreateToken:
+    def test_prints_the_key_alone(self, ada: User) -> None:
+        out, err = printed("create_token", "ada", "--name", "ci")
+        assert operations.authenticate(out.removesuffix("\n")) == ada
+        assert "ci" in err
+        assert ApiToken.objects.get().name == "ci"
+
+    def test_may_be_run_again(self, ada: User) -> None:
+        keys = {printed("create_token", "ada")[0] for _ in range(2)}
+        assert len(keys) == 2
+
+    @pytest.mark.parametrize(
+        ("command", "sentence"),
+        [
+            (["create_token", "eve"], "There is no user 'eve'"),
+            (["create_token", "ada", "--name", ""], "A token needs a name"),
+            (["create_token", "bob"], "bob may not log in"),
+            (["login_link", "bob"], "bob may not log in"),
+            (["login_link", "ada", "--minutes", "0"], "more than 0 minutes"),
+            (["login_link", "ada", "--minutes", "nan"], "more than 0 minutes"),
+            (["login_link", "ada", "--minutes", "1e300"], "at most 43200"),
+        ],
+    )
+    def test_and_login_link_refuse_in_one_sentence(
+        self, ada: User, command: list[str], sentence: str
+    ) -> None:
+        User.objects.create_user("bob", is_active=False)
+        with pytest.raises(CommandError, match=sentence):
+            printed(*command)
+        assert not ApiToken.objects.exists()
+
+    def test_says_in_one_sentence_which_database_does_not_answer(self, tmp_path: Path) -> None:
+        command = [sys.executable, "manage.py", "create_token", "ada"]
+        environment = {
+            "DATABASE_URL": "postgresql://ada:secret-word@127.0.0.1:1/farm",
+            "JOBFARM_DATA": str(tmp_path),
+            "DJANGO_SETTINGS_MODULE": "jobfarm.settings",
+        }
+        ended = subprocess.run(
+            command,
+            cwd=settings.BASE_DIR,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert ended.returncode == 1
+        assert "127.0.0.1, port 1" in ended.stderr
+        assert "Traceback" not in ended.stderr
+        assert "secret-word" not in ended.stderr + ended.stdout
+
+
+class TestLoginLink:
+    def test_prints_a_link_that_logs_in(self, client: Client, ada: User) -> None:
+        out, err = printed("login_link", "ada", "--url", "https://farm.example/")
+        path = out.strip().removeprefix("https://farm.example")
+        client.post(path)
+        assert client.session[SESSION_KEY] == str(ada.pk)
+        assert "ada" in err
