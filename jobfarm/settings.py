@@ -58,7 +58,7 @@ MIDDLEWARE = [
     "jobfarm.refusals.api_form",
     "django.middleware.security.SecurityMiddleware",
     "jobfarm.middleware.content_security_policy",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "jobfarm.middleware.StaticFiles",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

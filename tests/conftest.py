@@ -28,4 +28,6 @@ def _drop_what_dead_runs_left() -> None:
         for (name,) in connection.execute("SELECT datname FROM pg_database").fetchall():
             match = _NAME.fullmatch(name)
             if match and not Path(f"/proc/{match[1]}").exists():
-                connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+                connection.execute(
+                    sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
+                )

@@ -1,0 +1,197 @@
+"""`manage.py farm` as an operator meets it: one command, Ctrl-C, kill -9, and the sentences when it cannot start."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from jobfarm import processes
+from postgres.embedded import places
+
+ROOT = Path(__file__).parents[3]
+PATIENCE_S = 60.0
+
+
+class Farm:
+    """A farm in a folder of its own, at a port the system chose."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        self.environment = {
+            **os.environ,
+            "JOBFARM_DATA": str(data),
+            "PYTHONUNBUFFERED": "1",
+            "SECRET_KEY": "",
+        }
+        self.environment.pop("DATABASE_URL", None)
+        self.environment.pop("REDIS_URL", None)
+        self.process: subprocess.Popen[str] | None = None
+        self.url = self.link = ""
+
+    def start(self, *options: str) -> None:
+        """Start it, and read what it says up to the link."""
+        self.process = subprocess.Popen(
+            [sys.executable, "manage.py", "farm", "--port", "0", *options],
+            cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        )  # fmt: skip
+        assert self.process.stdout is not None
+        said = []
+        for line in self.process.stdout:
+            said.append(line)
+            if found := re.search(r"(http://[\d.]+:\d+)(/accounts/\S+)", line):
+                self.url, self.link = found.groups()
+                until(self.answers, "the farm answers")
+                return
+        raise AssertionError("no link:\n" + "".join(said))
+
+    def answers(self) -> bool:
+        """Whether the page behind the link is served."""
+        try:
+            with urllib.request.urlopen(self.url + self.link, timeout=5) as response:
+                return response.status == 200
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            return False
+
+    def manage(self, *words: str) -> str:
+        """What another management command says."""
+        done = subprocess.run(
+            [sys.executable, "manage.py", *words], cwd=ROOT, env=self.environment, capture_output=True, text=True, check=True
+        )  # fmt: skip
+        return done.stdout
+
+    def signal(self, number: int) -> int:
+        """Send the supervisor a signal and wait for its end; its exit code."""
+        assert self.process is not None
+        self.process.send_signal(number)
+        code = self.process.wait(PATIENCE_S)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return code
+
+    def children(self) -> list[int]:
+        """The ids in the supervisor's note: worker (if any), janitor, web."""
+        return [entry["pid"] for entry in json.loads((self.data / "farm.json").read_text())]
+
+    def left_running(self) -> list[str]:
+        """Every process that was started for this folder and still runs."""
+        mine = f"JOBFARM_DATA={self.data}".encode()
+        return [name for name, environment in _environments() if mine in environment.split(b"\0")]
+
+
+def _environments() -> Iterator[tuple[str, bytes]]:
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
+            if state != "Z":
+                yield (folder / "cmdline").read_text().replace("\0", " "), (folder / "environ").read_bytes()
+        except OSError:
+            continue
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for what another process does; an AssertionError that names it if it does not come."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {PATIENCE_S} s: {what}"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def farm(tmp_path: Path) -> Iterator[Farm]:
+    """A farm that is gone afterwards, whatever the test did to it."""
+    made = Farm(tmp_path / "var")
+    yield made
+    if made.process is not None and made.process.poll() is None:
+        made.signal(signal.SIGTERM)
+    processes.end_leftovers(made.data)
+    until(lambda: made.left_running() == [], "nothing is left running")
+    place = places.location(made.data)
+    if place.home.parent == places.ROOT_FOLDER:
+        for path in (place.home, place.start_lock, place.users_lock):
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+class TestFarm:
+    @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+    def test_serves_and_leaves_nothing_running_when_it_is_told_to_stop(
+        self, farm: Farm, ending: signal.Signals
+    ) -> None:
+        farm.start("--with-worker")
+        assert len(farm.children()) == 3
+        assert farm.signal(ending) == 0
+        assert farm.left_running() == []
+        assert not (farm.data / "farm.json").exists()
+
+    def test_takes_its_children_along_when_it_is_killed_and_the_next_start_has_the_data(
+        self, farm: Farm
+    ) -> None:
+        farm.start()
+        farm.manage("create_kind", "kept")
+        assert farm.signal(signal.SIGKILL) == -signal.SIGKILL
+        until(
+            lambda: not any(processes.born(pid) for pid in farm.children()),
+            "the children end with their parent",
+        )
+
+        farm.start()
+        assert "kept" in farm.manage(
+            "shell", "-v0", "-c", "from jobs.models import Kind; print(Kind.objects.get().name)"
+        )
+        assert farm.signal(signal.SIGTERM) == 0
+        assert farm.left_running() == []
+
+    def test_cleans_up_at_the_next_start_when_everything_was_killed_but_one(self, farm: Farm) -> None:
+        farm.start()
+        web = farm.children()[-1]
+        os.kill(web, signal.SIGSTOP)  # it cannot follow its parent now
+        farm.signal(signal.SIGKILL)
+
+        farm.start()
+        assert processes.born(web) is None
+        assert farm.answers()
+
+    def test_starts_a_killed_server_again_at_the_same_address(self, farm: Farm) -> None:
+        farm.start()
+        before = farm.children()
+        os.kill(before[-1], signal.SIGKILL)
+        until(lambda: farm.children()[-1:] != before[-1:], "the server is started again")
+        until(farm.answers, "the new server answers at the old address")
+
+
+class TestFarmCannotStart:
+    def _says(self, *options: str, **environment: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "manage.py", "farm", *options],
+            cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S,
+        )  # fmt: skip
+        return done.returncode, done.stderr.strip()
+
+    def test_says_which_port_is_in_use(self, tmp_path: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            code, said = self._says("--port", str(port), JOBFARM_DATA=str(tmp_path))
+        assert code == 1
+        assert said == (
+            f"CommandError: Another program listens at 127.0.0.1:{port}: "
+            "stop it, or choose another port with PORT=... ."
+        )
+
+    def test_says_which_database_does_not_answer_and_what_to_check(self, tmp_path: Path) -> None:
+        code, said = self._says(
+            "--port", "0", JOBFARM_DATA=str(tmp_path), DATABASE_URL="postgresql://me:hidden@127.0.0.1:1/farm"
+        )
+        assert code == 1
+        assert len(said.splitlines()) == 1
+        assert "127.0.0.1" in said
+        assert "check" in said
+        assert "hidden" not in said
