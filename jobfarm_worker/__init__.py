@@ -1,0 +1,30 @@
+"""The client of a job farm that runs elsewhere: takes jobs, runs their handlers, reports what they do.
+
+from jobfarm_worker import Worker
+"""
+
+from jobfarm_worker.errors import (
+    BadOption,
+    Failed,
+    JobStopped,
+    Refused,
+    Unauthorized,
+    Unreachable,
+    WrongServer,
+)
+from jobfarm_worker.job import Job
+from jobfarm_worker.registry import Handlers
+from jobfarm_worker.worker import Worker
+
+__all__ = [
+    "BadOption",
+    "Failed",
+    "Handlers",
+    "Job",
+    "JobStopped",
+    "Refused",
+    "Unauthorized",
+    "Unreachable",
+    "Worker",
+    "WrongServer",
+]

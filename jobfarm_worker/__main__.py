@@ -1,0 +1,105 @@
+"""`python -m jobfarm_worker`: a worker from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from jobfarm_worker import status
+from jobfarm_worker.errors import BadOption, WorkerError
+from jobfarm_worker.handlers import named
+from jobfarm_worker.options import VERSION
+from jobfarm_worker.worker import Worker
+
+EXAMPLES = """\
+handlers:
+  chat, image               the ones that come along: an OpenAI-compatible server if JOBFARM_LLM_URL,
+                            JOBFARM_IMAGE_URL or OPENAI_BASE_URL names one, else a built-in demonstrator
+  chat-demo, image-demo     the demonstrators, whatever is configured
+  kind=module:function      a function of yours for one kind
+  module:handlers           a Handlers object of yours, with all its kinds
+  kind=chat                 one that comes along, for jobs of another kind
+
+the process ends with 0 after a signal, 1 when the farm refuses it, 2 when an option is wrong
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a worker until a signal; returns 0 when stopped, 1 when the farm refused, 2 for a wrong option."""
+    options = _parser().parse_args(arguments)
+    try:
+        worker = _worker(options)
+        status.show(worker, is_verbose=options.verbose)
+    except WorkerError as error:
+        print(f"jobfarm_worker: {error}", file=sys.stderr)
+        return 2 if isinstance(error, BadOption) else 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m jobfarm_worker",
+        description="Takes jobs of a farm and runs them on this machine.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--url", default=os.environ.get("JOBFARM_URL"), help="address of the farm (or JOBFARM_URL)")
+    add("--key", help="key of this worker; visible in process lists, so rather use JOBFARM_KEY or --key-file")
+    add("--key-file", type=Path, metavar="FILE", help="file that holds the key, alone")
+    add(
+        "--handler",
+        action="append",
+        default=[],
+        metavar="WHAT",
+        help="what to run; may be repeated (see below)",
+    )
+    add("--queues", metavar="A,B", help="take jobs of these queues only")
+    add("--concurrency", type=int, default=1, metavar="N", help="jobs at a time (1)")
+    add("--transport", choices=("auto", "ws", "http"), default="auto", help="WebSocket, HTTP, or what works")
+    add("--grace", type=float, default=10.0, metavar="SECONDS", help="for running jobs after a signal (10)")
+    add("--name", help="what to call this process in the farm's logs (the host's name)")
+    add("--verbose", action="store_true", help="tell also what goes wrong and is tried again")
+    add("--version", action="version", version=VERSION)
+    return parser
+
+
+def _worker(options: argparse.Namespace) -> Worker:
+    if not options.url:
+        raise BadOption("Which farm? Give --url or set JOBFARM_URL.")
+    queues = [name.strip() for name in (options.queues or "").split(",") if name.strip()]
+    worker = Worker(
+        options.url,
+        _key(options),
+        queues=queues or None,
+        concurrency=options.concurrency,
+        transport=options.transport,
+        grace_s=options.grace,
+    )
+    worker.name = options.name or worker.name
+    sys.path.insert(
+        0, str(Path.cwd())
+    )  # as `python -m` does, so that the installed command finds handlers too
+    for what in options.handler:
+        worker.include(named.handlers(what))
+    if not options.handler:
+        raise BadOption("Which jobs? Give --handler at least once, for instance --handler chat.")
+    return worker
+
+
+def _key(options: argparse.Namespace) -> str:
+    if options.key:
+        return str(options.key)
+    if options.key_file is None:
+        return os.environ.get("JOBFARM_KEY", "")
+    try:
+        return str(options.key_file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadOption(f"The key file {options.key_file} cannot be read: {error}.") from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,34 @@
+"""How long to wait before trying again."""
+
+from __future__ import annotations
+
+import random
+
+
+def delay_s(failures: int, *, rng: random.Random, base_s: float = 0.5, cap_s: float = 30.0) -> float:
+    """Seconds to wait after this many failures in a row (1 or more): exponential, with full jitter.
+
+    Full jitter (anything between 0 and the ceiling) spreads the workers of a farm that came back
+    most evenly; the ceiling doubles from `base_s` and never passes `cap_s`.
+    """
+    doublings = min(max(failures, 1) - 1, 30)  # 2.0 ** 1100 would overflow after a long night offline
+    return rng.uniform(0.0, min(cap_s, base_s * 2.0**doublings))
+
+
+class Backoff:
+    """Counts failures in a row and names the pause after each."""
+
+    def __init__(self, *, rng: random.Random, base_s: float = 0.5, cap_s: float = 30.0) -> None:
+        self._rng = rng
+        self._base_s = base_s
+        self._cap_s = cap_s
+        self._failures = 0
+
+    def failed(self) -> float:
+        """Count one more failure; returns the seconds to wait now."""
+        self._failures += 1
+        return delay_s(self._failures, rng=self._rng, base_s=self._base_s, cap_s=self._cap_s)
+
+    def succeeded(self) -> None:
+        """Start again from the shortest pause."""
+        self._failures = 0

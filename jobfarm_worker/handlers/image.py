@@ -1,0 +1,103 @@
+"""`image`: a picture from any server with an OpenAI-compatible images API, stored as a PNG."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import httpx
+import openai
+from openai.types import Image
+from PIL import Image as Pillow
+from PIL import UnidentifiedImageError
+
+from jobfarm_worker.errors import Failed
+from jobfarm_worker.handlers.payloads import prompt_of
+from jobfarm_worker.handlers.retrying import DELAYS_S, retried
+from jobfarm_worker.job import Job
+from jobfarm_worker.registry import Handler
+
+DEFAULT_MODEL = "gpt-image-1"
+FILE = "image.png"
+ANSWER_S = 600.0
+FETCH_S = 60.0
+
+
+def handler(*, url: str, environ: Mapping[str, str], delays_s: Sequence[float] = DELAYS_S) -> Handler:
+    """A handler that asks the server at `url` (its `/v1` address) for one picture per job.
+
+    `JOBFARM_IMAGE_KEY` or `OPENAI_API_KEY` is the key, if it needs one; `JOBFARM_IMAGE_MODEL` the model of
+    payloads that name none. Payload: `{"prompt": str}`, and `size` ("1024x1024") and `model` if wanted. The
+    picture becomes the file `image.png`. Result: `{"file", "model", "width", "height"}`.
+    """
+    key = environ.get("JOBFARM_IMAGE_KEY") or environ.get("OPENAI_API_KEY") or "none"
+    usual_model = environ.get("JOBFARM_IMAGE_MODEL") or DEFAULT_MODEL
+    rng = random.SystemRandom()
+
+    async def image(job: Job) -> dict[str, Any]:
+        question = _question(job.payload, usual_model)
+        job.progress(0.0, f"Asking {question['model']}")
+        async with openai.AsyncOpenAI(base_url=url, api_key=key, max_retries=0, timeout=ANSWER_S) as client:
+            answer = await retried(
+                lambda: client.images.generate(**question),
+                may_retry=lambda: True,
+                rng=rng,
+                delays_s=delays_s,
+            )
+        job.progress(0.9, "Saving")
+        picture = _png(await _bytes(answer.data or []))
+        job.file(FILE, picture)
+        width, height = Pillow.open(io.BytesIO(picture)).size
+        return {"file": FILE, "model": question["model"], "width": width, "height": height}
+
+    return image
+
+
+def _question(payload: Any, usual_model: str) -> dict[str, Any]:
+    prompt = prompt_of(payload)
+    size = {"size": payload["size"]} if payload.get("size") else {}
+    return {"prompt": prompt, "model": payload.get("model") or usual_model, "n": 1, **size}
+
+
+async def _bytes(images: Sequence[Image]) -> bytes:
+    """The picture in the answer, or where the answer says it is."""
+    for image in images:
+        if image.b64_json:
+            return _decoded(image.b64_json)
+        if image.url:
+            return await _fetched(image.url)
+    raise Failed("The image server answered with no picture.")
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Failed(f"The image server sent something that is not base64: {error}.") from error
+
+
+async def _fetched(url: str) -> bytes:
+    try:
+        async with httpx.AsyncClient(follow_redirects=True, timeout=FETCH_S) as client:
+            response = await client.get(url)
+            return response.raise_for_status().content
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise Failed(f"The picture could not be fetched from the image server: {error}") from error
+
+
+def _png(data: bytes) -> bytes:
+    """The picture as a PNG, whatever the server made."""
+    try:
+        with Pillow.open(io.BytesIO(data)) as picture:
+            if picture.format == "PNG":
+                picture.verify()
+                return data
+            png = io.BytesIO()
+            picture.save(png, format="PNG")
+            return png.getvalue()
+    except (UnidentifiedImageError, OSError, SyntaxError) as error:
+        raise Failed(f"The image server sent something that is no picture: {error}") from error

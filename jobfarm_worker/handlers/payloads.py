@@ -1,0 +1,29 @@
+"""Read the payloads of the handlers that come along, and say what is wrong with one that cannot be used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jobfarm_worker.errors import Failed
+
+
+def prompt_of(payload: Any) -> str:
+    """The prompt of an image job; raises Failed, for good, when there is none."""
+    prompt = payload.get("prompt") if isinstance(payload, dict) else None
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise Failed('The payload needs a text: {"prompt": "..."}.', retryable=False)
+    return prompt.strip()
+
+
+def messages_of(payload: Any) -> list[dict[str, Any]]:
+    """The messages of a chat job, from `messages` or `prompt`; raises Failed, for good, without any."""
+    messages = payload.get("messages") if isinstance(payload, dict) else None
+    if messages is None:
+        return [{"role": "user", "content": prompt_of(payload)}]
+    if not isinstance(messages, list) or not messages or not all(map(_is_message, messages)):
+        raise Failed('"messages" is a list of {"role": "user", "content": "..."}.', retryable=False)
+    return messages
+
+
+def _is_message(message: object) -> bool:
+    return isinstance(message, dict) and isinstance(message.get("role"), str) and bool(message.get("content"))

@@ -1,0 +1,192 @@
+"""One job from its claim to its end: run the handler, report, finish or give back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+
+from jobfarm_worker.errors import Failed, Refused, Unreachable, WorkerError
+from jobfarm_worker.farm import Farm
+from jobfarm_worker.job import Job
+from jobfarm_worker.outbox import Outbox
+from jobfarm_worker.registry import Handler
+from jobfarm_worker.reporter import Reporter
+from jobfarm_worker.running import failure, is_async, perform
+from jobfarm_worker.scoreboard import Ending, Scoreboard
+from jobfarm_worker.wire import Call, ClaimedJob, Outcome, claimed_jobs
+
+STILL_RUNS_S = 30.0
+log = logging.getLogger("jobfarm_worker")
+
+
+class HeldJob:
+    """The worker's side of one lease."""
+
+    def __init__(
+        self,
+        claimed: ClaimedJob,
+        *,
+        handler: Handler,
+        farm: Farm,
+        board: Scoreboard,
+        on_fatal: Callable[[WorkerError], None],
+    ) -> None:
+        self._claimed = claimed
+        self._handler = handler
+        self._farm = farm
+        self._board = board
+        self._loop = asyncio.get_running_loop()
+        self._outbox = Outbox(wake=self._woken)
+        self._reporter = Reporter(
+            claimed, farm=farm, outbox=self._outbox, on_lost=self.stop, on_fatal=on_fatal
+        )
+        self._job = Job(claimed, outbox=self._outbox, confirmed=self._reporter.confirmed)
+        self._stopped = asyncio.Event()
+        self._running: asyncio.Task[Outcome] | None = None
+        self._is_finishing = False
+        self._is_note_due = False
+
+    async def run(self, *, claim_next: Callable[[], int]) -> list[ClaimedJob]:
+        """Run the handler and finish the job; returns the jobs that came with the farm's answer.
+
+        `claim_next` says, at the moment of finishing, how many are wanted. Returns when the handler has
+        really ended, also for a job that was stopped: until then its slot is not free.
+        """
+        started_s = time.monotonic()
+        with self._board.running(self._claimed):
+            async with self._reporter:
+                outcome = await self._performed()
+                ending, jobs = await self._ended(outcome, claim_next)
+        self._board.count(ending)
+        taken_s = time.monotonic() - started_s
+        log.info("job %s %s: %s after %.1f s", self._claimed.id, self._claimed.kind, ending, taken_s)
+        return jobs
+
+    def stop(self, reason: str) -> None:
+        """The job is not ours any more: an async handler is canceled, a plain one meets JobStopped."""
+        if self._is_finishing or self._outbox.stopped:
+            return
+        log.warning("job %s %s is stopped: %s", self._claimed.id, self._claimed.kind, reason)
+        self._halt()
+
+    def beat_now(self) -> None:
+        """Ask at once whether the lease is still ours."""
+        self._reporter.beat_now()
+
+    async def give_back(self) -> None:
+        """Stop the handler and release the job, so that another worker gets it at once."""
+        log.info("job %s %s: given back", self._claimed.id, self._claimed.kind)
+        self._halt()
+        await give_back(self._claimed, farm=self._farm)
+
+    def _halt(self) -> None:
+        self._outbox.stop()
+        self._stopped.set()
+        if self._running is not None and is_async(self._handler):
+            self._running.cancel()
+
+    def _woken(self) -> None:
+        """Called by handlers, in whatever thread they run; many calls make one note."""
+        if self._is_note_due:
+            return
+        self._is_note_due = True
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody will send this any more
+            self._loop.call_soon_threadsafe(self._take_note)
+
+    def _take_note(self) -> None:
+        self._is_note_due = False  # before looking: what is said from here on makes a note of its own
+        self._board.note(self._claimed.id, self._outbox.latest)
+        self._reporter.wake()
+
+    async def _performed(self) -> Outcome | None:
+        """How the handler ended, with everything it said confirmed; None when the job was stopped."""
+        if self._outbox.stopped:
+            return None
+        self._running = asyncio.create_task(perform(self._handler, self._job), name=repr(self._job))
+        stop = asyncio.create_task(self._stopped.wait())
+        try:
+            await asyncio.wait({self._running, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if stop.done():
+                await _wound_up(self._running, self._claimed.id)
+                return None
+            return await self._confirmed(self._running.result(), stop)
+        finally:
+            stop.cancel()
+            self._running.cancel()
+
+    async def _confirmed(self, outcome: Outcome, stop: asyncio.Task[bool]) -> Outcome | None:
+        """The outcome, once the farm has all text and files: what it refused makes a failure of a success."""
+        self._outbox.flush()
+        confirmed = asyncio.create_task(self._reporter.confirmed())
+        try:
+            await asyncio.wait({confirmed, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if self._outbox.stopped:
+                return None
+            confirmed.result()
+        except Failed as error:
+            return failure(str(error), retryable=error.retryable) if outcome.success else outcome
+        finally:
+            confirmed.cancel()
+        return outcome
+
+    async def _ended(
+        self, outcome: Outcome | None, claim_next: Callable[[], int]
+    ) -> tuple[Ending, list[ClaimedJob]]:
+        if outcome is None:
+            return "stopped", []
+        self._is_finishing = True
+        ending: Ending = "success" if outcome.success else "failed"
+        if not outcome.success:
+            log.warning(
+                "job %s %s failed: %s", self._claimed.id, self._claimed.kind, _last_line(outcome.error)
+            )
+        try:
+            return ending, await self._finish(outcome, claim_next())
+        except Refused as error:
+            if error.is_lease_lost:
+                # After a resend this is our own finish, whose answer was lost on the way.
+                return (ending if error.resent else "stopped"), []
+            return "failed", await self._finish_refused(outcome, error)
+
+    async def _finish(self, outcome: Outcome, claim_next: int) -> list[ClaimedJob]:
+        wanted = {"claim_next": claim_next} if claim_next else {}
+        body = {"lease": self._claimed.lease, **outcome.fields(), **wanted}
+        answer = await self._farm.insist(Call(verb="finish", job=self._claimed.id, body=body))
+        try:
+            return claimed_jobs(answer)
+        except Unreachable as error:
+            log.warning("job %s: %s", self._claimed.id, error)
+            return []
+
+    async def _finish_refused(self, outcome: Outcome, refusal: Refused) -> list[ClaimedJob]:
+        """The farm will not take this result (too large, for instance): tell it so as a failure, once."""
+        log.error("job %s: the farm refused how it ended: %s", self._claimed.id, refusal)
+        if not outcome.success:
+            return []
+        error = f"The farm refused the result: {refusal}"
+        with contextlib.suppress(Refused):
+            await self._finish(failure(error, retryable=False), 0)
+        return []
+
+
+async def _wound_up(running: asyncio.Task[Outcome], job: int) -> None:
+    """Wait for a stopped handler to come to its end, however long it takes."""
+    while not running.done():
+        await asyncio.wait({running}, timeout=STILL_RUNS_S)
+        if not running.done():
+            log.warning("job %s was stopped, but its handler runs on", job)
+    if not running.cancelled():
+        running.exception()
+
+
+async def give_back(claimed: ClaimedJob, *, farm: Farm) -> None:
+    """Release a job. A lease that is lost already is fine; raises Unauthorized."""
+    with contextlib.suppress(Refused):
+        await farm.insist(Call(verb="release", job=claimed.id, body={"lease": claimed.lease}))
+
+
+def _last_line(error: str) -> str:
+    return error.strip().rsplit("\n", maxsplit=1)[-1]

@@ -1,0 +1,110 @@
+"""The job as a handler sees it. One interface for async and for plain functions."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from jobfarm_worker.outbox import File, Outbox, Progress
+from jobfarm_worker.wire import ClaimedJob, storable
+
+FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")  # what every farm stores
+
+
+class Job:
+    """One attempt of one job.
+
+    All methods but `flush` are plain, return at once and may be called from any thread: they leave their
+    message in a box that another task empties. After the job was canceled, its lease was lost or the worker
+    gave it back, they raise JobStopped; let it pass, nobody waits for the result any more.
+    """
+
+    def __init__(
+        self, claimed: ClaimedJob, *, outbox: Outbox, confirmed: Callable[[], Awaitable[None]]
+    ) -> None:
+        """`confirmed` waits until the farm has everything that is in the outbox."""
+        self.id = claimed.id
+        self.kind = claimed.kind
+        self.queue = claimed.queue
+        self.payload: Any = claimed.payload
+        self.attempt = claimed.attempt
+        self._outbox = outbox
+        self._confirmed = confirmed
+        self._loop_thread = threading.get_ident()
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id} {self.kind} attempt {self.attempt}>"
+
+    def progress(self, fraction: float | None = None, detail: str | None = None) -> None:
+        """Say how far the job is, from 0 to 1, and what it is doing.
+
+        Call it as often as you like: the latest wins, and at most five a second are sent. Values a little
+        outside of 0..1 are clamped; raises ValueError for NaN and infinities, JobStopped when stopped.
+        """
+        if fraction is not None:
+            if not math.isfinite(fraction):
+                raise ValueError(f"Progress is a number from 0 to 1, not {fraction}.")
+            fraction = min(1.0, max(0.0, float(fraction)))
+        self._outbox.report(Progress(fraction=fraction, detail=None if detail is None else storable(detail)))
+
+    def write(self, text: str) -> None:
+        """Append text to the job's output.
+
+        It is sent when the unsent text holds one of `\\n . ? ! ,` or is longer than 100 characters, and at
+        the end. In a plain function the call waits while more than a million characters are unsent.
+        Raises JobStopped when stopped.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"Output is text; got {type(text).__name__}.")
+        self._outbox.write(storable(text), may_block=threading.get_ident() != self._loop_thread)
+
+    def file(self, name: str, data: bytes) -> None:
+        """Store a result file; the same name again replaces it. The job succeeds only after it has arrived.
+
+        A name is made of letters, digits, dots, dashes and underscores, begins with no dot and has at most
+        100 characters; raises ValueError for any other, JobStopped when stopped.
+        """
+        self._outbox.put(File(name=_file_name(name), data=bytes(data)))
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the job is no longer ours. Loops of plain functions look at it now and then."""
+        return self._outbox.stopped
+
+    def check(self) -> None:
+        """Raise JobStopped if the job is no longer ours."""
+        self._outbox.check()
+
+    def pause(self, seconds: float) -> None:
+        """Wait in a plain function; raises JobStopped as soon as the job is stopped.
+
+        An async handler says `await asyncio.sleep(...)` instead (it is canceled when the job is stopped).
+        """
+        if threading.get_ident() == self._loop_thread:
+            raise RuntimeError(
+                "job.pause() would stop the whole worker here; use `await asyncio.sleep(...)`."
+            )
+        self._outbox.pause(seconds)
+
+    async def flush(self) -> None:
+        """Wait until the farm has confirmed all text, due or not, and every file (async handlers).
+
+        Raises JobStopped when stopped, Failed when the farm refused a piece for good.
+        """
+        self._outbox.check()
+        self._outbox.flush()
+        await self._confirmed()
+        await asyncio.sleep(0)  # a stop that arrived meanwhile cancels the handler here
+        self._outbox.check()
+
+
+def _file_name(name: str) -> str:
+    if not FILE_NAME.fullmatch(name):
+        raise ValueError(
+            f"{name!r} is not a plain file name: letters, digits, . - and _, at most 100 of them."
+        )
+    return name

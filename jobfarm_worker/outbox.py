@@ -1,0 +1,153 @@
+"""What a handler has said and the farm has not heard yet.
+
+Handlers fill it from any thread, the reporter empties it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jobfarm_worker.errors import JobStopped
+
+FLUSH_AT = frozenset("\n.?!,")
+FLUSH_OVER = 100  # characters
+PIECE = 65_536  # characters in one output call: at most 256 KB, far from the farm's limit on a body
+ROOM = 1_000_000  # unsent characters after which a plain handler waits for the network
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a job is (0 to 1, or nothing new to say) and what it is doing."""
+
+    fraction: float | None
+    detail: str | None
+
+    def over(self, older: Progress | None) -> Progress:
+        """This progress; where it says nothing, what was said before."""
+        if older is None:
+            return self
+        return Progress(
+            fraction=older.fraction if self.fraction is None else self.fraction,
+            detail=older.detail if self.detail is None else self.detail,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """A result file on its way to the farm."""
+
+    name: str
+    data: bytes
+
+
+def is_due(unsent: str) -> bool:
+    """Whether unsent text is to be sent: it holds one of `\\n . ? ! ,` or is longer than 100 characters."""
+    return len(unsent) > FLUSH_OVER or not FLUSH_AT.isdisjoint(unsent)
+
+
+class Outbox:
+    """Text, files and the latest progress of one attempt; every method may be called from any thread.
+
+    `wake` is called, outside of the lock, whenever there is something to send.
+    """
+
+    def __init__(self, *, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._changed = threading.Condition()
+        self._young = ""  # written, not due by the flush rule
+        self._due = ""
+        self._files: dict[str, File] = {}
+        self._progress: Progress | None = None
+        self._latest = Progress(fraction=None, detail=None)
+        self._stopped = False
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the job is no longer ours."""
+        return self._stopped
+
+    def check(self) -> None:
+        """Raise JobStopped if the job is no longer ours."""
+        if self._stopped:
+            raise JobStopped
+
+    def write(self, text: str, *, may_block: bool) -> None:
+        """Add text to the output. `may_block`: wait while more than a million characters are unsent."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopped or not may_block or len(self._due) < ROOM)
+            self.check()
+            self._young += text
+            if not is_due(self._young):
+                return
+            self._due, self._young = self._due + self._young, ""
+        self._wake()
+
+    def flush(self) -> None:
+        """Make all text due, whatever the rule says."""
+        with self._changed:
+            self._due, self._young = self._due + self._young, ""
+        self._wake()
+
+    def report(self, progress: Progress) -> None:
+        """Set the progress to send next; the latest wins, where it is silent the one before counts."""
+        with self._changed:
+            self.check()
+            self._progress = progress.over(self._progress)
+            self._latest = progress.over(self._latest)
+        self._wake()
+
+    def put(self, file: File) -> None:
+        """Queue a file; one of the same name that has not left yet is replaced."""
+        with self._changed:
+            self.check()
+            self._files.pop(file.name, None)
+            self._files[file.name] = file
+        self._wake()
+
+    def take_text(self) -> str:
+        """The next piece of due text, taken out of the box; empty when there is none."""
+        with self._changed:
+            piece, self._due = self._due[:PIECE], self._due[PIECE:]
+            self._changed.notify_all()
+        return piece
+
+    def take_file(self) -> File | None:
+        """The file that waited longest, taken out of the box."""
+        with self._changed:
+            name = next(iter(self._files), None)
+            return None if name is None else self._files.pop(name)
+
+    @property
+    def latest(self) -> Progress:
+        """The latest that the handler said of itself, sent or not."""
+        return self._latest
+
+    @property
+    def has_progress(self) -> bool:
+        """Whether there is progress that was not sent yet."""
+        return self._progress is not None
+
+    def take_progress(self) -> Progress | None:
+        """The progress that was not sent yet, taken out of the box."""
+        with self._changed:
+            progress, self._progress = self._progress, None
+        return progress
+
+    def give_back(self, progress: Progress) -> None:
+        """Return progress that could not be sent, unless newer came meanwhile."""
+        with self._changed:
+            self._progress = progress if self._progress is None else self._progress.over(progress)
+
+    def pause(self, seconds: float) -> None:
+        """Wait; raises JobStopped as soon as the job is stopped."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopped, timeout=seconds)
+        self.check()
+
+    def stop(self) -> None:
+        """From now on every call of the handler raises JobStopped; whoever waits is woken."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()

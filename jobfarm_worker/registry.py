@@ -1,0 +1,56 @@
+"""Which function handles which kind of job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from jobfarm_worker.errors import BadOption
+
+Handler = Callable[..., Any]
+"""Takes the Job, returns the result (JSON); an async function runs on the loop, a plain one in a thread."""
+
+HandlerT = TypeVar("HandlerT", bound=Handler)
+
+
+class Handlers:
+    """Handlers by kind, to be included in a worker or named on the command line (`module:handlers`)."""
+
+    def __init__(self) -> None:
+        self._by_kind: dict[str, Handler] = {}
+
+    def handler(self, kind: str) -> Callable[[HandlerT], HandlerT]:
+        """Decorator: this function runs jobs of this kind; raises BadOption if the kind has one already."""
+
+        def register(function: HandlerT) -> HandlerT:
+            self.add(kind=kind, function=function)
+            return function
+
+        return register
+
+    def add(self, *, kind: str, function: Handler) -> None:
+        """Let `function` run jobs of this kind; raises BadOption if the kind is taken."""
+        if not callable(function):
+            raise BadOption(f"The handler of {kind!r} is not a function.")
+        if kind in self._by_kind:
+            raise BadOption(f"Two handlers were given for the kind {kind!r}.")
+        self._by_kind[kind] = function
+
+    def include(self, other: Handlers) -> None:
+        """Take over all handlers of another set; raises BadOption for a kind that both have."""
+        for kind, function in other.items():
+            self.add(kind=kind, function=function)
+
+    def get(self, kind: str) -> Handler | None:
+        """The function for this kind, if there is one."""
+        return self._by_kind.get(kind)
+
+    def items(self) -> list[tuple[str, Handler]]:
+        """Kinds with their functions, in alphabetical order."""
+        return sorted(self._by_kind.items(), key=lambda item: item[0])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._by_kind))
+
+    def __len__(self) -> int:
+        return len(self._by_kind)

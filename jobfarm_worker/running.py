@@ -1,0 +1,78 @@
+"""Run one handler and say how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import functools
+import inspect
+import threading
+import traceback
+from typing import Any
+
+from jobfarm_worker.errors import Failed
+from jobfarm_worker.job import Job
+from jobfarm_worker.registry import Handler
+from jobfarm_worker.wire import Outcome, storable, why_not_json
+
+LONGEST_ERROR = 20_000  # characters; the end of a traceback says most
+
+
+def is_async(function: Handler) -> bool:
+    """Whether the handler runs on the loop (an async function, also behind a partial or as `__call__`)."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+async def perform(function: Handler, job: Job) -> Outcome:
+    """Run the handler to its end: its value, or how it failed; canceled only from outside."""
+    try:
+        result = await (function(job) if is_async(function) else _in_thread(function, job))
+    except Failed as error:
+        return failure(str(error), retryable=error.retryable)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        return failure(traceback.format_exc())
+    except (Exception, SystemExit):  # a handler that calls sys.exit() ends its attempt, not the worker
+        return failure(traceback.format_exc())
+    problem = why_not_json(result)
+    return failure(problem) if problem else Outcome(success=True, result=result)
+
+
+def failure(error: str, *, retryable: bool = True) -> Outcome:
+    """A failed attempt with what people and the log shall read, cut to its end when it is very long."""
+    text = storable(error)
+    return Outcome(success=False, error=text[-LONGEST_ERROR:], retryable=retryable)
+
+
+async def _in_thread(function: Handler, job: Job) -> Any:
+    """Run a plain handler in a daemon thread of its own: it can block, but not keep the process alive."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def tell(result: Any, error: BaseException | None) -> None:
+        if not ended.done():
+            ended.set_result((result, error))
+
+    def body() -> None:
+        result, error = _attempted(context, function, job)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the worker ended without waiting for us
+            loop.call_soon_threadsafe(tell, result, error)
+
+    threading.Thread(target=body, name=f"job {job.id}", daemon=True).start()
+    result, error = await ended
+    if error is not None:
+        raise error
+    return result
+
+
+def _attempted(context: contextvars.Context, function: Handler, job: Job) -> tuple[Any, BaseException | None]:
+    try:
+        return context.run(function, job), None
+    except BaseException as error:  # whatever it is, it belongs to whoever waits
+        return None, error

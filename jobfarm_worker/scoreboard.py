@@ -1,0 +1,53 @@
+"""What the worker has done and does now: the numbers behind the status line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from jobfarm_worker.outbox import Progress
+from jobfarm_worker.wire import ClaimedJob
+
+Ending = Literal["success", "failed", "stopped"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Running:
+    """A job at work, with the latest it said of itself."""
+
+    id: int
+    kind: str
+    fraction: float | None = None
+    detail: str = ""
+
+
+class Scoreboard:
+    """Counts endings and knows what runs; touched on the loop's thread only."""
+
+    def __init__(self) -> None:
+        self.endings: Counter[Ending] = Counter()
+        self.jobs: dict[int, Running] = {}
+
+    @contextmanager
+    def running(self, claimed: ClaimedJob) -> Iterator[None]:
+        """The job is at work inside this block."""
+        self.jobs[claimed.id] = Running(id=claimed.id, kind=claimed.kind)
+        try:
+            yield
+        finally:
+            self.jobs.pop(claimed.id, None)  # the same job may be here twice, stopped and claimed again
+
+    def note(self, job: int, progress: Progress) -> None:
+        """Remember the latest progress of a running job."""
+        running = self.jobs.get(job)
+        if running is None:
+            return
+        running.fraction = progress.fraction if progress.fraction is not None else running.fraction
+        running.detail = progress.detail if progress.detail is not None else running.detail
+
+    def count(self, ending: Ending) -> None:
+        """One more job ended like this."""
+        self.endings[ending] += 1

@@ -1,0 +1,231 @@
+"""One run of a worker: its claims, its slots, and its way to the end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import random
+from collections.abc import Callable
+from typing import Any
+
+from jobfarm_worker.backoff import Backoff
+from jobfarm_worker.errors import Refused, Unreachable
+from jobfarm_worker.farm import Farm
+from jobfarm_worker.held import HeldJob, give_back
+from jobfarm_worker.options import Options
+from jobfarm_worker.registry import Handlers
+from jobfarm_worker.running import failure
+from jobfarm_worker.scoreboard import Scoreboard
+from jobfarm_worker.wire import Call, ClaimedJob, claimed_jobs
+
+CLAIM_ENDS_S = 2.0  # how long a claim under way may take to answer when the worker stops
+GIVE_BACK_S = 5.0  # for all releases together; a job that could not be released times out at the farm
+MOST_CLAIMED = 100  # what a farm gives in one answer
+AT_ONCE_S = 1.0  # an empty answer faster than this was no waiting
+log = logging.getLogger("jobfarm_worker")
+
+
+class Session:
+    """One run of a worker: its connection, its slots, and its way to the end."""
+
+    def __init__(self, settings: Options, *, farm: Farm, handlers: Handlers, board: Scoreboard) -> None:
+        self.farm = farm
+        self._options = settings
+        self._handlers = handlers
+        self._board = board
+        self._held: dict[int, HeldJob] = {}
+        self._slots: set[asyncio.Task[None]] = set()
+        self._freed = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._fatal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        farm.on_up = self._ask_all
+        farm.on_stop = self._stop_job
+
+    async def run(self) -> None:
+        """Claim and run until stopped, then let go of everything; raises what ended the worker."""
+        background = [
+            asyncio.create_task(self._guarded(each)) for each in (self._claim_all, self.farm.keep_socket)
+        ]
+        try:
+            await _any_of(self._stopping.wait(), self._fatal)
+            await asyncio.wait(background[:1], timeout=CLAIM_ENDS_S if self._stopping.is_set() else 0)
+            await self._let_finish()
+        finally:
+            await self._let_go(background)
+        if self._fatal.done():
+            self._fatal.result()
+
+    def stop(self) -> None:
+        """Take no more; a second call gives everything back at once."""
+        if self._stopping.is_set():
+            self._hurry.set()
+        else:
+            log.info("stopping: %d running", len(self._held))
+        self._stopping.set()
+
+    async def _guarded(self, work: Callable[[], Any]) -> None:
+        try:
+            await work()
+        except Exception as error:  # whatever ends a background task ends the worker
+            self._end(error)
+
+    def _end(self, error: Exception) -> None:
+        if not self._fatal.done():
+            self._fatal.set_exception(error)
+
+    async def _claim_all(self) -> None:
+        """Keep every slot busy: ask for as many jobs as there are free slots, wait, ask again."""
+        outages = Backoff(rng=random.SystemRandom())
+        empties = Backoff(rng=random.SystemRandom(), base_s=0.05, cap_s=1.0)
+        while not self._stopping.is_set():
+            free = await self._free_slots()
+            started_s = asyncio.get_running_loop().time()
+            jobs = await self._claimed(free, outages)
+            for job in jobs:
+                await self._start(job)
+            if jobs:
+                empties.succeeded()
+            elif asyncio.get_running_loop().time() - started_s < AT_ONCE_S:
+                await asyncio.sleep(empties.failed())
+
+    async def _free_slots(self) -> int:
+        while (free := self._options.concurrency - len(self._slots)) < 1:
+            self._freed.clear()
+            await _any_of(self._freed.wait(), self._stopping.wait())
+            if self._stopping.is_set():
+                return 0
+        return free
+
+    async def _claimed(self, free: int, outages: Backoff) -> list[ClaimedJob]:
+        if not free:
+            return []
+        try:
+            jobs = await self.farm.claim(
+                queues=self._options.queues, limit=min(free, MOST_CLAIMED), stop=self._stopping
+            )
+        except (Unreachable, Refused) as error:
+            if isinstance(error, Refused) and not error.is_for_now:
+                raise
+            await self._wait_out(error, outages)
+            return []
+        outages.succeeded()
+        return jobs
+
+    async def _wait_out(self, error: Unreachable | Refused, outages: Backoff) -> None:
+        pause_s = outages.failed()
+        if isinstance(error, Refused):
+            pause_s = max(pause_s, error.retry_after_s)
+        log.warning("no work from %s: %s Asking again in %.1f s.", self._options.url, error, pause_s)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), pause_s)
+
+    async def _start(self, claimed: ClaimedJob) -> None:
+        if self._stopping.is_set():
+            await give_back(claimed, farm=self.farm)
+            return
+        slot = asyncio.create_task(self._guarded(functools.partial(self._work, claimed)))
+        self._slots.add(slot)
+        slot.add_done_callback(self._free)
+
+    def _free(self, slot: asyncio.Task[None]) -> None:
+        self._slots.discard(slot)
+        self._freed.set()
+
+    async def _work(self, claimed: ClaimedJob) -> None:
+        """One slot: this job, then whatever came with the answer to its finish."""
+        following = [claimed]
+        while following:
+            job, *others = following
+            for other in others:
+                await self._start(other)
+            following = await self._one(job)
+            if following:  # then there may be more for the slots that wait, and no push will say so
+                self.farm.look_again()
+            if self._stopping.is_set():
+                await asyncio.gather(*(give_back(each, farm=self.farm) for each in following))
+                return
+
+    async def _one(self, claimed: ClaimedJob) -> list[ClaimedJob]:
+        handler = self._handlers.get(claimed.kind)
+        if handler is None:
+            return await self._refuse(claimed)
+        held = HeldJob(claimed, handler=handler, farm=self.farm, board=self._board, on_fatal=self._end)
+        log.info("job %s %s: attempt %s", claimed.id, claimed.kind, claimed.attempt)
+        self._held[claimed.id] = held
+        try:
+            return await held.run(claim_next=self._wanted_next)
+        finally:
+            if self._held.get(claimed.id) is held:
+                del self._held[claimed.id]
+
+    def _wanted_next(self) -> int:
+        """One more for the slot that becomes free; none when stopping, or when only some queues will do.
+
+        The finish call names no queues, so what comes with it may be from any.
+        """
+        return 0 if self._stopping.is_set() or self._options.queues else 1
+
+    async def _refuse(self, claimed: ClaimedJob) -> list[ClaimedJob]:
+        """Fail the attempt rather than release it: released, it would come back to us at once, for ever."""
+        known = ", ".join(self._handlers)
+        log.warning("job %s: no handler for the kind %s (there is: %s)", claimed.id, claimed.kind, known)
+        outcome = failure(f"This worker has no handler for the kind {claimed.kind!r}; it knows {known}.")
+        wanted = {"claim_next": 1} if self._wanted_next() else {}
+        body = {"lease": claimed.lease, **outcome.fields(), **wanted}
+        self._board.count("failed")
+        try:
+            return claimed_jobs(await self.farm.insist(Call(verb="finish", job=claimed.id, body=body)))
+        except (Refused, Unreachable) as error:
+            log.warning("job %s: %s", claimed.id, error)
+            return []
+
+    def _ask_all(self) -> None:
+        """The socket was away: what happened meanwhile nobody pushed, so every job asks for itself."""
+        for held in self._held.values():
+            held.beat_now()
+
+    def _stop_job(self, job: int, reason: str) -> None:
+        held = self._held.get(job)
+        if held is not None:
+            held.stop(reason)
+        else:  # its claim may be on the way from the socket to a slot: let it ask for itself in a moment
+            asyncio.get_running_loop().call_later(AT_ONCE_S, self._ask_one, job)
+
+    def _ask_one(self, job: int) -> None:
+        if held := self._held.get(job):
+            held.beat_now()
+
+    async def _let_finish(self) -> None:
+        """Wait for running jobs, for the grace at most; not at all after a second signal or a refused key."""
+        if self._slots and not self._fatal.done():
+            done = asyncio.wait(set(self._slots), timeout=self._options.grace_s)
+            await _any_of(done, self._hurry.wait(), self._fatal)
+
+    async def _let_go(self, background: list[asyncio.Task[None]]) -> None:
+        """Give back what is still held (a refused key could not), then end every task."""
+        background[0].cancel()
+        if self._fatal.done():
+            for held in self._held.values():
+                held.stop("the worker ends")
+        elif self._held:
+            returning = [asyncio.create_task(held.give_back()) for held in self._held.values()]
+            await asyncio.wait(returning, timeout=GIVE_BACK_S)
+            background.extend(returning)
+        tasks = [*background, *self._slots]
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=AT_ONCE_S)
+
+
+async def _any_of(*awaitables: Any) -> None:
+    """Wait until one is done; the others are canceled, futures of somebody else's are left alone."""
+    tasks = {asyncio.ensure_future(each) for each in awaitables}
+    own = tasks - set(awaitables)
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in own:
+            task.cancel()

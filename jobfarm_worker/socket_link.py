@@ -1,0 +1,138 @@
+"""The farm over one WebSocket: calls with a `ref`, their answers in any order, and what the farm pushes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+
+from jobfarm_worker import wire
+from jobfarm_worker.errors import Unauthorized, Unreachable, WorkerError
+from jobfarm_worker.wire import Call
+
+OPEN_S = 10.0
+KEY_REFUSED = 4401  # close code
+Push = Callable[[dict[str, Any]], None]
+
+
+class SocketRefused(WorkerError):
+    """The server does not open a WebSocket here."""
+
+    code = "socket_refused"
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"The server did not open a WebSocket (status {status}).")
+        self.status = status
+
+
+class SocketLink:
+    """One connected socket, from `opened` until `closed`; to be used as an async context manager."""
+
+    def __init__(self, connection: ClientConnection, *, on_push: Push) -> None:
+        self._connection = connection
+        self._on_push = on_push
+        self._refs = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._ending: WorkerError = Unreachable("The socket was closed.")
+        self._reader = asyncio.create_task(self._read(), name="socket reader")
+
+    @classmethod
+    async def opened(cls, *, url: str, headers: dict[str, str], on_push: Push) -> SocketLink:
+        """Connect to `url` (ws or wss); `on_push` gets every message that answers no call.
+
+        Raises SocketRefused when a server answered but did not open a socket, Unreachable when none did.
+        """
+        try:
+            connection = await connect(
+                url,
+                additional_headers=headers,
+                user_agent_header=headers.get("User-Agent"),
+                open_timeout=OPEN_S,
+                compression=None,  # small messages; a window per socket would cost the farm its memory
+                max_size=None,  # an answer holds as many payloads as we asked for
+            )
+        except InvalidStatus as error:
+            raise SocketRefused(error.response.status_code) from error
+        except (OSError, WebSocketException) as error:  # a TimeoutError is an OSError
+            raise Unreachable(str(error) or type(error).__name__, maybe_done=False) from error
+        return cls(connection, on_push=on_push)
+
+    async def call(self, call: Call, *, timeout_s: float) -> dict[str, Any]:
+        """Send one call and wait for its answer; raises Refused, Unauthorized, or Unreachable.
+
+        A socket that does not answer in time is closed: its late answers must not be mistaken for news.
+        """
+        ref = next(self._refs)
+        answer = self._waiting[ref] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._connection.send(call.message(ref=ref))
+                return _answer(await answer)
+        except TimeoutError as error:
+            self._reader.cancel()
+            raise Unreachable(f"No answer to {call.verb} within {timeout_s:g} s.") from error
+        except ConnectionClosed as error:
+            raise _lost(error) from error
+        finally:
+            self._waiting.pop(ref, None)
+
+    async def closed(self) -> None:
+        """Wait until the connection is lost; then raises Unauthorized or Unreachable."""
+        await asyncio.wait({self._reader})
+        raise self._ending
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                self._take(wire.parsed(await self._connection.recv()))
+        except ConnectionClosed as error:
+            self._ending = _lost(error)
+        except Unreachable as error:  # what it said cannot be read
+            self._ending = error
+        finally:
+            for answer in self._waiting.values():
+                if not answer.done():
+                    answer.set_exception(self._ending)
+
+    def _take(self, message: dict[str, Any]) -> None:
+        answer = self._waiting.get(message["ref"]) if isinstance(message.get("ref"), int) else None
+        if answer is None:
+            self._on_push(message)
+        elif not answer.done():
+            answer.set_result(message)
+
+    async def __aenter__(self) -> SocketLink:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._reader.cancel()
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(1):
+                await self._connection.close()
+        self._connection.transport.abort()
+
+
+def _answer(message: dict[str, Any]) -> dict[str, Any]:
+    if message.get("type") != "error":
+        return message
+    if message.get("status") == 401:
+        raise Unauthorized
+    raise wire.refusal(status=_status(message.get("status")), data=message)
+
+
+def _status(told: object) -> int:
+    return told if isinstance(told, int) else 500
+
+
+def _lost(error: ConnectionClosed) -> WorkerError:
+    if error.rcvd is not None and error.rcvd.code == KEY_REFUSED:
+        return Unauthorized()
+    return Unreachable(str(error))

@@ -1,0 +1,132 @@
+"""The words of the worker protocol: one call, said over HTTP or over the WebSocket, and one claimed job."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jobfarm_worker.errors import Refused, Unreachable
+
+DEFAULT_HEARTBEAT_S = 20.0
+SHORTEST_HEARTBEAT_S = 0.05
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One verb with its fields; `job` is the id that HTTP has in the path."""
+
+    verb: str
+    body: Mapping[str, Any] = field(default_factory=dict)
+    job: int | None = None
+
+    @property
+    def path(self) -> str:
+        """Where the verb lives over HTTP, below the farm's address."""
+        place = "" if self.job is None else f"jobs/{self.job}/"
+        return f"/api/v1/worker/{place}{self.verb}"
+
+    def message(self, *, ref: int) -> str:
+        """The same call as a WebSocket message."""
+        job = {} if self.job is None else {"job": self.job}
+        return dumps({"type": self.verb, "ref": ref, **job, **self.body})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimedJob:
+    """A job that the farm gave to this worker, with the lease that every later call must show."""
+
+    id: int
+    kind: str
+    queue: str
+    payload: Any
+    attempt: int
+    lease: str
+    heartbeat_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How an attempt ended, as the finish call says it."""
+
+    success: bool
+    result: Any = None
+    error: str = ""
+    retryable: bool = True
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of the finish body that tell the outcome."""
+        if self.success:
+            return {"outcome": "success", "result": self.result}
+        return {"outcome": "failed", "error": self.error, "retryable": self.retryable}
+
+
+def dumps(value: Any) -> str:
+    """JSON text as the farm takes it; raises TypeError or ValueError for what is not JSON (NaN included)."""
+    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+
+
+def storable(text: str) -> str:
+    """The text without what PostgreSQL and UTF-8 cannot hold: NUL characters and lone surrogates."""
+    return text.replace("\0", REPLACEMENT).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def why_not_json(value: Any) -> str:
+    """A sentence that says why `value` cannot be a result, or nothing when it can."""
+    try:
+        dumps(value).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"The handler returned something that is not JSON: {error}"
+    return ""
+
+
+def parsed(text: str | bytes) -> dict[str, Any]:
+    """The JSON object in an answer; raises Unreachable when it is something else (a proxy's page)."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise Unreachable("The answer is not a JSON object, so it did not come from a job farm.")
+    return value
+
+
+def refusal(*, status: int, data: Mapping[str, Any]) -> Refused:
+    """The error object of an answer as an exception."""
+    reason, message = str(data.get("error", "refused")), str(data.get("message", ""))
+    return Refused(status=status, reason=reason, message=message, details=data)
+
+
+def claimed_jobs(answer: Mapping[str, Any]) -> list[ClaimedJob]:
+    """The jobs in the answer to a claim or a finish; raises Unreachable when they cannot be read."""
+    try:
+        return [_claimed(job) for job in answer.get("jobs") or ()]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Unreachable(f"The farm sent a job that this worker cannot read: {error!r}") from error
+
+
+def _claimed(job: Mapping[str, Any]) -> ClaimedJob:
+    return ClaimedJob(
+        id=int(job["id"]),
+        kind=str(job["kind"]),
+        queue=str(job.get("queue", "")),
+        payload=job.get("payload"),
+        attempt=int(job.get("attempt", 1)),
+        lease=str(job["lease"]),
+        heartbeat_s=_heartbeat_s(job.get("heartbeat_every")),
+    )
+
+
+def _heartbeat_s(told: float | None) -> float:
+    """Seconds between heartbeats. (The lease's end is told in the farm's clock, never compared with ours.)"""
+    seconds = DEFAULT_HEARTBEAT_S if told is None else float(told)
+    return max(seconds, SHORTEST_HEARTBEAT_S) if math.isfinite(seconds) else DEFAULT_HEARTBEAT_S
+
+
+def claim(*, queues: Sequence[str] | None, limit: int, wait_s: int = 0) -> Call:
+    """Ask for up to `limit` jobs, waiting at the farm up to `wait_s` seconds for the first."""
+    named = {} if queues is None else {"queues": list(queues)}
+    return Call(verb="claim", body={**named, "limit": limit, "wait": wait_s})

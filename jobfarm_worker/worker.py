@@ -1,0 +1,125 @@
+"""The worker: takes jobs, runs their handlers, hands in what came of them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import socket
+from collections.abc import Callable, Sequence
+
+from jobfarm_worker import options
+from jobfarm_worker.errors import BadOption
+from jobfarm_worker.farm import Farm, Transport
+from jobfarm_worker.http_link import HttpLink
+from jobfarm_worker.registry import Handlers, HandlerT
+from jobfarm_worker.scoreboard import Scoreboard
+from jobfarm_worker.session import Session
+from jobfarm_worker.socket_link import SocketLink
+
+
+class Worker:
+    """Runs jobs of one farm with the handlers it was given.
+
+    worker = Worker("https://farm.example", key)
+
+    @worker.handler("greet")
+    async def greet(job):
+        job.write(f"Hello {job.payload['name']}.")
+        return {"greeted": True}
+
+    worker.run_forever()
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        *,
+        queues: Sequence[str] | None = None,
+        concurrency: int = 1,
+        transport: Transport = "auto",
+        grace_s: float = 10.0,
+    ) -> None:
+        """A worker of the farm at `url`, known there by `key`.
+
+        `queues`: take jobs of these only (default: the worker's own queues, then stealing).
+        `concurrency`: jobs at a time. `transport`: `auto` is a WebSocket where one can be had, else HTTP.
+        `grace_s`: on a stop, seconds that running jobs have to finish before they are given back.
+        Raises BadOption when one of them makes no sense.
+        """
+        self.options = options.checked(
+            url=url, key=key, queues=queues, concurrency=concurrency, transport=transport, grace_s=grace_s
+        )
+        self.name = socket.gethostname()
+        self.board = Scoreboard()
+        self._handlers = Handlers()
+        self._session: Session | None = None
+
+    def handler(self, kind: str) -> Callable[[HandlerT], HandlerT]:
+        """Decorator: this function (async, or plain: then in a thread) runs jobs of this kind.
+
+        It takes the Job and returns the result (anything JSON). Raising fails the attempt; `Failed(...,
+        retryable=False)` fails the job for good.
+        """
+        return self._handlers.handler(kind)
+
+    def include(self, handlers: Handlers) -> None:
+        """Take over all handlers of a set; raises BadOption for a kind that has one already."""
+        self._handlers.include(handlers)
+
+    @property
+    def transport(self) -> str:
+        """How calls travel at the moment, for people."""
+        return "no connection" if self._session is None else self._session.farm.transport
+
+    def stop(self) -> None:
+        """Take no more jobs; a second call gives back at once what is still running. On the loop's thread."""
+        if self._session is not None:
+            self._session.stop()
+
+    async def run(self) -> None:
+        """Work until `stop` is called; canceling this gives back at once what is held.
+
+        Raises Unauthorized when the key is wrong or gets revoked, WrongServer when no farm is at the address,
+        Refused when the farm will not let this worker claim, BadOption when there is no handler.
+        """
+        if not len(self._handlers):
+            raise BadOption("A worker needs at least one handler.")
+        headers = self.options.headers(name=self.name)
+        async with HttpLink(url=self.options.url, headers=headers) as http:
+            farm = self._farm(http, headers)
+            self._session = Session(self.options, farm=farm, handlers=self._handlers, board=self.board)
+            try:
+                await self._session.run()
+            finally:
+                self._session = None
+
+    def _farm(self, http: HttpLink, headers: dict[str, str]) -> Farm:
+        async def opener() -> SocketLink:
+            return await SocketLink.opened(url=self.options.socket_url, headers=headers, on_push=farm.pushed)
+
+        farm = Farm(
+            http,
+            socket=None if self.options.transport == "http" else opener,
+            needs_socket=self.options.transport == "ws",
+            rng=random.SystemRandom(),
+        )
+        return farm
+
+    def run_forever(self) -> None:
+        """Run in a loop of its own until SIGTERM or SIGINT; raises like `run`.
+
+        The first signal takes no more jobs and lets those that run finish within the grace, then gives them
+        back; the second gives them back at once.
+        """
+        asyncio.run(self._run_until_signal())
+
+    async def _run_until_signal(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            try:
+                loop.add_signal_handler(number, self.stop)
+            except NotImplementedError:  # Windows
+                signal.signal(number, lambda *_: loop.call_soon_threadsafe(self.stop))
+        await self.run()
