@@ -1,0 +1,123 @@
+"""Django looks for `DatabaseWrapper` here."""
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+from django.conf import settings
+from django.db import connections
+from django.db.backends.base.base import NO_DB_ALIAS
+from django.db.backends.postgresql import base
+from django.db.backends.utils import CursorWrapper
+from psycopg_pool import PoolTimeout
+
+from postgres import embedded
+from postgres.backend.client import DatabaseClient
+from postgres.backend.pool import Connection, Pool
+from postgres.backend.prepared import DatabaseOperations, PreparedCursor
+from postgres.exits import at_exit
+
+
+class DatabaseWrapper(base.DatabaseWrapper):
+    """Django's wrapper, with four things added: the embedded server is started at the first connection (never
+    by settings, checks or type checkers); a server that does not answer is reported at once and with its own
+    words, not with a time-out of the pool; the pool belongs to the database it was opened for, and to the
+    process."""
+
+    client_class = DatabaseClient
+    ops_class = DatabaseOperations
+    _connection_pools: dict[str, Pool] = {}
+    _making_pools = threading.Lock()
+    _inherited: ClassVar[list[object]] = []
+    # Django's own, which its stubs leave out.
+    _prepare_cursor: Callable[[object], CursorWrapper]
+    _configure_connection: Callable[[Connection], None]
+
+    def get_connection_params(self) -> dict[str, Any]:
+        if data := self.settings_dict.get("EMBEDDED"):
+            embedded.ensure(Path(data))
+        return super().get_connection_params()
+
+    @property
+    def pool(self) -> Pool | None:
+        """The pool of this alias, for the database it names now: the test runner moves it to one of its
+        own."""
+        options = self.settings_dict["OPTIONS"].get("pool")
+        if self.alias == NO_DB_ALIAS or not options:
+            return None
+        pool = self._connection_pools.get(self.alias)
+        if pool is None or pool.database != self.settings_dict["NAME"]:
+            pool = self._make_pool({} if options is True else options)
+        return pool
+
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Connection:
+        if self.pool and self.pool.closed:
+            self._knock()
+        try:
+            return cast("Connection", super().get_new_connection(conn_params))
+        except PoolTimeout:
+            self._knock()
+            raise
+
+    def prepared_cursor(self) -> CursorWrapper:
+        """A cursor on this connection whose statements are bound and prepared by the server
+        (postgres.statements)."""
+        self.close_if_health_check_failed()
+        self.ensure_connection()
+        with self.wrap_database_errors:
+            return self._prepare_cursor(PreparedCursor(self.connection))
+
+    def _make_pool(self, options: dict[str, Any]) -> Pool:
+        """Not opened yet. Of several threads that come here at once, all get the pool that was made first."""
+        pool = Pool(
+            database=self.settings_dict["NAME"],
+            parameters=self._pooled_parameters,
+            configure=self._configure_connection,
+            is_checked=bool(self.settings_dict["CONN_HEALTH_CHECKS"]),
+            options=options,
+        )
+        with self._making_pools:
+            if not self._connection_pools:
+                at_exit(self.close_pools)
+            known = self._connection_pools.get(self.alias)
+            if known and known.database == pool.database:
+                return known
+            self._connection_pools[self.alias] = pool
+        if known:
+            known.close()
+        return pool
+
+    def _pooled_parameters(self) -> dict[str, Any]:
+        return {**self.get_connection_params(), "autocommit": True}  # Django turns it off where it wants to
+
+    def _knock(self) -> None:
+        """Connect once without the pool, which would try for its whole time-out and then not say why."""
+        self.Database.connect(**self.get_connection_params()).close()
+
+    @classmethod
+    def close_pools(cls) -> None:
+        """Close them all. At the end of the process that comes before the embedded server is given back, so
+        that no pool is found connecting to a server that stops."""
+        while cls._connection_pools:
+            _, pool = cls._connection_pools.popitem()
+            pool.close()
+
+    @classmethod
+    def leave_to_the_parent(cls) -> None:
+        """Forget, in a forked child, the connections it inherits, without a word to the server: they are
+        sessions of the parent. They are kept referenced, because psycopg would warn of them when they are
+        collected."""
+        cls._inherited.append(cls._connection_pools)
+        cls._connection_pools = {}
+        cls._making_pools = threading.Lock()
+        if not settings.configured:
+            return
+        for wrapper in connections.all(initialized_only=True):
+            if isinstance(wrapper, cls):
+                cls._inherited.append(wrapper)
+                del connections[wrapper.alias]
+
+
+os.register_at_fork(after_in_child=DatabaseWrapper.leave_to_the_parent)

@@ -1,0 +1,37 @@
+"""A cursor for statements that are planned once, and what Django's debugging needs to show them."""
+
+from typing import Any
+
+import psycopg
+from django.db.backends.postgresql import operations
+from psycopg.rows import namedtuple_row
+from psycopg.types.json import JsonbLoader
+from psycopg.types.numeric import Int8Dumper
+
+from postgres.backend.pool import Connection
+
+
+class PreparedCursor(psycopg.Cursor[Any]):
+    """Binds parameters on the server, and prepares what it runs: planned once per connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection, row_factory=namedtuple_row)
+        # Statements are prepared per type of parameter, and psycopg sends 1 as smallint but 40000 as integer.
+        self.adapters.register_dumper(int, Int8Dumper)
+        # Django leaves jsonb as text for its own fields to decode.
+        self.adapters.register_loader("jsonb", JsonbLoader)
+
+    def execute(self, query: Any, params: Any = None, **options: Any) -> "PreparedCursor":
+        return super().execute(query, params, **{"prepare": True, **options})
+
+
+class DatabaseOperations(operations.DatabaseOperations):
+    """Django's, and it knows what a PreparedCursor ran: such a cursor keeps no text with the values in it."""
+
+    def last_executed_query(self, cursor: Any, sql: Any, params: Any) -> str:
+        if not isinstance(cursor, PreparedCursor):
+            return super().last_executed_query(cursor, sql, params)
+        try:
+            return str(self.compose_sql(sql, params))
+        except psycopg.Error:  # a value that has no text form: debugging must not fail what worked
+            return str(sql)

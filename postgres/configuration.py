@@ -1,0 +1,120 @@
+"""The DATABASES entry of the farm, from DATABASE_URL or for the embedded server.
+
+The environment variables read here:
+
+DATABASE_URL                postgresql://user:password@host:5432/name?sslmode=require; without it the
+                            embedded server is used
+DATABASE_DIRECT_URL         a way past a pooler in transaction mode, for LISTEN
+JOBFARM_DB_POOL             the most connections a process opens (20)
+JOBFARM_PREPARE             0: no prepared statements, for a pooler that does not know them
+JOBFARM_DB_STARTUP_OPTIONS  0: no `options` when connecting, for a pooler that refuses them; then set
+                            jit = off and plan_cache_mode = force_generic_plan for the role (ALTER ROLE ..
+                            SET)
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from postgres import embedded
+from postgres.errors import InvalidDatabaseUrl, InvalidSetting
+
+POOL_MAX = 20
+POOL_TIMEOUT_S = 10.0  # how long a thread waits for a free connection before it is told that there is none
+CONNECT_TIMEOUT_S = 5  # a host that is not there is told soon
+# The claim is planned once per connection and then run from the plan: planning was 1.3 of its 2.2 ms.
+STARTUP_OPTIONS = "-c jit=off -c plan_cache_mode=force_generic_plan"
+PREPARE_THRESHOLD = 5  # psycopg's own default; Django's is None, which turns preparation off altogether
+
+
+def database(
+    url: str | None, *, data: Path, pool_max: int | None = None, environ: Mapping[str, str] = os.environ
+) -> dict[str, Any]:
+    """The entry of DATABASES: the server of `url`, or without one the embedded server whose files lie under
+    `data`.
+
+    `pool_max` is the most connections of one process (JOBFARM_DB_POOL, else 20). Opens and creates nothing.
+    Raises InvalidDatabaseUrl for a URL that PostgreSQL would not understand, without repeating it: it may
+    hold a password."""
+    server = _given(url) if url else _embedded(data)
+    options = {**_options(environ, pool_max=pool_max), **server.pop("OPTIONS", {})}
+    if extra := options.pop("extra_options", None):
+        options["options"] = f"{options.get('options', '')} {extra}".strip()
+    return {
+        "ENGINE": "postgres.backend",
+        **server,
+        "OPTIONS": options,
+        "CONN_MAX_AGE": 0,  # what a pool asks for: a connection goes back to it after each request
+        "CONN_HEALTH_CHECKS": True,
+        # A cursor that outlives its transaction cannot pass a pooler in transaction mode.
+        "DISABLE_SERVER_SIDE_CURSORS": "DATABASE_DIRECT_URL" in environ
+        or environ.get("JOBFARM_PREPARE") == "0",
+    }
+
+
+def parse(url: str, *, variable: str = "DATABASE_URL") -> dict[str, Any]:
+    """The parameters of libpq that `url` stands for (host, port, dbname, user, password, sslmode, ...).
+
+    libpq's own parser reads it, so percent signs, several hosts, IPv6 and sockets mean what its manual says
+    (34.1.1.2). Raises InvalidDatabaseUrl, naming `variable`."""
+    if not url.startswith(("postgres://", "postgresql://")):
+        raise InvalidDatabaseUrl(
+            variable=variable, reason="it does not begin with postgresql:// or postgres://"
+        )
+    try:
+        parameters = conninfo_to_dict(url)
+    except psycopg.Error:
+        raise InvalidDatabaseUrl(variable=variable, reason="PostgreSQL cannot read it") from None
+    if "@" in str(parameters.get("host", "")):
+        raise InvalidDatabaseUrl(variable=variable, reason="there is an unencoded @ in it (write %40)")
+    if not parameters.get("dbname"):
+        raise InvalidDatabaseUrl(variable=variable, reason="it names no database")
+    return parameters
+
+
+def _given(url: str) -> dict[str, Any]:
+    parameters = parse(url)
+    names = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
+    server: dict[str, Any] = {key: str(parameters.pop(name, None) or "") for key, name in names.items()}
+    if "options" in parameters:
+        parameters["extra_options"] = parameters.pop("options")
+    if "connect_timeout" in parameters:
+        parameters["connect_timeout"] = int(parameters["connect_timeout"])
+    return {**server, "OPTIONS": parameters}
+
+
+def _embedded(data: Path) -> dict[str, Any]:
+    return {
+        "NAME": embedded.DATABASE,
+        "USER": embedded.ROLE,
+        "PASSWORD": "",
+        "HOST": str(embedded.location(data).socket_folder),
+        "PORT": str(embedded.PORT),
+        "EMBEDDED": str(data),
+    }
+
+
+def _options(environ: Mapping[str, str], *, pool_max: int | None) -> dict[str, Any]:
+    most = pool_max or number("JOBFARM_DB_POOL", POOL_MAX, environ=environ)
+    options: dict[str, Any] = {
+        # No connection is kept open for nobody; one that was not used for 10 minutes is closed (psycopg's
+        # max_idle).
+        "pool": {"min_size": 0, "max_size": most, "timeout": POOL_TIMEOUT_S},
+        "connect_timeout": CONNECT_TIMEOUT_S,
+        "prepare_threshold": PREPARE_THRESHOLD if environ.get("JOBFARM_PREPARE") != "0" else None,
+    }
+    if environ.get("JOBFARM_DB_STARTUP_OPTIONS") != "0":
+        options["options"] = STARTUP_OPTIONS
+    return options
+
+
+def number(variable: str, default: int, *, environ: Mapping[str, str] = os.environ) -> int:
+    """The whole number, at least 1, in an environment variable, or `default`. Raises InvalidSetting."""
+    value = environ.get(variable, str(default))
+    if not value.isdecimal() or int(value) < 1:
+        raise InvalidSetting(variable=variable, value=value, least=1)
+    return int(value)

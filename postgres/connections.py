@@ -1,0 +1,94 @@
+"""Connections for those who are not Django's request cycle: threads, event loops, and libpq itself
+(LISTEN)."""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache, partial
+from typing import Any, ParamSpec, TypeVar
+
+import django.db
+from psycopg.conninfo import make_conninfo
+
+from postgres import configuration
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+THREADS = 4  # of `run`, in a process; JOBFARM_DB_THREADS
+# What Django adds to the parameters of libpq for psycopg's own use.
+_NOT_LIBPQ = frozenset({"autocommit", "context", "cursor_factory", "prepare_threshold", "row_factory"})
+
+
+def conninfo(using: str = "default") -> str:
+    """The libpq connection string of the database that Django uses now (in tests: the test database).
+
+    It may hold the password: never print it. Starts the embedded server if that is the one in use; that may
+    take a second, so from an event loop call it through `run`."""
+    return make_conninfo(**_parameters(using))
+
+
+def direct_conninfo(using: str = "default") -> str:
+    """Like `conninfo`, but past a pooler: the server of DATABASE_DIRECT_URL, if that is set. LISTEN needs it.
+
+    Raises InvalidDatabaseUrl.
+    """
+    url = os.environ.get("DATABASE_DIRECT_URL")
+    if not url:
+        return conninfo(using)
+    direct = configuration.parse(url, variable="DATABASE_DIRECT_URL")
+    current = django.db.connections[using].settings_dict["NAME"]
+    if current != _configured_name():  # tests have one of their own; else only the pooler calls it so
+        direct["dbname"] = current
+    return make_conninfo(**{"connect_timeout": configuration.CONNECT_TIMEOUT_S, **direct})
+
+
+@contextmanager
+def released() -> Iterator[None]:
+    """Give this thread's connections back to the pool at the end of the block, or of the function it
+    decorates.
+
+    For work in threads that no request ends: without it, each would keep a connection for as long as it
+    lives. A connection inside a transaction is left alone; whoever opened that transaction ends it."""
+    try:
+        yield
+    finally:
+        for connection in django.db.connections.all(initialized_only=True):
+            if not connection.in_atomic_block:
+                connection.close()
+
+
+async def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call `function` in one of a few threads kept for the database, and give its connection back afterwards.
+
+    For event loops. When all threads are busy (4, or JOBFARM_DB_THREADS) it waits its turn. Whoever cancels
+    the call stops waiting; the function itself runs to its end."""
+    work = partial(_work, partial(function, *args, **kwargs))
+    return await asyncio.get_running_loop().run_in_executor(_threads(), work)
+
+
+def _parameters(using: str) -> dict[str, Any]:
+    parameters = django.db.connections[using].get_connection_params()
+    return {name: value for name, value in parameters.items() if name not in _NOT_LIBPQ}
+
+
+def _configured_name() -> str | None:
+    url = os.environ.get("DATABASE_URL")
+    return configuration.parse(url)["dbname"] if url else None
+
+
+def _work(function: Callable[[], T]) -> T:
+    with released():
+        return function()
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    most = configuration.number("JOBFARM_DB_THREADS", THREADS)
+    return ThreadPoolExecutor(max_workers=most, thread_name_prefix="jobfarm-database")
+
+
+# Threads do not survive a fork; the child makes its own.
+os.register_at_fork(after_in_child=_threads.cache_clear)

@@ -1,0 +1,133 @@
+"""The embedded PostgreSQL: started at the first connection, stopped by the last process that used it.
+
+Who uses it is known to the kernel: each process holds a shared lock on one file, and a killed process holds
+nothing. Who leaves and can make its lock exclusive is the last, and stops the server.
+docs/adr/0002-embedded-postgresql.md tells why."""
+
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.conf import settings
+from django.utils.asyncio import async_unsafe
+
+from postgres.embedded.binaries import bin_folder
+from postgres.embedded.locks import Lock
+from postgres.embedded.places import DATABASE, PORT, ROLE, Location, location
+from postgres.embedded.server import Server
+from postgres.embedded.watch import Watch
+from postgres.errors import ServerGivenBack
+from postgres.exits import at_exit
+
+__all__ = ["DATABASE", "PORT", "ROLE", "Location", "bin_folder", "ensure", "location", "release"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Hold:
+    """What a process that uses the server keeps: its place among the users, and an eye on the server's
+    process."""
+
+    server: Server
+    users: Lock
+    postmaster: Watch
+
+
+class _Process:
+    """This process's share. A forked child begins with none."""
+
+    def __init__(self) -> None:
+        self.guard = threading.RLock()  # re-entrant: a signal's handler may call release() while we hold it
+        self.holds: dict[Path, _Hold] = {}
+        self.is_leaving = False
+        self.will_leave = False
+
+
+_process = _Process()
+
+
+def ensure(data: Path | None = None) -> None:
+    """Make sure that the server whose files lie under `data` runs, and that it goes on as long as this
+    process does.
+
+    Without `data`: the server of the default database, and nothing at all if that is not an embedded one.
+    Once it runs, a call costs a few microseconds; it is started anew if it was killed. Raises EmbeddedError,
+    and django's SynchronousOnlyOperation if it would have to start or attach on an event loop's thread."""
+    if data is None:
+        configured = settings.DATABASES["default"].get("EMBEDDED")
+        if not configured:
+            return
+        data = Path(configured)
+    hold = _process.holds.get(data)
+    if hold is None or hold.postmaster.is_dead():
+        _attach(data)
+
+
+def release() -> None:
+    """Give back every server this process uses; the last user of a server stops it, and waits until it has
+    stopped.
+
+    Runs by itself when the interpreter ends. A process that ends on a signal without that (SIGTERM's default
+    action) must call it in its handler, or its server stays until the next command ends. May be called twice;
+    ensure() takes it again."""
+    with _process.guard:
+        while _process.holds:
+            _, hold = _process.holds.popitem()
+            try:
+                if hold.users.make_exclusive():
+                    hold.server.stop()
+            finally:
+                hold.users.release()
+                hold.postmaster.close()
+
+
+@async_unsafe(
+    "The embedded PostgreSQL is not started on an event loop's thread, which would stand still for a second: "
+    "open the first connection in another thread, for example with postgres.connections.run()."
+)
+def _attach(data: Path) -> None:
+    with _process.guard:
+        if _process.is_leaving:
+            raise ServerGivenBack
+        hold = _process.holds.get(data)
+        if hold is not None and not hold.postmaster.is_dead():
+            return
+        _leave_at_exit()
+        _process.holds[data] = _take(Server.at(location(data)), hold)
+        if hold:
+            hold.postmaster.close()
+
+
+def _take(server: Server, before: _Hold | None) -> _Hold:
+    """Take our share of the users' lock, unless we have it from `before`, and start the server if it does not
+    run."""
+    with Lock.exclusive(server.place.start_lock):
+        users = before.users if before else Lock.shared(server.place.users_lock)
+        try:
+            return _Hold(server=server, users=users, postmaster=Watch(server.up()))
+        except BaseException:
+            if before is None:
+                users.release()
+            raise
+
+
+def _leave_at_exit() -> None:
+    if _process.will_leave:
+        return
+    _process.will_leave = True
+    at_exit(_leave)
+
+
+def _leave() -> None:
+    _process.is_leaving = True
+    release()
+
+
+def _begin_anew() -> None:
+    global _process  # a forked child is another process
+    inherited, _process = _process, _Process()
+    for hold in inherited.holds.values():
+        hold.postmaster.close()
+
+
+os.register_at_fork(after_in_child=_begin_anew)

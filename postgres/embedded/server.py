@@ -1,0 +1,154 @@
+"""One PostgreSQL server: making its cluster, starting, asking, stopping. Whoever starts it holds the start
+lock."""
+
+import os
+import shlex
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from psycopg import pq
+from psycopg.conninfo import make_conninfo
+
+from postgres.embedded import binaries, cluster, folders, postmaster
+from postgres.embedded.accounts import Account, account_for
+from postgres.embedded.places import PORT, ROOT_FOLDER, SUPERUSER, Location
+from postgres.errors import ServerFailed, ServerSilent, UnusableFolder
+
+START_S = 60  # recovery after a crash may take as long; the same for the checkpoint at the end
+ORPHANS_S = 15  # how long the children of a killed server may take to notice that it is gone
+PAUSE_S = 0.05
+_ORPHANS = "pre-existing shared memory block"  # PostgreSQL's words when they have not noticed yet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """The server of one location, whether it runs or not."""
+
+    place: Location
+    account: Account
+    bin: Path
+
+    @classmethod
+    def at(cls, place: Location) -> Self:
+        """Prepare the folders, the user and the programs of the server there; start nothing. Raises
+        EmbeddedError."""
+        try:
+            return cls(place=place, account=_account_with_folders(place), bin=binaries.bin_folder())
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise UnusableFolder(folder=error.filename or place.home, reason=reason) from error
+
+    def up(self) -> int:
+        """Make sure that it runs and has our role and database; the number of its process. Raises
+        EmbeddedError."""
+        if not self._answers():
+            self._make_cluster()
+            self._start()
+        cluster.provide(self._conninfo())
+        return postmaster.pid(self.place.cluster, uid=self.account.uid) or 0
+
+    def stop(self) -> None:
+        """Stop it, ending its sessions, and wait until it has stopped. Nothing if it does not run."""
+        if postmaster.pid(self.place.cluster, uid=self.account.uid) is not None:
+            self._run("pg_ctl", "stop", "-D", str(self.place.cluster), "-m", "fast", "-t", str(START_S))
+
+    def _answers(self) -> bool:
+        """Whether it takes connections, after waiting for one that is starting, recovering or stopping.
+
+        libpq's PQping and not a connection: "too many clients" is an answer. Raises ServerSilent.
+        """
+        deadline = time.monotonic() + START_S
+        while (answer := pq.PGconn.ping(self._conninfo().encode())) != pq.Ping.OK:
+            pid = postmaster.pid(self.place.cluster, uid=self.account.uid)
+            if pid is None and answer != pq.Ping.REJECT:
+                return False
+            if time.monotonic() > deadline:
+                raise ServerSilent(
+                    pid=pid, cluster=self.place.cluster, socket_folder=self.place.socket_folder
+                )
+            time.sleep(PAUSE_S)
+        return True
+
+    def _make_cluster(self) -> None:
+        """Into a folder beside it, renamed when it is whole: a killed initdb leaves nothing that looks like a
+        cluster."""
+        if self.place.cluster.exists():
+            cluster.refuse_other_major(self.place.cluster)
+            return
+        unfinished = cluster.new_beside(self.place.cluster)
+        done = self._run("initdb", "-D", str(unfinished), *cluster.initdb_options())
+        if done.returncode != 0:
+            raise ServerFailed(verb="make its cluster", cluster=self.place.cluster, output=_tail(done.stdout))
+        unfinished.rename(self.place.cluster)
+
+    def _start(self) -> None:
+        """Until it runs: one that was killed may have orphans, and a farm that was killed may have left a
+        pg_ctl that starts it as well, and is faster."""
+        cluster.drop_large_logs(self.place.cluster)
+        deadline = time.monotonic() + ORPHANS_S
+        while output := self._try_to_start():
+            if self._answers():
+                return
+            if _ORPHANS not in output or time.monotonic() > deadline:
+                raise ServerFailed(verb="start", cluster=self.place.cluster, output=_tail(output))
+            time.sleep(PAUSE_S)
+
+    def _try_to_start(self) -> str:
+        """Empty when it runs, else what it said."""
+        postmaster.drop_stale_notes(self.place, uid=self.account.uid)
+        log = self.place.home / "startup.log"
+        log.unlink(missing_ok=True)
+        logged = cluster.Logged.until_now(self.place.cluster)
+        switches = ("-k", str(self.place.socket_folder), "-p", str(PORT), *cluster.FIXED)
+        where, wait = ("-D", str(self.place.cluster)), ("-w", "-t", str(START_S))
+        done = self._run("pg_ctl", "start", *where, *wait, "-l", str(log), "-o", shlex.join(switches))
+        if done.returncode == 0:
+            return ""
+        said = log.read_text(errors="replace") if log.exists() else ""
+        return f"{done.stdout}\n{said}\n{logged.since()}"
+
+    def _run(self, program: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """Run one of PostgreSQL's programs as its user, in a session of its own: Ctrl-C is for us, not for
+        it."""
+        return subprocess.run(
+            [str(self.bin / program), *arguments],
+            cwd=self.place.home,
+            env={"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            umask=0o077,
+            start_new_session=True,
+            check=False,
+            **self.account.credentials,
+        )
+
+    def _conninfo(self) -> str:
+        """As PostgreSQL's superuser, who still gets in when all other connections are taken."""
+        return make_conninfo(
+            host=str(self.place.socket_folder),
+            port=PORT,
+            user=SUPERUSER,
+            dbname="postgres",
+            connect_timeout=5,
+        )
+
+
+def _account_with_folders(place: Location) -> Account:
+    if os.geteuid() == 0:
+        folders.roots_own(ROOT_FOLDER)
+    else:
+        place.home.parent.mkdir(parents=True, exist_ok=True)
+    account = account_for(place.home)
+    for folder in {place.home, place.socket_folder}:
+        folders.private(folder, uid=account.uid, gid=account.gid)
+    return account
+
+
+def _tail(output: str) -> str:
+    return " / ".join(line.strip() for line in output.splitlines()[-8:] if line.strip())

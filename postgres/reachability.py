@@ -1,0 +1,69 @@
+"""Why PostgreSQL does not answer, in one sentence for the person who has to mend it."""
+
+import re
+
+import psycopg
+from django.db import connections
+from psycopg_pool import PoolTimeout
+
+from postgres.errors import PostgresError, causes
+
+# What libpq and the server say, and what that means to the one who set DATABASE_URL. The server may speak
+# another language; when nothing here matches, the sentence ends with what it said.
+_MEANINGS = {
+    r"failed to resolve|could not translate host name": (
+        "cannot be found: check the host's name in DATABASE_URL, and that this machine can look it up"
+    ),
+    r"connection refused|no such file or directory": (
+        "refuses connections: check that the server runs, and that host and port in DATABASE_URL are right"
+    ),
+    r"timeout expired|timed out|no route to host|network is unreachable": (
+        "does not answer: check host and port in DATABASE_URL, and the firewalls on the way"
+    ),
+    r"authentication failed|no password supplied|no pg_hba\.conf entry": (
+        "does not let this user in: check user and password in DATABASE_URL, and pg_hba.conf on the server"
+    ),
+    r'role ".*" does not exist': (
+        "does not know this user: check the user in DATABASE_URL, or make it there (createuser)"
+    ),
+    r'database ".*" does not exist': (
+        "has no such database: check its name in DATABASE_URL, or make it there (createdb)"
+    ),
+    r"too many clients|remaining connection slots|too many connections": (
+        "has no connection left: raise max_connections there, or lower JOBFARM_DB_POOL here"
+    ),
+    r"starting up|shutting down|recovery mode": "is starting or stopping: try again in a moment",
+    r"ssl|certificate": "and this machine do not agree on encryption: check sslmode in DATABASE_URL",
+}
+
+
+def explain_unreachable(error: BaseException, *, using: str = "default") -> str | None:
+    """One sentence that names host, port, database and user and says what to check; None if `error` says no
+    such thing.
+
+    `error` is what a query raised: a database error of Django or psycopg, or one of ours. The password is
+    never in the sentence. For commands: print it and end with status 1."""
+    for cause in causes(error):
+        if isinstance(cause, PostgresError):
+            return str(cause)
+        if isinstance(cause, PoolTimeout):
+            return f"{_who(using)} answers, but this process has no connection left: raise JOBFARM_DB_POOL."
+        # An error that the server gave to a statement has an SQLSTATE; one of connecting has none.
+        if isinstance(cause, psycopg.OperationalError) and cause.sqlstate is None:
+            return f"{_who(using)} {_meaning(str(cause))}."
+    return None
+
+
+def _who(using: str) -> str:
+    settings = connections[using].settings_dict
+    host = settings["HOST"] or "the local socket"
+    port = settings["PORT"] or "5432"
+    user = settings["USER"] or "of this process"
+    return f'PostgreSQL at {host}, port {port} (database "{settings["NAME"]}", user "{user}")'
+
+
+def _meaning(said: str) -> str:
+    for pattern, meaning in _MEANINGS.items():
+        if re.search(pattern, said, re.IGNORECASE):
+            return meaning
+    return f"cannot be used: {' '.join(said.split())}"

@@ -1,0 +1,76 @@
+"""Statements kept in files: `<app>/sql/<name>.sql`, opening with a caption of `--` lines that says what and
+why."""
+
+import re
+import uuid
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any, TypeAlias, cast
+
+from django.db import connections, transaction
+
+from postgres.backend.base import DatabaseWrapper
+
+# A named tuple with the statement's columns: `row.id`. Which columns is known to the SQL alone, hence Any.
+Row: TypeAlias = Any
+Params: TypeAlias = dict[str, Any]
+
+_PLACEHOLDER = re.compile(r"(?<!%)%\((\w+)\)s")
+_COMMENT_LINES = re.compile(r"^\s*--.*\n?", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """One statement, ready to be run. `sql` has `%(name)s` where a parameter goes, and `%%` for a percent
+    sign."""
+
+    name: str
+    caption: str
+    sql: str = field(repr=False)
+
+    def run(self, params: Params | None = None, *, using: str = "default") -> list[Row]:
+        """Run it on Django's connection of this thread, so inside the caller's transaction, and return all
+        its rows.
+
+        The parameters are bound by the server and the plan is made once per connection (JOBFARM_PREPARE=0
+        turns that off). Whole numbers are always sent as bigint, so that one plan serves small and large
+        ones: cast where a function wants an integer. JSON goes in as psycopg's Jsonb(value) and comes out as
+        Python values; so do arrays, as lists. No rows, or a statement that returns none: []. Raises Django's
+        database errors; is seen by execute_wrapper() and by assertNumQueries like any query."""
+        connection = cast("DatabaseWrapper", connections[using])
+        with connection.prepared_cursor() as cursor:
+            cursor.execute(self.sql, params or {})
+            return cursor.fetchall() if cursor.description else []
+
+    def explain(self, params: Params | None = None, *, using: str = "default") -> dict[str, Any]:
+        """Run it and return what EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) says of it: the generic plan, which
+        is the one that `run` uses. What the statement writes is written: roll it back around the call."""
+        names = list(dict.fromkeys(_PLACEHOLDER.findall(self.sql)))
+        numbered = _PLACEHOLDER.sub(lambda found: f"${names.index(found[1]) + 1}", self.sql).replace(
+            "%%", "%"
+        )
+        values = f"({', '.join(['%s'] * len(names))})" if names else ""
+        plan_name = f"explained_{uuid.uuid4().hex}"  # a failed one stays: PREPARE is not undone by a rollback
+        with transaction.atomic(using=using), connections[using].cursor() as cursor:
+            cursor.execute(f"PREPARE {plan_name} AS {numbered}")
+            cursor.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+            explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE {plan_name}{values}"
+            cursor.execute(explain, [(params or {})[name] for name in names])
+            plan: dict[str, Any] = cursor.fetchone()[0][0]
+            cursor.execute(f"DEALLOCATE {plan_name}")
+        return plan
+
+
+@cache
+def load(app: str, name: str) -> Statement:
+    """The statement in `<app>/sql/<name>.sql`. Read once per process. Raises FileNotFoundError."""
+    text = resources.files(app).joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
+    caption = [line.lstrip("- ") for line in text[: len(text) - len(_without_caption(text))].splitlines()]
+    # The name travels with it, so that pg_stat_activity says which statement runs; the comments do not.
+    sql = f"/* {app}.{name} */ {_COMMENT_LINES.sub('', text).strip().rstrip(';')}"
+    return Statement(name=f"{app}.{name}", caption=" ".join(caption).strip(), sql=sql)
+
+
+def _without_caption(text: str) -> str:
+    return re.sub(r"\A(\s*--[^\n]*\n)*", "", text)

@@ -1,0 +1,93 @@
+"""Serializable transactions that are tried again when PostgreSQL says that they collided."""
+
+import functools
+import random
+import time
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import psycopg
+from django.db import connections, transaction
+
+from postgres.errors import NestedTransaction, causes
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+# serialization_failure and deadlock_detected: PostgreSQL's manual (13.5) says to run the whole transaction
+# again.
+RETRIED = frozenset({"40001", "40P01"})
+# With the delays below that is 0.75 s in the mean: what is not through by then is a hot spot, not bad luck.
+ATTEMPTS = 10
+FIRST_DELAY_S = 0.004  # about the length of a short transaction
+LONGEST_DELAY_S = 0.5
+# The system's dice and not a seeded generator: forked processes would share the seed, and collide again in
+# step.
+_DICE = random.SystemRandom()
+
+
+def serializable(
+    function: Callable[[], T], *, attempts: int = ATTEMPTS, rng: random.Random = _DICE, using: str = "default"
+) -> T:
+    """Run `function` in a SERIALIZABLE transaction of its own and return what it returns, after the commit.
+
+    When PostgreSQL reports a collision (SQLSTATE 40001 or 40P01, also at the commit, also if `function`
+    raised another error from it), everything is rolled back and `function` runs again after a random pause,
+    `attempts` times at most; then the last error is raised. So `function` must do nothing that a rollback
+    does not undo. on_commit hooks run once, for the attempt that committed; an error raised by such a hook is
+    raised as it is, and nothing runs again.
+
+    Raises NestedTransaction inside a transaction, ValueError if `attempts` is less than 1.
+    """
+    if attempts < 1:
+        raise ValueError(f"attempts must be at least 1, not {attempts}")
+    _refuse_to_nest(using)
+    for attempt in range(1, attempts):
+        committed: list[bool] = []
+        try:
+            return _attempt(function, committed, using)
+        except Exception as error:
+            if committed or not collided(error):
+                raise
+        time.sleep(_delay_s(attempt, rng))
+    return _attempt(function, [], using)
+
+
+def serialized(function: Callable[P, T]) -> Callable[P, T]:
+    """The decorator form: every call of `function` is a `serializable` transaction on the default
+    database."""
+
+    @functools.wraps(function)
+    def in_a_transaction(*args: P.args, **kwargs: P.kwargs) -> T:
+        return serializable(functools.partial(function, *args, **kwargs))
+
+    return in_a_transaction
+
+
+def collided(error: BaseException) -> bool:
+    """Whether `error`, or an error it was raised from, says that the transaction collided and may be tried
+    again."""
+    return any(isinstance(cause, psycopg.Error) and cause.sqlstate in RETRIED for cause in causes(error))
+
+
+def _refuse_to_nest(using: str) -> None:
+    connection = connections[using]
+    if connection.in_atomic_block or not connection.get_autocommit():
+        raise NestedTransaction(using=using)
+
+
+def _attempt(function: Callable[[], T], committed: list[bool], using: str) -> T:
+    """Run it once. `committed` is filled by the first of the hooks, so it is true for all errors of the later
+    ones."""
+    with transaction.atomic(using=using):
+        with connections[using].cursor() as cursor:
+            # As the first statement, and not as an attribute of the connection: nothing is left on a pooled
+            # connection.
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+        transaction.on_commit(lambda: committed.append(True), using=using)
+        return function()
+
+
+def _delay_s(attempt: int, rng: random.Random) -> float:
+    """A pause before attempt + 1: up to twice as long each time, and anywhere below that ("full jitter")."""
+    return rng.uniform(0, min(LONGEST_DELAY_S, FIRST_DELAY_S * 2 ** (attempt - 1)))

@@ -1,0 +1,47 @@
+"""Errors: the docstring is the message, the facts are attributes."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from postgres import errors
+from postgres.errors import PostgresError, WrongMajorVersion, causes
+
+
+def every_error(base: type[PostgresError]) -> list[type[PostgresError]]:
+    return [base, *(deeper for below in base.__subclasses__() for deeper in every_error(below))]
+
+
+class TestAnError:
+    def test_carries_its_message_its_code_and_its_facts(self) -> None:
+        error = WrongMajorVersion(cluster=Path("/data"), found="17", expected=18)
+        assert str(error).startswith(
+            "The data in /data was written by PostgreSQL 17, and this farm brings PostgreSQL 18"
+        )
+        assert (error.code, error.cluster, error.found, error.expected) == (
+            "wrong_major_version",
+            Path("/data"),
+            "17",
+            18,
+        )
+
+    def test_passes_between_processes(self) -> None:
+        error = WrongMajorVersion(cluster=Path("/data"), found="17", expected=18)
+        copy = pickle.loads(pickle.dumps(error))
+        assert (type(copy), str(copy), vars(copy)) == (WrongMajorVersion, str(error), vars(error))
+
+    @pytest.mark.parametrize("kind", every_error(PostgresError), ids=lambda kind: kind.__name__)
+    def test_has_a_code_of_its_own_and_one_sentence_or_more(self, kind: type[PostgresError]) -> None:
+        codes = [each.code for each in every_error(PostgresError)]
+        assert codes.count(kind.code) == 1
+        assert kind.__doc__
+        assert kind.__doc__.strip().endswith((".", "{output}"))
+
+
+class TestCauses:
+    def test_go_from_an_error_to_what_it_was_raised_from(self) -> None:
+        first, second = ValueError(), KeyError()
+        second.__cause__ = first
+        assert list(causes(second)) == [second, first]
+        assert errors.causes is causes
