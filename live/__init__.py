@@ -1,0 +1,5 @@
+"""Live queries: a read, the topics that make it stale, one answer a process for all who watch (ADR 0004)."""
+
+from live.topics import RECONNECTED
+
+__all__ = ["RECONNECTED"]

@@ -1,0 +1,39 @@
+"""What `manage.py check` says about the declared live queries."""
+
+from typing import Any
+
+from django.core.checks import CheckMessage, Error, register
+from django.template import TemplateDoesNotExist
+from django.template.loader import get_template
+
+from live import registry
+
+
+@register()
+def check_live_queries(**_: Any) -> list[CheckMessage]:
+    """Find queries that nobody may see (E001) and templates that do not exist (E002)."""
+    queries = registry.everything()
+    hidden: list[CheckMessage] = [
+        Error(
+            f"Nobody may see the live query {query.name!r}.",
+            hint="Decorate a function with may_see.",
+            id="live.E001",
+        )
+        for query in queries
+        if query.rights is None
+    ]
+    return hidden + [
+        Error(
+            f"The live query {query.name!r} names a template that does not exist: {query.template}",
+            id="live.E002",
+        )
+        for query in queries
+        if isinstance(query, registry.StateQuery) and not _exists(query.template)
+    ]
+
+
+def _exists(template: str | None) -> bool:
+    try:
+        return template is None or get_template(template) is not None
+    except TemplateDoesNotExist:
+        return False

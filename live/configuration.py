@@ -1,0 +1,15 @@
+"""The settings that live queries need. Imports nothing of Django's, so that settings may call it."""
+
+from typing import Any
+
+
+def channel_layers(redis_url: str | None) -> dict[str, dict[str, Any]]:
+    """Return CHANNEL_LAYERS: PostgreSQL's NOTIFY, or Redis when its URL (redis://host:6379/0) is given.
+
+    Messages carry topics and no state, so capacity only has to hold a burst between two turns of the hub's
+    loop.
+    """
+    if not redis_url:
+        return {"default": {"BACKEND": "live.layer.NotifyChannelLayer"}}
+    options = {"hosts": [redis_url], "capacity": 2000, "prefix": "jobfarm"}
+    return {"default": {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": options}}

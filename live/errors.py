@@ -1,0 +1,54 @@
+"""What live queries refuse, and why."""
+
+
+class LiveError(Exception):
+    """Live queries cannot do this."""
+
+    code = "live"
+
+    @property
+    def message(self) -> str:
+        """The sentence for people: what this error says, or else what its class says."""
+        return str(self) or (self.__doc__ or "").split("\n")[0]
+
+
+class BadTopic(LiveError, ValueError):
+    """A topic is a text of 1 to 1,000 characters that does not end with an asterisk."""
+
+    code = "bad_topic"
+
+
+class BadDeclaration(LiveError, ValueError):
+    """A live query is declared in a way that cannot work."""
+
+    code = "bad_declaration"
+
+
+class UnknownQuery(LiveError, LookupError):
+    """There is no live query of this name."""
+
+    code = "unknown_query"
+
+
+class BadArguments(LiveError, ValueError):
+    """The arguments do not fit the live query."""
+
+    code = "bad_arguments"
+
+
+class TooManyWatches(LiveError):
+    """One socket may watch at most 200 live queries."""
+
+    code = "too_many_watches"
+
+
+class BadMessage(LiveError, ValueError):
+    """The message is not one that a page sends."""
+
+    code = "bad_message"
+
+
+class QueryFailed(LiveError):
+    """This live query does not work; the server's log says why."""
+
+    code = "query_failed"

@@ -1,0 +1,235 @@
+"""A feed is one live query that somebody in this process watches: it reads once for all of them."""
+
+import asyncio
+import logging
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from django.db import InterfaceError, OperationalError
+
+from live import rendering
+from live.registry import StateQuery, StreamQuery
+from postgres import connections
+
+logger = logging.getLogger("live")
+
+_MERGE_S: Final = 0.02  # changes within this become one read: an eye sees 50 pictures a second at best
+_FIRST_RETRY_S: Final = 0.5
+_LAST_RETRY_S: Final = 15.0
+
+
+class Sink(Protocol):
+    """Where a watcher gets its news. Called on the hub's loop; must neither block nor raise."""
+
+    def state(self, watch: "Watch", latest: rendering.Rendering) -> None:
+        """Take the latest answer; one that was not delivered yet is superseded."""
+
+    def append(self, watch: "Watch", page: rendering.Page) -> bool:
+        """Take what follows. False: send no more until `watch.resume()`; nothing is lost meanwhile."""
+
+    def gone(self, watch: "Watch") -> None:
+        """What was watched is gone, and the watch closed."""
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Watch:
+    """One watcher of one feed. `seen` is the version or the cursor that the watcher is at."""
+
+    watch_id: str
+    sink: Sink
+    feed: "Feed"
+    seen: str | None
+    paused: bool = field(default=False, init=False)
+    behind: bool = field(default=True, init=False)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was neither closed nor ended by what it watches being gone."""
+        return self.feed.has(self)
+
+    def close(self) -> None:
+        """End it; nothing is delivered from here on. Closing twice is harmless."""
+        self.feed.leave(self)
+
+    def resume(self) -> None:
+        """The sink has room again: go on from `seen`."""
+        self.paused = False
+        self.behind = True
+        self.feed.wake()
+
+
+class Feed(ABC):
+    """Reads again after a change: one read at a time, and one more if something changed meanwhile."""
+
+    def __init__(self, arguments: Mapping[str, Any], *, at_most_every_s: float, rng: random.Random) -> None:
+        self.arguments = arguments
+        self._pause_s = max(_MERGE_S, at_most_every_s)
+        self._rng = rng
+        self._watches: dict[Watch, None] = {}  # in the order they came
+        self._task: asyncio.Task[None] | None = None
+        self._stale = False
+        self._read_at = float("-inf")
+        self.abandoned: Callable[[], None] = lambda: None  # called when the last watcher left
+
+    def has(self, watch: Watch) -> bool:
+        """Whether this is one of its watchers."""
+        return watch in self._watches
+
+    def join(self, watch: Watch) -> None:
+        """Add a watcher, and catch it up."""
+        self._watches[watch] = None
+        self._catch_up(watch)
+
+    def leave(self, watch: Watch) -> None:
+        """Remove a watcher."""
+        was_watching = watch in self._watches
+        self._watches.pop(watch, None)
+        if was_watching and not self._watches:
+            self.abandoned()
+
+    def changed(self) -> None:
+        """What the query reads may be different now."""
+        for watch in self._watches:
+            watch.behind = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Read soon, for those who are behind."""
+        self._stale = True
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._refresh(), name="live: feed")
+
+    def stop(self) -> "asyncio.Task[None] | None":
+        """Read no more. Returns what still has to be cancelled, if a read is under way."""
+        self._watches.clear()
+        return self._task
+
+    async def _refresh(self) -> None:
+        # Note [Why nothing is lost between two reads]
+        # `_stale` is lowered before the read, so a change that the read may have missed raises it again; and
+        # there is no await between the last look at it and the end.
+        failures = 0
+        loop = asyncio.get_running_loop()
+        try:
+            while self._stale and self._watches:
+                await asyncio.sleep(max(_MERGE_S, self._read_at + self._pause_s - loop.time()))
+                self._stale = False
+                self._read_at = loop.time()
+                failures = 0 if await self._try_to_read() else failures + 1
+                if failures:
+                    self._stale = True
+                    await asyncio.sleep(self._backoff_s(failures))
+        finally:
+            self._task = None
+
+    async def _try_to_read(self) -> bool:
+        try:
+            await self._read()
+        except (OperationalError, InterfaceError) as error:
+            # The database does not answer: every feed meets that at once, so one line each.
+            logger.warning("The live query %s has to wait: %s", self, str(error).partition("\n")[0])
+            return False
+        except Exception:
+            logger.exception("The live query %s failed; trying again", self)
+            return False
+        return True
+
+    def _backoff_s(self, failures: int) -> float:
+        return self._rng.uniform(0.5, 1.0) * min(_LAST_RETRY_S, _FIRST_RETRY_S * 2.0 ** min(failures, 10))
+
+    @abstractmethod
+    def _catch_up(self, watch: Watch) -> None: ...
+
+    @abstractmethod
+    async def _read(self) -> None: ...
+
+
+class StateFeed(Feed):
+    """Tells every watcher the latest rendering, unless it is the one the watcher has."""
+
+    def __init__(
+        self,
+        query: StateQuery,
+        arguments: Mapping[str, Any],
+        *,
+        audience: str,
+        language: str,
+        rng: random.Random,
+    ) -> None:
+        super().__init__(arguments, at_most_every_s=query.at_most_every_s, rng=rng)
+        self._query = query
+        self._audience = audience
+        self._language = language
+        self._version: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self._query.name}({self.arguments}) for {self._audience}"
+
+    def _catch_up(self, watch: Watch) -> None:
+        # A page rendered a moment ago may know more than we do, so a different version is a reason to read,
+        # not to send.
+        if watch.seen is None or watch.seen != self._version:
+            self.wake()
+
+    async def _read(self) -> None:
+        latest = await connections.run(
+            rendering.state, self._query, self.arguments, audience=self._audience, language=self._language
+        )
+        self._version = latest.version if latest else None
+        for watch in list(self._watches):
+            if latest is None:
+                watch.close()
+                watch.sink.gone(watch)
+            elif watch.seen != latest.version:
+                watch.seen = latest.version
+                watch.sink.state(watch, latest)
+
+
+class StreamFeed(Feed):
+    """Appends to every watcher what follows its cursor.
+
+    Watchers at the same cursor share a read: all that are up to date, that is. A late comer reads its replay
+    alone and then is one of them. Only the feed moves a cursor, by exactly what it delivered: nothing twice,
+    nothing lost.
+    """
+
+    def __init__(self, query: StreamQuery, arguments: Mapping[str, Any], *, rng: random.Random) -> None:
+        super().__init__(arguments, at_most_every_s=0.0, rng=rng)
+        self._query = query
+
+    def __str__(self) -> str:
+        return f"{self._query.name}({self.arguments})"
+
+    def _catch_up(self, watch: Watch) -> None:
+        watch.behind = True
+        self.wake()
+
+    async def _read(self) -> None:
+        for cursor in {watch.seen: None for watch in self._watches if watch.behind and not watch.paused}:
+            together = [watch for watch in self._watches if watch.seen == cursor and not watch.paused]
+            await self._read_for(together, cursor)
+
+    async def _read_for(self, together: list[Watch], cursor: str | None) -> None:
+        for watch in together:
+            watch.behind = False
+        try:
+            page = await connections.run(rendering.page, self._query, self.arguments, after=cursor)
+        except Exception:
+            for watch in together:
+                watch.behind = True
+            raise
+        if page is not None:
+            self._deliver(page, together)
+
+    def _deliver(self, page: rendering.Page, together: list[Watch]) -> None:
+        there_is_more = len(page.items) >= self._query.page
+        for watch in together:
+            if watch in self._watches:
+                watch.seen = page.cursor
+                watch.behind = watch.behind or there_is_more
+                watch.paused = not watch.sink.append(watch, page)
+        if there_is_more:
+            self.wake()

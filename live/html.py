@@ -1,0 +1,114 @@
+"""The element around a live part of a page, with its first rendering inside."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.conf import settings
+from django.utils import translation
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+
+from live import arguments, registry, rendering
+
+_ELEMENTS: Final = frozenset(
+    {
+        "article",
+        "dd",
+        "div",
+        "li",
+        "ol",
+        "p",
+        "pre",
+        "section",
+        "span",
+        "strong",
+        "tbody",
+        "td",
+        "th",
+        "thead",
+        "tr",
+        "ul",
+    }
+)
+
+
+def wrapper(
+    name: str,
+    given: Mapping[str, Any],
+    *,
+    viewer: registry.Viewer | None = None,
+    audience: str | None = None,
+    element: str = "",
+    css: str = "",
+) -> SafeString:
+    """Return the element that `live.js` keeps up to date, filled with what this viewer may see now.
+
+    Say either the viewer, who is asked for their rights, or the audience, where the page has decided already
+    (the admin). What the viewer may not see, or what is gone, is an empty string. `element` is the tag (div;
+    pre for a stream), `css` its classes. Raises UnknownQuery and BadArguments, ValueError for a tag that is
+    not in the list.
+    """
+    query = registry.find(name)
+    complete = query.checked(given)
+    if audience is None and viewer is not None:
+        audience = query.audience(viewer, complete)
+    if audience is None:
+        return mark_safe("")
+    ticket = viewer.ticket if viewer else None
+    if isinstance(query, registry.StreamQuery):
+        return _stream(query, complete, ticket=ticket, element=element or "pre", css=css)
+    return _state(query, complete, audience=audience, ticket=ticket, element=element or "div", css=css)
+
+
+def _state(
+    query: registry.StateQuery,
+    given: arguments.Arguments,
+    *,
+    audience: str,
+    ticket: str | None,
+    element: str,
+    css: str,
+) -> SafeString:
+    first = rendering.state(query, given, audience=audience, language=_language())
+    if first is None:
+        return mark_safe("")
+    if first.kind != "html":  # data has no first rendering: without a version the socket brings it at once
+        return _element(element, css, {"data-live": query.name}, given, ticket, "")
+    attributes = {"data-live": query.name, "data-live-version": first.version}
+    body = mark_safe(first.body)  # noqa: S308  # a template escaped it
+    return _element(element, css, attributes, given, ticket, body)
+
+
+def _stream(
+    query: registry.StreamQuery, given: arguments.Arguments, *, ticket: str | None, element: str, css: str
+) -> SafeString:
+    text, cursor = rendering.replay(query, given)
+    attributes = {"data-live": query.name, "data-live-stream": "", "data-live-cursor": cursor or ""}
+    return _element(element, css, attributes, given, ticket, text)
+
+
+def _element(
+    element: str,
+    css: str,
+    attributes: dict[str, str],
+    given: arguments.Arguments,
+    ticket: str | None,
+    body: str,
+) -> SafeString:
+    if element not in _ELEMENTS:
+        raise ValueError(f"A live part cannot be a <{element}>, only one of {', '.join(sorted(_ELEMENTS))}")
+    attributes["data-live-args"] = json.dumps(given)
+    if ticket:
+        attributes["data-live-ticket"] = ticket
+    if css:
+        attributes["class"] = css
+    tag = mark_safe(element)  # noqa: S308  # one of a fixed list
+    # A newline right after <pre> is the parser's, so that one of the stream's own is not swallowed.
+    lead = "\n" if element == "pre" else ""
+    said = format_html_join("", ' {}="{}"', attributes.items())
+    return format_html("<{}{}>{}{}</{}>", tag, said, lead, body, tag)
+
+
+def _language() -> str:
+    return translation.get_language() or settings.LANGUAGE_CODE

@@ -1,0 +1,207 @@
+"""One hub per process: one member of the channel layer, a map from topics to watchers, and the feeds."""
+
+import asyncio
+import functools
+import logging
+import random
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from channels.layers import get_channel_layer
+
+from live import RECONNECTED, arguments, registry, topics
+from live.feeds import Feed, Sink, StateFeed, StreamFeed, Watch
+from live.publishing import home
+from live.subscriptions import Callback, Subscription, Subscriptions
+
+logger = logging.getLogger("live")
+
+_POLL_EVERY_S: Final = 15.0
+_FIRST_RETRY_S: Final = 0.1
+_LAST_RETRY_S: Final = 10.0
+
+_Key = tuple[str, str, str, str]  # name, arguments, audience, language
+
+
+def current() -> "Hub":
+    """Return the hub of the running event loop, started if need be. Raises RuntimeError without a loop."""
+    loop = asyncio.get_running_loop()
+    hub = _hubs.get(loop)
+    if hub is None:
+        for closed in [other for other in _hubs if other.is_closed()]:
+            del _hubs[closed]
+        hub = _hubs[loop] = Hub(rng=random.Random())  # noqa: S311  # spreads polls and retries; nothing secret
+    return hub
+
+
+class Hub:
+    """What `current()` gives. All methods are called on its loop."""
+
+    def __init__(self, *, rng: random.Random, poll_every_s: float = _POLL_EVERY_S) -> None:
+        self.rng = rng
+        self._poll_every_s = poll_every_s
+        self._loop = asyncio.get_running_loop()
+        self._subscriptions = Subscriptions()
+        self._feeds: dict[_Key, tuple[Feed, Subscription]] = {}
+        self._layer: Any = None
+        self._channel = ""
+        self._joined = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._tasks = [
+            self._loop.create_task(self._receive_for_ever(), name="live: hub"),
+            self._loop.create_task(self._poll_for_ever(), name="live: slow poll"),
+        ]
+        home.settle(self._loop)
+
+    async def ready(self) -> None:
+        """Wait until the hub is a member of the layer. Nobody has to: early comers are told "*" then."""
+        await self._joined.wait()
+
+    def watch_topics(self, watched: Iterable[str], callback: Callback) -> Subscription:
+        """Call back, on the loop, with the set of topics that were touched, of those watched.
+
+        `"work:*"` stands for every topic that begins with `work:`; the callback gets the exact ones. When
+        messages may have been lost it gets `{live.RECONNECTED}` instead. It must not block; what it raises is
+        logged. Calls are not merged: a callback that starts work should only set an event. End it with
+        `.close()`.
+        """
+        return self._subscriptions.add(watched, callback)
+
+    def watch(
+        self,
+        sink: Sink,
+        name: str,
+        given: Mapping[str, Any],
+        *,
+        watch_id: str,
+        audience: str,
+        language: str,
+        seen: str | None = None,
+    ) -> Watch:
+        """Let the sink know the latest state, or all that follows in a stream, from `seen` (version or
+        cursor) on.
+
+        Rights are the caller's business: `audience` is what the query's `may_see` answered. End it with
+        `.close()`. Raises UnknownQuery and BadArguments.
+        """
+        query = registry.find(name)
+        feed = self._feed(query, query.checked(given), audience, language)
+        watch = Watch(watch_id=watch_id, sink=sink, feed=feed, seen=seen)
+        feed.join(watch)
+        return watch
+
+    async def stop(self) -> None:
+        """End everything this hub does, and its membership. `current()` then starts a new one."""
+        _hubs.pop(self._loop, None)
+        home.leave(self._loop)
+        self._stopping.set()
+        await _end([*self._tasks, *(feed.stop() for feed, _ in self._feeds.values())])
+        self._feeds.clear()
+        self._subscriptions.clear()
+        await self._leave()
+
+    def _feed(
+        self,
+        query: registry.StateQuery | registry.StreamQuery,
+        given: Mapping[str, Any],
+        audience: str,
+        language: str,
+    ) -> Feed:
+        is_stream = isinstance(query, registry.StreamQuery)
+        key = (
+            query.name,
+            arguments.canonical(given),
+            "" if is_stream else audience,
+            "" if is_stream else language,
+        )
+        if key not in self._feeds:
+            feed = self._new_feed(query, given, audience, language)
+            feed.abandoned = functools.partial(self._drop, key)
+            self._feeds[key] = (feed, self.watch_topics(query.topics(given), lambda _: feed.changed()))
+        return self._feeds[key][0]
+
+    def _new_feed(
+        self,
+        query: registry.StateQuery | registry.StreamQuery,
+        given: Mapping[str, Any],
+        audience: str,
+        language: str,
+    ) -> Feed:
+        if isinstance(query, registry.StreamQuery):
+            return StreamFeed(query, given, rng=self.rng)
+        return StateFeed(query, given, audience=audience, language=language, rng=self.rng)
+
+    def _drop(self, key: _Key) -> None:
+        _, subscription = self._feeds.pop(key)
+        subscription.close()
+
+    async def _receive_for_ever(self) -> None:
+        failures = 0
+        while not self._stopping.is_set():
+            try:
+                await self._join()
+                failures = 0
+                while not self._stopping.is_set():
+                    self._subscriptions.tell(topics.read(await self._layer.receive(self._channel)))
+            except Exception as error:  # whatever a layer raises: a deaf hub would be deaf for good
+                if self._stopping.is_set():
+                    return
+                failures += 1
+                logger.warning(
+                    "The hub lost its channel layer (%s: %s); trying again", type(error).__name__, error
+                )
+                ceiling = min(_LAST_RETRY_S, _FIRST_RETRY_S * 2.0 ** min(failures, 10))
+                await asyncio.sleep(self.rng.uniform(ceiling / 4, ceiling))
+
+    async def _join(self) -> None:
+        self._layer = get_channel_layer()
+        self._channel = await self._layer.new_channel()
+        await self._layer.group_add(topics.GROUP, self._channel)
+        if self._subscriptions:  # they came before we were told anything
+            self._subscriptions.tell({RECONNECTED})
+        self._joined.set()
+
+    async def _poll_for_ever(self) -> None:
+        """Have every feed read again once in about 15 s, evenly spread, in case a message was lost."""
+        await self._joined.wait()
+        while not self._stopping.is_set():
+            feeds = [feed for feed, _ in self._feeds.values()]
+            for feed in feeds:
+                await self._nap(self._poll_every_s / len(feeds))
+                feed.changed()
+            if not feeds:
+                await self._nap(self._poll_every_s)
+            await self._renew()
+
+    async def _renew(self) -> None:
+        """Join again: a Redis that lost its memory forgot the group without breaking our connection."""
+        try:
+            await self._layer.group_add(topics.GROUP, self._channel)
+        except Exception as error:  # the receiving task meets the same error and deals with it
+            logger.debug("Could not renew the membership: %s", error)
+
+    async def _nap(self, seconds: float) -> None:
+        await asyncio.sleep(seconds * self.rng.uniform(0.8, 1.2))
+
+    async def _leave(self) -> None:
+        """Give the membership back. A layer that is gone keeps nobody from stopping."""
+        try:
+            if self._joined.is_set():
+                await self._layer.group_discard(topics.GROUP, self._channel)
+            close = getattr(self._layer, "close_pools", None) or getattr(self._layer, "close", None)
+            if close is not None:
+                await close()
+        except Exception as error:
+            logger.warning("Could not leave the channel layer (%s)", error)
+
+
+async def _end(tasks: Iterable[asyncio.Task[None] | None]) -> None:
+    """Cancel until they end: channels_redis can swallow a cancellation that comes as it begins to receive."""
+    running = {task for task in tasks if task is not None and not task.done()}
+    while running:
+        for task in running:
+            task.cancel()
+        _, running = await asyncio.wait(running, timeout=0.2)
+
+
+_hubs: dict[asyncio.AbstractEventLoop, Hub] = {}

@@ -1,0 +1,237 @@
+"""A Channels layer on PostgreSQL's LISTEN/NOTIFY: nothing to install beside the database (ADR 0005)."""
+
+import asyncio
+import json
+import logging
+import os
+import random
+import uuid
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from channels.exceptions import MessageTooLarge
+from channels.layers import BaseChannelLayer
+from django.db import DEFAULT_DB_ALIAS
+from django.db import connections as django_connections
+
+from live import topics
+from live.listening import Listener
+from postgres import connections
+
+logger = logging.getLogger("live")
+
+_PAYLOAD_BYTES: Final = 7999  # NOTIFY refuses 8,000
+_FIRST_LISTEN_S: Final = 5.0  # how long group_add waits for it; what is missed after that is made up for
+_GROUP_EXPIRY_S: Final = 86_400.0  # a channel nobody received from for a day has no owner any more
+_SWEEP_EVERY_S: Final = 60.0
+
+
+class NotifyChannelLayer(BaseChannelLayer):  # type: ignore[misc]  # channels ships no types
+    """Carries small JSON messages to channels and groups of all processes on one database.
+
+    Each process listens on one connection, on the event loop that used the layer first. After a lost
+    connection, and when a channel's queue overflowed, the channel gets `{"type": "live.reconnected"}`: read
+    everything again. Channels belong to one process and are made by `new_channel`; a name without "!" is
+    refused, for NOTIFY reaches every process and such a message is for one. Sending goes over Django's own
+    connection, in a thread.
+    """
+
+    extensions = ["groups", "flush"]
+
+    def __init__(
+        self,
+        *,
+        capacity: int = 1000,
+        channel_capacity: Mapping[Any, int] | None = None,
+        using: str = DEFAULT_DB_ALIAS,
+        notify_channel: str = "live",
+    ) -> None:
+        super().__init__(capacity=capacity)
+        self.channel_capacity = self.compile_capacities(channel_capacity or {})
+        self._using = using
+        self._notify_channel = notify_channel
+        self._start_over()
+
+    async def new_channel(self, prefix: str = "specific") -> str:
+        """Return a channel name that only this process receives on."""
+        self._listen()
+        self._forget_abandoned()
+        name = f"{prefix}.{self._process}!{uuid.uuid4().hex}"
+        self._mailboxes[name] = self._mailbox(name)
+        return name
+
+    async def send(self, channel: str, message: dict[str, Any]) -> None:
+        """Send to one channel. Raises TypeError for a bad name, MessageTooLarge from 8,000 bytes on."""
+        self._require_own_channel(channel)
+        await connections.run(self._notify, [_envelope("channel", channel, message)])
+
+    async def receive(self, channel: str) -> dict[str, Any]:
+        """Wait for the next message of a channel of this process."""
+        self._require_own_channel(channel)
+        self._listen()
+        mailbox = self._mailboxes.setdefault(channel, self._mailbox(channel))
+        return await mailbox.take()
+
+    async def group_add(self, group: str, channel: str) -> None:
+        """Make the channel a member, and wait (5 s at most) until this process listens."""
+        self.require_valid_group_name(group)
+        self._require_own_channel(channel)
+        self._listen()
+        self._mailboxes.setdefault(channel, self._mailbox(channel))
+        self._groups.setdefault(group, set()).add(channel)
+        try:
+            async with asyncio.timeout(_FIRST_LISTEN_S):
+                await self._is_listening.wait()
+        except TimeoutError:
+            self._missed_some = True
+
+    async def group_discard(self, group: str, channel: str) -> None:
+        """End the membership; a channel that is no member is left alone."""
+        self.require_valid_group_name(group)
+        self._groups.get(group, set()).discard(channel)
+
+    async def group_send(self, group: str, message: dict[str, Any]) -> None:
+        """Send to every member of the group in all processes. Raises as `send` does."""
+        self.require_valid_group_name(group)
+        await connections.run(self._notify, [_envelope("group", group, message)])
+
+    def publish(self, *, group: str, messages: Iterable[Mapping[str, Any]]) -> None:
+        """`group_send` several messages from synchronous code, in one round trip on its connection."""
+        self._notify([_envelope("group", group, message) for message in messages])
+
+    async def flush(self) -> None:
+        """Forget all memberships and waiting messages of this process."""
+        self._mailboxes.clear()
+        self._groups.clear()
+
+    async def close(self) -> None:
+        """Stop listening and forget everything. The next use starts over, on the loop it comes from."""
+        task = self._task
+        self._start_over()
+        if task is not None and task.get_loop() is asyncio.get_running_loop():
+            task.cancel()
+            await asyncio.wait([task])
+
+    def _start_over(self) -> None:
+        self._process = uuid.uuid4().hex
+        self._pid = os.getpid()
+        self._task: asyncio.Task[None] | None = None
+        self._is_listening = asyncio.Event()
+        self._missed_some = False
+        self._mailboxes: dict[str, _Mailbox] = {}
+        self._groups: dict[str, set[str]] = {}
+        self._swept_at = 0.0
+
+    def _listen(self) -> None:
+        """Start the listener on this loop. One that a fork or a closed loop left behind does not count."""
+        loop = asyncio.get_running_loop()
+        if self._task is not None and self._task.get_loop() is not loop:
+            if self._pid == os.getpid() and self._task.get_loop().is_running():
+                raise RuntimeError("This process already listens on another event loop; receive there.")
+            self._start_over()
+        if self._task is None or self._task.done():
+            self._task = loop.create_task(self._listener().run(), name="live: LISTEN")
+
+    def _listener(self) -> Listener:
+        return Listener(
+            notify_channel=self._notify_channel,
+            conninfo=connections.direct_conninfo,
+            heard=self._heard,
+            listening=self._listens,
+            rng=random.Random(),  # noqa: S311  # spreads reconnects of many processes; nothing secret
+        )
+
+    def _listens(self) -> None:
+        if self._missed_some:
+            for mailbox in self._mailboxes.values():
+                mailbox.put({"type": topics.MAY_HAVE_MISSED})
+        self._is_listening.set()
+        self._missed_some = True  # from here on: whoever listens again has lost something in between
+
+    def _heard(self, payload: str) -> None:
+        for channel, message in self._addressed(payload):
+            mailbox = self._mailboxes.get(channel)
+            if mailbox is not None:
+                mailbox.put(message)
+
+    def _addressed(self, payload: str) -> list[tuple[str, dict[str, Any]]]:
+        """Who of us gets what. Anybody with the database may NOTIFY, so a payload may be anything."""
+        try:
+            envelope = json.loads(payload)
+            message = dict(envelope["message"])
+            if "group" in envelope:
+                return [(channel, dict(message)) for channel in self._groups.get(envelope["group"], ())]
+            return [(channel, message) for channel in self._mailboxes if channel == envelope["channel"]]
+        except (ValueError, TypeError, LookupError, RecursionError):
+            logger.warning("Ignored a notification that is not ours: %.80s", payload)
+            return []
+
+    def _notify(self, payloads: list[str]) -> None:
+        if not payloads:
+            return
+        with django_connections[self._using].cursor() as cursor:
+            cursor.execute(
+                "SELECT pg_notify(%s, payload) FROM unnest(%s::text[]) AS payload",
+                [self._notify_channel, payloads],
+            )
+
+    def _mailbox(self, channel: str) -> "_Mailbox":
+        return _Mailbox(self.get_capacity(channel))
+
+    def _require_own_channel(self, channel: str) -> None:
+        self.require_valid_channel_name(channel)
+        if "!" not in channel:
+            raise TypeError("This layer carries only channels of one process, made by new_channel().")
+
+    def _forget_abandoned(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now < self._swept_at + _SWEEP_EVERY_S:
+            return
+        self._swept_at = now
+        for channel, mailbox in list(self._mailboxes.items()):
+            if mailbox.idle_s(now) > _GROUP_EXPIRY_S:
+                del self._mailboxes[channel]
+                for members in self._groups.values():
+                    members.discard(channel)
+
+
+class _Mailbox:
+    """Messages that wait for one channel. Beyond its capacity "read everything again" takes their place."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._messages: deque[dict[str, Any]] = deque()
+        self._arrived = asyncio.Event()
+        self._readers = 0
+        self._read_at = asyncio.get_running_loop().time()
+
+    def put(self, message: dict[str, Any]) -> None:
+        if len(self._messages) >= self._capacity:
+            self._messages.clear()
+            self._messages.append({"type": topics.MAY_HAVE_MISSED})
+        self._messages.append(message)
+        self._arrived.set()
+
+    async def take(self) -> dict[str, Any]:
+        self._readers += 1
+        try:
+            while not self._messages:
+                self._arrived.clear()
+                await self._arrived.wait()
+            return self._messages.popleft()
+        finally:
+            self._readers -= 1
+            self._read_at = asyncio.get_running_loop().time()
+
+    def idle_s(self, now: float) -> float:
+        return 0.0 if self._readers else now - self._read_at
+
+
+def _envelope(kind: str, name: str, message: Mapping[str, Any]) -> str:
+    payload = json.dumps({kind: name, "message": message})
+    if len(payload) > _PAYLOAD_BYTES:
+        raise MessageTooLarge(
+            f"{len(payload)} bytes; NOTIFY carries {_PAYLOAD_BYTES}. Send what changed, not its state."
+        )
+    return payload

@@ -1,0 +1,104 @@
+"""What one socket, or one event stream, has yet to be told: the latest of each state, all of each stream."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from live.feeds import Watch
+from live.rendering import Page, Rendering
+
+_BACKLOG_BYTES: Final = 1_000_000  # of stream text that one slow reader may hold in memory, and a page more
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One piece of news. `seen` is the version or cursor after it, `encoded` the body as JSON."""
+
+    kind: Literal["html", "data", "items", "gone"]
+    watch_id: str
+    seen: str = ""
+    encoded: str = ""
+
+    def text(self) -> str:
+        """Return the message as the browser's socket gets it."""
+        about, seen = json.dumps(self.watch_id), json.dumps(self.seen)
+        if self.kind == "gone":
+            return f'{{"gone":{about}}}'
+        if self.kind == "items":
+            return f'{{"append":{about},"cursor":{seen},"items":{self.encoded}}}'
+        return f'{{"state":{about},"version":{seen},"{self.kind}":{self.encoded}}}'
+
+
+class Outbox:
+    """A Sink for the hub, and the other end for whoever sends. Belongs to one event loop and one sender.
+
+        here = hub.current()
+        watch = here.watch(outbox, "job", {"job_id": 7}, watch_id="1", audience="member", language="en")
+        while True:
+            for message in await outbox.take():
+                await send(message.text())
+
+    A state that was not taken yet is superseded by the next. A stream that has more than the backlog waiting
+    is paused, and read on from its cursor when the sender has sent what it took: a slow reader costs no
+    memory and loses nothing.
+    """
+
+    def __init__(self, *, backlog_bytes: int = _BACKLOG_BYTES) -> None:
+        self._backlog_bytes = backlog_bytes
+        self._pending: dict[tuple[str, Watch], list[Message]] = {}
+        self._waiting_bytes = 0
+        self._paused: dict[Watch, None] = {}
+        self._news = asyncio.Event()
+
+    def state(self, watch: Watch, latest: Rendering) -> None:
+        """Supersede what was pending for this watch."""
+        kind: Literal["html", "data"] = "html" if latest.kind == "html" else "data"
+        message = Message(kind=kind, watch_id=watch.watch_id, seen=latest.version, encoded=latest.encoded)
+        self._put("state", watch, [message])
+
+    def append(self, watch: Watch, page: Page) -> bool:
+        """Add to what is pending; False when that is enough for now."""
+        message = Message(kind="items", watch_id=watch.watch_id, seen=page.cursor, encoded=page.encoded)
+        self._put("items", watch, [*self._pending.get(("items", watch), []), message])
+        self._waiting_bytes += len(page.encoded)
+        if self._waiting_bytes < self._backlog_bytes:
+            return True
+        self._paused[watch] = None
+        return False
+
+    def gone(self, watch: Watch) -> None:
+        """Say that the watch ended, instead of what was pending for it."""
+        self.forget(watch)
+        self._put("gone", watch, [Message(kind="gone", watch_id=watch.watch_id)])
+
+    def forget(self, watch: Watch) -> None:
+        """Drop what is pending for a watch that its watcher ended."""
+        self._pending.pop(("state", watch), None)
+        self._pending.pop(("gone", watch), None)
+        dropped = self._pending.pop(("items", watch), [])
+        self._waiting_bytes -= sum(len(message.encoded) for message in dropped)
+        self._paused.pop(watch, None)
+
+    async def take(self) -> Sequence[Message]:
+        """Wait for news and take all of it, oldest first. Taking again says that the last was sent."""
+        self._resume()
+        while not self._pending:
+            self._news.clear()
+            await self._news.wait()
+        taken = [message for messages in self._pending.values() for message in messages]
+        self._pending.clear()
+        return taken
+
+    def _put(self, kind: str, watch: Watch, messages: list[Message]) -> None:
+        self._pending[kind, watch] = messages
+        self._news.set()
+
+    def _resume(self) -> None:
+        waiting = (messages for (kind, _), messages in self._pending.items() if kind == "items")
+        self._waiting_bytes = sum(len(message.encoded) for messages in waiting for message in messages)
+        if self._waiting_bytes < self._backlog_bytes:
+            paused, self._paused = self._paused, {}
+            for watch in paused:
+                watch.resume()

@@ -1,0 +1,104 @@
+"""What a page may say over its socket, checked before anything is done with it."""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.conf import settings
+
+from live import errors
+
+_LONGEST_MESSAGE: Final = 65_536
+_LONGEST_ID: Final = 64
+_LONGEST_TEXT: Final = 200
+
+PONG: Final = '{"pong":true}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """One live query that a page wants to watch, as it asked: name and arguments are not looked up yet."""
+
+    watch_id: str
+    name: object
+    given: object
+    seen: str | None
+    ticket: str | None
+    language: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One message of a page: first end these, then watch those; a ping wants to be answered."""
+
+    unwatch: tuple[str, ...]
+    watch: tuple[Wish, ...]
+    ping: bool
+
+
+def parse(text: str | None) -> Request:
+    """Return what the page asks. Raises BadMessage for bytes, too much, and what is not in the protocol."""
+    message = _json(text)
+    language = _language(message.get("language"))
+    return Request(
+        unwatch=tuple(_text(each, _LONGEST_ID) for each in _list(message, "unwatch")),
+        watch=tuple(_wish(each, language) for each in _list(message, "watch")),
+        ping="ping" in message,
+    )
+
+
+def refusal(watch_id: str, error: errors.LiveError | None) -> str:
+    """Return the answer to a wish not granted; without an error it is not there, or not for this viewer."""
+    if error is None:
+        return json.dumps({"gone": watch_id})
+    return json.dumps({"refused": watch_id, "error": error.code, "message": error.message})
+
+
+def _json(text: str | None) -> dict[str, Any]:
+    if text is None or len(text) > _LONGEST_MESSAGE:
+        raise errors.BadMessage("A message is a text of at most 64 KB")
+    try:
+        message = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise errors.BadMessage("A message is JSON") from error
+    if not isinstance(message, dict) or not message.keys() & {"watch", "unwatch", "ping"}:
+        raise errors.BadMessage("A message says watch, unwatch or ping")
+    return message
+
+
+def _wish(each: object, language: str) -> Wish:
+    if not isinstance(each, dict):
+        raise errors.BadMessage("What to watch is an object")
+    return Wish(
+        watch_id=_text(each.get("id"), _LONGEST_ID),
+        name=each.get("name"),
+        given=each.get("args"),
+        seen=_optional(each, "cursor") or _optional(each, "version"),
+        ticket=_optional(each, "ticket"),
+        language=language,
+    )
+
+
+def _list(message: dict[str, Any], key: str) -> list[object]:
+    wanted = message.get(key, [])
+    if not isinstance(wanted, list):
+        raise errors.BadMessage(f"{key} is a list")
+    return wanted
+
+
+def _optional(each: dict[str, Any], key: str) -> str | None:
+    return None if each.get(key) in (None, "") else _text(each[key], _LONGEST_TEXT)
+
+
+def _text(value: object, longest: int) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= longest:
+        raise errors.BadMessage(
+            f"Ids, cursors, versions and tickets are texts of at most {longest} characters"
+        )
+    return value
+
+
+def _language(value: object) -> str:
+    """One of the site's languages; a rendering is kept for each, so a page cannot make up its own."""
+    wanted = value.lower() if isinstance(value, str) else ""
+    return wanted if wanted in dict(settings.LANGUAGES) else settings.LANGUAGE_CODE

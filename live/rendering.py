@@ -1,0 +1,104 @@
+"""From a read to what is sent: the same code for the first rendering in a page and for every one after it."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from typing import Any, Final
+
+from django.core.serializers.json import DjangoJSONEncoder
+from django.template.loader import render_to_string
+from django.utils import timezone, translation
+
+from live.registry import Item, StateQuery, StreamQuery
+
+_REPLAY_CHARACTERS: Final = 262_144  # how much of a stream a page holds at once; the socket brings the rest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendering:
+    """One answer of a state query. `encoded` is the body as JSON: made once, sent to many."""
+
+    version: str
+    kind: str  # "html" or "data"
+    body: str
+    encoded: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Consecutive items of a stream, at least one. `encoded` is the list as JSON."""
+
+    items: tuple[Item, ...]
+    encoded: str
+
+    @property
+    def cursor(self) -> str:
+        """Where the page ends."""
+        return self.items[-1].cursor
+
+    @property
+    def text(self) -> str:
+        """What the items say as plain text."""
+        return "".join(_text(item.data) for item in self.items)
+
+
+def state(
+    query: StateQuery, arguments: Mapping[str, Any], *, audience: str, language: str
+) -> Rendering | None:
+    """Read and render, or return None when it is gone. The version is a hash of the rendering.
+
+    Times are rendered in UTC: the browser shows `<time datetime>` in its own zone, so one rendering serves
+    all.
+    """
+    with translation.override(language), timezone.override(UTC):
+        context = query.read(**arguments)
+        if context is None:
+            return None
+        return _data(context) if query.template is None else _html(query.template, context, audience)
+
+
+def page(query: StreamQuery, arguments: Mapping[str, Any], *, after: str | None) -> Page | None:
+    """Read what follows a cursor, at most `query.page` items, or return None when nothing does."""
+    items = query.read(after, query.page, **arguments)
+    return _page(items) if items else None
+
+
+def replay(query: StreamQuery, arguments: Mapping[str, Any]) -> tuple[str, str | None]:
+    """Return the text of a stream from its start, as much as a page holds, and the cursor it ends at."""
+    texts: list[str] = []
+    cursor: str | None = None
+    size = 0
+    while size < _REPLAY_CHARACTERS and (following := page(query, arguments, after=cursor)) is not None:
+        texts.append(following.text)
+        cursor = following.cursor
+        size += len(following.text)
+        if len(following.items) < query.page:
+            break
+    return "".join(texts), cursor
+
+
+def _html(template: str, context: Mapping[str, Any], audience: str) -> Rendering:
+    body = render_to_string(template, {**context, "audience": audience})
+    return Rendering(version=_hash(body), kind="html", body=body, encoded=json.dumps(body))
+
+
+def _data(context: Mapping[str, Any]) -> Rendering:
+    encoded = json.dumps(context, cls=DjangoJSONEncoder)
+    return Rendering(version=_hash(encoded), kind="data", body=encoded, encoded=encoded)
+
+
+def _page(items: Sequence[Item]) -> Page:
+    encoded = json.dumps(
+        [{"cursor": item.cursor, "data": item.data} for item in items], cls=DjangoJSONEncoder
+    )
+    return Page(items=tuple(items), encoded=encoded)
+
+
+def _text(data: Any) -> str:
+    return str(data.get("text", "")) if isinstance(data, Mapping) else str(data)
+
+
+def _hash(body: str) -> str:
+    return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -1,0 +1,306 @@
+// Keeps the live parts of a page up to date over one socket, and shows times in the reader's own zone.
+//
+// A part is an element that {% live %} or {% live_stream %} made. Events for other scripts, all bubbling:
+//   live:updated  a part changed; detail holds {version} and for JSON {data}, or {cursor, items}
+//   live:append   cancelable, before items of a stream become text: whoever prevents it shows detail.items itself
+//   live:gone     a part is deleted or no longer this viewer's; it was emptied and has data-live-gone
+//   live:ended    on document: the person is logged out; nothing is updated any more
+// <html data-live> says "on", "off" (being reconnected) or "ended". Why it is so: docs/adr/0004-live-queries.md
+(() => {
+  "use strict";
+  if (window.jobfarmLive) return; // a page may name the script twice
+  window.jobfarmLive = true;
+
+  const LOGGED_OUT = 4401;
+  const FIRST_RETRY_MS = 500; // the ceiling doubles, the wait is anything below it: thousands of pages come back
+  const LAST_RETRY_MS = 10000;
+  const STABLE_MS = 5000;
+  const SILENCE_MS = 25000; // then ask whether the other end is there: a sleeping laptop's socket looks open
+  const ANSWER_MS = 10000;
+  const RELATIVE_MS = 15000;
+  const WISHES_A_MESSAGE = 50; // far below the server's 64 KB
+  const LONGEST_TEXT_NODE = 65536;
+
+  const root = document.documentElement;
+  const parts = new Map(); // id -> element
+  const ids = new WeakMap(); // element -> id
+  let socket = null;
+  let attempts = 0;
+  let lastId = 0;
+  let retryTimer = 0;
+  let stableTimer = 0;
+  let silenceTimer = 0;
+  let scanning = false;
+  let leaving = false;
+
+  // The parts of the page
+
+  function scan() {
+    scanning = false;
+    const gone = [...parts].filter(([, element]) => !element.isConnected).map(([id]) => id);
+    gone.forEach((id) => {
+      ids.delete(parts.get(id));
+      parts.delete(id);
+    });
+    const fresh = [...document.querySelectorAll("[data-live-args]")].filter((element) => !ids.has(element));
+    fresh.forEach((element) => {
+      const id = `p${(lastId += 1)}`;
+      ids.set(element, id);
+      parts.set(id, element);
+    });
+    showTimes(document);
+    if (!socket && parts.size && !retryTimer) connect();
+    else if (isOpen()) say(fresh, gone);
+  }
+
+  function scanSoon() {
+    if (!scanning) {
+      scanning = true;
+      queueMicrotask(scan);
+    }
+  }
+
+  function wish(element) {
+    const { live, liveArgs, liveVersion, liveCursor, liveTicket } = element.dataset;
+    return {
+      id: ids.get(element),
+      name: live,
+      args: JSON.parse(liveArgs),
+      version: liveVersion || undefined,
+      cursor: liveCursor || undefined,
+      ticket: liveTicket || undefined,
+    };
+  }
+
+  // The socket
+
+  function connect() {
+    retryTimer = 0;
+    const opening = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws/live/`);
+    socket = opening;
+    opening.onopen = () => {
+      root.dataset.live = "on";
+      stableTimer = setTimeout(() => { attempts = 0; }, STABLE_MS);
+      heard();
+      say([...parts.values()], []);
+    };
+    opening.onmessage = (event) => {
+      heard();
+      const message = JSON.parse(event.data);
+      const element = parts.get(message.state ?? message.append ?? message.gone ?? message.refused);
+      if (element) receive(element, message);
+    };
+    opening.onclose = (event) => lost(opening, event.code);
+  }
+
+  function isOpen() {
+    return socket !== null && socket.readyState === WebSocket.OPEN;
+  }
+
+  function say(fresh, gone) {
+    const language = root.lang || undefined;
+    if (gone.length) socket.send(JSON.stringify({ unwatch: gone }));
+    for (let i = 0; i < fresh.length; i += WISHES_A_MESSAGE) {
+      socket.send(JSON.stringify({ watch: fresh.slice(i, i + WISHES_A_MESSAGE).map(wish), language }));
+    }
+  }
+
+  function heard() {
+    clearTimeout(silenceTimer);
+    silenceTimer = setTimeout(ask, SILENCE_MS);
+  }
+
+  function ask() {
+    const asked = socket;
+    if (!isOpen()) return;
+    asked.send('{"ping":true}');
+    clearTimeout(silenceTimer);
+    silenceTimer = setTimeout(() => {
+      asked.close();
+      lost(asked, 0); // a dead connection takes minutes to say that it closed
+    }, ANSWER_MS);
+  }
+
+  function lost(closed, code) {
+    if (closed !== socket) return;
+    socket = null;
+    clearTimeout(stableTimer);
+    clearTimeout(silenceTimer);
+    if (leaving) return;
+    if (code === LOGGED_OUT) {
+      root.dataset.live = "ended";
+      leaving = true;
+      document.dispatchEvent(new CustomEvent("live:ended"));
+      return;
+    }
+    root.dataset.live = "off";
+    retryTimer = setTimeout(connect, Math.random() * Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** attempts));
+    attempts += 1;
+  }
+
+  function hurry() {
+    if (leaving) return;
+    if (isOpen()) ask();
+    else if (retryTimer) {
+      clearTimeout(retryTimer);
+      connect();
+    }
+  }
+
+  // What arrives
+
+  function receive(element, message) {
+    if ("state" in message) update(element, message);
+    else if ("append" in message) append(element, message);
+    else vanish(element, message);
+  }
+
+  function update(element, { version, html, data }) {
+    if (element.dataset.liveVersion === version) return;
+    element.dataset.liveVersion = version;
+    if (html !== undefined) swap(element, html);
+    tell(element, "live:updated", { version, data });
+  }
+
+  function append(element, { cursor, items }) {
+    element.dataset.liveCursor = cursor;
+    const scroller = element.closest("[data-follow]") ?? element;
+    const wasAtEnd = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 24;
+    if (tell(element, "live:append", { cursor, items })) appendText(element, items.map(textOf).join(""));
+    if (wasAtEnd) scroller.scrollTop = scroller.scrollHeight;
+    tell(element, "live:updated", { cursor, items });
+  }
+
+  function textOf({ data }) {
+    return typeof data === "object" && data !== null ? String(data.text ?? "") : String(data);
+  }
+
+  function appendText(element, text) {
+    const last = element.lastChild;
+    if (last instanceof Text && last.length < LONGEST_TEXT_NODE) last.appendData(text);
+    else element.append(text); // a text node, never markup
+  }
+
+  function vanish(element, message) {
+    if (message.error) console.warn(`live: ${element.dataset.live}: ${message.message}`);
+    parts.delete(ids.get(element)); // ids keeps it, so that it is not taken for a new part
+    element.replaceChildren();
+    element.dataset.liveGone = "";
+    tell(element, "live:gone", {});
+  }
+
+  function tell(element, type, detail) {
+    return element.dispatchEvent(new CustomEvent(type, { bubbles: true, cancelable: true, detail }));
+  }
+
+  // Changing a part without disturbing who uses it
+  // What is alike stays the same node, so focus, selection, scrolling and an opened <details> stay as they are.
+
+  function swap(element, html) {
+    const template = document.createElement("template");
+    template.innerHTML = html;
+    showTimes(template.content);
+    const focused = element.contains(document.activeElement) ? document.activeElement : null;
+    morphChildren(element, template.content);
+    if (focused && focused.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true });
+  }
+
+  function morphChildren(from, to) {
+    const keyed = new Map([...from.childNodes].filter(keyOf).map((node) => [keyOf(node), node]));
+    let here = from.firstChild;
+    for (const wanted of [...to.childNodes]) {
+      const match = keyOf(wanted) ? keyed.get(keyOf(wanted)) : here && !keyOf(here) ? here : null;
+      if (!match || !isAlike(match, wanted)) {
+        from.insertBefore(wanted, here);
+        continue;
+      }
+      if (match === here) here = here.nextSibling;
+      else from.insertBefore(match, here);
+      morph(match, wanted);
+    }
+    while (here) {
+      const next = here.nextSibling;
+      here.remove();
+      here = next;
+    }
+  }
+
+  function keyOf(node) {
+    return node.nodeType === Node.ELEMENT_NODE ? node.dataset.key || node.id || "" : "";
+  }
+
+  function isAlike(one, other) {
+    return one.nodeType === other.nodeType && one.nodeName === other.nodeName;
+  }
+
+  function morph(node, wanted) {
+    if (node.nodeType !== Node.ELEMENT_NODE) {
+      if (node.nodeValue !== wanted.nodeValue) node.nodeValue = wanted.nodeValue;
+      return;
+    }
+    if (node.isEqualNode(wanted) || node.hasAttribute("data-live-args")) return; // a part within is its own
+    for (const { name } of [...node.attributes]) {
+      if (!wanted.hasAttribute(name) && !isReaders(node, name)) node.removeAttribute(name);
+    }
+    for (const { name, value } of [...wanted.attributes]) {
+      if (node.getAttribute(name) !== value && !isReaders(node, name)) node.setAttribute(name, value);
+    }
+    morphChildren(node, wanted);
+  }
+
+  function isReaders(node, name) {
+    return name === "open" && node.nodeName === "DETAILS";
+  }
+
+  // Times
+
+  const language = known(root.lang);
+  const exact = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" });
+  const relative = new Intl.RelativeTimeFormat(language, { numeric: "auto" });
+  const UNITS = [["year", 31557600], ["month", 2629800], ["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
+
+  function known(tag) {
+    try {
+      return Intl.getCanonicalLocales(tag)[0];
+    } catch {
+      return undefined; // a page may say lang="en_GB", which is no language tag: use the browser's
+    }
+  }
+
+  function showTimes(within, selector = "time[datetime]") {
+    within.querySelectorAll(selector).forEach((element) => {
+      const moment = new Date(element.dateTime);
+      if (Number.isNaN(moment.getTime())) return;
+      const isRelative = element.hasAttribute("data-relative");
+      const text = isRelative ? ago(moment) : exact.format(moment);
+      if (element.textContent !== text) element.textContent = text;
+      if (isRelative && element.title !== exact.format(moment)) element.title = exact.format(moment);
+    });
+  }
+
+  function ago(moment) {
+    const seconds = (moment.getTime() - Date.now()) / 1000;
+    const [unit, size] = UNITS.find(([, length]) => Math.abs(seconds) >= length) ?? ["second", 1];
+    return relative.format(Math.trunc(seconds / size), unit);
+  }
+
+  // The page's own life
+
+  function start() {
+    scan();
+    new MutationObserver(scanSoon).observe(document.body, { childList: true, subtree: true });
+    setInterval(() => showTimes(document, "time[datetime][data-relative]"), RELATIVE_MS);
+    window.addEventListener("online", hurry);
+    document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && hurry());
+    window.addEventListener("pagehide", () => { leaving = true; });
+    window.addEventListener("pageshow", (event) => {
+      if (!event.persisted || root.dataset.live === "ended") return;
+      leaving = false; // back from the browser's memory; the socket may not have survived
+      if (isOpen()) ask();
+      else { socket = null; scanSoon(); }
+    });
+  }
+
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
+  else start();
+})();

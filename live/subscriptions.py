@@ -1,0 +1,98 @@
+"""Who wants to hear of which topics."""
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from live.topics import RECONNECTED
+
+logger = logging.getLogger("live")
+
+Callback = Callable[[set[str]], None]
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Subscription:
+    """A callback and the topics it is for. `close` ends it; closing twice is harmless."""
+
+    topics: frozenset[str]
+    callback: Callback
+    owner: "Subscriptions"
+
+    def close(self) -> None:
+        """Call back no more."""
+        self.owner.remove(self)
+
+
+class Subscriptions:
+    """A map from topics, and from beginnings of topics, to subscriptions. Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._exact: defaultdict[str, dict[Subscription, None]] = defaultdict(dict)
+        self._prefixes: defaultdict[str, dict[Subscription, None]] = defaultdict(dict)
+        self._all: dict[Subscription, None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
+
+    def add(self, topics: Iterable[str], callback: Callback) -> Subscription:
+        """Subscribe. A topic that ends with "*" stands for all that begin as it does."""
+        subscription = Subscription(topics=frozenset(topics), callback=callback, owner=self)
+        self._all[subscription] = None
+        for topic in subscription.topics:
+            self._place(topic)[subscription] = None
+        return subscription
+
+    def remove(self, subscription: Subscription) -> None:
+        """Unsubscribe."""
+        self._all.pop(subscription, None)
+        for topic in subscription.topics:
+            place = self._place(topic)
+            place.pop(subscription, None)
+            if not place:
+                self._forget(topic)
+
+    def clear(self) -> None:
+        """Unsubscribe all."""
+        self._exact.clear()
+        self._prefixes.clear()
+        self._all.clear()
+
+    def tell(self, topics: Iterable[str]) -> None:
+        """Call everybody back, each once, with those topics that are theirs; RECONNECTED is everybody's."""
+        touched = set(topics)
+        if RECONNECTED in touched:
+            concerned = {subscription: {RECONNECTED} for subscription in self._all}
+        else:
+            concerned = self._concerned(touched)
+        for subscription, theirs in concerned.items():
+            if subscription in self._all:  # an earlier callback may have closed it
+                _call(subscription.callback, theirs)
+
+    def _concerned(self, touched: set[str]) -> dict[Subscription, set[str]]:
+        concerned: defaultdict[Subscription, set[str]] = defaultdict(set)
+        for topic in touched:
+            for subscription in self._exact.get(topic, ()):
+                concerned[subscription].add(topic)
+            for prefix, subscriptions in self._prefixes.items():
+                if topic.startswith(prefix):
+                    for subscription in subscriptions:
+                        concerned[subscription].add(topic)
+        return concerned
+
+    def _place(self, topic: str) -> dict[Subscription, None]:
+        return self._prefixes[topic[:-1]] if topic.endswith("*") else self._exact[topic]
+
+    def _forget(self, topic: str) -> None:
+        if topic.endswith("*"):
+            self._prefixes.pop(topic[:-1], None)
+        else:
+            self._exact.pop(topic, None)
+
+
+def _call(callback: Callback, topics: set[str]) -> None:
+    try:
+        callback(topics)
+    except Exception:
+        logger.exception("A watcher of %s failed", topics)

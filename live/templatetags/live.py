@@ -1,0 +1,33 @@
+"""`{% load live %}`: `{% live "job" job_id=job.id %}` and `{% live_stream "job-output" job_id=job.id %}`."""
+
+from typing import Any
+
+from django import template
+from django.contrib.auth.models import AnonymousUser
+from django.template import Context
+from django.utils.safestring import SafeString
+
+from live import html
+from live.registry import Viewer
+
+register = template.Library()
+
+
+@register.simple_tag(takes_context=True)
+def live(context: Context, name: str, /, element: str = "", css: str = "", **arguments: Any) -> SafeString:
+    """Show a live query: the part as it is now, kept up to date by `live.js`; nothing for who may not see it.
+
+    Needs `request` in the context, for its user; a `live_ticket` there (a share link's token) goes along.
+    """
+    request = context["request"]
+    user = getattr(request, "user", None) or AnonymousUser()
+    viewer = Viewer(user=user, ticket=context.get("live_ticket"))
+    return html.wrapper(name, arguments, viewer=viewer, element=element, css=css)
+
+
+@register.simple_tag(takes_context=True)
+def live_stream(
+    context: Context, name: str, /, element: str = "", css: str = "", **arguments: Any
+) -> SafeString:
+    """Show a stream: what there is of it as text, and whatever follows. Otherwise as `live`."""
+    return live(context, name, element=element, css=css, **arguments)

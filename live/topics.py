@@ -1,0 +1,58 @@
+"""Topics: free texts such as "job:7", named by writes, watched by reads; and how a message carries them."""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from live import errors
+
+RECONNECTED: Final = "*"  # handed to every watcher of topics when messages may have been lost
+GROUP: Final = "live"  # the one group of the channel layer; its members are the hubs, one in each process
+TOUCHED: Final = "live.touched"
+MAY_HAVE_MISSED: Final = "live.reconnected"
+
+_LONGEST_TOPIC: Final = 1000
+# NOTIFY takes payloads below 8,000 bytes; the rest is room for the envelope around the topics.
+_BATCH_BYTES: Final = 7000
+
+
+def checked(topic: str) -> str:
+    """Return the topic as it is. Raises BadTopic: it is empty, too long, or ends with "*" (a pattern)."""
+    if not topic or topic.endswith("*") or _encoded_size(topic) > _LONGEST_TOPIC:
+        raise errors.BadTopic
+    return topic
+
+
+def messages(topics: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Yield the fewest messages, in the order given, that carry all topics and fit into a NOTIFY each."""
+    batch: list[str] = []
+    room = _BATCH_BYTES
+    for topic in topics:
+        size = _encoded_size(topic) + 2
+        if batch and size > room:
+            yield _message(batch)
+            batch, room = [], _BATCH_BYTES
+        batch.append(topic)
+        room -= size
+    if batch:
+        yield _message(batch)
+
+
+def read(message: dict[str, Any]) -> frozenset[str]:
+    """Return the topics of a message: `{RECONNECTED}` if others were lost, none if it is foreign."""
+    if message.get("type") == MAY_HAVE_MISSED:
+        return frozenset({RECONNECTED})
+    named = message.get("topics") if message.get("type") == TOUCHED else None
+    return (
+        frozenset(topic for topic in named if isinstance(topic, str))
+        if isinstance(named, list)
+        else frozenset()
+    )
+
+
+def _message(batch: list[str]) -> dict[str, Any]:
+    return {"type": TOUCHED, "topics": batch}
+
+
+def _encoded_size(topic: str) -> int:
+    return len(json.dumps(topic))  # JSON escapes all that is not ASCII: characters are bytes
