@@ -2,16 +2,17 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Final
 
 from django.conf import settings
 from django.core.files.base import File
 from django.core.files.storage import default_storage
 from django.core.files.uploadedfile import TemporaryUploadedFile
 from django.core.handlers.asgi import ASGIRequest
-from django.http import HttpRequest, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponseNotModified, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.urls import register_converter
 from ninja.security import HttpBearer
 
@@ -111,18 +112,20 @@ def received(request: HttpRequest) -> TemporaryUploadedFile:
     return upload
 
 
-def sent(request: HttpRequest, stored: ResultFile) -> StreamingHttpResponse:
+def sent(request: HttpRequest, stored: ResultFile) -> HttpResponseBase:
     """A result file as a response: pictures and plain text to look at, all else to save. Raises NotFound."""
+    etag = f'"{stored.sha256}"'
+    if request.headers.get("If-None-Match") == etag:
+        return HttpResponseNotModified(headers={"ETag": etag})
     try:
         content = default_storage.open(stored.stored_as)
     except FileNotFoundError:
         raise NotFound from None
-    # Django warns of a synchronous iterator under ASGI, and of the other kind elsewhere.
-    chunks: Any = _asynchronous(content) if isinstance(request, ASGIRequest) else _synchronous(content)
     shown = _SHOWN.get(PurePath(stored.name).suffix.lower())
     disposition = "inline" if shown else "attachment"
     return StreamingHttpResponse(
-        chunks,
+        # Django warns of a synchronous iterator under ASGI, and of the other kind elsewhere.
+        _AsynchronousChunks(content) if isinstance(request, ASGIRequest) else content.chunks(_CHUNK_BYTES),
         content_type=shown or "application/octet-stream",
         headers={
             "Content-Length": str(stored.size),
@@ -130,18 +133,21 @@ def sent(request: HttpRequest, stored: ResultFile) -> StreamingHttpResponse:
             "Content-Security-Policy": "default-src 'none'; sandbox",
             "X-Content-Type-Options": "nosniff",
             "Cache-Control": "private, no-cache",
-            "ETag": f'"{stored.sha256}"',
+            "ETag": etag,
         },
     )
 
 
-async def _asynchronous(content: "File[bytes]") -> AsyncIterator[bytes]:
-    with content:
-        while chunk := await asyncio.to_thread(content.read, _CHUNK_BYTES):
+class _AsynchronousChunks:
+    """The pieces of a file, each read in a thread. Django closes it when the response is over."""
+
+    def __init__(self, content: "File[bytes]") -> None:
+        self._content = content
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while chunk := await asyncio.to_thread(self._content.read, _CHUNK_BYTES):
             yield chunk
 
-
-def _synchronous(content: "File[bytes]") -> Iterator[bytes]:
-    with content:
-        while chunk := content.read(_CHUNK_BYTES):
-            yield chunk
+    def close(self) -> None:
+        """Close the file."""
+        self._content.close()

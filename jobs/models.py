@@ -14,6 +14,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from jobs.domain import kinds
+from jobs.domain.retries import LONGEST_S
 from jobs.domain.states import ENDED, LIVE, Outcome, Status
 
 PENDING = Q(status=Status.PENDING)
@@ -87,6 +88,23 @@ class Kind(models.Model):
 
     class Meta:
         ordering = ["name"]
+        constraints = [
+            # What domain.kinds.Kind refuses too: a kind that cannot be read would keep its jobs from ending.
+            models.CheckConstraint(
+                name="kind_numbers_are_within_their_bounds",
+                condition=Q(max_attempts__range=(1, 1000), priority__range=(-100, 100))
+                & Q(backoff_first_s__range=(0, LONGEST_S), backoff_cap_s__range=(0, LONGEST_S))
+                & Q(backoff_base__range=(1, 1000)),
+                violation_error_message="Attempts go from 1 to 1000, priority from -100 to 100, "
+                "a backoff's base from 1 to 1000, its waits from 0 to five years.",
+            ),
+            models.CheckConstraint(
+                name="kind_times_are_positive_and_under_five_years",
+                condition=(Q(timeout_s__isnull=True) | Q(timeout_s__gt=0, timeout_s__lt=LONGEST_S))
+                & (Q(expires_s__isnull=True) | Q(expires_s__gt=0, expires_s__lt=LONGEST_S)),
+                violation_error_message="Timeout and expiry are positive and under five years.",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.name

@@ -1,15 +1,20 @@
 """Small words for tests about jobs: a worker, a job, time passing, and things done at the same moment."""
 
+import contextlib
 import threading
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from django.contrib.auth.models import Group, User
-from django.db import connection
+from django.db import connection, transaction
+from django.db.models.functions import Now
+
 from jobs import operations
-from jobs.models import Job, Kind, Worker
-from postgres import connections
+from jobs.models import Attempt, Body, Job, Kind, OutputChunk, ResultFile, Share, Slot, Worker
+from postgres import clock, connections
 
 T = TypeVar("T")
 
@@ -74,10 +79,48 @@ def status(job: Job | operations.Claimed | int) -> str:
 
 def pass_time(job: Job | operations.Claimed, seconds: float) -> None:
     """Let time pass for one job: all its moments move into the past."""
-    columns = ("run_at", "lease_expires_at", "deadline_at", "shy_until", "expires_at", "claimed_at", "created_at")
+    columns = (
+        "run_at",
+        "lease_expires_at",
+        "deadline_at",
+        "shy_until",
+        "expires_at",
+        "claimed_at",
+        "created_at",
+    )
     moves = ", ".join(f"{column} = {column} - make_interval(secs => %s)" for column in columns)
     with connection.cursor() as cursor:
         cursor.execute(f"UPDATE jobs_job SET {moves} WHERE id = %s", [seconds] * len(columns) + [job.id])
+
+
+def expire_lease(job: Job | operations.Claimed) -> None:
+    """Let the lease of a running job run out, and nothing else: nobody has looked at it yet."""
+    Job.objects.filter(pk=job.id).update(lease_expires_at=Now() - timedelta(seconds=1))
+
+
+def time_out(job: Job | operations.Claimed) -> None:
+    """Let the lease of a running job run out, and the janitor notice."""
+    expire_lease(job)
+    assert operations.sweep().timed_out == 1
+
+
+def everything(job: Job | operations.Claimed | int) -> dict[str, Any]:
+    """All that is stored about a job, in all tables: to compare before and after."""
+    pk = job if isinstance(job, int) else job.id
+    tables: dict[str, Any] = {"job": Job.objects.filter(pk=pk), "body": Body.objects.filter(job_id=pk)}
+    for model in (Attempt, OutputChunk, ResultFile, Share):
+        tables[model.__name__] = model.objects.filter(job_id=pk)
+    tables["Slot"] = Slot.objects.filter(job_id=pk)
+    return {name: sorted(map(str, rows.values())) for name, rows in tables.items()}
+
+
+def until(check: Callable[[], T], *, within_s: float = 30, what: str = "it") -> T:
+    """What `check` returns once that is true; AssertionError if it is not within the time."""
+    deadline = time.monotonic() + within_s
+    while not (answer := check()):
+        assert time.monotonic() < deadline, f"{what} did not come within {within_s} s"
+        time.sleep(0.01)
+    return answer
 
 
 def at_once(*functions: Callable[[], T]) -> list[T]:
@@ -93,4 +136,39 @@ def at_once(*functions: Callable[[], T]) -> list[T]:
             return function()
 
     with ThreadPoolExecutor(len(functions)) as pool:
-        return [future.result(timeout=120) for future in [pool.submit(run, function) for function in functions]]
+        return [
+            future.result(timeout=120) for future in [pool.submit(run, function) for function in functions]
+        ]
+
+
+def ended(how: str, **options: Any) -> Job:
+    """A job of the kind "work" that ran and ended with this status."""
+    [job] = submit(1, **options)
+    runner = worker("runner")
+    claimed = claim_one(runner)
+    assert claimed.id == job.pk
+    match how:
+        case "success":
+            succeed(runner, claimed, {"made": "in time"})
+        case "failed":
+            fail(runner, claimed, retryable=False)
+        case "canceled":
+            operations.cancel(job.pk, by=None)
+        case "timed_out":
+            time_out(claimed)
+    job.refresh_from_db()
+    assert job.status == how
+    return job
+
+
+def now() -> datetime:
+    """The database's now."""
+    return clock.now()
+
+
+@contextlib.contextmanager
+def rolled_back() -> Iterator[None]:
+    """A transaction (or a savepoint in one) whose block ends in an error, as code of somebody else may."""
+    with contextlib.suppress(ZeroDivisionError), transaction.atomic():
+        yield
+        raise ZeroDivisionError

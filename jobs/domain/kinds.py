@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
-from jobs.domain.retries import Backoff
+from jobs.domain.retries import LONGEST_S, Backoff
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
 
@@ -30,10 +30,10 @@ class Kind:
         for word in (self.name, self.queue):
             if not NAME.fullmatch(word):
                 raise ValueError(f"a kind or queue is named by a-z 0-9 _ . - (at most 100), got {word!r}")
-        if self.max_attempts < 1:
-            raise ValueError(f"max_attempts is at least 1, got {self.max_attempts}")
+        if not 1 <= self.max_attempts <= 1000:
+            raise ValueError(f"max_attempts is from 1 to 1000, got {self.max_attempts}")
         if not -100 <= self.priority <= 100:
             raise ValueError(f"priority is from -100 to 100, got {self.priority}")
         for seconds in (self.timeout_s, self.expires_s):
-            if seconds is not None and not 0 < seconds < 5 * 366 * 86400:
+            if seconds is not None and not 0 < seconds < LONGEST_S:
                 raise ValueError(f"timeout_s and expires_s are positive and under five years, got {seconds}")

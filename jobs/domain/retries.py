@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from jobs.domain.states import Outcome, Status
 
+LONGEST_S = 5 * 366 * 86400  # of any wait
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
@@ -19,14 +21,13 @@ class Backoff:
     jitter: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.first_s < 0 or self.base < 1 or self.cap_s < 0 or not 0 <= self.jitter <= 1:
-            raise ValueError(
-                f"a backoff needs first_s >= 0, base >= 1, cap_s >= 0, 0 <= jitter <= 1, got {self}"
-            )
+        sensible = 0 <= self.first_s <= LONGEST_S and 1 <= self.base <= 1000 and 0 <= self.jitter <= 1
+        if not (sensible and 0 <= self.cap_s <= LONGEST_S):
+            raise ValueError(f"a backoff needs waits from 0, a base 1 to 1000, a jitter 0 to 1, got {self}")
 
     def delay_s(self, failures: int, *, rng: random.Random) -> float:
         """Seconds to wait after failure number `failures` (1 is the first)."""
-        # 64 doublings are past any cap; without the bound a float overflows at about 1,024.
+        # 64 doublings are past any cap, and 1000 ** 64 is far from where a float overflows (1e308).
         plain = self.first_s * self.base ** min(failures - 1, 64)
         spread = rng.uniform(1 - self.jitter, 1 + self.jitter)
         return min(min(plain, self.cap_s) * spread, self.cap_s)

@@ -56,12 +56,12 @@ MOVES: tuple[Move, ...] = (
     Move(
         source=Status.IN_PROGRESS,
         target=Status.FAILED,
-        when="the attempt failed: the last one, or not retryable",
+        when="the attempt failed, and it was the last one or is not retryable",
     ),
     Move(
         source=Status.IN_PROGRESS,
         target=Status.PENDING,
-        when="the attempt failed and may be retried, or was released",
+        when="the attempt failed or ran out of lease or time and may be retried, or it was released",
     ),
     Move(source=Status.IN_PROGRESS, target=Status.CANCELED, when="canceled by its owner or staff"),
     Move(
@@ -85,3 +85,31 @@ def cancel_verdict(status: Status, *, claim_no: int) -> Verdict:
     if status is Status.PENDING:
         return Verdict.BEFORE_START if claim_no == 0 else Verdict.BEFORE_RETRY
     return Verdict.WHILE_RUNNING if status is Status.IN_PROGRESS else Verdict.TOO_LATE
+
+
+def as_markdown() -> str:
+    """docs/states.md: the moves as a Mermaid diagram and as a table, in the order of MOVES."""
+    moves = [(move.source or "[*]", move.target, move.when) for move in MOVES]
+    diagram = [f"    {source} --> {target}: {when}" for source, target, when in moves]
+    diagram += [f"    {status} --> [*]" for status in Status if status in ENDED]
+    table = [f"| {move.source or '-'} | {move.target} | {move.when} |" for move in MOVES]
+    return _PAGE.format(diagram="\n".join(diagram), table="\n".join(table))
+
+
+_PAGE = """\
+# The states of a job
+
+Drawn from `MOVES` in `jobs/domain/states.py`; a test compares the two and says how to draw this page again.
+What each state must hold is said by the constraints in `jobs/models.py`; an ended job is never changed again.
+
+```mermaid
+stateDiagram-v2
+{diagram}
+```
+
+| from | to | when |
+| --- | --- | --- |
+{table}
+
+Trying an ended job again by hand makes a new job that points at the old one (`retry_of`).
+"""

@@ -260,4 +260,12 @@ class Migration(migrations.Migration):
             model_name='attempt',
             constraint=models.UniqueConstraint(fields=('job', 'number'), name='an_attempt_ends_once'),
         ),
+        migrations.AddConstraint(
+            model_name='kind',
+            constraint=models.CheckConstraint(condition=models.Q(('max_attempts__range', (1, 1000)), ('priority__range', (-100, 100)), ('backoff_cap_s__range', (0, 158112000)), ('backoff_first_s__range', (0, 158112000)), ('backoff_base__range', (1, 1000))), name='kind_numbers_are_within_their_bounds', violation_error_message="Attempts go from 1 to 1000, priority from -100 to 100, a backoff's base from 1 to 1000, its waits from 0 to five years."),
+        ),
+        migrations.AddConstraint(
+            model_name='kind',
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('timeout_s__isnull', True), models.Q(('timeout_s__gt', 0), ('timeout_s__lt', 158112000)), _connector='OR'), models.Q(('expires_s__isnull', True), models.Q(('expires_s__gt', 0), ('expires_s__lt', 158112000)), _connector='OR')), name='kind_times_are_positive_and_under_five_years', violation_error_message='Timeout and expiry are positive and under five years.'),
+        ),
     ]

@@ -14,7 +14,8 @@ ALTER TABLE jobs_slot SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.0
 
 # The WHERE clauses of our statements are the first line (DESIGN promises 1 and 3); these two hold for everybody else,
 # a person at psql included. The conditions are checked without calling the function, so a claim or a finish pays next
-# to nothing. Whose an ended job is may change: its owner or group may be deleted.
+# to nothing. Whose an ended job is may change, for its owner or
+# group may be deleted, and so may the job that it tries again. What a lease is made of is null by a constraint.
 GUARDS = """
 CREATE FUNCTION jobs_refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -22,9 +23,15 @@ BEGIN
 END $$;
 CREATE TRIGGER an_ended_job_is_never_changed BEFORE UPDATE ON jobs_job FOR EACH ROW
 WHEN (OLD.ended_at IS NOT NULL AND (
-    OLD.status, OLD.claim_no, OLD.failures, OLD.ended_at, OLD.worker_id, OLD.run_at, OLD.kind, OLD.queue)
+    OLD.id, OLD.kind, OLD.queue, OLD.status, OLD.priority, OLD.unique_key, OLD.created_at, OLD.run_at,
+    OLD.expires_at, OLD.max_attempts, OLD.failures, OLD.timeout_s, OLD.retry_on_timeout, OLD.shy_of,
+    OLD.shy_until, OLD.claim_no, OLD.worker_id, OLD.worker_name, OLD.claimed_at, OLD.next_seq, OLD.progress,
+    OLD.detail, OLD.ended_at)
     IS DISTINCT FROM (
-    NEW.status, NEW.claim_no, NEW.failures, NEW.ended_at, NEW.worker_id, NEW.run_at, NEW.kind, NEW.queue))
+    NEW.id, NEW.kind, NEW.queue, NEW.status, NEW.priority, NEW.unique_key, NEW.created_at, NEW.run_at,
+    NEW.expires_at, NEW.max_attempts, NEW.failures, NEW.timeout_s, NEW.retry_on_timeout, NEW.shy_of,
+    NEW.shy_until, NEW.claim_no, NEW.worker_id, NEW.worker_name, NEW.claimed_at, NEW.next_seq, NEW.progress,
+    NEW.detail, NEW.ended_at))
 EXECUTE FUNCTION jobs_refuse('an ended job is never changed');
 CREATE TRIGGER a_live_job_is_never_deleted BEFORE DELETE ON jobs_job FOR EACH ROW
 WHEN (OLD.ended_at IS NULL)

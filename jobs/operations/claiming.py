@@ -16,8 +16,6 @@ from jobs.queries import keys, moves
 
 ANY_QUEUE = "*"
 MOST = 1000  # jobs in one claim
-# A claim that found jobs but lost every slot to others asks again; three losses in a row mean that the queue is full.
-TRIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +73,14 @@ def _spelled_out(steals: Sequence[str], home: Sequence[str]) -> list[str]:
 
 
 def _take(worker: Worker, queues: Sequence[str], *, limit: int, only_if_idle: bool) -> list[moves.Row]:
-    for _ in range(TRIES):
-        rows = moves.claim(worker, queues=queues, limit=limit, only_if_idle=only_if_idle) if queues else []
+    # A queue that lost its last free slots to others at this very moment is full: the rest is asked without it.
+    while queues:
+        rows = moves.claim(worker, queues=queues, limit=limit, only_if_idle=only_if_idle)
         got = [row for row in rows if row.id is not None]
         if got or not rows:
             return got
+        full = {row.picked_from for row in rows}
+        queues = [queue for queue in queues if queue not in full]
     return []
 
 

@@ -28,10 +28,10 @@ def kind(name: str) -> Kind:
 
 
 def backoff(kind_name: str) -> Backoff:
-    """How long a failed job of this kind waits; the default where the kind is gone by now."""
+    """How long a failed job of this kind waits; the default where the kind is gone, or broken, by now."""
     try:
         return kind(kind_name).backoff
-    except UnknownKind:
+    except (UnknownKind, ValueError):  # a row that was edited into nonsense must not keep a run from ending
         return Backoff()
 
 

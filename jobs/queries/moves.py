@@ -36,7 +36,7 @@ def submit(columns: dict[str, list[Any]]) -> list[Row]:
 
 
 def claim(worker: Worker, *, queues: Sequence[str], limit: int, only_if_idle: bool) -> list[Row]:
-    """Lease up to `limit` jobs; a row with `id` None is a job that lost the race for a slot of its queue."""
+    """Lease up to `limit` jobs; a row with `id` None lost the race for a slot of the queue in `picked_from`."""
     scoped = worker.owner_id is not None
     parameters = {
         "worker": worker.pk,

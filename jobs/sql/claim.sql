@@ -3,7 +3,7 @@
 -- A job hides from the workers in its shy_of. shy_of is an index key: each distinct set is one range, so ten thousand
 -- jobs hidden from this worker are jumped over in one step. The ranges are read in the order of their heads.
 -- A queue with a ceiling gives as many jobs as it has free slots; who loses the race for a slot gets a row
--- without a job ("crowded out") and may ask again. Slots below `top` may be taken: below the ceiling, as a rule. While
+-- with no job but the queue's name ("crowded out"). Slots below `top` may be taken: below the ceiling, as a rule. While
 -- jobs still sit beyond a lowered ceiling they count too: then one job at a time, and all look at the same slot (the
 -- lowest free one), so that of two claims which saw room for one job only one gets it.
 WITH RECURSIVE asked AS MATERIALIZED (
@@ -80,7 +80,7 @@ WITH RECURSIVE asked AS MATERIALIZED (
     RETURNING job.id, job.kind, job.queue, job.claim_no, job.lease_secret, job.lease_expires_at, admitted.pick_no
 )
 SELECT claimed.id, claimed.kind, claimed.queue, claimed.claim_no, claimed.lease_secret, claimed.lease_expires_at,
-       body.payload::text AS payload
+       body.payload::text AS payload, picked.name AS picked_from
 FROM picked
 LEFT JOIN claimed ON claimed.id = picked.id
 LEFT JOIN jobs_body AS body ON body.job_id = claimed.id

@@ -110,7 +110,7 @@ WITH RECURSIVE asked AS MATERIALIZED (
     RETURNING job.id, job.kind, job.queue, job.claim_no, job.lease_secret, job.lease_expires_at, admitted.pick_no
 )
 SELECT claimed.id, claimed.kind, claimed.queue, claimed.claim_no, claimed.lease_secret, claimed.lease_expires_at,
-       body.payload::text AS payload
+       body.payload::text AS payload, picked.name AS picked_from
 FROM picked
 LEFT JOIN claimed ON claimed.id = picked.id
 LEFT JOIN jobs_body AS body ON body.job_id = claimed.id

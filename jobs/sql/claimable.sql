@@ -1,6 +1,7 @@
 -- For the bell: per interest (queues, and whose jobs), how many jobs could be claimed now, counted up to a limit, and
 -- when the next one becomes due within the horizon. One statement for all the interests of a process.
--- An interest with owner null serves everybody. Who failed a job is not looked at here: that is for the claim.
+-- An interest with owner null serves everybody; a member's owned and shared jobs are counted each by its own index.
+-- Who failed a job is not looked at here: that is for the claim.
 WITH interest AS MATERIALIZED (
     SELECT place, string_to_array(queues, ',') AS queues, owner_id, wanted
     FROM unnest(%(queues)s::text[], %(owner)s::integer[], %(wanted)s::bigint[])
@@ -21,11 +22,19 @@ WITH interest AS MATERIALIZED (
                    LIMIT looked_at.room) AS any_job)
            ELSE (
                SELECT count(*) FROM (
-                   SELECT FROM jobs_job AS job
-                   WHERE job.status = 'pending' AND job.queue = looked_at.name AND job.run_at <= statement_timestamp()
-                     AND (job.owner_id = looked_at.owner_id OR job.group_id IN (
-                         SELECT membership.group_id FROM auth_user_groups AS membership
-                         WHERE membership.user_id = looked_at.owner_id))
+                   SELECT FROM (
+                       (SELECT 1 FROM jobs_job AS job
+                        WHERE job.status = 'pending' AND job.queue = looked_at.name
+                          AND job.owner_id = looked_at.owner_id AND job.run_at <= statement_timestamp()
+                        LIMIT looked_at.room)
+                       UNION ALL
+                       SELECT 1 FROM auth_user_groups AS membership CROSS JOIN LATERAL (
+                           SELECT FROM jobs_job AS job
+                           WHERE job.status = 'pending' AND job.queue = looked_at.name
+                             AND job.group_id = membership.group_id AND job.run_at <= statement_timestamp()
+                             AND job.owner_id IS DISTINCT FROM looked_at.owner_id
+                           LIMIT looked_at.room) AS shared
+                       WHERE membership.user_id = looked_at.owner_id) AS owned_or_shared
                    LIMIT looked_at.room) AS scoped_job)
            END AS jobs,
            (SELECT min(job.run_at) FROM jobs_job AS job
@@ -35,6 +44,8 @@ WITH interest AS MATERIALIZED (
     FROM looked_at
 )
 SELECT interest.place, least(coalesce(sum(found.jobs), 0), max(interest.wanted))::bigint AS jobs,
-       greatest(extract(epoch FROM min(found.next_due_at) - statement_timestamp()), 0)::float8 AS next_due_in_s
+       CASE WHEN min(found.next_due_at) IS NOT NULL  -- greatest() takes null for nothing and would say 0
+            THEN greatest(extract(epoch FROM min(found.next_due_at) - statement_timestamp()), 0)::float8
+       END AS next_due_in_s
 FROM interest LEFT JOIN found USING (place)
 GROUP BY interest.place ORDER BY interest.place

@@ -13,8 +13,8 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
-# Each request inside of Django holds a thread and, while it reads, a connection of the pool (20 by default). A
-# thousand waiters that are woken together ask one after the other instead of starving everybody else.
+# Each request inside of Django holds a thread and, while it reads, a connection of the pool (20 by default).
+# A thousand waiters that are woken together ask one after the other instead of starving everybody else.
 AT_ONCE: Final = 8
 
 
@@ -42,7 +42,10 @@ class Answer:
 
 
 class Django:
-    """The application inside, as those who wait use it. `notes` are the headers that it writes for us alone."""
+    """The application inside, as those who wait use it.
+
+    `notes` are the headers that it writes for us alone.
+    """
 
     def __init__(self, app: App, *, notes: Iterable[str]) -> None:
         self._app = app
@@ -52,8 +55,8 @@ class Django:
     async def ask(self, scope: Scope, body: bytes) -> Answer:
         """Have it answer this request; `body` is the whole body. It never learns that the client went away.
 
-        A claim that is under way when the client goes must come to its end, or its jobs would be nobody's until their
-        leases run out.
+        A claim that is under way when the client goes must come to its end, or its jobs would be nobody's
+        until their leases run out.
         """
         async with self._gate:
             replies: list[Message] = []
@@ -74,7 +77,9 @@ class Django:
 
 def elsewhere(scope: Scope, *, method: str, path: str) -> Scope:
     """The same caller's request to another address, with a JSON body."""
-    kept = [(name, value) for name, value in scope["headers"] if name not in {b"content-type", b"content-length"}]
+    kept = [
+        (name, value) for name, value in scope["headers"] if name not in {b"content-type", b"content-length"}
+    ]
     moved = {"method": method, "path": path, "raw_path": path.encode(), "query_string": b""}
     return {**scope, **moved, "headers": [*kept, (b"content-type", b"application/json")]}
 
@@ -103,7 +108,7 @@ def _receiving(body: bytes) -> Receive:
 
 
 def _collecting(replies: list[Message]) -> Send:
-    async def send(message: Message) -> None:  # noqa: RUF029 (ASGI wants a coroutine)
+    async def send(message: Message) -> None:
         replies.append(message)
 
     return send

@@ -1,7 +1,10 @@
-"""The bell: one per process. It asks whether there is work, once for all who wait for the same, and wakes as many.
+"""The bell: one per process.
 
-Asked is when something changed (topics `work:` and `due:`), when a job becomes due, and every 5 s in any case, always in
-one statement for all. Who is woken asks Django for the job; what comes of that is theirs to tell (`Turn`).
+It asks whether there is work, once for all who wait for the same, and wakes as many.
+
+Asked is when something changed (topics `work:` and `due:`), when a job becomes due, and every 5 s in any
+case, always in one statement for all. Who is woken asks Django for the job; what comes of that is theirs to
+tell (`Turn`).
 """
 
 import asyncio
@@ -11,19 +14,18 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import live
-from live import hub
-from postgres import connections
-
 from jobs.queries import keys, reads
 from jobs.queries.reads import Claimable, Interest
 from jobs.waiting.rings import NEVER, Ring, Turn, Waiter
 from jobs.waiting.stopping import Stopping
+from live import hub
+from postgres import connections
 
 logger = logging.getLogger("jobs")
 
 POLL_S: Final = 5.0  # the safety net: lost messages, and jobs that become due
 HORIZON_S: Final = POLL_S + 1.0  # a job due later than this is seen by a later poll
-TURN_S: Final = 5.0  # to ask in; a worker's socket that was told and says nothing loses its turn
+TURN_S: Final = 2.0  # to ask in; a socket that was told and says nothing loses its turn
 NEW_ROUND_S: Final = 30.0  # jobs that hid from all who waited are offered again this often: their grace ends
 KEPT_S: Final = 60.0  # a ring without waiters is remembered, for whoever polls again
 RETRY_S: Final = 1.0
@@ -35,10 +37,16 @@ Ask = Callable[[Sequence[tuple[Interest, int]]], Sequence[Claimable]]
 
 
 def claimable(wanted: Sequence[tuple[Interest, int]]) -> Sequence[Claimable]:
-    """For each (interest, how many at most): how many jobs there are, and when the next is due. Runs in a thread."""
+    """For each (interest, how many at most): how many jobs there are, and when the next is due. Runs in a
+    thread."""
     names = tuple(keys.all_queues()) if any(EVERY_QUEUE in interest.queues for interest, _ in wanted) else ()
     spelled_out = [
-        (Interest(queues=names, owner_id=interest.owner_id) if EVERY_QUEUE in interest.queues else interest, many)
+        (
+            Interest(queues=names, owner_id=interest.owner_id)
+            if EVERY_QUEUE in interest.queues
+            else interest,
+            many,
+        )
         for interest, many in wanted
     ]
     return reads.claimable(spelled_out, horizon_s=HORIZON_S)
@@ -47,7 +55,9 @@ def claimable(wanted: Sequence[tuple[Interest, int]]) -> Sequence[Claimable]:
 class Bell:
     """Belongs to the event loop it was made on, which must run. `stop` it with the process."""
 
-    def __init__(self, *, stopping: Stopping, ask: Ask = claimable, wall: Callable[[], float] = _WALL) -> None:
+    def __init__(
+        self, *, stopping: Stopping, ask: Ask = claimable, wall: Callable[[], float] = _WALL
+    ) -> None:
         self._stopping = stopping
         self._ask = ask
         self._wall = wall
@@ -61,10 +71,12 @@ class Bell:
         self._task = self._loop.create_task(self._run(), name="jobs: bell")
 
     async def wait(self, interest: Interest, *, asked_at: float, timeout_s: float | None) -> Turn | None:
-        """Wait until it is this caller's turn to ask for jobs; None when `timeout_s` or the process ended before.
+        """Wait until it is this caller's turn to ask for jobs; None when `timeout_s` or the process ended
+        before.
 
-        `asked_at` is the loop's time from just before the caller last asked and got nothing (or NEVER): what happened
-        since then counts. The caller ends the turn. Cancelling is safe: a turn that was given already is passed on.
+        `asked_at` is the loop's time from just before the caller last asked and got nothing (or NEVER): what
+        happened since then counts. The caller ends the turn. Cancelling is safe: a turn that was given
+        already is passed on.
         """
         ring = self._ring(interest)
         waiter = Waiter(asked_at=asked_at, turn=self._loop.create_future())
@@ -124,7 +136,10 @@ class Bell:
                 ring.ring(now)
 
     def _expect(self, queue: str, due_ms: int) -> None:
-        """A job becomes due at a moment of the database's clock. If that is soon, ask the database how soon."""
+        """A job becomes due at a moment of the database's clock.
+
+        If that is soon, ask the database how soon.
+        """
         if due_ms / 1000 > self._wall() + HORIZON_S + SKEW_S:
             return
         for ring in self._rings.values():
@@ -156,7 +171,9 @@ class Bell:
     async def _count(self) -> None:
         """Ask for all rings that want it, all at once when the poll is due, and act on the answers."""
         is_poll = self._loop.time() >= self._polled_at + POLL_S
-        asked = [ring for ring in self._rings.values() if ring.waiters and (is_poll or ring.wants_an_answer())]
+        asked = [
+            ring for ring in self._rings.values() if ring.waiters and (is_poll or ring.wants_an_answer())
+        ]
         if not asked:
             return
         if is_poll:
@@ -179,8 +196,8 @@ class Bell:
         ring.answered_at = self._loop.time()
         ring.residue = min(ring.residue, answer.jobs)
         self._arm(ring, answer.next_due_in_s)
-        # Turns that were under way when we asked take a job each: of those that were counted, if they were not yet at
-        # it, else of none; then they have us count again.
+        # Turns that were under way when we asked take a job each: of those that were counted, if they were
+        # not yet at it, else of none; then they have us count again.
         ring.deducted = turns > 0 and answer.jobs > 0
         if is_poll and answer.jobs > turns and self._is_news(ring, answer.jobs):
             ring.rung_at = ring.answered_at

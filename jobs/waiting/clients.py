@@ -9,7 +9,7 @@ from jobs.waiting.asking import Receive
 T = TypeVar("T")
 
 
-class ClientGone(Exception):  # noqa: N818 (what happened, not a fault of anybody's)
+class ClientGone(Exception):
     """The client went away before its request was whole."""
 
 

@@ -7,7 +7,6 @@ import math
 from typing import Any, Final
 
 from jobs import http
-from jobs.queries.reads import Interest
 from jobs.waiting import asking, clients
 from jobs.waiting.asking import Answer, Django, Receive, Scope, Send
 from jobs.waiting.bell import Bell
@@ -55,23 +54,29 @@ class LongPoll:
         turn: Turn | None = None
         while True:
             asked_at = self._loop.time()
-            try:
-                answer = await self._django.ask(scope, body)
-            finally:
-                _end(turn, found=False)
+            answer = await self._ask(scope, body, turn)
             waits_for = answer.notes.get(http.WAITS_FOR.lower())
-            if waits_for is None or self._stopping or client.is_gone:
-                return answer
             left_s = until - self._loop.time()
-            if left_s <= 0:
+            if waits_for is None or left_s <= 0 or self._stopping:
                 return answer
             interest = http.read_waits_for(waits_for)
-            turn = await client.during(self._turn(interest, asked_at=asked_at, timeout_s=left_s))
+            turn = await client.during(self._bell.wait(interest, asked_at=asked_at, timeout_s=left_s))
             if turn is None:
                 return answer
+            if client.is_gone:
+                turn.passed()
+                return answer
 
-    async def _turn(self, interest: Interest, *, asked_at: float, timeout_s: float) -> Turn | None:
-        return await self._bell.wait(interest, asked_at=asked_at, timeout_s=timeout_s)
+    async def _ask(self, scope: Scope, body: bytes, turn: Turn | None) -> Answer:
+        """Ask once; a turn ends with that, whatever comes of it."""
+        found = False
+        try:
+            answer = await self._django.ask(scope, body)
+            found = bool(_jobs(answer))
+            return answer
+        finally:
+            if turn is not None:
+                turn.used() if found else turn.passed()
 
     async def _give_back(self, scope: Scope, answer: Answer) -> None:
         for job in _jobs(answer):
@@ -80,3 +85,18 @@ class LongPoll:
             released = await self._django.ask(asking.elsewhere(scope, method="POST", path=path), body)
             if released.status != 200:
                 logger.warning("Could not give job %s back: %s", job["id"], released.body[:200])
+
+
+def _jobs(answer: Answer) -> list[Any]:
+    told = answer.json if answer.status == 200 else None
+    return list(told["jobs"]) if isinstance(told, dict) else []
+
+
+def _wait_s(body: bytes) -> float:
+    """How long the body asks to wait. Whether that is allowed is for Django to say: it sees the same body."""
+    try:
+        asked = json.loads(body)["wait"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return 0.0
+    is_number = isinstance(asked, int | float) and not isinstance(asked, bool)
+    return min(max(float(asked), 0.0), LONGEST_WAIT_S) if is_number and math.isfinite(asked) else 0.0

@@ -1,4 +1,7 @@
-"""Who waits for the same thing, and whose turn it is. Plain data of one event loop; the bell asks and decides."""
+"""Who waits for the same thing, and whose turn it is.
+
+Plain data of one event loop; the bell asks and decides.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +14,8 @@ NEVER = float("-inf")
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Waiter:
-    """Somebody who found nothing when they asked, at `asked_at` on the loop's clock (NEVER: they did not ask yet)."""
+    """Somebody who found nothing when they asked, at `asked_at` on the loop's clock (NEVER: they did not ask
+    yet)."""
 
     asked_at: float
     turn: "asyncio.Future[Turn | None]"
@@ -33,7 +37,10 @@ class Turn:
         self._end(found=True)
 
     def passed(self) -> None:
-        """None came: perhaps it was taken meanwhile, perhaps it hides from this worker. The next one may try."""
+        """None came: perhaps it was taken meanwhile, perhaps it hides from this worker.
+
+        The next one may try.
+        """
         self._end(found=False)
 
     def _end(self, *, found: bool) -> None:
@@ -49,8 +56,8 @@ class Turn:
 class Ring:
     """All who wait for one interest, first come first.
 
-    A *round* begins whenever something may have become claimable (`rung_at`). In a round everybody is woken once at
-    most: who has asked since it began knows what there is, and is left alone until the next.
+    A *round* begins whenever something may have become claimable (`rung_at`). In a round everybody is woken
+    once at most: who has asked since it began knows what there is, and is left alone until the next.
     """
 
     interest: Interest
@@ -77,7 +84,8 @@ class Ring:
         self.news()
 
     def join(self, waiter: Waiter, *, fresh_after: float) -> None:
-        """Add a waiter; ask for them if something happened since they asked, or nobody has asked since `fresh_after`."""
+        """Add a waiter; ask for them if something happened since they asked, or nobody has asked since
+        `fresh_after`."""
         self.waiters[waiter] = None
         if waiter.asked_at < self.rung_at:
             self.dirty = True
@@ -112,7 +120,10 @@ class Ring:
         return turn
 
     def turn_ended(self, turn: Turn, *, found: bool) -> None:
-        """A woken waiter has asked. Count again if that was for nothing, or if the last count had deducted its job."""
+        """A woken waiter has asked.
+
+        Count again if that was for nothing, or if the last count had deducted its job.
+        """
         self.turns.discard(turn)
         if not found or self.deducted:
             self.dirty = True

@@ -1,4 +1,5 @@
-"""Whether this process is about to end: whoever waits then answers at once instead of holding the process up."""
+"""Whether this process is about to end: whoever waits then answers at once instead of holding the process
+up."""
 
 import asyncio
 

@@ -1,6 +1,7 @@
 """The thin ASGI wrapper around Django: two calls wait here, all others go straight through."""
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from jobs import http
@@ -16,9 +17,12 @@ _EVENTS: Final = re.compile(rf"{re.escape(API)}/jobs/[0-9]{{1,19}}/events")
 
 
 class Waiting:
-    """Serves HTTP for `app`, which is Django's. Made inside the running loop, since it holds its events."""
+    """Serves HTTP for `app`, which is Django's.
 
-    def __init__(self, app: App, *, bell: Bell, stopping: Stopping) -> None:
+    `bell` gives the process's bell, made when it is first wanted.
+    """
+
+    def __init__(self, app: App, *, bell: Callable[[], Bell], stopping: Stopping) -> None:
         self._app = app
         self._bell = bell
         self._stopping = stopping
@@ -28,7 +32,7 @@ class Waiting:
         """Serve one request."""
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         if scope["method"] == "POST" and path == _CLAIM:
-            await LongPoll(self._django, self._bell, self._stopping).serve(scope, receive, send)
+            await LongPoll(self._django, self._bell(), self._stopping).serve(scope, receive, send)
         elif scope["method"] == "GET" and _EVENTS.fullmatch(path):
             await EventStream(self._django, self._stopping).serve(scope, receive, send)
         else:

@@ -28,7 +28,9 @@ class NotJsonError(ValueError):
 
 
 def loads(text: str | bytes) -> Any:
-    """The JSON value that `text` says. Raises NotJsonError, also for what Python takes and JSON does not have.
+    """The JSON value that `text` says.
+
+    Raises NotJsonError, also for what Python takes and JSON does not have.
 
     That is NaN and the infinities, numbers beyond a double such as 1e400, nesting that exhausts the parser.
     """
@@ -53,6 +55,10 @@ def _finite(digits: str) -> float:
 def _storable(text: str) -> str:
     if "\x00" in text:
         raise ValueError("it holds a NUL character")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("it holds half of a surrogate pair") from None
     return text
 
 

@@ -1,6 +1,7 @@
 """Claiming: who gets what, and in which order."""
 
 import pytest
+
 from jobs import operations
 from jobs.errors import QueueNotAllowed, UnknownQueue
 from jobs.models import Job
@@ -78,7 +79,10 @@ class TestClaim:
         farm.submit(1, "first")
         farm.submit(1, "second")
         me = farm.worker("me", "first", "second")
-        assert [job.queue for job in operations.claim(me, queues=["second", "first"], limit=2)] == ["second", "first"]
+        assert [job.queue for job in operations.claim(me, queues=["second", "first"], limit=2)] == [
+            "second",
+            "first",
+        ]
 
     def test_refuses_a_queue_nobody_named_and_one_it_may_not_take_from(self) -> None:
         farm.kind("other")

@@ -1,0 +1,76 @@
+"""Kinds of jobs that people make."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.http import HttpRequest
+from unfold.admin import ModelAdmin
+
+from jobs import operations
+from jobs.domain.retries import Backoff
+from jobs.kinds import DECLARED
+from jobs.models import Kind
+
+
+class KindForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class takes no parameter
+    """What a kind's jobs have in common. The rules are `jobs.domain.kinds.Kind`'s, which is built here."""
+
+    class Meta:
+        """All of it."""
+
+        model = Kind
+        fields = (
+            "name", "queue", "priority", "max_attempts", "backoff_first_s", "backoff_base", "backoff_cap_s",
+            "timeout_s", "expires_s", "retry_on_timeout",
+        )  # fmt: skip
+
+    def _post_clean(self) -> None:
+        """What its rules say of the whole, once every field is good by itself (Django looks at those here)."""
+        super()._post_clean()
+        if self.errors:
+            return
+        name = self.cleaned_data.get("name", self.instance.name)
+        if name in DECLARED:
+            self.add_error("name", f"The kind {name} is declared in code, which wins.")
+            return
+        try:
+            self.kind = _kind(name, self.cleaned_data)
+        except ValueError as error:
+            self.add_error(None, str(error))
+
+
+@admin.register(Kind)
+class KindAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
+    """Kinds for those who only write workers; kinds declared in code are not here."""
+
+    form = KindForm
+    list_display = ["name", "queue", "priority", "max_attempts", "timeout_s", "expires_s", "retry_on_timeout"]
+    search_fields = ["name", "queue"]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:  # noqa: ARG002  # the admin's
+        """Jobs say their kind by name, so the name stays."""
+        return ["name"] if obj else []
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+        """Never: waiting jobs would lose their rules."""
+        return False
+
+    def save_model(self, request: HttpRequest, obj: Kind, form: KindForm, change: bool) -> None:  # noqa: ARG002
+        """Keep it, and make its queue."""
+        operations.create_kind(form.kind)
+
+
+def _kind(name: str, given: dict[str, Any]) -> operations.Kind:
+    return operations.Kind(
+        name=name,
+        queue=given["queue"],
+        priority=given["priority"],
+        max_attempts=given["max_attempts"],
+        backoff=Backoff(
+            first_s=given["backoff_first_s"], base=given["backoff_base"], cap_s=given["backoff_cap_s"]
+        ),
+        timeout_s=given["timeout_s"],
+        expires_s=given["expires_s"],
+        retry_on_timeout=given["retry_on_timeout"],
+    )

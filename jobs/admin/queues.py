@@ -1,0 +1,95 @@
+"""Queues: pause, resume, bound."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.admin.models import LogEntry
+from django.core.validators import MaxValueValidator
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.safestring import SafeString
+from unfold.admin import ModelAdmin
+from unfold.decorators import display
+
+from jobs import live_queries, operations
+from jobs.admin import common
+from jobs.models import Queue
+from jobs.operations.managing import MOST_SLOTS
+from jobs.queries import pages
+from live import html
+
+
+@admin.register(Queue)
+class QueueAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
+    """Where jobs wait. A queue exists once a kind or a worker names it, and stays."""
+
+    list_display = ["name", "state", "ceiling", "created_at"]
+    list_filter = [("paused_at", admin.EmptyFieldListFilter)]
+    search_fields = ["name"]
+    fields = ["name", "live_state", "ceiling"]
+    readonly_fields = ["name", "live_state"]
+    actions = ["pause", "resume"]
+
+    class Media(common.LiveMedia):
+        """Its page is live."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002  # the admin's signature
+        """Never."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+        """Never: jobs and workers name it."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+        """Who runs the farm."""
+        return self.has_operate_permission(request)
+
+    def has_operate_permission(self, request: HttpRequest) -> bool:
+        """Who may pause, resume and bound queues."""
+        return request.user.has_perm("jobs.operate_job")
+
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> forms.Field | None:
+        """The ceiling with its bound, which the operation would refuse later."""
+        field: forms.Field | None = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if field is not None and db_field.name == "ceiling":
+            field.validators.append(MaxValueValidator(MOST_SLOTS))
+        return field
+
+    def save_model(self, request: HttpRequest, obj: Queue, form: Any, change: bool) -> None:  # noqa: ARG002
+        """Only the ceiling is a field; the operation moves the slots along and says who did it."""
+        operations.set_ceiling(obj.name, obj.ceiling, by=common.person(request))
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> LogEntry | None:  # noqa: ARG002
+        """Nothing: the operation has written its own line."""
+        return None
+
+    @display(description="State", label={"paused": "warning", "open": "success"})  # type: ignore[untyped-decorator]
+    def state(self, queue: Queue) -> str:
+        """Whether its jobs are claimed."""
+        return "paused" if queue.paused_at else "open"
+
+    @display(description="State")  # type: ignore[untyped-decorator]
+    def live_state(self, queue: Queue) -> SafeString:
+        """What happens in it, live."""
+        whose = {"whose": pages.EVERYBODY, "queue": queue.name}
+        return html.wrapper("queue", whose, audience=live_queries.OPERATOR)
+
+    @admin.action(description="Pause", permissions=["operate"])
+    def pause(self, request: HttpRequest, queryset: QuerySet[Queue]) -> None:
+        """Let nothing of them be claimed."""
+        for queue in queryset:
+            operations.pause(queue.name, by=common.person(request))
+        self.message_user(
+            request, f"Paused: {', '.join(queue.name for queue in queryset)}.", messages.SUCCESS
+        )
+
+    @admin.action(description="Resume", permissions=["operate"])
+    def resume(self, request: HttpRequest, queryset: QuerySet[Queue]) -> None:
+        """Let their jobs be claimed again."""
+        for queue in queryset:
+            operations.resume(queue.name, by=common.person(request))
+        self.message_user(
+            request, f"Open again: {', '.join(queue.name for queue in queryset)}.", messages.SUCCESS
+        )

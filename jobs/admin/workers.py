@@ -1,0 +1,178 @@
+"""Workers: make one, see what it does, give it a new key, revoke it."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.postgres.forms import SimpleArrayField
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.safestring import SafeString
+from unfold.admin import ModelAdmin
+from unfold.decorators import action, display
+from unfold.widgets import UnfoldAdminTextInputWidget
+
+from jobs import live_queries, operations
+from jobs.admin import common
+from jobs.domain import kinds
+from jobs.models import Worker
+from jobs.operations.claiming import ANY_QUEUE
+from live import html
+
+
+class WorkerForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class takes no parameter
+    """A new worker. Its key is made by the farm."""
+
+    queues = SimpleArrayField(
+        forms.CharField(max_length=100),
+        widget=UnfoldAdminTextInputWidget,
+        help_text="Home queues, in the order they are served, with commas between them.",
+    )
+    steals = SimpleArrayField(
+        forms.CharField(max_length=100),
+        widget=UnfoldAdminTextInputWidget,
+        required=False,
+        help_text="Queues it takes from when idle; * means every other queue.",
+    )
+
+    class Meta:
+        """What a person says about it."""
+
+        model = Worker
+        fields = ("name", "owner", "queues", "steals")
+
+    def clean_queues(self) -> list[str]:
+        """Names that a queue can have."""
+        return self._named("queues")
+
+    def clean_steals(self) -> list[str]:
+        """Names that a queue can have, or the star."""
+        return self._named("steals", ANY_QUEUE)
+
+    def _named(self, field: str, *also: str) -> list[str]:
+        names: list[str] = self.cleaned_data[field]
+        for name in names:
+            if name not in also and not kinds.NAME.fullmatch(name):
+                raise forms.ValidationError(f"A queue is named by a-z 0-9 _ . - (at most 100), not “{name}”.")
+        return names
+
+
+@admin.register(Worker)
+class WorkerAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
+    """Who may claim jobs. Keys are stored hashed and shown once."""
+
+    form = WorkerForm
+    list_display = ["name", "state", "serves", "queues", "steals", "key_hint", "last_seen_at"]
+    list_filter = [("revoked_at", admin.EmptyFieldListFilter)]
+    list_select_related = ["owner"]
+    search_fields = ["name", "owner__username", "key_hint"]
+    autocomplete_fields = ["owner"]
+    add_fieldsets = [(None, {"fields": ["name", "owner", "queues", "steals"]})]
+    fields = [
+        "name",
+        "live_state",
+        "owner",
+        "queues",
+        "steals",
+        "key_hint",
+        "created_at",
+        "last_seen_at",
+        "revoked_at",
+    ]
+    readonly_fields = ["live_state"]
+    actions = ["revoke_selected"]
+    actions_detail = ["rotate_one", "revoke_one"]
+
+    class Media(common.LiveMedia):
+        """Its page is live."""
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002  # the admin's
+        """Never: another name or scope is another worker."""
+        return False
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Who runs the farm."""
+        return self.has_operate_permission(request)
+
+    def has_operate_permission(self, request: HttpRequest, object_id: Any = None) -> bool:  # noqa: ARG002
+        """Who may make workers, and change and revoke keys."""
+        return request.user.has_perm("jobs.operate_job")
+
+    def save_model(self, request: HttpRequest, obj: Worker, form: Any, change: bool) -> None:  # noqa: ARG002
+        """Make it; the key is kept on the object for the answer alone."""
+        worker, key = operations.create_worker(
+            obj.name, queues=obj.queues, steals=obj.steals, owner=obj.owner
+        )
+        obj.pk = worker.pk
+        obj.refresh_from_db()
+        obj.__dict__["shown_once"] = key
+
+    def response_add(self, request: HttpRequest, obj: Worker, post_url_continue: Any = None) -> HttpResponse:  # noqa: ARG002
+        """The key, in the answer itself: a message would carry it through a cookie."""
+        return common.key_page(self, request, worker=obj, key=obj.__dict__["shown_once"])
+
+    def delete_model(self, request: HttpRequest, obj: Worker) -> None:
+        """Revoke it first, so that its open sockets end; its jobs keep its name."""
+        operations.revoke(obj, by=common.person(request))
+        super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Worker]) -> None:
+        """Each as above."""
+        for worker in queryset:
+            self.delete_model(request, worker)
+
+    @display(description="State", label={"revoked": "danger", "good": "success"})  # type: ignore[untyped-decorator]
+    def state(self, worker: Worker) -> str:
+        """Whether its key opens anything."""
+        return "revoked" if worker.revoked_at else "good"
+
+    @display(description="Serves")  # type: ignore[untyped-decorator]
+    def serves(self, worker: Worker) -> str:
+        """Whose jobs it is given."""
+        return worker.owner.get_username() if worker.owner else "everybody"
+
+    @display(description="Now")  # type: ignore[untyped-decorator]
+    def live_state(self, worker: Worker) -> SafeString:
+        """What it does, live."""
+        return html.wrapper("worker", {"worker_id": worker.pk}, audience=live_queries.MEMBER)
+
+    @admin.action(description="Revoke", permissions=["operate"])
+    def revoke_selected(self, request: HttpRequest, queryset: QuerySet[Worker]) -> HttpResponse | None:
+        """Make their keys worthless, after a question."""
+        names = [worker.name for worker in queryset]
+        if not common.is_confirmed(request):
+            return common.question(
+                self, request, title="Revoke these keys?", lines=names, button="Revoke them"
+            )
+        for worker in queryset:
+            operations.revoke(worker, by=common.person(request))
+        self.message_user(request, f"Revoked: {', '.join(names)}.", messages.SUCCESS)
+        return None
+
+    @action(description="New key", url_path="rotate", permissions=["operate"])  # type: ignore[untyped-decorator]
+    def rotate_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Give it a new key and show it, after a question."""
+        worker = self.get_object(request, object_id)
+        if worker is None:
+            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
+        if not common.is_confirmed(request):
+            lines = [f"Whoever uses the old key of {worker} is refused at once."]
+            return common.question(
+                self, request, title="Make a new key?", lines=lines, button="Make a new key"
+            )
+        return common.key_page(
+            self, request, worker=worker, key=operations.rotate_key(worker, by=common.person(request))
+        )
+
+    @action(description="Revoke", url_path="revoke", permissions=["operate"])  # type: ignore[untyped-decorator]
+    def revoke_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Make its key worthless, after a question."""
+        worker = self.get_object(request, object_id)
+        if worker is None:
+            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
+        if not common.is_confirmed(request):
+            lines = [f"{worker} is refused at once; what it runs is given up when its lease ends."]
+            return common.question(self, request, title="Revoke this key?", lines=lines, button="Revoke it")
+        operations.revoke(worker, by=common.person(request))
+        self.message_user(request, f"Revoked: {worker}.", messages.SUCCESS)
+        return self.response_post_save_change(request, worker)  # type: ignore[no-any-return]

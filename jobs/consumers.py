@@ -1,0 +1,255 @@
+"""The worker's WebSocket: the verbs of HTTP as messages, and what the farm has to say unasked (DESIGN
+section 6).
+
+A plain ASGI application: a Channels consumer would add a channel of the layer to each socket, and we need
+none.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from typing import Any, Final
+
+from jobs import http
+from jobs.errors import InvalidKey, LeaseLost
+from jobs.queries.reads import Interest
+from jobs.waiting import asking
+from jobs.waiting.asking import Receive, Scope, Send
+from jobs.waiting.bell import Bell
+from jobs.waiting.rings import NEVER, Turn
+from jobs.waiting.seen import Seen
+from jobs.wire import messages, sessions
+from jobs.wire.messages import Said, Unreadable
+from jobs.wire.sessions import Arrival, Performed
+from live import hub
+from postgres import connections
+
+logger = logging.getLogger("jobs")
+
+KEY_REFUSED: Final = 4401
+BROKEN: Final = 1011
+MOST_QUEUED: Final = 64  # verbs said and not yet done
+TOO_MANY: Final = {
+    "error": "too_many",
+    "message": f"Wait for answers: {MOST_QUEUED} messages are unanswered.",
+}
+
+Refuse = Callable[[Exception], tuple[int, Mapping[str, Any]]]
+
+
+class WorkerSocket:
+    """The application for `/ws/worker/`. `refuse` says which status and body tell an error to a worker.
+
+    A wrong key is let in and shown out with code 4401: a refused handshake would look like a server without
+    sockets.
+    """
+
+    def __init__(self, *, bell: Callable[[], Bell], seen: Seen, refuse: Refuse) -> None:
+        self._bell = bell
+        self._seen = seen
+        self._refuse = refuse
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one socket."""
+        await receive()
+        await send({"type": "websocket.accept"})
+        try:
+            key = http.bearer(asking.header(scope, "authorization"))
+            arrival = await connections.run(sessions.arrive, key)
+        except InvalidKey:
+            await send({"type": "websocket.close", "code": KEY_REFUSED, "reason": "key refused"})
+            return
+        self._seen.came(arrival.worker_id)
+        try:
+            await Session(key, arrival, bell=self._bell(), refuse=self._refuse, send=send).serve(receive)
+        finally:
+            self._seen.went(arrival.worker_id)
+
+
+class Session:
+    """One worker while it is connected.
+
+    Three tasks and no slow work in any of them: one hears, one does what was said in order, one looks after
+    what the worker holds. A fourth waits at the bell while the worker has too little to do.
+    """
+
+    def __init__(self, key: str, arrival: Arrival, *, bell: Bell, refuse: Refuse, send: Send) -> None:
+        self._key = key
+        self._leases = dict(arrival.leases)
+        self._interest = arrival.interest
+        self._queues: Sequence[str] | None = None
+        self._owner_id = arrival.owner_id
+        self._worker_id = arrival.worker_id
+        self._bell = bell
+        self._refuse = refuse
+        self._send_raw = send
+        self._sending = asyncio.Lock()
+        self._said: asyncio.Queue[Said | None] = asyncio.Queue()
+        self._touched = asyncio.Event()
+        self._touches = 0
+        self._turn: Turn | None = None
+        self._waiting: asyncio.Task[None] | None = None
+        self._is_gone = False
+
+    async def serve(self, receive: Receive) -> None:
+        """Serve until the worker goes, or its key does."""
+        topics = [f"worker:{self._worker_id}"]
+        topics += [] if self._owner_id is None else [f"user:{self._owner_id}"]
+        subscription = hub.current().watch_topics(topics, self._touch)
+        self._touch()  # for what happened between the look at the key and this moment
+        doing = asyncio.create_task(self._do())
+        others = [asyncio.create_task(self._hear(receive)), asyncio.create_task(self._look_after())]
+        self._wait_for_work(self._interest, asked_at=NEVER)
+        try:
+            done, _ = await asyncio.wait({doing, *others}, return_when=asyncio.FIRST_COMPLETED)
+            await self._part(done)
+        finally:
+            subscription.close()
+            await self._end(doing, others)
+
+    def _touch(self, _topics: Iterable[str] = ()) -> None:
+        self._touches += 1
+        self._touched.set()
+
+    async def _hear(self, receive: Receive) -> None:
+        """Take messages until the worker is gone."""
+        while True:
+            message = await receive()
+            if message["type"] == "websocket.disconnect":
+                self._is_gone = True
+                return
+            await self._take(message)
+
+    async def _take(self, message: MutableMapping[str, Any]) -> None:
+        try:
+            said = messages.read(message.get("text"))
+        except Unreadable as unreadable:
+            await self._refuse_to(unreadable.ref, unreadable.why)
+            return
+        if self._said.qsize() < MOST_QUEUED:
+            self._said.put_nowait(said)
+        else:
+            await self._send(messages.error(said.ref, status=429, body=TOO_MANY))
+
+    async def _do(self) -> None:
+        """Do what was said, one after the other. When the worker is gone, what it reported still counts."""
+        while (said := await self._said.get()) is not None:
+            wanted = sessions.without_claiming(said) if self._is_gone else said
+            if wanted is not None:
+                await self._do_one(wanted)
+
+    async def _do_one(self, said: Said) -> None:
+        claims = sessions.asked(said) > 0
+        if claims:
+            self._stop_waiting()
+        asked_at, touches = asyncio.get_running_loop().time(), self._touches
+        try:
+            performed = await connections.run(sessions.perform, self._key, said)
+        except InvalidKey:
+            raise
+        except Exception as error:  # whatever it is, the worker is told, and the socket lives on
+            if isinstance(error, LeaseLost):
+                sessions.note(self._leases, said, None)
+            self._end_turn(found=False)
+            await self._refuse_to(said.ref, error)
+            return
+        await self._answer(said, performed, asked_at=asked_at, claims=claims)
+        if touches != self._touches:  # a job may have been taken from us before we had noted that it was ours
+            self._touched.set()
+
+    async def _answer(self, said: Said, performed: Performed, *, asked_at: float, claims: bool) -> None:
+        jobs = sessions.claimed(performed.answer)
+        sessions.note(self._leases, said, performed.answer)
+        if claims:
+            self._end_turn(found=bool(jobs))
+        if self._is_gone:
+            if jobs:
+                await connections.run(sessions.give_back, self._key, jobs)
+            return
+        await self._send(messages.answer(said, performed.answer))
+        if performed.waits_for is not None:
+            self._queues = sessions.queues(said)
+            self._wait_for_work(performed.waits_for, asked_at=asked_at)
+
+    async def _look_after(self) -> None:
+        """Whenever something about the worker changed: is its key good, are its jobs still its own?"""
+        while True:
+            await self._touched.wait()
+            self._touched.clear()
+            try:
+                leases = dict(self._leases)
+                examined = await connections.run(sessions.examine, self._key, leases, self._queues)
+            except InvalidKey:
+                raise
+            except Exception:
+                logger.exception("Could not look after worker %s; its next call will tell", self._worker_id)
+                continue
+            await self._tell_of_stops(examined.stopped, leases)
+            waits = self._waiting is not None and not self._waiting.done()
+            if waits and examined.interest != self._interest:
+                self._wait_for_work(examined.interest, asked_at=NEVER)
+
+    async def _tell_of_stops(self, stopped: Mapping[int, str], looked_at: sessions.Leases) -> None:
+        for job_id, reason in stopped.items():
+            # Finished by its worker or claimed anew since we looked: then there is nothing to stop.
+            if self._leases.get(job_id) == looked_at[job_id]:
+                del self._leases[job_id]
+                await self._send(messages.stop(job_id, reason=reason))
+
+    def _wait_for_work(self, interest: Interest, *, asked_at: float) -> None:
+        self._stop_waiting()
+        self._interest = interest
+        self._waiting = asyncio.create_task(self._push_work(interest, asked_at))
+
+    async def _push_work(self, interest: Interest, asked_at: float) -> None:
+        turn = await self._bell.wait(interest, asked_at=asked_at, timeout_s=None)
+        if turn is not None:
+            self._turn = turn
+            await self._send(messages.work())
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def _end_turn(self, *, found: bool) -> None:
+        if self._turn is not None:
+            turn, self._turn = self._turn, None
+            turn.used() if found else turn.passed()
+
+    async def _refuse_to(self, ref: Any, error: Exception) -> None:
+        status, body = self._refuse(error)
+        await self._send(messages.error(ref, status=status, body=body))
+
+    async def _send(self, text: str) -> None:
+        """Send one message. A worker that is gone hears nothing; `_hear` notices that it is."""
+        async with self._sending:
+            if not self._is_gone:
+                with contextlib.suppress(OSError):
+                    await self._send_raw({"type": "websocket.send", "text": text})
+
+    async def _part(self, done: set[asyncio.Task[None]]) -> None:
+        """Close the socket if it was us who ended it: the key was refused, or something broke."""
+        error = next((task.exception() for task in done if task.exception()), None)
+        if error is None:
+            return
+        refused = isinstance(error, InvalidKey)
+        code, reason = (KEY_REFUSED, "key revoked") if refused else (BROKEN, "internal error")
+        async with self._sending:
+            self._is_gone = True
+            with contextlib.suppress(OSError):
+                await self._send_raw({"type": "websocket.close", "code": code, "reason": reason})
+
+    async def _end(self, doing: asyncio.Task[None], others: list[asyncio.Task[None]]) -> None:
+        """Let what was said be done, then go; a turn that was ours is the next one's."""
+        self._is_gone = True
+        self._stop_waiting()
+        self._end_turn(found=False)
+        for task in others:
+            task.cancel()
+        self._said.put_nowait(None)
+        await asyncio.wait({doing, *others})
+        for task in (doing, *others):
+            if not task.cancelled() and (error := task.exception()) and not isinstance(error, InvalidKey):
+                logger.error("A worker's socket failed", exc_info=error)

@@ -1,0 +1,135 @@
+"""Reads of the pages: queues and workers, each with what happens there. `viewer` is as in `pages`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import groupby
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db.models import BooleanField, ExpressionWrapper, F, Q, QuerySet
+from django.db.models.functions import Now
+
+from jobs.domain.states import Status
+from jobs.models import Job, Queue, Worker
+from jobs.queries.pages import EVERYBODY
+from jobs.queries.reads import COUNT_LIMIT, AnyUser
+from postgres import statements
+
+MOST_QUEUES = 200
+MOST_WORKERS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueLine:
+    """A queue and what happens in it. `pending` was counted up to COUNT_LIMIT."""
+
+    name: str
+    paused_at: datetime | None
+    ceiling: int | None
+    pending: int
+    running: int
+    workers: int
+
+    @property
+    def has_more(self) -> bool:
+        """Whether counting stopped at the limit."""
+        return self.pending >= COUNT_LIMIT
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the ceiling keeps waiting jobs from starting."""
+        return self.ceiling is not None and self.running >= self.ceiling and self.pending > 0
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether jobs wait that nobody who lives could take."""
+        return self.pending > 0 and self.workers == 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLine:
+    """A worker, whether it was heard of lately, and the jobs that it runs."""
+
+    worker: Worker
+    is_alive: bool
+    jobs: tuple[Job, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Sums over queues and workers. `pending` is a lower bound when `has_more`."""
+
+    pending: int
+    has_more: bool
+    running: int
+    alive: int
+    workers: int
+
+
+def runs_the_farm(user: AnyUser) -> bool:
+    """Whether `user` may pause queues, and make workers that serve everybody: staff with the permission."""
+    return isinstance(user, User) and user.is_active and user.is_staff and user.has_perm("jobs.operate_job")
+
+
+def may_manage(user: AnyUser, worker: Worker) -> bool:
+    """Whether `user` may give this worker a new key or revoke it: its owner, or whoever runs the farm."""
+    return (worker.owner_id is not None and worker.owner_id == user.pk) or runs_the_farm(user)
+
+
+def queue_lines(*, viewer: int, name: str = "") -> list[QueueLine]:
+    """Every queue (or the one of this name), MOST_QUEUES at most, with the counts that concern the viewer."""
+    rows = statements.load("jobs", "queue_lines").run(
+        {
+            "viewer": viewer, "name": name, "alive_s": settings.JOBFARM["WORKER_ALIVE_S"],
+            "limit": COUNT_LIMIT, "queues": MOST_QUEUES,
+        }
+    )  # fmt: skip
+    return [QueueLine(**row._asdict()) for row in rows]
+
+
+def worker_lines(*, viewer: int, with_revoked: bool = False, limit: int = MOST_WORKERS) -> list[WorkerLine]:
+    """The workers heard of last, `limit` at most, and what they run; a person's are those they own."""
+    workers = Worker.objects.all() if viewer == EVERYBODY else Worker.objects.filter(owner_id=viewer)
+    if not with_revoked:
+        workers = workers.filter(revoked_at__isnull=True)
+    order = (F("revoked_at").asc(nulls_first=True), F("last_seen_at").desc(nulls_last=True), "-pk")
+    return _lines(workers.order_by(*order)[:limit])
+
+
+def worker_line(worker_id: int) -> WorkerLine | None:
+    """One worker, and what it runs."""
+    return next(iter(_lines(Worker.objects.filter(pk=worker_id))), None)
+
+
+def totals(queues: Sequence[QueueLine], workers: Sequence[WorkerLine]) -> Totals:
+    """What the queues and workers come to together."""
+    return Totals(
+        pending=sum(queue.pending for queue in queues),
+        has_more=any(queue.has_more for queue in queues),
+        running=sum(queue.running for queue in queues),
+        alive=sum(line.is_alive for line in workers),
+        workers=len(workers),
+    )
+
+
+def known_queues() -> list[str]:
+    """The names of all queues."""
+    return list(Queue.objects.order_by("name").values_list("name", flat=True))
+
+
+def _lines(workers: QuerySet[Worker]) -> list[WorkerLine]:
+    since = Now() - timedelta(seconds=settings.JOBFARM["WORKER_ALIVE_S"])
+    alive = Q(revoked_at__isnull=True, last_seen_at__gt=since)
+    is_alive = ExpressionWrapper(alive, output_field=BooleanField())
+    found = list(workers.select_related("owner").annotate(is_alive=is_alive))
+    held = _held_by([worker.pk for worker in found])
+    return [
+        WorkerLine(worker=worker, is_alive=bool(worker.is_alive), jobs=tuple(held.get(worker.pk, ())))
+        for worker in found
+    ]
+
+
+def _held_by(workers: Sequence[int]) -> dict[int, list[Job]]:
+    jobs = Job.objects.filter(status=Status.IN_PROGRESS, worker_id__in=workers).order_by("worker_id", "pk")
+    return {worker: list(theirs) for worker, theirs in groupby(jobs, key=lambda job: job.worker_id or 0)}

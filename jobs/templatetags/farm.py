@@ -1,0 +1,59 @@
+"""`{% load farm %}`: durations, JSON and errors as the pages show them."""
+
+import json
+from datetime import datetime
+from typing import Any
+
+from django import template
+
+from jobs.domain import waiting
+from jobs.domain.states import Status
+
+register = template.Library()
+
+LONGEST_TEXT = 50_000  # characters of a JSON value or a traceback in a page; the API has all of it
+
+
+@register.filter
+def pretty(value: Any) -> str:
+    """A JSON value, indented, as text (the template escapes it)."""
+    return cut(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=False))
+
+
+@register.filter
+def cut(text: str) -> str:
+    """The text, or what a page holds of it with a note that it goes on."""
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}\n… cut here; the API has all of it"
+
+
+@register.filter
+def last_line(text: str) -> str:
+    """The last line that says something: of a traceback, the error itself."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else ""
+
+
+@register.filter
+def took(begin: datetime | None, end: datetime | None) -> str:
+    """How long it was from one moment to the other, in words; empty without both."""
+    return "" if begin is None or end is None else seconds((end - begin).total_seconds())
+
+
+@register.filter
+def seconds(number: float | None) -> str:
+    """Seconds in words: "0.8 s", "40 s", "3 min"."""
+    if number is None:
+        return ""
+    return f"{max(number, 0):.1f} s" if number < 10 else waiting.duration(number)
+
+
+@register.filter
+def mood(status: str) -> str:
+    """The class of a progress bar in this state: "good", "bad" or none."""
+    return {Status.SUCCESS: "good", Status.FAILED: "bad", Status.TIMED_OUT: "bad"}.get(Status(status), "")
+
+
+@register.filter
+def words(code: str) -> str:
+    """A word of the machine as people write it: "in_progress" is "in progress"."""
+    return code.replace("_", " ")

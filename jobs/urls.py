@@ -1,0 +1,31 @@
+"""Addresses of jobs, queues and workers. `jobid` is declared in jobs.http."""
+
+from django.urls import path
+
+import jobs.http  # noqa: F401  # declares the converter
+from jobs.views import files, lists, one, queues, shared, submitting, workers
+
+app_name = "jobs"
+urlpatterns = [
+    path("jobs/", lists.jobs, name="list"),
+    path("jobs/new/", submitting.new, name="submit"),
+    path("jobs/shared/<str:token>/", shared.job, name="shared"),
+    path("jobs/shared/<str:token>/files/<str:name>", shared.file, name="shared_file"),
+    path("jobs/shared/<str:token>/output/<int:attempt>", shared.output, name="shared_output"),
+    path("jobs/<jobid:job_id>/", one.job, name="job"),
+    path("jobs/<jobid:job_id>/cancel/", one.cancel, name="cancel"),
+    path("jobs/<jobid:job_id>/retry/", one.retry, name="retry"),
+    path("jobs/<jobid:job_id>/share/", one.share, name="share"),
+    path("jobs/<jobid:job_id>/unshare/", one.unshare, name="unshare"),
+    path("jobs/<jobid:job_id>/files/<str:name>", files.file, name="file"),
+    path("jobs/<jobid:job_id>/output/<int:attempt>", files.output, name="output"),
+    path("queues/", queues.queues, name="queues"),
+    path("queues/<str:name>/", queues.queue, name="queue"),
+    path("queues/<str:name>/pause/", queues.pause, name="pause"),
+    path("queues/<str:name>/resume/", queues.resume, name="resume"),
+    path("queues/<str:name>/ceiling/", queues.set_ceiling, name="ceiling"),
+    path("workers/", workers.workers, name="workers"),
+    path("workers/<jobid:worker_id>/", workers.worker, name="worker"),
+    path("workers/<jobid:worker_id>/rotate/", workers.rotate, name="rotate"),
+    path("workers/<jobid:worker_id>/revoke/", workers.revoke, name="revoke"),
+]

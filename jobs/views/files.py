@@ -1,0 +1,99 @@
+"""Result files and output as they are, for saving or to look at."""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Final
+
+from django.contrib.auth.decorators import login_required
+from django.core.handlers.asgi import ASGIRequest
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.utils.cache import get_conditional_response
+from django.views.decorators.http import require_safe
+
+from jobs import http
+from jobs.errors import NotFound
+from jobs.models import Job, OutputChunk, ResultFile
+from jobs.queries import pages, reads
+from jobs.views import access
+from postgres import connections
+
+_PIECES: Final = 200  # of output read at once; a piece has at most a megabyte, usually a sentence
+_BIGGEST_ATTEMPT: Final = 2**63 - 1
+
+
+@login_required
+@require_safe
+def file(request: HttpRequest, job_id: int, name: str) -> HttpResponseBase:
+    """A result file of a job that the person may see."""
+    return response(request, access.visible(request, job_id), name)
+
+
+@login_required
+@require_safe
+def output(request: HttpRequest, job_id: int, attempt: int) -> HttpResponseBase:
+    """What an attempt wrote, as plain text."""
+    return text(request, access.visible(request, job_id), attempt)
+
+
+def response(request: HttpRequest, job: Job, name: str) -> HttpResponseBase:
+    """The file of this name: of the attempt that `?attempt=` says, else of the latest that handed one in.
+
+    Pictures are for looking at, everything else for saving. 304 for a browser that has it. Raises Http404.
+    """
+    stored = _stored(job, name, request.GET.get("attempt"))
+    unchanged = get_conditional_response(request, etag=f'"{stored.sha256}"')
+    if unchanged is not None:
+        return unchanged
+    try:
+        answer = http.sent(request, stored)
+    except NotFound as refusal:
+        raise Http404(refusal.message) from refusal
+    if request.GET.get("v") == stored.sha256[:16]:  # this address will never mean other bytes
+        answer.headers["Cache-Control"] = "private, max-age=31536000, immutable"
+    return answer
+
+
+def text(request: HttpRequest, job: Job, attempt: int) -> HttpResponseBase:
+    """The output of an attempt from its first piece to the last there is now. Raises Http404."""
+    if not 1 <= attempt <= job.claim_no:
+        raise Http404("There is no such attempt.")
+    headers = {
+        "Content-Disposition": f'inline; filename="job-{job.pk}-attempt-{attempt}.txt"',
+        "Content-Security-Policy": "default-src 'none'; sandbox",
+        "Cache-Control": "private, no-cache",
+    }
+    if request.method == "HEAD":
+        return HttpResponse(content_type="text/plain; charset=utf-8", headers=headers)
+    pieces: Any = _later(job.pk, attempt) if isinstance(request, ASGIRequest) else _now(job.pk, attempt)
+    return StreamingHttpResponse(pieces, content_type="text/plain; charset=utf-8", headers=headers)
+
+
+def _stored(job: Job, name: str, attempt: str | None) -> ResultFile:
+    wanted = None
+    if attempt is not None:
+        if not (attempt.isascii() and attempt.isdigit() and int(attempt[:20]) <= _BIGGEST_ATTEMPT):
+            raise Http404("There is no such attempt.")
+        wanted = int(attempt)
+    stored = pages.file(job.pk, name=name, attempt=wanted)
+    if stored is None:
+        raise Http404("There is no such file.")
+    return stored
+
+
+# Django warns of a synchronous iterator under ASGI, and of the other kind elsewhere.
+def _now(job_id: int, attempt: int) -> Iterator[str]:
+    after = -1
+    while chunks := reads.output(job_id, attempt=attempt, after=after, limit=_PIECES):
+        yield _joined(chunks)
+        after = chunks[-1].seq
+
+
+async def _later(job_id: int, attempt: int) -> AsyncIterator[str]:
+    after = -1
+    # Between two reads the connection is given back: whoever downloads slowly holds none.
+    while chunks := await connections.run(reads.output, job_id, attempt=attempt, after=after, limit=_PIECES):
+        yield _joined(chunks)
+        after = chunks[-1].seq
+
+
+def _joined(chunks: list[OutputChunk]) -> str:
+    return "".join(chunk.text for chunk in chunks)

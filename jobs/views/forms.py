@@ -1,0 +1,275 @@
+"""What people fill in."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from django import forms
+from django.contrib.auth.models import Group, User
+
+from jobs import operations
+from jobs.domain import kinds
+from jobs.domain.states import Status
+from jobs.errors import (
+    Duplicate,
+    InvalidJson,
+    InvalidValue,
+    JobsError,
+    NotAMember,
+    PayloadTooLarge,
+    UnknownKind,
+)
+from jobs.models import Job
+from jobs.operations.claiming import ANY_QUEUE
+from jobs.operations.managing import MOST_SLOTS
+from jobs.queries import lines, pages, reads
+from jobs.wire.values import loads
+from postgres import clock
+
+ANY = [("", "Any")]
+LONGEST_DELAY_MIN = 366 * 24 * 60
+LONGEST_PROMPT = 100_000
+
+
+class FilterForm(forms.Form):
+    """What a list of jobs is filtered by; comes from the address."""
+
+    status = forms.ChoiceField(
+        required=False, choices=[*ANY, *((status.value, status.replace("_", " ")) for status in Status)]
+    )
+    kind = forms.ChoiceField(required=False)
+    queue = forms.ChoiceField(required=False)
+    worker = forms.CharField(required=False, max_length=100)
+    owner = forms.CharField(required=False, max_length=150)
+    before = forms.IntegerField(
+        required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput, label="Page"
+    )
+
+    def __init__(self, data: Mapping[str, Any], *, user: User) -> None:
+        super().__init__(data, auto_id="filter-%s")
+        self._offer("kind", pages.known_kinds())
+        self._offer("queue", lines.known_queues())
+        if not reads.is_operator(user):  # others see few owners: what they ask is which jobs are their own
+            self.fields["owner"] = forms.CharField(required=False, widget=_Mine(user.get_username()))
+
+    def shown(self) -> dict[str, Any]:
+        """The arguments of the live query. A filter that makes no sense is left out, and its error shown."""
+        self.is_valid()
+        found = {name: self.cleaned_data.get(name) or "" for name in self.fields if name != "before"}
+        return {**found, "before": self.cleaned_data.get("before") or 0}
+
+    def _offer(self, name: str, values: list[str]) -> None:
+        field = self.fields[name]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [*ANY, *((value, value) for value in values)]
+
+
+class _Mine(forms.CheckboxInput):
+    """A box whose value, when it is ticked, is the person's own name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(attrs={"value": name}, check_test=lambda value: value == name)
+
+    def value_from_datadict(self, data: Mapping[str, Any], files: object, name: str) -> Any:  # noqa: ARG002
+        """The name, or nothing; Django's own box knows only true and false."""
+        return data.get(name, "")
+
+
+class SubmitForm(forms.Form):
+    """What all jobs have in common, whatever their kind."""
+
+    group = forms.ModelChoiceField(
+        Group.objects.none(),
+        required=False,
+        empty_label="Nobody else",
+        label="Shared with",
+        help_text="Everybody in the group sees the job, and workers of its members may take it.",
+    )
+    delay_min = forms.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=LONGEST_DELAY_MIN,
+        label="Start in",
+        help_text="Minutes from now; empty means at once.",
+    )
+    unique_key = forms.CharField(
+        required=False,
+        max_length=200,
+        label="Unique key",
+        help_text="Refused while another job of this kind with the same key has not ended.",
+    )
+    advanced = ("group", "delay_min", "unique_key")
+
+    def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._user = user
+        group = self.fields["group"]
+        assert isinstance(group, forms.ModelChoiceField)
+        group.queryset = user.groups.order_by("name")
+
+    def submit(self) -> Job | None:
+        """Submit the job that a valid form describes; None when it was refused: then the form says why."""
+        minutes = self.cleaned_data["delay_min"]
+        try:
+            return operations.submit(
+                self.kind(),
+                self.payload(),
+                owner=self._user,
+                group=self.cleaned_data["group"],
+                unique_key=self.cleaned_data["unique_key"] or None,
+                run_at=clock.now() + timedelta(minutes=minutes) if minutes else None,
+            )
+        except JobsError as refusal:
+            self.add_error(self._field_of(refusal), refusal.message)
+            return None
+
+    def kind(self) -> str:
+        """Which kind of job it is."""
+        raise NotImplementedError
+
+    def payload(self) -> Any:
+        """The job's payload, as JSON has it."""
+        raise NotImplementedError
+
+    def _field_of(self, refusal: JobsError) -> str | None:
+        if isinstance(refusal, InvalidJson | PayloadTooLarge):
+            return "payload" if "payload" in self.fields else "prompt"
+        if isinstance(refusal, InvalidValue):
+            return refusal.field if refusal.field in self.fields else None
+        return {Duplicate: "unique_key", NotAMember: "group", UnknownKind: "kind"}.get(type(refusal))
+
+
+class ChatForm(SubmitForm):
+    """A question or task for a language model."""
+
+    prompt = forms.CharField(
+        max_length=LONGEST_PROMPT,
+        label="What should it answer?",
+        widget=forms.Textarea(attrs={"rows": 5, "placeholder": "Why is the sky blue?"}),
+    )
+    field_order = ("prompt",)
+
+    def kind(self) -> str:
+        """The kind that answers prompts."""
+        return "chat"
+
+    def payload(self) -> dict[str, str]:
+        """The prompt."""
+        return {"prompt": self.cleaned_data["prompt"]}
+
+
+class ImageForm(ChatForm):
+    """A picture to paint."""
+
+    prompt = forms.CharField(
+        max_length=LONGEST_PROMPT,
+        label="What should it paint?",
+        widget=forms.Textarea(attrs={"rows": 3, "placeholder": "A lighthouse in fog, at dawn"}),
+    )
+
+    def kind(self) -> str:
+        """The kind that paints."""
+        return "image"
+
+
+class OtherForm(SubmitForm):
+    """A job of any kind, with its payload as JSON."""
+
+    kind_name = forms.ChoiceField(label="Kind")
+    payload_text = forms.CharField(
+        label="Payload",
+        initial="{}",
+        help_text="Any JSON, up to a megabyte.",
+        widget=forms.Textarea(attrs={"rows": 10, "class": "mono", "spellcheck": "false"}),
+    )
+    field_order = ("kind_name", "payload_text")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        kind = self.fields["kind_name"]
+        assert isinstance(kind, forms.ChoiceField)
+        kind.choices = [(name, name) for name in pages.known_kinds()]
+
+    def clean_payload_text(self) -> Any:
+        """The JSON value that the text says."""
+        try:
+            return loads(self.cleaned_data["payload_text"])
+        except ValueError as refusal:
+            raise forms.ValidationError(str(refusal).replace("The body", "This")) from None
+
+    def kind(self) -> str:
+        """The kind that was chosen."""
+        chosen: str = self.cleaned_data["kind_name"]
+        return chosen
+
+    def payload(self) -> Any:
+        """The value of the text."""
+        return self.cleaned_data["payload_text"]
+
+    def _field_of(self, refusal: JobsError) -> str | None:
+        if isinstance(refusal, InvalidJson | PayloadTooLarge):
+            return "payload_text"
+        return "kind_name" if isinstance(refusal, UnknownKind) else super()._field_of(refusal)
+
+
+class QueueNames(forms.CharField):
+    """Names of queues with spaces or commas between them."""
+
+    def __init__(self, *, may_be_any: bool = False, **kwargs: Any) -> None:
+        super().__init__(max_length=2000, **kwargs)
+        self._may_be_any = may_be_any
+
+    def clean(self, value: Any) -> list[str]:
+        """The names, each once, in their order."""
+        names = list(dict.fromkeys(str(super().clean(value)).replace(",", " ").split()))
+        for name in names:
+            if not (kinds.NAME.fullmatch(name) or (self._may_be_any and name == ANY_QUEUE)):
+                raise forms.ValidationError(f"A queue is named by a-z 0-9 _ . - (at most 100), not “{name}”.")
+        return names
+
+
+class WorkerForm(forms.Form):
+    """A new worker."""
+
+    name = forms.CharField(
+        max_length=100,
+        widget=forms.TextInput(attrs={"placeholder": "the GPU under my desk", "autocomplete": "off"}),
+    )
+    queues = QueueNames(initial="chat image", help_text="Where it looks for work, in this order.")
+    steals = QueueNames(
+        required=False,
+        may_be_any=True,
+        label="Steals from",
+        help_text="Queues it takes from when it is idle; * means every other queue.",
+    )
+    scope = forms.ChoiceField(
+        choices=[("everybody", "Everybody"), ("own", "Me and my groups")],
+        label="Serves",
+        help_text="Whose jobs it is given.",
+    )
+
+    def __init__(self, data: Mapping[str, Any] | None, *, user: User) -> None:
+        super().__init__(data, auto_id="worker-%s")
+        self._user = user
+        if not lines.runs_the_farm(user):  # a member's worker serves that member (DESIGN section 5)
+            del self.fields["scope"]
+
+    def create(self) -> tuple[Any, str] | None:
+        """Make the worker: it and its key; None when it was refused, and then the form says why."""
+        given = self.cleaned_data
+        owner = None if given.get("scope") == "everybody" else self._user
+        try:
+            return operations.create_worker(
+                given["name"], queues=given["queues"], steals=given["steals"], owner=owner
+            )
+        except InvalidValue as refusal:
+            self.add_error(refusal.field if refusal.field in self.fields else None, refusal.message)
+            return None
+
+
+class CeilingForm(forms.Form):
+    """How many jobs of a queue may run at a time."""
+
+    ceiling = forms.IntegerField(
+        required=False, min_value=0, max_value=MOST_SLOTS, help_text="Empty: any number. 0: none at all."
+    )

@@ -1,0 +1,27 @@
+"""Lists of jobs."""
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from jobs.queries import reads
+from jobs.views import access
+from jobs.views.forms import FilterForm
+
+
+@login_required
+@require_safe
+@never_cache
+def jobs(request: HttpRequest) -> HttpResponse:
+    """The jobs that this person may see, newest first, live; the filters stand in the address."""
+    user = access.person(request)
+    form = FilterForm(request.GET, user=user)
+    context = {
+        "form": form,
+        "shown": form.shown(),
+        "viewer": access.viewer(user),
+        "is_operator": reads.is_operator(user),
+    }
+    return render(request, "jobs/list.html", context, status=200 if form.is_valid() else 422)

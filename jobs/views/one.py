@@ -1,0 +1,105 @@
+"""The page of one job, and what can be done with it."""
+
+from typing import Final
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from jobs import operations
+from jobs.domain.states import Verdict
+from jobs.errors import Duplicate, JobsError, NotAllowed, NotEnded, NotFound, UnknownKind
+from jobs.queries import pages, reads
+from jobs.views import access
+
+VERDICTS: Final = {
+    Verdict.BEFORE_START: "Canceled before it started: no worker ever ran it.",
+    Verdict.BEFORE_RETRY: "Canceled before its next attempt: an earlier one ran, no further one will.",
+    Verdict.WHILE_RUNNING: "Canceled while it ran: its worker is told, and its result will be refused.",
+    Verdict.TOO_LATE: "Too late: it had ended before.",
+}
+
+
+@login_required
+@require_safe
+@never_cache
+def job(request: HttpRequest, job_id: int) -> HttpResponse:
+    """A job, live: where it stands, what it writes and makes, its attempts, and why it does not run."""
+    found = access.visible(request, job_id)
+    may_operate = reads.may_operate(request.user, found)
+    share = pages.share(job_id) if may_operate else None
+    context = {
+        "job": found,
+        "may_operate": may_operate,
+        "share_url": share and _share_url(request, share.token),
+    }
+    return render(request, "jobs/job.html", context)
+
+
+@login_required
+@require_POST
+def cancel(request: HttpRequest, job_id: int) -> HttpResponse:
+    """Cancel, and say truthfully what that came to."""
+    page = reverse("jobs:job", args=[job_id])
+    try:
+        canceled = operations.cancel(job_id, by=access.person(request))
+    except NotFound as refusal:
+        raise Http404(refusal.message) from refusal
+    except NotAllowed as refusal:
+        return access.told(request, refusal.message, level=messages.ERROR, url=page)
+    sentence = VERDICTS[canceled.verdict]
+    if canceled.verdict is Verdict.TOO_LATE:
+        sentence = f"Too late: it had ended before, as {canceled.status.replace('_', ' ')}."
+        return access.told(request, sentence, level=messages.WARNING, url=page)
+    return access.told(request, sentence, level=messages.SUCCESS, url=page)
+
+
+@login_required
+@require_POST
+def retry(request: HttpRequest, job_id: int) -> HttpResponse:
+    """Submit an ended job once more, as a new one, and go there."""
+    page = reverse("jobs:job", args=[job_id])
+    try:
+        again = operations.retry(job_id, by=access.person(request))
+    except NotFound as refusal:
+        raise Http404(refusal.message) from refusal
+    except (NotAllowed, NotEnded, Duplicate, UnknownKind) as refusal:
+        return access.told(request, refusal.message, level=messages.ERROR, url=page)
+    messages.success(request, f"Submitted once more, as job #{again.pk}.")
+    return HttpResponseRedirect(reverse("jobs:job", args=[again.pk]))
+
+
+@login_required
+@require_POST
+def share(request: HttpRequest, job_id: int) -> HttpResponse:
+    """Make the link that shows this job to whoever has it."""
+    return _sharing(request, job_id, done="Whoever has the link can see this job now.", makes=True)
+
+
+@login_required
+@require_POST
+def unshare(request: HttpRequest, job_id: int) -> HttpResponse:
+    """Make that link worthless, on pages that are open too."""
+    return _sharing(request, job_id, done="The link shows nothing any more.", makes=False)
+
+
+def _sharing(request: HttpRequest, job_id: int, *, done: str, makes: bool) -> HttpResponse:
+    page = reverse("jobs:job", args=[job_id])
+    operation = operations.share if makes else operations.unshare
+    try:
+        operation(job_id, by=access.person(request))
+    except NotFound as refusal:
+        raise Http404(refusal.message) from refusal
+    except JobsError as refusal:
+        messages.error(request, refusal.message)
+        return HttpResponseRedirect(page)
+    messages.success(request, done)
+    return HttpResponseRedirect(f"{page}#share")
+
+
+def _share_url(request: HttpRequest, token: str) -> str:
+    return request.build_absolute_uri(reverse("jobs:shared", args=[token]))

@@ -1,0 +1,42 @@
+"""What a share link shows, to whoever has it: one job, to look at."""
+
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from jobs.models import Job
+from jobs.queries import reads
+from jobs.views import files
+
+
+@require_safe
+@never_cache
+def job(request: HttpRequest, token: str) -> HttpResponse:
+    """The job, live, without a log-in and without anything that says who owns or runs it."""
+    found = _shared(token)
+    context = {"job": found, "live_ticket": token}
+    response = render(request, "jobs/shared.html", context)
+    # The address is the key: it must not travel to other sites in a Referer, nor into a search engine.
+    response.headers["Referrer-Policy"] = "no-referrer"
+    response.headers["X-Robots-Tag"] = "noindex"
+    return response
+
+
+@require_safe
+def file(request: HttpRequest, token: str, name: str) -> HttpResponseBase:
+    """A result file of a shared job."""
+    return files.response(request, _shared(token), name)
+
+
+@require_safe
+def output(request: HttpRequest, token: str, attempt: int) -> HttpResponseBase:
+    """What an attempt of a shared job wrote, as plain text."""
+    return files.text(request, _shared(token), attempt)
+
+
+def _shared(token: str) -> Job:
+    found = reads.shared(token) if "\x00" not in token else None
+    if found is None:
+        raise Http404("This link shows nothing any more.")
+    return found

@@ -1,0 +1,45 @@
+"""The page that submits a job."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from jobs.views import access
+from jobs.views.forms import ChatForm, ImageForm, OtherForm, SubmitForm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tab:
+    """One of the forms to choose from: its word in the address, its title, its button."""
+
+    code: str
+    title: str
+    button: str
+    form: type[SubmitForm]
+
+
+TABS: Final = (
+    Tab(code="chat", title="Chat", button="Ask", form=ChatForm),
+    Tab(code="image", title="Image", button="Paint", form=ImageForm),
+    Tab(code="other", title="Any kind", button="Submit the job", form=OtherForm),
+)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+def new(request: HttpRequest) -> HttpResponse:
+    """A form for the kind of job that `?kind=` says; a good one leads to the job's page."""
+    tab = next((tab for tab in TABS if tab.code == request.GET.get("kind")), TABS[0])
+    user = access.person(request)
+    form = tab.form(request.POST if request.method == "POST" else None, user=user)
+    if form.is_bound and form.is_valid() and (job := form.submit()) is not None:
+        return HttpResponseRedirect(reverse("jobs:job", args=[job.pk]))
+    context = {"form": form, "tab": tab, "tabs": TABS}
+    return render(request, "jobs/new.html", context, status=422 if form.is_bound else 200)

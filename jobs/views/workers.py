@@ -1,0 +1,99 @@
+"""Pages of workers: who works here, new ones, and their keys."""
+
+from typing import Final
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_variables
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from jobs import operations
+from jobs.models import Worker
+from jobs.queries import lines, reads
+from jobs.views import access
+from jobs.views.forms import WorkerForm
+
+_COMING_ALONG: Final = ("chat", "image")  # handlers of jobfarm_worker, named like their kinds and queues
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@sensitive_variables("made")
+def workers(request: HttpRequest) -> HttpResponse:
+    """The workers, live, and a form for a new one; its key is in the answer to the POST, this once."""
+    user = access.person(request)
+    form = WorkerForm(request.POST if request.method == "POST" else None, user=user)
+    if form.is_bound and form.is_valid() and (made := form.create()) is not None:
+        return _shown_once(request, *made)
+    context = {"form": form, "viewer": access.viewer(user), "is_operator": reads.is_operator(user)}
+    return render(request, "jobs/workers.html", context, status=422 if form.is_bound else 200)
+
+
+@login_required
+@require_safe
+@never_cache
+def worker(request: HttpRequest, worker_id: int) -> HttpResponse:
+    """One worker, live, and what can be done with its key."""
+    found = _visible(request, worker_id)
+    context = {"worker": found, "may_manage": lines.may_manage(request.user, found)}
+    return render(request, "jobs/worker.html", context)
+
+
+@login_required
+@require_POST
+@never_cache
+def rotate(request: HttpRequest, worker_id: int) -> HttpResponse:
+    """Give the worker a new key and show it, this once; the old one is worthless from here on."""
+    found = _manageable(request, worker_id)
+    return _shown_once(request, found, operations.rotate_key(found, by=access.person(request)))
+
+
+@login_required
+@require_POST
+def revoke(request: HttpRequest, worker_id: int) -> HttpResponse:
+    """Make the worker's key worthless."""
+    operations.revoke(_manageable(request, worker_id), by=access.person(request))
+    messages.success(
+        request, "Its key opens nothing any more. What it was running is given up with its lease."
+    )
+    return HttpResponseRedirect(reverse("jobs:worker", args=[worker_id]))
+
+
+@sensitive_variables("key")
+def _shown_once(request: HttpRequest, worker: Worker, key: str) -> HttpResponse:
+    served = {*worker.queues, *worker.steals}
+    handlers = [name for name in _COMING_ALONG if name in served or "*" in served]
+    context = {
+        "worker": worker,
+        "key": key,
+        "command": _command(request, key, handlers or ["KIND=MODULE:FUNCTION"]),
+        "is_own_handler": not handlers,
+    }
+    return render(request, "jobs/worker_key.html", context)
+
+
+def _command(request: HttpRequest, key: str, handlers: list[str]) -> str:
+    farm = request.build_absolute_uri("/").rstrip("/")
+    said = " ".join(f"--handler {handler}" for handler in handlers)
+    return f"python -m jobfarm_worker --url {farm} --key {key} {said}"
+
+
+def _visible(request: HttpRequest, worker_id: int) -> Worker:
+    user = access.person(request)
+    line = lines.worker_line(worker_id)
+    if line is None or not (line.worker.owner_id == user.pk or reads.is_operator(user)):
+        raise Http404("There is no such worker.")
+    return line.worker
+
+
+def _manageable(request: HttpRequest, worker_id: int) -> Worker:
+    found = _visible(request, worker_id)
+    if not lines.may_manage(request.user, found):
+        raise PermissionDenied("You may look at this worker, but not change its key.")
+    return found

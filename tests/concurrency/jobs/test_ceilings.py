@@ -1,0 +1,245 @@
+"""Ceilings: how many jobs of a queue run at a time, at every moment and whatever happens around it."""
+
+import collections
+import threading
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from django.db.models import F
+
+from jobs import operations
+from jobs.models import Job, Slot, Worker
+from postgres import connections
+from tests import farm
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def _running(queue: str = "work") -> int:
+    return Job.objects.filter(queue=queue, status="in_progress").count()
+
+
+def _watch(done: threading.Event, most: list[int]) -> None:
+    with connections.released():
+        while not done.is_set():
+            most.append(_running())
+
+
+def _work_until_empty(worker: Worker, *, limit: int) -> int:
+    """Claim and finish until nothing waits any more; how many this worker finished."""
+    finished = 0
+    while Job.objects.filter(status__in=["pending", "in_progress"]).exists():
+        for claimed in operations.claim(worker, limit=limit):
+            finished += farm.succeed(worker, claimed) == "success"
+    return finished
+
+
+def _slots_agree_with_the_jobs(queue: str = "work") -> None:
+    """Each running job of a queue with a ceiling has exactly one slot, and no slot holds anything else."""
+    running = set(Job.objects.filter(queue=queue, status="in_progress").values_list("pk", flat=True))
+    seated = list(Slot.objects.filter(queue_id=queue, job_id__isnull=False).values_list("job_id", flat=True))
+    assert collections.Counter(seated) == collections.Counter(running)
+
+
+class TestACeiling:
+    @pytest.mark.parametrize("limit", [1, 4])
+    def test_is_never_exceeded_by_sixteen_claimers(self, limit: int) -> None:
+        farm.kind()
+        operations.set_ceiling("work", 3)
+        farm.submit(200)
+        workers = [farm.worker(f"w{n}") for n in range(16)]
+        done, most = threading.Event(), [0]
+        watcher = threading.Thread(target=_watch, args=(done, most))
+        watcher.start()
+        try:
+            finished = farm.at_once(*(partial(_work_until_empty, w, limit=limit) for w in workers))
+        finally:
+            done.set()
+            watcher.join()
+
+        assert sum(finished) == 200
+        assert max(most) <= 3
+        assert Slot.objects.filter(queue_id="work", job_id__isnull=True).count() == 3
+
+    def test_is_reached_by_one_claim_although_more_was_asked_for(self) -> None:
+        farm.kind()
+        farm.submit(10)
+        operations.set_ceiling("work", 4)
+        assert len(operations.claim(farm.worker(), limit=10)) == 4
+
+    def test_is_never_exceeded_by_claims_at_the_same_moment(self) -> None:
+        farm.kind()
+        operations.set_ceiling("work", 5)
+        workers = [farm.worker(f"w{n}") for n in range(8)]
+        for _ in range(20):
+            farm.submit(20)
+            claims = farm.at_once(*(partial(operations.claim, w, limit=2) for w in workers))
+            assert 1 <= sum(map(len, claims)) <= 5
+            assert _running() == sum(map(len, claims))
+            _slots_agree_with_the_jobs()
+            for worker, claimed in zip(workers, claims, strict=True):
+                for job in claimed:
+                    farm.succeed(worker, job)
+
+    def test_of_zero_lets_nothing_start(self) -> None:
+        farm.kind()
+        farm.submit(1)
+        operations.set_ceiling("work", 0)
+        assert operations.claim(farm.worker(), limit=5) == []
+
+    def test_counts_the_jobs_of_a_members_worker_too(self) -> None:
+        farm.kind()
+        ada = farm.user("ada")
+        farm.submit(4, owner=ada)
+        operations.set_ceiling("work", 2)
+        hers, everybodys = farm.worker("hers", owner=ada), farm.worker("all")
+        assert [len(operations.claim(hers)), len(operations.claim(everybodys, limit=4))] == [1, 1]
+        assert operations.claim(hers) == operations.claim(everybodys) == []
+
+
+class TestEveryEnd:
+    def _endings(self) -> dict[str, Callable[[Worker, operations.Claimed], object]]:
+        return {
+            "success": farm.succeed,
+            "failed for good": partial(farm.fail, retryable=False),
+            "failed, to be retried": farm.fail,
+            "released": lambda worker, job: operations.release(worker, job.id, job.lease),
+            "canceled": lambda _, job: operations.cancel(job.id, by=None),
+            "timed out": lambda _, job: farm.time_out(job),
+        }
+
+    def test_frees_the_slot(self) -> None:
+        farm.kind(max_attempts=2)
+        operations.set_ceiling("work", 1)
+        me = farm.worker()
+        for name, end in self._endings().items():
+            [job] = farm.submit(1, priority=50)
+            claimed = farm.claim_one(me)
+            assert (claimed.id, _running()) == (job.pk, 1), name
+            end(me, claimed)
+            assert Slot.objects.filter(job_id__isnull=False).count() == 0, name
+            if farm.status(job) == "pending":
+                operations.cancel(job.pk, by=None)
+
+
+class TestMovingACeiling:
+    def test_up_lets_more_start_and_down_waits_until_fewer_run(self) -> None:
+        farm.kind()
+        farm.submit(20)
+        operations.set_ceiling("work", 2)
+        me = farm.worker()
+        mine = operations.claim(me, limit=9)
+        operations.set_ceiling("work", 4)
+        mine += operations.claim(me, limit=9)
+        assert len(mine) == 4
+
+        operations.set_ceiling("work", 2)
+        seen = []
+        for claimed in mine:  # whichever job ends: the ones that still run count against the new ceiling
+            seen.append((_running(), len(new := operations.claim(me, limit=9))))
+            mine.extend(new)
+            farm.succeed(me, claimed)
+            if len(seen) == 6:
+                break
+        assert [running for running, _ in seen] == [4, 3, 2, 1, 1, 1]
+        assert [started for _, started in seen] == [0, 0, 0, 1, 1, 1]
+
+    @pytest.mark.parametrize("first", [0, -1])
+    def test_down_counts_the_jobs_that_sit_beyond_it(self, first: int) -> None:
+        farm.kind()
+        farm.submit(9)
+        operations.set_ceiling("work", 3)
+        me = farm.worker()
+        mine = operations.claim(me, limit=3)
+        operations.set_ceiling("work", 2)
+        farm.succeed(me, mine.pop(first))
+        assert operations.claim(me, limit=9) == []
+        farm.succeed(me, mine.pop(first))
+        assert len(operations.claim(me, limit=9)) == 1
+
+    def test_down_is_never_exceeded_once_fewer_run(self) -> None:
+        """While jobs sit beyond a lowered ceiling, free numbers below it are no proof of room."""
+        farm.kind()
+        workers = [farm.worker(f"w{n}") for n in range(8)]
+        for _ in range(15):
+            operations.set_ceiling("work", 6)
+            farm.submit(20)
+            mine = operations.claim(workers[0], limit=6)
+            operations.set_ceiling("work", 3)
+            for claimed in mine[:5]:
+                farm.succeed(workers[0], claimed)
+            claims = farm.at_once(*(partial(operations.claim, w, limit=3) for w in workers))
+            assert 1 <= sum(map(len, claims)) <= 2
+            assert _running() <= 3
+            for job_id in Job.objects.filter(status="in_progress").values_list("pk", flat=True):
+                operations.cancel(job_id, by=None)
+            _slots_agree_with_the_jobs()
+
+    def test_counts_what_runs_when_a_queue_gets_its_first_ceiling(self) -> None:
+        farm.kind()
+        farm.submit(9)
+        me = farm.worker()
+        mine = operations.claim(me, limit=3)
+        operations.set_ceiling("work", 4)
+        assert len(operations.claim(me, limit=9)) == 1
+        _slots_agree_with_the_jobs()
+        operations.set_ceiling("work", None)
+        assert not Slot.objects.exists()
+        assert len(operations.claim(me, limit=9)) == 5
+        assert [farm.succeed(me, job) for job in mine] == ["success"] * 3
+
+    def test_keeps_the_slot_of_a_claim_that_was_under_way(self) -> None:
+        """The claim commits while the ceiling waits for its slot: the job must not lose it."""
+        farm.kind()
+        workers = [farm.worker(f"w{n}") for n in range(6)]
+        for round_no in range(40):
+            operations.set_ceiling("work", 6)
+            farm.submit(6)
+            farm.at_once(
+                *(partial(operations.claim, worker) for worker in workers),
+                partial(operations.set_ceiling, "work", 4 + round_no % 4),
+            )
+            _slots_agree_with_the_jobs()
+            for job_id in Job.objects.filter(status="in_progress").values_list("pk", flat=True):
+                operations.cancel(job_id, by=None)
+
+    def test_while_jobs_end_neither_deadlocks_nor_leaks(self) -> None:
+        farm.kind()
+        me = farm.worker()
+        ceilings = [3, 1, None, 5, 2, None, 4]
+        for round_no in range(40):
+            operations.set_ceiling("work", ceilings[round_no % 7])
+            farm.submit(4)
+            mine = operations.claim(me, limit=4)
+            half = len(mine) // 2
+            farm.at_once(
+                partial(_finish, me, mine[:half]),
+                partial(_finish, me, list(reversed(mine[half:]))),
+                partial(operations.set_ceiling, "work", ceilings[(round_no + 1) % 7]),
+            )
+            assert not Slot.objects.filter(job_id__isnull=False).exists()
+            ceiling = ceilings[(round_no + 1) % 7]
+            assert Slot.objects.filter(queue_id="work", n__lt=F("queue__ceiling")).count() == (ceiling or 0)
+
+    def test_while_everything_else_goes_on_ends_with_every_slot_free(self) -> None:
+        farm.kind()
+        operations.set_ceiling("work", 2)
+        farm.submit(150)
+        workers = [farm.worker(f"w{n}") for n in range(6)]
+
+        def move() -> int:
+            turn = 0
+            while Job.objects.filter(status="pending").exists():
+                operations.set_ceiling("work", [5, 1, None, 3][turn % 4])
+                turn += 1
+            return 0
+
+        finished = farm.at_once(*(partial(_work_until_empty, w, limit=2) for w in workers), move)
+        assert sum(finished) == 150
+        assert not Slot.objects.filter(job_id__isnull=False).exists()
+
+
+def _finish(worker: Worker, mine: list[operations.Claimed]) -> None:
+    finished = [operations.Finished(job_id=job.id, lease=job.lease, outcome="success") for job in mine]
+    assert operations.finish(worker, finished) == ["success"] * len(mine)

@@ -1,0 +1,66 @@
+"""Submitting from many sides: unique keys hold, nobody waits in a circle, and a rollback leaves nothing."""
+
+from functools import partial
+
+import pytest
+
+from jobs import operations
+from jobs.errors import Duplicate
+from jobs.models import Body, Job
+from tests import farm
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def _bulk(keys: list[str]) -> list[Job | Duplicate]:
+    return operations.submit_many(
+        [operations.NewJob(kind="work", payload=key, unique_key=key) for key in keys]
+    )
+
+
+class TestBulkSubmits:
+    def test_in_opposite_orders_never_deadlock_and_store_each_key_once(self) -> None:
+        farm.kind()
+        for round_no in range(160):
+            keys = [f"{round_no}-{n}" for n in range(12)]
+            there, back = farm.at_once(partial(_bulk, keys), partial(_bulk, keys[::-1]))
+            stored = [isinstance(answer, Job) for answer in there]
+            assert [isinstance(answer, Job) for answer in back[::-1]] == [not mine for mine in stored]
+        assert Job.objects.count() == Job.objects.values("unique_key").distinct().count() == 160 * 12
+        assert Body.objects.count() == 160 * 12
+
+    def test_of_the_same_key_by_sixteen_have_one_winner(self) -> None:
+        farm.kind()
+        answers = farm.at_once(*[partial(_bulk, ["only"])] * 16)
+        assert sum(isinstance(answer, Job) for [answer] in answers) == 1
+        assert Job.objects.count() == Body.objects.count() == 1
+
+    def test_against_the_end_of_the_twin_leave_at_most_one_alive(self) -> None:
+        farm.kind()
+        me = farm.worker()
+        for _ in range(40):
+            [first] = _bulk(["same"])
+            assert isinstance(first, Job)
+            claimed = farm.claim_one(me)
+            _, [second] = farm.at_once(partial(farm.succeed, me, claimed), partial(_bulk, ["same"]))
+            live = list(Job.objects.filter(status="pending"))
+            assert live == ([second] if isinstance(second, Job) else [])
+            for job in live:
+                operations.cancel(job.pk, by=None)
+
+    def test_and_retries_by_hand_of_one_job_make_one_new_one(self) -> None:
+        farm.kind()
+        [old] = _bulk(["same"])
+        assert isinstance(old, Job)
+        operations.cancel(old.pk, by=None)
+
+        def again() -> Job | Duplicate:
+            try:
+                return operations.retry(old.pk, by=None)
+            except Duplicate as refusal:
+                return refusal
+
+        answers = farm.at_once(*[again] * 8)
+        [new] = [answer for answer in answers if isinstance(answer, Job)]
+        assert (new.retry_of_id, new.unique_key) == (old.pk, "same")
+        assert Job.objects.count() == 2

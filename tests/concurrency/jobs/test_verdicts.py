@@ -1,0 +1,112 @@
+"""Cancel against claim against finish: the verdict says what really happened (DESIGN promise 4)."""
+
+import collections
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pytest
+
+from jobs import operations
+from jobs.domain.retries import Backoff
+from jobs.domain.states import Verdict
+from jobs.errors import LeaseLost
+from jobs.models import Attempt, Job, Worker
+from tests import farm
+
+pytestmark = pytest.mark.django_db(transaction=True)
+ROUNDS = 500
+AT_ONCE = 25  # rounds that run side by side: a thread costs more than a round
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What the two sides of one round were told: the worker, and who canceled."""
+
+    claimed: bool
+    answer: Any
+    canceled: operations.Cancellation
+
+
+class TestCancel:
+    def test_against_claim_and_finish_always_tells_the_truth(self) -> None:
+        farm.kind("fresh")
+        farm.kind("again", backoff=Backoff(first_s=0))
+        fresh, again = farm.worker("fresh", "fresh"), farm.worker("again", "again")
+        verdicts: collections.Counter[Verdict] = collections.Counter()
+        for first in range(0, ROUNDS, AT_ONCE):
+            queue, worker = ("again", again) if first % 50 else ("fresh", fresh)
+            jobs = _jobs_that_wait(queue, worker)
+            told = _race(worker, jobs, turn=first // AT_ONCE)
+            for job in jobs:
+                _is_true(job, told[job.pk], ran_before=queue == "again")
+                verdicts[told[job.pk].canceled.verdict] += 1
+
+        print(dict(verdicts))
+        assert sum(verdicts.values()) == ROUNDS
+        assert set(verdicts) == set(Verdict)
+
+    def test_by_two_people_happens_once(self) -> None:
+        farm.kind()
+        me = farm.worker()
+        for state in ["pending", "in_progress"] * 20:
+            [job] = farm.submit(1)
+            if state == "in_progress":
+                farm.claim_one(me)
+            told = farm.at_once(*[partial(operations.cancel, job.pk, by=None)] * 2)
+            expected = Verdict.BEFORE_START if state == "pending" else Verdict.WHILE_RUNNING
+            assert sorted(answer.verdict for answer in told) == sorted([expected, Verdict.TOO_LATE])
+            assert {answer.status for answer in told} == {"canceled"}
+            assert Attempt.objects.filter(job=job).count() == (state == "in_progress")
+
+
+def _jobs_that_wait(queue: str, worker: Worker) -> list[Job]:
+    jobs = farm.submit(AT_ONCE, queue)
+    if queue == "again":
+        for claimed in operations.claim(worker, limit=AT_ONCE):
+            assert farm.fail(worker, claimed) == "pending"
+    return jobs
+
+
+def _race(worker: Worker, jobs: list[Job], *, turn: int) -> dict[int, Told]:
+    """One worker takes and finishes the jobs one after the other, while two people cancel them all."""
+
+    def work() -> dict[int, Any]:
+        answers: dict[int, Any] = {}
+        while claimed := operations.claim(worker, limit=1 + turn % 3):
+            for job in claimed:
+                answers[job.id] = None if job.id % 5 == 0 else farm.succeed(worker, job)
+        return answers
+
+    def cancel(mine: list[Job]) -> dict[int, operations.Cancellation]:
+        return {job.pk: operations.cancel(job.pk, by=None) for job in mine}
+
+    # Those who cancel go from the end, from the middle, or with the worker: so that all verdicts come up.
+    order = [jobs[::-1], jobs[AT_ONCE // 2 :] + jobs[: AT_ONCE // 2], jobs][turn % 3]
+    answers, *canceled = farm.at_once(work, partial(cancel, order[::2]), partial(cancel, order[1::2]))
+    by_job = {pk: answer for each in canceled for pk, answer in each.items()}
+    return {
+        job.pk: Told(claimed=job.pk in answers, answer=answers.get(job.pk), canceled=by_job[job.pk])
+        for job in jobs
+    }
+
+
+def _is_true(job: Job, told: Told, *, ran_before: bool) -> None:
+    """Compare the verdict with what the worker was told, and with what is stored."""
+    job.refresh_from_db()
+    outcomes = list(Attempt.objects.filter(job=job).order_by("number").values_list("outcome", flat=True))
+    before = ["failed"] if ran_before else []
+    match told.canceled.verdict:
+        case Verdict.BEFORE_START | Verdict.BEFORE_RETRY as verdict:
+            assert verdict is (Verdict.BEFORE_RETRY if ran_before else Verdict.BEFORE_START)
+            assert not told.claimed
+            assert (job.status, outcomes) == ("canceled", before)
+            assert job.claim_no == len(before)
+        case Verdict.WHILE_RUNNING:
+            assert told.claimed
+            assert told.answer is None or isinstance(told.answer, LeaseLost)
+            assert (job.status, outcomes) == ("canceled", [*before, "canceled"])
+        case Verdict.TOO_LATE:
+            assert (told.claimed, told.answer, told.canceled.status) == (True, "success", "success")
+            assert (job.status, outcomes) == ("success", before)
+    assert told.canceled.status == job.status

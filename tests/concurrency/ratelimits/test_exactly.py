@@ -1,0 +1,100 @@
+"""Promise 10: 32 threads, a limit of 100, 128 requests: exactly 100 granted, round after round, in every
+mode."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+
+import pytest
+
+from postgres import transactions
+from ratelimits import operations
+from ratelimits.models import Bucket
+from ratelimits.operations import Ask, Config, FixedWindow, TokenBucket
+from tests.concurrency.ratelimits.crew import Crew
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+LIMIT = 100
+ROUNDS = 200
+LONG = timedelta(days=36_500)  # nothing comes in while a test runs
+
+KINDS = {
+    "token bucket": TokenBucket(LIMIT, LONG),
+    "fixed window": FixedWindow(LIMIT, LONG),
+    "16 shards": TokenBucket(LIMIT, LONG, shards=16),
+}
+Mode = Callable[[str, int, int], bool]
+
+
+def plain(config: Config, key: str, _: int, count: int) -> bool:
+    """A transaction of its own."""
+    return operations.limit("x", key=key, count=count, config=config).ok
+
+
+def in_a_serializable_transaction(config: Config, key: str, _: int, count: int) -> bool:
+    """Inside a caller's transaction that is run again when it collides."""
+    ask = partial(operations.limit, "x", key=key, count=count, config=config)
+    return transactions.serializable(ask, attempts=1000).ok
+
+
+def with_another(config: Config, key: str, thread: int, count: int) -> bool:
+    """Together with a second limit that has room for all, the two named in one order or in the other."""
+    asks = [
+        Ask(name="x", key=key, count=count, config=config),
+        Ask(name="y", key=key, config=TokenBucket(1000, LONG)),
+    ]
+    return operations.limit_all(asks[:: 1 if thread % 2 else -1]).ok
+
+
+def granted(crew: Crew, ask: Mode, key: str, *, count: int = 4) -> int:
+    """How many tokens were granted in one round to 32 threads that want 128: four times one each, or once
+    four."""
+    return count * sum(crew.all(lambda n: sum(ask(key, n, count) for _ in range(4 // count))))
+
+
+class TestAHotKey:
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_grants_exactly_its_limit_from_its_first_use_on(self, crew: Crew, kind: str) -> None:
+        ask = partial(plain, KINDS[kind])
+        rounds = [granted(crew, ask, f"round {n}", count=1) for n in range(ROUNDS)]
+        assert rounds == [LIMIT] * ROUNDS
+
+    @pytest.mark.parametrize("kind", ["fixed window", "16 shards"])
+    def test_grants_exactly_its_limit_when_it_is_known(self, crew: Crew, kind: str) -> None:
+        ask = partial(plain, KINDS[kind])
+        rounds = []
+        for _ in range(ROUNDS):
+            rounds.append(granted(crew, ask, "known"))
+            _fill_up()
+        assert rounds == [LIMIT] * ROUNDS
+
+
+@pytest.mark.parametrize("kind", ["token bucket", "16 shards"])
+class TestSeveralLimits:
+    def test_are_granted_exactly_and_never_lock_each_other_out(self, crew: Crew, kind: str) -> None:
+        """Half of the threads name them in the opposite order; a deadlock would raise here."""
+        ask = partial(with_another, KINDS[kind])
+        rounds = [granted(crew, ask, f"round {n % 100}") for n in range(ROUNDS) if _forgotten(n, 100)]
+        assert rounds == [LIMIT] * ROUNDS
+
+
+@pytest.mark.parametrize("kind", ["token bucket"])
+class TestASerializableCaller:
+    def test_is_granted_exactly_the_limit(self, crew: Crew, kind: str) -> None:
+        ask = partial(in_a_serializable_transaction, KINDS[kind])
+        rounds = [granted(crew, ask, f"round {n}") for n in range(ROUNDS)]
+        assert rounds == [LIMIT] * ROUNDS
+
+
+def _fill_up() -> None:
+    for row in Bucket.objects.all():
+        row.value = row.most
+        row.save(update_fields=["value"])
+
+
+def _forgotten(n: int, every: int) -> bool:
+    """Forget everything every so many rounds, so that fresh and known keys take turns."""
+    if n % every == 0:
+        Bucket.objects.all().delete()
+    return True

@@ -1,0 +1,177 @@
+"""Real clusters for tests: processes on the database of the test, and ways to kill them."""
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from django.db import connection
+
+from scheduling.models import Cluster, ScheduledFunction
+
+T = TypeVar("T")
+ROOT = Path(__file__).resolve().parents[3]
+SECONDS = float(os.environ.get("SCHEDULING_TEST_SECONDS", "30"))  # of kills, at least
+
+
+class Keeper:
+    """A `manage.py cluster`. Its processes are found in /proc: it, its sentinel, and the sentinel's children."""
+
+    def __init__(self, *words: str, log: Path, **environment: str) -> None:
+        self._words = words
+        self._log = log
+        self._environment = environment
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it; its cluster follows a moment later."""
+        name = str(connection.settings_dict["NAME"])
+        given = {**os.environ, "JOBFARM_TEST_DATABASE": name, "PYTHONUNBUFFERED": "1", **self._environment}
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-W", "error::RuntimeWarning", "manage.py", "cluster", *self._words],
+                cwd=ROOT,
+                env=given,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """The keeper's own process."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def log(self) -> str:
+        """What it and its processes said."""
+        return self._log.read_text(errors="replace")
+
+    def sentinel(self) -> int | None:
+        """The sentinel's process, if it lives."""
+        return next(iter(children(self.pid)), None)
+
+    def processes(self) -> list[int]:
+        """The sentinel's children: workers, pusher, monitor."""
+        sentinel = self.sentinel()
+        return children(sentinel) if sentinel else []
+
+    def everything(self) -> list[int]:
+        """All of its processes, itself first."""
+        sentinel = self.sentinel()
+        return [self.pid, *([sentinel] if sentinel else []), *self.processes()]
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        assert self._process is not None
+        self._process.terminate()
+
+    def wait(self, seconds: float) -> int:
+        """Wait for its end; the exit code."""
+        assert self._process is not None
+        return self._process.wait(seconds)
+
+    def kill_all(self) -> None:
+        """SIGKILL for all of its processes."""
+        for pid in self.everything():
+            kill(pid)
+        self.wait(10)
+
+    def stop(self) -> None:
+        """End it, in order if it can."""
+        if self._process is not None and self._process.poll() is None:
+            self.terminate()
+            try:
+                self.wait(60)
+            except subprocess.TimeoutExpired:
+                self.kill_all()
+                raise AssertionError(f"a cluster did not stop:\n{self.log[-5000:]}") from None
+
+
+@contextlib.contextmanager
+def keeper(*words: str, **environment: str) -> Iterator[Keeper]:
+    """A cluster that runs, for the length of the block: `keeper("--mutations")`."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = Keeper(*words, log=Path(folder) / "cluster.log", **environment)
+        made.start()
+        try:
+            until(lambda: is_up(made), what=lambda: f"the cluster:\n{made.log[-5000:]}")
+            yield made
+        finally:
+            made.stop()
+
+
+def is_up(made: Keeper) -> bool:
+    """Whether its present cluster has reported."""
+    return Cluster.objects.filter(pid=made.sentinel(), ended_at=None, heard_at__isnull=False).exists()
+
+
+def children(pid: int) -> list[int]:
+    """The living child processes of a process."""
+    try:
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return [child for child in map(int, text.split()) if is_alive(child)]
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that ended and was not waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def kill(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
+    """Send a signal to a process that may have ended already."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def until(
+    check: Callable[[], T],
+    *,
+    within_s: float = 60,
+    what: Callable[[], str] = lambda: "it",
+    pause_s: float = 0.02,
+) -> T:
+    """What `check` returns once that is true; an AssertionError if that takes too long."""
+    deadline = time.monotonic() + within_s
+    while not (answer := check()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"did not come within {within_s} s: {what()}")
+        time.sleep(pause_s)
+    return answer
+
+
+def states() -> dict[str, int]:
+    """How many functions there are in each state."""
+    found: dict[str, int] = {}
+    for state in ScheduledFunction.objects.values_list("state", flat=True):
+        found[state] = found.get(state, 0) + 1
+    return found
+
+
+def all_ended() -> bool:
+    """Whether nothing is pending or in progress."""
+    return not ScheduledFunction.objects.filter(ended_at=None).exists()
+
+
+def kill_one(keepers: list[Keeper], rng: random.Random) -> int | None:
+    """SIGKILL for one process of one cluster: mostly a worker, now and then another one."""
+    processes = rng.choice(keepers).processes()
+    if not processes:
+        return None
+    victim = rng.choice(processes)
+    kill(victim)
+    return victim

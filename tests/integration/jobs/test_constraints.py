@@ -1,0 +1,133 @@
+"""Each constraint refuses what its name says, whoever writes."""
+
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+
+from jobs.models import Attempt, Job, Kind, Queue, Slot
+from tests import farm
+
+pytestmark = pytest.mark.django_db
+AT = "2030-01-01T00:00:00Z"
+SECRET = "01234567-89ab-cdef-0123-456789abcdef"
+LEASED = {"lease_secret": SECRET, "lease_expires_at": AT}
+CLAIMED = {"worker_id": 1, "claimed_at": AT, "claim_no": 1}
+RUNNING = {"status": "in_progress", **LEASED, **CLAIMED}
+ENDED = {"ended_at": AT}
+
+GOOD: list[dict[str, Any]] = [
+    {},
+    {"unique_key": "taken", "kind": "another"},
+    {"unique_key": "taken", "status": "success", **ENDED},
+    {"unique_key": None},
+    RUNNING,
+    {**RUNNING, "progress": 0},
+    {**RUNNING, "progress": 1},
+    *[{"status": status, **ENDED} for status in ("success", "failed", "canceled", "timed_out")],
+    {"failures": 3, "max_attempts": 3},
+]
+
+BAD: list[tuple[str, dict[str, Any]]] = [
+    ("job_has_a_lease_exactly_while_in_progress", {**RUNNING, "lease_secret": None}),
+    ("job_has_a_lease_exactly_while_in_progress", {**RUNNING, "lease_expires_at": None}),
+    ("job_has_a_lease_exactly_while_in_progress", LEASED),
+    ("job_has_a_lease_exactly_while_in_progress", {"lease_secret": SECRET}),
+    ("job_has_a_lease_exactly_while_in_progress", {"status": "success", **ENDED, "lease_expires_at": AT}),
+    ("job_in_progress_has_a_worker_and_a_claim", {**RUNNING, "worker_id": None}),
+    ("job_in_progress_has_a_worker_and_a_claim", {**RUNNING, "claimed_at": None}),
+    ("job_in_progress_has_a_worker_and_a_claim", {**RUNNING, "claim_no": 0}),
+    ("job_has_an_end_exactly_when_it_ended", ENDED),
+    ("job_has_an_end_exactly_when_it_ended", {**RUNNING, **ENDED}),
+    *[
+        ("job_has_an_end_exactly_when_it_ended", {"status": status})
+        for status in ("success", "failed", "canceled", "timed_out")
+    ],
+    ("job_progress_is_a_share", {**RUNNING, "progress": 1.01}),
+    ("job_progress_is_a_share", {**RUNNING, "progress": -0.01}),
+    ("job_progress_is_a_share", {**RUNNING, "progress": float("nan")}),
+    ("job_failures_stay_within_max_attempts", {"max_attempts": 0}),
+    ("job_failures_stay_within_max_attempts", {"failures": 4, "max_attempts": 3}),
+    ("only_one_live_job_per_kind_and_unique_key", {"unique_key": "taken"}),
+    ("only_one_live_job_per_kind_and_unique_key", {"unique_key": "taken", **RUNNING}),
+]
+
+BAD_KINDS: list[tuple[str, dict[str, Any]]] = [
+    *[
+        ("kind_numbers_are_within_their_bounds", wrong)
+        for wrong in (
+            {"max_attempts": 0}, {"max_attempts": 1001}, {"priority": 101}, {"priority": -101},
+            {"backoff_first_s": -1}, {"backoff_base": 0.9}, {"backoff_base": 1001}, {"backoff_cap_s": -1},
+            {"backoff_base": float("nan")}, {"backoff_cap_s": float("inf")},
+        )
+    ],
+    *[
+        ("kind_times_are_positive_and_under_five_years", wrong)
+        for wrong in ({"timeout_s": 0}, {"timeout_s": float("nan")}, {"expires_s": -1}, {"expires_s": 1e12})
+    ],
+]  # fmt: skip
+
+
+def _job(**fields: Any) -> Job:
+    return Job.objects.create(**{"kind": "work", "queue": "work", **fields})
+
+
+class TestAJob:
+    @pytest.mark.parametrize("fields", GOOD, ids=str)
+    def test_that_makes_sense_is_taken(self, fields: dict[str, Any]) -> None:
+        _job(unique_key="taken")
+        assert _job(**fields).pk
+
+    @pytest.mark.parametrize(("name", "fields"), BAD, ids=str)
+    def test_that_makes_none_is_refused_by_the_constraint_that_says_so(
+        self, name: str, fields: dict[str, Any]
+    ) -> None:
+        _job(unique_key="taken")
+        with pytest.raises(IntegrityError, match=name), transaction.atomic():
+            _job(**fields)
+
+    @pytest.mark.parametrize("status", ["lost", "", "Pending", "in progress"])
+    def test_of_an_unknown_status_is_refused(self, status: str) -> None:
+        with (
+            pytest.raises(IntegrityError, match="job_has_an_end_exactly_when_it_ended"),
+            transaction.atomic(),
+        ):
+            _job(status=status)
+        with connection.cursor() as cursor:  # the first by name speaks; without it the other one does
+            cursor.execute("ALTER TABLE jobs_job DROP CONSTRAINT job_has_an_end_exactly_when_it_ended")
+        with pytest.raises(IntegrityError, match="job_status_is_known"), transaction.atomic():
+            _job(status=status)
+
+    def test_has_a_test_for_every_constraint(self) -> None:
+        names = {constraint.name for constraint in Job._meta.constraints}
+        assert {name for name, _ in BAD} | {"job_status_is_known"} == names
+        assert {name for name, _ in BAD_KINDS} == {constraint.name for constraint in Kind._meta.constraints}
+
+
+class TestTheOthers:
+    @pytest.mark.parametrize(("name", "fields"), BAD_KINDS, ids=str)
+    def test_a_kind_out_of_bounds_is_refused(self, name: str, fields: dict[str, Any]) -> None:
+        with pytest.raises(IntegrityError, match=name), transaction.atomic():
+            Kind.objects.create(**{"name": "work", "queue": "work", **fields})
+
+    def test_an_attempt_ends_once(self) -> None:
+        farm.kind()
+        job = farm.ended("failed")
+        [attempt] = Attempt.objects.filter(job=job)
+        attempt.pk = None
+        with pytest.raises(IntegrityError, match="an_attempt_ends_once"), transaction.atomic():
+            attempt.save()
+
+    def test_slot_numbers_are_unique_in_a_queue(self) -> None:
+        Queue.objects.create(name="a")
+        Slot.objects.create(queue_id="a", n=0)
+        Slot.objects.create(
+            queue_id="a", n=0
+        )  # a commit would refuse it: until then numbers may change places
+        with (
+            pytest.raises(IntegrityError, match="slot_numbers_are_unique_in_a_queue"),
+            transaction.atomic(),
+            connection.cursor() as cursor,
+        ):
+            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        Slot.objects.all().delete()

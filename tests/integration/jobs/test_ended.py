@@ -1,0 +1,325 @@
+"""An ended job is never changed again (promise 3), and one that has not run is never deleted (promise 1)."""
+
+import hashlib
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.core.files import File
+from django.core.files.storage import default_storage
+from django.db import connection, transaction
+from django.db.models import F
+from django.db.utils import DatabaseError
+from pytest_django import Settings
+
+from jobs import operations
+from jobs.domain.states import ENDED, MOVES, Status
+from jobs.models import Attempt, Body, Job, OutputChunk, ResultFile, Share
+from tests import farm
+
+pytestmark = pytest.mark.django_db
+every_end = pytest.mark.parametrize("end", sorted(ENDED))
+
+
+def _delete_by_hand(job: Job) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM jobs_job WHERE id = %s", [job.pk])
+
+
+class TestAnEndedJob:
+    @every_end
+    def test_is_left_alone_by_every_operation(self, end: str) -> None:
+        farm.kind()
+        job = farm.ended(end)
+        before = farm.everything(job)
+        farm.worker("next")
+        operations.cancel(job.pk, by=None)
+        operations.retry(job.pk, by=None)
+        operations.sweep()
+        operations.retain()
+        operations.pause("work")
+        operations.resume("work")
+        operations.set_ceiling("work", 1)
+        operations.claim(farm.worker("another"), limit=10)
+        assert farm.everything(job) == before
+
+    @every_end
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"status": "pending", "ended_at": None}, {"status": "success", "progress": 0.5},
+            {"claim_no": 99}, {"failures": 2},
+            {"ended_at": "2001-01-01T00:00:00Z"}, {"worker_id": 1}, {"worker_name": "me"}, {"kind": "x"},
+            {"queue": "x"}, {"priority": 9}, {"run_at": "2001-01-01T00:00:00Z"}, {"unique_key": "x"},
+            {"progress": 0.123}, {"detail": "x"}, {"shy_of": [1]}, {"next_seq": 7}, {"max_attempts": 9},
+        ],
+        ids=str,
+    )  # fmt: skip
+    def test_cannot_be_changed_by_hand(self, end: str, change: dict[str, Any]) -> None:
+        farm.kind()
+        job = farm.ended(end)
+        before = farm.everything(job)
+        sentence = f"an ended job is never changed \\(job {job.pk}, {end}\\)"
+        with pytest.raises(DatabaseError, match=sentence), transaction.atomic():
+            Job.objects.filter(pk=job.pk).update(**change)
+        assert farm.everything(job) == before
+
+    @every_end
+    def test_stays_when_its_owner_its_group_and_its_worker_are_deleted(self, end: str) -> None:
+        farm.kind()
+        club = Group.objects.create(name="club")
+        ada = farm.user("ada", groups=[club])
+        job = farm.ended(end, owner=ada, group=club)
+        history = list(Attempt.objects.values())
+        runner = job.worker
+        assert runner is not None
+        runner.delete()
+        ada.delete()
+        club.delete()
+        job = Job.objects.get(pk=job.pk)
+        assert (job.status, job.owner_id, job.group_id, job.worker_name) == (end, None, None, "runner")
+        assert list(Attempt.objects.values()) == history
+
+    def test_stays_when_the_user_who_owns_its_worker_is_deleted(self) -> None:
+        farm.kind()
+        ada = farm.user("ada")
+        [job] = farm.submit(1, owner=ada)
+        hers = farm.worker("hers", owner=ada)
+        farm.fail(hers, farm.claim_one(hers), retryable=False)
+        User.objects.get(pk=ada.pk).delete()
+        job.refresh_from_db()
+        assert (job.status, job.worker_name, job.owner_id) == ("failed", "hers", None)
+        assert list(Attempt.objects.values_list("worker_name", "outcome")) == [("hers", "failed")]
+
+
+class TestALiveJob:
+    @pytest.mark.parametrize("state", ["pending", "in_progress"])
+    @pytest.mark.parametrize("delete", [Job.delete, _delete_by_hand], ids=["by the ORM", "by hand"])
+    def test_cannot_be_deleted(self, state: str, delete: Callable[[Job], object]) -> None:
+        farm.kind()
+        [job] = farm.submit(1)
+        if state == "in_progress":
+            farm.claim_one(farm.worker())
+        before = farm.everything(job)
+        with (
+            pytest.raises(DatabaseError, match="a job that has not ended is never deleted"),
+            transaction.atomic(),
+        ):
+            delete(job)
+        assert farm.everything(job) == before
+
+    def test_of_a_deleted_user_waits_on_and_belongs_to_nobody(self) -> None:
+        farm.kind()
+        ada = farm.user("ada")
+        [job] = farm.submit(1, owner=ada)
+        ada.delete()
+        assert farm.claim_one(farm.worker()).id == job.pk
+
+
+class TestTheTableOfMoves:
+    """Every operation from every state: what is seen is the table, no move more and none less."""
+
+    def test_is_what_the_operations_do(self) -> None:
+        farm.kind("work", max_attempts=2)
+        farm.kind("patient", retry_on_timeout=True)
+        me = farm.worker("me", "work", "patient")
+        seen: set[tuple[str | None, str]] = set()
+        for kind in ("work", "patient"):
+            for reach in _reaching(me, kind).values():
+                for act in _acts(me).values():
+                    [job] = farm.submit(1, kind)
+                    seen.add((None, farm.status(job)))
+                    claimed = reach(job)
+                    before = farm.status(job)
+                    act(job, claimed)
+                    if (after := farm.status(job)) != before:
+                        seen.add((before, after))
+                    _put_away(job)
+        assert seen == {(move.source, move.target) for move in MOVES}
+
+
+Reach = Callable[[Job], operations.Claimed | None]
+Act = Callable[[Job, operations.Claimed | None], object]
+
+
+def _reaching(me: Any, kind: str) -> dict[str, Reach]:
+    def claim(job: Job) -> operations.Claimed:
+        [claimed] = operations.claim(me, queues=[kind])
+        assert claimed.id == job.pk
+        return claimed
+
+    def end(how: Callable[[Job, operations.Claimed], object]) -> Reach:
+        def reach(job: Job) -> operations.Claimed:
+            claimed = claim(job)
+            how(job, claimed)
+            return claimed
+
+        return reach
+
+    return {
+        "pending": lambda _: None,
+        "in_progress": claim,
+        "success": end(lambda _, c: farm.succeed(me, c)),
+        "failed": end(lambda _, c: farm.fail(me, c, retryable=False)),
+        "canceled": end(lambda job, _: operations.cancel(job.pk, by=None)),
+        "timed out": end(lambda _, c: farm.time_out(c)),
+        "waiting again": end(lambda _, c: farm.fail(me, c)),
+    }
+
+
+def _acts(me: Any) -> dict[str, Act]:
+    def finish(outcome: Any, *, retryable: bool = True) -> Act:
+        def act(_: Job, claimed: operations.Claimed | None) -> object:
+            if claimed is None:
+                return None
+            entry = operations.Finished(
+                job_id=claimed.id, lease=claimed.lease, outcome=outcome, retryable=retryable
+            )
+            return operations.finish(me, [entry])
+
+        return act
+
+    def release(_: Job, claimed: operations.Claimed | None) -> object:
+        return claimed and _refused_or_done(lambda: operations.release(me, claimed.id, claimed.lease))
+
+    def let_the_lease_run_out(job: Job, _: object) -> object:
+        Job.objects.filter(pk=job.pk, status="in_progress").update(lease_expires_at="2001-01-01T00:00:00Z")
+        return operations.sweep()
+
+    def let_the_wait_run_out(job: Job, _: object) -> object:
+        Job.objects.filter(pk=job.pk, ended_at=None).update(expires_at="2001-01-01T00:00:00Z")
+        return operations.sweep()
+
+    return {
+        "claim": lambda *_: operations.claim(me, limit=5),
+        "success": finish("success"),
+        "failure": finish("failed"),
+        "final failure": finish("failed", retryable=False),
+        "release": release,
+        "cancel": lambda job, _: operations.cancel(job.pk, by=None),
+        "lease": let_the_lease_run_out,
+        "wait": let_the_wait_run_out,
+        "retry": lambda job, _: _refused_or_done(lambda: operations.retry(job.pk, by=None)),
+        "retain": lambda *_: operations.retain(),
+    }
+
+
+def _refused_or_done(call: Callable[[], object]) -> object:
+    from jobs.errors import JobsError
+
+    try:
+        return call()
+    except JobsError as refusal:
+        return refusal
+
+
+def _put_away(job: Job) -> None:
+    """Leave nothing that the next round's worker could take."""
+    for pk in Job.objects.exclude(status__in=ENDED).values_list("pk", flat=True):
+        operations.cancel(pk, by=None)
+    assert Status(farm.status(job)) in ENDED
+
+
+class TestRetention:
+    @pytest.fixture(autouse=True)
+    def _settings(self, settings: Settings, tmp_path: Path) -> None:
+        settings.MEDIA_ROOT = tmp_path
+        settings.JOBFARM = {**settings.JOBFARM, "RETENTION_DAYS": 30}
+
+    def _full(self) -> Job:
+        """An ended job with something in every table, and a file in the storage."""
+        ada = User.objects.filter(username="ada").first() or farm.user("ada")
+        [job] = farm.submit(1, owner=ada)
+        me = farm.worker()
+        farm.fail(me, farm.claim_one(me))
+        Job.objects.filter(pk=job.pk).update(run_at=F("created_at"), shy_of=[])
+        claimed = farm.claim_one(me)
+        operations.write_output(me, job.pk, claimed.lease, seq=0, text="out")
+        operations.put_file(me, job.pk, claimed.lease, name="a.txt", content=File(BytesIO(b"bytes")))
+        operations.share(job.pk, by=ada)
+        farm.succeed(me, claimed, "result")
+        return job
+
+    def test_forgets_everything_about_what_ended_long_ago_and_nothing_else(self) -> None:
+        farm.kind()
+        old, young = self._full(), self._full()
+        _age(old, 30 * 86400 + 60)
+        _age(young, 30 * 86400 - 60)
+        files = {file.job_id: file for file in ResultFile.objects.all()}
+        assert files[old.pk].sha256 == hashlib.sha256(b"bytes").hexdigest()
+        kept = farm.everything(young)
+
+        assert operations.retain() == 1
+
+        assert all(not rows for rows in farm.everything(old).values())
+        assert farm.everything(young) == kept
+        assert all(rows for name, rows in kept.items() if name != "Slot")
+        stored = [default_storage.exists(files[job.pk].stored_as) for job in (old, young)]
+        assert stored == [False, True]
+
+    def test_never_forgets_what_waits_or_runs_however_old(self) -> None:
+        farm.kind()
+        jobs = farm.submit(2)
+        farm.claim_one(farm.worker())
+        for job in jobs:
+            farm.pass_time(job, 400 * 86400)
+        before = [farm.everything(job) for job in jobs]
+        assert operations.retain() == 0
+        assert [farm.everything(job) for job in jobs] == before
+
+    @pytest.mark.parametrize("end", ["canceled", "timed_out"])
+    def test_counts_the_age_of_one_that_never_ran_from_its_end(self, end: str) -> None:
+        farm.kind()
+        [job] = farm.submit(1)
+        farm.pass_time(job, 400 * 86400)
+        if end == "canceled":
+            operations.cancel(job.pk, by=None)
+        else:
+            Job.objects.filter(pk=job.pk).update(expires_at=F("run_at"))
+            assert operations.sweep().expired == 1
+        assert (operations.retain(), farm.status(job)) == (0, end)
+        _age(job, 31 * 86400)
+        assert operations.retain() == 1
+
+    def test_takes_as_many_batches_as_it_needs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from jobs.operations import sweeping
+
+        monkeypatch.setattr(sweeping, "RETAINED_AT_ONCE", 3)
+        farm.kind()
+        for job in farm.submit(7):
+            operations.cancel(job.pk, by=None)
+            _age(job, 31 * 86400)
+        assert operations.retain() == 7
+        assert not Body.objects.exists()
+        assert not Job.objects.exists()
+
+    def test_goes_on_when_a_file_is_gone_already(self) -> None:
+        farm.kind()
+        job = self._full()
+        _age(job, 31 * 86400)
+        default_storage.delete(ResultFile.objects.get(job=job).stored_as)
+        assert operations.retain() == 1
+        assert not OutputChunk.objects.exists()
+        assert not Share.objects.exists()
+
+    def test_keeps_a_retry_whose_original_is_forgotten(self) -> None:
+        farm.kind()
+        old = farm.ended("failed")
+        new = operations.retry(old.pk, by=None)
+        _age(old, 31 * 86400)
+        operations.retain()
+        assert (farm.status(new), Job.objects.get(pk=new.pk).retry_of_id) == ("pending", old.pk)
+
+
+def _age(job: Job, seconds: float) -> None:
+    """Let an ended job be older: only with its guard out of the way can that be written."""
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE jobs_job DISABLE TRIGGER an_ended_job_is_never_changed")
+        cursor.execute(
+            "UPDATE jobs_job SET ended_at = ended_at - make_interval(secs => %s) WHERE id = %s",
+            [seconds, job.pk],
+        )
+        cursor.execute("ALTER TABLE jobs_job ENABLE TRIGGER an_ended_job_is_never_changed")

@@ -1,0 +1,288 @@
+"""Depth must not show: the claim's and the janitor's plans with 200,000 ended and 45,000 waiting jobs.
+
+Every plan is the generic one, as in production. Each test is rolled back; the rows lie there for all of them.
+"""
+
+import statistics
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+from django.db import connection, transaction
+from pytest_django import DjangoDbBlocker
+
+from jobs import operations
+from jobs.models import Job, Worker
+from postgres import statements
+from tests import farm
+
+pytestmark = pytest.mark.django_db  # also what makes pytest-django set up the test database for `big`
+ENDED, AT_THE_HEAD = 200_000, 10_000
+SMALL = 200
+# What a claim may read more from the full queue than from one with 200 jobs: a level of the index for each
+# descent. Measured: 2 to 11.
+MORE_BUFFERS = 25
+MOST_BUFFERS = 150  # in any case, whatever lies at the head. Measured: 11 to 45.
+
+FILL = """
+INSERT INTO jobs_job (kind, queue, status, priority, owner_id, group_id, created_at, run_at, ended_at,
+                      max_attempts, failures, retry_on_timeout, shy_of, shy_until, claim_no, next_seq)
+SELECT 'work', %(queue)s, %(status)s, %(priority)s, %(owner)s, %(group)s, now() - interval '2 hours',
+       now() + make_interval(hours => %(due_in_h)s) + n * interval '1 ms',
+       CASE WHEN %(status)s = 'success' THEN now() END,
+       3, 0, false, %(shy_of)s::bigint[],
+       CASE WHEN %(shy_of)s::bigint[] <> '{}' THEN now() + interval '1 hour' END,
+       CASE WHEN %(status)s = 'success' THEN 1 ELSE 0 END, 0
+FROM generate_series(1, %(count)s) AS n
+"""
+
+
+class Farm:
+    """What lies in the table while these tests run: queues, each with something else in the way."""
+
+    def __init__(self) -> None:
+        club = Group.objects.create(name="club")
+        self.ada, self.bob = farm.user("ada", groups=[club]), farm.user("bob")
+        self.me, self.other = farm.worker("me", "deep"), farm.worker("other", "deep")
+        self.hers = farm.worker("hers", "deep", owner=self.ada)
+        self.club = club
+        operations.create_worker(
+            "names", queues=["deep", "shallow", "shy", "foreign", "bounded", "future", "ended"]
+        )
+
+    def fill(self) -> None:
+        """All rows, in bulk; then what autovacuum would have done by now."""
+        shy, bob = [self.me.pk], self.bob.pk
+        self._add("ended", ENDED, status="success")
+        for queue, head in (
+            ("shy", {"shy_of": shy}), ("foreign", {"owner": bob}), ("bounded", {}),
+            ("future", {"due_in_h": 5}),
+        ):  # fmt: skip
+            self._add(queue, AT_THE_HEAD, priority=50, **head)
+            self._add(queue, 1, owner=self.ada.pk, group=self.club.pk)
+        self._add("deep", AT_THE_HEAD // 2, owner=self.ada.pk, shy_of=[self.other.pk])
+        self._add("deep", SMALL)
+        self._add("shallow", SMALL // 2)
+        self._add("shallow", SMALL // 2, owner=self.ada.pk)
+        operations.set_ceiling("bounded", 3)
+        with connection.cursor() as cursor:
+            cursor.execute("INSERT INTO jobs_body (job_id, payload) SELECT id, '{}' FROM jobs_job")
+            cursor.execute("VACUUM (ANALYZE) jobs_job, jobs_body, jobs_slot, jobs_queue, jobs_worker")
+
+    def _add(self, queue: str, count: int, **fields: Any) -> None:
+        given = {
+            "status": "pending",
+            "priority": 0,
+            "owner": None,
+            "group": None,
+            "shy_of": [],
+            "due_in_h": -1,
+            **fields,
+        }
+        with connection.cursor() as cursor:
+            cursor.execute(FILL, {"queue": queue, "count": count, **given})
+
+
+@pytest.fixture(scope="module")
+def big(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Farm]:
+    """The full tables, committed, for all tests of this module; emptied at its end."""
+    with django_db_blocker.unblock():
+        assert str(connection.settings_dict["NAME"]).startswith("test_")
+        try:
+            full = Farm()
+            full.fill()
+            yield full
+        finally:
+            _empty()
+            connection.close()
+
+
+def _empty() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "TRUNCATE jobs_job, jobs_body, jobs_slot, jobs_attempt, jobs_worker, jobs_queue, jobs_kind,"
+            " jobs_share, jobs_outputchunk, jobs_resultfile, auth_user, auth_group, auth_user_groups CASCADE"
+        )
+    operations.sync()
+
+
+@pytest.fixture(autouse=True)
+def _filled(big: Farm) -> None:
+    """No test of this module runs on an empty table."""
+
+
+def _explain(name: str, **params: Any) -> dict[str, Any]:
+    """The root node of the plan, run for real."""
+    with transaction.atomic():
+        plan: dict[str, Any] = statements.load("jobs", name).explain(params)["Plan"]
+        transaction.set_rollback(True)
+    return plan
+
+
+def _claim(worker: Worker, *queues: str, limit: int = 1, steal: bool = False) -> dict[str, Any]:
+    params = {"worker": worker.pk, "worker_name": worker.name, "queues": list(queues), "limit": limit}
+    params |= {"lease_s": 60.0, "only_if_idle": steal}
+    if worker.owner_id is None:
+        return _explain("claim", **params)
+    return _explain("claim_scoped", **params, owner=worker.owner_id)
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", []):
+        yield from _nodes(child)
+
+
+def _buffers(plan: dict[str, Any]) -> int:
+    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
+def _jobs_are_read_by(plan: dict[str, Any]) -> set[str]:
+    """How jobs_job is read: names of indexes, and any other kind of scan by its type."""
+    scans = [n for n in _nodes(plan) if n["Node Type"].endswith("Scan") and n.get("Actual Loops")]
+    named = {n["Index Name"] for n in scans if n.get("Index Name", "").startswith("jobs_")}
+    return named | {
+        n["Node Type"] for n in scans if n.get("Relation Name") == "jobs_job" and "Index Name" not in n
+    }
+
+
+def _took(plan: dict[str, Any]) -> int:
+    """How many jobs the claim moved."""
+    return sum(int(n["Actual Rows"]) for n in _nodes(plan) if n.get("Subplan Name") == "CTE claimed")
+
+
+HEAD = [
+    pytest.param("me", "shy", id="shy of this worker"),
+    pytest.param("hers", "foreign", id="out of its scope"),
+    pytest.param("other", "bounded", id="under a ceiling"),
+    pytest.param("me", "future", id="not due"),
+    pytest.param("hers", "future", id="not due, for a member's worker"),
+    pytest.param("me", "deep", id="plain"),
+    pytest.param("other", "deep", id="shy of it in part"),
+    pytest.param("hers", "deep", id="its owner's"),
+]
+
+
+class TestTheClaim:
+    @pytest.mark.parametrize(("worker", "queue"), HEAD)
+    @pytest.mark.parametrize("steal", [False, True])
+    def test_reads_jobs_by_its_partial_indexes_alone(
+        self, big: Farm, worker: str, queue: str, steal: bool
+    ) -> None:
+        plan = _claim(getattr(big, worker), queue, steal=steal)
+        assert _took(plan) == 1
+        by_index = {
+            n for n in _jobs_are_read_by(plan) if not n.startswith(("jobs_slot", "jobs_queue", "jobs_body"))
+        }
+        claimable = {"jobs_claimable", "jobs_claimable_by_owner", "jobs_claimable_by_group"}
+        assert by_index <= claimable | {"jobs_running", "jobs_job_pkey"}
+        assert by_index & claimable
+
+    @pytest.mark.parametrize(("worker", "queue"), HEAD)
+    def test_reads_no_more_with_ten_thousand_in_its_way_than_with_two_hundred_in_all(
+        self, big: Farm, worker: str, queue: str
+    ) -> None:
+        claimer = getattr(big, worker)
+        _claim(claimer, queue)
+        deep, shallow = _buffers(_claim(claimer, queue)), _buffers(_claim(claimer, "shallow"))
+        print(f"buffers of a claim by {worker} from {queue}: {deep}, from 200 rows: {shallow}")
+        assert deep <= shallow + MORE_BUFFERS
+        assert deep <= MOST_BUFFERS
+
+    def test_of_nothing_that_is_for_it_reads_next_to_nothing(self, big: Farm) -> None:
+        """All ten thousand are another's, or hidden: the answer is as cheap as a job."""
+        Job.objects.filter(queue__in=["shy", "foreign"], priority=0).update(queue="deep")
+        for worker, queue in ((big.me, "shy"), (big.hers, "foreign")):
+            plan = _claim(worker, queue)
+            assert (_took(plan), _buffers(plan) <= MOST_BUFFERS) == (0, True)
+
+    def test_of_a_batch_reads_in_proportion_to_what_it_takes(self, big: Farm) -> None:
+        plan = _claim(big.me, "deep", limit=100)
+        assert _took(plan) == 100
+        print(f"buffers of a claim of a hundred: {_buffers(plan)}")
+        assert _buffers(plan) <= 100 * 30
+
+    def test_with_fifty_queues_chooses_among_them_without_a_scan(self, big: Farm) -> None:
+        operations.create_worker("many", queues=[f"empty{n}" for n in range(50)])
+        plan = _claim(big.me, *(f"empty{n}" for n in range(50)), "deep")
+        assert _took(plan) == 1
+        assert "Seq Scan" not in _jobs_are_read_by(plan)
+        assert _buffers(plan) <= 50 * 12 + MOST_BUFFERS
+
+    def test_takes_this_long(self, big: Farm) -> None:
+        """Printed, never asserted: other machines have other clocks."""
+        for worker, queue in (("me", "deep"), ("me", "shy"), ("hers", "foreign")):
+            times = [_claim(getattr(big, worker), queue)["Actual Total Time"] for _ in range(30)]
+            print(f"a claim by {worker} from {queue}: p50 {statistics.median(times):.2f} ms")
+
+
+class TestTheBell:
+    @pytest.mark.parametrize("owner", [None, "ada", "bob"])
+    def test_asks_its_partial_index_and_stops_at_what_was_asked(self, big: Farm, owner: str | None) -> None:
+        owner_id = owner and getattr(big, owner).pk
+        for queues in ("deep", "foreign", "deep,shy,shallow"):
+            plan = _explain("claimable", queues=[queues], owner=[owner_id], wanted=[5], horizon_s=5.0)
+            assert "Seq Scan" not in _jobs_are_read_by(plan)
+            assert not owner or "jobs_claimable_by_owner" in _jobs_are_read_by(plan)
+            print(f"buffers of the bell for {owner} at {queues}: {_buffers(plan)}")
+            assert _buffers(plan) <= MOST_BUFFERS
+
+
+class TestTheJanitor:
+    @pytest.mark.parametrize(
+        ("name", "params"),
+        [
+            ("next_wake", {}),
+            ("lock_overdue", {"limit": 200}),
+            ("expire_pending", {"limit": 200}),
+        ],
+    )
+    def test_looks_only_where_something_can_be(self, name: str, params: dict[str, Any]) -> None:
+        plan = _explain(name, **params)
+        assert "Seq Scan" not in _jobs_are_read_by(plan)
+        assert _buffers(plan) <= MOST_BUFFERS
+
+    def test_forgives_without_reading_those_whose_grace_goes_on(self) -> None:
+        plan = _explain("forgive", limit=200)
+        assert _jobs_are_read_by(plan) <= {"jobs_shy", "jobs_job_pkey"}
+        assert _buffers(plan) <= MOST_BUFFERS
+
+    def test_forgets_by_age(self) -> None:
+        for age_s, deleted in ((86400.0, 0), (-1.0, 500)):
+            plan = _explain("retain", age_s=age_s, limit=500)
+            assert plan["Actual Rows"] == deleted
+            assert not {n["Relation Name"] for n in _nodes(plan) if n["Node Type"] == "Seq Scan"} & {
+                "jobs_job", "jobs_body",
+            }  # fmt: skip
+            print(f"buffers of forgetting {deleted}: {_buffers(plan)}")
+            assert _buffers(plan) <= MOST_BUFFERS + 40 * deleted
+
+
+class TestTheHolder:
+    def test_is_found_by_the_primary_key(self, big: Farm) -> None:
+        [claimed] = operations.claim(big.me, queues=["deep"])
+        fence = {"job": claimed.id, "worker": big.me.pk, "claim_no": 1, "secret": claimed.lease.secret}
+        many = {"worker": big.me.pk, "job": [claimed.id], "claim_no": [1], "secret": [claimed.lease.secret]}
+        plans = {
+            "heartbeat": _explain("heartbeat", **fence, lease_s=60.0, progress=0.5, detail="x"),
+            "write_output": _explain("write_output", **fence, lease_s=60.0, seq=0, text="x"),
+            "lock_held": _explain("lock_held", **many),
+        }
+        for name, plan in plans.items():
+            read_by = {n for n in _jobs_are_read_by(plan) if n.startswith("jobs_job") or n.endswith("Scan")}
+            assert "Seq Scan" not in read_by, name
+            assert _buffers(plan) <= 40, name
+
+
+class TestWhy:
+    def test_counts_what_is_ahead_no_further_than_its_limit(self, big: Farm) -> None:
+        last = Job.objects.filter(queue="foreign", priority=0).get()
+        plan = _explain("why_not_running", job=last.pk, alive_s=90.0, limit=1000)
+        assert "Seq Scan" not in _jobs_are_read_by(plan)
+        print(f"buffers of why: {_buffers(plan)}")
+
+
+def test_the_tables_are_as_full_as_these_tests_say() -> None:
+    assert Job.objects.filter(status="success").count() == ENDED
+    assert Job.objects.filter(status="pending").count() == 4 * AT_THE_HEAD + 4 + 5000 + 2 * SMALL

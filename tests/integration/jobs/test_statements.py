@@ -1,0 +1,171 @@
+"""How many statements each call makes, and what is published when (promise 9)."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from jobs import operations
+from jobs.models import Body, Job
+from live import layer
+from postgres import connections
+from tests import farm
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def _statements(call: Callable[[], Any]) -> list[str]:
+    """The names of the statements that a call makes, in order; of those without one, the first word."""
+    with CaptureQueriesContext(connection) as captured:
+        call()
+    said = [query["sql"] for query in captured.captured_queries]
+    named = [re.search(r"/\* (\S+) \*/", sql) for sql in said]
+    return [match[1] if match else sql.split()[0] for match, sql in zip(named, said, strict=True)]
+
+
+class TestHowManyStatements:
+    def test_each_call_makes(self) -> None:
+        """BEGIN and COMMIT, one statement for the work, one NOTIFY after the commit."""
+        farm.kind()
+        farm.kind("full")
+        operations.set_ceiling("full", 5)
+        me, idle = farm.worker(), farm.worker("idle", "empty")
+        farm.submit(50)
+        claimed = farm.claim_one(me)
+        batch = operations.claim(me, limit=20)
+        done = [operations.Finished(job_id=j.id, lease=j.lease, outcome="success") for j in batch]
+        calls: dict[str, Callable[[], Any]] = {
+            "claim": lambda: operations.claim(me, limit=20),
+            "claim nothing": lambda: operations.claim(idle),
+            "heartbeat": lambda: operations.heartbeat(me, claimed.id, claimed.lease),
+            "progress": lambda: operations.heartbeat(me, claimed.id, claimed.lease, progress=0.1),
+            "output": lambda: operations.write_output(me, claimed.id, claimed.lease, seq=0, text="x"),
+            "finish one": lambda: farm.succeed(me, claimed),
+            "finish twenty": lambda: operations.finish(me, done),
+            "submit a hundred": lambda: farm.submit(100),
+        }
+        assert {name: _statements(call) for name, call in calls.items()} == {
+            "claim": ["BEGIN", "jobs.claim", "COMMIT", "SELECT"],
+            "claim nothing": ["BEGIN", "jobs.claim", "COMMIT"],
+            "heartbeat": ["BEGIN", "jobs.heartbeat", "COMMIT"],
+            "progress": ["BEGIN", "jobs.heartbeat", "COMMIT", "SELECT"],
+            "output": ["BEGIN", "jobs.write_output", "COMMIT", "SELECT"],
+            "finish one": ["BEGIN", "jobs.lock_held", "jobs.settle", "COMMIT", "SELECT"],
+            "finish twenty": ["BEGIN", "jobs.lock_held", "jobs.settle", "COMMIT", "SELECT"],
+            "submit a hundred": [
+                "SELECT",
+                "BEGIN",
+                "jobs.submit",
+                "COMMIT",
+                "SELECT",
+            ],  # its kind is a row here
+        }
+
+
+@pytest.fixture
+def heard() -> Iterator[Callable[[], list[str]]]:
+    """The topics published since the last call, in order, as another process hears them."""
+    channel = layer.NotifyChannelLayer()._notify_channel
+    with psycopg.connect(connections.direct_conninfo(), autocommit=True) as listener:
+        listener.execute(f'LISTEN "{channel}"')
+
+        def since() -> list[str]:
+            # On a connection of its own: what was committed before this is delivered before it.
+            listener.execute("SELECT pg_notify(%s, 'until here')", [channel])
+            found: list[str] = []
+            for notice in listener.notifies(timeout=10):
+                if notice.payload == "until here":
+                    return found
+                found.extend(json.loads(notice.payload)["message"]["topics"])
+            raise AssertionError("nothing was heard for 10 s")
+
+        yield since
+
+
+class TestWhatIsPublished:
+    def test_of_a_submit_comes_after_the_commit_and_each_topic_once(
+        self, heard: Callable[[], list[str]]
+    ) -> None:
+        farm.kind()
+        heard()
+        with transaction.atomic():
+            [first], [second] = farm.submit(1), farm.submit(1)
+            assert farm.at_once(Job.objects.count) == [0]
+            assert heard() == []
+        assert sorted(heard()) == sorted(["jobs", f"job:{first.pk}", f"job:{second.pk}", "work:work"])
+
+    def test_of_a_rollback_is_nothing_and_nothing_is_stored(self, heard: Callable[[], list[str]]) -> None:
+        farm.kind()
+        me = farm.worker()
+        [kept] = farm.submit(1)
+        heard()
+        with farm.rolled_back():
+            farm.submit(3)
+            claimed = operations.claim(me, limit=4)
+            operations.finish(
+                me, [operations.Finished(job_id=claimed[0].id, lease=claimed[0].lease, outcome="success")]
+            )
+        assert heard() == []
+        assert list(Job.objects.values_list("pk", "status", "claim_no")) == [(kept.pk, "pending", 0)]
+        assert Body.objects.count() == 1
+
+    def test_of_a_savepoint_goes_with_it_and_the_rest_stays(self, heard: Callable[[], list[str]]) -> None:
+        farm.kind()
+        heard()
+        with transaction.atomic():
+            [kept] = farm.submit(1)
+            with farm.rolled_back():
+                farm.submit(1)
+        assert sorted(heard()) == sorted(["jobs", f"job:{kept.pk}", "work:work"])
+        assert Job.objects.count() == Body.objects.count() == 1
+
+    def test_of_a_job_that_is_due_later_names_the_moment(self, heard: Callable[[], list[str]]) -> None:
+        farm.kind()
+        heard()
+        [job] = farm.submit(1, run_at=datetime(2100, 1, 1, tzinfo=UTC))
+        assert sorted(heard()) == sorted(["jobs", f"job:{job.pk}", "due:work:4102444800000"])
+
+    def test_of_each_call_is_what_it_made_stale(self, heard: Callable[[], list[str]]) -> None:
+        farm.kind()
+        me, _ = farm.worker(), farm.worker("other")
+        jobs = farm.submit(4)
+        heard()
+        first, second, third, fourth = (farm.claim_one(me) for _ in range(4))
+        calls: list[tuple[Callable[[], Any], Callable[[int], set[str]]]] = [
+            (lambda: operations.heartbeat(me, first.id, first.lease), lambda _: set()),
+            (
+                lambda: operations.heartbeat(me, first.id, first.lease, detail="x"),
+                lambda n: {"jobs", f"job:{n}"},
+            ),
+            (
+                lambda: operations.write_output(me, first.id, first.lease, seq=0, text="x"),
+                lambda n: {f"output:{n}"},
+            ),
+            (lambda: operations.write_output(me, first.id, first.lease, seq=0, text="x"), lambda _: set()),
+            (lambda: farm.succeed(me, first), lambda n: {"jobs", "workers", f"job:{n}"}),
+            (
+                lambda: operations.release(me, second.id, second.lease),
+                lambda _: {"jobs", "workers", f"job:{second.id}", "work:work"},
+            ),
+            (
+                lambda: operations.cancel(third.id, by=None),
+                lambda _: {"jobs", "workers", f"job:{third.id}", f"worker:{me.pk}"},
+            ),
+            (lambda: operations.pause("work"), lambda _: {"queue:work", "queues"}),
+            (lambda: operations.pause("work"), lambda _: set()),
+            (lambda: operations.resume("work"), lambda _: {"queue:work", "queues", "work:work"}),
+        ]
+        assert len(heard()) == 4 * 3  # the claims: each its job, the jobs, the workers
+        for call, stale in calls:
+            call()
+            assert set(heard()) == stale(jobs[0].pk)
+        farm.fail(me, fourth)
+        [due] = [topic for topic in heard() if topic.startswith("due:")]
+        run_at = Job.objects.get(pk=fourth.id).run_at
+        assert due == f"due:work:{int(run_at.timestamp() * 1000)}"

@@ -1,0 +1,109 @@
+"""What one round of the janitor does, and when it wants to be woken."""
+
+from datetime import timedelta
+
+import pytest
+from django.db.models import F
+from django.db.models.functions import Now
+from pytest_django import Settings
+
+from jobs import operations
+from jobs.models import Attempt, Job
+from tests import farm
+
+pytestmark = pytest.mark.django_db
+
+
+class TestASweep:
+    def test_of_an_idle_farm_finds_nothing_and_sees_nothing_coming(self) -> None:
+        assert operations.sweep() == operations.Sweep(timed_out=0, expired=0, forgiven=0, next_in_s=None)
+
+    def test_says_what_it_did(self) -> None:
+        farm.kind(retry_on_timeout=True)
+        me, _ = farm.worker("me"), farm.worker("other")
+        silent, overran, failed, waiting, fine = farm.submit(5)
+        for claimed in operations.claim(me, limit=3):
+            if claimed.id == failed.pk:
+                farm.fail(me, claimed)
+        farm.expire_lease(silent)
+        Job.objects.filter(pk=overran.pk).update(deadline_at=Now() - timedelta(seconds=1))
+        Job.objects.filter(pk=failed.pk).update(shy_until=Now() - timedelta(seconds=1))
+        Job.objects.filter(pk=waiting.pk).update(expires_at=Now() - timedelta(seconds=1))
+        before = farm.everything(fine)
+
+        sweep = operations.sweep()
+
+        assert (sweep.timed_out, sweep.expired, sweep.forgiven) == (2, 1, 1)
+        assert sorted(Attempt.objects.values_list("job_id", "outcome")) == [
+            (silent.pk, "lease_expired"), (overran.pk, "overran"), (failed.pk, "failed"),
+        ]  # fmt: skip
+        assert Job.objects.get(pk=waiting.pk).ended_at is not None
+        assert (farm.status(waiting), Job.objects.get(pk=failed.pk).shy_of) == ("timed_out", [])
+        assert farm.everything(fine) == before
+
+    def test_expires_a_job_that_waits_for_a_later_attempt_too(self) -> None:
+        farm.kind(expires_s=60)
+        [job] = farm.submit(1)
+        me = farm.worker()
+        farm.fail(me, farm.claim_one(me))
+        farm.pass_time(job, 61)
+        assert operations.sweep().expired == 1
+        assert (farm.status(job), operations.claim(me)) == ("timed_out", [])
+
+    def test_leaves_a_running_job_alone_whose_wait_would_be_over(self) -> None:
+        farm.kind(expires_s=60)
+        [job] = farm.submit(1)
+        farm.claim_one(farm.worker())
+        Job.objects.filter(pk=job.pk).update(expires_at=Now() - timedelta(seconds=1))
+        assert (operations.sweep().expired, farm.status(job)) == (0, "in_progress")
+
+    def test_handles_more_than_one_batch(self) -> None:
+        farm.kind()
+        farm.submit(450)
+        me = farm.worker()
+        operations.claim(me, limit=450)
+        Job.objects.update(lease_expires_at=F("created_at"))
+        assert operations.sweep().timed_out == 450
+        assert Attempt.objects.filter(outcome="lease_expired").count() == 450
+
+
+class TestTheNextWake:
+    @pytest.fixture(autouse=True)
+    def _lease(self, settings: Settings) -> None:
+        settings.JOBFARM = {**settings.JOBFARM, "LEASE_S": 500.0}
+
+    def _next(self) -> float:
+        seconds = operations.sweep().next_in_s
+        assert seconds is not None
+        return seconds
+
+    def test_is_the_first_lease_to_run_out(self) -> None:
+        farm.kind()
+        first, second = farm.submit(2)
+        operations.claim(farm.worker(), limit=2)
+        farm.pass_time(second, 200)
+        assert 290 < self._next() <= 300
+        assert 490 < (Job.objects.get(pk=first.pk).lease_expires_at - farm.now()).total_seconds() <= 500  # type: ignore[operator]
+
+    def test_is_the_deadline_where_that_comes_before_the_lease(self) -> None:
+        farm.kind(timeout_s=100)
+        farm.submit(1)
+        farm.claim_one(farm.worker())
+        assert 90 < self._next() <= 100
+
+    def test_is_when_a_waiting_job_expires(self) -> None:
+        farm.kind(expires_s=100)
+        farm.submit(1)
+        assert 90 < self._next() <= 100
+
+    def test_is_the_end_of_a_grace(self) -> None:
+        farm.kind()
+        me, _ = farm.worker("me"), farm.worker("other")
+        farm.submit(1)
+        farm.fail(me, farm.claim_one(me))
+        assert 25 < self._next() <= 32
+
+    def test_is_not_a_job_that_waits_for_ever(self) -> None:
+        farm.kind()
+        farm.submit(1)
+        assert operations.sweep().next_in_s is None

@@ -1,0 +1,51 @@
+"""The lease as text: what `str` wrote is read back, and nothing else is a lease."""
+
+from uuid import UUID
+
+import pytest
+
+from jobs.domain.leases import Lease
+from jobs.errors import LeaseLost
+
+SECRET = UUID("0123456789abcdef0123456789abcdef")
+
+
+class TestParsing:
+    @pytest.mark.parametrize("claim_no", [1, 7, 10**17])
+    def test_gives_back_what_was_written(self, claim_no: int) -> None:
+        lease = Lease(claim_no=claim_no, secret=SECRET)
+        assert Lease.parse(str(lease)) == lease
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "",
+            "1",
+            "1-",
+            f"-{SECRET.hex}",
+            SECRET.hex,
+            f"0-{SECRET.hex}",
+            f"-1-{SECRET.hex}",
+            f"01-{SECRET.hex}",
+            f"+1-{SECRET.hex}",
+            f"1.0-{SECRET.hex}",
+            f"1_0-{SECRET.hex}",
+            f"1-{SECRET}",
+            f"1-{SECRET.hex.upper()}",
+            f"1-{SECRET.hex[:-1]}",
+            f"1-{SECRET.hex}0",
+            f"1-{SECRET.hex}\n",
+            f" 1-{SECRET.hex}",
+            f"1 -{SECRET.hex}",
+            f"1-{'g' * 32}",
+            f"1-{SECRET.hex}-1",
+            f"{'9' * 19}-{SECRET.hex}",  # more than a bigint holds
+            f"\u0661-{SECRET.hex}",  # a digit, but not one of ours
+            f"1-{SECRET.hex[:-1]}\x00",
+            "'; DROP TABLE jobs_job; --",
+            "1" * 100_000,
+        ],
+    )
+    def test_refuses_every_other_text(self, text: str) -> None:
+        with pytest.raises(LeaseLost):
+            Lease.parse(text)

@@ -1,0 +1,70 @@
+"""What becomes of a job whose attempt ended, and how long it waits."""
+
+import random
+from typing import Any
+
+import pytest
+
+from jobs.domain.retries import Backoff, Judgement, judge
+from jobs.domain.states import Outcome, Status
+
+
+def _judge(outcome: Outcome, **given: Any) -> Judgement:
+    told: dict[str, Any] = {"failures": 0, "max_attempts": 3, "retryable": True, "backoff": Backoff(jitter=0)}
+    return judge(outcome, **{**told, **given}, rng=random.Random(1))
+
+
+class TestBackoff:
+    @pytest.mark.parametrize(
+        ("failures", "delay_s"), [(1, 2), (2, 6), (3, 18), (4, 50), (64, 50), (65, 50), (10_000, 50)]
+    )
+    def test_grows_by_its_base_up_to_its_cap(self, failures: int, delay_s: float) -> None:
+        backoff = Backoff(first_s=2, base=3, cap_s=50, jitter=0)
+        assert backoff.delay_s(failures, rng=random.Random(1)) == delay_s
+
+    def test_with_jitter_stays_within_its_share_and_under_the_cap(self) -> None:
+        rng = random.Random(7)
+        delays = [Backoff(first_s=100, cap_s=130, jitter=0.5).delay_s(1, rng=rng) for _ in range(2000)]
+        assert 50 <= min(delays) < 52
+        assert max(delays) == 130
+        assert 60 < sorted(delays)[400] < 80
+
+    def test_with_the_largest_numbers_is_the_cap(self) -> None:
+        backoff = Backoff(first_s=86400, base=1000, cap_s=86400, jitter=1)
+        assert 0 <= backoff.delay_s(1000, rng=random.Random(1)) <= 86400
+
+    def test_of_nothing_is_nothing(self) -> None:
+        assert Backoff(first_s=0).delay_s(5, rng=random.Random(1)) == 0
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [{"first_s": -1}, {"base": 0.5}, {"cap_s": -1}, {"jitter": -0.1}, {"jitter": 1.1},
+         {"first_s": float("nan")}, {"base": float("inf")}, {"first_s": float("inf")}, {"base": 1001},
+         {"cap_s": float("inf")}, {"cap_s": float("nan")}, {"jitter": float("nan")}],
+        ids=str,
+    )  # fmt: skip
+    def test_that_makes_no_sense_is_refused(self, wrong: dict[str, float]) -> None:
+        with pytest.raises(ValueError, match="a backoff needs"):
+            Backoff(**wrong)
+
+
+class TestJudging:
+    @pytest.mark.parametrize(
+        ("outcome", "given", "judgement"),
+        [
+            (Outcome.FAILED, {}, Judgement(status=Status.PENDING, failures=1, delay_s=1)),
+            (Outcome.FAILED, {"failures": 1}, Judgement(status=Status.PENDING, failures=2, delay_s=2)),
+            (Outcome.FAILED, {"failures": 2}, Judgement(status=Status.FAILED, failures=3)),
+            (Outcome.FAILED, {"retryable": False}, Judgement(status=Status.FAILED, failures=1)),
+            (Outcome.FAILED, {"max_attempts": 1}, Judgement(status=Status.FAILED, failures=1)),
+            (Outcome.LEASE_EXPIRED, {}, Judgement(status=Status.PENDING, failures=1, delay_s=1)),
+            (Outcome.LEASE_EXPIRED, {"retryable": False}, Judgement(status=Status.TIMED_OUT, failures=1)),
+            (Outcome.OVERRAN, {"failures": 2}, Judgement(status=Status.TIMED_OUT, failures=3)),
+            (Outcome.RELEASED, {"failures": 2}, Judgement(status=Status.PENDING, failures=2)),
+            (Outcome.CANCELED, {"failures": 2}, Judgement(status=Status.CANCELED, failures=2)),
+        ],
+    )
+    def test_decides_where_it_goes(
+        self, outcome: Outcome, given: dict[str, Any], judgement: Judgement
+    ) -> None:
+        assert _judge(outcome, **given) == judgement

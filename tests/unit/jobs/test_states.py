@@ -1,0 +1,64 @@
+"""The table of moves, and the page that is drawn from it."""
+
+from pathlib import Path
+
+import pytest
+
+from jobs.domain import states
+from jobs.domain.states import ENDED, LIVE, MOVES, Status, Verdict, may_move
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "states.md"
+REGENERATE = (
+    "docs/states.md is not what MOVES says. Draw it again: "
+    'python -c "from jobs.domain import states; print(states.as_markdown(), end=str())" > docs/states.md'
+)
+
+
+class TestTheTable:
+    def test_has_every_state_as_live_or_ended(self) -> None:
+        assert frozenset(Status) == LIVE | ENDED
+        assert not LIVE & ENDED
+
+    def test_has_no_way_out_of_an_end(self) -> None:
+        assert not [move for move in MOVES if move.source in ENDED]
+
+    def test_reaches_every_state_from_nothing(self) -> None:
+        reached: set[Status | None] = {None}
+        while new := {move.target for move in MOVES if move.source in reached} - reached:
+            reached |= new
+        assert reached == {None, *Status}
+
+    def test_names_each_move_once(self) -> None:
+        assert len({(move.source, move.target) for move in MOVES}) == len(MOVES)
+
+    def test_is_what_may_move_asks(self) -> None:
+        table = {(move.source, move.target) for move in MOVES}
+        for source in [None, *Status]:
+            for target in Status:
+                assert may_move(source, target) is ((source, target) in table)
+
+
+class TestThePage:
+    def test_is_drawn_from_the_table(self) -> None:
+        assert PAGE.read_text(encoding="utf-8") == states.as_markdown(), REGENERATE
+
+    def test_shows_every_move_in_the_diagram_and_in_the_table(self) -> None:
+        page = states.as_markdown()
+        for move in MOVES:
+            assert f"{move.source or '[*]'} --> {move.target}: {move.when}" in page
+            assert f"| {move.source or '-'} | {move.target} | {move.when} |" in page
+
+
+class TestACancelsVerdict:
+    @pytest.mark.parametrize(
+        ("status", "claim_no", "verdict"),
+        [
+            (Status.PENDING, 0, Verdict.BEFORE_START),
+            (Status.PENDING, 1, Verdict.BEFORE_RETRY),
+            (Status.IN_PROGRESS, 1, Verdict.WHILE_RUNNING),
+            *[(status, 1, Verdict.TOO_LATE) for status in sorted(ENDED)],
+            (Status.CANCELED, 0, Verdict.TOO_LATE),
+        ],
+    )
+    def test_says_what_happened(self, status: Status, claim_no: int, verdict: Verdict) -> None:
+        assert states.cancel_verdict(status, claim_no=claim_no) is verdict
