@@ -1,4 +1,4 @@
-"""The farm's address: bound once by the supervisor, so that a port in use is one sentence and a restarted server loses nobody."""
+"""The farm's address: bound once, so that a port in use is one sentence and a restarted server loses nobody."""
 
 import errno
 import socket

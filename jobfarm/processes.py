@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 LONGEST_PAUSE_S = 30.0
+KILLED_WITHIN_S = 5.0
 STEADY_S = 60.0  # a process that ran this long is well again: its next restart is quick
 _PR_SET_PDEATHSIG = 1
 log = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ class Child:
     def schedule_restart(self, *, now: float) -> float:
         """Plan the next start, later after each quick death; how many seconds from now."""
         self.deaths = 1 if now - self.started_at > STEADY_S else self.deaths + 1
-        pause = min(0.5 * 2 ** (self.deaths - 1), LONGEST_PAUSE_S)
+        pause = min(0.5 * 2.0 ** (self.deaths - 1), LONGEST_PAUSE_S)
         self.process, self.due_at = None, now + pause
         return pause
 
@@ -71,7 +72,7 @@ class Child:
 
 
 class Supervisor:
-    """Keeps children running until it is told to stop. Its note in `folder` lets the next start clean up after a kill."""
+    """Keeps children running until told to stop. Its note in `folder` lets the next start clean up after a kill."""
 
     def __init__(self, children: Sequence[Child], *, folder: Path, say: Callable[[str], None]) -> None:
         self._children = children
@@ -80,7 +81,7 @@ class Supervisor:
         self._stopping = threading.Event()
 
     def run(self) -> None:
-        """Start all and watch them; returns when `stop` was called or SIGINT or SIGTERM came, with nothing left running."""
+        """Start all and watch them; returns after SIGINT or SIGTERM, with nothing left running."""
         previous = {
             number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)
         }
@@ -93,7 +94,7 @@ class Supervisor:
             for number, handler in previous.items():
                 signal.signal(number, handler)
 
-    def _on_signal(self, number: int, _frame: object) -> None:
+    def _on_signal(self, _number: int, _frame: object) -> None:
         if self._stopping.is_set():  # asked twice: no more patience
             for child in self._children:
                 child.grace_s = 0.0
@@ -133,8 +134,16 @@ def end_leftovers(folder: Path) -> int:
     for group in groups:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)
+    _await_their_end(groups)
     note.unlink(missing_ok=True)
     return len(groups)
+
+
+def _await_their_end(pids: Sequence[int]) -> None:
+    """They hold the farm's socket until they are gone. What SIGKILL cannot end (a dead disk) is not waited for."""
+    deadline = time.monotonic() + KILLED_WITHIN_S
+    while any(map(born, pids)) and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def born(pid: int) -> str | None:

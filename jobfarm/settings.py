@@ -1,7 +1,8 @@
-"""Settings of the farm. Every value that differs from one machine to the next comes from the environment; README lists them."""
+"""Settings of the farm. What differs from one machine to the next comes from the environment; README lists it."""
 
 import os
 import secrets
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,10 @@ INSTALLED_APPS = [
     "django_htmx",
     "ninja",
     "live",
+    "django_q",
+    "django_tasks",
+    "scheduling",
+    "ratelimits",
     "accounts",
     "jobs",
     "jobfarm",
@@ -143,7 +148,7 @@ UNFOLD = {
 }
 
 # How the farm treats jobs. Durations in seconds.
-JOBFARM = {
+JOBFARM: dict[str, Any] = {
     "LEASE_S": float(os.environ.get("JOBFARM_LEASE_S", "60")),
     "HEARTBEAT_S": float(os.environ.get("JOBFARM_HEARTBEAT_S", "20")),
     "JANITOR_S": 2.0,  # the longest the janitor sleeps: half of the 5 s in which a silent worker is noticed
@@ -155,3 +160,30 @@ JOBFARM = {
     "BODY_BYTES": 10_000_000,  # of any other request: ten payloads in one call
 }
 DATA_UPLOAD_MAX_MEMORY_SIZE = JOBFARM["BODY_BYTES"]
+
+# The scheduler. Durations in seconds.
+SCHEDULING = {
+    "LEASE_S": 5.0,  # a function that was handed out and not begun by then is handed out again
+    "GRACE_S": float(os.environ.get("SCHEDULING_GRACE_S", "30")),  # for running actions, after SIGTERM
+    "RETENTION_DAYS": float(os.environ.get("SCHEDULING_RETENTION_DAYS", "7")),
+    "WORKERS": int(os.environ.get("SCHEDULING_WORKERS", "2")),  # of each cluster, unless --workers says otherwise
+}
+# Outside connections in a mutation, and writes of an action past its mutations, are errors while one develops.
+_IS_TEST = "pytest" in sys.modules or "JOBFARM_TEST_DATABASE" in os.environ
+SCHEDULING_GUARDS = _flag("SCHEDULING_GUARDS", default=DEBUG or _IS_TEST)
+TASKS = {"default": {"BACKEND": "scheduling.backend.SchedulingBackend", "QUEUES": []}}
+# django-q2 is the pool of processes; its own tasks and schedules (async_task) are run by the cluster for actions.
+Q_CLUSTER: dict[str, Any] = {
+    "name": "jobfarm",
+    "label": "django-q2",
+    "broker_class": "scheduling.cluster.broker.Broker",
+    "workers": SCHEDULING["WORKERS"],
+    "guard_cycle": 0.2,  # how soon a dead worker is replaced, and a TERM noticed
+    "recycle": 5000,  # tasks until a worker is replaced by a fresh one; a batch of mutations is one task
+    "timeout": 300,
+    "retry": 360,
+    "ack_failures": True,
+    "catch_up": False,
+    "log_level": "WARNING",
+    "ALT_CLUSTERS": {"mutations": {"scheduler": False}},
+}

@@ -3,7 +3,7 @@
 Foreign keys on the way of a job carry no database constraint: the check cost a fifth of the claims (docs/adr/0007).
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import Group
@@ -182,7 +182,7 @@ class Job(models.Model):
 
     class Meta:
         ordering = ["-id"]
-        permissions: ClassVar[list[tuple[str, str]]] = [("operate_job", "Can cancel, retry and move any job")]
+        permissions = [("operate_job", "Can cancel, retry and move any job")]
         constraints = [
             models.CheckConstraint(name="job_status_is_known", condition=Q(status__in=sorted(Status))),
             models.CheckConstraint(

@@ -6,10 +6,18 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from postgres import connections
 from psycopg import sql
+from pytest_django import Settings
+
+from postgres import connections
 
 _NAME = re.compile(r"test_jobfarm_(\d+)(_\w+)?")
+
+
+@pytest.fixture(autouse=True)
+def _quick_passwords(settings: Settings) -> None:
+    """Django's hash is slow on purpose, half a second for each password; here nobody attacks it."""
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 @pytest.fixture(scope="session")

@@ -87,7 +87,7 @@ def cancel(job_id: int, *, by: User | None) -> Cancellation:
 
 
 def judged(row: Any, outcome: Outcome, *, retryable: bool, error: str) -> Settlement:
-    """What becomes of the locked job `row` whose attempt ended as `outcome`. Whom it hides from is decided by `settle`."""
+    """What becomes of the locked job `row` whose attempt ended so. Whom it hides from is decided by `settle`."""
     judgement = retries.judge(
         outcome,
         failures=row.failures,
@@ -152,7 +152,8 @@ def _cancel(job: Job, verdict: Verdict, by: User | None) -> None:
     who = "the system" if by is None else by.get_username()
     # The job is a locked row like the others; its columns have the same names.
     settle([judged(job, Outcome.CANCELED, retryable=False, error=f"canceled by {who}")], rows=[job])
-    announcing.stopped(job.worker_id)
+    if job.worker_id is not None:
+        announcing.stopped(job.worker_id)
 
 
 def _hidden_from_those_who_failed(

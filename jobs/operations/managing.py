@@ -4,7 +4,6 @@ import secrets
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from live import operations as live
 
 from jobs import kinds
 from jobs.domain.kinds import Kind
@@ -13,6 +12,7 @@ from jobs.models import Kind as KindRow
 from jobs.models import Queue, Share
 from jobs.operations import announcing, audit, lookups
 from jobs.queries import keys, reads
+from live import operations as live
 
 MOST_SLOTS = 10_000
 

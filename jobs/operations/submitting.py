@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -12,13 +12,13 @@ from django.db import transaction
 
 from jobs.domain import payloads
 from jobs.domain.kinds import Kind
-from jobs.errors import Duplicate, InvalidValue, NotAllowed, NotAMember, NotEnded, UnknownQueue
 from jobs.domain.states import ENDED, Status
+from jobs.errors import Duplicate, InvalidValue, NotAllowed, NotAMember, NotEnded, UnknownQueue
 from jobs.models import Job
 from jobs.operations import announcing, audit, lookups
 from jobs.queries import keys, moves, reads
 
-_COLUMNS = [field.attname for field in Job._meta.concrete_fields]
+_COLUMNS = [field.attname for field in Job._meta.concrete_fields]  # noqa: SLF001 (Django documents _meta)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from live import operations as live
 
 from jobs.domain import kinds
 from jobs.errors import InvalidKey, InvalidValue
@@ -14,6 +13,7 @@ from jobs.models import Worker
 from jobs.operations import audit
 from jobs.operations.claiming import ANY_QUEUE
 from jobs.queries import keys
+from live import operations as live
 
 PREFIX = "jfw_"  # so that a leaked key says what it is, to people and to secret scanners
 HINT_CHARACTERS = 8

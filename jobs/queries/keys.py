@@ -6,10 +6,10 @@ from datetime import timedelta
 from django.conf import settings
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
-from postgres import clock
 
 from jobs.domain.states import Status
 from jobs.models import Job, Kind, Queue, Slot, Worker
+from postgres import clock
 
 SEEN_EVERY_S = 5  # a worker's row is rewritten at most this often, however many calls it makes
 
@@ -33,7 +33,7 @@ def mark_seen(worker_ids: Iterable[int]) -> None:
 
 
 def make_queues(names: Iterable[str]) -> None:
-    """Make the rows of queues that are named for the first time. In order of name, so that two calls cannot deadlock."""
+    """Make the rows of queues named for the first time. In order of name, so that two calls cannot deadlock."""
     Queue.objects.bulk_create([Queue(name=name) for name in sorted(set(names))], ignore_conflicts=True)
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from django.conf import settings
 from django.db.models.functions import Now
-from postgres import statements
 
 from jobs.domain.leases import Lease
 from jobs.domain.states import Outcome, Status
 from jobs.models import Job, ResultFile, Worker
+from postgres import statements
 
 Row = statements.Row
 
@@ -60,7 +60,7 @@ def heartbeat(
 
 
 def write_output(worker: Worker, job_id: int, lease: Lease, *, seq: int, text: str) -> list[Row]:
-    """Store a piece of output if it is the next one; a row with `next_seq` and `stored`, or none if the lease is lost."""
+    """Store a piece of output if it is the next one; a row of `next_seq` and `stored`; none: the lease is lost."""
     return statements.load("jobs", "write_output").run(
         _fence(worker, job_id, lease) | {"seq": seq, "text": text}
     )

@@ -8,12 +8,12 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Min, Q, QuerySet
 from django.db.models.functions import Now
-from postgres import statements
 
 from jobs.domain import waiting
 from jobs.domain.leases import Lease
 from jobs.domain.states import Status
 from jobs.models import Attempt, Job, OutputChunk, ResultFile, Share
+from postgres import statements
 
 AnyUser = User | AnonymousUser | AbstractBaseUser
 COUNT_LIMIT = 1000  # the pages say "1,000 or more" beyond it
@@ -59,7 +59,7 @@ def visible_to(user: AnyUser) -> QuerySet[Job]:
 def shared(token: str) -> Job | None:
     """The job that a share link shows, or None."""
     share = Share.objects.select_related("job__body").filter(token=token).first()
-    return share and share.job
+    return share.job if share else None
 
 
 def why_not_running(job_id: int) -> list[waiting.Reason]:
@@ -96,7 +96,7 @@ def files(job_ids: Sequence[int]) -> dict[int, list[ResultFile]]:
 
 
 def claimable(interests: Sequence[tuple[Interest, int]], *, horizon_s: float) -> list[Claimable]:
-    """For each (interest, how many at most): what could be claimed now, and when more becomes due within the horizon."""
+    """For each (interest, how many at most): what could be claimed now, and when more is due within the horizon."""
     rows = statements.load("jobs", "claimable").run(
         {
             "queues": [",".join(interest.queues) for interest, _ in interests],
@@ -117,7 +117,7 @@ def stopped(leases: Sequence[tuple[int, Lease]]) -> list[int]:
 
 
 def waiting_queues() -> list[statements.Row]:
-    """Queues in which a due job waits: rows of `name`, `paused`, and `served` (by a live worker, whatever its scope)."""
+    """Queues in which a due job waits: rows of `name`, `paused`, `served` (by a live worker, whatever its scope)."""
     return statements.load("jobs", "unserved").run({"alive_s": settings.JOBFARM["WORKER_ALIVE_S"]})
 
 

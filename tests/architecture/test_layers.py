@@ -8,28 +8,54 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("accounts", "jobfarm", "jobfarm_worker", "jobs", "live", "postgres")
+PACKAGES = ("accounts", "jobfarm", "jobfarm_worker", "jobs", "live", "postgres", "ratelimits")
 
 BREACHES = [
     pytest.param("postgres/clock.py", "import live.hub", "Apps know only", id="postgres looks up to live"),
-    pytest.param("accounts/operations.py", "import jobs.operations", "Apps know only", id="accounts knows jobs"),
+    pytest.param(
+        "accounts/operations.py", "import jobs.operations", "Apps know only", id="accounts knows jobs"
+    ),
     pytest.param("jobs/domain/states.py", "import django.db", "plain Python", id="a domain rule uses Django"),
     pytest.param("jobs/domain/retries.py", "import time", "plain Python", id="a domain rule reads the clock"),
-    pytest.param("jobs/queries/reads.py", "import jobs.operations", "Inside an app", id="a query calls an operation"),
+    pytest.param(
+        "jobs/queries/reads.py", "import jobs.operations", "Inside an app", id="a query calls an operation"
+    ),
     pytest.param("jobs/errors.py", "import jobs.models", "Inside an app", id="an error knows the tables"),
     pytest.param("jobs/extra.py", "", "Inside an app", id="a module that does not say where it stands"),
-    pytest.param("jobfarm_worker/backoff.py", "import jobs.errors", "The worker knows none", id="the worker knows an app"),
-    pytest.param("jobs/operations/claiming.py", "import jobfarm_worker.backoff", "No app knows", id="an app knows the worker"),
-    pytest.param("jobfarm_worker/backoff.py", "import django", "imports no Django", id="the worker uses Django"),
-    pytest.param("jobs/operations/claiming.py", "import accounts.models", "by their operations", id="one app opens another's tables"),
-]  # fmt: skip
+    pytest.param(
+        "jobfarm_worker/backoff.py",
+        "import jobs.errors",
+        "The worker knows none",
+        id="the worker knows an app",
+    ),
+    pytest.param(
+        "jobs/operations/claiming.py",
+        "import jobfarm_worker.backoff",
+        "No app knows",
+        id="an app knows the worker",
+    ),
+    pytest.param(
+        "jobfarm_worker/backoff.py", "import django", "imports no Django", id="the worker uses Django"
+    ),
+    pytest.param(
+        "jobs/operations/claiming.py",
+        "import accounts.models",
+        "by their operations",
+        id="one app opens another's tables",
+    ),
+]
 
 
 def _lint(folder: Path) -> "subprocess.CompletedProcess[str]":
     program = Path(sys.executable).with_name("lint-imports")
     return subprocess.run(
-        [program, "--no-cache"], cwd=folder, capture_output=True, text=True, check=False, env={"PYTHONPATH": str(folder), "COLUMNS": "300"},
-    )  # fmt: skip
+        [program, "--no-cache"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": str(folder), "COLUMNS": "300"},
+    )
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ def _janitor() -> Child:
 
 
 def _worker(url: str) -> Child:
-    """The worker that comes along. It gets a new key at each start, by its environment, where no list of processes shows it."""
+    """The worker that comes along. Its key is new at each start and travels where no list of processes shows it."""
     key = jobs.ensure_worker(DEMONSTRATOR, queues=["image", "chat"])
     argv = [sys.executable, "-m", "jobfarm_worker", "--url", url, "--handler", "chat", "--handler", "image"]
     argv += ["--concurrency", "2", "--grace", "2"]

@@ -55,5 +55,5 @@ def _round() -> float:
     sweep = operations.sweep()
     if sweep.timed_out or sweep.expired:
         log.info("timed out %s running and %s waiting jobs", sweep.timed_out, sweep.expired)
-    longest = settings.JOBFARM["JANITOR_S"]
+    longest: float = settings.JOBFARM["JANITOR_S"]
     return longest if sweep.next_in_s is None else min(max(sweep.next_in_s, SHORTEST_S), longest)

@@ -91,4 +91,5 @@ class Command(BaseCommand):
 
 def _line(job: Job) -> str:
     share = "" if job.progress is None else f"{job.progress:4.0%}"
-    return f"#{job.pk:<8} {job.status:<11} {share:>4} {job.kind:<12} {job.queue:<12} {job.worker_name or '-':<16} {job.detail or ''}"
+    where = f"{job.kind:<12} {job.queue:<12} {job.worker_name or '-':<16}"
+    return f"#{job.pk:<8} {job.status:<11} {share:>4} {where} {job.detail or ''}"

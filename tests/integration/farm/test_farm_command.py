@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from jobfarm import processes
 from postgres.embedded import places
 
@@ -42,8 +43,13 @@ class Farm:
         """Start it, and read what it says up to the link."""
         self.process = subprocess.Popen(
             [sys.executable, "manage.py", "farm", "--port", "0", *options],
-            cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-        )  # fmt: skip
+            cwd=ROOT,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
         assert self.process.stdout is not None
         said = []
         for line in self.process.stdout:
@@ -58,15 +64,20 @@ class Farm:
         """Whether the page behind the link is served."""
         try:
             with urllib.request.urlopen(self.url + self.link, timeout=5) as response:
-                return response.status == 200
+                return bool(response.status == 200)
         except (urllib.error.URLError, ConnectionError, TimeoutError):
             return False
 
     def manage(self, *words: str) -> str:
         """What another management command says."""
         done = subprocess.run(
-            [sys.executable, "manage.py", *words], cwd=ROOT, env=self.environment, capture_output=True, text=True, check=True
-        )  # fmt: skip
+            [sys.executable, "manage.py", *words],
+            cwd=ROOT,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         return done.stdout
 
     def signal(self, number: int) -> int:
@@ -172,8 +183,13 @@ class TestFarmCannotStart:
     def _says(self, *options: str, **environment: str) -> tuple[int, str]:
         done = subprocess.run(
             [sys.executable, "manage.py", "farm", *options],
-            cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S,
-        )  # fmt: skip
+            cwd=ROOT,
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_S,
+        )
         return done.returncode, done.stderr.strip()
 
     def test_says_which_port_is_in_use(self, tmp_path: Path) -> None:
