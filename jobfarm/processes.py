@@ -149,10 +149,10 @@ def _await_their_end(pids: Sequence[int]) -> None:
 def born(pid: int) -> str | None:
     """A text that tells this process from any other that had or will have its id; None if it does not run."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-        return stat.rpartition(")")[2].split()[
-            19
-        ]  # field 22, starttime, counted after the name in parentheses
+        fields = (
+            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        )  # from field 3 on, after the name
+        return None if fields[0] in "ZX" else fields[19]  # state (a zombie has ended); starttime, field 22
     except (FileNotFoundError, ProcessLookupError):
         return _born_by_ps(pid)
 

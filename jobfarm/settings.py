@@ -136,6 +136,11 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "loggers": {
+        # Strangers cause these as they please: one line each, or none, and no traceback.
+        "django.security.DisallowedHost": {"handlers": [], "propagate": False},
+        "django.request": {"level": "ERROR"},
+    },
     "root": {"handlers": ["console"], "level": os.environ.get("LOG_LEVEL", "WARNING")},
 }
 
@@ -166,7 +171,9 @@ SCHEDULING = {
     "LEASE_S": 5.0,  # a function that was handed out and not begun by then is handed out again
     "GRACE_S": float(os.environ.get("SCHEDULING_GRACE_S", "30")),  # for running actions, after SIGTERM
     "RETENTION_DAYS": float(os.environ.get("SCHEDULING_RETENTION_DAYS", "7")),
-    "WORKERS": int(os.environ.get("SCHEDULING_WORKERS", "2")),  # of each cluster, unless --workers says otherwise
+    "WORKERS": int(
+        os.environ.get("SCHEDULING_WORKERS", "2")
+    ),  # of each cluster, unless --workers says otherwise
 }
 # Outside connections in a mutation, and writes of an action past its mutations, are errors while one develops.
 _IS_TEST = "pytest" in sys.modules or "JOBFARM_TEST_DATABASE" in os.environ

@@ -1,12 +1,16 @@
 """Every address of the site."""
 
 from django.contrib import admin
+from django.templatetags.static import static
 from django.urls import include, path
+from django.views.generic import RedirectView
 
 from jobfarm import views
 from jobfarm.api import api
 
 urlpatterns = [
+    # Browsers ask for it by themselves on pages that name no picture: the administration, the API's page.
+    path("favicon.ico", RedirectView.as_view(url=static("jobfarm/favicon.svg"))),
     path("api/", api.urls),
     path("accounts/", include("accounts.urls")),
     path("admin/", admin.site.urls),

@@ -26,8 +26,8 @@ class KindForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
         )  # fmt: skip
 
     def _post_clean(self) -> None:
-        """What its rules say of the whole, once every field is good by itself (Django looks at those here)."""
-        super()._post_clean()
+        """What its rules say of the whole, once every field is good by itself: Django looks at those here."""
+        super()._post_clean()  # type: ignore[misc]  # the stubs leave Django's hook out
         if self.errors:
             return
         name = self.cleaned_data.get("name", self.instance.name)

@@ -1,7 +1,7 @@
 -- For the bell: per interest (queues, and whose jobs), how many jobs could be claimed now, counted up to a limit, and
 -- when the next one becomes due within the horizon. One statement for all the interests of a process.
 -- An interest with owner null serves everybody; a member's owned and shared jobs are counted each by its own index.
--- Who failed a job is not looked at here: that is for the claim.
+-- The queue * stands for every queue. Who failed a job is not looked at here: that is for the claim.
 WITH interest AS MATERIALIZED (
     SELECT place, string_to_array(queues, ',') AS queues, owner_id, wanted
     FROM unnest(%(queues)s::text[], %(owner)s::integer[], %(wanted)s::bigint[])
@@ -11,8 +11,8 @@ WITH interest AS MATERIALIZED (
            CASE WHEN queue.ceiling IS NULL THEN interest.wanted ELSE (
                SELECT least(greatest(queue.ceiling - count(slot.job_id), 0), interest.wanted)
                FROM jobs_slot AS slot WHERE slot.queue_id = queue.name) END AS room
-    FROM interest CROSS JOIN LATERAL unnest(interest.queues) AS named (name)
-    JOIN jobs_queue AS queue ON queue.name = named.name AND queue.paused_at IS NULL
+    FROM interest JOIN jobs_queue AS queue
+      ON queue.paused_at IS NULL AND (queue.name = ANY (interest.queues) OR '*' = ANY (interest.queues))
 ), found AS (
     SELECT looked_at.place,
            CASE WHEN looked_at.owner_id IS NULL THEN (

@@ -271,5 +271,9 @@ class CeilingForm(forms.Form):
     """How many jobs of a queue may run at a time."""
 
     ceiling = forms.IntegerField(
-        required=False, min_value=0, max_value=MOST_SLOTS, help_text="Empty: any number. 0: none at all."
+        required=False,
+        min_value=0,
+        max_value=MOST_SLOTS,
+        label="At most",
+        help_text="Empty: any number. 0: none at all.",
     )

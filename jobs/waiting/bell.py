@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import live
-from jobs.queries import keys, reads
+from jobs.queries import reads
 from jobs.queries.reads import Claimable, Interest
 from jobs.waiting.rings import NEVER, Ring, Turn, Waiter
 from jobs.waiting.stopping import Stopping
@@ -30,26 +30,14 @@ NEW_ROUND_S: Final = 30.0  # jobs that hid from all who waited are offered again
 KEPT_S: Final = 60.0  # a ring without waiters is remembered, for whoever polls again
 RETRY_S: Final = 1.0
 SKEW_S: Final = 60.0  # how far this machine's clock may be off the database's
-EVERY_QUEUE: Final = "*"
 
 _WALL: Final = time.time  # noqa: TID251  # only to tell soon from late; a bell is an edge
 Ask = Callable[[Sequence[tuple[Interest, int]]], Sequence[Claimable]]
 
 
 def claimable(wanted: Sequence[tuple[Interest, int]]) -> Sequence[Claimable]:
-    """For each (interest, how many at most): how many jobs there are, and when the next is due. Runs in a
-    thread."""
-    names = tuple(keys.all_queues()) if any(EVERY_QUEUE in interest.queues for interest, _ in wanted) else ()
-    spelled_out = [
-        (
-            Interest(queues=names, owner_id=interest.owner_id)
-            if EVERY_QUEUE in interest.queues
-            else interest,
-            many,
-        )
-        for interest, many in wanted
-    ]
-    return reads.claimable(spelled_out, horizon_s=HORIZON_S)
+    """For each (interest, how many at most): how many jobs there are, and when the next is due. Runs in a thread."""
+    return reads.claimable(wanted, horizon_s=HORIZON_S)
 
 
 class Bell:

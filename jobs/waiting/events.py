@@ -3,7 +3,7 @@ it."""
 
 import asyncio
 import json
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from django.conf import settings
@@ -56,15 +56,19 @@ class EventStream:
         here = hub.current()
         watched = {"watch_id": "", "audience": "member", "language": settings.LANGUAGE_CODE}
         subscription = here.watch_topics([f"user:{user}"], lambda _: rights_changed.set())
-        watches = [
-            # From the start, whatever the client has seen: an ended job has to be told of its end once more.
-            here.watch(outbox, "job-json", {"job_id": job}, **watched),
-            here.watch(outbox, "job-output", {"job_id": job}, seen=story.cursor, **watched),
-        ]
+        # From the start, whatever the client has seen: an ended job has to be told of its end once more.
+        watches = [here.watch(outbox, "job-json", {"job_id": job}, **watched)]
+
+        def follow_output() -> None:
+            """Once: the job itself is told before its output."""
+            if len(watches) == 1:
+                seen = story.cursor
+                watches.append(here.watch(outbox, "job-output", {"job_id": job}, seen=seen, **watched))
+
         try:
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             await _first_of(
-                self._tell(story, outbox, send),
+                self._tell(story, outbox, send, follow_output),
                 self._rights_lost(scope, rights_changed),
                 self._stopping.wait(),
             )
@@ -74,7 +78,9 @@ class EventStream:
             for watch in watches:
                 watch.close()
 
-    async def _tell(self, story: Story, outbox: Outbox, send: Send) -> None:
+    async def _tell(
+        self, story: Story, outbox: Outbox, send: Send, follow_output: Callable[[], None]
+    ) -> None:
         """Send what the hub says, as events, until the story is over."""
         await _piece(send, b"retry: 2000\n\n")
         while not story.is_over:
@@ -84,6 +90,7 @@ class EventStream:
             except TimeoutError:
                 await _piece(send, _PING)
                 continue
+            follow_output()
             await _piece(send, b"".join(story.events(messages)))
 
     async def _rights_lost(self, scope: Scope, changed: asyncio.Event) -> None:

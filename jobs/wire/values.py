@@ -88,4 +88,5 @@ Whole = Annotated[int, Strict()]
 JobId = Annotated[Whole, Field(ge=1, le=BIGINT)]
 # A number in JSON may lack its decimal point, so an int is taken; a bool or a text is not.
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
-LeaseText = Annotated[str, Strict(), Field(max_length=100, examples=["3-6f1c0a4e8d2b4c7f9a3e5d1b7c8f0a2e"])]
+# Any text: what cannot be a lease is a lost one (409), like every other that holds nothing.
+LeaseText = Annotated[str, Strict(), Field(examples=["3-6f1c0a4e8d2b4c7f9a3e5d1b7c8f0a2e"])]

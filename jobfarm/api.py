@@ -1,0 +1,46 @@
+"""The HTTP API of the farm: the routers of its apps, one form of errors, the page that documents it."""
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import NinjaAPI
+from ninja.parser import Parser
+
+from jobfarm import refusals
+from jobs.api import documents, router
+from jobs.wire import values
+
+
+class JsonParser(Parser):
+    """Bodies are JSON, said to be JSON, and nothing that Python would merely let pass."""
+
+    def parse_body(self, request: HttpRequest) -> Any:
+        """The JSON value of the body. Raises UnsupportedMediaTypeError, NotJsonError."""
+        if request.content_type != "application/json":
+            raise refusals.UnsupportedMediaTypeError
+        return values.loads(request.body)
+
+
+class FarmApi(NinjaAPI):
+    """Tells every refusal in the one form; what is none is left to Django, which logs it and answers 500."""
+
+    def on_exception(self, request: HttpRequest, exc: Any) -> HttpResponse:  # noqa: ARG002 (ninja's signature)
+        """The response for an error that a call raised."""
+        refused = refusals.refusal(exc)
+        if refused is None:
+            raise exc
+        return refusals.respond(refused)
+
+
+api = FarmApi(
+    title="jobfarm",
+    version="1",
+    description=documents.API,
+    docs_url="/docs",
+    openapi_url="/v1/openapi.json",
+    urls_namespace="api",
+    parser=JsonParser(),
+)
+api.add_router("/v1", router)
+
+__all__ = ["api"]

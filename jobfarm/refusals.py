@@ -1,0 +1,190 @@
+"""Which error is which HTTP status: one table for the API and the sockets; and the form of all refusals."""
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+
+import ninja.errors
+import pydantic
+from asgiref.sync import iscoroutinefunction
+from django.core.exceptions import RequestDataTooBig
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils.decorators import sync_and_async_middleware
+
+from accounts import errors as accounts
+from jobs import errors as jobs
+from jobs.wire.values import NotJsonError
+
+logger = logging.getLogger("jobfarm")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """The answer to a call that is refused: its HTTP status, its JSON body, its further headers."""
+
+    status: int
+    body: Mapping[str, Any]
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class _Explained(Protocol):
+    code: str
+    message: str
+
+
+class UnsupportedMediaTypeError(ValueError):
+    """The body must be JSON, sent with `Content-Type: application/json`."""
+
+    code = "unsupported_media_type"
+    message = "The body must be JSON, sent with `Content-Type: application/json`."
+
+
+STATUS: Final[Mapping[type[Exception], int]] = {
+    NotJsonError: 400,
+    UnsupportedMediaTypeError: 415,
+    jobs.LeaseLost: 409,
+    jobs.OutputGap: 409,
+    jobs.Duplicate: 409,
+    jobs.NotEnded: 409,
+    jobs.UnknownKind: 422,
+    jobs.UnknownQueue: 422,
+    jobs.InvalidJson: 422,
+    jobs.InvalidValue: 422,
+    jobs.InvalidName: 422,
+    jobs.NotAMember: 422,
+    jobs.QueueNotAllowed: 403,
+    jobs.NotAllowed: 403,
+    jobs.PayloadTooLarge: 413,
+    jobs.NotFound: 404,
+    jobs.InvalidKey: 401,
+    accounts.Unauthorized: 401,
+    accounts.CsrfFailed: 403,
+    accounts.InactiveUser: 403,
+    accounts.LinkSpent: 410,
+    accounts.InvalidName: 422,
+    accounts.NotFound: 404,
+}
+# What Django and django-ninja refuse by themselves, before an operation of ours is asked.
+_GENERAL: Final[Mapping[int, tuple[str, str]]] = {
+    400: ("bad_request", "The request cannot be understood."),
+    401: ("unauthorized", "This needs a key: send `Authorization: Bearer <key>`."),
+    403: ("forbidden", "You may not do that."),
+    404: ("not_found", "There is nothing at this address."),
+    405: ("method_not_allowed", "This address does not know that method."),
+    413: ("too_large", "The body is too large."),
+    500: ("internal", "Something broke on our side. It was logged; try again later."),
+    503: ("unavailable", "The farm cannot answer just now; try again later."),
+}
+_MOST_FAULTS: Final = 20
+_CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="jobfarm"'}
+
+
+def refusal(error: Exception) -> Refusal | None:
+    """How `error` is told to whoever called; None for an error that is none of theirs."""
+    if isinstance(error, pydantic.ValidationError):
+        return _invalid(error.errors(include_url=False, include_context=False, include_input=False))
+    if isinstance(error, ninja.errors.ValidationError):
+        return _invalid(error.errors)
+    if isinstance(error, Http404):
+        return general(404)
+    if isinstance(error, RequestDataTooBig):
+        return general(413)
+    if isinstance(error, ninja.errors.HttpError):
+        return _of_ninja(error)
+    status = STATUS.get(type(error))
+    return None if status is None else _explained(status, error)  # type: ignore[arg-type]  # all of the table are
+
+
+def general(status: int) -> Refusal:
+    """The refusal for a bare HTTP status."""
+    fallback = ("refused", HTTPStatus(status).description or HTTPStatus(status).phrase)
+    code, message = _GENERAL.get(status, fallback)
+    return Refusal(
+        status=status, body={"error": code, "message": message}, headers=_CHALLENGE if status == 401 else {}
+    )
+
+
+def told(error: Exception) -> tuple[int, Mapping[str, Any]]:
+    """The status and body that tell `error` over a socket; what is no refusal is logged and told as 500."""
+    refused = refusal(error)
+    if refused is None:
+        logger.error("A message could not be served", exc_info=error)
+        refused = general(500)
+    return refused.status, refused.body
+
+
+def respond(refused: Refusal) -> HttpResponse:
+    """The refusal as a response."""
+    return HttpResponse(
+        json.dumps(refused.body, default=str),
+        status=refused.status,
+        content_type="application/json",
+        headers=dict(refused.headers),
+    )
+
+
+@sync_and_async_middleware
+def api_form(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+    """Middleware: under /api/ whatever goes wrong is told in our form, also what fails before the API.
+
+    Unknown addresses, wrong methods, foreign hosts and broken requests are refused by Django in HTML or text.
+    """
+    if iscoroutinefunction(get_response):
+
+        async def asynchronous(request: HttpRequest) -> HttpResponseBase:
+            return _in_form(request, await get_response(request))
+
+        return asynchronous
+
+    def synchronous(request: HttpRequest) -> HttpResponseBase:
+        return _in_form(request, get_response(request))
+
+    return synchronous
+
+
+def _in_form(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+    is_ours = response.headers.get("Content-Type", "").startswith("application/json")
+    if response.status_code < 400 or is_ours or not request.path_info.startswith("/api/"):
+        return response
+    told = respond(general(response.status_code))
+    if "Allow" in response.headers:
+        told.headers["Allow"] = response.headers["Allow"]
+    return told
+
+
+def _explained(status: int, error: _Explained) -> Refusal:
+    numbers = getattr(error, "numbers", {})
+    headers = _CHALLENGE if status == 401 else {}
+    return Refusal(
+        status=status, body={**numbers, "error": error.code, "message": error.message}, headers=headers
+    )
+
+
+def _of_ninja(error: ninja.errors.HttpError) -> Refusal:
+    """An HttpError of django-ninja, which wraps what the parser of bodies raised."""
+    cause = error.__cause__
+    if isinstance(cause, NotJsonError | UnsupportedMediaTypeError):
+        return _explained(STATUS[type(cause)], cause)
+    if isinstance(cause, Exception) and (refused := refusal(cause)):
+        return refused
+    return general(error.status_code)
+
+
+def _invalid(faults: Any) -> Refusal:
+    """Fields that do not fit: the first fault as the sentence, and all of them (20 at most) for programs."""
+    told = [_fault(fault) for fault in faults[:_MOST_FAULTS]]
+    first = told[0]
+    message = f"{first['field']}: {first['why']}" if first["field"] else first["why"]
+    return Refusal(status=422, body={"error": "invalid", "message": message, "faults": told})
+
+
+def _fault(fault: Mapping[str, Any]) -> dict[str, str]:
+    # django-ninja begins a place with where it looked and with the name of our argument.
+    place = [str(step) for step in fault["loc"] if step not in {"body", "query", "filters", "path"}]
+    why = "there is no such field" if fault["type"] == "extra_forbidden" else str(fault["msg"])
+    sentence = why.removeprefix("Value error, ")
+    return {"field": ".".join(place)[:200], "why": f"{sentence[:1].lower()}{sentence[1:]}."}

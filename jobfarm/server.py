@@ -1,0 +1,136 @@
+"""What serves: Django behind the wrapper that waits for it, two sockets, and an orderly end."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Final
+
+from jobfarm import refusals
+from jobfarm.bodies import BoundedBodies
+from jobs.routing import WORKER_SOCKET, WorkerSocket
+from jobs.waiting.asking import App, Receive, Scope, Send
+from jobs.waiting.bell import Bell
+from jobs.waiting.seen import Seen
+from jobs.waiting.stopping import Stopping
+from jobs.waiting.wrapper import Waiting
+from live import hub
+from live import routing as live
+
+logger = logging.getLogger("jobfarm")
+LIVE_SOCKET: Final = "/ws/live/"
+
+
+class Server:
+    """The ASGI application. What belongs to an event loop is made on it when it is first needed."""
+
+    def __init__(self, django: App) -> None:
+        self._django = django
+        self._running: Running | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection, or the life of the process."""
+        if self._running is None:
+            self._running = Running(self._django)
+        if scope["type"] == "lifespan":
+            await self._live(self._running, receive, send)
+        else:
+            await self._running.serve(scope, receive, send)
+
+    async def _live(self, running: "Running", receive: Receive, send: Send) -> None:
+        await receive()
+        restore = _on_signals(running.begin_to_stop)
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await running.stop()
+        self._running = None
+        restore()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+class Running:
+    """One process while it serves."""
+
+    def __init__(self, django: App) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stopping = Stopping()
+        self._seen = Seen()
+        self._bell: Bell | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self._http = BoundedBodies(Waiting(django, bell=self.bell, stopping=self._stopping))
+        sockets: dict[str, Any] = {
+            LIVE_SOCKET: live.application,
+            WORKER_SOCKET: WorkerSocket(bell=self.bell, seen=self._seen, refuse=refusals.told),
+        }
+        self._sockets = sockets
+
+    def bell(self) -> Bell:
+        """The process's bell, made when somebody waits for the first time: a server that is idle asks
+        nothing."""
+        if self._bell is None:
+            self._bell = Bell(stopping=self._stopping)
+        return self._bell
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request or socket."""
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+            return
+        socket = self._sockets.get(scope["path"].removeprefix(scope.get("root_path", "")))
+        if socket is None:
+            await receive()
+            await send({"type": "websocket.close"})  # before it was accepted: 403
+        else:
+            await socket(scope, receive, send)
+
+    def begin_to_stop(self) -> None:
+        """Send home whoever waits.
+
+        Servers wait for open requests before they tell the application to stop.
+        """
+        if not self._stopping:
+            self._stopping.begin()
+            self._ending = self._loop.create_task(self._stop_waiting())
+
+    async def stop(self) -> None:
+        """End everything that was started here."""
+        self.begin_to_stop()
+        if self._ending is not None:
+            await self._ending
+        await self._seen.stop()
+        await hub.current().stop()  # one that nobody has used yet is gone before it begins
+
+    async def _stop_waiting(self) -> None:
+        if self._bell is not None:
+            await self._bell.stop()
+
+
+def _on_signals(stop: Callable[[], None]) -> Callable[[], None]:
+    """Call `stop` on this loop at TERM and INT, before whoever handled them until now.
+
+    Returns what undoes it.
+
+    The server has set its own handlers by then; outside of the main thread there are none, and nothing to do.
+    """
+    loop = asyncio.get_running_loop()
+    previous: dict[int, Any] = {}
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(stop)
+        if callable(previous[number]):
+            previous[number](number, frame)
+
+    try:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            previous[number] = signal.getsignal(number)
+            signal.signal(number, handle)
+    except ValueError:
+        logger.debug("Not in the main thread: whoever started this ends it")
+
+    def restore() -> None:
+        for number, handler in previous.items():
+            if signal.getsignal(number) is handle:
+                signal.signal(number, handler)
+
+    return restore

@@ -1,0 +1,35 @@
+"""The one table of refusals."""
+
+import inspect
+from types import ModuleType
+
+import pytest
+
+from accounts import errors as accounts
+from jobfarm import refusals
+from jobs import errors as jobs
+
+
+class TestTable:
+    @pytest.mark.parametrize("module", [jobs, accounts])
+    def test_has_every_error_of_the_apps(self, module: ModuleType) -> None:
+        bases = {jobs.JobsError, accounts.AccountsError}
+        declared = {
+            error for _, error in inspect.getmembers(module, inspect.isclass) if issubclass(error, Exception)
+        }
+        assert declared - bases - set(refusals.STATUS) == set()
+
+    def test_gives_a_status_code_and_the_numbers(self) -> None:
+        refused = refusals.refusal(jobs.OutputGap(next_seq=3))
+        assert refused is not None
+        assert (refused.status, refused.body["error"], refused.body["next_seq"]) == (409, "output_gap", 3)
+
+    def test_asks_for_a_key_where_one_is_missing(self) -> None:
+        for error in (jobs.InvalidKey(), accounts.Unauthorized()):
+            refused = refusals.refusal(error)
+            assert refused is not None
+            assert refused.headers == {"WWW-Authenticate": 'Bearer realm="jobfarm"'}
+
+    def test_knows_nothing_of_what_is_our_own_fault(self) -> None:
+        assert refusals.refusal(RuntimeError("a bug")) is None
+        assert refusals.told(RuntimeError("a bug"))[0] == 500

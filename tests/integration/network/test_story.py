@@ -1,0 +1,74 @@
+"""From the hub's messages to events: ids that resume, an end that comes last."""
+
+import json
+from typing import Any
+
+from jobs.waiting.story import Story
+from live.outbox import Message
+
+
+def job(status: str, *, attempt: int = 1, written: int = 0, version: str = "aa") -> Message:
+    """The hub's word about a job."""
+    state = {"job": {"status": status, "attempt": attempt}, "written": written}
+    return Message(kind="data", watch_id="", seen=version, encoded=json.dumps(state))
+
+
+def output(*pieces: tuple[int, int]) -> Message:
+    """The hub's word about output: (attempt, number) of each piece."""
+    items = [{"cursor": f"{a}:{s}", "data": {"attempt": a, "seq": s, "text": "x"}} for a, s in pieces]
+    return Message(kind="items", watch_id="", seen=items[-1]["cursor"], encoded=json.dumps(items))  # type: ignore[arg-type]
+
+
+def told(story: Story, *messages: Message) -> list[tuple[str, str, Any]]:
+    """Name, id and data of the events."""
+    events = [
+        dict(line.split(": ", 1) for line in e.decode().splitlines() if line) for e in story.events(messages)
+    ]
+    return [(event["event"], event["id"], json.loads(event["data"])) for event in events]
+
+
+class TestIds:
+    def test_say_attempt_next_number_and_version(self) -> None:
+        story = Story.resumed("")
+        assert [event[:2] for event in told(story, job("in_progress"), output((1, 0), (1, 1)))] == [
+            ("job", "0.0.aa"),
+            ("output", "1.1.aa"),
+            ("output", "1.2.aa"),
+        ]
+        assert story.cursor == "1:1"
+
+    def test_of_another_kind_begin_at_the_start(self) -> None:
+        for foreign in ("", "7", "1.2", "1.2.x", "1.2.aa\n", " 1.2.aa", "1.-2.aa"):
+            assert Story.resumed(foreign).cursor is None, foreign
+
+    def test_resume_behind_what_was_told(self) -> None:
+        story = Story.resumed("1.2.aa")
+        assert story.cursor == "1:1"
+        assert told(story, job("in_progress", version="aa")) == []
+        assert [event[0] for event in told(story, job("in_progress", version="bb"))] == ["job"]
+
+
+class TestEnd:
+    def test_waits_for_all_of_the_output(self) -> None:
+        story = Story.resumed("")
+        assert [event[0] for event in told(story, job("success", written=2))] == ["job"]
+        assert not story.is_over
+        assert [event[0] for event in told(story, output((1, 0)))] == ["output"]
+        assert told(story, output((1, 1)))[-1] == ("end", "1.2.aa", {"status": "success"})
+        assert story.is_over
+
+    def test_waits_for_the_output_of_the_last_attempt(self) -> None:
+        story = Story.resumed("1.5.")
+        told(story, job("failed", attempt=2, written=1))
+        assert not story.is_over
+        told(story, output((2, 0)))
+        assert story.is_over
+
+    def test_comes_at_once_to_who_has_heard_everything(self) -> None:
+        story = Story.resumed("1.2.aa")
+        assert told(story, job("success", written=2)) == [("end", "1.2.aa", {"status": "success"})]
+
+    def test_comes_without_a_word_when_the_job_is_gone(self) -> None:
+        story = Story.resumed("")
+        assert told(story, Message(kind="gone", watch_id="")) == []
+        assert story.is_over

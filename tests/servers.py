@@ -1,0 +1,126 @@
+"""A real server for tests: uvicorn as a process of its own, on the test database, on an inherited socket."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from django.db import connection
+
+ROOT = Path(__file__).resolve().parent.parent
+UP_WITHIN_S = 30.0
+
+
+class Server:
+    """One uvicorn process. `url` outlives `stop` and `start`: the listening socket belongs to the test."""
+
+    def __init__(self, *, listener: socket.socket, environment: Mapping[str, str], log: Path) -> None:
+        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        self.ws_url = self.url.replace("http", "ws", 1)
+        self._listener = listener
+        self._environment = environment
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process's id; an AssertionError while it is stopped."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def log(self) -> str:
+        """All that the server's processes have said so far."""
+        return self._log.read_text(errors="replace")
+
+    def start(self) -> None:
+        """Start the process and wait until it answers; an AssertionError with its log if it does not."""
+        command = [
+            *(sys.executable, "-W", "error::RuntimeWarning", "-m", "uvicorn", "jobfarm.asgi:application"),
+            *("--fd", str(self._listener.fileno()), "--ws", "websockets-sansio", "--lifespan", "on"),
+            *("--log-level", "warning"),
+        ]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env=dict(self._environment),
+                pass_fds=[self._listener.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        self._wait_until_up()
+
+    def stop(self) -> float:
+        """Ask it to end (SIGTERM) and wait; the seconds that took. Harmless when it is stopped."""
+        return self._end(kill=False)
+
+    def kill(self) -> float:
+        """End it at once (SIGKILL); the seconds that took."""
+        return self._end(kill=True)
+
+    def restart(self) -> None:
+        """Stop and start it at the same address. New connections wait meanwhile; open ones are lost."""
+        self.stop()
+        self.start()
+
+    def _end(self, *, kill: bool) -> float:
+        if self._process is None:
+            return 0.0
+        since = time.monotonic()
+        (self._process.kill if kill else self._process.terminate)()
+        try:
+            self._process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise AssertionError(f"the server did not end within 20 s of SIGTERM:\n{self.log}") from None
+        finally:
+            self._process = None
+        return time.monotonic() - since
+
+    def _wait_until_up(self) -> None:
+        deadline = time.monotonic() + UP_WITHIN_S
+        while not self._answers():
+            assert self._process is not None
+            assert self._process.poll() is None, f"the server ended:\n{self.log}"
+            assert time.monotonic() < deadline, f"the server does not answer:\n{self.log}"
+
+    def _answers(self) -> bool:
+        # The socket listens before the server runs, so the first request waits for it: no pause needed.
+        try:
+            with urllib.request.urlopen(f"{self.url}/api/v1/openapi.json", timeout=2) as response:
+                return bool(response.status)
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"the server answers {error.code}:\n{self.log}") from error
+        except OSError:
+            return False
+
+
+@contextlib.contextmanager
+def serve(**environment: str) -> Iterator[Server]:
+    """Run a server on the database of this test. Keyword arguments go into its environment.
+
+    Needs `django_db(transaction=True)`: the server sees only what is committed.
+    """
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=2048) as listener,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        name = str(connection.settings_dict["NAME"])
+        assert name.startswith("test_"), f"{name} is no test database: mark the test with django_db"
+        given = {**os.environ, "JOBFARM_TEST_DATABASE": name, "PYTHONUNBUFFERED": "1", **environment}
+        server = Server(listener=listener, environment=given, log=Path(folder) / "server.log")
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop()
