@@ -1,6 +1,7 @@
 -- For the pages: every queue with how many of its jobs wait (counted up to a limit), how many run, and how many live
 -- workers serve it. With viewer 0 of everybody; otherwise of that person and their groups. The jobs of an owner and of
--- a group are looked up apart: an OR between them would read every waiting job of the queue.
+-- a group are looked up apart: an OR between them would read every waiting job of the queue. What is counted is
+-- ordered as the index of waiting jobs is, for with a bare LIMIT the planner hopes to find enough in the whole table.
 WITH membership AS MATERIALIZED (
     SELECT group_id FROM auth_user_groups WHERE user_id = %(viewer)s::bigint
 ), running AS MATERIALIZED (
@@ -19,11 +20,13 @@ SELECT queue.name, queue.paused_at, queue.ceiling, coalesce(running.jobs, 0) AS 
        CASE WHEN %(viewer)s::bigint = 0 THEN (
            SELECT count(*) FROM (
                SELECT FROM jobs_job AS job WHERE job.status = 'pending' AND job.queue = queue.name
+               ORDER BY job.shy_of, job.priority DESC, job.run_at, job.id
                LIMIT %(limit)s::bigint) AS everybodys)
        ELSE (
            SELECT count(*) FROM (
                (SELECT job.id FROM jobs_job AS job
                 WHERE job.status = 'pending' AND job.queue = queue.name AND job.owner_id = %(viewer)s::bigint
+                ORDER BY job.shy_of, job.priority DESC, job.run_at, job.id
                 LIMIT %(limit)s::bigint)
                UNION
                (SELECT job.id FROM jobs_job AS job

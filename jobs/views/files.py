@@ -6,7 +6,6 @@ from typing import Any, Final
 from django.contrib.auth.decorators import login_required
 from django.core.handlers.asgi import ASGIRequest
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
-from django.utils.cache import get_conditional_response
 from django.views.decorators.http import require_safe
 
 from jobs import http
@@ -40,9 +39,6 @@ def response(request: HttpRequest, job: Job, name: str) -> HttpResponseBase:
     Pictures are for looking at, everything else for saving. 304 for a browser that has it. Raises Http404.
     """
     stored = _stored(job, name, request.GET.get("attempt"))
-    unchanged = get_conditional_response(request, etag=f'"{stored.sha256}"')
-    if unchanged is not None:
-        return unchanged
     try:
         answer = http.sent(request, stored)
     except NotFound as refusal:

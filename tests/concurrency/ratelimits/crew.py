@@ -23,7 +23,7 @@ class Crew:
 
     def __exit__(self, *_: object) -> None:
         closing = threading.Barrier(self.size)
-        for _ in range(self.size):
+        for _n in range(self.size):
             self._pool.submit(self._leave, closing)
         self._pool.shutdown()
 

@@ -112,7 +112,7 @@ def keeper(*words: str, **environment: str) -> Iterator[Keeper]:
 
 def is_up(made: Keeper) -> bool:
     """Whether its present cluster has reported."""
-    return Cluster.objects.filter(pid=made.sentinel(), ended_at=None, heard_at__isnull=False).exists()
+    return Cluster.objects.filter(pid=made.sentinel() or 0, ended_at=None, heard_at__isnull=False).exists()
 
 
 def children(pid: int) -> list[int]:
@@ -130,6 +130,11 @@ def is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def are_gone(pids: list[int]) -> bool:
+    """Whether none of these processes runs."""
+    return not any(is_alive(pid) for pid in pids)
 
 
 def kill(pid: int, number: signal.Signals = signal.SIGKILL) -> None:

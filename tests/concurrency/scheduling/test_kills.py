@@ -4,12 +4,16 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.db import transaction
 
-from scheduling.models import Cluster, Due
+from postgres import clock
+from scheduling import operations as scheduling
+from scheduling.models import Cluster, Cron, Due, ScheduledFunction
 from scheduling.operations.scheduling import insert, new
 from tests.concurrency.scheduling.conftest import COUNTERS, counters, marks
 from tests.concurrency.scheduling.support import (
@@ -44,32 +48,60 @@ def logs(keepers: list[Keeper]) -> str:
 
 
 class TestMutationsUnderKills:
-    def test_have_each_effect_exactly_once_and_the_cluster_never_stays_frozen(self) -> None:
-        """5,000 in bursts with pauses in between, so that workers are killed idle as well as busy."""
-        per_burst, bursts = 1000, 5
-        pause_s = SECONDS / bursts
-        with keeper("--mutations") as one:
-            began = time.monotonic()
-            killed = 0
+    def test_have_each_effect_once_crons_fire_once_and_no_cluster_stays_frozen(self) -> None:
+        """5,000 in bursts with pauses in between, so that workers are killed idle as well as busy, for a minute.
+
+        Beside them, on the same two clusters, a cron of two seconds: every fire time of that minute once.
+        """
+        per_burst, bursts, seconds = 1000, 5, 2 * SECONDS
+        with keeper("--mutations") as one, keeper("--mutations") as two:
+            first = make_cron("every two seconds", sample.nothing, every_s=2)
+            began, killed = time.monotonic(), 0
             for burst in range(bursts):
                 with transaction.atomic():
                     insert([new(sample.add, {"counter": 1 + n % COUNTERS}) for n in range(per_burst)])
-                until_at = began + (burst + 1) * pause_s
-                killed += kill_until(lambda: time.monotonic() >= until_at, [one])  # noqa: B023
-            until(all_ended, within_s=DRAINED_WITHIN_S, what=lambda: f"{states()}\n{logs([one])}")
-            heard = Cluster.objects.filter(ended_at=None).count()
-        assert states() == {"success": per_burst * bursts}
+                until_at = began + (burst + 1) * seconds / bursts
+                killed += kill_until(lambda: time.monotonic() >= until_at, [one, two])  # noqa: B023
+            until(all_ended, within_s=DRAINED_WITHIN_S, what=lambda: f"{states()}\n{logs([one, two])}")
+            scheduling.pause("every two seconds")
+            until(all_ended, what=lambda: f"{states()}\n{logs([one, two])}")
+            living = Cluster.objects.filter(ended_at=None).count()
+        assert set(states()) == {"success"}
         assert counters() == dict.fromkeys(range(1, COUNTERS + 1), per_burst * bursts // COUNTERS)
         assert not Due.objects.exists()
-        assert killed >= SECONDS * 0.7
-        assert heard == 1
+        assert killed >= seconds * 0.7
+        assert living == 2
+        fired = fire_times("every two seconds")
+        assert fired == [first + timedelta(seconds=2 * n) for n in range(len(fired))]
+        assert len(fired) >= seconds / 2
+        assert Cron.objects.get().missed_count == Cron.objects.get().skipped_count == 0
+
+
+def make_cron(name: str, function: Callable[..., Any], *, every_s: float) -> datetime:
+    """A cron that catches up and may overlap, as a row alone; its first fire time."""
+    first = clock.now() + timedelta(seconds=1)
+    Cron.objects.create(
+        name=name,
+        function=f"{function.__module__}.{function.__qualname__}",
+        schedule=scheduling.interval(seconds=every_s).text(),
+        missed="catch_up",
+        at_most=1000,
+        overlap="allow",
+        next_at=first,
+    )
+    return first
+
+
+def fire_times(cron: str) -> list[datetime | None]:
+    fired = ScheduledFunction.objects.filter(cron_id=cron).order_by("fire_at")
+    return list(fired.values_list("fire_at", flat=True))
 
 
 class TestActionsUnderKills:
     def test_are_never_started_twice_and_those_cut_off_are_unknown(self, tmp_path: Path) -> None:
         ledger = tmp_path / "ledger"
         count = 2000
-        with keeper("--actions", "--workers", "6") as one:
+        with keeper("--actions", "--workers", "8") as one:
             with transaction.atomic():
                 insert(
                     [
@@ -81,7 +113,7 @@ class TestActionsUnderKills:
             def enough() -> bool:
                 return all_ended() or states().get("unknown", 0) >= 8
 
-            kill_until(enough, [one], every_s=0.5)
+            kill_until(enough, [one], every_s=0.4)
             until(all_ended, within_s=DRAINED_WITHIN_S, what=lambda: f"{states()}\n{logs([one])}")
         found = states()
         lines = Counter(ledger.read_text().split())

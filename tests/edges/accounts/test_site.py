@@ -48,7 +48,7 @@ class TestContentSecurityPolicy:
 
 
 class TestStaticFiles:
-    @pytest.mark.parametrize("name", ["app.css", "app.js", "theme.js", "favicon.svg"])
+    @pytest.mark.parametrize("name", ["values.css", "app.css", "app.js", "theme.js", "favicon.svg"])
     async def test_come_whole_under_asgi_and_without_a_warning(
         self, async_client: AsyncClient, name: str
     ) -> None:

@@ -1,0 +1,269 @@
+"""Limits on views and API routes: `@rate_limited(...)`, `Throttle` for django-ninja, and the headers that
+tell clients.
+
+The fields `RateLimit-Policy` and `RateLimit` are those of draft-ietf-httpapi-ratelimit-headers-10 (2025):
+lists of strings, each the name of a policy, with whole numbers as parameters: `q` quota, `w` window in
+seconds, `r` what remains, `t` seconds until there is more. `Retry-After` is RFC 9110's, in whole seconds,
+rounded up, and where both are sent `t` says the same.
+"""
+
+import asyncio
+import functools
+import ipaddress
+import json
+import math
+import re
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.core.exceptions import ImproperlyConfigured
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils.decorators import sync_and_async_middleware
+from ninja.throttling import BaseThrottle
+
+from postgres import connections
+from ratelimits import operations
+from ratelimits.errors import RateLimited
+from ratelimits.operations import Config
+
+View = TypeVar("View", bound=Callable[..., Any])
+Key = Callable[[HttpRequest], str | None]
+Count = float | Callable[[HttpRequest], float]
+
+_NOTES: Final = "_ratelimits_told"
+_NEVER: Final = 86400 * 365 * 100  # seconds; a wait without end is told as a hundred years
+_UNFIT: Final = re.compile(r"[^A-Za-z0-9_.]+")
+_IPV6_CUSTOMER: Final = (
+    64  # bits: the smallest network that a customer gets; its addresses are theirs to choose
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """What one limit said about a request, kept on it until a response tells it."""
+
+    name: str
+    config: Config
+    answer: operations.Answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rule:
+    name: str
+    config: Config | None
+    key: Key
+    count: Count
+
+    def ask(self, request: HttpRequest) -> Note:
+        """Ask the limit about this request, and keep what it said on the request."""
+        count = self.count(request) if callable(self.count) else self.count
+        answer = operations.limit(self.name, key=self.key(request), count=count, config=self.config)
+        note = Note(name=self.name, config=operations.config_of(self.name, self.config), answer=answer)
+        request.__dict__.setdefault(_NOTES, []).append(note)
+        return note
+
+
+def address(request: HttpRequest) -> str:
+    """Where a request comes from, as a key. Of IPv6 the network of 64 bits, whose addresses one client may
+    change at will.
+
+    It is REMOTE_ADDR: behind a proxy let the server set it (uvicorn: --proxy-headers with
+    --forwarded-allow-ips); headers that anybody can send are not looked at.
+    """
+    try:
+        ip = ipaddress.ip_address(request.META.get("REMOTE_ADDR") or "")
+    except ValueError:
+        return "address:unknown"
+    if isinstance(ip, ipaddress.IPv6Address):
+        ip = ip.ipv4_mapped or ip
+    if isinstance(ip, ipaddress.IPv6Address):
+        return f"address:{ipaddress.ip_network((int(ip), _IPV6_CUSTOMER), strict=False)}"
+    return f"address:{ip}"
+
+
+def user_or_address(request: HttpRequest) -> str:
+    """Who is logged in, as a key; for everybody else where they come from."""
+    user = getattr(request, "user", None)
+    return f"user:{user.pk}" if user is not None and user.is_authenticated else address(request)
+
+
+def rate_limited(
+    which: str | Config, *, key: Key = user_or_address, count: Count = 1.0, name: str | None = None
+) -> Callable[[View], View]:
+    """Let a view (plain or async), or a route of django-ninja, be called only as often as a limit grants;
+    else 429.
+
+    `which` is the name of a declared limit, or a configuration, which is then declared by `name` or the
+    view's own name. `key(request)` says whose tokens are taken (None: one state for all callers) and `count`
+    how many; it may be a function of the request too. Both run where the database may be asked, also for an
+    async view. The answer has the headers above; what a route of django-ninja returns gets them from the
+    middleware `report`. Without the database the view is not called.
+    """
+
+    def decorate(view: View) -> View:
+        rule = _rule(which, key=key, count=count, name=name or _name_of(view))
+        if iscoroutinefunction(view):
+
+            @functools.wraps(view)
+            async def asynchronous(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+                note = await connections.run(rule.ask, request)
+                response = await view(request, *args, **kwargs) if note.answer else _refused(note)
+                return _told(request, response)
+
+            return markcoroutinefunction(asynchronous)  # type: ignore[return-value]  # it wraps the view
+
+        @functools.wraps(view)
+        def synchronous(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+            note = rule.ask(request)
+            return _told(request, view(request, *args, **kwargs) if note.answer else _refused(note))
+
+        return synchronous  # type: ignore[return-value]  # it wraps the view
+
+    return decorate
+
+
+class Throttle(BaseThrottle):
+    """A throttle for plain routes of django-ninja: `@api.get("/x", throttle=Throttle("searches"))`.
+
+    The arguments are those of `rate_limited`; a configuration needs its `name` here. django-ninja answers 429
+    with `Retry-After`; the middleware `report` adds the other headers and the body of our form. It asks
+    throttles of async routes on the event loop, where nothing may wait: those raise ImproperlyConfigured,
+    decorate them with `rate_limited`.
+    """
+
+    def __init__(
+        self, which: str | Config, *, key: Key = user_or_address, count: Count = 1.0, name: str | None = None
+    ) -> None:
+        if name is None and not isinstance(which, str):
+            raise ImproperlyConfigured("a Throttle with a configuration of its own needs a name")
+        self._rule = _rule(which, key=key, count=count, name=name or str(which))
+        self._mine = threading.local()  # one throttle serves all threads
+
+    def allow_request(self, request: HttpRequest) -> bool:
+        """Whether the limit grants this request."""
+        if _is_on_a_loop():
+            raise ImproperlyConfigured(
+                "an async route cannot have a Throttle: decorate it with @rate_limited"
+            )
+        answer = self._rule.ask(request).answer
+        self._mine.wait = None if answer else seconds(answer.retry_after)
+        return answer.ok
+
+    def wait(self) -> float | None:
+        """For how many seconds this thread's request was refused."""
+        wait: float | None = getattr(self._mine, "wait", None)
+        return wait
+
+
+@sync_and_async_middleware
+def report(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+    """Middleware: the headers, and of a refusal the body, for limits that were asked where no response was at
+    hand yet."""
+    if iscoroutinefunction(get_response):
+
+        async def asynchronous(request: HttpRequest) -> HttpResponseBase:
+            return _reported(request, await get_response(request))
+
+        return asynchronous
+
+    def synchronous(request: HttpRequest) -> HttpResponseBase:
+        return _reported(request, get_response(request))
+
+    return synchronous
+
+
+def refused(error: RateLimited) -> HttpResponse:
+    """The response to a request that a limit denied: 429, `Retry-After`, and the body in the form of all
+    errors."""
+    return HttpResponse(
+        json.dumps(body(error)), status=429, content_type="application/json", headers=retry_headers(error)
+    )
+
+
+def body(error: RateLimited) -> dict[str, Any]:
+    """The body of that response; `retry_after` in whole seconds, as in the header."""
+    return {"error": error.code, "message": error.message, "retry_after": seconds(error.retry_after)}
+
+
+def retry_headers(error: RateLimited) -> dict[str, str]:
+    """The headers of that response."""
+    return {"Retry-After": str(seconds(error.retry_after)), "Cache-Control": "no-store"}
+
+
+def fields(notes: Iterable[Note]) -> dict[str, str]:
+    """The fields `RateLimit-Policy` and `RateLimit` for what these limits said; of a name asked twice the
+    last counts."""
+    last = {note.name: note for note in notes}.values()
+    return {
+        "RateLimit-Policy": ", ".join(_policy(note) for note in last),
+        "RateLimit": ", ".join(_quota(note) for note in last),
+    }
+
+
+def seconds(wait: timedelta | None) -> int:
+    """A wait in whole seconds, rounded up, at most a hundred years."""
+    return 0 if wait is None else min(_NEVER, math.ceil(wait.total_seconds()))
+
+
+def _rule(which: str | Config, *, key: Key, count: Count, name: str) -> _Rule:
+    if isinstance(which, str):
+        return _Rule(name=which, config=None, key=key, count=count)
+    operations.declare(name, which)
+    return _Rule(name=name, config=which, key=key, count=count)
+
+
+def _name_of(view: Callable[..., Any]) -> str:
+    return _UNFIT.sub("_", f"{view.__module__}.{view.__qualname__}")[-100:].lstrip("_.")
+
+
+def _refused(note: Note) -> HttpResponse:
+    return refused(RateLimited(name=note.name, key=None, retry_after=note.answer.retry_after or timedelta(0)))
+
+
+def _told(request: HttpRequest, response: Any) -> Any:
+    """The response with the headers; anything else (what a route returns) is left for the middleware."""
+    if isinstance(response, HttpResponseBase):
+        for field, value in fields(request.__dict__[_NOTES]).items():
+            response.headers[field] = value
+    return response
+
+
+def _reported(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+    notes: list[Note] = request.__dict__.get(_NOTES, [])
+    if not notes:
+        return response
+    if response.status_code == 429:
+        denied = [note for note in notes if not note.answer]
+        slowest = max(denied, key=lambda note: seconds(note.answer.retry_after), default=None)
+        response = _refused(slowest) if slowest else response
+    return _told(request, response)  # type: ignore[no-any-return]  # a response goes in
+
+
+def _policy(note: Note) -> str:
+    """Quota and window are whole numbers: a window under a second is told as one second, a rate under one as
+    its wait."""
+    period = note.config.period.total_seconds()
+    window = max(1, math.ceil(period))
+    quota = math.floor(note.config.rate * window / period + 1e-9)
+    if quota < 1:
+        quota, window = 1, math.ceil(period / note.config.rate)
+    return f'"{note.name}";q={quota};w={min(window, _NEVER)}'
+
+
+def _quota(note: Note) -> str:
+    if not note.answer:
+        return f'"{note.name}";r=0;t={seconds(note.answer.retry_after)}'
+    return f'"{note.name}";r={max(0, math.floor(note.answer.remaining or 0))}'
+
+
+def _is_on_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -1,0 +1,45 @@
+"""The named limits. Every app may have a `limits.py`, which is found by itself; `declare` in it makes a limit
+known."""
+
+import re
+from functools import lru_cache
+from typing import Any
+
+from ratelimits.domain import Config
+from ratelimits.errors import InvalidName, UnknownLimit
+
+_NAME = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,99}"
+)  # also a string of the RateLimit header fields, as it is
+
+_declared: dict[str, Config] = {}
+
+
+def declare(name: str, config: Config) -> str:
+    """Make a limit known to this process and return its name. Raises InvalidName, ValueError if another has
+    it."""
+    if _declared.setdefault(checked(name), config) != config:
+        raise ValueError(f"the limit {name!r} is declared twice with different configurations")
+    return name
+
+
+def find(name: str) -> Config:
+    """The limit of this name. Raises UnknownLimit."""
+    try:
+        return _declared[name]
+    except KeyError:
+        raise UnknownLimit(name=name) from None
+
+
+def everything() -> dict[str, Config]:
+    """All limits that were declared, by name."""
+    return dict(sorted(_declared.items()))
+
+
+@lru_cache(maxsize=4096)
+def checked(name: str) -> str:
+    """The name as it is. Raises InvalidName."""
+    given: Any = name
+    if not isinstance(given, str) or not _NAME.fullmatch(name):
+        raise InvalidName(name=name)
+    return name

@@ -1,0 +1,44 @@
+"""The one table: two numbers for each name, key and shard, and beside them what is needed to show and to
+forget them."""
+
+from django.db import models
+
+NAME_LIMIT = 100
+KEY_LIMIT = 300
+
+
+class Bucket(models.Model):
+    """The state of one shard of one limit for one key. A key that has no row is full.
+
+    `value` and `ts` are the state. The configuration is that of the last use, one shard's share of it:
+    nothing is decided by it; gauges are drawn from it, and it says when a row may be forgotten. `value`, `ts`
+    and `used` have no index, so that a decision is a HOT update.
+    """
+
+    name = models.CharField(max_length=NAME_LIMIT, db_collation="C", editable=False)
+    key = models.CharField(
+        max_length=KEY_LIMIT,
+        db_collation="C",
+        editable=False,
+        help_text="Empty: the limit has one state for all.",
+    )
+    shard = models.SmallIntegerField(editable=False)
+    shards = models.SmallIntegerField(editable=False)
+    is_window = models.BooleanField("fixed window", editable=False)
+    rate = models.FloatField(editable=False, help_text="Tokens that come in per period.")
+    period_ms = models.FloatField("period", editable=False, help_text="Milliseconds.")
+    most = models.FloatField(editable=False, help_text="The most tokens it holds.")
+    value = models.FloatField(editable=False, help_text="Tokens at the moment `ts`; below 0 is debt.")
+    ts = models.BigIntegerField(editable=False, help_text="Milliseconds since the Unix epoch.")
+    used = models.FloatField(editable=False, help_text="Tokens taken since the row was made.")
+
+    class Meta:
+        verbose_name = "limit"
+        ordering = ["name", "key", "shard"]
+        # No CHECK: PostgreSQL builds them anew for every statement, and they took a sixth of a decision.
+        constraints = [
+            models.UniqueConstraint(fields=["name", "key", "shard"], name="one_state_per_name_key_and_shard"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.key}".strip()

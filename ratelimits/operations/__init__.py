@@ -1,0 +1,52 @@
+"""Asking limits. Synchronous: from an event loop use `postgres.connections.run`.
+
+Inside the caller's transaction whatever is taken is given back by its rollback, and the rows stay locked to
+its end: ask late, and several limits by one `limit_all`. Outside of one every call is a transaction of its
+own. Without the database there is no answer but an error: nothing is granted.
+"""
+
+from ratelimits.domain import Config, FixedWindow, TokenBucket
+from ratelimits.errors import (
+    CountExceedsLimit,
+    InvalidConfig,
+    InvalidCount,
+    InvalidName,
+    RateLimited,
+    RateLimitsError,
+    RepeatedLimit,
+    UnknownLimit,
+)
+from ratelimits.limits import declare
+from ratelimits.operations.answers import Answer, Ask, Value
+from ratelimits.operations.asking import check, get_value, limit, limit_all
+from ratelimits.operations.keeping import TOPIC, give_back, prune, reset, reset_stored
+from ratelimits.operations.requests import config_of, stored_key
+
+__all__ = [
+    "TOPIC",
+    "Answer",
+    "Ask",
+    "Config",
+    "CountExceedsLimit",
+    "FixedWindow",
+    "InvalidConfig",
+    "InvalidCount",
+    "InvalidName",
+    "RateLimited",
+    "RateLimitsError",
+    "RepeatedLimit",
+    "TokenBucket",
+    "UnknownLimit",
+    "Value",
+    "check",
+    "config_of",
+    "declare",
+    "get_value",
+    "give_back",
+    "limit",
+    "limit_all",
+    "prune",
+    "reset",
+    "reset_stored",
+    "stored_key",
+]

@@ -1,0 +1,88 @@
+"""Asking limits: one, several, and without taking anything."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from ratelimits import queries
+from ratelimits.domain import Config, evaluate_shards, value_of_shards
+from ratelimits.errors import RepeatedLimit
+from ratelimits.operations import answers, requests
+from ratelimits.operations.answers import Answer, Ask, Value
+
+
+def limit(
+    name: str,
+    *,
+    key: str | None = None,
+    count: float = 1.0,
+    reserve: bool = False,
+    throws: bool = False,
+    config: Config | None = None,
+) -> Answer:
+    """Take `count` tokens of a limit if it grants them (DESIGN section 8, promise 10).
+
+    `key` says whose state it is; None is one state for all. `reserve` may go into debt, as far as
+    `max_reserved`: the work may then be done after `retry_after`, without asking again. `config` given here
+    wins over the one declared by name. Raises RateLimited with `throws` when it is not granted; UnknownLimit,
+    InvalidName, InvalidCount, and CountExceedsLimit for a count that this limit could never grant.
+    """
+    request = requests.request(name, key, count, reserve, config)
+    answer = answers.answer(queries.take(request))
+    return answers.or_raised(answer, name, key) if throws else answer
+
+
+def limit_all(asks: Sequence[Ask], *, throws: bool = False) -> Answer:
+    """Take from all of these limits, or from none if any denies; `retry_after` is the largest of those that
+    count.
+
+    The rows are locked in one order, whatever the order of `asks`, so two of these never wait for each other
+    in a circle. No asks: granted. Raises what `limit` raises (RateLimited names the limit that takes
+    longest), and RepeatedLimit.
+    """
+    asked = [requests.request(ask.name, ask.key, ask.count, ask.reserve, ask.config) for ask in asks]
+    _refuse_twins(asked)
+    if not asked:
+        return Answer(ok=True, retry_after=None)
+    given = [answers.answer(row) for row in queries.take_all(asked)]
+    ok = all(given)
+    told = [(answer, ask) for answer, ask in zip(given, asks, strict=True) if ok or not answer]
+    slowest, ask = max(told, key=lambda pair: pair[0].retry_after or timedelta(0))
+    left = [answer.remaining for answer in given if answer.remaining is not None]
+    together = Answer(ok=ok, retry_after=slowest.retry_after, remaining=min(left) if ok and left else None)
+    return answers.or_raised(together, ask.name, ask.key) if throws else together
+
+
+def check(
+    name: str,
+    *,
+    key: str | None = None,
+    count: float = 1.0,
+    reserve: bool = False,
+    throws: bool = False,
+    config: Config | None = None,
+) -> Answer:
+    """What `limit` would answer now, without taking anything; good in a transaction that only reads. Raises
+    as `limit`."""
+    request = requests.request(name, key, count, reserve, config)
+    stored = queries.read(request.name, request.key, shards=request.config.shards)
+    spread = evaluate_shards(
+        request.config, stored.states, now=stored.now_ms, count=request.count, reserve=reserve
+    )
+    answer = Answer(ok=spread.ok, retry_after=answers.wait(spread.retry_after))
+    return answers.or_raised(answer, name, key) if throws else answer
+
+
+def get_value(name: str, *, key: str | None = None, config: Config | None = None) -> Value:
+    """How many tokens there are now, over all shards. Raises UnknownLimit, InvalidName."""
+    known = requests.config_of(name, config)
+    stored = queries.read(name, requests.stored_key(key), shards=known.shards)
+    value = value_of_shards(known, stored.states, now=stored.now_ms)
+    return Value(value=value, most=known.most, config=known)
+
+
+def _refuse_twins(asked: Sequence[queries.Request]) -> None:
+    seen: set[tuple[str, str]] = set()
+    for request in asked:
+        if (request.name, request.key) in seen:
+            raise RepeatedLimit(name=request.name)
+        seen.add((request.name, request.key))

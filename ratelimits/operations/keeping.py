@@ -1,0 +1,62 @@
+"""What is done to states beside asking: reset, giving back, forgetting."""
+
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.auth.models import User
+from django.db import transaction
+
+import live.operations as live
+from ratelimits import limits, queries
+from ratelimits.domain import Config
+from ratelimits.domain.algebra import finite
+from ratelimits.operations import requests
+
+TOPIC = "limits"  # what the live page of limits watches
+PRUNED_AT_ONCE = 1000  # rows in one statement, so that no lock is held for long
+
+
+def reset(name: str, *, key: str | None = None, by: User | None = None) -> bool:
+    """Make this limit and key full again; whether there was anything to forget. Raises InvalidName.
+
+    A name that no code declares is no error here: states of limits that were renamed can be cleared away.
+    What a person (`by`) resets is noted in the admin's log.
+    """
+    return reset_stored(limits.checked(name), requests.stored_key(key), by=by)
+
+
+def reset_stored(name: str, key: str, *, by: User | None = None) -> bool:
+    """As `reset`, for a key as the table holds it: what pages and the admin show."""
+    with transaction.atomic():
+        row = queries.first_row(name, key)
+        if row is None:
+            return False
+        if by is not None:
+            LogEntry.objects.log_actions(by.pk, [row], CHANGE, change_message="Reset.", single_object=True)
+        queries.forget(name, key)
+        live.touch(TOPIC)
+    return True
+
+
+def give_back(name: str, *, key: str | None = None, count: float = 1.0, config: Config | None = None) -> None:
+    """Put tokens back that were taken or reserved and will not be used, never above what the limit can hold.
+
+    Whoever reserved behind them keeps their moment. Say the count that was taken, and say it once: two calls
+    give twice. Raises UnknownLimit, InvalidName, InvalidCount.
+    """
+    known = requests.config_of(name, config)
+    queries.give_back(
+        queries.Request(
+            name=name, key=requests.stored_key(key), config=known, count=finite(count), reserve=True
+        )
+    )
+
+
+def prune() -> int:
+    """Delete the states that are full again, as keys never used are; how many. For a cron, every few minutes.
+
+    A key whose configuration changes with each call is judged by that of its last use. Takes no lock that a
+    decision would have to wait for longer than one short statement.
+    """
+    total = 0
+    while pruned := queries.prune(limit=PRUNED_AT_ONCE):
+        total += pruned
+    return total

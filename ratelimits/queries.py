@@ -1,0 +1,174 @@
+"""Statements on the states of limits. Times in and out are milliseconds; `key` is as stored
+(operations.stored_key)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from postgres import statements
+from ratelimits.domain import Config, FixedWindow, State, TokenBucket, refilled
+from ratelimits.domain.configs import EPOCH
+from ratelimits.models import Bucket
+
+Row = statements.Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One limit that is asked for `count` tokens; `reserve` lets it go into debt."""
+
+    name: str
+    key: str
+    config: Config
+    count: float
+    reserve: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """What is stored of a limit and key at the database's moment `now_ms`: a state, or None, for each
+    shard."""
+
+    now_ms: int
+    states: tuple[State | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gauge:
+    """What a limit and key hold now. `rate` tokens come in per period; `used` were taken since its row was
+    made."""
+
+    name: str
+    key: str
+    is_window: bool
+    rate: float
+    period_ms: float
+    most: float
+    value: float
+    shards: int
+    used: float
+
+    @property
+    def share(self) -> float:
+        """How full it is, 0 to 1; a limit that holds nothing even when it is full counts as full without
+        debt."""
+        if self.most <= 0:
+            return 1.0 if self.value >= 0 else 0.0
+        return min(max(self.value / self.most, 0.0), 1.0)
+
+
+def take(request: Request) -> Row:
+    """Ask one limit; a row with `granted`, `retry_after_ms` (None: at once) and `remaining`."""
+    given = {
+        "name": request.name,
+        "key": request.key,
+        "config": _as_text(request.config, request.reserve),
+        "count": request.count,
+    }
+    statement = "take" if request.config.shards == 1 else "take_sharded"
+    [row] = statements.load("ratelimits", statement).run(given)
+    return row
+
+
+def take_all(requests: Sequence[Request]) -> list[Row]:
+    """Ask several, all or none; a row for each in their order, as from `take`."""
+    return statements.load("ratelimits", "take_all").run({"requests": Jsonb([*map(_parameters, requests)])})
+
+
+def read(name: str, key: str, *, shards: int) -> Stored:
+    """What is stored, without a lock."""
+    rows = statements.load("ratelimits", "read").run({"name": name, "key": key, "shards": shards})
+    states: list[State | None] = [None] * shards
+    for row in rows:
+        if row.shard is not None:
+            states[row.shard] = State(row.value, row.ts)
+    return Stored(now_ms=rows[0].now_ms, states=tuple(states))
+
+
+def give_back(request: Request) -> int:
+    """Put `count` tokens back; how many rows that changed (0: it is full, or was never used)."""
+    parameters = _parameters(request)
+    share = {name: parameters[name] / request.config.shards for name in ("rate", "most")}
+    used = ("name", "key", "is_window", "period_ms", "shards")
+    given = (
+        {name: parameters[name] for name in used} | share | {"part": request.count / request.config.shards}
+    )
+    return len(statements.load("ratelimits", "give_back").run(given))
+
+
+def forget(name: str, key: str) -> int:
+    """Delete the rows of a limit and key; how many there were."""
+    return Bucket.objects.filter(name=name, key=key).delete()[0]
+
+
+def prune(*, limit: int) -> int:
+    """Delete up to `limit` rows that are full again; how many there were."""
+    return len(statements.load("ratelimits", "prune").run({"limit": limit}))
+
+
+def gauges(*, name: str | None = None, search: str | None = None, limit: int) -> tuple[list[Gauge], int]:
+    """The limits and keys most used, and how many there are; of one limit, or those that hold a text, if
+    given."""
+    return _gauges(name=name, key=None, search=search, limit=limit)
+
+
+def gauge(name: str, key: str) -> Gauge | None:
+    """One limit and key; None if nothing is stored of it: it is full, or was never used."""
+    found, _ = _gauges(name=name, key=key, search=None, limit=1)
+    return found[0] if found else None
+
+
+def gauge_of(row: Any) -> Gauge:
+    """The gauge of one row that carries the database's clock as `now`: of one shard."""
+    kind = FixedWindow if row.is_window else TokenBucket
+    config = kind(row.rate, timedelta(milliseconds=row.period_ms), capacity=row.most)
+    now = (row.now - EPOCH) // timedelta(milliseconds=1)
+    value = refilled(config, State(row.value, row.ts), now=now).value
+    fields = ("name", "key", "is_window", "rate", "period_ms", "most", "shards", "used")
+    return Gauge(value=value, **{field: getattr(row, field) for field in fields})
+
+
+def first_row(name: str, key: str) -> Bucket | None:
+    """One of the rows of a limit and key, to hang a note about all of them on."""
+    return Bucket.objects.filter(name=name, key=key).order_by("shard").first()
+
+
+def _gauges(*, name: str | None, key: str | None, search: str | None, limit: int) -> tuple[list[Gauge], int]:
+    given = {"name": name, "key": key, "search": search, "limit": limit}
+    rows = statements.load("ratelimits", "gauges").run(given)
+    return [_gauge(row) for row in rows], rows[0].found if rows else 0
+
+
+@lru_cache(maxsize=4096)
+def _as_text(config: Config, reserve: bool) -> str:  # lru_cache is faster by position
+    """A ratelimits_config as PostgreSQL reads it; the numbers exactly."""
+    fields = _parameters(Request(name="", key="", config=config, count=0, reserve=reserve))
+    names = ("is_window", "rate", "period_ms", "most", "floor", "start_ms", "shards")
+    return "(" + ",".join("" if fields[name] is None else str(fields[name]) for name in names) + ")"
+
+
+def _parameters(request: Request) -> dict[str, Any]:
+    config = request.config
+    is_window = isinstance(config, FixedWindow)
+    floor = config.floor if request.reserve else 0.0
+    return {
+        "name": request.name,
+        "key": request.key,
+        "is_window": is_window,
+        "rate": float(config.rate),
+        "period_ms": config.period_ms,
+        "most": config.most,
+        "floor": floor if floor > float("-inf") else None,
+        "start_ms": config.start_ms if isinstance(config, FixedWindow) else None,
+        "shards": config.shards,
+        "count": request.count,
+    }
+
+
+def _gauge(row: Row) -> Gauge:
+    fields = ("name", "key", "is_window", "rate", "period_ms", "most", "value", "shards", "used")
+    return Gauge(**{field: getattr(row, field) for field in fields})

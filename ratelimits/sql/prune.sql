@@ -1,0 +1,14 @@
+-- Forget up to `limit` rows that are full again: no row says the same. One that somebody is using is left for later.
+-- A window is forgotten one period later than it is full. The next use draws new edges; drawn at once, they could lie
+-- so that the key got a whole capacity more than its windows allow.
+DELETE FROM ratelimits_bucket
+WHERE id IN (
+    SELECT id FROM ratelimits_bucket
+    WHERE most <= ratelimits_value(
+        value, ts,
+        floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint
+            - CASE WHEN is_window THEN period_ms ELSE 0 END::bigint,
+        is_window, rate, period_ms, most)
+    LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+)
+RETURNING id;

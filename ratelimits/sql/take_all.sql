@@ -1,0 +1,10 @@
+-- Ask several limits, and take from all of them or from none: one statement, by the database's clock.
+-- `requests` is a list of objects with the fields of ratelimits_request; a row for each answer, in their order.
+SELECT answer.nth, answer.granted, answer.retry_after_ms, answer.remaining
+FROM ratelimits_take_all(
+    (SELECT array_agg(request ORDER BY nth)
+     FROM jsonb_array_elements(%(requests)s::jsonb) WITH ORDINALITY AS list (item, nth),
+          jsonb_populate_record(NULL::ratelimits_request, item) AS request),
+    floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, random()
+) AS answer
+ORDER BY answer.nth;

@@ -1,0 +1,99 @@
+"""Pages of limits, for whoever may see them in the admin."""
+
+from collections.abc import Callable
+from typing import TypeVar
+from urllib.parse import urlencode
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required, permission_required
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+import live.operations as live
+from ratelimits import limits, operations
+
+View = TypeVar("View", bound=Callable[..., HttpResponse])
+MAY_SEE = "ratelimits.view_bucket"
+MAY_RESET = "ratelimits.delete_bucket"
+
+
+class SearchForm(forms.Form):
+    """What the list is narrowed to. Too long a text is cut: it finds nothing either way."""
+
+    name = forms.ChoiceField(label="Limit", required=False)
+    search = forms.CharField(
+        label="Search", required=False, widget=forms.TextInput(attrs={"type": "search", "maxlength": 100})
+    )
+
+    def __init__(self, data: object) -> None:
+        super().__init__(data)  # type: ignore[arg-type]  # a QueryDict
+        names = [(name, name) for name in limits.everything()]
+        self.fields["name"] = forms.ChoiceField(label="Limit", required=False, choices=[("", "All"), *names])
+
+    def arguments(self) -> dict[str, str]:
+        """What the live query is asked; a field that makes no sense narrows nothing."""
+        self.is_valid()
+        given = self.cleaned_data
+        return {"name": given.get("name", ""), "search": given.get("search", "")[:100].replace("\x00", "")}
+
+
+def _for(permission: str) -> Callable[[View], View]:
+    """Log in first; whoever may not is told so, and not sent to log in again."""
+
+    def decorate(view: View) -> View:
+        return login_required(permission_required(permission, raise_exception=True)(view))
+
+    return decorate
+
+
+@_for(MAY_SEE)
+@require_safe
+@never_cache
+def overview(request: HttpRequest) -> HttpResponse:
+    """Every limit and key in use, those most used first, live."""
+    form = SearchForm(request.GET)
+    return render(request, "ratelimits/list.html", {"form": form, "arguments": form.arguments()})
+
+
+@_for(MAY_SEE)
+@require_safe
+@never_cache
+def one(request: HttpRequest) -> HttpResponse:
+    """One limit and key, live, with the button that makes it full."""
+    name, key = _which(request.GET)
+    may_reset = request.user.has_perm(MAY_RESET)
+    return render(request, "ratelimits/one.html", {"name": name, "key": key, "may_reset": may_reset})
+
+
+@_for(MAY_RESET)
+@require_POST
+def reset(request: HttpRequest) -> HttpResponse:
+    """Make a limit and key full again."""
+    name, key = _which(request.POST)
+    assert isinstance(request.user, User)
+    if operations.reset_stored(name, key, by=request.user):
+        messages.success(request, "The limit was reset: it is full again.")
+    else:
+        messages.info(request, "There was nothing to reset: the limit is full.")
+    return HttpResponseRedirect(f"{reverse('ratelimits:one')}?{urlencode({'name': name, 'key': key})}")
+
+
+@_for(MAY_SEE)
+@require_safe
+@never_cache
+def refresh(request: HttpRequest) -> HttpResponse:  # noqa: ARG001  # a view's signature
+    """Have the gauges read again. A decision tells nobody that it was made, that would cost more than the
+    decision; instead a page that is open asks for this every other second, and all that are open get the
+    one answer."""
+    live.touch(operations.TOPIC)
+    return HttpResponse(status=204)
+
+
+def _which(given: QueryDict) -> tuple[str, str]:
+    values = {field: given.get(field) or "" for field in ("name", "key")}
+    return values["name"][:100].replace("\x00", ""), values["key"][:300].replace("\x00", "")

@@ -1,0 +1,27 @@
+"""The app `scheduling`."""
+
+from typing import Any
+
+from django.apps import AppConfig
+from django.db.models.signals import post_migrate
+from django.utils.module_loading import autodiscover_modules
+
+
+class SchedulingConfig(AppConfig):
+    """Scheduled functions and crons."""
+
+    name = "scheduling"
+    verbose_name = "Scheduling"
+
+    def ready(self) -> None:
+        """Find the crons that the apps declare in their `crons.py`; their rows follow after each migration."""
+        from scheduling import backend  # noqa: F401, PLC0415 (it makes itself known, and needs the models)
+
+        autodiscover_modules("crons")
+        post_migrate.connect(_make_rows, sender=self)
+
+
+def _make_rows(**_: Any) -> None:
+    from scheduling import operations  # noqa: PLC0415 (models are not loaded when this module is)
+
+    operations.sync_crons()

@@ -1,0 +1,228 @@
+"""The broker: how functions that are due, and django-q2's own tasks, come to the workers."""
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from django.db import DatabaseError, InterfaceError, connections, transaction
+from django_q.brokers import Broker as DjangoQBroker
+from django_q.conf import Conf
+from django_q.models import OrmQ
+from django_q.signing import SignedPackage
+
+from postgres import clock, statements
+from scheduling.cluster.channel import TaskQueue
+from scheduling.cluster.scoreboard import Scoreboard
+from scheduling.cluster.waiting import Ear
+from scheduling.domain.states import Kind
+from scheduling.operations import announcing, clusters, crons
+from scheduling.queries import clusters as cluster_queries
+from scheduling.queries.functions import Handed
+
+log = logging.getLogger(__name__)
+
+BATCH = 50  # mutations in one task: 1,300 to 2,000 a second in place of 1,000 (trials)
+# The pusher looks whether it shall stop between two calls of dequeue.
+LONGEST_CALL_S = 0.4
+AWAY_S = 0.5
+LOCKED_S = 0.1  # what is due and locked, a mutation that runs past its lease, is no reason to turn in circles
+CRONS_S = 0.1  # a pusher that is busy looks after crons only so often
+_OWN = "own"  # wakes those who run django-q2's own tasks
+
+Package = tuple[
+    Any, str
+]  # what django-q2 acknowledges it by (None: we do not need that), and the signed task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Post:
+    """What a pusher serves: a cluster's life, the kind it runs, the queues (None: all), and its processes."""
+
+    boot: UUID
+    kind: Kind
+    queues: Sequence[str] | None
+    board: Scoreboard
+    tasks: TaskQueue
+
+
+class Broker(DjangoQBroker):  # type: ignore[misc]  # django-q2 ships no types
+    """Hands out batches of mutations, single actions, and tasks of `async_task`; sleeps until something is due.
+
+    Made by django-q2 from its setting `broker_class`, in any process that enqueues. In a cluster's pusher `post` is
+    set; without it (a plain `manage.py qcluster`) only django-q2's own tasks are served.
+    """
+
+    post: Post | None = None
+
+    def __init__(self, list_key: str | None = None) -> None:
+        super().__init__(list_key=list_key)
+        self._ear = Ear({_OWN} if self.post is None else {self.post.kind.value, _OWN})
+        self._look_at = 0.0
+        self._cron_at = 0.0
+
+    def serve(self, post: Post) -> None:
+        """Begin to hand out for a cluster."""
+        self.post = post
+        self._ear = Ear({post.kind.value, _OWN})
+
+    def dequeue(self) -> list[Package] | None:
+        """The next tasks, or None after at most half a second. A database that is away is waited for."""
+        try:
+            return self._next()
+        except (DatabaseError, InterfaceError, psycopg.Error) as error:
+            log.warning("A cluster lost the database and tries again: %s", str(error).partition("\n")[0])
+            self._ear.close()
+            connections.close_all()
+            time.sleep(AWAY_S)
+            return None
+
+    def _next(self) -> list[Package] | None:
+        if self._ear.listen():
+            self._look_at = 0.0
+        if time.monotonic() < self._look_at:
+            self._sleep(self._look_at - time.monotonic())
+            return None
+        self._fire_crons()
+        if self.post is not None and not self._room():
+            self._ear.wait(LONGEST_CALL_S, board=self.post.board)
+            return None
+        found = [*self._functions(), *self._own_tasks()]
+        if not found:
+            self._plan_to_look()
+        return found or None
+
+    def _sleep(self, seconds: float) -> None:
+        if self._ear.wait(min(seconds, LONGEST_CALL_S)):
+            self._look_at = self._cron_at = 0.0
+
+    def _plan_to_look(self) -> None:
+        kind, queues = (self.post.kind, self.post.queues) if self.post else (Kind.ACTION, None)
+        seconds = clusters.next_wake_s(kind, queues=queues)
+        self._look_at = time.monotonic() + (seconds if seconds > 0 else LOCKED_S)
+
+    def _fire_crons(self) -> None:
+        if self.post is not None and time.monotonic() >= self._cron_at:
+            self._cron_at = time.monotonic() + CRONS_S
+            crons.fire_due()
+
+    def _room(self) -> int:
+        """How many tasks may be put into the queue.
+
+        Actions only as many as workers are free: one that waits in the queue behind a long one would outlive its
+        lease. Mutations also one batch for each busy worker, so that it finds the next one ready.
+        """
+        assert self.post is not None
+        board, waiting = self.post.board, self.post.tasks.waits()
+        if self.post.kind is Kind.ACTION:
+            return max(board.count_free() - waiting, 0)
+        return max(board.workers + board.count_free() - waiting, 0)
+
+    def _functions(self) -> Iterator[Package]:
+        if self.post is None:
+            return
+        post, room = self.post, self._room()
+        if post.kind is Kind.ACTION:
+            for one in clusters.hand_out(post.boot, post.kind, limit=room, queues=post.queues):
+                yield self._package("scheduling.cluster.tasks.action", one)
+            return
+        handed = clusters.hand_out(post.boot, post.kind, limit=room * BATCH, queues=post.queues)
+        for some in _shared(handed, among=min(room, post.board.workers)):
+            yield self._package("scheduling.cluster.tasks.mutations", some)
+
+    def _package(self, function: str, argument: Handed | list[Handed]) -> Package:
+        task = {
+            "id": "",  # the name is for logs that nobody reads: ours write their own
+            "name": "",
+            "func": function,
+            "args": (argument,),
+            "kwargs": {},
+            "save": False,
+            "timeout": -1,  # ours are timed by ourselves
+            "started": None,
+        }
+        return None, SignedPackage.dumps(task)
+
+    # django-q2's own tasks, in its own table.
+
+    def _own_tasks(self) -> list[Package]:
+        if self.post is not None and (self.post.kind is not Kind.ACTION or not self._room()):
+            return []
+        room = self._room() if self.post else 1
+        given = {"key": self.list_key, "limit": room, "retry_s": float(Conf.RETRY)}
+        with transaction.atomic():
+            rows = statements.load("scheduling", "own_tasks").run(given)
+        return [(row.id, row.payload) for row in rows]
+
+    def enqueue(self, task: str) -> int:
+        """Queue one of django-q2's own tasks, in the caller's transaction; the id it is acknowledged by."""
+        queued = OrmQ.objects.create(key=self.list_key or Conf.CLUSTER_NAME, payload=task, lock=clock.now())
+        announcing.due([_OWN])
+        pk: int = queued.pk
+        return pk
+
+    def acknowledge(self, task_id: Any) -> None:
+        """Forget one of django-q2's own tasks, because it was done."""
+        OrmQ.objects.filter(pk=task_id).delete()
+
+    def give_back(self, task_id: Any) -> None:
+        """Make one of django-q2's own tasks due again, because nobody began it."""
+        OrmQ.objects.filter(pk=task_id).update(lock=clock.now())
+
+    def delete(self, task_id: Any) -> None:
+        """Forget one of django-q2's own tasks."""
+        self.acknowledge(task_id)
+
+    def fail(self, task_id: Any) -> None:
+        """Forget one of django-q2's own tasks that cannot be read."""
+        if task_id is not None:
+            self.acknowledge(task_id)
+
+    def queue_size(self) -> int:
+        """How many of django-q2's own tasks wait."""
+        return int(OrmQ.objects.filter(key=self.list_key, lock__lte=clock.now()).count())
+
+    def lock_size(self) -> int:
+        """How many of django-q2's own tasks are being worked on."""
+        return int(OrmQ.objects.filter(key=self.list_key, lock__gt=clock.now()).count())
+
+    def purge_queue(self) -> Any:
+        """Forget all of django-q2's own tasks."""
+        return OrmQ.objects.filter(key=self.list_key).delete()
+
+    def delete_queue(self) -> Any:
+        """Forget all of django-q2's own tasks."""
+        return self.purge_queue()
+
+    def ping(self) -> bool:
+        """Always: a database that is away is waited for."""
+        return True
+
+    def info(self) -> str:
+        """What django-q2's monitor calls us."""
+        return "jobfarm on PostgreSQL"
+
+    # django-q2's monitor (`manage.py qmonitor`): what clusters say of themselves lies in their rows.
+
+    @staticmethod
+    def get_cache() -> None:
+        """None: a cache may belong to one process, a row is everybody's."""
+
+    def get_stat(self, key: str) -> str | None:
+        """What one cluster said of itself."""
+        return next((stat for stat in self.get_stats(key) if stat), None)
+
+    def get_stats(self, pattern: str) -> list[str]:  # noqa: ARG002 (there is one farm in a database)
+        """What clusters said of themselves within the last ten seconds."""
+        return [stat.decode() for stat in cluster_queries.stats()]
+
+
+def _shared(handed: list[Handed], *, among: int) -> Iterator[list[Handed]]:
+    """`handed` in lists of at most a batch, and so that each of `among` workers gets a share of a few."""
+    size = min(BATCH, max(1, ceil(len(handed) / max(among, 1))))
+    for start in range(0, len(handed), size):
+        yield handed[start : start + size]

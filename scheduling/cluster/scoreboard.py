@@ -1,0 +1,87 @@
+"""What each worker of a cluster does right now, in memory that all its processes share.
+
+Nothing here is locked: every cell has one writer at a time, and a killed process leaves a readable value behind.
+"""
+
+import contextlib
+import os
+import time
+from multiprocessing.sharedctypes import RawArray
+from typing import Any, Final
+
+_NEVER: Final = 0.0
+
+
+class Scoreboard:
+    """One line for each worker. Made before the processes are forked; times are of the machine's monotonic clock."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+        self._free_since: Any = RawArray("d", workers)
+        self._deadline: Any = RawArray("d", workers)
+        self._received: Any = RawArray("q", workers)  # the number of the last message each worker took
+        self._sent: Any = RawArray("q", 1)
+        self._flags: Any = RawArray("b", 1)
+        # A byte in this pipe says that a worker became free. It never fills up: nobody waits to write.
+        self._bell_read, self._bell_write = os.pipe()
+        os.set_blocking(self._bell_read, False)
+        os.set_blocking(self._bell_write, False)
+
+    def free(self, worker: int) -> None:
+        """This worker waits for a task."""
+        self._deadline[worker] = _NEVER
+        if self._free_since[worker] == _NEVER:
+            self._free_since[worker] = time.monotonic()
+        with contextlib.suppress(BlockingIOError):  # it is ringing already
+            os.write(self._bell_write, b".")
+
+    def busy(self, worker: int, *, message: int) -> None:
+        """This worker took the message of this number."""
+        self._free_since[worker] = _NEVER
+        self._received[worker] = message
+
+    def gone(self, worker: int) -> None:
+        """This worker died, or has not started yet."""
+        self._free_since[worker] = self._deadline[worker] = _NEVER
+
+    def set_deadline(self, worker: int, seconds: float | None) -> None:
+        """What this worker does now must be over in so many seconds; None: no matter when."""
+        self._deadline[worker] = _NEVER if seconds is None else time.monotonic() + seconds
+
+    def is_overtime(self, worker: int) -> bool:
+        """Whether its deadline has passed."""
+        return bool(_NEVER < self._deadline[worker] < time.monotonic())
+
+    def next_message(self) -> int:
+        """The number for the next message; the pusher alone asks."""
+        self._sent[0] += 1
+        return int(self._sent[0])
+
+    def in_queue(self) -> int:
+        """How many messages were sent and not taken: messages are taken in their order."""
+        return max(0, int(self._sent[0]) - int(max(self._received)))
+
+    def count_free(self, *, for_s: float = 0.0) -> int:
+        """How many workers have been waiting for at least so long."""
+        before = time.monotonic() - for_s
+        return sum(1 for since in self._free_since if _NEVER < since <= before)
+
+    def stop(self) -> None:
+        """Let every worker end after what it does now."""
+        self._flags[0] = 1
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the cluster was told to stop."""
+        return bool(self._flags[0])
+
+    @property
+    def bell(self) -> int:
+        """Readable when a worker became free."""
+        return self._bell_read
+
+    def hush(self) -> None:
+        """Empty the bell's pipe."""
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self._bell_read, 4096):
+                pass

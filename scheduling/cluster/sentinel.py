@@ -1,0 +1,276 @@
+"""The parent of a cluster's processes: replaces those that die, reports, and ends them in order.
+
+django-q2's own sentinel, with everything taken out of it that a killed process could leave locked: its queues, its
+timers and its events (docs/adr/0011).
+"""
+
+import logging
+import os
+import signal
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.sharedctypes import RawValue
+from typing import Any
+
+from django.conf import settings
+from django.db import Error as DatabaseFailure
+from django.db import connections
+from django_q.cluster import Sentinel as DjangoQSentinel
+from django_q.conf import Conf
+from django_q.monitor import monitor
+from django_q.pusher import pusher
+from django_q.scheduler import scheduler
+from django_q.signing import SignedPackage
+from django_q.status import Stat
+from django_q.worker import worker
+
+from scheduling.cluster import channel, family, tasks
+from scheduling.cluster.broker import Broker, Post
+from scheduling.cluster.channel import Channel, TaskQueue
+from scheduling.cluster.scoreboard import Scoreboard
+from scheduling.domain.states import Kind
+from scheduling.operations import clusters
+from scheduling.queries.clusters import Report
+from scheduling.queries.functions import Holder
+
+log = logging.getLogger(__name__)
+_FORK = get_context("fork")
+
+TURN_S = 0.2
+REPORT_S = 1.0
+SWEEP_S = 2.0
+RETAIN_S = 60.0
+SCHEDULER_S = 30.0  # django-q2's own pace for its schedules
+STUCK_S = 2.0  # a task that waits while a worker was free for this long is not on its way
+PUSHER_ENDS_S = 2.0
+
+
+class Timer:
+    """What django-q2's worker says of itself, without the lock around it."""
+
+    def __init__(self) -> None:
+        self._cell: Any = RawValue("d", -1)
+
+    @property
+    def value(self) -> float:
+        """-1 idle, -2 about to be replaced, else the seconds left."""
+        return float(self._cell.value)
+
+    @value.setter
+    def value(self, seconds: float) -> None:
+        self._cell.value = seconds
+
+    def get_lock(self) -> Any:
+        """Nothing to wait for: one process writes."""
+        return nullcontext()
+
+
+class Results(Channel):
+    """The results of tasks, for django-q2's monitor. It has nothing to do for ours, which write their own."""
+
+    def put(self, value: Any) -> None:
+        """Send the result of one of django-q2's own tasks."""
+        if value == "STOP" or value.get("ack_id") is not None or not value["success"]:
+            super().put(value)
+
+
+class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no types
+    """One life of one cluster, in a session of its own. `run` returns when it was told to stop (SIGTERM)."""
+
+    def __init__(
+        self, *, boot: uuid.UUID, kind: Kind, queues: list[str] | None, workers: int, keeper: int
+    ) -> None:
+        self.cluster_id = self.boot = boot
+        self.kind = kind
+        self._keeper = keeper
+        self.pid = self.parent_pid = os.getpid()
+        self.name = f"{kind.value}s"
+        self.board = Scoreboard(workers)
+        self.task_queue = TaskQueue(self.board)
+        self.result_queue = Results()
+        self.broker = Broker(list_key=Conf.CLUSTER_NAME)
+        self.broker.serve(Post(boot=boot, kind=kind, queues=queues, board=self.board, tasks=self.task_queue))
+        self.pool: list[Any] = []
+        self._positions: dict[Any, int] = {}
+        self._died: list[Holder] = []
+        self._due: dict[str, float] = {}
+        self.monitor: Any = None
+        self.pusher: Any = None
+        self.reincarnations = 0
+        self.tob = None
+        self.timeout = Conf.TIMEOUT
+        self._is_told_to_stop = False
+
+    def run(self) -> None:
+        """Live until SIGTERM, or until whoever started us is gone; then end in order."""
+        signal.signal(signal.SIGTERM, self._on_term)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        family.end_with(self._keeper, by=signal.SIGTERM)
+        channel.belongs_to(os.getpid())
+        self._persist(lambda: clusters.begin(self.boot, role=self.name))
+        for position in range(self.board.workers):
+            self._spawn_worker(position)
+        self.monitor = self._spawn(monitor, self.result_queue, self.broker)
+        self.pusher = self._spawn(pusher, self.task_queue, _Stopping(self.board), self.broker)
+        while not (self._is_told_to_stop or family.is_orphan(self._keeper)):
+            self._turn()
+            time.sleep(TURN_S)
+        self.stop()
+
+    def stop(self) -> None:
+        """End the processes: the pusher at once, workers after what they do now, within the grace."""
+        self.board.stop()
+        self._end(self.pusher, within_s=PUSHER_ENDS_S)
+        self._wait_for_workers(settings.SCHEDULING["GRACE_S"])
+        for process in list(self.pool):
+            process.kill()
+            process.join()
+            self._bury(process)
+        self._give_own_tasks_back()
+        self.result_queue.put("STOP")
+        self._end(self.monitor, within_s=PUSHER_ENDS_S)
+        self._attempt(self._settle_the_dead)
+        self._attempt(lambda: clusters.end(self.boot, ending="stopped"))
+
+    def status(self) -> Any:
+        """The word that django-q2's monitor shows."""
+        if self.board.is_stopping:
+            return Conf.STOPPING
+        return Conf.IDLE if self.board.count_free() == self.board.workers else Conf.WORKING
+
+    def _turn(self) -> None:
+        for process in list(self.pool):
+            if self.board.is_overtime(self._positions[process]):
+                log.error(
+                    "An action did not end within its timeout and more: its worker %s is killed", process.pid
+                )
+                process.kill()
+                process.join()
+            if not process.is_alive():
+                self._spawn_worker(self._bury(process))
+        if not self.monitor.is_alive():
+            self.monitor = self._respawn(monitor, self.result_queue, self.broker)
+        if not self.pusher.is_alive():
+            self.pusher = self._respawn(pusher, self.task_queue, _Stopping(self.board), self.broker)
+        self._attempt(self._settle_the_dead)
+        self._now_and_then("report", REPORT_S, self._report)
+        self._now_and_then("sweep", SWEEP_S, clusters.sweep)
+        self._now_and_then("retain", RETAIN_S, clusters.retain)
+        if Conf.SCHEDULER:
+            self._now_and_then("scheduler", SCHEDULER_S, lambda: scheduler(broker=self.broker))
+
+    def _report(self) -> None:
+        stuck = self.board.count_free(for_s=STUCK_S) > 0 and self.task_queue.waits() > 0
+        seen = Report(
+            workers=self.board.workers,
+            free=self.board.count_free(),
+            waits=stuck,
+            stat=SignedPackage.dumps(Stat(self), compressed=True).encode(),
+        )
+        if not clusters.report(self.boot, seen):
+            # Others took us for dead and took over what we had: nothing here may go on.
+            log.error("This cluster was given up by the others; it ends at once")
+            family.kill_group(os.getpid())
+
+    def _spawn_worker(self, position: int) -> None:
+        self.board.gone(position)
+        desk = tasks.Desk(boot=self.boot, worker=position, board=self.board)
+        process = self._spawn(_work, desk, self.task_queue.of(position), self.result_queue)
+        self._positions[process] = position
+        self.pool.append(process)
+
+    def _bury(self, process: Any) -> int:
+        """Forget a worker that died; its place in the cluster."""
+        self.pool.remove(process)
+        self._died.append(tasks.holder(self.boot, process.pid))
+        position = self._positions.pop(process)
+        self.board.gone(position)
+        return position
+
+    def _settle_the_dead(self) -> None:
+        while self._died:
+            clusters.process_died(self._died[0])
+            self._died.pop(0)
+
+    def _respawn(self, target: Callable[..., Any], *args: Any) -> Any:
+        self.reincarnations += 1
+        return self._spawn(target, *args)
+
+    def _spawn(self, target: Callable[..., Any], *args: Any) -> Any:
+        process = _FORK.Process(
+            target=_begin, args=(os.getpid(), target, *args), name=f"Process-{uuid.uuid4().hex}"
+        )
+        process.daemon = target is not _work or Conf.DAEMONIZE_WORKERS
+        process.start()
+        return process
+
+    def _wait_for_workers(self, grace_s: float) -> None:
+        until = time.monotonic() + grace_s
+        while self.pool and time.monotonic() < until:
+            for process in list(self.pool):
+                if not process.is_alive():
+                    self._bury(process)
+            self._attempt(self._settle_the_dead)
+            self._now_and_then("report", REPORT_S, self._report)
+            time.sleep(0.02)
+
+    def _give_own_tasks_back(self) -> None:
+        """Tasks of django-q2 that nobody has begun; ours are released with the cluster's end."""
+        while not self.task_queue.empty():
+            _, task = self.task_queue.get()
+            if task.get("ack_id") is not None:
+                self._attempt(partial(self.broker.give_back, task["ack_id"]))
+
+    def _end(self, process: Any, *, within_s: float) -> None:
+        process.join(within_s)
+        if process.is_alive():
+            process.kill()
+            process.join()
+
+    def _now_and_then(self, name: str, every_s: float, do: Callable[[], object]) -> None:
+        if time.monotonic() >= self._due.get(name, 0.0):
+            self._due[name] = time.monotonic() + every_s
+            self._attempt(do)
+
+    def _attempt(self, do: Callable[[], object]) -> bool:
+        """What needs the database is tried again at its next turn."""
+        try:
+            do()
+        except DatabaseFailure as error:
+            log.warning("A cluster cannot reach the database: %s", str(error).partition("\n")[0])
+            connections.close_all()
+            return False
+        return True
+
+    def _persist(self, do: Callable[[], object]) -> None:
+        while not self._attempt(do) and not self._is_told_to_stop:
+            time.sleep(TURN_S)
+
+    def _on_term(self, _number: int, _frame: object) -> None:
+        self._is_told_to_stop = True
+
+
+class _Stopping:
+    """The event that django-q2's pusher looks at, without a lock."""
+
+    def __init__(self, board: Scoreboard) -> None:
+        self._board = board
+
+    def is_set(self) -> bool:
+        return self._board.is_stopping
+
+
+def _begin(parent: int, target: Callable[..., Any], *args: Any) -> None:
+    """The first thing a forked process does."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    family.end_with(parent, by=signal.SIGKILL)
+    target(*args)
+
+
+def _work(desk: tasks.Desk, queue: channel.WorkersEnd, results: Results) -> None:
+    tasks.sit_down(desk)
+    worker(queue, results, Timer(), Conf.TIMEOUT)

@@ -1,0 +1,1 @@
+"""The rules, in plain Python: no Django, no clock, no dice."""

@@ -1,0 +1,67 @@
+"""Whether and when something that failed is tried again."""
+
+import random
+from dataclasses import dataclass
+
+# 2**64 times anything is past any cap; without the bound a float overflows at about 2**1024.
+_MOST_DOUBLINGS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    """How long to wait: `first_s * base**(failures - 1)`, at most `cap_s`, spread by `jitter`.
+
+    `jitter` 0.5 means: uniformly between half and one and a half times of that, still at most the cap.
+    Raises ValueError for numbers that make no sense.
+    """
+
+    first_s: float = 1.0
+    base: float = 2.0
+    cap_s: float = 3600.0
+    jitter: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not (self.first_s >= 0 and self.base >= 1 and self.cap_s >= 0 and 0 <= self.jitter <= 1):
+            raise ValueError(f"a backoff needs first_s >= 0, base >= 1, cap_s >= 0, 0 <= jitter <= 1: {self}")
+
+    def delay_s(self, failures: int, *, rng: random.Random) -> float:
+        """Seconds to wait after failure number `failures` (1 is the first)."""
+        plain = self.first_s * self.base ** min(failures - 1, _MOST_DOUBLINGS)
+        spread = rng.uniform(1 - self.jitter, 1 + self.jitter)
+        return min(min(plain, self.cap_s) * spread, self.cap_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """How often an action is tried, and how long it waits in between; seconds throughout.
+
+    `max_attempts` counts the first one too. Raises ValueError for numbers that make no sense.
+    """
+
+    max_attempts: int = 5
+    base: float = 2.0
+    first: float = 1.0
+    cap: float = 3600.0
+    jitter: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.max_attempts < 1:
+            raise ValueError(f"max_attempts must be at least 1, not {self.max_attempts}")
+        self.backoff()
+
+    def backoff(self) -> Backoff:
+        """The waits as a Backoff."""
+        return Backoff(first_s=self.first, base=self.base, cap_s=self.cap, jitter=self.jitter)
+
+
+def delay_before_next_s(
+    retry: Retry | None, *, attempt: int, known: bool, idempotent: bool, rng: random.Random
+) -> float | None:
+    """Seconds until the next try after attempt number `attempt` ended badly; None if there is none.
+
+    `known` says that it failed, and is not merely unheard of: an action of unknown outcome may have done its work,
+    so it is tried again only if it was declared idempotent (DESIGN section 7).
+    """
+    if retry is None or attempt >= retry.max_attempts or not (known or idempotent):
+        return None
+    return retry.backoff().delay_s(attempt, rng=rng)

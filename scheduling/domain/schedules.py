@@ -1,0 +1,214 @@
+"""When a cron fires: every schedule is a strictly growing row of moments, asked for what follows a moment."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from itertools import islice
+from typing import Any, Protocol
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim, CronSimError
+
+from scheduling.errors import BadSchedule
+
+_DAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
+SHORTEST = timedelta(seconds=1)
+
+
+class Schedule(Protocol):
+    """What all forms can do. Moments are aware and in UTC."""
+
+    def first(self, *, now: datetime) -> datetime | None:
+        """When a cron that is new at `now` fires first; None if never."""
+
+    def after(self, moment: datetime) -> datetime | None:
+        """The first fire time after `moment`; None if there is none. `moment` is a fire time, or any for Calendar."""
+
+    def latest(self, *, start: datetime, end: datetime, most: int) -> tuple[int, list[datetime]]:
+        """How many fire times lie in [start, end], and the last `most` of them, in order. `start` is one of them."""
+
+    def text(self) -> str:
+        """A text from which `parse` makes the same schedule again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """Every so often, beginning when the cron is first seen."""
+
+    every: timedelta
+
+    @property
+    def zone(self) -> tzinfo:
+        """UTC."""
+        return UTC
+
+    def first(self, *, now: datetime) -> datetime | None:
+        """At once."""
+        return now
+
+    def after(self, moment: datetime) -> datetime | None:
+        """One interval later."""
+        return moment + self.every
+
+    def latest(self, *, start: datetime, end: datetime, most: int) -> tuple[int, list[datetime]]:
+        """Counted, not walked: a year of seconds takes no longer than one."""
+        count = (end - start) // self.every + 1 if end >= start else 0
+        kept = range(max(count - most, 0), count)
+        return count, [start + self.every * n for n in kept]
+
+    def text(self) -> str:
+        """`every 30 s`."""
+        return f"every {self.every.total_seconds():g} s"
+
+
+# A calendar schedule that missed more than this many fire times is not counted on: a minute's cron, one week.
+_MOST_COUNTED = 10_080
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calendar:
+    """A cron expression in a time zone.
+
+    What cronsim does on the days when clocks change is what Debian's cron does: a fixed time that the clock skips
+    fires at the first moment after it, a time that comes twice fires at the first of the two, and one with a
+    wildcard in its minute or hour goes by elapsed time.
+    """
+
+    expression: str
+    tz: str = "UTC"
+
+    def __post_init__(self) -> None:
+        try:
+            CronSim(self.expression, datetime(2024, 1, 1, tzinfo=UTC))
+        except CronSimError as error:
+            raise BadSchedule(why=f"{self.expression!r} is no cron expression: {error}") from None
+        if len(self.expression.split()) != 5:
+            raise BadSchedule(
+                why=f"{self.expression!r} must have five fields: minute, hour, day, month, weekday"
+            )
+        _zone(self.tz)
+
+    @property
+    def zone(self) -> tzinfo:
+        """The time zone that its times are of."""
+        return _zone(self.tz)
+
+    def first(self, *, now: datetime) -> datetime | None:
+        """The next time that the calendar has after `now`."""
+        return self.after(now)
+
+    def after(self, moment: datetime) -> datetime | None:
+        """The next time that the calendar has."""
+        return next(self._from(moment), None)
+
+    def latest(self, *, start: datetime, end: datetime, most: int) -> tuple[int, list[datetime]]:
+        """Walked; beyond 10,080 fire times the count stops and only the last ones are looked for."""
+        found = [start, *islice(self._until(start, end), _MOST_COUNTED)] if start <= end else []
+        if len(found) <= _MOST_COUNTED:
+            return len(found), found[-most:] if most else []
+        back = end - timedelta(days=1)
+        while back > start and len(list(islice(self._until(back, end), most))) < most:
+            back = max(start, end - (end - back) * 4)
+        recent = list(self._until(back, end))
+        return max(len(found), len(recent)), recent[-most:] if most else []
+
+    def text(self) -> str:
+        """`0 6 * * * in Europe/Berlin`."""
+        return f"{self.expression} in {self.tz}"
+
+    def _until(self, start: datetime, end: datetime) -> Iterator[datetime]:
+        for moment in self._from(start):
+            if moment > end:
+                return
+            yield moment
+
+    def _from(self, moment: datetime) -> Iterator[datetime]:
+        """Fire times after `moment`.
+
+        Strictly growing, whatever the wall clock does: cronsim forgets in which of two equal hours it begins, and
+        names the same moment for each of several times that the clock skips.
+        """
+        last = moment
+        # A little earlier, because the clock on the wall may have gone back since.
+        for wall in CronSim(self.expression, (moment - timedelta(hours=3)).astimezone(_zone(self.tz))):
+            found = wall.astimezone(UTC)
+            if found > last:
+                yield found
+                last = found
+
+
+def interval(
+    *, seconds: float = 0, minutes: float = 0, hours: float = 0, every: timedelta | None = None
+) -> Interval:
+    """Every so often; the first time at once. Raises BadSchedule unless it is finite and at least a second."""
+    total = seconds + minutes * 60 + hours * 3600
+    if every is not None and total:
+        raise BadSchedule(why="say either every= or seconds=, minutes=, hours=")
+    if not math.isfinite(total) or total > timedelta.max.total_seconds():
+        raise BadSchedule(why=f"an interval must be finite, not {total}")
+    length = every if every is not None else timedelta(seconds=total)
+    if length < SHORTEST:
+        raise BadSchedule(why=f"an interval is at least one second, not {length.total_seconds():g} s")
+    return Interval(every=length)
+
+
+def hourly(*, minute: int = 0, tz: str = "UTC") -> Calendar:
+    """Every hour at this minute. Raises BadSchedule."""
+    return Calendar(expression=f"{_number('minute', minute, 0, 59)} * * * *", tz=tz)
+
+
+def daily(*, hour: int = 0, minute: int = 0, tz: str = "UTC") -> Calendar:
+    """Every day at this time of the zone. Raises BadSchedule."""
+    return Calendar(expression=f"{_time(hour, minute)} * * *", tz=tz)
+
+
+def weekly(*, day: str = "monday", hour: int = 0, minute: int = 0, tz: str = "UTC") -> Calendar:
+    """Every week on this day ("monday" ...). Raises BadSchedule."""
+    if day.lower() not in _DAYS:
+        raise BadSchedule(why=f"{day!r} is no day: one of {', '.join(_DAYS)}")
+    return Calendar(expression=f"{_time(hour, minute)} * * {_DAYS.index(day.lower())}", tz=tz)
+
+
+def monthly(*, day: int = 1, hour: int = 0, minute: int = 0, tz: str = "UTC") -> Calendar:
+    """Every month on this day; months without it are left out. Raises BadSchedule."""
+    return Calendar(expression=f"{_time(hour, minute)} {_number('day', day, 1, 31)} * *", tz=tz)
+
+
+def cron(expression: str, *, tz: str = "UTC") -> Calendar:
+    """A cron expression of five fields: minute, hour, day of month, month, day of week. Raises BadSchedule."""
+    return Calendar(expression=" ".join(expression.split()), tz=tz)
+
+
+def parse(text: str) -> Interval | Calendar:
+    """The schedule that `text()` wrote. Raises BadSchedule."""
+    if text.startswith("every "):
+        return interval(seconds=float(text.removeprefix("every ").removesuffix(" s")))
+    expression, _, tz = text.rpartition(" in ")
+    return cron(expression, tz=tz)
+
+
+def upcoming(schedule: Schedule, *, first: datetime | None, count: int) -> list[datetime]:
+    """The next `count` fire times, `first` being the next one."""
+    moments: list[datetime] = []
+    while first is not None and len(moments) < count:
+        moments.append(first)
+        first = schedule.after(first)
+    return moments
+
+
+def _time(hour: int, minute: int) -> str:
+    return f"{_number('minute', minute, 0, 59)} {_number('hour', hour, 0, 23)}"
+
+
+def _number(name: str, value: Any, least: int, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise BadSchedule(why=f"{name} is a whole number from {least} to {most}, not {value!r}")
+    return value
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise BadSchedule(why=f"there is no time zone {name!r}") from None

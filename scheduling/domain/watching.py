@@ -1,0 +1,48 @@
+"""When a cluster counts as frozen."""
+
+from dataclasses import dataclass, field
+
+SILENT_S = 5.0  # its sentinel reports once a second
+STUCK_S = 3.0  # for so long the same picture must hold; one slow moment of the machine is no freeze
+STARTING_S = 30.0  # Python, Django and the first connection, on a busy machine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known of a cluster at one moment.
+
+    `heard_s`: since its last report, None if there was none yet. `free`: workers that wait for a task.
+    `waits`: a task lies in the queue although a worker was free all the time. `overdue`: a row that this cluster
+    should have handed out is seconds late, and nobody has it locked.
+    """
+
+    heard_s: float | None
+    free: int = 0
+    waits: bool = False
+    overdue: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Watch:
+    """Looks at one cluster again and again, and says when it is frozen.
+
+    A hand-out that is overdue is a freeze only while a worker is free: two long actions on two workers hold
+    everything up, and nothing is wrong.
+    """
+
+    started_at: float
+    _since: float | None = field(default=None)
+
+    def is_frozen(self, facts: Facts, *, now: float) -> str | None:
+        """Why it is frozen, as the end of a sentence, or None. `now` and `started_at` are of one monotonic clock."""
+        if facts.heard_s is None:
+            return "it never reported" if now - self.started_at > STARTING_S else None
+        if facts.heard_s > SILENT_S:
+            return f"it has not reported for {facts.heard_s:.0f} s"
+        if not (facts.free and (facts.waits or facts.overdue)):
+            self._since = None
+            return None
+        self._since = now if self._since is None else self._since
+        if now - self._since < STUCK_S:
+            return None
+        return "a hand-out is overdue while a worker is free"

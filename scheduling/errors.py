@@ -1,0 +1,125 @@
+"""Refusals of the app. A class's docstring is its message, `code` is the machine's word for it."""
+
+from typing import Any, ClassVar
+
+
+class SchedulingError(Exception):
+    """The function cannot be scheduled."""
+
+    code: ClassVar[str] = "refused"
+
+    def __init__(self, **numbers: Any) -> None:
+        self.numbers = numbers
+        super().__init__(self.message)
+
+    @property
+    def message(self) -> str:
+        """The sentence for people: the class's docstring, with this refusal's numbers filled in."""
+        return " ".join((type(self).__doc__ or "").split()).format(**self.numbers)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["numbers"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (type(self), self.numbers)
+
+
+def _again(kind: type[SchedulingError], numbers: dict[str, Any]) -> SchedulingError:
+    return kind(**numbers)
+
+
+class UnknownFunction(SchedulingError):
+    """{function} is not a function that can be scheduled: decorate it with @mutation or @action, in a module
+    that is imported when the site starts."""
+
+    code = "unknown_function"
+
+
+class NotAFunction(SchedulingError):
+    """{function} cannot be decorated: {why}."""
+
+    code = "not_a_function"
+
+
+class BadArguments(SchedulingError):
+    """{function} cannot be called like that: {why}."""
+
+    code = "bad_arguments"
+
+
+class NotJson(SchedulingError):
+    """The {what} of {function} cannot be stored as JSON: {why}."""
+
+    code = "not_json"
+
+
+class BadMoment(SchedulingError):
+    """This is no moment to run a function at: {why}."""
+
+    code = "bad_moment"
+
+
+class BadSchedule(SchedulingError):
+    """This is no schedule: {why}."""
+
+    code = "bad_schedule"
+
+
+class DuplicateCron(SchedulingError):
+    """The cron {name!r} is declared twice."""
+
+    code = "duplicate_cron"
+
+
+class NotFound(SchedulingError):
+    """There is no such {what}."""
+
+    code = "not_found"
+
+
+class NotEnded(SchedulingError):
+    """The function has not ended yet, so it cannot be run again as a new one."""
+
+    code = "not_ended"
+
+
+class OutsideConnection(SchedulingError):
+    """The mutation {function} opens a connection to {address}. A mutation may be run again when it collides with
+    another, and a rollback does not undo what was sent: do this in an @action, and schedule that from the mutation
+    with run_after."""
+
+    code = "outside_connection"
+
+
+class WriteOutsideMutation(SchedulingError):
+    """The action {function} writes to the database ({statement}). An action is not undone when it breaks halfway:
+    put what belongs together into a @mutation and call that from the action, or schedule it with run_after."""
+
+    code = "write_outside_mutation"
+
+
+class ActionTimedOut(SchedulingError):
+    """The action {function} ran longer than its timeout of {timeout_s} s."""
+
+    code = "action_timed_out"
+
+
+class Canceled(SchedulingError):
+    """The function was canceled."""
+
+    code = "canceled"
+
+
+class OutcomeUnknown(SchedulingError):
+    """The process that ran this action died, so nobody knows how far it came."""
+
+    code = "outcome_unknown"
+
+
+class KillsItsProcess(SchedulingError):
+    """This mutation was handed out {deliveries} times and never ended: it seems to kill the process it runs in."""
+
+    code = "kills_its_process"

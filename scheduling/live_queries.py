@@ -1,0 +1,110 @@
+"""Live queries of the scheduler: what its pages show, and when that is stale. For operators."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib.auth.models import PermissionsMixin
+
+from live.registry import StateQuery, Viewer, live_query
+from scheduling import operations
+from scheduling.domain.states import ENDED
+from scheduling.models import Cron
+from scheduling.queries import pages
+
+OPERATOR = "operator"
+VIEW = "scheduling.view_scheduledfunction"
+ROWS = 50
+NEXT = 10
+
+
+@live_query(
+    "scheduled-functions",
+    topics=lambda **_: ["scheduled"],
+    audiences=(OPERATOR,),
+    template="scheduling/live/functions.html",
+    at_most_every_s=1.0,
+)
+def functions(*, state: str = "", function: str = "", cron: str = "", before: int = 0) -> Mapping[str, Any]:
+    """A page of scheduled functions, newest first; `before` is an id, 0 for the newest."""
+    found = list(
+        pages.functions(state=state, function=function, cron=cron, before=before or None)[: ROWS + 1]
+    )
+    given = {"state": state, "function": function, "cron": cron}
+    kept = {name: value for name, value in given.items() if value}
+    older = urlencode({**kept, "before": found[ROWS - 1].pk}) if len(found) > ROWS else ""
+    return {"functions": found[:ROWS], "older": older, "newest": urlencode(kept) if before else None}
+
+
+@live_query(
+    "scheduled-function",
+    topics=lambda function_id: [f"scheduled:{function_id}"],
+    audiences=(OPERATOR,),
+    template="scheduling/live/function.html",
+)
+def function(*, function_id: int) -> Mapping[str, Any] | None:
+    """One scheduled function, with what it came from and what came of it."""
+    row = pages.function(function_id)
+    if row is None:
+        return None
+    return {"function": row, "is_over": row.state in ENDED, "children": pages.descendants(function_id)}
+
+
+@live_query(
+    "scheduling-crons",
+    topics=lambda: ["crons"],
+    audiences=(OPERATOR,),
+    template="scheduling/live/crons.html",
+    at_most_every_s=1.0,
+)
+def crons() -> Mapping[str, Any]:
+    """All crons."""
+    return {"crons": pages.crons()}
+
+
+@live_query(
+    "scheduling-cron",
+    topics=lambda name: [f"cron:{name}"],
+    audiences=(OPERATOR,),
+    template="scheduling/live/cron.html",
+    at_most_every_s=1.0,
+)
+def cron(*, name: str) -> Mapping[str, Any] | None:
+    """One cron: its next firings in its own zone, and its last ones."""
+    row = pages.cron(name)
+    if row is None:
+        return None
+    return {
+        "cron": row,
+        "upcoming": operations.upcoming(row, count=NEXT),
+        "firings": pages.functions(cron=name)[:20],
+    }
+
+
+@live_query(
+    "scheduling-clusters",
+    topics=lambda: ["scheduled"],
+    audiences=(OPERATOR,),
+    template="scheduling/live/clusters.html",
+    at_most_every_s=2.0,
+)
+def clusters() -> Mapping[str, Any]:
+    """Whether anything runs scheduled functions, and how that goes."""
+    return {"health": operations.health()}
+
+
+def _operators(viewer: Viewer, **_: Any) -> str | None:
+    user = viewer.user
+    return OPERATOR if isinstance(user, PermissionsMixin) and user.has_perm(VIEW) else None
+
+
+_ALL: tuple[StateQuery, ...] = (functions, function, crons, cron, clusters)
+for _query in _ALL:
+    _query.may_see(_operators)
+
+
+def live_name(thing: object) -> tuple[str, dict[str, Any]]:
+    """The live query that shows a row, and its arguments: for the admin."""
+    if isinstance(thing, Cron):
+        return cron.name, {"name": thing.pk}
+    return function.name, {"function_id": getattr(thing, "pk", 0)}

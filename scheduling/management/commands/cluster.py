@@ -1,0 +1,79 @@
+"""`manage.py cluster`: the processes that run scheduled functions."""
+
+import os
+import uuid
+from argparse import ArgumentParser
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from postgres import embedded
+from scheduling import operations
+from scheduling.cluster.connecting import keep_connections
+from scheduling.cluster.keeper import Keeper, manage
+from scheduling.cluster.sentinel import Sentinel
+from scheduling.domain.states import Kind
+from scheduling.operations import clusters
+
+
+class Command(BaseCommand):
+    """One cluster, kept alive until SIGINT or SIGTERM; any number may run, on any number of machines."""
+
+    help = (
+        "Run scheduled functions until SIGINT or SIGTERM: mutations or actions. Run at least one of each, anywhere. "
+        "SIGTERM lets mutations finish and gives running actions SCHEDULING_GRACE_S seconds (30)."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """What it runs, and how much at a time."""
+        kinds = parser.add_mutually_exclusive_group(required=True)
+        kinds.add_argument("--mutations", dest="kind", action="store_const", const=Kind.MUTATION)
+        kinds.add_argument("--actions", dest="kind", action="store_const", const=Kind.ACTION)
+        parser.add_argument("--workers", type=int, default=settings.SCHEDULING["WORKERS"])
+        parser.add_argument(
+            "--queue", action="append", dest="queues", help="only this queue; may be repeated"
+        )
+        parser.add_argument(
+            "--once", action="store_true", help="run what is due now, in this process, and end"
+        )
+        parser.add_argument(
+            "--boot", type=uuid.UUID, help="(internal) be the sentinel of this life of a cluster"
+        )
+        parser.add_argument("--keeper", type=int, help="(internal) the process that keeps the sentinel")
+
+    def handle(
+        self,
+        *,
+        kind: Kind,
+        workers: int,
+        queues: list[str] | None,
+        once: bool,
+        boot: uuid.UUID | None,
+        **options: Any,
+    ) -> None:
+        """Keep a cluster, or be one life of it."""
+        if workers < 1:
+            raise CommandError("--workers must be at least 1.")
+        keep_connections(kind)
+        try:
+            if once:
+                self._run_once(kind)
+            elif boot is None:
+                self._keep(kind, workers=workers, queues=queues)
+            else:
+                keeper: int = options["keeper"]
+                Sentinel(boot=boot, kind=kind, queues=queues, workers=workers, keeper=keeper).run()
+        finally:
+            embedded.release()
+
+    def _run_once(self, kind: Kind) -> None:
+        operations.fire_due()
+        count = clusters.run_due(kinds=[kind])
+        self.stdout.write(f"{count} run")
+
+    def _keep(self, kind: Kind, *, workers: int, queues: list[str] | None) -> None:
+        operations.sync_crons()
+        words = ["cluster", f"--{kind.value}s", "--workers", str(workers), "--keeper", str(os.getpid())]
+        words += [word for queue in queues or [] for word in ("--queue", queue)]
+        Keeper(kind=kind, queues=queues, command=lambda boot: manage(*words, "--boot", str(boot))).run()

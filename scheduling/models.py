@@ -1,0 +1,217 @@
+"""The tables of the scheduler. What a row must hold in each state is said by constraints that read as sentences.
+
+No foreign key carries a database constraint: checking one reads an index inside the mutation's serializable
+transaction, and that alone makes neighbours collide (docs/adr/0010).
+"""
+
+from typing import Any
+
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from scheduling.domain.firing import Missed, Overlap
+from scheduling.domain.states import ENDED, LIVE, Kind, State
+
+_ACTION = Q(kind=Kind.ACTION)
+_IN_PROGRESS = Q(state=State.IN_PROGRESS)
+
+
+def _loose(to: Any, **options: Any) -> Any:
+    """A foreign key that the ORM follows and the database does not check."""
+    return models.ForeignKey(
+        to, models.DO_NOTHING, null=True, blank=True, db_constraint=False, db_index=False, **options
+    )
+
+
+class Cron(models.Model):
+    """A named schedule, declared in an app's `crons.py`. Every firing of it is a scheduled function."""
+
+    name = models.CharField(max_length=100, primary_key=True)
+    function = models.CharField(max_length=200)
+    args = models.JSONField(default=dict)
+    schedule = models.CharField(max_length=200)
+    missed = models.CharField(max_length=8, choices=[(m, m.replace("_", " ")) for m in Missed])
+    at_most = models.PositiveSmallIntegerField(
+        default=1, help_text="How many missed firings are caught up on."
+    )
+    overlap = models.CharField(max_length=5, choices=[(o, o) for o in Overlap])
+    next_at = models.DateTimeField(null=True, blank=True, help_text="The next fire time; empty: never again.")
+    last_fire_at = models.DateTimeField(null=True, blank=True)
+    missed_count = models.BigIntegerField(
+        default=0, help_text="Fire times that were let go because nothing ran."
+    )
+    skipped_count = models.BigIntegerField(
+        default=0, help_text="Firings left out because the one before had not ended."
+    )
+    paused_at = models.DateTimeField(null=True, blank=True)
+    retired_at = models.DateTimeField(
+        null=True, blank=True, help_text="Since when no crons.py declares it any more."
+    )
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        ordering = ["name"]
+        indexes = [
+            models.Index(
+                "next_at",
+                name="scheduling_crons_due",
+                condition=Q(paused_at__isnull=True, retired_at__isnull=True, next_at__isnull=False),
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ScheduledFunction(models.Model):
+    """A row that says: call this registered function with these arguments at this time; and how that went."""
+
+    id = models.BigAutoField(primary_key=True)
+    function = models.CharField(max_length=200)
+    kind = models.CharField(max_length=8, choices=[(k, k) for k in Kind])
+    queue = models.CharField(max_length=100, default="default")
+    priority = models.SmallIntegerField(default=0, help_text="-100 to 100; higher goes first.")
+    args = models.JSONField(default=dict)
+    task_backend = models.CharField(
+        max_length=100, null=True, blank=True, help_text="The alias in TASKS, for a @task of django-tasks."
+    )
+    state = models.CharField(
+        max_length=11, choices=[(s, s.replace("_", " ")) for s in State], default=State.PENDING
+    )
+    parent = _loose("self", related_name="children", help_text="The scheduled function that scheduled it.")
+    retry_of = _loose("self", related_name="retries", help_text="The try that failed before this one.")
+    run_again_of = _loose("self", related_name="runs_again", help_text="Run again by hand.")
+    attempt = models.PositiveSmallIntegerField(default=1)
+    cron = _loose(Cron, related_name="firings")
+    fire_at = models.DateTimeField(
+        null=True, blank=True, help_text="The cron's fire time that it stands for."
+    )
+    created_at = models.DateTimeField(db_default=Now())
+    due_at = models.DateTimeField(db_default=Now())
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    handed_by = models.UUIDField(null=True, blank=True, help_text="The boot id of the cluster that ran it.")
+    ran_by = models.CharField(max_length=200, null=True, blank=True, help_text="Host and process.")
+    result = models.JSONField(null=True, blank=True)
+    error = models.TextField(null=True, blank=True)
+    error_class = models.CharField(max_length=200, null=True, blank=True)
+    traceback = models.TextField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-id"]
+        permissions = (
+            ("operate_scheduledfunction", "Can cancel functions, run them again, and pause crons"),
+        )
+        constraints = [
+            models.CheckConstraint(
+                name="scheduled_function_state_is_known", condition=Q(state__in=sorted(State))
+            ),
+            models.CheckConstraint(
+                name="scheduled_function_has_an_end_exactly_when_it_ended",
+                condition=Q(state__in=sorted(ENDED), ended_at__isnull=False)
+                | Q(state__in=sorted(LIVE), ended_at__isnull=True),
+            ),
+            models.CheckConstraint(
+                name="only_an_action_is_in_progress_or_unknown",
+                condition=_ACTION | ~Q(state__in=[State.IN_PROGRESS, State.UNKNOWN]),
+            ),
+            models.CheckConstraint(
+                name="what_is_in_progress_has_a_start_and_a_cluster",
+                condition=~_IN_PROGRESS
+                | Q(started_at__isnull=False, handed_by__isnull=False, ran_by__isnull=False),
+            ),
+            models.CheckConstraint(
+                name="only_a_success_has_a_result", condition=Q(result__isnull=True) | Q(state=State.SUCCESS)
+            ),
+            models.CheckConstraint(
+                name="what_failed_or_is_unknown_says_why",
+                condition=~Q(state__in=[State.FAILED, State.UNKNOWN]) | Q(error__isnull=False),
+            ),
+            models.CheckConstraint(
+                name="a_firing_has_a_cron_and_a_fire_time",
+                condition=Q(cron__isnull=True, fire_at__isnull=True)
+                | Q(cron__isnull=False, fire_at__isnull=False),
+            ),
+            models.CheckConstraint(
+                name="scheduled_function_attempts_count_from_one",
+                condition=Q(attempt__gte=1),
+            ),
+            models.UniqueConstraint(
+                name="a_cron_fires_once_for_each_fire_time",
+                fields=["cron", "fire_at"],
+                condition=Q(cron__isnull=False, attempt=1),
+            ),
+        ]
+        indexes = [
+            models.Index("function", "id", name="scheduling_by_function"),
+            models.Index("ended_at", "id", name="scheduling_ended", condition=Q(ended_at__isnull=False)),
+            models.Index("handed_by", name="scheduling_running", condition=_IN_PROGRESS),
+            models.Index(
+                "state",
+                "id",
+                name="scheduling_unhappy",
+                condition=Q(state__in=[State.CANCELED, State.FAILED, State.UNKNOWN]),
+            ),
+            models.Index(
+                "cron", name="scheduling_firings", condition=Q(cron__isnull=False, state__in=sorted(LIVE))
+            ),
+            models.Index("parent", name="scheduling_children", condition=Q(parent__isnull=False)),
+            models.Index("retry_of", name="scheduling_retries", condition=Q(retry_of__isnull=False)),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.function} #{self.pk}"
+
+
+class Due(models.Model):
+    """The narrow queue: one row for each pending function, and none for any other."""
+
+    function_id = models.BigIntegerField(primary_key=True)
+    kind = models.CharField(max_length=8)
+    queue = models.CharField(max_length=100)
+    priority = models.SmallIntegerField()
+    due_at = models.DateTimeField()
+    next_at = models.DateTimeField(
+        help_text="Not handed out before this moment: when it is due, or its lease ends."
+    )
+    handed_by = models.UUIDField(null=True, blank=True)
+    deliveries = models.PositiveIntegerField(default=0, help_text="Hand-outs that came to nothing.")
+
+    class Meta:
+        indexes = [models.Index("kind", F("priority").desc(), "next_at", name="scheduling_due_next")]
+
+    def __str__(self) -> str:
+        return f"due #{self.function_id}"
+
+
+class Cluster(models.Model):
+    """One life of one group of processes that runs scheduled functions."""
+
+    boot_id = models.UUIDField(primary_key=True)
+    role = models.CharField(max_length=9)
+    host = models.CharField(max_length=200)
+    pid = models.IntegerField()
+    started_at = models.DateTimeField(db_default=Now())
+    heard_at = models.DateTimeField(
+        null=True, blank=True, help_text="Its last report; it reports once a second."
+    )
+    workers = models.PositiveSmallIntegerField(default=0)
+    free = models.PositiveSmallIntegerField(default=0, help_text="Workers that wait for a task.")
+    waits = models.BooleanField(default=False, help_text="A task waits although a worker is free.")
+    stat = models.BinaryField(null=True, blank=True, help_text="What django-q2's own monitor shows.")
+    ended_at = models.DateTimeField(null=True, blank=True)
+    ending = models.CharField(
+        max_length=7,
+        null=True,
+        blank=True,
+        choices=[("stopped", "stopped"), ("died", "died"), ("frozen", "frozen"), ("lost", "lost")],
+    )
+    why = models.CharField(max_length=200, null=True, blank=True)
+
+    class Meta:
+        ordering = ["-started_at"]
+        indexes = [models.Index("ended_at", name="scheduling_clusters_ended")]
+
+    def __str__(self) -> str:
+        return f"{self.role} on {self.host} ({self.pid})"

@@ -1,0 +1,51 @@
+"""What others use: `from scheduling import operations as scheduling`, then `scheduling.run_after(...)`."""
+
+from scheduling.domain.firing import Missed, Overlap
+from scheduling.domain.retries import Backoff, Retry
+from scheduling.domain.schedules import cron, daily, hourly, interval, monthly, weekly
+from scheduling.domain.states import Kind, State, Verdict
+from scheduling.errors import OutsideConnection, SchedulingError, WriteOutsideMutation
+from scheduling.operations.canceling import Cancellation, cancel
+from scheduling.operations.clusters import retain, run_due, sweep
+from scheduling.operations.crons import declare, fire_due, pause, resume, run_now, sync_crons, upcoming
+from scheduling.operations.declaring import action, mutation
+from scheduling.operations.health import Health, health
+from scheduling.operations.scheduling import run_after, run_again, run_at
+
+__all__ = [
+    "Backoff",
+    "Cancellation",
+    "Health",
+    "Kind",
+    "Missed",
+    "OutsideConnection",
+    "Overlap",
+    "Retry",
+    "SchedulingError",
+    "State",
+    "Verdict",
+    "WriteOutsideMutation",
+    "action",
+    "cancel",
+    "cron",
+    "daily",
+    "declare",
+    "fire_due",
+    "health",
+    "hourly",
+    "interval",
+    "monthly",
+    "mutation",
+    "pause",
+    "resume",
+    "retain",
+    "run_after",
+    "run_again",
+    "run_at",
+    "run_due",
+    "run_now",
+    "sweep",
+    "sync_crons",
+    "upcoming",
+    "weekly",
+]

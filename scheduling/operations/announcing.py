@@ -1,0 +1,53 @@
+"""Who hears of a change: the clusters that wait for work, and the pages that show it. Both after the commit."""
+
+import threading
+from collections.abc import Iterable
+from functools import partial
+
+from django.db import DEFAULT_DB_ALIAS, transaction
+
+from live import operations as live
+from scheduling import registry
+from scheduling.domain.states import Kind
+from scheduling.queries import functions
+
+
+class _Uncommitted(threading.local):  # as Django's connections are one for each thread
+    def __init__(self) -> None:
+        self.kinds: set[str] = set()
+
+
+_uncommitted = _Uncommitted()
+
+
+def due(kinds: Iterable[Kind | str]) -> None:
+    """Wake the clusters that listen for these words (kinds) after the commit, each once for a transaction.
+
+    Not inside the transaction: NOTIFY takes a lock of the whole server at the commit. A message that is lost, or
+    sent by a transaction after one that was rolled back, costs nothing: clusters look by themselves too.
+    """
+    _uncommitted.kinds.update(map(str, kinds))
+    transaction.on_commit(_notify, using=DEFAULT_DB_ALIAS, robust=True)
+
+
+def changed(ids: Iterable[int], *, crons: Iterable[str] = ()) -> None:
+    """What these functions and crons show is stale."""
+    live.touch(
+        "scheduled",
+        *(f"scheduled:{pk}" for pk in ids),
+        *(f"cron:{name}" for name in crons),
+        *(["crons"] if crons else []),
+    )
+
+
+def over(function_id: int, *, task_backend: str | None) -> None:
+    """A function ended. If it came by another interface, that interface tells its own listeners, after the commit."""
+    tasks = registry.interfaces.tasks
+    if task_backend is not None and tasks is not None:
+        transaction.on_commit(partial(tasks.ended, function_id), robust=True)
+
+
+def _notify() -> None:
+    kinds, _uncommitted.kinds = _uncommitted.kinds, set()
+    if kinds:
+        functions.notify(kinds)

@@ -1,0 +1,138 @@
+"""The lives of clusters: what they were handed, and what becomes of it when they die."""
+
+import os
+import socket
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+
+from scheduling.domain.states import Kind
+from scheduling.operations import announcing, endings, running
+from scheduling.operations.scheduling import LOOK_EVERY_S
+from scheduling.queries import clusters, functions
+from scheduling.queries.clusters import Report
+from scheduling.queries.functions import Handed, Holder
+
+# How long a cluster may be silent until the others take what it had. Its own watcher is much quicker.
+SILENT_S = 10.0
+# How late a row must be to say that its cluster does not hand out any more.
+OVERDUE_S = 5.0
+RETAIN_BATCH = 1000
+_DAY_S = 24 * 3600.0
+
+
+def begin(boot: UUID, *, role: str) -> None:
+    """A cluster begins its life on this machine, in this process."""
+    clusters.begin(boot, role=role, host=socket.gethostname(), pid=os.getpid())
+
+
+def report(boot: UUID, seen: Report) -> bool:
+    """A cluster says that it lives; False if it was given up, and has to stop."""
+    return clusters.report(boot, seen)
+
+
+def hand_out(boot: UUID, kind: Kind, *, limit: int, queues: Sequence[str] | None = None) -> list[Handed]:
+    """Up to `limit` due functions, each the cluster's for the length of a lease."""
+    return functions.hand_out(
+        kind, boot=boot, limit=limit, lease_s=settings.SCHEDULING["LEASE_S"], queues=queues
+    )
+
+
+def next_wake_s(kind: Kind, *, queues: Sequence[str] | None = None) -> float:
+    """How long a cluster may sleep when nothing wakes it: until something is due, at most two seconds."""
+    seconds = functions.next_wake_s(kind, queues=queues)
+    return LOOK_EVERY_S if seconds is None else min(max(seconds, 0.0), LOOK_EVERY_S)
+
+
+def is_overdue(kind: Kind, *, queues: Sequence[str] | None = None) -> bool:
+    """Whether something should have been handed out seconds ago."""
+    return functions.overdue(kind, late_s=OVERDUE_S, queues=queues)
+
+
+def end(boot: UUID, *, ending: str, why: str | None = None) -> None:
+    """A cluster is over: what it had in its hands is due again, its running actions are unknown.
+
+    `ending` is "stopped", "died" or "frozen". May be called twice.
+    """
+    clusters.end(boot, ending=ending, why=why)
+    _inherit(boot)
+
+
+def process_died(holder: Holder) -> int:
+    """One process of a living cluster died: the action it ran is unknown. How many that were (0 or 1)."""
+    return _give_up(holder.boot, ran_by=holder.ran_by)
+
+
+def sweep() -> int:
+    """Take over from clusters that fell silent, or whose end was cut short; how many that were."""
+    lost = clusters.lose_silent(silent_s=SILENT_S)
+    over = {*lost, *clusters.with_leftovers()}
+    for boot in over:
+        _inherit(boot)
+    return len(over)
+
+
+def retain() -> int:
+    """Forget functions that ended more than SCHEDULING["RETENTION_DAYS"] ago, a thousand at a time; how many."""
+    age_s = settings.SCHEDULING["RETENTION_DAYS"] * _DAY_S
+    clusters.retain(age_s=age_s)
+    total = 0
+    while batch := functions.retain(age_s=age_s, limit=RETAIN_BATCH):
+        total += batch
+        if batch < RETAIN_BATCH:
+            break
+    return total
+
+
+def run_due(*, limit: int = 1000, kinds: Sequence[Kind] = tuple(Kind)) -> int:
+    """Run what is due right now in this process, and return how many functions were run.
+
+    One step of a cluster without its processes: for tests, and for `manage.py cluster --once`. What it schedules for
+    now is run by the next call.
+    """
+    with _cluster_of_this_process() as by:
+        return sum(_run_due(kind, limit=limit, by=by) for kind in kinds)
+
+
+def _run_due(kind: Kind, *, limit: int, by: Holder) -> int:
+    handed = hand_out(by.boot, kind, limit=limit)
+    run: Callable[[Handed], bool] = (
+        (lambda one: running.mutation(one, by=by))
+        if kind is Kind.MUTATION
+        else (lambda one: running.action(one, by=by))
+    )
+    done = [one.id for one in handed if run(one)]
+    announcing.changed(done)
+    return len(done)
+
+
+@contextmanager
+def _cluster_of_this_process() -> Iterator[Holder]:
+    boot = uuid.uuid4()
+    begin(boot, role="direct")
+    clusters.vouch(boot, for_s=_DAY_S)
+    try:
+        yield Holder(boot=boot, ran_by=f"{socket.gethostname()}:{os.getpid()}")
+    finally:
+        end(boot, ending="stopped")
+
+
+def _inherit(boot: UUID) -> None:
+    released = functions.release(boot, lease_s=settings.SCHEDULING["LEASE_S"])
+    _give_up(boot, ran_by=None)
+    if released:
+        announcing.due(Kind)
+
+
+def _give_up(boot: UUID, *, ran_by: str | None) -> int:
+    with transaction.atomic():
+        lost = functions.give_up(boot, ran_by=ran_by, ending=endings.UNKNOWN)
+        for row in lost:
+            running.try_again(row, known=False)
+            announcing.over(row.pk, task_backend=row.task_backend)
+        announcing.changed([row.pk for row in lost], crons=[row.cron_id for row in lost if row.cron_id])
+    return len(lost)

@@ -1,0 +1,201 @@
+"""Crons: declared in code, kept as rows, fired by whichever cluster comes first."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+
+from postgres import clock
+from scheduling import registry
+from scheduling.domain import arguments, firing, schedules
+from scheduling.domain.firing import Missed, Overlap, Policy
+from scheduling.domain.schedules import Calendar, Interval
+from scheduling.domain.states import Kind
+from scheduling.errors import BadSchedule, DuplicateCron, NotFound, UnknownFunction
+from scheduling.models import Cron, ScheduledFunction
+from scheduling.operations import announcing
+from scheduling.operations.scheduling import insert
+from scheduling.queries import crons, functions
+from scheduling.queries.functions import NewFunction
+
+_LONGEST_NAME = 100
+_AT_ONCE = 20  # crons fired by one transaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """A cron as an app's `crons.py` says it."""
+
+    name: str
+    schedule: Interval | Calendar
+    function: registry.Function
+    args: Mapping[str, Any]
+    policy: Policy
+
+
+_declared: dict[str, Declared] = {}
+
+
+def declare(
+    name: str,
+    schedule: Interval | Calendar,
+    function: Callable[..., Any] | str,
+    /,
+    *,
+    missed: Missed | str = Missed.SKIP,
+    at_most: int = 1,
+    overlap: Overlap | str = Overlap.SKIP,
+    **args: Any,
+) -> None:
+    """Declare a cron in an app's `crons.py`: `declare("clean up", daily(hour=3), clean_up, days=7)`.
+
+    `missed` says what becomes of fire times that passed while nothing ran: "skip" counts them, "once" runs once for
+    all of them, "catch_up" runs the last `at_most` of them. `overlap` says what happens while an earlier firing has
+    not ended: "skip" or "allow". Raises DuplicateCron, BadSchedule, UnknownFunction, BadArguments, NotJson.
+    """
+    if not (name.isprintable() and 0 < len(name) <= _LONGEST_NAME) or "/" in name:
+        raise BadSchedule(
+            why=f"a cron's name is printable, without /, and at most {_LONGEST_NAME} characters: {name!r}"
+        )
+    if name in _declared:
+        raise DuplicateCron(name=name)
+    found = registry.find(function)
+    _declared[name] = Declared(
+        name=name,
+        schedule=schedule,
+        function=found,
+        args=arguments.checked(args, signature=found.signature, name=found.name),
+        policy=Policy(missed=Missed(missed), at_most=at_most, overlap=Overlap(overlap)),
+    )
+
+
+def sync_crons() -> None:
+    """Make the rows of crons say what the code declares.
+
+    A new cron gets its first fire time, one with another schedule begins anew; one that nobody declares any more is
+    retired and keeps its history. Pauses and fire times of the others stay.
+    """
+    with transaction.atomic():
+        now = clock.now()
+        rows = crons.lock_all()
+        for name, declared in sorted(_declared.items()):
+            _sync(declared, rows.get(name), now=now)
+        crons.retire([name for name in rows if name not in _declared])
+
+
+def fire_due() -> list[ScheduledFunction]:
+    """Turn the fire times that have come into scheduled functions; those that were made.
+
+    Any number of clusters may do this at once: a cron's row is locked, its fire time only moves forward, and one row
+    for each (cron, fire time) is what the database allows. All in one transaction.
+    """
+    with transaction.atomic():
+        made: list[ScheduledFunction] = []
+        for row in crons.lock_due(_AT_ONCE):
+            made += _fire(row)
+        return made
+
+
+def pause(name: str) -> None:
+    """Let a cron fire no more until it is resumed. Raises NotFound."""
+    with transaction.atomic():
+        cron = _locked(name)
+        if cron.paused_at is None:
+            crons.change(name, paused_at=clock.now())
+        announcing.changed([], crons=[name])
+
+
+def resume(name: str) -> None:
+    """Let a cron fire again, from its next fire time on: those of the pause were not missed. Raises NotFound."""
+    with transaction.atomic():
+        cron = _locked(name)
+        if cron.paused_at is not None:
+            crons.change(name, paused_at=None, next_at=_next_after_pause(cron, now=clock.now()))
+            announcing.due([firing_kind(cron)])
+        announcing.changed([], crons=[name])
+
+
+def run_now(name: str) -> ScheduledFunction:
+    """Fire a cron now, whatever its schedule, pause and overlap say. Raises NotFound."""
+    with transaction.atomic():
+        cron = _locked(name)
+        rows = insert([_firing(cron.function, cron.args, name=name, fire_at=clock.now())])
+        announcing.changed([], crons=[name])
+        return rows[0]
+
+
+def upcoming(cron: Cron, *, count: int = 10) -> list[datetime]:
+    """The next fire times, in the cron's own zone; none while it is paused or retired."""
+    if cron.paused_at or cron.retired_at:
+        return []
+    schedule = schedules.parse(cron.schedule)
+    moments = schedules.upcoming(schedule, first=cron.next_at, count=count)
+    return [moment.astimezone(schedule.zone) for moment in moments]
+
+
+def firing_kind(cron: Cron) -> Any:
+    """The kind of the function that a cron fires. Raises UnknownFunction."""
+    return registry.find(cron.function).kind
+
+
+def _sync(declared: Declared, row: Cron | None, *, now: datetime) -> None:
+    columns = {
+        "function": declared.function.name,
+        "args": dict(declared.args),
+        "schedule": declared.schedule.text(),
+        "missed": declared.policy.missed,
+        "at_most": declared.policy.at_most,
+        "overlap": declared.policy.overlap,
+    }
+    if row is None:
+        crons.insert(declared.name, next_at=declared.schedule.first(now=now), **columns)
+        return
+    if row.schedule != columns["schedule"] or row.retired_at is not None:
+        columns["next_at"] = _later(declared.schedule.first(now=now), row)
+    crons.change(declared.name, retired_at=None, **columns)
+
+
+def _later(first: datetime | None, row: Cron) -> datetime | None:
+    """Not before what was fired already, also when the clock has gone back since."""
+    if first is None or row.last_fire_at is None:
+        return first
+    return max(first, row.last_fire_at)
+
+
+def _fire(row: crons.Row) -> list[ScheduledFunction]:
+    policy = Policy(missed=Missed(row.missed), at_most=row.at_most, overlap=Overlap(row.overlap))
+    plan = firing.decide(schedules.parse(row.schedule), due_at=row.next_at, now=row.now, policy=policy)
+    wanted = [_firing(row.function, row.args, name=row.name, fire_at=moment) for moment in plan.fire]
+    if policy.overlap is Overlap.SKIP and wanted:
+        wanted = [] if functions.is_firing_live(row.name) else wanted[-1:]
+    made = insert(wanted) if wanted else []
+    crons.move_on(row.name, firing=plan, skipped=len(plan.fire) - len(wanted))
+    announcing.changed([], crons=[row.name])
+    return made
+
+
+def _firing(function: str, args: dict[str, Any], *, name: str, fire_at: datetime) -> NewFunction:
+    """A firing of a function that this process does not know is an action that will fail and say so."""
+    try:
+        kind = registry.find(function).kind
+    except UnknownFunction:
+        kind = Kind.ACTION
+    return NewFunction(function=function, kind=kind, args=json.dumps(args), cron=name, fire_at=fire_at)
+
+
+def _next_after_pause(cron: Cron, *, now: datetime) -> datetime | None:
+    if cron.next_at is None or cron.next_at > now:
+        return cron.next_at
+    schedule = schedules.parse(cron.schedule)
+    [last] = schedule.latest(start=cron.next_at, end=now, most=1)[1]
+    return schedule.after(last)
+
+
+def _locked(name: str) -> Cron:
+    cron = crons.lock(name)
+    if cron is None:
+        raise NotFound(what="cron")
+    return cron

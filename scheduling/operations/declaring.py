@@ -1,0 +1,66 @@
+"""The decorators that make functions known to the scheduler."""
+
+import functools
+import math
+from collections.abc import Callable
+from datetime import timedelta
+from typing import ParamSpec, TypeVar
+
+from django.db import connection
+
+from postgres import transactions
+from scheduling import guards, registry
+from scheduling.domain.retries import Retry
+from scheduling.domain.states import Kind
+from scheduling.errors import NotAFunction
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+LONGEST_TIMEOUT_S = 7 * 24 * 3600.0  # an action that runs for more than a week is a service, not a function
+
+
+def mutation(function: Callable[P, R]) -> Callable[P, R]:
+    """Declare a function that touches nothing but the database.
+
+    Scheduled, it runs in one serializable transaction together with its `success`: its effects happen exactly once
+    (DESIGN promise 7). Called, it is a serializable transaction of its own, or a part of the one it is called in; an
+    action writes to the database by calling mutations. It may run several times until it commits, so it must do
+    nothing that a rollback does not undo; outside connections are refused where SCHEDULING_GUARDS is on.
+    Parameters are keyword-only and JSON, and so is the result. Raises NotAFunction.
+    """
+    declared = registry.register(function, kind=Kind.MUTATION)
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        with guards.trusted(), guards.mutation(declared.name):
+            if connection.in_atomic_block:
+                return function(*args, **kwargs)
+            return transactions.serializable(functools.partial(function, *args, **kwargs))
+
+    return called
+
+
+def action(
+    *,
+    timeout: timedelta | float = registry.ACTION_TIMEOUT_S,
+    retry: Retry | None = None,
+    idempotent: bool = False,
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Declare a function that touches the world outside. It is started at most once (DESIGN promise 8).
+
+    `timeout` (seconds or a timedelta) raises ActionTimedOut in it. With `retry` a failed one is scheduled again;
+    `idempotent=True` says that this is right also when nobody knows whether the last try did its work. Parameters
+    are keyword-only and JSON. Called, it is the plain function. Raises NotAFunction.
+    """
+    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
+    if not (math.isfinite(seconds) and 0 < seconds <= LONGEST_TIMEOUT_S):
+        raise NotAFunction(
+            function="action", why=f"its timeout must be above 0 and at most a week, not {seconds} s"
+        )
+
+    def declare(function: Callable[P, R]) -> Callable[P, R]:
+        registry.register(function, kind=Kind.ACTION, timeout_s=seconds, retry=retry, idempotent=idempotent)
+        return function
+
+    return declare

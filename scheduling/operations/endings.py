@@ -1,0 +1,56 @@
+"""How a run that went wrong is told."""
+
+import re
+import traceback
+
+import psycopg
+from django.db import InterfaceError, OperationalError
+
+from postgres.errors import causes
+from scheduling.domain.states import State
+from scheduling.errors import OutcomeUnknown
+from scheduling.queries.functions import Ending
+
+_LONGEST_ERROR = 10_000  # characters; of a traceback ten times that
+_NOT_TEXT = re.compile(r"[\x00\ud800-\udfff]")  # what PostgreSQL cannot store as text
+# SQLSTATE classes: connection exception, operator intervention (shutdown, crash, cannot connect now).
+_AWAY = ("08", "57P")
+
+UNKNOWN = Ending(
+    state=State.UNKNOWN,
+    error=" ".join((OutcomeUnknown.__doc__ or "").split()),
+    error_class=f"{OutcomeUnknown.__module__}.{OutcomeUnknown.__qualname__}",
+)
+
+
+def failed(error: BaseException) -> Ending:
+    """A failure."""
+    kind = type(error)
+    sentence = _text(f"{kind.__name__}: {error}", _LONGEST_ERROR)
+    told = "".join(traceback.format_exception(error))
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    return Ending(
+        state=State.FAILED,
+        error=sentence,
+        error_class=name[:200],
+        traceback=_text(told, 10 * _LONGEST_ERROR, from_the_end=True),
+    )
+
+
+def is_away(error: BaseException) -> bool:
+    """Whether `error` says that the database could not be reached, or that the connection was lost."""
+    for cause in causes(error):
+        if isinstance(cause, InterfaceError | psycopg.InterfaceError):
+            return True
+        if isinstance(cause, psycopg.OperationalError) and (
+            cause.sqlstate is None or cause.sqlstate.startswith(_AWAY)
+        ):
+            return True
+    return isinstance(error, OperationalError) and error.__cause__ is None
+
+
+def _text(text: str, longest: int, *, from_the_end: bool = False) -> str:
+    text = _NOT_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
+    if len(text) <= longest:
+        return text
+    return f"[...] {text[-longest:]}" if from_the_end else f"{text[:longest]} [...]"

@@ -1,0 +1,55 @@
+"""Whether scheduled functions run: the facts for `manage.py doctor` and the health page."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from postgres import statements
+from scheduling.domain.firing import LATE
+from scheduling.queries import clusters
+
+HEARD_WITHIN = timedelta(seconds=10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Living:
+    """One cluster that was heard of within the last ten seconds."""
+
+    role: str
+    host: str
+    pid: int
+    workers: int
+    free: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """Counts are of the last day. `late` is capped at 1,000; late means 15 s after its time and not begun."""
+
+    clusters: tuple[Living, ...]
+    late: int
+    oldest_late_s: float
+    frozen: int
+    unknown: int
+    failed: int
+
+    def missing_roles(self) -> tuple[str, ...]:
+        """The roles that no living cluster has: nothing of that kind will run."""
+        living = {cluster.role for cluster in self.clusters}
+        return tuple(role for role in ("mutations", "actions") if role not in living)
+
+
+def health() -> Health:
+    """The facts as they are now."""
+    [numbers] = statements.load("scheduling", "health").run({"late_s": LATE.total_seconds()})
+    living = [
+        Living(role=c.role, host=c.host, pid=c.pid, workers=c.workers, free=c.free)
+        for c in clusters.living(within=HEARD_WITHIN)
+    ]
+    return Health(
+        clusters=tuple(living),
+        late=numbers.late,
+        oldest_late_s=numbers.oldest_late_s or 0.0,
+        frozen=numbers.frozen,
+        unknown=numbers.unknown,
+        failed=numbers.failed,
+    )

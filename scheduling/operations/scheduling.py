@@ -1,0 +1,115 @@
+"""Scheduling functions: rows in the caller's transaction (DESIGN promise 9)."""
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+
+from postgres import clock
+from scheduling import context, guards, registry
+from scheduling.domain import arguments, moments
+from scheduling.domain.states import ENDED, Kind, State
+from scheduling.errors import NotEnded, NotFound
+from scheduling.models import ScheduledFunction
+from scheduling.operations import announcing
+from scheduling.queries import functions
+from scheduling.queries.functions import NewFunction
+
+# Clusters look by themselves this often, so what is due later than that needs no message.
+LOOK_EVERY_S = 2.0
+
+
+def run_after(
+    delay: timedelta | float, function: Callable[..., Any] | str, /, **args: Any
+) -> ScheduledFunction:
+    """Schedule a registered function to run `delay` (a timedelta or seconds) from now, and return its row.
+
+    It exists if and only if the caller's transaction commits; with a delay of 0 it runs right after that. Raises
+    BadMoment (not finite, negative, more than five years), UnknownFunction, BadArguments, NotJson.
+    """
+    length = moments.delay(delay)
+    [row] = insert([new(function, args, delay_s=length.total_seconds())])
+    return row
+
+
+def run_at(moment: datetime, function: Callable[..., Any] | str, /, **args: Any) -> ScheduledFunction:
+    """Schedule a registered function for an aware moment; one that has passed means now. Otherwise as `run_after`."""
+    checked = moments.moment(moment, now=clock.now())
+    [row] = insert([new(function, args, due_at=checked)])
+    return row
+
+
+def run_again(function_id: int) -> ScheduledFunction:
+    """Schedule an ended function once more, now, as a new row; what happened stays as it is.
+
+    Raises NotFound, NotEnded.
+    """
+    old = functions.find(function_id)
+    if old is None:
+        raise NotFound(what="scheduled function")
+    if old.state not in ENDED:
+        raise NotEnded
+    again = NewFunction(
+        function=old.function,
+        kind=Kind(old.kind),
+        args=json.dumps(old.args),
+        queue=old.queue,
+        priority=old.priority,
+        task_backend=old.task_backend,
+        run_again_of=old.pk,
+    )
+    [row] = insert([again])
+    return row
+
+
+def new(
+    function: Callable[..., Any] | str,
+    args: dict[str, Any],
+    *,
+    delay_s: float = 0.0,
+    due_at: datetime | None = None,
+) -> NewFunction:
+    """A row for a registered function, its arguments checked. Raises UnknownFunction, BadArguments, NotJson."""
+    found = registry.find(function)
+    checked = arguments.checked(args, signature=found.signature, name=found.name)
+    return NewFunction(
+        function=found.name, kind=found.kind, args=json.dumps(checked), delay_s=delay_s, due_at=due_at
+    )
+
+
+def insert(rows: Sequence[NewFunction]) -> list[ScheduledFunction]:
+    """Insert rows with what runs here as their parent, and let clusters and pages know after the commit.
+
+    Rows that an action schedules after it was canceled are canceled too. A firing that exists is left out.
+    """
+    with guards.trusted(), _parents_transaction():
+        inserted = functions.schedule([_with_parent(row) for row in rows])
+        soon = {Kind(row.kind) for row in inserted if _is_soon(row)}
+        if soon:
+            announcing.due(soon)
+        announcing.changed([row.pk for row in inserted])
+    return inserted
+
+
+def _parents_transaction() -> Any:
+    running = context.current()
+    by_action = running is not None and running.kind is Kind.ACTION
+    return transaction.atomic(savepoint=False) if by_action else nullcontext()
+
+
+def _with_parent(row: NewFunction) -> NewFunction:
+    running = context.current()
+    if running is None:
+        return row
+    row = replace(row, parent=running.id if row.parent is None else row.parent)
+    if running.kind is Kind.ACTION and functions.parent_state(running.id) is State.CANCELED:
+        return replace(row, state=State.CANCELED)
+    return row
+
+
+def _is_soon(row: ScheduledFunction) -> bool:
+    return row.state == State.PENDING and (row.due_at - row.created_at).total_seconds() < LOOK_EVERY_S

@@ -1,0 +1,86 @@
+"""Statements about clusters: who lives, who is silent, how they ended."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+from django.db.models import F
+from django.db.models.functions import Now
+
+from postgres import statements
+from scheduling.models import Cluster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a cluster says of itself once a second."""
+
+    workers: int
+    free: int
+    waits: bool
+    stat: bytes | None = None
+
+
+def begin(boot: UUID, *, role: str, host: str, pid: int) -> None:
+    """A cluster begins its life."""
+    Cluster.objects.create(boot_id=boot, role=role, host=host, pid=pid)
+
+
+def report(boot: UUID, report: Report) -> bool:
+    """A cluster lives; False if it was given up meanwhile, and what it held is no longer its own."""
+    return bool(
+        Cluster.objects.filter(boot_id=boot, ended_at=None).update(
+            heard_at=Now(), workers=report.workers, free=report.free, waits=report.waits, stat=report.stat
+        )
+    )
+
+
+def vouch(boot: UUID, *, for_s: float) -> None:
+    """Let a cluster that reports by itself only now and then count as living for a while."""
+    Cluster.objects.filter(boot_id=boot).update(heard_at=Now() + timedelta(seconds=for_s))
+
+
+def find(boot: UUID) -> tuple[Cluster | None, float | None]:
+    """A cluster's row, and how many seconds ago it reported."""
+    found = Cluster.objects.annotate(age=Now() - F("heard_at")).filter(boot_id=boot).first()
+    age: timedelta | None = found.age if found else None
+    return found, None if age is None else age.total_seconds()
+
+
+def end(boot: UUID, *, ending: str, why: str | None) -> bool:
+    """A cluster's life is over; False if that was known."""
+    return bool(
+        Cluster.objects.filter(boot_id=boot, ended_at=None).update(
+            ended_at=Now(), ending=ending, why=why and why[:200]
+        )
+    )
+
+
+def lose_silent(*, silent_s: float) -> list[UUID]:
+    """End those that have not reported for so long; their boot ids."""
+    rows = statements.load("scheduling", "lost_clusters").run({"silent_s": silent_s})
+    return [row.boot_id for row in rows]
+
+
+def with_leftovers() -> list[UUID]:
+    """The boot ids of ended clusters that still have an action in progress."""
+    rows = statements.load("scheduling", "leftovers").run()
+    return [row.boot_id for row in rows]
+
+
+def living(*, within: timedelta) -> list[Cluster]:
+    """Those that reported lately, the oldest first."""
+    return list(
+        Cluster.objects.filter(ended_at=None, heard_at__gt=Now() - within).order_by("role", "started_at")
+    )
+
+
+def stats(*, within: timedelta = timedelta(seconds=10)) -> list[bytes]:
+    """What django-q2's monitor shows, of the clusters that reported lately."""
+    found = Cluster.objects.filter(ended_at=None, heard_at__gt=Now() - within, stat__isnull=False)
+    return [bytes(stat) for stat in found.values_list("stat", flat=True) if stat is not None]
+
+
+def retain(*, age_s: float) -> int:
+    """Delete the clusters that ended longer ago; how many."""
+    return len(statements.load("scheduling", "retain_clusters").run({"age_s": age_s}))

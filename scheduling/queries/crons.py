@@ -1,0 +1,54 @@
+"""Statements about crons."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from django.db.models import F
+from django.db.models.functions import Now
+
+from postgres import statements
+from scheduling.domain.firing import Firing
+from scheduling.models import Cron
+
+Row = statements.Row
+
+
+def lock_due(limit: int) -> list[Row]:
+    """Lock crons whose time has come, in the caller's transaction. Each row also has `now`."""
+    return statements.load("scheduling", "due_crons").run({"limit": limit})
+
+
+def move_on(name: str, *, firing: Firing, skipped: int) -> None:
+    """Write what a locked cron did and when it fires next."""
+    Cron.objects.filter(pk=name).update(
+        next_at=firing.next_at,
+        last_fire_at=firing.fire[-1] if firing.fire else F("last_fire_at"),
+        missed_count=F("missed_count") + firing.missed,
+        skipped_count=F("skipped_count") + skipped,
+    )
+
+
+def lock(name: str) -> Cron | None:
+    """The cron, locked in the caller's transaction."""
+    return Cron.objects.select_for_update().filter(pk=name).first()
+
+
+def lock_all() -> dict[str, Cron]:
+    """All crons by name, locked in the order of their names."""
+    return {cron.pk: cron for cron in Cron.objects.select_for_update().order_by("name")}
+
+
+def insert(name: str, *, next_at: datetime | None, **columns: Any) -> None:
+    """A new cron; one that another process has just made is left as it is."""
+    Cron.objects.bulk_create([Cron(name=name, next_at=next_at, **columns)], ignore_conflicts=True)
+
+
+def change(name: str, **columns: Any) -> None:
+    """Write columns of one cron."""
+    Cron.objects.filter(pk=name).update(**columns)
+
+
+def retire(names: Sequence[str]) -> None:
+    """No app declares these any more: they fire no more, and keep their history."""
+    Cron.objects.filter(pk__in=names, retired_at=None).update(retired_at=Now())

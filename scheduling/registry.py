@@ -1,0 +1,112 @@
+"""The functions that can be scheduled, by dotted name; and the values that describe them."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from django.utils.module_loading import import_string
+
+from scheduling.domain import arguments
+from scheduling.domain.retries import Retry
+from scheduling.domain.states import Kind
+from scheduling.errors import UnknownFunction
+
+ACTION_TIMEOUT_S = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """One registered function. `timeout_s`, `retry` and `idempotent` speak of actions."""
+
+    name: str
+    kind: Kind
+    call: Callable[..., Any]
+    signature: inspect.Signature
+    timeout_s: float | None = None
+    retry: Retry | None = None
+    idempotent: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One run of one scheduled function."""
+
+    id: int
+    function: str
+    kind: Kind
+    args: dict[str, Any]
+    attempt: int
+    task_backend: str | None
+    ran_by: str
+
+
+class TaskRunner(Protocol):
+    """Runs the functions of another interface, whose rows name it in `task_backend` (scheduling.backend)."""
+
+    def timeout_s(self, call: Call) -> float | None:
+        """How long an action may take."""
+
+    def run(self, call: Call) -> Any:
+        """Call the function and return its result as JSON."""
+
+    def ended(self, function_id: int) -> None:
+        """Its end is committed, however it came."""
+
+
+class _Interfaces:
+    tasks: TaskRunner | None = None
+
+
+interfaces = _Interfaces()
+_functions: dict[str, Function] = {}
+
+
+def register(
+    call: Callable[..., Any],
+    *,
+    kind: Kind,
+    timeout_s: float | None = None,
+    retry: Retry | None = None,
+    idempotent: bool = False,
+) -> Function:
+    """Make `call` known under its dotted name; again under the same name replaces it. Raises NotAFunction."""
+    name = dotted_name(call)
+    function = Function(
+        name=name,
+        kind=kind,
+        call=call,
+        signature=arguments.signature(call, name=name),
+        timeout_s=timeout_s,
+        retry=retry,
+        idempotent=idempotent,
+    )
+    _functions[name] = function
+    return function
+
+
+def find(given: Callable[..., Any] | str) -> Function:
+    """The registered function of this dotted name, or the one that this is. Raises UnknownFunction.
+
+    A name that is not known yet is imported: that of a module which no app imports at its start.
+    """
+    name = given if isinstance(given, str) else dotted_name(given)
+    if name not in _functions and isinstance(given, str):
+        try:
+            import_string(name)
+        except (ImportError, ValueError):
+            raise UnknownFunction(function=name) from None
+    if name not in _functions:
+        raise UnknownFunction(function=name)
+    return _functions[name]
+
+
+def dotted_name(call: Callable[..., Any]) -> str:
+    """Module and name, as `import_string` takes it."""
+    module, name = getattr(call, "__module__", None), getattr(call, "__qualname__", None)
+    return f"{module}.{name}" if module and name else repr(call)
+
+
+def everything() -> list[Function]:
+    """All registered functions, by name."""
+    return [_functions[name] for name in sorted(_functions)]

@@ -1,0 +1,15 @@
+-- Take a mutation out of the queue, inside the serializable transaction that runs it, and read what to call.
+-- Both rows are reached by place and id, never by an index (see hand_out). No row: it was done, canceled, or handed
+-- out again meanwhile, or another transaction holds it. `function` is null when the row moved: hand it out again.
+WITH gone AS (
+    DELETE FROM scheduling_due
+    WHERE ctid = (
+        SELECT ctid FROM scheduling_due
+        WHERE ctid = %(due_place)s::tid AND function_id = %(id)s
+        FOR UPDATE SKIP LOCKED)
+    RETURNING function_id
+)
+SELECT g.function_id AS id, f.function, f.args, f.task_backend, f.attempt
+FROM gone AS g LEFT JOIN LATERAL (
+    SELECT * FROM scheduling_scheduledfunction WHERE ctid = %(place)s::tid AND id = g.function_id AND state = 'pending'
+) AS f ON true

@@ -1,0 +1,49 @@
+"""Addresses of scheduled functions and crons."""
+
+from django.urls import path, register_converter
+
+from scheduling import views
+
+app_name = "scheduling"
+
+
+class FunctionId:
+    """The id of a scheduled function. What bigint cannot hold matches nothing: 404, as for any unknown one."""
+
+    regex = "[0-9]{1,18}"
+
+    def to_python(self, value: str) -> int:
+        """The id."""
+        return int(value)
+
+    def to_url(self, value: int) -> str:
+        """The id as text."""
+        return str(value)
+
+
+class CronAction:
+    """What can be done with a cron."""
+
+    regex = "pause|resume|run"
+
+    def to_python(self, value: str) -> str:
+        """The word."""
+        return value
+
+    def to_url(self, value: str) -> str:
+        """The word."""
+        return value
+
+
+register_converter(FunctionId, "functionid")
+register_converter(CronAction, "cronaction")
+
+urlpatterns = [
+    path("functions/", views.functions, name="functions"),
+    path("functions/<functionid:function_id>/", views.function, name="function"),
+    path("functions/<functionid:function_id>/cancel/", views.cancel, name="cancel"),
+    path("functions/<functionid:function_id>/run-again/", views.run_again, name="run_again"),
+    path("crons/", views.crons, name="crons"),
+    path("crons/<str:name>/", views.cron, name="cron"),
+    path("crons/<str:name>/<cronaction:action>/", views.cron_action, name="cron_action"),
+]

@@ -1,0 +1,158 @@
+"""Pages of scheduled functions and crons, for operators."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
+from django.db.models import Model
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from scheduling import live_queries, operations
+from scheduling.domain.states import State, Verdict
+from scheduling.errors import NotEnded, NotFound
+from scheduling.models import ScheduledFunction
+from scheduling.queries import pages
+
+OPERATE = "scheduling.operate_scheduledfunction"
+SAID = {
+    Verdict.BEFORE_START: "Canceled: it will never run.",
+    Verdict.BEFORE_RETRY: "Canceled: an earlier try ran and failed, and there will be no further one.",
+    Verdict.WHILE_RUNNING: "Canceled while it runs: it goes on, its outcome is ignored, and so is all it schedules.",
+    Verdict.TOO_LATE: "Too late",
+}
+_BIGINT = 2**63 - 1
+
+View = Callable[..., HttpResponse]
+
+
+def _for(permission: str) -> Callable[[View], View]:
+    """Whoever may not, finds nothing here; whoever is nobody yet is asked to log in."""
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def allowed(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if not request.user.has_perm(permission):
+                raise Http404("There is nothing at this address.")
+            return view(request, *args, **kwargs)
+
+        return login_required(allowed)
+
+    return decorate
+
+
+@require_safe
+@_for(live_queries.VIEW)
+def functions(request: HttpRequest) -> HttpResponse:
+    """The list, filtered by what stands in the address."""
+    given = {name: request.GET.get(name, "")[:200] for name in ("state", "function", "cron")}
+    before = request.GET.get("before", "")
+    is_id = before.isascii() and before.isdecimal() and len(before) < 20 and int(before) <= _BIGINT
+    shown = {**given, "before": int(before) if is_id else 0}
+    context = {"shown": shown, "states": list(State), "names": pages.names()}
+    return render(request, "scheduling/functions.html", context)
+
+
+@require_safe
+@_for(live_queries.VIEW)
+def function(request: HttpRequest, function_id: int) -> HttpResponse:
+    """One scheduled function."""
+    row = pages.function(function_id)
+    if row is None:
+        raise Http404("There is no such scheduled function.")
+    return render(request, "scheduling/function.html", {"function": row, "may_operate": _may(request)})
+
+
+@require_POST
+@_for(OPERATE)
+def cancel(request: HttpRequest, function_id: int) -> HttpResponse:
+    """Cancel it, and say what that came to."""
+    try:
+        done = operations.cancel(function_id)
+    except NotFound as refusal:
+        raise Http404(refusal.message) from refusal
+    if done.verdict is Verdict.TOO_LATE:
+        how = (
+            "it is running, and will finish."
+            if done.state is State.PENDING
+            else f"it has ended as {done.state}."
+        )
+        messages.warning(request, f"Too late: {how}")
+    else:
+        record(request, ScheduledFunction(pk=function_id), f"Canceled ({done.verdict}).")
+        messages.success(request, SAID[done.verdict])
+    return redirect("scheduling:function", function_id)
+
+
+@require_POST
+@_for(OPERATE)
+def run_again(request: HttpRequest, function_id: int) -> HttpResponse:
+    """Schedule it once more, as a new row."""
+    try:
+        row = operations.run_again(function_id)
+    except NotFound as refusal:
+        raise Http404(refusal.message) from refusal
+    except NotEnded as refusal:
+        messages.warning(request, refusal.message)
+        return redirect("scheduling:function", function_id)
+    record(request, row, f"Ran #{function_id} again.")
+    messages.success(request, f"Scheduled again as #{row.pk}.")
+    return redirect("scheduling:function", row.pk)
+
+
+@require_safe
+@_for(live_queries.VIEW)
+def crons(request: HttpRequest) -> HttpResponse:
+    """All crons, and the clusters that fire them."""
+    return render(request, "scheduling/crons.html")
+
+
+@require_safe
+@_for(live_queries.VIEW)
+def cron(request: HttpRequest, name: str) -> HttpResponse:
+    """One cron."""
+    row = pages.cron(name)
+    if row is None:
+        raise Http404("There is no such cron.")
+    return render(request, "scheduling/cron.html", {"cron": row, "may_operate": _may(request)})
+
+
+@require_POST
+@_for(OPERATE)
+def cron_action(request: HttpRequest, name: str, action: str) -> HttpResponse:
+    """Pause, resume or run a cron now."""
+    do, sentence = {
+        "pause": (operations.pause, "Paused: it fires no more until it is resumed."),
+        "resume": (operations.resume, "Resumed: it fires again from its next time on."),
+        "run": (operations.run_now, "Fired now, besides its times."),
+    }[action]
+    try:
+        do(name)
+    except NotFound as refusal:
+        raise Http404(refusal.message) from refusal
+    found = pages.cron(name)
+    assert found is not None
+    record(request, found, sentence)
+    messages.success(request, sentence)
+    return redirect("scheduling:cron", name)
+
+
+def record(request: HttpRequest, thing: Model, message: str) -> None:
+    """Note in the admin's log who did it."""
+    LogEntry.objects.log_actions(
+        _person(request).pk, [thing], CHANGE, change_message=message, single_object=True
+    )
+
+
+def _person(request: HttpRequest) -> User:
+    assert isinstance(request.user, User)  # login_required saw to it
+    return request.user
+
+
+def _may(request: HttpRequest) -> bool:
+    return _person(request).has_perm(OPERATE)

@@ -1,0 +1,259 @@
+"""A job's page in a browser: everything moves without a reload, and ends as it ended."""
+
+import re
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import Group, User
+from playwright.sync_api import expect
+
+from jobs import operations
+from jobs.models import Job, Worker
+from tests import farm
+from tests.browser import farmhands
+from tests.browser.conftest import Visit
+from tests.browser.farmhands import SOON_MS
+from tests.servers import Server
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def ada(server: Server) -> User:
+    """Who looks."""
+    operations.sync()
+    return farm.user("ada")
+
+
+@pytest.fixture
+def worker(server: Server) -> Worker:
+    """Who works."""
+    operations.sync()
+    return farm.worker("w1", "chat", "image")
+
+
+@pytest.fixture
+def job(ada: User) -> Job:
+    """What is worked on."""
+    return operations.submit("image", {"prompt": "A lighthouse in fog"}, owner=ada)
+
+
+class TestLive:
+    def test_a_job_is_followed_from_waiting_to_its_end(
+        self, visit: Visit, ada: User, worker: Worker, job: Job
+    ) -> None:
+        page = visit(f"/jobs/{job.pk}/", by=ada)
+        same = farmhands.stays(page)
+        farmhands.status(page, "pending")
+        farmhands.shows(page.locator(".why"), "the first free worker takes it")
+
+        claimed = farm.claim_one(worker)
+        farmhands.status(page, "in progress")
+        expect(page.locator(".why")).to_have_count(0, timeout=SOON_MS)
+
+        operations.heartbeat(worker, job.pk, claimed.lease, progress=0.4, detail="Painting <b>band</b> 4")
+        farmhands.shows(page.locator(".job-state .detail"), "Painting <b>band</b> 4")
+        expect(page.locator(".job-state progress")).to_have_attribute("value", "0.4")
+        expect(page).to_have_title(re.compile(r"in progress 40 % · image #\d+"))
+
+        farmhands.write(worker, claimed, "Mixing colours\n", "<script>alert(1)</script>", " done")
+        farmhands.output(page, "Mixing colours\n<script>alert(1)</script> done")
+
+        farmhands.paint(worker, claimed, "red")
+        image = page.locator(".picture img")
+        expect(image).to_have_attribute("alt", re.compile("preview.png"), timeout=SOON_MS)
+        before = image.get_attribute("src")
+        farmhands.paint(worker, claimed, "blue")
+        expect(image).not_to_have_attribute("src", before or "", timeout=SOON_MS)
+        expect(image).to_have_js_property("naturalWidth", 8, timeout=SOON_MS)
+
+        farmhands.paint(worker, claimed, "blue", name="picture.png")
+        farm.succeed(worker, claimed, {"seed": "<i>7</i>"})
+        farmhands.status(page, "success")
+        farmhands.shows(page.locator("[data-live=job-history]"), '"seed": "<i>7</i>"')
+        expect(page.locator(".picture img")).to_have_attribute(
+            "alt", re.compile("picture.png"), timeout=SOON_MS
+        )
+        expect(page).to_have_title(re.compile("success"))
+        expect(page.get_by_role("button", name="Try again")).to_be_visible()
+        expect(page.get_by_role("button", name="Cancel")).to_be_hidden()
+        assert same()
+
+    def test_another_attempt_begins_with_an_empty_output(
+        self, visit: Visit, ada: User, worker: Worker, job: Job
+    ) -> None:
+        claimed = farm.claim_one(worker)
+        farmhands.write(worker, claimed, "first ", "attempt")
+        page = visit(f"/jobs/{job.pk}/", by=ada)
+        farmhands.output(page, "first attempt")
+        farm.fail(worker, claimed, "Traceback\nValueError: <b>no paint</b>")
+        farmhands.status(page, "pending")
+        farmhands.shows(page.locator(".error summary"), "ValueError: <b>no paint</b>")
+        farm.pass_time(job, 60)
+        claimed = farm.claim_one(worker)
+        farmhands.status(page, "in progress")
+        farmhands.output(page, "")
+        farmhands.write(worker, claimed, "second")
+        farmhands.output(page, "second")
+        first = page.locator("[data-key=a1]").get_by_role("link", name="Output as text").get_attribute("href")
+        assert first == "output/1"
+        assert page.request.get(f"/jobs/{job.pk}/{first}").text() == "first attempt"
+
+    def test_why_it_waits_follows_its_queue(self, visit: Visit, ada: User, worker: Worker, job: Job) -> None:
+        operations.pause("image")
+        page = visit(f"/jobs/{job.pk}/", by=ada)
+        farmhands.shows(page.locator(".why"), "The queue image is paused")
+        operations.resume("image")
+        expect(page.locator(".why")).not_to_contain_text("paused", timeout=SOON_MS)
+        operations.set_ceiling("image", 0)
+        farmhands.shows(page.locator(".why"), "is full")
+
+    def test_the_output_follows_its_end_unless_told_otherwise(
+        self, visit: Visit, ada: User, worker: Worker, job: Job
+    ) -> None:
+        claimed = farm.claim_one(worker)
+        farmhands.write(worker, claimed, *(f"line {n}\n" for n in range(80)))
+        page = visit(f"/jobs/{job.pk}/", by=ada)
+        at_end = "({ scrollHeight, scrollTop, clientHeight }) => scrollHeight - scrollTop - clientHeight < 24"
+        output = page.locator(".output")
+        assert output.evaluate(at_end)
+        farmhands.write(worker, claimed, *(f"line {n}\n" for n in range(80, 90)), first=80)
+        farmhands.shows(page.locator(".output"), "line 89")
+        assert output.evaluate(at_end)
+        page.get_by_label("Follow").uncheck()
+        farmhands.write(worker, claimed, *(f"line {n}\n" for n in range(90, 100)), first=90)
+        farmhands.shows(page.locator(".output"), "line 99")
+        assert not output.evaluate(at_end)
+        page.get_by_label("Follow").check()
+        assert output.evaluate(at_end)
+
+    def test_two_browsers_watch_one_job(self, visit: Visit, ada: User, worker: Worker, job: Job) -> None:
+        claimed = farm.claim_one(worker)
+        farmhands.write(worker, claimed, "early ")
+        first, second = visit(f"/jobs/{job.pk}/", by=ada), visit(f"/jobs/{job.pk}/", by=ada)
+        farmhands.write(worker, claimed, "late", first=1)
+        for page in (first, second):
+            farmhands.output(page, "early late")
+        second.get_by_role("button", name="Cancel").click()
+        second.get_by_role("button", name="Cancel the job").click()
+        for page in (first, second):
+            farmhands.status(page, "canceled")
+
+
+class TestCanceling:
+    def test_in_the_page_while_it_runs(self, visit: Visit, ada: User, worker: Worker, job: Job) -> None:
+        claimed = farm.claim_one(worker)
+        page = visit(f"/jobs/{job.pk}/", by=ada)
+        same = farmhands.stays(page)
+        page.get_by_role("button", name="Cancel").click()
+        page.get_by_role("button", name="Cancel the job").click()
+        farmhands.shows(page.locator("#toasts"), "Canceled while it ran: its worker is told")
+        farmhands.status(page, "canceled")
+        expect(page.get_by_role("button", name="Try again")).to_be_visible()
+        assert same()
+        assert farm.succeed(worker, claimed) != "success"
+
+    def test_in_the_page_without_scripts(self, visit: Visit, ada: User, worker: Worker, job: Job) -> None:
+        page = visit(f"/jobs/{job.pk}/", by=ada, java_script_enabled=False)
+        page.get_by_role("button", name="Cancel").click()
+        assert "Canceled before it started" in page.inner_text(".messages")
+        assert page.inner_text(".job-state .badge") == "canceled"
+
+    def test_in_the_administration(self, visit: Visit, server: Server, worker: Worker, job: Job) -> None:
+        boss = User.objects.create_superuser("boss", password="correct horse battery")
+        claimed = farm.claim_one(worker)
+        page = visit(f"/admin/jobs/job/{job.pk}/change/", by=boss)
+        same = farmhands.stays(page)
+        operations.heartbeat(worker, job.pk, claimed.lease, progress=0.25, detail="Band 1 of 4")
+        farmhands.write(worker, claimed, "live in the administration")
+        farmhands.shows(page.locator("[data-live=job]"), "Band 1 of 4")
+        farmhands.output(page, "live in the administration")
+        assert same()
+        page.get_by_role("link", name="Cancel").click()
+        page.get_by_role("button", name="Cancel it").click()
+        farmhands.shows(page.locator("body"), "1 canceled while running")
+        farmhands.shows(page.locator("[data-live=job] .badge"), "canceled")
+        assert farm.status(job) == "canceled"
+
+
+class TestReconnecting:
+    def test_shows_the_end_that_came_while_the_server_was_away(
+        self, visit: Visit, server: Server, ada: User, worker: Worker, job: Job
+    ) -> None:
+        claimed = farm.claim_one(worker)
+        farmhands.write(worker, claimed, "before; ")
+        page = visit(f"/jobs/{job.pk}/", by=ada)
+        same = farmhands.stays(page)
+        farmhands.output(page, "before; ")
+        server.stop()
+        page.wait_for_selector("html[data-live=off]", state="attached")
+        farmhands.write(worker, claimed, "meanwhile; ", "after", first=1)
+        farm.succeed(worker, claimed, {"ok": True})
+        server.start()
+        farmhands.status(page, "success")
+        farmhands.output(page, "before; meanwhile; after")
+        farmhands.shows(page.locator("[data-live=job-history]"), '"ok": true')
+        assert same()
+
+
+class TestSharing:
+    def test_a_stranger_watches_live_until_the_link_is_removed(
+        self, visit: Visit, server: Server, ada: User, worker: Worker, job: Job
+    ) -> None:
+        page = visit(f"/jobs/{job.pk}/", by=ada)
+        page.get_by_role("button", name="Make a link").click()
+        link = page.inner_text("#share-url").strip()
+        claimed = farm.claim_one(worker)
+        farmhands.paint(worker, claimed, "red")
+        stranger = visit(link.removeprefix(server.url))
+        operations.heartbeat(worker, job.pk, claimed.lease, progress=0.5, detail="Half of it")
+        farmhands.write(worker, claimed, "for everybody")
+        farmhands.shows(stranger.locator(".job-state"), "Half of it")
+        farmhands.output(stranger, "for everybody")
+        expect(stranger.locator(".picture img")).to_have_js_property("naturalWidth", 8, timeout=SOON_MS)
+        page.get_by_role("button", name="Remove the link").click()
+        expect(stranger.locator(".gone")).to_be_visible(timeout=SOON_MS)
+        operations.heartbeat(worker, job.pk, claimed.lease, progress=0.9, detail="Nobody else's business")
+        farmhands.shows(page.locator(".job-state"), "Nobody else's business")
+        assert "Half of it" not in stranger.content()
+        assert "for everybody" not in stranger.content()
+        assert "Nobody else" not in stranger.content()
+
+    def test_whoever_leaves_the_group_sees_no_more(
+        self, visit: Visit, server: Server, ada: User, worker: Worker
+    ) -> None:
+        group = Group.objects.create(name="studio")
+        bob = farm.user("bob", groups=[group])
+        ada.groups.add(group)
+        job = operations.submit("image", {"prompt": "Ours"}, owner=ada, group=group)
+        page = visit(f"/jobs/{job.pk}/", by=bob)
+        farmhands.status(page, "pending")
+        bob.groups.clear()
+        expect(page.locator(".gone")).to_be_visible(timeout=SOON_MS)
+        expect(page.locator(".job-state")).to_have_count(0)
+
+
+class TestARealWorker:
+    def test_paints_a_picture_that_is_submitted_and_seen_in_the_browser(
+        self, visit: Visit, server: Server, ada: User, tmp_path: Path
+    ) -> None:
+        _, key = operations.create_worker("demonstrator", queues=["image"])
+        page = visit("/jobs/new/?kind=image", by=ada)
+        page.get_by_label("What should it paint?").fill("An owl reading by candlelight")
+        page.get_by_role("button", name="Paint").click()
+        farmhands.status(page, "pending")
+        same = farmhands.stays(page)
+        page.evaluate(
+            "window.bars = []; document.addEventListener('live:updated', () => {"
+            " const bar = document.querySelector('.job-state progress'); if (bar) window.bars.push(bar.value) })"
+        )
+        with farmhands.worker_process(server.url, key, tmp_path / "worker.log", "--handler", "image"):
+            expect(page.locator(".job-state .badge")).to_have_text("success", timeout=90_000)
+        picture = page.locator(".picture img")
+        expect(picture).to_have_attribute("alt", re.compile("picture.png"), timeout=SOON_MS)
+        expect(picture).not_to_have_js_property("naturalWidth", 0, timeout=SOON_MS)
+        assert picture.evaluate("(image) => image.naturalWidth") >= 256
+        bars = page.evaluate("window.bars")
+        assert bars == sorted(bars)
+        assert len(set(bars)) >= 3
+        assert same()

@@ -1,0 +1,123 @@
+"""The overview, the lists, queues and workers in a browser: live, and without anybody else's business."""
+
+import pytest
+from django.contrib.auth.models import User
+from playwright.sync_api import expect
+
+from jobs import operations
+from jobs.models import Queue, Worker
+from tests import farm
+from tests.browser import farmhands
+from tests.browser.conftest import Visit
+from tests.browser.farmhands import SOON_MS
+from tests.servers import Server
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def boss(server: Server) -> User:
+    """Who runs the farm."""
+    operations.sync()
+    return User.objects.create_superuser("boss", password="correct horse battery")
+
+
+class TestLive:
+    def test_the_overview_moves_by_itself(self, visit: Visit, boss: User) -> None:
+        worker = farm.worker("w1", "chat")
+        page = visit("/", by=boss)
+        same = farmhands.stays(page)
+        job = operations.submit("chat", {"prompt": "Why is the sky blue?"}, owner=boss)
+        waiting = page.locator("[data-key=qchat] [data-label=Waiting]")
+        expect(waiting).to_have_text("1", timeout=SOON_MS)
+        claimed = farm.claim_one(worker)
+        operations.heartbeat(worker, job.pk, claimed.lease, progress=0.5, detail="Thinking")
+        row = page.locator(f"[data-key=running] [data-key=j{job.pk}]")
+        farmhands.shows(row, "Why is the sky blue?")
+        farmhands.shows(row, "Thinking")
+        farmhands.shows(page.locator("[data-key=workers]"), f"#{job.pk} chat")
+        farm.succeed(worker, claimed)
+        farmhands.shows(page.locator(f"[data-key=ended] [data-key=j{job.pk}]"), "success")
+        expect(row).to_have_count(0, timeout=SOON_MS)
+        farmhands.shows(page.locator(".numbers"), "100 %")
+        assert same()
+
+    def test_a_list_shows_new_jobs_of_its_filter_alone(self, visit: Visit, boss: User) -> None:
+        page = visit("/jobs/?kind=chat", by=boss)
+        other = operations.submit("image", {}, owner=boss)
+        job = operations.submit("chat", {}, owner=boss)
+        expect(page.locator(f"[data-key=j{job.pk}]")).to_be_visible(timeout=SOON_MS)
+        expect(page.locator(f"[data-key=j{other.pk}]")).to_have_count(0)
+        operations.cancel(job.pk, by=None)
+        farmhands.shows(page.locator(f"[data-key=j{job.pk}]"), "canceled")
+
+    def test_a_member_is_not_told_of_others(self, visit: Visit, boss: User) -> None:
+        eve = farm.user("eve")
+        overview, listed = visit("/", by=eve), visit("/jobs/", by=eve)
+        secret = operations.submit("chat", {"prompt": "a secret"}, owner=boss)
+        own = operations.submit("chat", {"prompt": "her own"}, owner=eve)
+        expect(listed.locator(f"[data-key=j{own.pk}]")).to_be_visible(timeout=SOON_MS)
+        expect(overview.locator("[data-key=qchat] [data-label=Waiting]")).to_have_text("1", timeout=SOON_MS)
+        for page in (overview, listed):
+            assert "a secret" not in page.content()
+            assert f"/jobs/{secret.pk}/" not in page.content()
+
+
+class TestQueuesAndWorkers:
+    def test_a_queue_is_paused_and_resumed_in_its_page(self, visit: Visit, boss: User) -> None:
+        page = visit("/queues/", by=boss)
+        page.get_by_role("link", name="chat").click()
+        page.get_by_role("button", name="Pause").click()
+        farmhands.shows(page.locator("#toasts"), "Paused: nothing of it is claimed any more.")
+        resume = page.get_by_role("button", name="Resume")
+        expect(resume).to_be_visible(timeout=SOON_MS)
+        assert Queue.objects.get(pk="chat").paused_at is not None
+        resume.click()
+        expect(page.get_by_role("button", name="Pause")).to_be_visible(timeout=SOON_MS)
+        assert Queue.objects.get(pk="chat").paused_at is None
+
+    def test_a_worker_is_made_with_a_key_to_copy_and_revoked(self, visit: Visit, boss: User) -> None:
+        page = visit("/workers/", by=boss)
+        page.get_by_label("Name").fill("the GPU under my desk")
+        page.get_by_role("button", name="Make the worker").click()
+        key = page.inner_text("#key").strip()
+        assert operations.authenticate(key).name == "the GPU under my desk"
+        assert f"--key {key} --handler chat --handler image" in page.inner_text("#command")
+        page.get_by_role("link", name="Done").click()
+        farmhands.shows(page.locator(".worker-state"), "live")
+        page.get_by_role("button", name="Revoke").click()
+        page.get_by_role("button", name="Revoke it").click()
+        farmhands.shows(page.locator(".worker-state"), "revoked")
+        expect(page.get_by_role("button", name="Revoke")).to_be_hidden()
+        assert Worker.objects.get().revoked_at is not None
+
+
+class TestSmallScreens:
+    @pytest.mark.parametrize("width", [320, 390, 768, 1440])
+    def test_nothing_reaches_over_the_edge(self, visit: Visit, boss: User, width: int) -> None:
+        word = "x" * 300
+        worker = farm.worker("w" * 100, "chat")
+        job = operations.submit(
+            "chat", {"prompt": word, "deep": {word: word}}, owner=boss, unique_key="k" * 200
+        )
+        claimed = farm.claim_one(worker)
+        operations.heartbeat(worker, job.pk, claimed.lease, progress=0.5, detail=word)
+        farmhands.write(worker, claimed, word)
+        farm.fail(worker, claimed, word)
+        operations.share(job.pk, by=boss)
+        for path in (
+            "/",
+            "/jobs/",
+            f"/jobs/{job.pk}/",
+            "/jobs/new/",
+            "/queues/",
+            "/queues/chat/",
+            "/workers/",
+        ):
+            page = visit(path, by=boss, viewport={"width": width, "height": 900})
+            over = page.evaluate(
+                "[document.documentElement, ...document.querySelectorAll('.card')]"
+                ".map(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth).filter((over) => over > 0)"
+            )
+            assert (path, over) == (path, [])
+            page.context.close()

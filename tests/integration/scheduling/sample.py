@@ -1,0 +1,198 @@
+"""Functions for tests to schedule. Clusters in processes of their own import this module by its name."""
+
+import os
+import socket
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from django.contrib.auth.models import Group
+from django.db import connection, transaction
+
+from scheduling import operations as scheduling
+from scheduling.operations import Retry, action, mutation
+
+
+class Broken(Exception):
+    """What a function of these tests raises."""
+
+
+@mutation
+def make_group(*, name: str) -> dict[str, Any]:
+    """Write one row, and return it."""
+    return {"name": Group.objects.create(name=name).name}
+
+
+@mutation
+def make_group_and_break(*, name: str) -> None:
+    """Write one row, and raise."""
+    Group.objects.create(name=name)
+    raise Broken("after the write")
+
+
+@mutation
+def make_group_and_schedule(*, name: str, child: str) -> None:
+    """Write one row and schedule another mutation."""
+    Group.objects.create(name=name)
+    scheduling.run_after(0, make_group, name=child)
+
+
+@mutation
+def make_group_and_a_bad_hook(*, name: str) -> None:
+    """Write one row, and fail after the commit."""
+    Group.objects.create(name=name)
+    transaction.on_commit(_broken_hook)
+
+
+def _broken_hook() -> None:
+    raise Broken("after the commit")
+
+
+@mutation
+def return_what_is_not_json(*, name: str) -> object:
+    """Write one row, and return something that cannot be stored."""
+    return Group.objects.create(name=name)
+
+
+@mutation
+def leave() -> None:
+    """Raise what would end a process."""
+    raise SystemExit(3)
+
+
+@mutation
+def connect_somewhere(*, port: int) -> None:
+    """Open a connection inside a mutation."""
+    with socket.create_connection(("127.0.0.1", port), timeout=2):
+        pass
+
+
+@mutation
+def fetch_somewhere(*, url: str) -> None:
+    """The same with a library in between."""
+    urllib.request.urlopen(url, timeout=2).close()
+
+
+@mutation
+def add(*, counter: int) -> None:
+    """Add one to one of the counters of `tests.concurrency.scheduling`."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT value FROM test_counter WHERE id = %s", [counter])
+        value = cursor.fetchone()[0]
+        cursor.execute("UPDATE test_counter SET value = %s WHERE id = %s", [value + 1, counter])
+
+
+@mutation
+def put(*, row: int) -> None:
+    """Write one row that nobody else writes."""
+    with connection.cursor() as cursor:
+        cursor.execute("INSERT INTO test_mark (id) VALUES (%s)", [row])
+
+
+@mutation
+def put_and_schedule(*, row: int, child: int) -> None:
+    """Write one row that nobody else writes, and schedule another one."""
+    with connection.cursor() as cursor:
+        cursor.execute("INSERT INTO test_mark (id) VALUES (%s)", [row])
+    scheduling.run_after(0, put, row=child)
+
+
+@mutation
+def dawdle(*, row: int, seconds: float) -> None:
+    """Take a while inside the transaction."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_sleep(%s)", [seconds])
+        cursor.execute("INSERT INTO test_mark (id) VALUES (%s)", [row])
+
+
+@action()
+def say(*, word: str) -> str:
+    """Return the word."""
+    return word
+
+
+@action()
+def break_down() -> None:
+    """Raise."""
+    raise Broken("no luck")
+
+
+@action()
+def say_what_is_not_json() -> object:
+    """Do something, and return what cannot be stored."""
+    return object()
+
+
+@action(retry=Retry(max_attempts=3, first=0, base=1))
+def break_down_and_be_tried_again(*, word: str) -> None:
+    """Raise, three times."""
+    raise Broken(word)
+
+
+@action(timeout=0.2)
+def never_end() -> None:
+    """Run past the timeout."""
+    time.sleep(60)
+
+
+@action()
+def write_directly(*, name: str) -> None:
+    """Write in an action, past any mutation."""
+    Group.objects.create(name=name)
+
+
+@action()
+def write_by_a_mutation(*, name: str) -> Any:
+    """Write in an action, as it should be."""
+    return make_group(name=name)
+
+
+@action()
+def schedule_from_an_action(*, word: str) -> None:
+    """Schedule something, and break."""
+    scheduling.run_after(0, say, word=word)
+    raise Broken("after scheduling")
+
+
+@action()
+def cancel_itself_and_schedule(*, path: str) -> None:
+    """Wait until the test has canceled this action, then schedule."""
+    Path(path).touch()
+    while Path(path).exists():
+        time.sleep(0.005)
+    scheduling.run_after(0, say, word="too late")
+    make_group_and_schedule(name="by a canceled action", child="never")
+
+
+@action(timeout=120)
+def append(*, path: str, line: str, seconds: float = 0.0) -> None:
+    """Write a line into a ledger outside of the database, and take a while."""
+    with Path(path).open("ab", buffering=0) as ledger:
+        ledger.write(f"{line}\n".encode())
+    time.sleep(seconds)
+
+
+@action(retry=Retry(max_attempts=2, first=0), idempotent=True)
+def die_once(*, path: str) -> None:
+    """Kill the own process the first time."""
+    if not Path(path).exists():
+        Path(path).touch()
+        os.kill(os.getpid(), 9)
+
+
+def unregistered(*, word: str) -> str:
+    """A function that nobody declared."""
+    return word
+
+
+@mutation
+def nothing() -> None:
+    """Touch nothing."""
+
+
+@mutation
+def count_group() -> int:
+    """Read a table and write one row of it."""
+    group = Group.objects.create(name=f"{os.getpid()}-{time.monotonic_ns()}")
+    return Group.objects.filter(pk=group.pk).count()

@@ -1,0 +1,180 @@
+"""The other rules: moves, retries, moments, arguments, and when a cluster is frozen."""
+
+import random
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduling.domain import arguments, moments, retries, states
+from scheduling.domain.retries import Backoff, Retry
+from scheduling.domain.states import ENDED, MOVES, Kind, State, Verdict
+from scheduling.domain.watching import SILENT_S, STARTING_S, STUCK_S, Facts, Watch
+from scheduling.errors import NotAFunction, NotJson
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+class TestTheMoves:
+    def test_lead_out_of_no_end(self) -> None:
+        assert [move for move in MOVES if move.source in ENDED] == []
+
+    def test_never_start_a_mutation_visibly(self) -> None:
+        assert not states.may_move(State.PENDING, State.IN_PROGRESS, kind=Kind.MUTATION)
+        assert states.may_move(State.PENDING, State.SUCCESS, kind=Kind.MUTATION)
+
+    def test_never_end_an_action_that_did_not_start_with_success(self) -> None:
+        assert not states.may_move(State.PENDING, State.SUCCESS, kind=Kind.ACTION)
+
+    def test_are_what_the_document_says(self) -> None:
+        document = (ROOT / "docs" / "scheduling.md").read_text()
+        for move in MOVES:
+            kinds = " and ".join(f"{kind}s" for kind in sorted(move.kinds))
+            assert f"| {move.source or '-'} | {move.target} | {kinds} | {move.when} |" in document
+
+    @pytest.mark.parametrize(
+        ("state", "attempt", "verdict"),
+        [
+            (State.PENDING, 1, Verdict.BEFORE_START),
+            (State.PENDING, 2, Verdict.BEFORE_RETRY),
+            (State.IN_PROGRESS, 1, Verdict.WHILE_RUNNING),
+            *((state, 1, Verdict.TOO_LATE) for state in sorted(ENDED)),
+        ],
+    )
+    def test_give_a_cancel_its_verdict(self, state: State, attempt: int, verdict: Verdict) -> None:
+        assert states.cancel_verdict(state, attempt=attempt) is verdict
+
+
+class TestARetry:
+    def test_doubles_up_to_the_cap(self) -> None:
+        plain = Backoff(first_s=1, base=2, cap_s=20, jitter=0)
+        assert [plain.delay_s(n, rng=random.Random(1)) for n in range(1, 8)] == [1, 2, 4, 8, 16, 20, 20]
+
+    @given(failures=st.integers(1, 10_000), jitter=st.floats(0, 1), seed=st.integers())
+    def test_never_waits_longer_than_the_cap(self, failures: int, jitter: float, seed: int) -> None:
+        assert 0 <= Backoff(jitter=jitter).delay_s(failures, rng=random.Random(seed)) <= 3600
+
+    @pytest.mark.parametrize(
+        ("attempt", "known", "idempotent", "tried"),
+        [
+            (1, True, False, True),
+            (4, True, False, True),
+            (5, True, False, False),
+            (1, False, False, False),
+            (1, False, True, True),
+        ],
+    )
+    def test_follows_a_known_failure_or_an_idempotent_action(
+        self, attempt: int, known: bool, idempotent: bool, tried: bool
+    ) -> None:
+        delay = retries.delay_before_next_s(
+            Retry(), attempt=attempt, known=known, idempotent=idempotent, rng=random.Random(1)
+        )
+        assert (delay is not None) == tried
+
+    def test_is_opt_in(self) -> None:
+        assert (
+            retries.delay_before_next_s(None, attempt=1, known=True, idempotent=True, rng=random.Random(1))
+            is None
+        )
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            {"max_attempts": 0},
+            {"base": 0.5},
+            {"first": -1},
+            {"cap": -1},
+            {"jitter": 2},
+            {"first": float("nan")},
+        ],
+    )
+    def test_refuses_numbers_without_sense(self, wrong: dict[str, float]) -> None:
+        with pytest.raises(ValueError, match=r"must|needs"):
+            Retry(**wrong)  # type: ignore[arg-type]
+
+
+class TestAMoment:
+    NOW = datetime(2024, 3, 10, 1, 59, tzinfo=UTC)
+
+    def test_in_the_past_is_now(self) -> None:
+        assert moments.moment(self.NOW - timedelta(days=1), now=self.NOW) == self.NOW
+        assert moments.moment(self.NOW + timedelta(days=1), now=self.NOW) == self.NOW + timedelta(days=1)
+
+    def test_may_be_five_years_away(self) -> None:
+        assert moments.delay(5 * 365 * 86400) == timedelta(days=5 * 365)
+
+
+def _takes_positions(word: str) -> str:
+    return word
+
+
+async def _is_async(*, word: str) -> str:
+    return word
+
+
+class TestAFunction:
+    @pytest.mark.parametrize("function", [_takes_positions, _is_async, lambda *, word: word, len, Backoff])
+    def test_is_refused_unless_it_is_plain_and_takes_names(self, function: object) -> None:
+        with pytest.raises(NotAFunction):
+            arguments.signature(function, name="it")  # type: ignore[arg-type]
+
+    @given(
+        value=st.recursive(
+            st.none()
+            | st.booleans()
+            | st.integers(-(2**53), 2**53)
+            | st.floats(allow_nan=False, allow_infinity=False)
+            | st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"])),
+            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc"), inner, max_size=3),
+            max_leaves=10,
+        )
+    )
+    def test_gets_json_back_as_it_was(self, value: object) -> None:
+        assert arguments.json_value(value, name="f", what="x") == value
+
+    def test_is_refused_json_that_is_too_deep(self) -> None:
+        value: object = 0
+        for _ in range(5000):
+            value = [value]
+        with pytest.raises(NotJson):
+            arguments.json_value(value, name="f", what="x")
+
+
+class TestAFrozenCluster:
+    def test_is_one_that_hands_out_nothing_while_a_worker_is_free(self) -> None:
+        watch = Watch(started_at=0)
+        facts = Facts(heard_s=0.5, free=1, overdue=True)
+        assert watch.is_frozen(facts, now=100) is None
+        assert (
+            watch.is_frozen(facts, now=100 + STUCK_S + 0.1) == "a hand-out is overdue while a worker is free"
+        )
+
+    def test_is_one_in_which_a_task_waits_beside_a_free_worker(self) -> None:
+        watch = Watch(started_at=0)
+        facts = Facts(heard_s=0.5, free=1, waits=True)
+        assert watch.is_frozen(facts, now=100) is None
+        assert watch.is_frozen(facts, now=104)
+
+    def test_is_not_one_whose_workers_are_all_busy(self) -> None:
+        watch = Watch(started_at=0)
+        for second in range(1000):
+            assert watch.is_frozen(Facts(heard_s=0.5, free=0, waits=True, overdue=True), now=second) is None
+
+    def test_is_not_one_that_was_only_slow_for_a_moment(self) -> None:
+        watch = Watch(started_at=0)
+        for second in range(0, 100, 2):
+            assert watch.is_frozen(Facts(heard_s=0.5, free=1, overdue=second % 4 == 0), now=second) is None
+
+    def test_is_one_that_has_fallen_silent(self) -> None:
+        assert (
+            Watch(started_at=0).is_frozen(Facts(heard_s=SILENT_S + 1), now=100)
+            == "it has not reported for 6 s"
+        )
+
+    def test_is_one_that_never_began_to_report(self) -> None:
+        watch = Watch(started_at=0)
+        assert watch.is_frozen(Facts(heard_s=None), now=STARTING_S) is None
+        assert watch.is_frozen(Facts(heard_s=None), now=STARTING_S + 1) == "it never reported"

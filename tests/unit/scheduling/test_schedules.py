@@ -1,0 +1,200 @@
+"""When schedules fire: all forms, both kinds of daylight-saving days, clocks that step back."""
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduling.domain import firing, schedules
+from scheduling.domain.firing import Firing, Missed, Policy
+from scheduling.domain.schedules import Calendar, Interval
+from scheduling.errors import BadSchedule
+
+NEW_YORK = ZoneInfo("America/New_York")
+SPRING = datetime(2024, 3, 10, 0, 0, tzinfo=NEW_YORK)  # 02:00 becomes 03:00
+AUTUMN = datetime(2024, 11, 3, 0, 0, tzinfo=NEW_YORK)  # 02:00 becomes 01:00
+
+
+def times(schedule: Calendar, start: datetime, count: int) -> list[str]:
+    """What follows `start`, as the wall clock shows it, with the offset."""
+    found = schedules.upcoming(schedule, first=schedule.after(start.astimezone(UTC)), count=count)
+    return [moment.astimezone(schedule.zone).strftime("%d %H:%M %z") for moment in found]
+
+
+class TestTheDayWhenClocksGoForward:
+    def test_a_time_that_is_skipped_fires_at_the_first_moment_after_it(self) -> None:
+        daily = schedules.daily(hour=2, minute=30, tz="America/New_York")
+        assert times(daily, SPRING, 3) == ["10 03:00 -0400", "11 02:30 -0400", "12 02:30 -0400"]
+
+    def test_several_skipped_times_are_one_moment(self) -> None:
+        twice = schedules.cron("0,30 2 * * *", tz="America/New_York")
+        assert times(twice, SPRING, 3) == ["10 03:00 -0400", "11 02:00 -0400", "11 02:30 -0400"]
+
+    def test_every_half_hour_goes_on_by_elapsed_time(self) -> None:
+        half = schedules.cron("*/30 * * * *", tz="America/New_York")
+        assert times(half, SPRING + timedelta(hours=1), 4) == [
+            "10 01:30 -0500",
+            "10 03:00 -0400",
+            "10 03:30 -0400",
+            "10 04:00 -0400",
+        ]
+
+
+class TestTheDayWhenClocksGoBack:
+    def test_a_time_that_comes_twice_fires_at_the_first(self) -> None:
+        daily = schedules.daily(hour=1, minute=30, tz="America/New_York")
+        assert times(daily, AUTUMN, 2) == ["03 01:30 -0400", "04 01:30 -0500"]
+
+    @pytest.mark.parametrize("minute", range(0, 60, 5))
+    def test_it_does_not_fire_again_however_late_it_is_asked(self, minute: int) -> None:
+        daily = schedules.daily(hour=1, minute=30, tz="America/New_York")
+        second_pass = datetime(2024, 11, 3, 1, minute, tzinfo=NEW_YORK, fold=1)
+        assert times(daily, second_pass, 1) == ["04 01:30 -0500"]
+
+    def test_every_half_hour_goes_on_by_elapsed_time(self) -> None:
+        half = schedules.cron("*/30 * * * *", tz="America/New_York")
+        assert times(half, AUTUMN + timedelta(minutes=30), 5) == [
+            "03 01:00 -0400", "03 01:30 -0400", "03 01:00 -0500", "03 01:30 -0500", "03 02:00 -0500",
+        ]  # fmt: skip
+
+
+class TestAForm:
+    def test_interval_begins_at_once(self) -> None:
+        every = schedules.interval(seconds=30)
+        assert every.first(now=SPRING) == SPRING
+        assert every.after(SPRING) == SPRING + timedelta(seconds=30)
+
+    @pytest.mark.parametrize(
+        ("schedule", "expression"),
+        [
+            (schedules.hourly(minute=5), "5 * * * *"),
+            (schedules.daily(hour=6), "0 6 * * *"),
+            (schedules.weekly(day="Sunday", hour=3, minute=1), "1 3 * * 0"),
+            (schedules.monthly(day=31), "0 0 31 * *"),
+            (schedules.cron(" 0  6 * * mon-fri "), "0 6 * * mon-fri"),
+        ],
+    )
+    def test_is_a_cron_expression(self, schedule: Calendar, expression: str) -> None:
+        assert schedule == Calendar(expression=expression)
+        assert schedules.parse(schedule.text()) == schedule
+
+    def test_monthly_leaves_out_months_without_the_day(self) -> None:
+        found = schedules.upcoming(
+            schedules.monthly(day=31), first=datetime(2024, 1, 31, tzinfo=UTC), count=4
+        )
+        assert [moment.month for moment in found] == [1, 3, 5, 7]
+
+    @pytest.mark.parametrize("seconds", [1, 30, 90.5, 86400])
+    def test_interval_survives_being_stored(self, seconds: float) -> None:
+        every = schedules.interval(seconds=seconds)
+        assert schedules.parse(every.text()) == every
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda: schedules.interval(seconds=0),
+            lambda: schedules.interval(seconds=-5),
+            lambda: schedules.interval(seconds=0.5),
+            lambda: schedules.interval(seconds=float("nan")),
+            lambda: schedules.interval(seconds=float("inf")),
+            lambda: schedules.interval(seconds=1, every=timedelta(hours=1)),
+            lambda: schedules.hourly(minute=60),
+            lambda: schedules.daily(hour=24),
+            lambda: schedules.daily(hour=True),
+            lambda: schedules.weekly(day="someday"),
+            lambda: schedules.monthly(day=0),
+            lambda: schedules.cron("* * * *"),
+            lambda: schedules.cron("* * * * * *"),
+            lambda: schedules.cron("61 * * * *"),
+            lambda: schedules.cron("0 0 31 2 *"),
+            lambda: schedules.daily(tz="Mars/Olympus"),
+            lambda: schedules.daily(tz="../etc/passwd"),
+            lambda: schedules.daily(tz=""),
+        ],
+    )
+    def test_is_refused_when_it_makes_no_sense(self, make: object) -> None:
+        with pytest.raises(BadSchedule):
+            make()  # type: ignore[operator]
+
+
+class TestCounting:
+    def test_a_year_of_seconds_is_not_walked(self) -> None:
+        every = schedules.interval(seconds=1)
+        count, last = every.latest(start=SPRING, end=SPRING + timedelta(days=365), most=2)
+        assert count == 365 * 86400 + 1
+        assert last == [SPRING + timedelta(days=365, seconds=-1), SPRING + timedelta(days=365)]
+
+    def test_ten_years_of_minutes_end_with_the_last_one(self) -> None:
+        start = datetime(2014, 1, 1, tzinfo=UTC)
+        end = datetime(2024, 1, 1, 0, 0, 30, tzinfo=UTC)
+        count, last = schedules.cron("* * * * *").latest(start=start, end=end, most=3)
+        assert count > 10_000
+        assert [moment.minute for moment in last] == [58, 59, 0]
+
+    @given(seconds=st.integers(1, 10_000), elapsed=st.integers(0, 100_000), most=st.integers(1, 5))
+    def test_agrees_with_walking(self, seconds: int, elapsed: int, most: int) -> None:
+        start = datetime(2024, 1, 1, tzinfo=UTC)
+        every = Interval(every=timedelta(seconds=seconds))
+        walked = [start + timedelta(seconds=n) for n in range(0, elapsed + 1, seconds)]
+        assert every.latest(start=start, end=start + timedelta(seconds=elapsed), most=most) == (
+            len(walked),
+            walked[-most:],
+        )
+
+
+class TestDeciding:
+    START = datetime(2024, 11, 3, 5, 0, tzinfo=UTC)
+
+    @pytest.mark.parametrize("policy", [Policy(missed=missed, at_most=7) for missed in Missed])
+    def test_nothing_fires_before_its_time_however_far_the_clock_goes_back(self, policy: Policy) -> None:
+        plan = firing.decide(
+            schedules.interval(minutes=10),
+            due_at=self.START,
+            now=self.START - timedelta(hours=3),
+            policy=policy,
+        )
+        assert plan == Firing(fire=(), missed=0, next_at=self.START)
+
+    @given(
+        steps=st.lists(st.integers(-5000, 5000), max_size=30),
+        missed=st.sampled_from(list(Missed)),
+        seconds=st.integers(1, 900),
+    )
+    def test_no_fire_time_comes_twice_whatever_the_clock_does(
+        self, steps: list[int], missed: Missed, seconds: int
+    ) -> None:
+        now, due_at, lost = self.START, self.START, 0
+        seen: list[datetime] = []
+        for step in steps:
+            now += timedelta(seconds=step)
+            plan = firing.decide(
+                schedules.interval(seconds=seconds),
+                due_at=due_at,
+                now=now,
+                policy=Policy(missed=missed, at_most=3),
+            )
+            assert plan.next_at is not None
+            assert plan.next_at >= due_at
+            assert plan.next_at > now or plan.next_at == due_at
+            seen += plan.fire
+            lost += plan.missed
+            due_at = plan.next_at
+        assert sorted(set(seen)) == seen
+        assert len(seen) + lost == (due_at - self.START) // timedelta(seconds=seconds)
+
+    def test_a_night_without_the_farm_across_the_change_of_clocks(self) -> None:
+        """From Saturday noon to Monday noon, a daily cron in the hour that comes twice: two fire times, not three."""
+        daily = schedules.daily(hour=1, minute=30, tz="America/New_York")
+        due_at = datetime(2024, 11, 3, 1, 30, tzinfo=NEW_YORK).astimezone(UTC)
+        plan = firing.decide(
+            daily,
+            due_at=due_at,
+            now=datetime(2024, 11, 4, 17, tzinfo=UTC),
+            policy=Policy(missed=Missed.CATCH_UP, at_most=9),
+        )
+        assert [moment.astimezone(NEW_YORK).strftime("%d %H:%M %z") for moment in plan.fire] == [
+            "03 01:30 -0400",
+            "04 01:30 -0500",
+        ]
