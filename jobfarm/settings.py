@@ -170,6 +170,8 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = JOBFARM["BODY_BYTES"]
 SCHEDULING = {
     "LEASE_S": 5.0,  # a function that was handed out and not begun by then is handed out again
     "GRACE_S": float(os.environ.get("SCHEDULING_GRACE_S", "30")),  # for running actions, after SIGTERM
+    # An action that ignores its timeout (a C library that holds everything up) is killed after this much more.
+    "HOPELESS_S": float(os.environ.get("SCHEDULING_HOPELESS_S", "10")),
     "RETENTION_DAYS": float(os.environ.get("SCHEDULING_RETENTION_DAYS", "7")),
     "WORKERS": int(
         os.environ.get("SCHEDULING_WORKERS", "2")

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import PurePath
 from typing import Final
 
@@ -125,7 +125,7 @@ def sent(request: HttpRequest, stored: ResultFile) -> HttpResponseBase:
     disposition = "inline" if shown else "attachment"
     return StreamingHttpResponse(
         # Django warns of a synchronous iterator under ASGI, and of the other kind elsewhere.
-        _AsynchronousChunks(content) if isinstance(request, ASGIRequest) else content.chunks(_CHUNK_BYTES),
+        _AsynchronousChunks(content) if isinstance(request, ASGIRequest) else _chunks(content),
         content_type=shown or "application/octet-stream",
         headers={
             "Content-Length": str(stored.size),
@@ -136,6 +136,11 @@ def sent(request: HttpRequest, stored: ResultFile) -> HttpResponseBase:
             "ETag": etag,
         },
     )
+
+
+def _chunks(content: "File[bytes]") -> Iterator[bytes]:
+    with content:
+        yield from content.chunks(_CHUNK_BYTES)
 
 
 class _AsynchronousChunks:

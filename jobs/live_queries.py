@@ -153,7 +153,7 @@ def job_history(*, job_id: int) -> Mapping[str, Any] | None:
 @live_query(
     "job-why",
     topics=lambda job_id, queue: [f"job:{job_id}", f"queue:{queue}", f"work:{queue}", "workers"],
-    audiences=(MEMBER,),
+    audiences=(MEMBER, OPERATOR),
     template="jobs/live/why.html",
     at_most_every_s=1.0,
 )
@@ -172,7 +172,7 @@ for part in (job, job_facts, job_files, job_history):
 
 @job_why.may_see
 def _(viewer: Viewer, *, job_id: int, queue: str) -> str | None:  # noqa: ARG001  # which queue is no secret
-    return _member(viewer, job_id)
+    return OPERATOR if reads.is_operator(viewer.user) else _member(viewer, job_id)
 
 
 def _audience_of_list(viewer: Viewer, **arguments: Any) -> str | None:

@@ -19,7 +19,7 @@ from jobs.domain.states import ENDED, LIVE, Outcome, Status
 
 PENDING = Q(status=Status.PENDING)
 IN_PROGRESS = Q(status=Status.IN_PROGRESS)
-valid_name = RegexValidator(kinds.NAME.pattern + r"\Z", "Use a-z 0-9 _ . - and at most 100 of them.")
+valid_name = RegexValidator(r"\A" + kinds.NAME.pattern + r"\Z", "Use a-z 0-9 _ . - and at most 100 of them.")
 
 
 def _loose(to: Any, **options: Any) -> Any:

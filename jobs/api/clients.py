@@ -14,6 +14,7 @@ from ninja.params import functions as parameters
 from accounts import http as people
 from jobs import http, operations
 from jobs.api import documents
+from jobs.domain import waiting
 from jobs.errors import Duplicate, NotAMember, NotFound
 from jobs.models import Job
 from jobs.queries import reads
@@ -189,9 +190,15 @@ def retry(request: HttpRequest, job_id: int) -> Status[wire.Job]:
 def why(request: HttpRequest, job_id: int) -> clients.Reasons:
     """The reasons, the one that matters most first."""
     reasons = reads.why_not_running(_visible(request, job_id).pk)
-    return clients.Reasons(
-        reasons=[clients.Reason(**{**r.numbers, "code": r.code, "sentence": r.sentence}) for r in reasons]
-    )
+    hidden = (
+        set() if reads.is_operator(_user(request)) else {"running"}
+    )  # by whom a queue is full: others' jobs
+    return clients.Reasons(reasons=[_reason(reason, hidden) for reason in reasons])
+
+
+def _reason(reason: waiting.Reason, hidden: set[str]) -> clients.Reason:
+    numbers = {name: value for name, value in reason.numbers.items() if name not in hidden}
+    return clients.Reason(**{**numbers, "code": reason.code, "sentence": reason.sentence})
 
 
 def _visible(request: HttpRequest, job_id: int) -> Job:

@@ -57,16 +57,10 @@ def _queue(facts: Facts) -> list[Reason]:
     if facts.paused:
         return [Reason(code="queue_paused", sentence=f"The queue {facts.queue} is paused.")]
     if facts.ceiling is not None and len(facts.running) >= facts.ceiling:
-        jobs = ", ".join(f"#{job}" for job in facts.running[:5])
-        sentence = f"The queue {facts.queue} is full: {facts.ceiling} of its jobs may run at a time"
+        # By whom is among the numbers alone: the edges show it to operators, the jobs may be other people's.
+        sentence = f"The queue {facts.queue} is full: {facts.ceiling} of its jobs may run at a time."
         numbers = {"ceiling": facts.ceiling, "running": list(facts.running)}
-        return [
-            Reason(
-                code="queue_full",
-                sentence=f"{sentence} ({jobs})." if jobs else f"{sentence}.",
-                numbers=numbers,
-            )
-        ]
+        return [Reason(code="queue_full", sentence=sentence, numbers=numbers)]
     return []
 
 

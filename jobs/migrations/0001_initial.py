@@ -60,8 +60,8 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Kind',
             fields=[
-                ('name', models.CharField(max_length=100, primary_key=True, serialize=False, validators=[django.core.validators.RegexValidator('[a-z0-9][a-z0-9_.-]{0,99}\\Z', 'Use a-z 0-9 _ . - and at most 100 of them.')])),
-                ('queue', models.CharField(help_text='Where its jobs wait.', max_length=100, validators=[django.core.validators.RegexValidator('[a-z0-9][a-z0-9_.-]{0,99}\\Z', 'Use a-z 0-9 _ . - and at most 100 of them.')])),
+                ('name', models.CharField(max_length=100, primary_key=True, serialize=False, validators=[django.core.validators.RegexValidator('\\A[a-z0-9][a-z0-9_.-]{0,99}\\Z', 'Use a-z 0-9 _ . - and at most 100 of them.')])),
+                ('queue', models.CharField(help_text='Where its jobs wait.', max_length=100, validators=[django.core.validators.RegexValidator('\\A[a-z0-9][a-z0-9_.-]{0,99}\\Z', 'Use a-z 0-9 _ . - and at most 100 of them.')])),
                 ('max_attempts', models.PositiveSmallIntegerField(default=3, validators=[django.core.validators.MinValueValidator(1)])),
                 ('backoff_first_s', models.FloatField(default=1, help_text='Seconds before the second attempt.', verbose_name='first backoff')),
                 ('backoff_base', models.FloatField(default=2, help_text='Each further wait is this many times longer.')),
@@ -78,7 +78,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Queue',
             fields=[
-                ('name', models.CharField(max_length=100, primary_key=True, serialize=False, validators=[django.core.validators.RegexValidator('[a-z0-9][a-z0-9_.-]{0,99}\\Z', 'Use a-z 0-9 _ . - and at most 100 of them.')])),
+                ('name', models.CharField(max_length=100, primary_key=True, serialize=False, validators=[django.core.validators.RegexValidator('\\A[a-z0-9][a-z0-9_.-]{0,99}\\Z', 'Use a-z 0-9 _ . - and at most 100 of them.')])),
                 ('paused_at', models.DateTimeField(blank=True, help_text='While paused, nothing of it is claimed.', null=True)),
                 ('ceiling', models.PositiveSmallIntegerField(blank=True, help_text='How many of its jobs may run at the same time; empty means any number.', null=True)),
                 ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),

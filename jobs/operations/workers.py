@@ -76,18 +76,22 @@ def authenticate(key: str) -> Worker:
     Keys hold 256 random bits, so a plain SHA-256 is enough to store, and looking the hash up tells a stranger nothing
     about how much of a guess was right.
     """
-    worker = keys.worker_by_hash(_hashed(key))
-    if worker is None or worker.revoked_at is not None:
+    found = keys.worker_by_hash(_hashed(key))
+    if found is None:
         raise InvalidKey
-    if worker.owner is not None and not worker.owner.is_active:
+    worker, is_fresh = found
+    if worker.revoked_at is not None or (worker.owner is not None and not worker.owner.is_active):
         raise InvalidKey
-    seen([worker.pk])
+    if not is_fresh:
+        seen([worker.pk])
     return worker
 
 
 def seen(worker_ids: Iterable[int]) -> None:
     """Note that these workers were heard of; rows that are fresh already are left alone."""
-    keys.mark_seen(worker_ids)
+    with transaction.atomic():
+        if keys.mark_seen(worker_ids):
+            live.touch("workers")
 
 
 def _new_key() -> str:

@@ -4,19 +4,22 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from django.conf import settings
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q
 from django.db.models.functions import Now
 
 from jobs.domain.states import Status
 from jobs.models import Job, Kind, Queue, Slot, Worker
-from postgres import clock
+from postgres import clock, statements
 
 SEEN_EVERY_S = 5  # a worker's row is rewritten at most this often, however many calls it makes
 
 
-def worker_by_hash(key_hash: str) -> Worker | None:
-    """The worker whose key has this hash, with its owner."""
-    return Worker.objects.select_related("owner").filter(key_hash=key_hash).first()
+def worker_by_hash(key_hash: str) -> tuple[Worker, bool] | None:
+    """The worker whose key has this hash, with its owner, and whether it was noted as heard of lately."""
+    lately = Q(last_seen_at__gt=Now() - timedelta(seconds=SEEN_EVERY_S))
+    fresh = ExpressionWrapper(lately, output_field=BooleanField())
+    worker = Worker.objects.select_related("owner").annotate(is_fresh=fresh).filter(key_hash=key_hash).first()
+    return (worker, bool(worker.is_fresh)) if worker else None
 
 
 def own_worker(name: str) -> Worker | None:
@@ -24,12 +27,12 @@ def own_worker(name: str) -> Worker | None:
     return Worker.objects.filter(name=name, owner__isnull=True).order_by("pk").first()
 
 
-def mark_seen(worker_ids: Iterable[int]) -> None:
-    """Note that these workers were heard of just now, unless that is fresh already."""
-    stale = Now() - timedelta(seconds=SEEN_EVERY_S)
-    Worker.objects.filter(
-        Q(last_seen_at__isnull=True) | Q(last_seen_at__lt=stale), pk__in=list(worker_ids)
-    ).update(last_seen_at=Now())
+def mark_seen(worker_ids: Iterable[int]) -> bool:
+    """Note that these workers were heard of just now, unless that is fresh; whether one of them had been away."""
+    rows = statements.load("jobs", "mark_seen").run(
+        {"worker": list(worker_ids), "every_s": SEEN_EVERY_S, "alive_s": settings.JOBFARM["WORKER_ALIVE_S"]}
+    )
+    return any(row.was_away for row in rows)
 
 
 def make_queues(names: Iterable[str]) -> None:

@@ -1,6 +1,7 @@
 -- For the bell: per interest (queues, and whose jobs), how many jobs could be claimed now, counted up to a limit, and
 -- when the next one becomes due within the horizon. One statement for all the interests of a process.
 -- An interest with owner null serves everybody; a member's owned and shared jobs are counted each by its own index.
+-- The counts are ordered as their indexes are: a bare LIMIT invites a scan of the table for a queue with nothing in it.
 -- The queue * stands for every queue. Who failed a job is not looked at here: that is for the claim.
 WITH interest AS MATERIALIZED (
     SELECT place, string_to_array(queues, ',') AS queues, owner_id, wanted
@@ -19,6 +20,7 @@ WITH interest AS MATERIALIZED (
                SELECT count(*) FROM (
                    SELECT FROM jobs_job AS job
                    WHERE job.status = 'pending' AND job.queue = looked_at.name AND job.run_at <= statement_timestamp()
+                   ORDER BY job.shy_of, job.priority DESC, job.run_at
                    LIMIT looked_at.room) AS any_job)
            ELSE (
                SELECT count(*) FROM (
@@ -26,6 +28,7 @@ WITH interest AS MATERIALIZED (
                        (SELECT 1 FROM jobs_job AS job
                         WHERE job.status = 'pending' AND job.queue = looked_at.name
                           AND job.owner_id = looked_at.owner_id AND job.run_at <= statement_timestamp()
+                        ORDER BY job.shy_of, job.priority DESC, job.run_at
                         LIMIT looked_at.room)
                        UNION ALL
                        SELECT 1 FROM auth_user_groups AS membership CROSS JOIN LATERAL (
@@ -33,6 +36,7 @@ WITH interest AS MATERIALIZED (
                            WHERE job.status = 'pending' AND job.queue = looked_at.name
                              AND job.group_id = membership.group_id AND job.run_at <= statement_timestamp()
                              AND job.owner_id IS DISTINCT FROM looked_at.owner_id
+                           ORDER BY job.shy_of, job.priority DESC, job.run_at
                            LIMIT looked_at.room) AS shared
                        WHERE membership.user_id = looked_at.owner_id) AS owned_or_shared
                    LIMIT looked_at.room) AS scoped_job)

@@ -24,5 +24,6 @@ SELECT job.status, job.queue, job.run_at, job.shy_until,
              AND other.id <> job.id
              AND (other.priority > job.priority
                   OR other.priority = job.priority AND (other.run_at, other.id) < (job.run_at, job.id))
+           ORDER BY other.shy_of, other.priority DESC, other.run_at  -- as the index has it: without, a LIMIT invites a scan
            LIMIT %(limit)s::bigint) AS counted) AS ahead
 FROM job LEFT JOIN jobs_queue AS queue ON queue.name = job.queue

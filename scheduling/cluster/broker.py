@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 BATCH = 50  # mutations in one task: 1,300 to 2,000 a second in place of 1,000 (trials)
 # The pusher looks whether it shall stop between two calls of dequeue.
-LONGEST_CALL_S = 0.4
+LONGEST_CALL_S = 0.25
 AWAY_S = 0.5
 LOCKED_S = 0.1  # what is due and locked, a mutation that runs past its lease, is no reason to turn in circles
 CRONS_S = 0.1  # a pusher that is busy looks after crons only so often

@@ -18,7 +18,7 @@ from scheduling.cluster.scoreboard import Scoreboard
 
 # Beyond this a message travels as an open file: the kernel takes some 200 KB in one piece on Linux, 2 KB on a Mac.
 _INLINE_BYTES = 100_000 if sys.platform == "linux" else 1500
-_LOOK_AROUND_S = 0.5
+_LOOK_AROUND_S = 0.2
 
 
 class Channel:

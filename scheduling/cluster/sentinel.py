@@ -159,7 +159,7 @@ class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no typ
         self._attempt(self._settle_the_dead)
         self._now_and_then("report", REPORT_S, self._report)
         self._now_and_then("sweep", SWEEP_S, clusters.sweep)
-        self._now_and_then("retain", RETAIN_S, clusters.retain)
+        self._now_and_then("retain", RETAIN_S, self._retain)
         if Conf.SCHEDULER:
             self._now_and_then("scheduler", SCHEDULER_S, lambda: scheduler(broker=self.broker))
 
@@ -175,6 +175,11 @@ class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no typ
             # Others took us for dead and took over what we had: nothing here may go on.
             log.error("This cluster was given up by the others; it ends at once")
             family.kill_group(os.getpid())
+
+    def _retain(self) -> None:
+        """A batch a turn: a long cleaning would look like a freeze."""
+        if clusters.retain_batch() == clusters.RETAIN_BATCH:
+            self._due["retain"] = 0.0
 
     def _spawn_worker(self, position: int) -> None:
         self.board.gone(position)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from uuid import UUID
 
+from django.conf import settings
 from django.db import connections
 
 from scheduling.cluster.scoreboard import Scoreboard
@@ -15,9 +16,6 @@ from scheduling.operations import running
 from scheduling.queries.functions import Handed, Holder
 
 log = logging.getLogger(__name__)
-
-# An action that ignores its timeout (a C library that holds everything up) is killed after this much more.
-HOPELESS_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +73,9 @@ def _logged() -> Iterator[None]:
 
 def _deadline(timeout_s: float | None) -> None:
     desk = _desk()
-    desk.board.set_deadline(desk.worker, None if timeout_s is None else timeout_s + HOPELESS_S)
+    desk.board.set_deadline(
+        desk.worker, None if timeout_s is None else timeout_s + settings.SCHEDULING["HOPELESS_S"]
+    )
 
 
 def _desk() -> Desk:

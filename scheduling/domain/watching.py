@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-SILENT_S = 5.0  # its sentinel reports once a second
+SILENT_S = 8.0  # its sentinel reports once a second
 STUCK_S = 3.0  # for so long the same picture must hold; one slow moment of the machine is no freeze
-STARTING_S = 30.0  # Python, Django and the first connection, on a busy machine
+STARTING_S = 60.0  # Python, Django and the first connection, on a busy machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,13 +3,14 @@
 import os
 import socket
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 
+from postgres.errors import NestedTransaction
 from scheduling.domain.states import Kind
 from scheduling.operations import announcing, endings, running
 from scheduling.operations.scheduling import LOOK_EVERY_S
@@ -78,43 +79,50 @@ def sweep() -> int:
 
 def retain() -> int:
     """Forget functions that ended more than SCHEDULING["RETENTION_DAYS"] ago, a thousand at a time; how many."""
+    total = batch = retain_batch()
+    while batch == RETAIN_BATCH:
+        total += (batch := retain_batch())
+    return total
+
+
+def retain_batch() -> int:
+    """One batch of `retain`, for those who have other things to do in between; how many functions that were."""
     age_s = settings.SCHEDULING["RETENTION_DAYS"] * _DAY_S
     clusters.retain(age_s=age_s)
-    total = 0
-    while batch := functions.retain(age_s=age_s, limit=RETAIN_BATCH):
-        total += batch
-        if batch < RETAIN_BATCH:
-            break
-    return total
+    return functions.retain(age_s=age_s, limit=RETAIN_BATCH)
 
 
 def run_due(*, limit: int = 1000, kinds: Sequence[Kind] = tuple(Kind)) -> int:
     """Run what is due right now in this process, and return how many functions were run.
 
-    One step of a cluster without its processes: for tests, and for `manage.py cluster --once`. What it schedules for
-    now is run by the next call.
+    One step of a cluster without its processes: for tests, and for `manage.py cluster --once`. What it
+    schedules for now is run by the next call. Raises NestedTransaction inside a transaction.
     """
+    if connection.in_atomic_block:
+        raise NestedTransaction(using=connection.alias)
     with _cluster_of_this_process() as by:
         return sum(_run_due(kind, limit=limit, by=by) for kind in kinds)
 
 
 def _run_due(kind: Kind, *, limit: int, by: Holder) -> int:
     handed = hand_out(by.boot, kind, limit=limit)
-    run: Callable[[Handed], bool] = (
-        (lambda one: running.mutation(one, by=by))
-        if kind is Kind.MUTATION
-        else (lambda one: running.action(one, by=by))
-    )
-    done = [one.id for one in handed if run(one)]
+    run = running.mutation if kind is Kind.MUTATION else _action
+    done = [one.id for one in handed if run(one, by=by)]
     announcing.changed(done)
     return len(done)
+
+
+def _action(handed: Handed, *, by: Holder) -> bool:
+    def vouch(timeout_s: float | None) -> None:
+        clusters.vouch(by.boot, for_s=_DAY_S if timeout_s is None else timeout_s)
+
+    return running.action(handed, by=by, deadline=vouch)
 
 
 @contextmanager
 def _cluster_of_this_process() -> Iterator[Holder]:
     boot = uuid.uuid4()
     begin(boot, role="direct")
-    clusters.vouch(boot, for_s=_DAY_S)
     try:
         yield Holder(boot=boot, ran_by=f"{socket.gethostname()}:{os.getpid()}")
     finally:

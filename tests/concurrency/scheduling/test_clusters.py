@@ -157,6 +157,14 @@ class TestAKilledProcess:
         assert Cluster.objects.get().ending == "stopped"
 
 
+class TestAnActionThatIsDeafToItsTimeout:
+    def test_is_killed_and_unknown(self, tmp_path: Path) -> None:
+        with keeper("--actions", SCHEDULING_HOPELESS_S="0.5") as one:
+            row = scheduling.run_after(0, sample.hold_everything_up, path=str(tmp_path / "x"))
+            until(all_ended, within_s=BACK_WITHIN_S, what=lambda: one.log)
+        assert state_of(row) == "unknown"
+
+
 def state_of(row: ScheduledFunction) -> str:
     return ScheduledFunction.objects.values_list("state", flat=True).get(pk=row.pk)
 

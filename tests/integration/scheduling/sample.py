@@ -1,6 +1,7 @@
 """Functions for tests to schedule. Clusters in processes of their own import this module by its name."""
 
 import os
+import signal
 import socket
 import time
 import urllib.request
@@ -196,3 +197,11 @@ def count_group() -> int:
     """Read a table and write one row of it."""
     group = Group.objects.create(name=f"{os.getpid()}-{time.monotonic_ns()}")
     return Group.objects.filter(pk=group.pk).count()
+
+
+@action(timeout=0.2)
+def hold_everything_up(*, path: str) -> None:
+    """Be deaf to the timeout, as a C library may be."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+    Path(path).touch()
+    time.sleep(100)

@@ -5,11 +5,13 @@ import time
 import uuid
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
-from django.db import connection, connections
+from django.db import connection, connections, transaction
 
+from postgres.errors import NestedTransaction
 from scheduling import operations as scheduling
 from scheduling.domain.states import Kind, State, Verdict
 from scheduling.errors import NotEnded, NotFound
@@ -86,6 +88,23 @@ def scheduling_now() -> object:
     return clock.now()
 
 
+class TestAFunctionThatIsGone:
+    @pytest.mark.parametrize("function", [sample.say, sample.make_group])
+    def test_fails_when_it_is_to_run(self, function: Any) -> None:
+        args = {"word": "x"} if function is sample.say else {"name": "x"}
+        row = scheduling.run_after(0, function, **args)
+        ScheduledFunction.objects.filter(pk=row.pk).update(function="shop.tasks.gone")
+        scheduling.run_due()
+        ended = stored(row)
+        assert (ended.state, ended.error_class) == ("failed", "scheduling.errors.UnknownFunction")
+
+
+class TestRunningWhatIsDue:
+    def test_is_refused_inside_a_transaction(self) -> None:
+        with transaction.atomic(), pytest.raises(NestedTransaction):
+            scheduling.run_due()
+
+
 class TestARetry:
     def test_follows_each_failure_until_the_attempts_are_used_up(self) -> None:
         first = scheduling.run_after(0, sample.break_down_and_be_tried_again, word="again")
@@ -152,8 +171,6 @@ class TestACancel:
             scheduling.cancel(12345)
 
     def test_in_a_transaction_that_is_rolled_back_did_not_happen(self) -> None:
-        from django.db import transaction
-
         row = scheduling.run_after(0, sample.say, word="after all")
 
         def cancel_and_break() -> None:
