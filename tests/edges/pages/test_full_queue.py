@@ -12,7 +12,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def _full_queue() -> tuple[int, int]:
+def full_queue() -> tuple[int, int]:
     """(the job that fills the queue, ada's that waits for it)"""
     farm.kind()
     [filling] = farm.submit(1)
@@ -25,9 +25,9 @@ def _full_queue() -> tuple[int, int]:
 class TestWhoFillsAQueue:
     @pytest.mark.parametrize("superuser", [False, True])
     def test_is_told_by_the_api_to_operators_alone(
-        self, _full_queue: tuple[int, int], superuser: bool
+        self, full_queue: tuple[int, int], superuser: bool
     ) -> None:
-        filling, waiting = _full_queue
+        filling, waiting = full_queue
         person = (
             farm.user("root", is_staff=True, is_superuser=True)
             if superuser
@@ -40,9 +40,9 @@ class TestWhoFillsAQueue:
 
     @pytest.mark.parametrize("superuser", [False, True])
     def test_is_told_by_the_page_to_operators_alone(
-        self, _full_queue: tuple[int, int], superuser: bool
+        self, full_queue: tuple[int, int], superuser: bool
     ) -> None:
-        filling, waiting = _full_queue
+        filling, waiting = full_queue
         client = Client()
         client.force_login(
             farm.user("root", is_staff=True, is_superuser=True)
