@@ -1,10 +1,13 @@
 """The HTTP API of the farm: the routers of its apps, one form of errors, the page that documents it."""
 
+from datetime import datetime
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.parser import Parser
+from ninja.renderers import JSONRenderer
+from ninja.responses import NinjaJSONEncoder
 
 from jobfarm import refusals
 from jobs.api import documents, router
@@ -19,6 +22,22 @@ class JsonParser(Parser):
         if request.content_type != "application/json":
             raise refusals.UnsupportedMediaTypeError
         return values.loads(request.body)
+
+
+class WholeMoments(NinjaJSONEncoder):
+    """Moments with all their digits, as the sockets and the event streams say them; Django's own cuts microseconds."""
+
+    def default(self, o: Any) -> Any:
+        """The JSON form of what json does not know."""
+        if isinstance(o, datetime):
+            return o.isoformat().replace("+00:00", "Z")
+        return super().default(o)
+
+
+class JsonRenderer(JSONRenderer):
+    """Answers are JSON."""
+
+    encoder_class = WholeMoments
 
 
 class FarmApi(NinjaAPI):
@@ -40,6 +59,7 @@ api = FarmApi(
     openapi_url="/v1/openapi.json",
     urls_namespace="api",
     parser=JsonParser(),
+    renderer=JsonRenderer(),
 )
 api.add_router("/v1", router)
 

@@ -66,20 +66,18 @@ class Channel:
         finally:
             self._receiving.setblocking(True)
 
-    # What django-q2 asks of a queue besides.
     def empty(self) -> bool:
         """Whether nothing waits right now."""
         return not self.is_ready(within_s=0)
 
     def qsize(self) -> int:
-        """0 or 1: a socket does not say more."""
+        """0 or 1, for django-q2's monitor: a socket does not say more."""
         return 0 if self.empty() else 1
 
     def close(self) -> None:
-        """Nothing to do: the sockets end with the processes."""
-
-    def join_thread(self) -> None:
-        """Nothing to do: there is no thread."""
+        """Let go of it in this process."""
+        self._receiving.close()
+        self._sending.close()
 
 
 class TaskQueue(Channel):

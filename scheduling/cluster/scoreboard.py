@@ -80,6 +80,11 @@ class Scoreboard:
         """Readable when a worker became free."""
         return self._bell_read
 
+    def close(self) -> None:
+        """Let go of the bell in this process."""
+        os.close(self._bell_read)
+        os.close(self._bell_write)
+
     def hush(self) -> None:
         """Empty the bell's pipe."""
         with contextlib.suppress(BlockingIOError):

@@ -3,8 +3,11 @@
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
+
+import pytest
 
 from scheduling.cluster import channel
 from scheduling.cluster.channel import Channel, TaskQueue
@@ -26,22 +29,46 @@ def echo(tasks: TaskQueue, results: Channel, worker: int) -> None:
         results.put((os.getpid(), task))
 
 
+def put_all(into: Channel, values: list[Any]) -> None:
+    for value in values:
+        into.put(value)
+
+
+@pytest.fixture
+def board() -> Iterator[Scoreboard]:
+    """What three workers do; this process is their sentinel."""
+    channel.belongs_to(os.getpid())
+    with closing(Scoreboard(3)) as made:
+        yield made
+
+
+@pytest.fixture
+def tasks(board: Scoreboard) -> Iterator[TaskQueue]:
+    with closing(TaskQueue(board)) as made:
+        yield made
+
+
+@pytest.fixture
+def results() -> Iterator[Channel]:
+    with closing(Channel()) as made:
+        yield made
+
+
 class TestAChannel:
     def test_carries_anything_that_can_be_pickled_in_order(self) -> None:
         values: list[Any] = [1, "two", {"three": [3]}, b"x" * 3_000_000, None]
-        one = Channel()
-        writer = fork(lambda: [one.put(value) for value in values])  # type: ignore[arg-type,return-value]
-        assert [one.get() for _ in values] == values
-        writer.join()
-        assert one.empty()
+        with closing(Channel()) as one:
+            writer = fork(put_all, one, values)
+            assert [one.get() for _ in values] == values
+            writer.join()
+            assert one.empty()
 
 
 class TestATaskQueue:
-    def test_goes_on_when_readers_are_killed_as_they_wait(self) -> None:
+    def test_goes_on_when_readers_are_killed_as_they_wait(
+        self, board: Scoreboard, tasks: TaskQueue, results: Channel
+    ) -> None:
         """multiprocessing's own queue stands still for ever when the reader that holds its lock is killed."""
-        channel.belongs_to(os.getpid())
-        board = Scoreboard(3)
-        tasks, results = TaskQueue(board), Channel()
         readers = [fork(echo, tasks, results, n) for n in range(3)]
         until(lambda: board.count_free() == 3)
         for reader in readers[:2]:
@@ -55,10 +82,9 @@ class TestATaskQueue:
         readers[2].join(10)
         assert readers[2].exitcode == 0
 
-    def test_knows_who_is_free_and_what_waits(self) -> None:
-        channel.belongs_to(os.getpid())
-        board = Scoreboard(1)
-        tasks, results = TaskQueue(board), Channel()
+    def test_knows_who_is_free_and_what_waits(
+        self, board: Scoreboard, tasks: TaskQueue, results: Channel
+    ) -> None:
         assert (board.count_free(), tasks.waits()) == (0, 0)
         tasks.put("a")
         tasks.put("b")
@@ -71,9 +97,8 @@ class TestATaskQueue:
         reader.kill()
         reader.join()
 
-    def test_ends_a_reader_whose_parent_is_another(self) -> None:
+    def test_ends_a_reader_whose_parent_is_another(self, tasks: TaskQueue, results: Channel) -> None:
         channel.belongs_to(1)  # as if the sentinel had died
-        board = Scoreboard(1)
-        reader = fork(echo, TaskQueue(board), Channel(), 0)
+        reader = fork(echo, tasks, results, 0)
         reader.join(10)
         assert reader.exitcode == 0
