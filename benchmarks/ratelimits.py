@@ -16,6 +16,7 @@ import argparse
 import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -70,6 +71,7 @@ CONTENDERS = (
 
 def main() -> None:
     """Set up, let all take turns, print, and take down."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was set up is taken down
     options = _options()
     contenders = [one for one in CONTENDERS if not (one.is_peer and options.without_peers)]
     if not options.without_peers:

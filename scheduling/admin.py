@@ -6,18 +6,19 @@ from typing import Any
 from django.contrib import admin, messages
 from django.core.paginator import Paginator
 from django.db.models import QuerySet
-from django.forms import Script
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.functional import cached_property
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
 
-from live import html
-from scheduling import live_queries, operations, views
+from scheduling import operations, views
 from scheduling.errors import SchedulingError
 from scheduling.models import Cluster, Cron, ScheduledFunction
 from scheduling.queries import pages
+from scheduling.templatetags.scheduling import pretty, wall
 
 COUNTED = 10_000  # rows that are counted and paged through; filters reach the others
 _COLORS = {
@@ -53,11 +54,6 @@ class _ReadOnly(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
     paginator = Counted
     show_full_result_count = False
     list_per_page = 50
-    fields = ["live"]
-    readonly_fields = ["live"]
-
-    class Media:
-        js = (Script("live/live.js", defer=True),)
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002  # the admin's
         """Never."""
@@ -75,12 +71,6 @@ class _ReadOnly(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
         """Who may cancel, run again, pause."""
         return bool(request.user.has_perm(views.OPERATE))
 
-    @display(description="")  # type: ignore[untyped-decorator]
-    def live(self, thing: Any) -> SafeString:
-        """All that is known of it, kept up to date."""
-        name, given = live_queries.live_name(thing)
-        return html.wrapper(name, given, audience=live_queries.OPERATOR)
-
 
 class _ByFunction(admin.SimpleListFilter):
     """The functions that have rows, found by jumps in their index and not by reading all rows."""
@@ -97,6 +87,14 @@ class _ByFunction(admin.SimpleListFilter):
         return queryset.filter(function=self.value()) if self.value() else queryset
 
 
+def _preformatted(text: str) -> SafeString:
+    return format_html('<pre style="white-space: pre-wrap">{}</pre>', text)
+
+
+def _address(row: ScheduledFunction) -> str:
+    return reverse("admin:scheduling_scheduledfunction_change", args=[row.pk])
+
+
 @admin.register(ScheduledFunction)
 class ScheduledFunctionAdmin(_ReadOnly):
     """What was scheduled, and how it went."""
@@ -105,12 +103,33 @@ class ScheduledFunctionAdmin(_ReadOnly):
     list_display_links = ["id", "function"]
     list_filter = ["state", _ByFunction, "kind"]
     search_fields = ["=id"]
+    fields = [
+        "function", ("kind", "shown_state", "attempt"), ("due_at", "started_at", "ended_at"), ("queue", "priority"),
+        "arguments", "outcome", "error", "shown_traceback", "parent", "retry_of", "run_again_of", "cron", "fire_at",
+        "created_at", "ran_by",
+    ]  # fmt: skip
+    readonly_fields = ["arguments", "outcome", "shown_state", "shown_traceback"]
     actions = ["cancel", "run_again"]
 
     def get_queryset(self, request: HttpRequest) -> "QuerySet[ScheduledFunction]":
         """Without what only its own page shows."""
         rows: QuerySet[ScheduledFunction] = super().get_queryset(request)
         return rows.defer("args", "result", "error", "traceback")
+
+    @display(description="Arguments")  # type: ignore[untyped-decorator]
+    def arguments(self, row: ScheduledFunction) -> SafeString:
+        """What it is called with, as JSON."""
+        return _preformatted(pretty(row.args))
+
+    @display(description="Result")  # type: ignore[untyped-decorator]
+    def outcome(self, row: ScheduledFunction) -> SafeString | str:
+        """What it returned, as JSON."""
+        return "-" if row.result is None else _preformatted(pretty(row.result))
+
+    @display(description="Traceback")  # type: ignore[untyped-decorator]
+    def shown_traceback(self, row: ScheduledFunction) -> SafeString | str:
+        """Where it broke."""
+        return _preformatted(row.traceback) if row.traceback else "-"
 
     @display(description="State", ordering="state", label=_COLORS)  # type: ignore[untyped-decorator]
     def shown_state(self, row: ScheduledFunction) -> str:
@@ -153,7 +172,30 @@ class CronAdmin(_ReadOnly):
     list_display = ["name", "schedule", "function", "shown_state", "last_fire_at", "next_at", "missed_count"]
     list_filter = [("paused_at", admin.EmptyFieldListFilter), ("retired_at", admin.EmptyFieldListFilter)]
     search_fields = ["name", "function"]
+    fields = [
+        ("name", "shown_state"), "schedule", "function", "arguments", ("missed", "at_most", "missed_count"),
+        ("overlap", "skipped_count"), ("last_fire_at", "next_at"), "upcoming", "history",
+    ]  # fmt: skip
+    readonly_fields = ["arguments", "history", "shown_state", "upcoming"]
     actions = ["pause", "resume", "run_now"]
+
+    @display(description="Arguments")  # type: ignore[untyped-decorator]
+    def arguments(self, cron: Cron) -> SafeString:
+        """What its function is called with, as JSON."""
+        return _preformatted(pretty(cron.args))
+
+    @display(description="Next ten firings")  # type: ignore[untyped-decorator]
+    def upcoming(self, cron: Cron) -> SafeString | str:
+        """In the cron's own zone."""
+        moments = [(wall(moment),) for moment in operations.upcoming(cron)]
+        return format_html_join("", "{}<br>", moments) or "none while it does not fire"
+
+    @display(description="Last firings")  # type: ignore[untyped-decorator]
+    def history(self, cron: Cron) -> SafeString | str:
+        """The last ten, each with its state and its page."""
+        rows = pages.functions(cron=cron.pk)[:10]
+        lines = [(_address(row), row.pk, row.fire_at, row.state) for row in rows]
+        return format_html_join("", '<a href="{}">#{}</a> {} {}<br>', lines) or "none yet"
 
     @display(description="State", label=_COLORS)  # type: ignore[untyped-decorator]
     def shown_state(self, cron: Cron) -> str:

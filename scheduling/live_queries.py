@@ -9,7 +9,6 @@ from django.contrib.auth.models import PermissionsMixin
 from live.registry import StateQuery, Viewer, live_query
 from scheduling import operations
 from scheduling.domain.states import ENDED
-from scheduling.models import Cron
 from scheduling.queries import pages
 
 OPERATOR = "operator"
@@ -101,10 +100,3 @@ def _operators(viewer: Viewer, **_: Any) -> str | None:
 _ALL: tuple[StateQuery, ...] = (functions, function, crons, cron, clusters)
 for _query in _ALL:
     _query.may_see(_operators)
-
-
-def live_name(thing: object) -> tuple[str, dict[str, Any]]:
-    """The live query that shows a row, and its arguments: for the admin."""
-    if isinstance(thing, Cron):
-        return cron.name, {"name": thing.pk}
-    return function.name, {"function_id": getattr(thing, "pk", 0)}

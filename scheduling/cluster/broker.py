@@ -76,10 +76,12 @@ class Broker(DjangoQBroker):  # type: ignore[misc]  # django-q2 ships no types
             return self._next()
         except (DatabaseError, InterfaceError, psycopg.Error) as error:
             log.warning("A cluster lost the database and tries again: %s", str(error).partition("\n")[0])
-            self._ear.close()
-            connections.close_all()
-            time.sleep(AWAY_S)
-            return None
+        except Exception:  # django-q2's pusher would end after ten seconds of silence
+            log.exception("A cluster could not hand out, and tries again")
+        self._ear.close()
+        connections.close_all()
+        time.sleep(AWAY_S)
+        return None
 
     def _next(self) -> list[Package] | None:
         if self._ear.listen():
@@ -91,7 +93,8 @@ class Broker(DjangoQBroker):  # type: ignore[misc]  # django-q2 ships no types
         if self.post is not None and not self._room():
             self._ear.wait(LONGEST_CALL_S, board=self.post.board)
             return None
-        found = [*self._functions(), *self._own_tasks()]
+        found = list(self._functions())
+        found += self._own_tasks(besides=len(found))
         if not found:
             self._plan_to_look()
         return found or None
@@ -149,10 +152,12 @@ class Broker(DjangoQBroker):  # type: ignore[misc]  # django-q2 ships no types
 
     # django-q2's own tasks, in its own table.
 
-    def _own_tasks(self) -> list[Package]:
-        if self.post is not None and (self.post.kind is not Kind.ACTION or not self._room()):
+    def _own_tasks(self, *, besides: int) -> list[Package]:
+        if self.post is not None and self.post.kind is not Kind.ACTION:
             return []
-        room = self._room() if self.post else 1
+        room = self._room() - besides if self.post else 1
+        if room <= 0:
+            return []
         given = {"key": self.list_key, "limit": room, "retry_s": float(Conf.RETRY)}
         with transaction.atomic():
             rows = statements.load("scheduling", "own_tasks").run(given)

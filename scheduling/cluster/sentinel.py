@@ -95,7 +95,8 @@ class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no typ
         self.broker = Broker(list_key=Conf.CLUSTER_NAME)
         self.broker.serve(Post(boot=boot, kind=kind, queues=queues, board=self.board, tasks=self.task_queue))
         self.pool: list[Any] = []
-        self._positions: dict[Any, int] = {}
+        self._desks: dict[Any, tasks.Desk] = {}
+        self._hired = 0
         self._died: list[Holder] = []
         self._due: dict[str, float] = {}
         self.monitor: Any = None
@@ -144,7 +145,7 @@ class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no typ
 
     def _turn(self) -> None:
         for process in list(self.pool):
-            if self.board.is_overtime(self._positions[process]):
+            if self.board.is_overtime(self._desks[process].worker):
                 log.error(
                     "An action did not end within its timeout and more: its worker %s is killed", process.pid
                 )
@@ -175,6 +176,7 @@ class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no typ
             # Others took us for dead and took over what we had: nothing here may go on.
             log.error("This cluster was given up by the others; it ends at once")
             family.kill_group(os.getpid())
+            os._exit(1)
 
     def _retain(self) -> None:
         """A batch a turn: a long cleaning would look like a freeze."""
@@ -183,18 +185,19 @@ class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no typ
 
     def _spawn_worker(self, position: int) -> None:
         self.board.gone(position)
-        desk = tasks.Desk(boot=self.boot, worker=position, board=self.board)
+        self._hired += 1
+        desk = tasks.Desk(boot=self.boot, worker=position, number=self._hired, board=self.board)
         process = self._spawn(_work, desk, self.task_queue.of(position), self.result_queue)
-        self._positions[process] = position
+        self._desks[process] = desk
         self.pool.append(process)
 
     def _bury(self, process: Any) -> int:
         """Forget a worker that died; its place in the cluster."""
         self.pool.remove(process)
-        self._died.append(tasks.holder(self.boot, process.pid))
-        position = self._positions.pop(process)
-        self.board.gone(position)
-        return position
+        desk = self._desks.pop(process)
+        self._died.append(desk.holder(process.pid))
+        self.board.gone(desk.worker)
+        return desk.worker
 
     def _settle_the_dead(self) -> None:
         while self._died:

@@ -20,15 +20,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desk:
-    """The place of this process in its cluster."""
+    """The place of a process in its cluster. `number` counts the processes that the cluster has had."""
 
     boot: UUID
     worker: int
+    number: int
     board: Scoreboard
 
-    def holder(self) -> Holder:
-        """Under which name this process runs functions."""
-        return holder(self.boot, os.getpid())
+    def holder(self, pid: int) -> Holder:
+        """Under which name the process at this desk runs functions. Ids of processes come round; names do not."""
+        return Holder(boot=self.boot, ran_by=f"{socket.gethostname()}:{pid}:{self.number}")
 
 
 class _Here:
@@ -43,22 +44,17 @@ def sit_down(desk: Desk) -> None:
     _here.desk = desk
 
 
-def holder(boot: UUID, pid: int) -> Holder:
-    """Under which name a process of a cluster on this machine runs functions."""
-    return Holder(boot=boot, ran_by=f"{socket.gethostname()}:{pid}")
-
-
 def mutations(handed: list[Handed]) -> None:
     """Run a batch of mutations, and give back what there is no time for."""
     desk = _desk()
     with _logged():
-        running.batch(handed, by=desk.holder(), should_stop=lambda: desk.board.is_stopping)
+        running.batch(handed, by=desk.holder(os.getpid()), should_stop=lambda: desk.board.is_stopping)
 
 
 def action(handed: Handed) -> None:
     """Run one action."""
     with _logged():
-        running.action(handed, by=_desk().holder(), deadline=_deadline)
+        running.action(handed, by=_desk().holder(os.getpid()), deadline=_deadline)
 
 
 @contextmanager

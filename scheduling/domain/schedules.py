@@ -183,7 +183,7 @@ def cron(expression: str, *, tz: str = "UTC") -> Calendar:
 def parse(text: str) -> Interval | Calendar:
     """The schedule that `text()` wrote. Raises BadSchedule."""
     if text.startswith("every "):
-        return interval(seconds=float(text.removeprefix("every ").removesuffix(" s")))
+        return interval(seconds=_seconds(text.removeprefix("every ").removesuffix(" s")))
     expression, _, tz = text.rpartition(" in ")
     return cron(expression, tz=tz)
 
@@ -205,6 +205,13 @@ def _number(name: str, value: Any, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise BadSchedule(why=f"{name} is a whole number from {least} to {most}, not {value!r}")
     return value
+
+
+def _seconds(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise BadSchedule(why=f"{text!r} is no number of seconds") from None
 
 
 def _zone(name: str) -> ZoneInfo:

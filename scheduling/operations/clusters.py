@@ -24,6 +24,8 @@ SILENT_S = 10.0
 OVERDUE_S = 5.0
 RETAIN_BATCH = 1000
 _DAY_S = 24 * 3600.0
+# For so long a process that runs an action without a timeout, and reports nothing, counts as living.
+_UNTIMED_S = 3600.0
 
 
 def begin(boot: UUID, *, role: str) -> None:
@@ -114,7 +116,7 @@ def _run_due(kind: Kind, *, limit: int, by: Holder) -> int:
 
 def _action(handed: Handed, *, by: Holder) -> bool:
     def vouch(timeout_s: float | None) -> None:
-        clusters.vouch(by.boot, for_s=_DAY_S if timeout_s is None else timeout_s)
+        clusters.vouch(by.boot, for_s=_UNTIMED_S if timeout_s is None else timeout_s)
 
     return running.action(handed, by=by, deadline=vouch)
 

@@ -1,6 +1,7 @@
 """Crons: declared in code, kept as rows, fired by whichever cluster comes first."""
 
 import json
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +21,8 @@ from scheduling.operations import announcing
 from scheduling.operations.scheduling import insert
 from scheduling.queries import crons, functions
 from scheduling.queries.functions import NewFunction
+
+log = logging.getLogger(__name__)
 
 _LONGEST_NAME = 100
 _AT_ONCE = 20  # crons fired by one transaction
@@ -95,7 +98,7 @@ def fire_due() -> list[ScheduledFunction]:
     with transaction.atomic():
         made: list[ScheduledFunction] = []
         for row in crons.lock_due(_AT_ONCE):
-            made += _fire(row)
+            made += _fire_or_pause(row)
         return made
 
 
@@ -131,7 +134,10 @@ def upcoming(cron: Cron, *, count: int = 10) -> list[datetime]:
     """The next fire times, in the cron's own zone; none while it is paused or retired."""
     if cron.paused_at or cron.retired_at:
         return []
-    schedule = schedules.parse(cron.schedule)
+    try:
+        schedule = schedules.parse(cron.schedule)
+    except BadSchedule:
+        return []
     moments = schedules.upcoming(schedule, first=cron.next_at, count=count)
     return [moment.astimezone(schedule.zone) for moment in moments]
 
@@ -163,6 +169,16 @@ def _later(first: datetime | None, row: Cron) -> datetime | None:
     if first is None or row.last_fire_at is None:
         return first
     return max(first, row.last_fire_at)
+
+
+def _fire_or_pause(row: crons.Row) -> list[ScheduledFunction]:
+    """A cron that cannot be fired is paused: it would be tried again at every turn, and hold up the others."""
+    try:
+        return _fire(row)
+    except BadSchedule:
+        log.exception("The cron %r cannot be fired, and was paused", row.name)
+        crons.change(row.name, paused_at=row.now)
+        return []
 
 
 def _fire(row: crons.Row) -> list[ScheduledFunction]:

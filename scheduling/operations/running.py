@@ -29,8 +29,8 @@ log = logging.getLogger(__name__)
 BUDGET_S = 0.1
 # A mutation whose process died this often is what kills it: memory, or a fault in a C library.
 MOST_DELIVERIES = 50
-# The wait after ten collisions in a row (postgres.transactions): this is a hot spot, and it will cool down.
-COLLIDED = Backoff(first_s=0.05, cap_s=5)
+# The wait after ten collisions in a row (postgres.transactions), 0 to 1 s: a hot spot, and it will cool down.
+COLLIDED = Backoff(first_s=0.5, base=1, jitter=1)
 _DICE = random.SystemRandom()
 
 
@@ -62,8 +62,8 @@ def mutation(handed: Handed, *, by: Holder) -> bool:
     in the queue. An error rolls everything back and is recorded by a transaction of its own. If the database goes
     away nothing is recorded: its row is handed out again when the lease is over.
     """
-    if handed.deliveries > MOST_DELIVERIES:
-        return _fail(handed, KillsItsProcess(deliveries=handed.deliveries), by=by, taken=[])
+    if _is_hopeless(handed, by=by):
+        return False
     since = time.monotonic()
     taken: list[Call] = []
     committed: list[bool] = []
@@ -75,9 +75,7 @@ def mutation(handed: Handed, *, by: Holder) -> bool:
         if committed:
             log.exception("A hook after the commit of %s #%s failed", taken[-1].function, handed.id)
         elif transactions.collided(error):
-            functions.give_back(
-                [handed], boot=by.boot, delay_s=COLLIDED.delay_s(handed.deliveries, rng=_DICE)
-            )
+            functions.give_back([handed], boot=by.boot, delay_s=COLLIDED.delay_s(1, rng=_DICE))
         elif endings.is_away(error):
             log.warning("The database went away during mutation #%s: %s", handed.id, error)
             connections.close_all()
@@ -139,6 +137,14 @@ class _Moved(Exception):
     pass
 
 
+def _is_hopeless(handed: Handed, *, by: Holder) -> bool:
+    if handed.place is None:  # its row was taken away by hand: there is nothing to run, or to write about it
+        functions.unqueue(handed.id)
+    elif handed.deliveries > MOST_DELIVERIES:
+        _fail(handed, KillsItsProcess(deliveries=handed.deliveries), by=by, taken=[])
+    return handed.place is None or handed.deliveries > MOST_DELIVERIES
+
+
 def _take_and_run(handed: Handed, by: Holder, taken: list[Call], committed: list[bool]) -> None:
     row = functions.take(handed)
     if row is None:
@@ -191,14 +197,13 @@ def _result(call: Call, value: Any) -> str | None:
 
 def _fail(
     handed: Handed, error: BaseException, *, by: Holder, taken: list[Call], elapsed_s: float | None = None
-) -> bool:
+) -> None:
     """Record a mutation's failure. Whoever has its row locked meanwhile decides instead."""
     ending = endings.failed(error)
     if functions.fail_pending(handed.id, by=by, ending=ending, elapsed_s=elapsed_s):
         announcing.changed([handed.id])
         if taken:
             announcing.over(handed.id, task_backend=taken[-1].task_backend)
-    return False
 
 
 def _until_it_holds(write: Callable[[], object]) -> None:

@@ -164,8 +164,9 @@ def next_wake_s(kind: Kind, *, queues: Sequence[str] | None = None) -> float | N
 
 def unqueue(function_id: int) -> bool:
     """Take a function out of the queue unless somebody has its row locked; whether that was done."""
-    waiting = Due.objects.select_for_update(skip_locked=True).filter(pk=function_id)
-    return bool(waiting) and bool(Due.objects.filter(pk=function_id).delete()[0])
+    with transaction.atomic():
+        waiting = Due.objects.select_for_update(skip_locked=True).filter(pk=function_id)
+        return bool(waiting) and bool(Due.objects.filter(pk=function_id).delete()[0])
 
 
 def is_queued(function_id: int) -> bool:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
+from django.db import connection
 
 from postgres import transactions
 from ratelimits import operations
@@ -88,16 +89,40 @@ class TestASerializableCaller:
 
 
 class TestSerializableCallersOfDifferentKeys:
-    def test_do_not_collide(self, crew: Crew) -> None:
-        """A decision on a known key writes no index, so it touches nothing that its neighbours have read."""
-        for n in range(crew.size):
-            operations.limit("x", key=str(n), config=KINDS["token bucket"])
+    def test_do_not_collide_where_their_rows_lie_apart(self, crew: Crew) -> None:
+        """A decision on a known key writes no index, so it touches nothing that others have read: not one
+        retry."""
+        apart = 150  # rows, some four pages
+        _store(crew.size * apart)
 
         def ask(n: int) -> bool:
-            take = partial(operations.limit, "x", key=str(n), config=KINDS["token bucket"])
+            take = partial(operations.limit, "x", key=str(n * apart), config=KINDS["token bucket"])
             return all(transactions.serializable(take, attempts=1) for _ in range(20))
 
         assert all(crew.all(ask))
+
+    def test_are_all_served_where_their_rows_share_a_page(self, crew: Crew) -> None:
+        """There the page fills up with versions, one of them goes elsewhere and writes the index, and
+        neighbours retry."""
+        _store(crew.size)
+
+        def ask(n: int) -> bool:
+            take = partial(operations.limit, "x", key=str(n), config=KINDS["token bucket"])
+            return all(transactions.serializable(take, attempts=1000) for _ in range(20))
+
+        assert all(crew.all(ask))
+
+
+def _store(rows: int) -> None:
+    """A known key for each number."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO ratelimits_bucket"
+            " (name, key, shard, shards, is_window, rate, period_ms, most, value, ts, used)"
+            " SELECT 'x', n::text, 0, 1, false, 1, 1000, 100, 100, 0, 0 FROM generate_series(0, %s) AS n",
+            [rows - 1],
+        )
+        cursor.execute("ANALYZE ratelimits_bucket")
 
 
 def _fill_up() -> None:

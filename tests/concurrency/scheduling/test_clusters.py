@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from django.db import connection, transaction
 from django_q.models import OrmQ, Schedule, Task
+from django_q.status import Stat
 from django_q.tasks import async_task
 
 from scheduling import operations as scheduling
@@ -27,7 +28,9 @@ def schedule_marks(count: int, *, start: int = 0) -> None:
 
 
 def rollbacks() -> int:
-    """How many transactions of this database were rolled back, as the sessions that have ended say."""
+    """How many transactions of this database were rolled back: by sessions that have ended, and by this one."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_force_next_flush()")
     with connection.cursor() as cursor:
         cursor.execute("SELECT xact_rollback FROM pg_stat_database WHERE datname = current_database()")
         return int(cursor.fetchone()[0])
@@ -228,6 +231,8 @@ class TestDjangoQsOwn:
             bad = async_task("operator.truediv", 1, 0)
             until(lambda: Task.objects.count() == 3, what=lambda: one.log)
             until(lambda: not OrmQ.objects.exists(), what=lambda: one.log)
+            [seen] = Stat.get_all()
+            assert (len(seen.workers), seen.sentinel) == (2, one.sentinel())
         assert Task.objects.get(id=good).result == 3
         assert Task.objects.get(id=bad).success is False
         assert Task.objects.get(group="product").result == 42

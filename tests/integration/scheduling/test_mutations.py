@@ -3,10 +3,11 @@
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
-from django.db import transaction
+from django.db import connection, transaction
 
 from postgres import clock
 from scheduling import operations as scheduling
@@ -173,6 +174,17 @@ class TestAMutation:
         ended = stored(row)
         assert (ended.state, ended.error_class) == ("failed", "scheduling.errors.KillsItsProcess")
         assert not Group.objects.exists()
+
+
+class TestARowThatIsGone:
+    @pytest.mark.parametrize("function", [sample.make_group, sample.say])
+    def test_leaves_the_queue(self, function: Any) -> None:
+        args = {"word": "x"} if function is sample.say else {"name": "x"}
+        row = scheduling.run_after(0, function, **args)
+        with connection.cursor() as cursor:
+            cursor.execute("TRUNCATE scheduling_scheduledfunction")
+        assert scheduling.run_due() == 0
+        assert not Due.objects.filter(pk=row.pk).exists()
 
 
 class TestABatch:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from ratelimits.domain import (
@@ -89,8 +89,21 @@ def most_within(config: Config, span_ms: float) -> float:
     return config.most + config.rate * span_ms / config.period_ms
 
 
+def drained_around_a_forgotten_edge() -> list[Call]:
+    """Emptied just before an edge, forgotten right after it, emptied, and asked after an edge that was
+    drawn anew."""
+    moments = [(0, 0.0, 0.0, False), (990, 1.0, 0.0, False), (20, 1.0, 0.95, True), (60, 1.0, 0.0, False)]
+    return [
+        Call(later_ms=later_ms, share=share, draw=draw, is_pruned=is_pruned, reserve=False)
+        for later_ms, share, draw, is_pruned in moments
+    ]
+
+
 @settings(max_examples=200, deadline=None)
 @given(config=configs(max_shards=4), calls=CALLS, reserving=st.booleans())
+@example(
+    config=FixedWindow(10, timedelta(seconds=1)), calls=drained_around_a_forgotten_edge(), reserving=False
+)
 def test_no_span_of_time_sees_more_than_capacity_and_what_came_in(
     config: Config, calls: list[Call], reserving: bool
 ) -> None:
