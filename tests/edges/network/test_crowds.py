@@ -19,9 +19,10 @@ from tests.servers import Server
 
 pytestmark = pytest.mark.django_db(transaction=True)
 EACH = 500
-# Seen: 8 and 13. Django and the pool keep some for requests that come and go, never one for each of a thousand.
+# Seen: 8 and 13, and 28 on a busy machine: the server's pool (20 at most), its listener, and this test's own. Never one
+# for each of a thousand.
 MOST_THREADS = 40
-MOST_CONNECTIONS = 25
+MOST_CONNECTIONS = 40
 
 
 @dataclass

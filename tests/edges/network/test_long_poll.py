@@ -174,18 +174,16 @@ class TestClientsThatGo:
         job = operations.submit("chat", {})
         locked, release = threading.Event(), threading.Event()
 
-        def hold_the_worker() -> None:
-            """Keep Django busy with the claim: it notes the worker as seen, in a row that is locked."""
-            from django.db import transaction
+        def hold_the_claim() -> None:
+            """Keep Django busy with the claim: it reads a table that is locked."""
+            from django.db import connection, transaction
 
-            from jobs.models import Worker
-
-            with connections.released(), transaction.atomic():
-                Worker.objects.select_for_update().get(pk=crew.worker.pk)
+            with connections.released(), transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute("LOCK TABLE jobs_queue IN ACCESS EXCLUSIVE MODE")
                 locked.set()
                 release.wait(20)
 
-        holder = threading.Thread(target=hold_the_worker)
+        holder = threading.Thread(target=hold_the_claim)
         holder.start()
         assert locked.wait(10)
         gone = _raw_claim(server, crew)

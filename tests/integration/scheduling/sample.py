@@ -84,19 +84,27 @@ def add(*, counter: int) -> None:
         cursor.execute("UPDATE test_counter SET value = %s WHERE id = %s", [value + 1, counter])
 
 
+def _note(path: str, number: int) -> None:
+    with Path(path).open("ab", buffering=0) as ledger:
+        ledger.write(f"{number}\n".encode())
+
+
 @mutation
-def put(*, row: int) -> None:
-    """Write one row that nobody else writes."""
+def put(*, row: int, path: str | None = None) -> None:
+    """Write one row that nobody else writes; and a line outside the database, for each time that this is run."""
+    if path is not None:
+        _note(path, row)
     with connection.cursor() as cursor:
         cursor.execute("INSERT INTO test_mark (id) VALUES (%s)", [row])
 
 
 @mutation
-def put_and_schedule(*, row: int, child: int) -> None:
-    """Write one row that nobody else writes, and schedule another one."""
+def put_and_schedule(*, row: int, child: int, path: str) -> None:
+    """As `put`, and schedule another one."""
+    _note(path, row)
     with connection.cursor() as cursor:
         cursor.execute("INSERT INTO test_mark (id) VALUES (%s)", [row])
-    scheduling.run_after(0, put, row=child)
+    scheduling.run_after(0, put, row=child, path=path)
 
 
 @mutation
