@@ -1,5 +1,7 @@
 """Who is calling: API tokens for programs, the browser's session for the page that documents the API."""
 
+from typing import Final
+
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.http import HttpRequest
@@ -9,16 +11,26 @@ from ninja.utils import check_csrf
 from accounts import operations
 from accounts.errors import CsrfFailed, Unauthorized
 
+_LET_IN_BY: Final = "_accounts_let_in_by"
+
 
 def authenticate(request: HttpRequest) -> User | None:
-    """The person whose API token comes as `Authorization: Bearer`; None without a good one."""
+    """The person whose API token comes as `Authorization: Bearer`; None without a good one. See `token_id`."""
     scheme, _, key = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer":
         return None
     try:
-        return operations.authenticate(key.strip())
+        token = operations.token(key.strip())
     except Unauthorized:
         return None
+    request.__dict__[_LET_IN_BY] = token.pk
+    return token.user
+
+
+def token_id(request: HttpRequest) -> int | None:
+    """The API token that let this request in; None where it was a session."""
+    found: int | None = request.__dict__.get(_LET_IN_BY)
+    return found
 
 
 class TokenAuth(HttpBearer):

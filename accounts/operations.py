@@ -7,10 +7,12 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.urls import reverse
 
-from accounts import domain, handlers, queries
+from accounts import domain, handlers, limits, queries
 from accounts.errors import InactiveUser, InvalidName, LinkSpent, NotFound, Unauthorized
 from accounts.models import ApiToken, OneTimeLink
 from postgres import clock
+from ratelimits import operations as ratelimits
+from ratelimits.operations import Ask
 
 DAY_MIN = 24 * 60
 
@@ -47,13 +49,41 @@ def revoke_token(token_id: int, *, by: User | None) -> None:
 
 def authenticate(key: str) -> User:
     """Whose API token this is. Notes its use, at most once a minute. Raises Unauthorized."""
+    return token(key).user
+
+
+def token(key: str) -> ApiToken:
+    """The API token with this key, with its person. Notes its use as `authenticate` does. Raises Unauthorized."""
     found = queries.live_token(domain.hashed(key))
     if found is None:
         raise Unauthorized
     token, is_noted = found
     if not is_noted:
         queries.note_use(token)
-    return token.user
+    return token
+
+
+def begin_log_in(username: str, *, address: str) -> None:
+    """Count a log-in as failed, by the name that is tried and by the address (a key) it comes from.
+
+    To be called before the password is looked at, so that of any number who guess at once no more are looked at than
+    the limit has. A name counts whether or not somebody has it, so a refusal tells nobody who has an account here.
+    Raises RateLimited.
+    """
+    asks = [
+        Ask(name=limits.LOG_IN, key=address),
+        Ask(name=limits.LOG_IN, key=_name_key(username)),
+    ]
+    ratelimits.limit_all(asks, throws=True)
+
+
+def end_log_in(username: str, *, address: str) -> None:
+    """The password was right: forget the failures of this name, and give back what this log-in took from the address.
+
+    Not more than that: whoever has one account could otherwise guess at all others without end.
+    """
+    ratelimits.give_back(limits.LOG_IN, key=address)
+    ratelimits.reset(limits.LOG_IN, key=_name_key(username))
 
 
 def one_time_link(user: User, *, minutes: float = DAY_MIN) -> str:
@@ -77,16 +107,19 @@ def is_usable(token: str, *, now: datetime) -> bool:
     return queries.is_usable(domain.hashed(token), now=now)
 
 
-def redeem(token: str, *, now: datetime) -> User:
+def redeem(token: str, *, now: datetime, address: str) -> User:
     """Use a one-time link up and say whom it logs in. Of any number who try at once, one gets in.
 
     Raises LinkSpent for all others, and for a person who may not log in (the link is then not used up:
-    whoever switches the account on again need not make another).
+    whoever switches the account on again need not make another). Those count against the address (a key) they
+    come from; raises RateLimited when there were too many.
     """
+    ratelimits.limit(limits.LINK, key=address, throws=True)
     with transaction.atomic():
         link = queries.spend(domain.hashed(token), now=now)
         if link is None or not link.user.is_active:
             raise LinkSpent
+    ratelimits.give_back(limits.LINK, key=address)
     return link.user
 
 
@@ -108,6 +141,10 @@ def ensure_administrator() -> tuple[User, bool]:
         ):  # the name is taken: by somebody else, or by a twin of this process a moment ago
             continue
     raise IntegrityError("no free name for an administrator among admin, admin-2 to admin-99")
+
+
+def _name_key(username: str) -> str:
+    return f"user:{username}"
 
 
 def _require_active(user: User) -> None:

@@ -3,25 +3,53 @@
 from typing import Any
 
 from django import forms
-from django.contrib import auth, messages
+from django.contrib import admin, auth, messages
 from django.contrib.auth.decorators import login_required
-from django.contrib.auth.forms import PasswordChangeForm, SetPasswordForm
+from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm, SetPasswordForm
 from django.contrib.auth.models import User
-from django.contrib.auth.views import LoginView, LogoutView, RedirectURLMixin
+from django.contrib.auth.views import LoginView, LogoutView, RedirectURLMixin, redirect_to_login
+from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render, resolve_url
 from django.urls import reverse
 from django.utils.decorators import method_decorator
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_POST, require_safe
 from django.views.generic import View
 
 from accounts import domain, operations, queries
 from accounts.errors import InvalidName, LinkSpent, NotFound
 from postgres import clock
+from ratelimits import http as limits
+from ratelimits.errors import RateLimited
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
+
+
+class LogInForm(AuthenticationForm):
+    """Name and password, of which only so many are looked at.
+
+    `refusal` is the limit's word where it was too many.
+    """
+
+    refusal: RateLimited | None = None
+
+    def clean(self) -> dict[str, Any]:
+        """Ask the limit, then look at the password. Each field alone was found good before."""
+        username, password = (self.cleaned_data.get(field) for field in ("username", "password"))
+        if username is None or not password:
+            return super().clean()
+        address = limits.address(self.request)  # type: ignore[arg-type]  # LoginView gives it one
+        try:
+            operations.begin_log_in(username, address=address)
+        except RateLimited as refusal:
+            self.refusal = refusal
+            sentence = f"Too many failed log-ins. Try again in {refusal.numbers['words']}."
+            raise forms.ValidationError(sentence, code=refusal.code) from refusal
+        cleaned = super().clean()
+        operations.end_log_in(username, address=address)
+        return cleaned
 
 
 class LogIn(LoginView):
@@ -32,7 +60,29 @@ class LogIn(LoginView):
     """
 
     template_name = "accounts/login.html"
+    authentication_form = LogInForm
     redirect_authenticated_user = True
+
+    def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
+        """The form with what was wrong; 429 where too much was."""
+        response = super().form_invalid(form)
+        if isinstance(form, LogInForm) and form.refusal is not None:
+            return _too_often(response, form.refusal)
+        return response
+
+
+@require_safe
+@never_cache
+def admin_log_in(request: HttpRequest) -> HttpResponse:
+    """The administration has no log-in of its own: there is one door, with one limit on it.
+
+    Whoever is logged in and may not enter the administration is told so.
+    """
+    if not request.user.is_authenticated:
+        return redirect_to_login(request.GET.get("next") or reverse("admin:index"))
+    if not admin.site.has_permission(request):
+        raise PermissionDenied
+    return redirect("admin:index")
 
 
 class LogOut(LogoutView):
@@ -58,9 +108,11 @@ class OneTimeLinkPage(RedirectURLMixin, View):
     def post(self, request: HttpRequest, token: str) -> HttpResponse:
         """Log in, in a new session, and go where the link says if that is on this site."""
         try:
-            user = operations.redeem(token, now=clock.now())
+            user = operations.redeem(token, now=clock.now(), address=limits.address(request))
         except LinkSpent:
             return self._spent(request)
+        except RateLimited as refusal:
+            return _too_often(render(request, "429.html", {"refusal": refusal}), refusal)
         auth.login(request, user, backend=BACKEND)
         if not user.has_usable_password():
             messages.info(
@@ -155,6 +207,13 @@ def revoke_token(request: HttpRequest, token_id: int) -> HttpResponse:
         raise Http404(refusal.message) from refusal
     messages.success(request, "The API token was revoked: it opens nothing any more.")
     return redirect(reverse("accounts:account") + "#tokens")
+
+
+def _too_often(response: HttpResponse, refusal: RateLimited) -> HttpResponse:
+    response.status_code = 429
+    for field, value in limits.retry_headers(refusal).items():
+        response.headers[field] = value
+    return response
 
 
 def _account_page(

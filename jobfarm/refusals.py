@@ -18,6 +18,8 @@ from django.utils.decorators import sync_and_async_middleware
 from accounts import errors as accounts
 from jobs import errors as jobs
 from jobs.wire.values import NotJsonError
+from ratelimits import errors as ratelimits
+from ratelimits import http as limits
 
 logger = logging.getLogger("jobfarm")
 
@@ -67,6 +69,8 @@ STATUS: Final[Mapping[type[Exception], int]] = {
     accounts.LinkSpent: 410,
     accounts.InvalidName: 422,
     accounts.NotFound: 404,
+    ratelimits.RateLimited: 429,
+    ratelimits.CountExceedsLimit: 422,
 }
 # What Django and django-ninja refuse by themselves, before an operation of ours is asked.
 _GENERAL: Final[Mapping[int, tuple[str, str]]] = {
@@ -158,6 +162,8 @@ def _in_form(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBa
 
 def _explained(status: int, error: _Explained) -> Refusal:
     numbers = getattr(error, "numbers", {})
+    if isinstance(error, ratelimits.RateLimited):  # in the form that limits on views and routes have
+        return Refusal(status=status, body=limits.body(error), headers=limits.retry_headers(error))
     headers = _CHALLENGE if status == 401 else {}
     return Refusal(
         status=status, body={**numbers, "error": error.code, "message": error.message}, headers=headers

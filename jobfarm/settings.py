@@ -61,6 +61,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "jobfarm.refusals.api_form",
+    "ratelimits.http.report",
     "django.middleware.security.SecurityMiddleware",
     "jobfarm.middleware.content_security_policy",
     "jobfarm.middleware.StaticFiles",
@@ -163,6 +164,9 @@ JOBFARM: dict[str, Any] = {
     "PAYLOAD_BYTES": 1_000_000,
     "FILE_BYTES": 50_000_000,
     "BODY_BYTES": 10_000_000,  # of any other request: ten payloads in one call
+    # Jobs that come in with one API token, on average and at once; a person may have twice as many with all of theirs.
+    "SUBMIT_PER_MINUTE": float(os.environ.get("JOBFARM_SUBMIT_PER_MINUTE", "600")),
+    "SUBMIT_BURST": float(os.environ.get("JOBFARM_SUBMIT_BURST", "2000")),
 }
 DATA_UPLOAD_MAX_MEMORY_SIZE = JOBFARM["BODY_BYTES"]
 

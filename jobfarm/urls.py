@@ -5,6 +5,7 @@ from django.templatetags.static import static
 from django.urls import include, path
 from django.views.generic import RedirectView
 
+from accounts.views import admin_log_in
 from jobfarm import views
 from jobfarm.api import api
 
@@ -13,7 +14,9 @@ urlpatterns = [
     path("favicon.ico", RedirectView.as_view(url=static("jobfarm/favicon.svg"))),
     path("api/", api.urls),
     path("accounts/", include("accounts.urls")),
+    path("admin/login/", admin_log_in),  # before the administration's own, which it stands in for
     path("admin/", admin.site.urls),
+    path("limits/", include("ratelimits.urls")),
     path("", views.overview, name="overview"),
     path("", include("jobs.urls")),
 ]

@@ -1,4 +1,5 @@
-"""What HTTP adds: keys of workers, ids in paths, files both ways, notes to the wrapper outside of Django."""
+"""What HTTP adds: keys of workers, ids in paths, how much may be asked, files both ways, notes to the wrapper outside
+of Django."""
 
 import asyncio
 import json
@@ -7,6 +8,7 @@ from pathlib import PurePath
 from typing import Final
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.core.files.base import File
 from django.core.files.storage import default_storage
 from django.core.files.uploadedfile import TemporaryUploadedFile
@@ -16,11 +18,14 @@ from django.http.response import HttpResponseBase
 from django.urls import register_converter
 from ninja.security import HttpBearer
 
-from jobs import operations
+from accounts import http as people
+from jobs import limits, operations
 from jobs.errors import InvalidKey, InvalidValue, NotFound, PayloadTooLarge
 from jobs.models import ResultFile, Worker
 from jobs.queries.reads import Interest
 from jobs.wire.values import BIGINT
+from ratelimits import operations as ratelimits
+from ratelimits.operations import Ask
 
 # Notes from a view to jobs.waiting, which takes them off the answer. They travel outwards only: what a client
 # sends under these names is never looked at.
@@ -83,6 +88,26 @@ def refuse_unknown_parameters(request: HttpRequest, known: Iterable[str]) -> Non
     """Raise InvalidValue if the query string holds a parameter that is not `known`."""
     for name in request.GET.keys() - set(known):
         raise InvalidValue(field=name, why="there is no such parameter")
+
+
+def count_submitted(request: HttpRequest, user: User, *, jobs: int = 1) -> None:
+    """Take so many jobs from what this person, and the API token that came with the request, may submit.
+
+    Before anything is stored, and whatever becomes of it then. Raises RateLimited, and CountExceedsLimit for more
+    than may ever come at once.
+    """
+    asks = [Ask(name=limits.SUBMIT_USER, key=f"user:{user.pk}", count=jobs)]
+    if (token := people.token_id(request)) is not None:
+        asks.append(Ask(name=limits.SUBMIT_TOKEN, key=f"token:{token}", count=jobs))
+    ratelimits.limit_all(asks, throws=True)
+
+
+def count_empty_claim(worker: Worker) -> None:
+    """Count a claim of this worker that would not wait and found nothing. Raises RateLimited.
+
+    Only afterwards: a job that is there is never kept from the worker that may have it.
+    """
+    ratelimits.limit(limits.EMPTY_CLAIMS, key=f"worker:{worker.pk}", throws=True)
 
 
 def waits_for(interest: Interest) -> str:

@@ -16,6 +16,7 @@ from django.db.models.functions import Now
 from jobs.domain import kinds
 from jobs.domain.retries import LONGEST_S
 from jobs.domain.states import ENDED, LIVE, Outcome, Status
+from ratelimits.domain.configs import LARGEST
 
 PENDING = Q(status=Status.PENDING)
 IN_PROGRESS = Q(status=Status.IN_PROGRESS)
@@ -85,6 +86,14 @@ class Kind(models.Model):
     priority = models.SmallIntegerField(
         default=0, validators=[MinValueValidator(-100), MaxValueValidator(100)]
     )
+    limit = models.CharField(
+        max_length=100, null=True, blank=True, help_text="The rate limit that each of its jobs takes from."
+    )
+    limit_count = models.FloatField(default=1, help_text="How many tokens of it a job takes.")
+    limit_key = models.CharField(
+        "limit per", max_length=10, default="", blank=True, choices=[("", "everybody"), ("owner", "owner")],
+        help_text="Whose tokens a job takes: everybody shares them, or each owner has as many.",
+    )  # fmt: skip
 
     class Meta:
         ordering = ["name"]
@@ -103,6 +112,11 @@ class Kind(models.Model):
                 condition=(Q(timeout_s__isnull=True) | Q(timeout_s__gt=0, timeout_s__lt=LONGEST_S))
                 & (Q(expires_s__isnull=True) | Q(expires_s__gt=0, expires_s__lt=LONGEST_S)),
                 violation_error_message="Timeout and expiry are positive and under five years.",
+            ),
+            models.CheckConstraint(
+                name="kind_takes_a_positive_number_of_its_limit",
+                condition=Q(limit_count__gt=0, limit_count__lt=LARGEST, limit_key__in=["", "owner"]),
+                violation_error_message="The number of tokens is positive and finite.",
             ),
         ]
 
@@ -180,6 +194,14 @@ class Job(models.Model):
     detail = models.CharField(max_length=200, null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
 
+    # What it took of its kind's limit when it was submitted; null for the many whose kind names none.
+    limit_name = models.CharField(max_length=100, null=True, blank=True, editable=False)
+    limit_key = models.CharField(max_length=50, null=True, blank=True, editable=False)
+    limit_count = models.FloatField(null=True, blank=True, editable=False)
+    limit_until = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="When the tokens it reserved have come in."
+    )
+
     class Meta:
         ordering = ["-id"]
         permissions = [("operate_job", "Can cancel, retry and move any job")]
@@ -206,6 +228,12 @@ class Job(models.Model):
             models.CheckConstraint(
                 name="job_failures_stay_within_max_attempts",
                 condition=Q(max_attempts__gte=1) & Q(failures__gte=0) & Q(failures__lte=F("max_attempts")),
+            ),
+            models.CheckConstraint(
+                name="job_says_how_much_it_took_exactly_when_it_took_of_a_limit",
+                condition=Q(limit_name__isnull=False, limit_count__isnull=False, limit_count__gt=0)
+                | Q(limit_name__isnull=True, limit_count__isnull=True)
+                & Q(limit_key__isnull=True, limit_until__isnull=True),
             ),
             models.UniqueConstraint(
                 name="only_one_live_job_per_kind_and_unique_key",

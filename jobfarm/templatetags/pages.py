@@ -8,13 +8,14 @@ from django.urls import NoReverseMatch, reverse
 
 register = template.Library()
 
-# The ways in the bar, in their order: the name of the address and the word for people.
+# The ways in the bar, in their order: the name of the address, the word for people, and the right it takes.
 WAYS = (
-    ("overview", "Overview"),
-    ("jobs:list", "Jobs"),
-    ("jobs:workers", "Workers"),
-    ("jobs:queues", "Queues"),
-    ("jobs:submit", "Submit"),
+    ("overview", "Overview", None),
+    ("jobs:list", "Jobs", None),
+    ("jobs:workers", "Workers", None),
+    ("jobs:queues", "Queues", None),
+    ("ratelimits:list", "Limits", "ratelimits.view_bucket"),
+    ("jobs:submit", "Submit", None),
 )
 
 
@@ -29,14 +30,22 @@ class Way:
 
 @register.simple_tag(takes_context=True)
 def ways(context: template.Context) -> list[Way]:
-    """The links of the navigation that this site has, the one nearest to the page at hand marked as current.
+    """The links of the navigation that this site has and this person may follow; the one nearest to the page at
+    hand is marked as current.
 
     Works without a request too: the page for errors in the server is rendered without one.
     """
     request: HttpRequest | None = context.get("request")
-    links = [(label, url) for name, label in WAYS if (url := _address(name))]
+    links = [(label, url) for name, label, right in WAYS if _may(request, right) and (url := _address(name))]
     here = _nearest([url for _, url in links], request.path if request else "")
     return [Way(label=label, url=url, current=url == here) for label, url in links]
+
+
+def _may(request: HttpRequest | None, right: str | None) -> bool:
+    if right is None:
+        return True
+    user = getattr(request, "user", None)
+    return user is not None and user.has_perm(right)
 
 
 def _address(name: str) -> str:

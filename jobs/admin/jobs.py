@@ -21,6 +21,7 @@ from jobs.models import Attempt, Job, ResultFile
 from jobs.queries import lines, pages
 from jobs.templatetags import farm
 from live import html
+from ratelimits.errors import RateLimitsError
 
 AT_ONCE: Final = 1000  # jobs that one action touches; the message says when more match
 COLOURS: Final = {
@@ -129,6 +130,7 @@ class JobAdmin(common.ReadOnly):
         ("How it goes", {"fields": [
             ("claim_no", "failures", "max_attempts"), ("worker_name", "lease_expires_at"),
             ("created_at", "run_at", "expires_at"), ("claimed_at", "deadline_at", "ended_at"),
+            ("limit_name", "limit_key", "limit_count", "limit_until"),
         ]}),
     ]  # fmt: skip
     readonly_fields = ["live_state", "live_why", "live_output", "payload", "result"]
@@ -262,7 +264,7 @@ def _cancel(request: HttpRequest, job_id: int) -> str:
 def _retry(request: HttpRequest, job_id: int) -> str:
     try:
         operations.retry(job_id, by=common.person(request))
-    except JobsError as refusal:
+    except (JobsError, RateLimitsError) as refusal:
         return refusal.message
     return "submitted once more"
 

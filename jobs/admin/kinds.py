@@ -9,12 +9,18 @@ from unfold.admin import ModelAdmin
 
 from jobs import operations
 from jobs.domain.retries import Backoff
-from jobs.kinds import DECLARED
+from jobs.errors import InvalidValue
+from jobs.kinds import DECLARED, check_limit
 from jobs.models import Kind
+from ratelimits import limits
 
 
 class KindForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class takes no parameter
     """What a kind's jobs have in common. The rules are `jobs.domain.kinds.Kind`'s, which is built here."""
+
+    limit = forms.ChoiceField(
+        required=False, help_text="The rate limit that each of its jobs takes from, as code declares them."
+    )
 
     class Meta:
         """All of it."""
@@ -22,8 +28,18 @@ class KindForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
         model = Kind
         fields = (
             "name", "queue", "priority", "max_attempts", "backoff_first_s", "backoff_base", "backoff_cap_s",
-            "timeout_s", "expires_s", "retry_on_timeout",
+            "timeout_s", "expires_s", "retry_on_timeout", "limit", "limit_count", "limit_key",
         )  # fmt: skip
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        limit = self.fields["limit"]
+        assert isinstance(limit, forms.ChoiceField)
+        limit.choices = [("", "None"), *((name, name) for name in limits.everything())]
+
+    def clean_limit(self) -> str | None:
+        """No limit is None, and not a name that is empty."""
+        return self.cleaned_data["limit"] or None
 
     def _post_clean(self) -> None:
         """What its rules say of the whole, once every field is good by itself: Django looks at those here."""
@@ -36,7 +52,8 @@ class KindForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
             return
         try:
             self.kind = _kind(name, self.cleaned_data)
-        except ValueError as error:
+            check_limit(self.kind)
+        except (ValueError, InvalidValue) as error:
             self.add_error(None, str(error))
 
 
@@ -73,4 +90,7 @@ def _kind(name: str, given: dict[str, Any]) -> operations.Kind:
         timeout_s=given["timeout_s"],
         expires_s=given["expires_s"],
         retry_on_timeout=given["retry_on_timeout"],
+        limit=given["limit"],
+        limit_count=given["limit_count"],
+        limit_key=given["limit_key"],
     )

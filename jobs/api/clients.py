@@ -48,6 +48,7 @@ def _user(request: HttpRequest) -> User:
 )
 def submit(request: HttpRequest, body: clients.NewJob) -> Status[wire.Job]:
     """Submit one job."""
+    http.count_submitted(request, _user(request))
     new = _new_job(body, _user(request), _groups(_user(request)))
     [job] = operations.submit_many([new])
     if isinstance(job, Duplicate):
@@ -63,6 +64,7 @@ def submit(request: HttpRequest, body: clients.NewJob) -> Status[wire.Job]:
 )
 def submit_many(request: HttpRequest, body: clients.NewJobs) -> Status[clients.Submitted]:
     """Submit many jobs at once."""
+    http.count_submitted(request, _user(request), jobs=len(body.jobs))
     groups = _groups(_user(request))
     stored = operations.submit_many([_new_job(new, _user(request), groups) for new in body.jobs])
     found = {job.id: job for job in wire.in_full([job.pk for job in stored if isinstance(job, Job)])}
@@ -178,6 +180,7 @@ def cancel(request: HttpRequest, job_id: int) -> clients.Canceled:
 )
 def retry(request: HttpRequest, job_id: int) -> Status[wire.Job]:
     """Submit an ended job once more."""
+    http.count_submitted(request, _user(request))
     return Status(201, wire.in_full([operations.retry(job_id, by=_user(request)).pk])[0])
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-REFUSALS: Final = frozenset({400, 401, 403, 404, 409, 413, 415, 422})
+REFUSALS: Final = frozenset({400, 401, 403, 404, 409, 413, 415, 422, 429})
 
 ANY_BYTES: Final[dict[str, Any]] = {
     "requestBody": {
@@ -47,7 +47,9 @@ Errors always have this form, with the status that fits, and with the numbers th
 400 `not_json`; 401 `unauthorized` (no key, a wrong or a revoked one); 403 `forbidden`, `queue_not_allowed`;
 404 `not_found` (also for jobs that are not yours to see); 405 `method_not_allowed`; 409 `lease_lost`,
 `output_gap`, `duplicate`, `not_ended`; 413 `too_large`; 415 `unsupported_media_type`; 422 `invalid`,
-`invalid_json`, `invalid_name`, `unknown_kind`, `unknown_queue`, `not_a_member`.
+`invalid_json`, `invalid_name`, `unknown_kind`, `unknown_queue`, `not_a_member`, `count_exceeds` (more at once than a
+limit ever grants); 429 `rate_limited`: nothing was stored, come back after `retry_after` seconds, which the header
+`Retry-After` says too.
 
 A worker made of curl, from the claim to the result:
 
@@ -71,7 +73,8 @@ asked for, as soon as there is something for this worker, and `{"type": "stop", 
 
 CLAIM: Final = """
 Take up to `limit` pending jobs. With `wait`, the answer comes as soon as there is a job, or empty after
-that many seconds; so ask again and again, and never pause in between.
+that many seconds; so ask again and again, and never pause in between. Without `wait`, a worker that finds nothing
+more than 60 times a minute is told 429 `rate_limited`.
 
     curl -sS $FARM/api/v1/worker/claim -H "Authorization: Bearer $KEY" \\
          -H 'Content-Type: application/json' -d '{"limit": 1, "wait": 30}'

@@ -31,6 +31,8 @@ def _worker(request: HttpRequest) -> Worker:
 def claim(request: HttpRequest, body: verbs.Claim, response: HttpResponse) -> verbs.Claimed:
     """Claim once; whoever waits, waits outside of Django, and needs to be told for what."""
     claimed = verbs.claim(_worker(request), body)
+    if not claimed.jobs and not body.wait:
+        http.count_empty_claim(_worker(request))
     if not claimed.jobs:
         response[http.WAITS_FOR] = http.waits_for(verbs.interest(_worker(request), body.queues))
     return claimed

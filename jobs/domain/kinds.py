@@ -1,10 +1,13 @@
 """What sort of work a job is, and the defaults that come with it."""
 
+import math
 import re
 from dataclasses import dataclass, field
+from typing import Literal
 
 from jobs.domain.retries import LONGEST_S, Backoff
 
+LimitKey = Literal["", "owner"]
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
 
 
@@ -14,6 +17,10 @@ class Kind:
 
     `timeout_s` bounds one run, `expires_s` bounds the wait; None means no bound. `retry_on_timeout` says that an
     attempt whose lease or time ran out counts as a failure to retry instead of ending the job as timed_out.
+
+    `limit` names a rate limit of which each job takes `limit_count` tokens when it is submitted, ahead of time if it
+    must: the job may then start when they have come in. `limit_key` says whose tokens: "" is one state for all jobs
+    of all kinds that name the limit, "owner" one for each owner (jobs without an owner share one).
     """
 
     name: str
@@ -24,6 +31,9 @@ class Kind:
     expires_s: float | None = None
     retry_on_timeout: bool = False
     priority: int = 0
+    limit: str | None = None
+    limit_count: float = 1.0
+    limit_key: LimitKey = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "queue", self.queue or self.name)
@@ -37,3 +47,16 @@ class Kind:
         for seconds in (self.timeout_s, self.expires_s):
             if seconds is not None and not 0 < seconds < LONGEST_S:
                 raise ValueError(f"timeout_s and expires_s are positive and under five years, got {seconds}")
+        self._check_limit()
+
+    def _check_limit(self) -> None:
+        if not (math.isfinite(self.limit_count) and self.limit_count > 0):
+            raise ValueError(f"limit_count is a positive number, got {self.limit_count}")
+        if self.limit_key not in {"", "owner"}:
+            raise ValueError(f'limit_key is "" or "owner", got {self.limit_key!r}')
+
+    def key_for(self, owner_id: int | None) -> str | None:
+        """Whose tokens of the kind's limit a job of this owner takes, as the key of the limit; None: everybody's."""
+        if self.limit_key == "":
+            return None
+        return "owner:none" if owner_id is None else f"owner:{owner_id}"

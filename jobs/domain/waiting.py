@@ -1,7 +1,7 @@
 """Why a job is not running: facts in, sentences out."""
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from jobs.domain.states import Status
@@ -9,7 +9,10 @@ from jobs.domain.states import Status
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What one look at the database says about a job. `ahead` was counted up to `ahead_limit`; times in seconds."""
+    """What one look at the database says about a job. `ahead` was counted up to `ahead_limit`; times in seconds.
+
+    `limit` is what its kind's limit is called; it waits for that for `limit_in_s` more, until `limit_until`.
+    """
 
     status: Status
     queue: str
@@ -23,6 +26,9 @@ class Facts:
     shy_workers: int
     ahead: int
     ahead_limit: int
+    limit: str | None = None
+    limit_until: datetime | None = None
+    limit_in_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +46,25 @@ def explain(facts: Facts) -> list[Reason]:
         return [
             Reason(code="not_waiting", sentence=f"It does not wait: it is {facts.status.replace('_', ' ')}.")
         ]
-    found = [*_due(facts), *_queue(facts), *_workers(facts), *_ahead(facts)]
+    found = [*_limit(facts), *_due(facts), *_queue(facts), *_workers(facts), *_ahead(facts)]
     return found or [Reason(code="next", sentence="It is next: the first free worker takes it.")]
 
 
+def _limit(facts: Facts) -> list[Reason]:
+    if facts.limit_until is None or facts.limit_in_s <= 0:
+        return []
+    until = facts.limit_until.astimezone(UTC)
+    sentence = (
+        f"It waits for its limit {facts.limit} until {until:%Y-%m-%d %H:%M:%S} UTC: "
+        f"in {duration(facts.limit_in_s)}."
+    )
+    numbers = {"limit": facts.limit, "until": facts.limit_until, "seconds": facts.limit_in_s}
+    return [Reason(code="waiting_for_limit", sentence=sentence, numbers=numbers)]
+
+
 def _due(facts: Facts) -> list[Reason]:
-    if facts.due_in_s <= 0:
+    waits_no_longer = facts.limit_in_s >= facts.due_in_s  # than for its limit, which says so itself
+    if facts.due_in_s <= 0 or waits_no_longer:
         return []
     sentence = f"It is not due yet: it may start in {duration(facts.due_in_s)}."
     return [

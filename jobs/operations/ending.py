@@ -14,7 +14,7 @@ from jobs.domain.leases import Lease
 from jobs.domain.states import Outcome, Status, Verdict
 from jobs.errors import LeaseLost, NotAllowed
 from jobs.models import Job, Worker
-from jobs.operations import announcing, audit, lookups
+from jobs.operations import announcing, audit, limiting, lookups
 from jobs.queries import moves, reads
 from jobs.queries.moves import Settlement
 
@@ -72,6 +72,7 @@ def release(worker: Worker, job_id: int, lease: Lease) -> None:
 def cancel(job_id: int, *, by: User | None) -> Cancellation:
     """Cancel a job and say truthfully what that came to (DESIGN promise 4). `by` None is the system itself.
 
+    One that no worker ever had gives back what it reserved of its kind's limit.
     Raises NotFound (also for a job that `by` may not see), NotAllowed (for one that `by` may only look at).
     """
     with transaction.atomic():
@@ -146,6 +147,7 @@ def _settlement(entry: Finished, row: Any, result: str | None) -> Settlement:
 
 def _cancel(job: Job, verdict: Verdict, by: User | None) -> None:
     if verdict is not Verdict.WHILE_RUNNING:
+        limiting.give_back_of_unstarted([job])
         moves.cancel_pending(job.pk)
         announcing.changed([job.pk])
         return

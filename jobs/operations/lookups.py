@@ -1,9 +1,11 @@
 """Look-ups that several operations share."""
 
+from typing import cast
+
 from django.contrib.auth.models import User
 
 from jobs import kinds
-from jobs.domain.kinds import Kind
+from jobs.domain.kinds import Kind, LimitKey
 from jobs.domain.retries import Backoff
 from jobs.errors import NotFound, UnknownKind
 from jobs.models import Job
@@ -24,6 +26,7 @@ def kind(name: str) -> Kind:
     return Kind(
         name=row.name, queue=row.queue, max_attempts=row.max_attempts, backoff=backoff, timeout_s=row.timeout_s,
         expires_s=row.expires_s, retry_on_timeout=row.retry_on_timeout, priority=row.priority,
+        limit=row.limit, limit_count=row.limit_count, limit_key=cast("LimitKey", row.limit_key),
     )  # fmt: skip
 
 

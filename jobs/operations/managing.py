@@ -23,9 +23,13 @@ def sync() -> None:
 
 
 def create_kind(kind: Kind) -> None:
-    """Keep a kind as a row, and its queue. Raises InvalidValue if code declares one of that name."""
+    """Keep a kind as a row, and its queue.
+
+    Raises InvalidValue if code declares one of that name, and for a limit that is not declared or never grants that.
+    """
     if kind.name in kinds.DECLARED:
         raise InvalidValue(field="name", why=f"the kind {kind.name} is declared in code, which wins")
+    kinds.check_limit(kind)
     with transaction.atomic():
         keys.make_queues([kind.queue])
         KindRow.objects.update_or_create(
@@ -40,6 +44,9 @@ def create_kind(kind: Kind) -> None:
                 "expires_s": kind.expires_s,
                 "retry_on_timeout": kind.retry_on_timeout,
                 "priority": kind.priority,
+                "limit": kind.limit,
+                "limit_count": kind.limit_count,
+                "limit_key": kind.limit_key,
             },
         )
 

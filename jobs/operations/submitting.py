@@ -1,6 +1,7 @@
 """Submitting jobs: one, many, and one that ended once more."""
 
 import math
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,9 +16,10 @@ from jobs.domain.kinds import Kind
 from jobs.domain.states import ENDED, Status
 from jobs.errors import Duplicate, InvalidValue, NotAllowed, NotAMember, NotEnded, UnknownQueue
 from jobs.models import Job
-from jobs.operations import announcing, audit, lookups
+from jobs.operations import announcing, audit, limiting, lookups
 from jobs.queries import keys, moves, reads
 
+_DICE = random.SystemRandom()
 _COLUMNS = [field.attname for field in Job._meta.concrete_fields]  # noqa: SLF001 (Django documents _meta)
 
 
@@ -44,6 +46,10 @@ def submit(kind: str, payload: Any, **options: Any) -> Job:
 
     `options` are the other fields of NewJob. Raises UnknownKind, UnknownQueue, InvalidJson, PayloadTooLarge,
     InvalidValue, NotAMember, and Duplicate when a twin with the same kind and `unique_key` has not ended.
+
+    A job whose kind names a limit reserves its tokens here, and is due when they have come in. Raises
+    RateLimited where the limit lets nobody so far ahead, CountExceedsLimit where it never will. How many jobs a person
+    or a token may submit is for edges to ask (`jobs.http`): code of the site itself is not counted.
     """
     [job] = submit_many([NewJob(kind=kind, payload=payload, **options)])
     if isinstance(job, Duplicate):
@@ -64,10 +70,9 @@ def submit_many(new_jobs: Sequence[NewJob]) -> list[Job | Duplicate]:
         _check(new)
     _check_queues(new_jobs)
     _check_groups(new_jobs)
-    columns = _columns([_row(new, named[new.kind]) for new in new_jobs])
+    rows = [_row(new, named[new.kind]) for new in new_jobs]
     with transaction.atomic():
-        rows = moves.submit(columns)
-        stored = [_job(row) for row in rows]
+        stored = _stored(rows)
         _announce(new_jobs, stored)
     return [job or Duplicate() for job in stored]
 
@@ -76,7 +81,7 @@ def retry(job_id: int, *, by: User | None) -> Job:
     """Submit an ended job once more, as a new job that points at it; history never changes.
 
     `by` None is the system itself. Raises NotFound (also for a job that `by` may not see), NotAllowed, NotEnded, and
-    Duplicate while a twin with the same `unique_key` lives.
+    Duplicate while a twin with the same `unique_key` lives; of its kind's limit it takes anew, see `submit`.
     """
     job = lookups.job(job_id, by=by)
     if by is not None and not reads.may_operate(by, job):
@@ -90,9 +95,11 @@ def retry(job_id: int, *, by: User | None) -> Job:
 
 
 def _resubmit(new: NewJob, job: Job, by: User | None) -> Job:
-    row = _row(new, lookups.kind(job.kind)) | {"owner_id": job.owner_id, "group_id": job.group_id}
+    kind = lookups.kind(job.kind)
+    whose = {"owner_id": job.owner_id, "group_id": job.group_id}
+    row = _row(new, kind) | whose | limiting.columns(kind, owner_id=job.owner_id)
     with transaction.atomic():
-        [stored] = [_job(row) for row in moves.submit(_columns([row]))]
+        [stored] = _stored([row])
         if stored is None:
             raise Duplicate
         _announce([new], [stored])
@@ -161,7 +168,16 @@ def _row(new: NewJob, kind: Kind) -> dict[str, Any]:
         "payload": payloads.encoded(
             new.payload, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"], what="payload"
         ),
+        **limiting.columns(kind, owner_id=None if new.owner is None else new.owner.pk),
     }  # fmt: skip
+
+
+def _stored(rows: Sequence[dict[str, Any]]) -> list[Job | None]:
+    """Store them, and return them in their order; None for a twin, which gives back what was reserved for it."""
+    limiting.reserve(rows, rng=_DICE)
+    stored = [_job(row) for row in moves.submit(_columns(rows))]
+    limiting.give_back(row for row, job in zip(rows, stored, strict=True) if job is None)
+    return stored
 
 
 def _columns(rows: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
@@ -178,6 +194,6 @@ def _job(row: Any) -> Job | None:
 
 def _announce(new_jobs: Sequence[NewJob], stored: Sequence[Job | None]) -> None:
     pairs = [(new, job) for new, job in zip(new_jobs, stored, strict=True) if job is not None]
-    due = {(job.queue, new.run_at and job.run_at) for new, job in pairs}
+    due = {(job.queue, job.run_at if new.run_at or job.limit_until else None) for new, job in pairs}
     if pairs:
         announcing.submitted([job.pk for _, job in pairs], due=due)

@@ -9,7 +9,7 @@ from django.core.files.storage import default_storage
 from django.db import transaction
 
 from jobs.domain.states import Outcome
-from jobs.operations import announcing, ending
+from jobs.operations import announcing, ending, limiting
 from jobs.queries import keys, moves, reads
 
 # Rows in one transaction: long enough to be worth it, short enough that nobody waits long for a lock.
@@ -76,10 +76,12 @@ def _overdue(row: Any) -> moves.Settlement:
 
 def _expire(limit: int) -> int:
     with transaction.atomic():
-        expired = moves.expire_pending(limit)
-        if expired:
-            announcing.changed(expired)
-    return len(expired)
+        rows = moves.lock_expired(limit)
+        if rows:
+            limiting.give_back_of_unstarted(rows)
+            moves.expire([row.id for row in rows])
+            announcing.changed([row.id for row in rows])
+    return len(rows)
 
 
 def _forgive(limit: int) -> int:

@@ -121,9 +121,15 @@ def cancel_pending(job_id: int) -> int:
     return Job.objects.filter(pk=job_id, status=Status.PENDING).update(status=Status.CANCELED, ended_at=Now())
 
 
-def expire_pending(limit: int) -> list[int]:
-    """End waiting jobs whose time to start has passed; their ids."""
-    return [row.id for row in statements.load("jobs", "expire_pending").run({"limit": limit})]
+def lock_expired(limit: int) -> list[Row]:
+    """Lock waiting jobs whose time to start has passed, except those somebody else has locked."""
+    return statements.load("jobs", "lock_expired").run({"limit": limit})
+
+
+def expire(job_ids: Sequence[int]) -> int:
+    """End these waiting jobs as timed out; how many rows that changed."""
+    waiting = Job.objects.filter(pk__in=job_ids, status=Status.PENDING)
+    return waiting.update(status=Status.TIMED_OUT, ended_at=Now())
 
 
 def forgive(limit: int) -> list[Row]:

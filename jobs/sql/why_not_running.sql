@@ -13,6 +13,8 @@ WITH job AS MATERIALIZED (
 )
 SELECT job.status, job.queue, job.run_at, job.shy_until,
        greatest(extract(epoch FROM job.run_at - statement_timestamp()), 0)::float8 AS due_in_s,
+       job.limit_name, job.limit_until,
+       greatest(extract(epoch FROM job.limit_until - statement_timestamp()), 0)::float8 AS limit_in_s,
        queue.paused_at IS NOT NULL AS paused, queue.ceiling,
        ARRAY(SELECT slot.job_id FROM jobs_slot AS slot
              WHERE slot.queue_id = job.queue AND slot.job_id IS NOT NULL ORDER BY slot.n) AS running,

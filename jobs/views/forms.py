@@ -25,6 +25,7 @@ from jobs.operations.managing import MOST_SLOTS
 from jobs.queries import lines, pages, reads
 from jobs.wire.values import loads
 from postgres import clock
+from ratelimits.errors import CountExceedsLimit, UnknownLimit
 
 ANY = [("", "Any")]
 LONGEST_DELAY_MIN = 366 * 24 * 60
@@ -108,7 +109,10 @@ class SubmitForm(forms.Form):
         group.queryset = user.groups.order_by("name")
 
     def submit(self) -> Job | None:
-        """Submit the job that a valid form describes; None when it was refused: then the form says why."""
+        """Submit the job that a valid form describes; None when it was refused: then the form says why.
+
+        Raises RateLimited: the same form is good a little later.
+        """
         minutes = self.cleaned_data["delay_min"]
         try:
             return operations.submit(
@@ -121,6 +125,9 @@ class SubmitForm(forms.Form):
             )
         except JobsError as refusal:
             self.add_error(self._field_of(refusal), refusal.message)
+            return None
+        except (CountExceedsLimit, UnknownLimit) as refusal:
+            self.add_error(None, refusal.message)
             return None
 
     def kind(self) -> str:

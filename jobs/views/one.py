@@ -10,11 +10,12 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from jobs import operations
+from jobs import http, operations
 from jobs.domain.states import Verdict
 from jobs.errors import Duplicate, JobsError, NotAllowed, NotEnded, NotFound, UnknownKind
 from jobs.queries import pages, reads
 from jobs.views import access
+from ratelimits.errors import RateLimitsError
 
 VERDICTS: Final = {
     Verdict.BEFORE_START: "Canceled before it started: no worker ever ran it.",
@@ -63,11 +64,13 @@ def cancel(request: HttpRequest, job_id: int) -> HttpResponse:
 def retry(request: HttpRequest, job_id: int) -> HttpResponse:
     """Submit an ended job once more, as a new one, and go there."""
     page = reverse("jobs:job", args=[job_id])
+    person = access.person(request)
     try:
-        again = operations.retry(job_id, by=access.person(request))
+        http.count_submitted(request, person)
+        again = operations.retry(job_id, by=person)
     except NotFound as refusal:
         raise Http404(refusal.message) from refusal
-    except (NotAllowed, NotEnded, Duplicate, UnknownKind) as refusal:
+    except (NotAllowed, NotEnded, Duplicate, UnknownKind, RateLimitsError) as refusal:
         return access.told(request, refusal.message, level=messages.ERROR, url=page)
     messages.success(request, f"Submitted once more, as job #{again.pk}.")
     return HttpResponseRedirect(reverse("jobs:job", args=[again.pk]))

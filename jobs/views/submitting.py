@@ -10,8 +10,12 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
+from jobs import http
+from jobs.models import Job
 from jobs.views import access
 from jobs.views.forms import ChatForm, ImageForm, OtherForm, SubmitForm
+from ratelimits import http as limits
+from ratelimits.errors import RateLimited
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +43,25 @@ def new(request: HttpRequest) -> HttpResponse:
     tab = next((tab for tab in TABS if tab.code == request.GET.get("kind")), TABS[0])
     user = access.person(request)
     form = tab.form(request.POST if request.method == "POST" else None, user=user)
-    if form.is_bound and form.is_valid() and (job := form.submit()) is not None:
-        return HttpResponseRedirect(reverse("jobs:job", args=[job.pk]))
+    refusal: RateLimited | None = None
+    try:
+        if form.is_bound and form.is_valid() and (job := _submitted(request, form)) is not None:
+            return HttpResponseRedirect(reverse("jobs:job", args=[job.pk]))
+    except RateLimited as too_many:
+        refusal = too_many
+        form.add_error(None, too_many.message)
+    return _page(request, form, tab, refusal)
+
+
+def _submitted(request: HttpRequest, form: SubmitForm) -> Job | None:
+    http.count_submitted(request, access.person(request))
+    return form.submit()
+
+
+def _page(request: HttpRequest, form: SubmitForm, tab: Tab, refusal: RateLimited | None) -> HttpResponse:
     context = {"form": form, "tab": tab, "tabs": TABS}
-    return render(request, "jobs/new.html", context, status=422 if form.is_bound else 200)
+    status = 429 if refusal else 422 if form.is_bound else 200
+    response = render(request, "jobs/new.html", context, status=status)
+    for field, value in (limits.retry_headers(refusal) if refusal else {}).items():
+        response.headers[field] = value
+    return response

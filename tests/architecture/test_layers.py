@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("accounts", "jobfarm", "jobfarm_worker", "jobs", "live", "postgres", "ratelimits")
+PACKAGES = ("accounts", "jobfarm", "jobfarm_worker", "jobs", "live", "postgres", "ratelimits", "scheduling")
 
 BREACHES = [
     pytest.param("postgres/clock.py", "import live.hub", "Apps know only", id="postgres looks up to live"),

@@ -30,6 +30,11 @@ class Command(BaseCommand):
             "--retry-on-timeout", action="store_true", help="try again when a worker fell silent"
         )
         parser.add_argument("--priority", type=int, default=0, help="-100 to 100; higher goes first")
+        parser.add_argument("--limit", metavar="NAME", help="the rate limit that each of its jobs takes from")
+        parser.add_argument("--limit-count", type=float, default=1.0, metavar="N", help="how many tokens (1)")
+        parser.add_argument(
+            "--limit-key", choices=["", "owner"], default="", help="owner: each owner has tokens of their own"
+        )
 
     def handle(self, *, name: str, **options: Any) -> None:
         """Make it."""
@@ -51,4 +56,7 @@ def _kind(name: str, options: dict[str, Any]) -> Kind:
         expires_s=options["expires"],
         retry_on_timeout=options["retry_on_timeout"],
         priority=options["priority"],
+        limit=options["limit"],
+        limit_count=options["limit_count"],
+        limit_key=options["limit_key"],
     )

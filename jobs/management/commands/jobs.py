@@ -13,6 +13,7 @@ from jobs.errors import JobsError
 from jobs.models import Job
 from jobs.operations import lookups
 from postgres import connections
+from ratelimits.errors import RateLimitsError
 
 LOOK_EVERY_S = 0.5  # of `tail`
 
@@ -41,7 +42,7 @@ class Command(BaseCommand):
         """Carry the verb out."""
         try:
             getattr(self, f"_{verb}")(options)
-        except JobsError as error:
+        except (JobsError, RateLimitsError) as error:
             raise CommandError(error.message) from None
 
     def _list(self, options: dict[str, Any]) -> None:

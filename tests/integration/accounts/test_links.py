@@ -13,6 +13,7 @@ from accounts import domain, operations
 from accounts.errors import InactiveUser, LinkSpent
 from accounts.models import OneTimeLink
 from postgres import clock, connections
+from ratelimits.errors import RateLimited
 
 pytestmark = pytest.mark.django_db(transaction=True)
 T = TypeVar("T")
@@ -70,19 +71,19 @@ class TestOneTimeLink:
 class TestRedeem:
     def test_says_whom_it_logs_in_and_is_then_used_up(self, ada: User) -> None:
         token, now = token_of(operations.one_time_link(ada)), clock.now()
-        assert operations.redeem(token, now=now) == ada
+        assert operations.redeem(token, now=now, address="address:10.0.0.1") == ada
         assert OneTimeLink.objects.get().used_at == now
         assert not operations.is_usable(token, now=now)
         with pytest.raises(LinkSpent):
-            operations.redeem(token, now=now)
+            operations.redeem(token, now=now, address="address:10.0.0.1")
 
     def test_lets_one_of_sixteen_in_who_come_at_once(self, ada: User) -> None:
         token, now = token_of(operations.one_time_link(ada)), clock.now()
 
         def come() -> User | None:
             try:
-                return operations.redeem(token, now=now)
-            except LinkSpent:
+                return operations.redeem(token, now=now, address="address:10.0.0.1")
+            except (LinkSpent, RateLimited):  # of one address ten may try
                 return None
 
         came_in = [user for user in at_once(16, come) if user is not None]
@@ -91,22 +92,22 @@ class TestRedeem:
     def test_refuses_a_link_that_ran_out(self, ada: User) -> None:
         token = token_of(operations.one_time_link(ada, minutes=1))
         with pytest.raises(LinkSpent):
-            operations.redeem(token, now=clock.now() + timedelta(minutes=1))
+            operations.redeem(token, now=clock.now() + timedelta(minutes=1), address="address:10.0.0.1")
 
     @pytest.mark.parametrize("token", ["", "x", "\x00", "\ud800"])
     def test_refuses_what_never_was_a_link(self, ada: User, token: str) -> None:
         operations.one_time_link(ada)
         with pytest.raises(LinkSpent):
-            operations.redeem(token, now=clock.now())
+            operations.redeem(token, now=clock.now(), address="address:10.0.0.1")
 
     def test_refuses_somebody_who_was_switched_off_and_keeps_the_link(self, ada: User) -> None:
         token = token_of(operations.one_time_link(ada))
         User.objects.update(is_active=False)
         assert not operations.is_usable(token, now=clock.now())
         with pytest.raises(LinkSpent):
-            operations.redeem(token, now=clock.now())
+            operations.redeem(token, now=clock.now(), address="address:10.0.0.1")
         User.objects.update(is_active=True)
-        assert operations.redeem(token, now=clock.now()) == ada
+        assert operations.redeem(token, now=clock.now(), address="address:10.0.0.1") == ada
 
 
 class TestEnsureAdministrator:

@@ -170,8 +170,8 @@ class TestCtrlC:
 os.setpgid(0, 0)
 child = os.fork()
 clock.now()
-say("connected")
 try:
+    say("connected")  # inside: the signal may come as soon as this is heard
     wait()
 except KeyboardInterrupt:
     pass
