@@ -56,6 +56,9 @@ INSTALLED_APPS = [
     "ratelimits",
     "accounts",
     "jobs",
+    "webhooks",
+    "examples.chat",
+    "examples.imagegame",
     "jobfarm",
 ]
 

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("accounts", "jobfarm", "jobfarm_worker", "jobs", "live", "postgres", "ratelimits", "scheduling")
+PACKAGES = (
+    "accounts", "examples", "jobfarm", "jobfarm_worker", "jobs", "live", "postgres", "ratelimits", "scheduling", "webhooks",
+)  # fmt: skip
 
 BREACHES = [
     pytest.param("postgres/clock.py", "import live.hub", "Apps know only", id="postgres looks up to live"),

@@ -213,6 +213,7 @@ class TestKinds:
     SAID = {
         "name": "transcribe", "queue": "audio", "priority": "0", "max_attempts": "2", "backoff_first_s": "1",
         "backoff_base": "2", "backoff_cap_s": "60", "timeout_s": "", "expires_s": "",
+        "limit": "", "limit_count": "1", "limit_key": "",
     }  # fmt: skip
 
     def test_a_new_one_brings_its_queue(self, browse: Browse, little_farm: Farm) -> None:

@@ -26,6 +26,8 @@ GOOD: list[dict[str, Any]] = [
     {**RUNNING, "progress": 1},
     *[{"status": status, **ENDED} for status in ("success", "failed", "canceled", "timed_out")],
     {"failures": 3, "max_attempts": 3},
+    {"limit_name": "llm", "limit_count": 1.0},
+    {"limit_name": "llm", "limit_count": 0.5, "limit_key": "owner:7", "limit_until": AT},
 ]
 
 BAD: list[tuple[str, dict[str, Any]]] = [
@@ -48,6 +50,16 @@ BAD: list[tuple[str, dict[str, Any]]] = [
     ("job_progress_is_a_share", {**RUNNING, "progress": float("nan")}),
     ("job_failures_stay_within_max_attempts", {"max_attempts": 0}),
     ("job_failures_stay_within_max_attempts", {"failures": 4, "max_attempts": 3}),
+    *[
+        ("job_says_how_much_it_took_exactly_when_it_took_of_a_limit", wrong)
+        for wrong in (
+            {"limit_name": "llm"},
+            {"limit_name": "llm", "limit_count": 0},
+            {"limit_count": 1},
+            {"limit_key": "owner:7"},
+            {"limit_until": AT},
+        )
+    ],
     ("only_one_live_job_per_kind_and_unique_key", {"unique_key": "taken"}),
     ("only_one_live_job_per_kind_and_unique_key", {"unique_key": "taken", **RUNNING}),
 ]
@@ -64,6 +76,10 @@ BAD_KINDS: list[tuple[str, dict[str, Any]]] = [
     *[
         ("kind_times_are_positive_and_under_five_years", wrong)
         for wrong in ({"timeout_s": 0}, {"timeout_s": float("nan")}, {"expires_s": -1}, {"expires_s": 1e12})
+    ],
+    *[
+        ("kind_takes_a_positive_number_of_its_limit", wrong)
+        for wrong in ({"limit_count": 0}, {"limit_count": float("nan")}, {"limit_count": 1e15}, {"limit_key": "x"})
     ],
 ]  # fmt: skip
 

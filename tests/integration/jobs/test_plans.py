@@ -235,7 +235,7 @@ class TestTheJanitor:
         [
             ("next_wake", {}),
             ("lock_overdue", {"limit": 200}),
-            ("expire_pending", {"limit": 200}),
+            ("lock_expired", {"limit": 200}),
         ],
     )
     def test_looks_only_where_something_can_be(self, name: str, params: dict[str, Any]) -> None:

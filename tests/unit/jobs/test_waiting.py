@@ -15,6 +15,8 @@ NEXT = waiting.Facts(
     running=(), workers=1, shy_workers=0, ahead=0, ahead_limit=1000,
 )  # fmt: skip
 
+WAITS = {"limit": "llm", "limit_until": AT, "limit_in_s": 5}
+
 
 def _codes(**facts: Any) -> list[str]:
     return [reason.code for reason in waiting.explain(replace(NEXT, **facts))]
@@ -32,6 +34,9 @@ class TestReasons:
             ({"status": Status.IN_PROGRESS, "paused": True}, ["not_waiting"]),
             ({"status": Status.TIMED_OUT}, ["not_waiting"]),
             ({"due_in_s": 5}, ["not_due"]),
+            ({"due_in_s": 5, **WAITS}, ["waiting_for_limit"]),
+            ({"due_in_s": 90, **WAITS, "paused": True}, ["waiting_for_limit", "not_due", "queue_paused"]),
+            ({**WAITS, "limit_in_s": 0}, ["next"]),
             ({"due_in_s": 5, "ahead": 3}, ["not_due"]),
             ({"paused": True, "ceiling": 0}, ["queue_paused"]),
             ({"ceiling": 2, "running": (1, 2)}, ["queue_full"]),

@@ -1,0 +1,1 @@
+"""Applications on the farm, to play with and to read."""

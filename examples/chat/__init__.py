@@ -1,0 +1,1 @@
+"""Group chat with an assistant whose answers are jobs."""

@@ -1,0 +1,1 @@
+"""A game with pictures painted by jobs."""

@@ -1,0 +1,112 @@
+"""Kinds with a limit under many hands: moments are dealt out once, tokens come back once, nobody waits in a circle."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from jobs import operations
+from jobs.errors import Duplicate
+from jobs.models import Job
+from ratelimits.errors import RateLimited
+from tests import farm
+from tests.integration.limits import sample
+from tests.integration.limits.sample import PLENTY, SLOW, TEN, left, used
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class TestFiftySubmitsAtOnce:
+    def test_are_due_ten_at_once_and_ten_a_minute_from_then_on(self) -> None:
+        sample.kind()
+        jobs = [job for [job] in farm.at_once(*[partial(farm.submit, 1)] * 50)]
+        start = min(job.created_at for job in jobs)
+        took_s = max(job.created_at for job in jobs) - start
+        assert sum(job.limit_until is None for job in jobs) in {10, 10 + int(took_s.total_seconds() // 6)}
+        waits = sorted((job.run_at - start).total_seconds() for job in jobs if job.limit_until is not None)
+        for nth, wait in enumerate(
+            waits, start=1
+        ):  # each has its own moment, six seconds behind the one before
+            assert 6 * nth - 0.01 <= wait <= 6 * nth + 5 + took_s.total_seconds() + 0.01
+        for since in waits:
+            assert sum(since <= wait < since + 6 for wait in waits) <= 10
+
+    def test_of_a_limit_that_lets_nobody_wait_store_what_it_grants(self) -> None:
+        sample.kind(limit=sample.NO_DEBT)
+
+        def one() -> bool:
+            try:
+                farm.submit(1)
+            except RateLimited:
+                return False
+            return True
+
+        assert sum(farm.at_once(*[one] * 16)) == Job.objects.count() == 2
+
+
+class TestTokensComeBack:
+    def test_once_from_a_job_that_two_cancel(self) -> None:
+        sample.kind(limit=SLOW, limit_count=2)
+        for _ in range(40):
+            [job] = farm.submit(1)
+            verdicts = farm.at_once(*[partial(operations.cancel, job.pk, by=None)] * 2)
+            assert sorted(answer.verdict for answer in verdicts) == ["canceled_before_start", "too_late"]
+            assert (left(SLOW), used(SLOW)) == (10, {"": 0})
+
+    def test_unless_a_worker_got_it_first(self) -> None:
+        sample.kind(limit=PLENTY)
+        me = farm.worker()
+        ran = 0
+        for _ in range(40):
+            [job] = farm.submit(1)
+            canceled, claimed = farm.at_once(
+                *[partial[Any](operations.cancel, job.pk, by=None), partial[Any](operations.claim, me)]
+            )
+            assert (canceled.verdict == "canceled_while_running") == bool(claimed)
+            ran += len(claimed)
+            assert used(PLENTY) == {"": ran}
+
+    def test_once_from_a_job_that_expires_while_it_is_canceled(self) -> None:
+        sample.kind(limit=SLOW, limit_count=2, expires_s=60)
+        for _ in range(40):
+            [job] = farm.submit(1)
+            farm.pass_time(job, 61)
+            farm.at_once(partial[Any](operations.cancel, job.pk, by=None), partial[Any](operations.sweep))
+            operations.sweep()  # of the two one may have skipped it
+            assert farm.status(job) in {"canceled", "timed_out"}
+            assert used(SLOW) == {"": 0}
+
+
+class TestNobodyWaitsInACircle:
+    def test_where_twins_are_submitted_while_jobs_are_canceled_and_expire(self) -> None:
+        """The submit holds the limit and looks at the job's row; the end holds the row and wants the limit."""
+        sample.kind(limit=PLENTY, expires_s=60)
+        for round_no in range(60):
+            [job, other] = [farm.submit(1, unique_key=f"{round_no}-{n}")[0] for n in range(2)]
+            farm.pass_time(other, 61)
+
+            def twin(n: int, round_no: int = round_no) -> Any:
+                try:
+                    return operations.submit("work", {}, unique_key=f"{round_no}-{n}")
+                except Duplicate as refusal:
+                    return refusal
+
+            farm.at_once(
+                partial[Any](operations.cancel, job.pk, by=None), partial[Any](operations.sweep),
+                partial[Any](twin, 0), partial[Any](twin, 1),
+            )  # fmt: skip
+            live = Job.objects.filter(status="pending")
+            assert used(PLENTY) == {"": live.count()}
+            for each in live:
+                operations.cancel(each.pk, by=None)
+
+    def test_where_bulks_name_two_limits_in_opposite_orders(self) -> None:
+        sample.kind("a", limit=SLOW, limit_count=0.001)
+        sample.kind("b", limit=TEN, limit_count=0.001)
+        names = ["a", "b"] * 5
+
+        def bulk(kinds: list[str]) -> int:
+            return len(operations.submit_many([operations.NewJob(kind=kind, payload={}) for kind in kinds]))
+
+        for _ in range(40):
+            assert farm.at_once(partial(bulk, names), partial(bulk, names[::-1])) == [10, 10]

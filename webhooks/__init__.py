@@ -1,0 +1,1 @@
+"""A durable inbox for webhooks: verified, stored, then answered; processed once, retried, replayable."""

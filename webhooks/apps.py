@@ -1,0 +1,9 @@
+"""The app."""
+
+from django.apps import AppConfig
+
+
+class WebhooksConfig(AppConfig):
+    """Webhooks."""
+
+    name = "webhooks"
