@@ -54,16 +54,16 @@ class TestTwoFinishesOfOneLease:
         farm.submit(1)
         me = farm.worker()
         claimed = farm.claim_one(me)
-        began = threading.Event()
+        said = threading.Event()
 
         def late() -> Any:
-            began.set()
+            said.wait(timeout=10)
             return farm.succeed(me, claimed, "late")
 
         def first() -> Any:
             with transaction.atomic():
                 answer = farm.succeed(me, claimed, "first")
-                began.wait(timeout=10)
+                said.set()
                 farm.until(_somebody_waits_for_a_lock)
             return answer
 
