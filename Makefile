@@ -20,7 +20,7 @@ run: .venv/ready  ## start the farm at http://127.0.0.1:8000 (PORT=8000; Ctrl-C 
 
 test: .venv/ready-dev  ## run every test, the browser's included
 	@sh scripts/test-tools
-	JOBFARM_DATA=$(CURDIR)/var/test $(PY) -m pytest -n 2 --dist loadfile
+	JOBFARM_DATA=$(CURDIR)/var/test $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 lint: .venv/ready-dev  ## style, types, layers, migrations
 	.venv/bin/ruff check .

@@ -12,6 +12,14 @@ from pytest_django import Settings
 from postgres import connections
 
 _NAME = re.compile(r"test_jobfarm_(\d+)(_\w+)?")
+# Files of these folders take from ten seconds to two minutes, most of it waiting for other processes. Begun first,
+# they are over when the last of the short ones is.
+_LONG = ("tests/concurrency/", "tests/browser/", "tests/integration/farm/", "tests/chaos/")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first (the Makefile's `--no-loadscope-reorder` keeps them there)."""
+    items.sort(key=lambda item: not item.nodeid.startswith(_LONG))
 
 
 @pytest.fixture(autouse=True)
