@@ -27,7 +27,7 @@ def _search(folder: Path, claim: str, *changes: str) -> str:
     compiler = ["gcc", "-O1", "-w", "-DCOLLAPSE", "-DNFAIR=3", "-o", "pan", "pan.c"]
     for command in (["spin", "-a", "model.pml"], compiler):
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    search = [folder / "pan", "-a", "-f", "-m1000000", "-N", claim]
+    search = [str(folder / "pan"), "-a", "-f", "-m1000000", "-N", claim]
     return subprocess.run(search, cwd=folder, check=True, capture_output=True, text=True).stdout
 
 
