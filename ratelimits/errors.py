@@ -33,8 +33,8 @@ class InvalidCount(RateLimitsError, ValueError):
 
 
 class InvalidName(RateLimitsError, ValueError):
-    """{name!r} cannot name a limit: letters, digits and _ . : / - (at most 100), the first a letter or a
-    digit."""
+    """{name!r} cannot name a limit: letters, digits, spaces inside and _ . : / - (at most 100), the first a
+    letter or a digit."""
 
     code = "invalid_name"
 

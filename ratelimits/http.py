@@ -1,10 +1,10 @@
 """Limits on views and API routes: `@rate_limited(...)`, `Throttle` for django-ninja, and the headers that
 tell clients.
 
-The fields `RateLimit-Policy` and `RateLimit` are those of draft-ietf-httpapi-ratelimit-headers-10 (2025):
-lists of strings, each the name of a policy, with whole numbers as parameters: `q` quota, `w` window in
-seconds, `r` what remains, `t` seconds until there is more. `Retry-After` is RFC 9110's, in whole seconds,
-rounded up, and where both are sent `t` says the same.
+The fields `RateLimit-Policy` and `RateLimit` are those of draft-ietf-httpapi-ratelimit-headers-11 (May 2026):
+lists (RFC 9651) of strings, each the name of a policy, with whole numbers as parameters: `q` quota, `w` window in
+seconds, `r` what remains, `t` seconds until there is more. No `pk`: keys are people's names and addresses.
+`Retry-After` is RFC 9110's, in whole seconds, rounded up, and where both are sent `t` says the same.
 """
 
 import asyncio
@@ -37,6 +37,7 @@ Count = float | Callable[[HttpRequest], float]
 
 _NOTES: Final = "_ratelimits_told"
 _NEVER: Final = 86400 * 365 * 100  # seconds; a wait without end is told as a hundred years
+_LARGEST: Final = 10**15 - 1  # whole numbers of a header field have at most 15 digits (RFC 9651, 3.3.1)
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9_.]+")
 _IPV6_CUSTOMER: Final = (
     64  # bits: the smallest network that a customer gets; its addresses are theirs to choose
@@ -252,13 +253,14 @@ def _policy(note: Note) -> str:
     quota = math.floor(note.config.rate * window / period + 1e-9)
     if quota < 1:
         quota, window = 1, math.ceil(period / note.config.rate)
-    return f'"{note.name}";q={quota};w={min(window, _NEVER)}'
+    return f'"{note.name}";q={min(quota, _LARGEST)};w={min(window, _NEVER)}'
 
 
 def _quota(note: Note) -> str:
     if not note.answer:
         return f'"{note.name}";r=0;t={seconds(note.answer.retry_after)}'
-    return f'"{note.name}";r={max(0, math.floor(note.answer.remaining or 0))}'
+    remaining = max(0, math.floor(note.answer.remaining or 0))
+    return f'"{note.name}";r={min(remaining, _LARGEST)}'
 
 
 def _is_on_a_loop() -> bool:

@@ -8,9 +8,8 @@ from typing import Any
 from ratelimits.domain import Config
 from ratelimits.errors import InvalidName, UnknownLimit
 
-_NAME = re.compile(
-    r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,99}"
-)  # also a string of the RateLimit header fields, as it is
+# Also a string of the RateLimit header fields, as it is. A space may be in it, not at its ends.
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.:/ -]{0,98}[A-Za-z0-9_.:/-])?")
 
 _declared: dict[str, Config] = {}
 

@@ -9,6 +9,7 @@ from ratelimits import limits, queries
 from ratelimits.domain import Config
 from ratelimits.domain.algebra import finite
 from ratelimits.operations import requests
+from scheduling.operations import action
 
 TOPIC = "limits"  # what the live page of limits watches
 PRUNED_AT_ONCE = 1000  # rows in one statement, so that no lock is held for long
@@ -50,8 +51,9 @@ def give_back(name: str, *, key: str | None = None, count: float = 1.0, config: 
     )
 
 
+@action(idempotent=True, own_writes=True)
 def prune() -> int:
-    """Delete the states that are full again, as keys never used are; how many. For a cron, every few minutes.
+    """Delete the states that are full again, as keys never used are; how many. A cron does, every few minutes.
 
     A key whose configuration changes with each call is judged by that of its last use. Takes no lock that a
     decision would have to wait for longer than one short statement.

@@ -1,5 +1,6 @@
 """Kinds with a limit under many hands: moments are dealt out once, tokens come back once, nobody waits in a circle."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -59,9 +60,11 @@ class TestTokensComeBack:
         ran = 0
         for _ in range(40):
             [job] = farm.submit(1)
-            canceled, claimed = farm.at_once(
-                *[partial[Any](operations.cancel, job.pk, by=None), partial[Any](operations.claim, me)]
-            )
+            both: list[Callable[[], Any]] = [
+                partial(operations.cancel, job.pk, by=None),
+                partial(operations.claim, me),
+            ]
+            canceled, claimed = farm.at_once(*both)
             assert (canceled.verdict == "canceled_while_running") == bool(claimed)
             ran += len(claimed)
             assert used(PLENTY) == {"": ran}

@@ -1,6 +1,7 @@
 """Views and routes under limits: who is let in, and what the others are told."""
 
 import json
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +13,7 @@ from django.test import AsyncClient, Client, RequestFactory
 
 from ratelimits import http, operations
 from ratelimits.models import Bucket
-from ratelimits.operations import TokenBucket
+from ratelimits.operations import Config, FixedWindow, TokenBucket
 
 pytestmark = pytest.mark.django_db(transaction=True)
 THOUSAND_DAYS = 1000 * 86400
@@ -132,6 +133,37 @@ class TestAnAddress:
     def test_is_not_taken_from_a_header_that_anybody_can_send(self) -> None:
         request: HttpRequest = RequestFactory().get("/", headers={"X-Forwarded-For": "198.51.100.1"})
         assert http.address(request) == "address:127.0.0.1"
+
+
+class TestTheHeaderFields:
+    """A list of strings with whole numbers as parameters, as RFC 9651 writes them."""
+
+    ITEM = r'"[ !#-\[\]-~]*"(;[a-z]=(0|[1-9][0-9]{0,14}))+'
+    LONG = timedelta(days=30_000)
+
+    @pytest.mark.parametrize(
+        "config",
+        [
+            TokenBucket(1e15, timedelta(milliseconds=1)),
+            TokenBucket(1e15, LONG, capacity=0.25),
+            TokenBucket(1e-6, LONG),
+            TokenBucket(0.5, timedelta(milliseconds=1)),
+            FixedWindow(3, timedelta(milliseconds=1500), capacity=1e15),
+        ],
+        ids=str,
+    )
+    @pytest.mark.parametrize(("ok", "wait"), [(True, None), (False, timedelta.max), (False, timedelta(0))])
+    def test_are_well_formed_whatever_the_limit(
+        self, config: Config, ok: bool, wait: timedelta | None
+    ) -> None:
+        answer = operations.Answer(ok=ok, retry_after=wait, remaining=config.most if ok else None)
+        notes = [http.Note(name=name, config=config, answer=answer) for name in ("a/b", "two words")]
+        for field, value in http.fields(notes).items():
+            assert re.fullmatch(f"{self.ITEM}, {self.ITEM}", value), (field, value)
+        policy, quota = http.fields(notes).values()
+        assert re.findall(r";([a-z])=", policy) == ["q", "w"] * 2
+        assert re.findall(r";([a-z])=", quota) == (["r"] if ok else ["r", "t"]) * 2
+        assert ";w=0" not in policy
 
 
 class TestARefusal:

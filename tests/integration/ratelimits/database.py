@@ -19,9 +19,10 @@ SELECT granted, retry_after_ms, remaining FROM ratelimits_take(
 """
 TAKE_SHARDED = """
 SELECT granted, retry_after_ms, remaining FROM ratelimits_take_sharded(
-    (%(name)s, %(key)s, %(is_window)s, %(rate)s, %(period_ms)s, %(most)s, %(floor)s::float8,
-     %(start_ms)s::bigint, %(shards)s, %(count)s)::ratelimits_request,
-    %(now)s::bigint, %(draw)s, %(one)s, %(other)s)
+    %(name)s, %(key)s,
+    (%(is_window)s, %(rate)s, %(period_ms)s, %(most)s, %(floor)s::float8, %(start_ms)s::bigint,
+     %(shards)s)::ratelimits_config,
+    %(count)s, %(now)s::bigint, %(one)s, %(other)s, %(draw)s)
 """
 TAKE_ALL = """
 SELECT granted, retry_after_ms, remaining FROM ratelimits_take_all(

@@ -3,11 +3,16 @@ package."""
 
 import math
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+import psycopg
 import pytest
+from django.db import OperationalError, connection
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from postgres import connections
 from ratelimits.domain import Config, State, evaluate_shards, refilled
 from ratelimits.domain.algebra import possible
 from ratelimits.domain.configs import one_shard
@@ -91,6 +96,53 @@ def _rank(granted: bool, retry_after: float | None) -> tuple[int, float]:
 def _owes(step: Step, rows: list[State | None]) -> bool:
     share = one_shard(step.config)
     return any(refilled(share, row, now=step.now).value < 0 for row in rows)
+
+
+@pytest.mark.django_db(transaction=True)
+class TestARowThatSomebodyHolds:
+    """For the length of a commit, that is, or of a caller's transaction."""
+
+    CONFIG = database.config_of(rate=40, shards=4)  # ten in each
+
+    @pytest.fixture(autouse=True)
+    def _stored(self) -> None:
+        database.put(self.CONFIG, [State(10, NOW), State(8, NOW), State(6, NOW), State(4, NOW)])
+
+    def test_is_gone_around(self) -> None:
+        with held(0), nobody_waits():
+            assert database.take(self.CONFIG, now=NOW, pick=(0, 2)) == (
+                True,
+                None,
+                20,
+            )  # five left, four times
+        assert [state.value for state in database.states(shards=4) if state] == [10, 8, 5, 4]
+
+    def test_is_waited_for_where_it_alone_has_enough(self) -> None:
+        with held(0), nobody_waits(), pytest.raises(OperationalError, match="lock timeout"):
+            database.take(self.CONFIG, now=NOW, count=7, pick=(0, 2))
+
+    def test_is_waited_for_where_both_are_held(self) -> None:
+        with held(0, 2), nobody_waits(), pytest.raises(OperationalError, match="lock timeout"):
+            database.take(self.CONFIG, now=NOW, pick=(0, 2))
+        assert [state.value for state in database.states(shards=4) if state] == [10, 8, 6, 4]
+
+
+@contextmanager
+def held(*shards: int) -> Iterator[None]:
+    """Another session that has locked the rows of these shards."""
+    with psycopg.connect(connections.conninfo()) as other:
+        other.execute("SELECT FROM ratelimits_bucket WHERE shard = ANY(%s) FOR UPDATE", [list(shards)])
+        yield
+        other.rollback()
+
+
+@contextmanager
+def nobody_waits() -> Iterator[None]:
+    """A wait for a lock is an error here, after a while that nobody needs who does not wait."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET lock_timeout = '300ms'")
+        yield
+        cursor.execute("RESET lock_timeout")
 
 
 class TestTheFallback:
