@@ -6,15 +6,15 @@ from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, User
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 from django.http import HttpRequest
-from unfold.admin import ModelAdmin
+from unfold.admin import ModelAdmin, StackedInline
 from unfold.decorators import display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from accounts import operations
 from accounts.errors import InactiveUser, NotFound
-from accounts.models import ApiToken
+from accounts.models import ApiToken, MemberGroup
 
 admin.site.unregister(User)
 admin.site.unregister(Group)
@@ -28,7 +28,13 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  #
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
     list_display = ["username", "email", "is_active", "is_staff", "is_superuser", "last_login"]
-    list_filter = ["is_active", "is_staff", "is_superuser", "groups"]
+    list_filter = [
+        "is_active",
+        "is_staff",
+        "is_superuser",
+        ("as_guest", admin.EmptyFieldListFilter),
+        "groups",
+    ]
     readonly_fields = ["last_login", "date_joined"]
     actions = ["make_login_link"]
 
@@ -49,9 +55,48 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  #
             self.message_user(request, f"Logs {person} in, once, within a day: {link}", messages.SUCCESS)
 
 
+class InvitationInline(StackedInline):  # type: ignore[misc]
+    """Who made a group of members, and whether its invitation opens it."""
+
+    model = MemberGroup
+    fields = ["maker", "created_at", "is_inviting"]
+    readonly_fields = ["maker", "created_at"]
+    can_delete = False
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002  # the admin's signature
+        """Never: a group is made by members or by staff, and stays so."""
+        return False
+
+
 @admin.register(Group)
 class GroupAdmin(DjangoGroupAdmin, ModelAdmin):  # type: ignore[misc]
-    """Groups: whoever is in one sees its jobs."""
+    """Groups: whoever is in one sees its jobs. Where members made it, its invitation can be closed here."""
+
+    list_display = ["name", "size", "maker"]
+    list_filter = [("by_members", admin.EmptyFieldListFilter)]
+    inlines = [InvitationInline]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
+        """Each with how many are in it, and who made it, in one read."""
+        return (
+            super().get_queryset(request).select_related("by_members__maker").annotate(people=Count("user"))
+        )
+
+    def get_inline_instances(self, request: HttpRequest, obj: Group | None = None) -> list[Any]:
+        """None for a group of staff: it has no invitation, and gets none here."""
+        has_invitation = obj is not None and MemberGroup.objects.filter(pk=obj.pk).exists()
+        return super().get_inline_instances(request, obj) if has_invitation else []
+
+    @display(description="Members", ordering="people")  # type: ignore[untyped-decorator]
+    def size(self, group: Any) -> int:
+        """How many are in it."""
+        return int(group.people)
+
+    @display(description="Made by")  # type: ignore[untyped-decorator]
+    def maker(self, group: Group) -> str:
+        """The member who made it."""
+        by_members = getattr(group, "by_members", None)
+        return str(by_members.maker or "somebody who is gone") if by_members else "staff"
 
 
 @admin.register(ApiToken)

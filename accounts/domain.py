@@ -1,10 +1,36 @@
-"""Secrets that are shown once and kept only as a hash."""
+"""Secrets that are shown once and kept only as a hash; and what things may be called."""
 
 import hashlib
+import unicodedata
+from random import Random
 
 KEY_PREFIX = "jft_"  # so that a leaked key says what it opens, and scanners of repositories can look for it
 HINT_LENGTH = 8  # four of the prefix and four that tell one's own tokens apart: 24 of 256 bits given away
 NAME_LIMIT = 100
+GROUP_NAME_LIMIT = 60  # characters: a line of a phone and a half
+MEMBERS_LIMIT = 25  # people in a group that is joined by a link
+SESSION_ID_LENGTH = 16  # hexadecimal digits: 64 bits, which no two guests share by chance
+GUEST_PREFIX = "guest-"
+GUEST_DAYS = 30
+# Names that would be taken for the farm itself, or for who runs it.
+RESERVED = frozenset(
+    {
+        "admin",
+        "administrator",
+        "anonymous",
+        "assistant",
+        "farm",
+        "guest",
+        "jobfarm",
+        "operator",
+        "root",
+        "staff",
+        "system",
+    }
+)
+# Letters that are read alike by everybody when bent: without B D I J L O Q S U V Z.
+CAPTCHA_LETTERS = "ACEFGHKMNPRTWXY"
+CAPTCHA_LENGTH = 5
 
 
 def hashed(secret: str) -> str:
@@ -25,3 +51,24 @@ def hint(key: str) -> str:
 def is_name(name: str) -> bool:
     """Whether a token may be called so: 1 to 100 printable characters that are not all spaces."""
     return 0 < len(name) <= NAME_LIMIT and name.isprintable() and not name.isspace()
+
+
+def tidied(name: str) -> str:
+    """A name as it is stored: composed (NFC), so that one name is one text, and with single spaces inside alone."""
+    return " ".join(unicodedata.normalize("NFC", name).split())
+
+
+def is_group_name(name: str) -> bool:
+    """Whether a tidied name may be a group's: 1 to 60 printable characters."""
+    return 0 < len(name) <= GROUP_NAME_LIMIT and name.isprintable()
+
+
+def is_reserved(username: str) -> bool:
+    """Whether nobody may choose this name: it is the farm's, an administrator's or a guest's."""
+    folded = username.casefold()
+    return folded.partition("-")[0] in RESERVED
+
+
+def captcha_text(*, rng: Random) -> str:
+    """What a picture asks to be read: five letters."""
+    return "".join(rng.choice(CAPTCHA_LETTERS) for _ in range(CAPTCHA_LENGTH))

@@ -52,3 +52,75 @@ class NotFound(AccountsError):
     """There is no such API token."""
 
     code = "not_found"
+
+
+class InvalidGroupName(AccountsError):
+    """A group needs a name of 1 to {limit} characters that can be printed."""
+
+    code = "invalid_group_name"
+
+
+class GroupNameTaken(AccountsError):
+    """There is a group called {name} already: choose another name."""
+
+    code = "group_name_taken"
+
+
+class InvitationUnknown(AccountsError):
+    """This invitation opens no group: it was replaced, withdrawn, or part of it is missing. Ask for a new link."""
+
+    code = "invitation_unknown"
+
+
+class GroupFull(AccountsError):
+    """This group is full: it has {limit} members, which is the most there can be."""
+
+    code = "group_full"
+
+
+class NotAMember(AccountsError):
+    """That takes being a member of this group."""
+
+    code = "not_a_member"
+
+
+class NotTheKeeper(AccountsError):
+    """That is for the one alone who keeps this group: whoever has been in it longest."""
+
+    code = "not_the_keeper"
+
+
+class SignUpClosed(AccountsError):
+    """Nobody can sign up here by themselves: ask whoever runs this farm for an account."""
+
+    code = "sign_up_closed"
+
+
+class GuestsClosed(AccountsError):
+    """This farm lets no guests in: log in, or sign up."""
+
+    code = "guests_closed"
+
+
+class InvalidUsername(AccountsError):
+    """A username has 1 to {limit} letters, digits and @ . + - _ and nothing else."""
+
+    code = "invalid_username"
+
+
+class UsernameTaken(AccountsError):
+    """The username {username} is taken: choose another."""
+
+    code = "username_taken"
+
+
+class MembersOnly(AccountsError):
+    """That is not for guests: sign up, and what you have here stays yours."""
+
+    code = "members_only"
+
+
+class CaptchaFailed(AccountsError):
+    """Those were not the letters, or the picture was too old. Here is another one."""
+
+    code = "captcha_failed"

@@ -1,17 +1,25 @@
 """Who is calling: API tokens for programs, the browser's session for the page that documents the API."""
 
-from typing import Final
+import functools
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 from django.conf import settings
+from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 from ninja.security import APIKeyCookie, HttpBearer
 from ninja.utils import check_csrf
 
 from accounts import operations
-from accounts.errors import CsrfFailed, Unauthorized
+from accounts.errors import CsrfFailed, MembersOnly, Unauthorized
+from ratelimits import http as limits
+
+View = TypeVar("View", bound=Callable[..., Any])
 
 _LET_IN_BY: Final = "_accounts_let_in_by"
+_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def authenticate(request: HttpRequest) -> User | None:
@@ -31,6 +39,33 @@ def token_id(request: HttpRequest) -> int | None:
     """The API token that let this request in; None where it was a session."""
     found: int | None = request.__dict__.get(_LET_IN_BY)
     return found
+
+
+def limit_key(request: HttpRequest) -> str:
+    """Whose tokens of a limit a request takes: "user:<id>", "session:<session id>" of a guest, or where it comes from
+    ("address:<ip>") for who did not come in."""
+    person = getattr(request, "auth", None)  # who comes with a token, as django-ninja keeps them
+    if not isinstance(person, User):
+        person = getattr(request, "user", None)
+    return operations.limit_key(person) if isinstance(person, User) else limits.address(request)
+
+
+def members_only(view: View) -> View:
+    """Let nobody but members (people with a name and a way back) see a view: visitors log in first, guests are asked to
+    sign up."""
+
+    @functools.wraps(view)
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        if operations.is_guest(request.user):
+            return for_members(request)
+        return view(request, *args, **kwargs)
+
+    return login_required(guarded)  # type: ignore[return-value]  # it wraps the view
+
+
+def for_members(request: HttpRequest) -> HttpResponse:
+    """The page that asks a guest to sign up, where something is for members alone."""
+    return render(request, "accounts/members_only.html", status=403)
 
 
 class TokenAuth(HttpBearer):
@@ -59,12 +94,18 @@ class SessionAuth(APIKeyCookie):
         super().__init__(csrf=False)
 
     def authenticate(self, request: HttpRequest, key: str | None) -> User | None:  # noqa: ARG002  # ninja's signature
-        """The person, or None without a session. Raises CsrfFailed for a change without the CSRF token."""
+        """The person, or None without a session.
+
+        Raises CsrfFailed for a change without the CSRF token, and MembersOnly for a change by a guest: what guests may
+        do, the pages offer them.
+        """
         user = request.user
         if not user.is_authenticated:
             return None
         if check_csrf(request):
             raise CsrfFailed
+        if request.method not in _SAFE and operations.is_guest(user):
+            raise MembersOnly
         return user
 
 

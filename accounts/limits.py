@@ -1,4 +1,4 @@
-"""How often somebody may fail to log in."""
+"""How often somebody may fail to log in, sign up or come as a guest, and make and join groups."""
 
 from datetime import timedelta
 
@@ -8,3 +8,16 @@ from ratelimits.operations import TokenBucket, declare
 LOG_IN = declare("log-in", TokenBucket(10, timedelta(hours=1)))
 # Links that open nothing, by address. Apart from LOG_IN: who mistyped a password ten times is sent a link.
 LINK = declare("log-in/link", TokenBucket(10, timedelta(hours=1)))
+
+# By person (of guests, by their session).
+CREATE_GROUP = declare("groups/create", TokenBucket(1, timedelta(minutes=1), capacity=2))
+JOIN_GROUP = declare("groups/join", TokenBucket(1, timedelta(seconds=1), capacity=3))
+
+# New accounts of the whole farm: a burst is a class that begins, a stream is a program.
+SIGN_UP = declare("sign-up", TokenBucket(10, timedelta(minutes=1), capacity=50))
+# Tries to sign up, by address; those refused for a name that is taken too, so nobody tries out names by the thousand.
+SIGN_UP_TRY = declare("sign-up/address", TokenBucket(30, timedelta(hours=1)))
+# New guests of the whole farm, and answers to captchas (right ones too) and pictures of them, by address.
+GUESTS = declare("guests", TokenBucket(60, timedelta(minutes=1), capacity=200))
+CAPTCHA = declare("guests/captcha", TokenBucket(20, timedelta(hours=1)))
+CAPTCHA_PICTURE = declare("guests/picture", TokenBucket(60, timedelta(minutes=1)))

@@ -1,6 +1,7 @@
 """The tables of accounts. People and groups are Django's own: `auth.User`, `auth.Group`, `user.groups`."""
 
 from django.conf import settings
+from django.contrib.auth.models import Group
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
@@ -51,3 +52,56 @@ class OneTimeLink(models.Model):
 
     def __str__(self) -> str:
         return f"link for {self.user}"
+
+
+class MemberGroup(models.Model):
+    """What makes a group one that people made and join by a link. Groups that staff made have no such row.
+
+    Its members are `group.user_set`, as of every group, in the order of their joining; the first of them keeps it.
+    """
+
+    group = models.OneToOneField(Group, models.CASCADE, primary_key=True, related_name="by_members")
+    maker = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="groups_made"
+    )
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    invitation = models.PositiveIntegerField(
+        default=1, editable=False, help_text="Which of its invitations is the good one; those before are not."
+    )
+    is_inviting = models.BooleanField(default=True, help_text="Whether its invitation opens it.")
+
+    class Meta:
+        verbose_name = "group of members"
+        verbose_name_plural = "groups of members"
+        ordering = ["-created_at"]
+
+    def __str__(self) -> str:
+        return str(self.group)
+
+
+class Guest(models.Model):
+    """What makes somebody a guest: let in by a captcha, without name or password, for one session and a month.
+
+    Who signs up in that session keeps the account and loses this row; who does not is retired when it has ended.
+    """
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True, related_name="as_guest"
+    )
+    session_id = models.CharField(
+        max_length=domain.SESSION_ID_LENGTH, unique=True, editable=False, help_text="The key of their limits."
+    )
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    expires_at = models.DateTimeField(db_index=True)
+    retired_at = models.DateTimeField(
+        null=True,
+        blank=True,
+        editable=False,
+        help_text="The account was kept for what hangs on it; nobody gets in.",
+    )
+
+    class Meta:
+        ordering = ["-created_at"]
+
+    def __str__(self) -> str:
+        return str(self.user)

@@ -3,11 +3,14 @@
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from captcha.models import CaptchaStore
 from django.contrib.auth.models import Group, Permission, User
-from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
+from django.contrib.sessions.models import Session
+from django.db import transaction
+from django.db.models import BooleanField, Count, ExpressionWrapper, ForeignObjectRel, Q, QuerySet
 from django.db.models.functions import Now
 
-from accounts.models import ApiToken, OneTimeLink
+from accounts.models import ApiToken, Guest, MemberGroup, OneTimeLink
 
 USE_NOTED_EVERY = timedelta(
     minutes=1
@@ -86,3 +89,142 @@ def people_with(permission: Permission) -> list[int]:
     """Ids of everybody who has this permission, by themselves or through a group."""
     holds = Q(user_permissions=permission) | Q(groups__permissions=permission)
     return list(User.objects.filter(holds).values_list("pk", flat=True).distinct())
+
+
+def groups_of(user: User) -> list[Group]:
+    """The groups somebody is in, by name."""
+    return list(user.groups.order_by("name", "pk"))
+
+
+def groups_with_counts(user: User) -> QuerySet[Group]:
+    """The groups somebody is in, by name, each with `size` and `is_kept` (made by members)."""
+    mine = Group.objects.filter(pk__in=user.groups.values("pk"))
+    is_kept = ExpressionWrapper(Q(by_members__isnull=False), output_field=BooleanField())
+    return mine.annotate(size=Count("user"), is_kept=is_kept).order_by("name", "pk")
+
+
+def group_of(user: User, group_id: int) -> Group | None:
+    """This group, if somebody is in it."""
+    return user.groups.filter(pk=group_id).first()
+
+
+def members(group: Group) -> list[User]:
+    """Everybody in a group, who has been in it longest first."""
+    memberships = User.groups.through.objects.filter(group=group)
+    return [membership.user for membership in memberships.select_related("user").order_by("pk")]
+
+
+def is_member(user: User, group: Group) -> bool:
+    """Whether somebody is in a group."""
+    return User.groups.through.objects.filter(user=user, group=group).exists()
+
+
+def count_members(group_id: int) -> int:
+    """How many are in a group."""
+    return User.groups.through.objects.filter(group_id=group_id).count()
+
+
+def keeper(group: Group) -> User | None:
+    """Who has been in a group longest."""
+    membership = User.groups.through.objects.filter(group=group).select_related("user").order_by("pk").first()
+    return membership.user if membership else None
+
+
+def member_group(group_id: int) -> MemberGroup | None:
+    """What a group of members has beside its members; None for a group that staff made."""
+    return MemberGroup.objects.select_related("group").filter(pk=group_id).first()
+
+
+def lock_member_group(group_id: int) -> MemberGroup | None:
+    """The same, locked: who joins, leaves or invites goes one after the other, and jobs of the group do not wait."""
+    rows = MemberGroup.objects.select_related("group").select_for_update(no_key=True, of=("self",))
+    return rows.filter(pk=group_id).first()
+
+
+def is_of_staff(group: Group) -> bool:
+    """Whether being in a group gives rights: then nobody joins it by a link, whoever made it."""
+    return group.permissions.exists()
+
+
+def delete_if_empty(group_id: int) -> bool:
+    """Delete a group if nobody is in it, with what hangs on it; whether it was deleted.
+
+    Its row is locked before the look that counts, so that the administration cannot put somebody in between the two.
+    """
+    if count_members(group_id):
+        return False
+    if Group.objects.select_for_update().filter(pk=group_id).first() is None or count_members(group_id):
+        return False
+    Group.objects.filter(pk=group_id).delete()
+    return True
+
+
+def empty_groups() -> list[int]:
+    """Ids of the groups of members in which nobody is any more."""
+    return list(MemberGroup.objects.filter(group__user=None).order_by("pk").values_list("pk", flat=True))
+
+
+def guest(user: User) -> Guest | None:
+    """What makes somebody a guest; None for everybody else. Asked once for each object."""
+    try:
+        row: Guest = user.as_guest
+    except Guest.DoesNotExist:
+        return None
+    return row
+
+
+def has_name(username: str) -> bool:
+    """Whether somebody is called so, in capitals or not."""
+    return User.objects.filter(username__iexact=username).exists()
+
+
+def lock_guest(user_id: int) -> Guest | None:
+    """A guest and their account, both locked; None if they are none (any more)."""
+    return (
+        Guest.objects.select_related("user").select_for_update().filter(pk=user_id, retired_at=None).first()
+    )
+
+
+def guests_to_retire(*, now: datetime, limit: int) -> list[int]:
+    """Ids of guests whose time is over, oldest first."""
+    over = Guest.objects.filter(retired_at=None, expires_at__lte=now).order_by("expires_at", "pk")
+    return list(over.values_list("pk", flat=True)[:limit])
+
+
+def owns_something(user: User) -> bool:
+    """Whether a row of any app points at this person, beside those that say that they are a guest and made a group."""
+    relations = user._meta.get_fields(include_hidden=True)  # noqa: SLF001  # documented by Django, as is the next
+    pointers = [relation.field for relation in relations if isinstance(relation, ForeignObjectRel)]
+    return any(
+        pointer.model._default_manager.filter(**{pointer.name: user}).exists()  # noqa: SLF001
+        for pointer in pointers
+        if pointer.model not in {Guest, MemberGroup}
+    )
+
+
+def member_groups_of(user: User) -> list[Group]:
+    """The groups of members that somebody is in."""
+    return list(user.groups.filter(by_members__isnull=False).order_by("pk"))
+
+
+def forget_sessions(*, before: datetime, limit: int) -> int:
+    """Delete sessions that ran out; how many."""
+    over = Session.objects.filter(expire_date__lt=before).order_by("expire_date")
+    keys = list(over.values_list("pk", flat=True)[:limit])
+    return Session.objects.filter(pk__in=keys).delete()[0]
+
+
+@transaction.atomic
+def solve_captcha(key: str, letters: str, *, now: datetime) -> bool:
+    """Use a captcha up, and say whether these were its letters. Of two answers at once, one is looked at."""
+    store = CaptchaStore.objects.select_for_update().filter(hashkey=key, expiration__gt=now).first()
+    if store is None:
+        return False
+    store.delete()
+    return bool(store.response == letters)
+
+
+def forget_captchas(*, before: datetime) -> int:
+    """Delete captchas that ran out; how many."""
+    deleted: int = CaptchaStore.objects.filter(expiration__lte=before).delete()[0]
+    return deleted

@@ -2,15 +2,25 @@
 
 from django.urls import path
 
-from accounts import views
+from accounts.views import account, entering, groups, guests, signing_up
 
 app_name = "accounts"
 urlpatterns = [
-    path("", views.account, name="account"),
-    path("login/", views.LogIn.as_view(), name="login"),
-    path("logout/", views.LogOut.as_view(), name="logout"),
-    path("link/<str:token>/", views.OneTimeLinkPage.as_view(), name="one_time_link"),
-    path("password/", views.change_password, name="change_password"),
-    path("tokens/", views.create_token, name="create_token"),
-    path("tokens/<int:token_id>/revoke/", views.revoke_token, name="revoke_token"),
+    path("", account.account, name="account"),
+    path("login/", entering.LogIn.as_view(), name="login"),
+    path("logout/", entering.LogOut.as_view(), name="logout"),
+    path("link/<str:token>/", entering.OneTimeLinkPage.as_view(), name="one_time_link"),
+    path("sign-up/", signing_up.SignUp.as_view(), name="sign_up"),
+    path("guest/", guests.ComeAsGuest.as_view(), name="guest"),
+    path("guest/<slug:captcha>.png", guests.captcha_picture, name="captcha_picture"),
+    path("password/", account.change_password, name="change_password"),
+    path("tokens/", account.create_token, name="create_token"),
+    path("tokens/<int:token_id>/revoke/", account.revoke_token, name="revoke_token"),
+    path("groups/", groups.groups, name="groups"),
+    path("groups/<int:group_id>/", groups.group, name="group"),
+    path("groups/<int:group_id>/invite/", groups.invite, name="invite"),
+    path("groups/<int:group_id>/withdraw/", groups.withdraw, name="withdraw_invitation"),
+    path("groups/<int:group_id>/remove/", groups.remove, name="remove_member"),
+    path("groups/<int:group_id>/leave/", groups.leave, name="leave_group"),
+    path("join/<str:token>/", groups.Join.as_view(), name="join"),
 ]

@@ -52,9 +52,13 @@ class TestAccountPage:
         for number in range(20):
             operations.create_token(ada, name=f"machine {number}")
         with django_assert_num_queries(
-            6
-        ):  # session, person, groups, tokens, and two for what the person may do
+            7
+        ):  # session, person, groups, whether a guest, tokens, and two for what the person may do
             page.get(reverse("accounts:account"))
+
+    def test_begins_at_its_head_and_not_at_a_form_below(self, page: Client) -> None:
+        """On a phone, a field that takes the focus takes the page along."""
+        assert "autofocus" not in page.get(reverse("accounts:account")).text
 
 
 class TestTokens:

@@ -5,13 +5,14 @@ import re
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth import SESSION_KEY
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 from django.urls import reverse
+from pytest_django import DjangoAssertNumQueries
 
 from accounts import operations
 from accounts.errors import Unauthorized
-from accounts.models import OneTimeLink
+from accounts.models import MemberGroup, OneTimeLink
 
 pytestmark = pytest.mark.django_db
 
@@ -55,6 +56,42 @@ class TestPages:
         assert token.key_hash not in page.text
         assert key not in page.text
         assert client.get(reverse("admin:accounts_apitoken_add")).status_code == 403
+
+
+class TestGroups:
+    def test_show_who_made_them_and_how_many_are_in_them(self, client: Client, root: User) -> None:
+        ada = User.objects.create_user("ada")
+        operations.create_group("Painters", by=ada)
+        Group.objects.create(name="operators")
+        text = re.sub(r"<[^>]+>|\s+", " ", client.get(reverse("admin:auth_group_changelist")).text)
+        assert re.search(r"Painters +1 +ada ", text)
+        assert re.search(r"operators +0 +staff ", text)
+
+    def test_cost_the_same_reads_however_many(
+        self, client: Client, root: User, django_assert_max_num_queries: DjangoAssertNumQueries
+    ) -> None:
+        for number in range(15):
+            group = Group.objects.create(name=f"group {number}")
+            MemberGroup.objects.create(group=group, maker=User.objects.create_user(f"maker{number}"))
+        client.get(reverse("admin:auth_group_changelist"))
+        with django_assert_max_num_queries(8):
+            client.get(reverse("admin:auth_group_changelist"))
+
+    def test_have_their_invitation_closed_here(self, client: Client, root: User) -> None:
+        ada = User.objects.create_user("ada")
+        group = operations.create_group("Painters", by=ada)
+        url = reverse("admin:auth_group_change", args=[group.pk])
+        assert "by_members-0-is_inviting" in client.get(url).text
+        form = {"by_members-TOTAL_FORMS": 1, "by_members-INITIAL_FORMS": 1, "by_members-0-group": group.pk}
+        assert client.post(url, {"name": "Painters", **form}).status_code == 302
+        assert operations.invitation(group, by=ada) is None
+
+    def test_of_staff_get_no_invitation(self, client: Client, root: User) -> None:
+        group = Group.objects.create(name="operators")
+        url = reverse("admin:auth_group_change", args=[group.pk])
+        assert "is_inviting" not in client.get(url).text
+        assert client.post(url, {"name": "operators"}).status_code == 302
+        assert not MemberGroup.objects.exists()
 
 
 class TestLoginLinkAction:

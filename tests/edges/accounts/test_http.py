@@ -7,7 +7,8 @@ from django.middleware.csrf import get_token
 from django.test import RequestFactory
 
 from accounts import http, operations
-from accounts.errors import CsrfFailed
+from accounts.errors import CsrfFailed, MembersOnly
+from tests.integration.accounts import people
 
 pytestmark = pytest.mark.django_db
 
@@ -65,6 +66,15 @@ class TestSessionAuth:
         request.META["HTTP_X_CSRFTOKEN"] = token
         request.COOKIES["csrftoken"] = request.META["CSRF_COOKIE"]
         assert answer_of(request) == ada
+
+    def test_lets_a_guest_look_and_change_nothing(self) -> None:
+        guest = people.guest()
+        assert answer_of(call(user=guest)) == guest
+        request = call("POST", user=guest)
+        request.META["HTTP_X_CSRFTOKEN"] = get_token(request)
+        request.COOKIES["csrftoken"] = request.META["CSRF_COOKIE"]
+        with pytest.raises(MembersOnly):
+            answer_of(request)
 
     def test_says_unknown_and_not_forbidden_to_a_change_without_any_key(self) -> None:
         assert answer_of(call("POST")) is None

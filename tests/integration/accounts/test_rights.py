@@ -36,11 +36,12 @@ def farm() -> Farm:
     return Farm()
 
 
-def touched_by(change: Callable[[], object]) -> set[str]:
-    """The topics that were published while `change` ran."""
+def touched_by(change: Callable[[], object], *, kind: str = "user") -> set[str]:
+    """The topics of people (or of groups) that were published while `change` ran."""
     with listening() as heard:
         change()
-        return {topic for payload in heard() for topic in json.loads(payload)["message"]["topics"]}
+        topics = {topic for payload in heard() for topic in json.loads(payload)["message"]["topics"]}
+    return {topic for topic in topics if topic.startswith(f"{kind}:")}
 
 
 def save(person: User, **fields: object) -> None:
@@ -107,3 +108,23 @@ class TestUserTopic:
                 transaction.set_rollback(True)
 
         assert touched_by(change) == set()
+
+
+class TestGroupTopic:
+    @pytest.mark.parametrize(
+        "change",
+        [
+            "deleted",
+            "joins a group",
+            "leaves a group",
+            "leaves all groups",
+            "group takes people in",
+            "group lets people go",
+            "group lets all go",
+            "group deleted",
+        ],
+    )
+    def test_is_touched_when(self, farm: Farm, change: str) -> None:
+        act, _ = CHANGES[change]
+        group_id = farm.group.pk
+        assert touched_by(lambda: act(farm), kind="group") == {f"group:{group_id}"}

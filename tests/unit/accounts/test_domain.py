@@ -1,4 +1,6 @@
-"""Secrets that are shown once."""
+"""Secrets that are shown once, and what may be called how."""
+
+import random
 
 import pytest
 from hypothesis import given
@@ -27,6 +29,58 @@ class TestIsName:
     @pytest.mark.parametrize("name", ["", "   ", "x" * 101, "two\nlines", "nul\x00", "bell\a", "\ud800"])
     def test_refuses_empty_long_and_unprintable_names(self, name: str) -> None:
         assert not domain.is_name(name)
+
+
+class TestTidied:
+    @pytest.mark.parametrize(
+        ("typed", "stored"),
+        [
+            ("  Painters ", "Painters"),
+            ("two \t\n words", "two words"),
+            ("Cafe\u0301", "Caf\u00e9"),
+            ("   ", ""),
+        ],
+    )
+    def test_is_one_text_for_one_name(self, typed: str, stored: str) -> None:
+        assert domain.tidied(typed) == stored
+
+    @given(st.text())
+    def test_changes_nothing_the_second_time(self, text: str) -> None:
+        assert domain.tidied(domain.tidied(text)) == domain.tidied(text)
+
+
+class TestIsGroupName:
+    @pytest.mark.parametrize("name", ["a", "Büro 2", "x" * 60, "🎨 painters"])
+    def test_takes_printable_names_of_up_to_60_characters(self, name: str) -> None:
+        assert domain.is_group_name(name)
+
+    @pytest.mark.parametrize("name", ["", "x" * 61, "bell\a", "nul\x00", "turned\u202e", "\ud800"])
+    def test_refuses_empty_long_and_unprintable_names(self, name: str) -> None:
+        assert not domain.is_group_name(name)
+
+
+class TestIsReserved:
+    @pytest.mark.parametrize(
+        "name", ["admin", "Admin", "admin-2", "guest-7f3a", "GUEST", "ASSISTANT", "root"]
+    )
+    def test_keeps_names_that_would_be_taken_for_the_farms_own(self, name: str) -> None:
+        assert domain.is_reserved(name)
+
+    @pytest.mark.parametrize("name", ["ada", "guests", "adminia", "my-guest", "farmer"])
+    def test_leaves_all_others(self, name: str) -> None:
+        assert not domain.is_reserved(name)
+
+
+class TestCaptchaText:
+    @given(st.integers(min_value=0))
+    def test_is_five_letters_that_can_be_told_apart(self, seed: int) -> None:
+        text = domain.captcha_text(rng=random.Random(seed))
+        assert len(text) == 5
+        assert set(text) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZ") - set("BDIJLOQSUVZ")
+
+    def test_is_another_one_each_time(self) -> None:
+        rng = random.Random(7)
+        assert len({domain.captcha_text(rng=rng) for _ in range(50)}) == 50
 
 
 class TestRefusals:

@@ -1,4 +1,4 @@
-"""What people do with their accounts. Synchronous: from an event loop use `postgres.connections.run`."""
+"""Coming in: log-ins that are counted, links that log in once, and the first administrator."""
 
 import secrets
 from datetime import datetime, timedelta
@@ -7,60 +7,14 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.urls import reverse
 
-from accounts import domain, handlers, limits, queries
-from accounts.errors import InactiveUser, InvalidName, LinkSpent, NotFound, Unauthorized
-from accounts.models import ApiToken, OneTimeLink
+from accounts import domain, limits, queries
+from accounts.errors import InactiveUser, LinkSpent
+from accounts.models import OneTimeLink
 from postgres import clock
 from ratelimits import operations as ratelimits
 from ratelimits.operations import Ask
 
 DAY_MIN = 24 * 60
-
-
-def create_token(user: User, *, name: str) -> tuple[ApiToken, str]:
-    """Give a person a new API token: the row, and the key, which is shown now and never again.
-
-    `name` says what the token is for: 1 to 100 printable characters. Raises InvalidName, and InactiveUser for
-    somebody who could not use it.
-    """
-    if not domain.is_name(name):
-        raise InvalidName(limit=domain.NAME_LIMIT)
-    _require_active(user)
-    key = domain.KEY_PREFIX + secrets.token_urlsafe(32)
-    token = ApiToken.objects.create(
-        user=user, name=name.strip(), key_hash=domain.hashed(key), key_hint=domain.hint(key)
-    )
-    return token, key
-
-
-def revoke_token(token_id: int, *, by: User | None) -> None:
-    """Make an API token worthless at once, also for streams that it opened.
-
-    People revoke their own; a superuser, or the system itself (`by=None`), revokes anybody's. Raises NotFound
-    for a token that is not there, was revoked before, or is not theirs.
-    """
-    owner = None if by is None or by.is_superuser else by
-    with transaction.atomic():
-        user_id = queries.revoke(token_id, owner=owner)
-        if user_id is None:
-            raise NotFound
-        handlers.touch([user_id])
-
-
-def authenticate(key: str) -> User:
-    """Whose API token this is. Notes its use, at most once a minute. Raises Unauthorized."""
-    return token(key).user
-
-
-def token(key: str) -> ApiToken:
-    """The API token with this key, with its person. Notes its use as `authenticate` does. Raises Unauthorized."""
-    found = queries.live_token(domain.hashed(key))
-    if found is None:
-        raise Unauthorized
-    token, is_noted = found
-    if not is_noted:
-        queries.note_use(token)
-    return token
 
 
 def begin_log_in(username: str, *, address: str) -> None:
@@ -92,7 +46,8 @@ def one_time_link(user: User, *, minutes: float = DAY_MIN) -> str:
     Links made before stay good until they run out: a link that a second window printed must not kill the
     first. Raises InactiveUser.
     """
-    _require_active(user)
+    if not user.is_active:
+        raise InactiveUser(username=user.get_username())
     now = clock.now()
     token = secrets.token_urlsafe(32)
     queries.forget_links(user, before=now)
@@ -145,8 +100,3 @@ def ensure_administrator() -> tuple[User, bool]:
 
 def _name_key(username: str) -> str:
     return f"user:{username}"
-
-
-def _require_active(user: User) -> None:
-    if not user.is_active:
-        raise InactiveUser(username=user.get_username())

@@ -1,0 +1,66 @@
+"""What people do with their accounts and groups. Synchronous: from an event loop use `postgres.connections.run`."""
+
+from accounts.operations.entering import (
+    DAY_MIN,
+    begin_log_in,
+    end_log_in,
+    ensure_administrator,
+    is_usable,
+    one_time_link,
+    redeem,
+)
+from accounts.operations.groups import (
+    Invited,
+    create_group,
+    groups_of,
+    invitation,
+    invite,
+    invited,
+    is_member,
+    join,
+    keeper,
+    leave,
+    members,
+    remove_member,
+    withdraw_invitation,
+)
+from accounts.operations.guests import end_guest, enter_as_guest, is_guest, limit_key, new_captcha
+from accounts.operations.retiring import forget_captchas, forget_sessions, retire_guests
+from accounts.operations.signing_up import sign_up
+from accounts.operations.tokens import authenticate, create_token, revoke_token, token
+
+__all__ = [
+    "DAY_MIN",
+    "Invited",
+    "authenticate",
+    "begin_log_in",
+    "create_group",
+    "create_token",
+    "end_guest",
+    "end_log_in",
+    "ensure_administrator",
+    "enter_as_guest",
+    "forget_captchas",
+    "forget_sessions",
+    "groups_of",
+    "invitation",
+    "invite",
+    "invited",
+    "is_guest",
+    "is_member",
+    "is_usable",
+    "join",
+    "keeper",
+    "leave",
+    "limit_key",
+    "members",
+    "new_captcha",
+    "one_time_link",
+    "redeem",
+    "remove_member",
+    "retire_guests",
+    "revoke_token",
+    "sign_up",
+    "token",
+    "withdraw_invitation",
+]

@@ -1,0 +1,56 @@
+"""What becomes of guests, sessions and captchas when their time is over."""
+
+from datetime import timedelta
+
+from accounts import queries
+from accounts.models import Guest
+from accounts.operations import groups
+from postgres import clock
+from scheduling import operations as scheduling
+
+# In one transaction, which holds locks on each; where there are more, another one follows at once.
+RETIRED_AT_ONCE = 20
+SESSIONS_AT_ONCE = 1000
+
+
+@scheduling.mutation
+def retire_guests() -> dict[str, int]:
+    """See guests off whose time is over: out of their groups, and deleted unless something of theirs is still there.
+
+    What others see (a message, a picture, a job) stays, under the made-up name, of an account that nobody gets into.
+    """
+    ids = queries.guests_to_retire(now=clock.now(), limit=RETIRED_AT_ONCE)
+    gone = [_retire(guest) for pk in ids if (guest := queries.lock_guest(pk))]
+    if len(ids) == RETIRED_AT_ONCE:
+        scheduling.run_after(timedelta(0), retire_guests)
+    return {"deleted": gone.count(True), "kept": gone.count(False)}
+
+
+@scheduling.mutation
+def forget_sessions() -> int:
+    """Delete sessions that ran out; how many. Django itself leaves them lying."""
+    forgotten = queries.forget_sessions(before=clock.now(), limit=SESSIONS_AT_ONCE)
+    if forgotten == SESSIONS_AT_ONCE:
+        scheduling.run_after(timedelta(0), forget_sessions)
+    return forgotten
+
+
+@scheduling.mutation
+def forget_captchas() -> int:
+    """Delete pictures that nobody answered in time; how many."""
+    return queries.forget_captchas(before=clock.now())
+
+
+def _retire(guest: Guest) -> bool:
+    """Whether the account could be deleted."""
+    user = guest.user
+    for group in queries.member_groups_of(user):
+        groups.leave(group, by=user)
+    if not queries.owns_something(user):
+        user.delete()
+        return True
+    user.is_active = False
+    user.save(update_fields=["is_active"])
+    guest.retired_at = clock.now()
+    guest.save(update_fields=["retired_at"])
+    return False

@@ -1,0 +1,220 @@
+"""Groups: one's own, one group's members and invitation, and the page that an invitation opens."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import Group, User
+from django.contrib.auth.views import RedirectURLMixin
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import redirect, render, resolve_url
+from django.urls import reverse
+from django.utils.decorators import method_decorator
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.generic import View
+
+from accounts import domain, operations, queries
+from accounts.errors import (
+    AccountsError,
+    GroupFull,
+    GroupNameTaken,
+    InvalidGroupName,
+    InvitationUnknown,
+    NotAMember,
+    NotTheKeeper,
+)
+from accounts.views.common import person_of, too_often, too_often_page, ways_in
+from ratelimits.errors import RateLimited
+
+
+class GroupForm(forms.Form):
+    """What a new group is called."""
+
+    name = forms.CharField(
+        label="Name",
+        max_length=domain.GROUP_NAME_LIMIT,
+        widget=forms.TextInput(attrs={"placeholder": "Painters", "autocomplete": "off"}),
+    )
+
+
+class MemberForm(forms.Form):
+    """Which of the other members is meant."""
+
+    member = forms.ModelChoiceField(queryset=User.objects.none(), empty_label="Choose somebody")
+
+    def __init__(self, group: Group, *, keeper: User, data: Any = None) -> None:
+        super().__init__(data)
+        field: Any = self.fields["member"]
+        field.queryset = group.user_set.exclude(pk=keeper.pk).order_by("username")
+
+
+@login_required
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def groups(request: HttpRequest) -> HttpResponse:
+    """The groups one is in, and a new one."""
+    if request.method != "POST":
+        return _groups_page(request, GroupForm(), status=200)
+    form = GroupForm(request.POST)
+    if not form.is_valid():
+        return _groups_page(request, form, status=422)
+    try:
+        group = operations.create_group(form.cleaned_data["name"], by=person_of(request))
+    except (InvalidGroupName, GroupNameTaken) as refusal:
+        form.add_error("name", refusal.message)
+        return _groups_page(request, form, status=422)
+    except RateLimited as refusal:
+        form.add_error(None, f"That is many groups at once. Try again in {refusal.numbers['words']}.")
+        return too_often(_groups_page(request, form, status=429), refusal)
+    messages.success(request, "The group is there. Send its link to whoever should be in it.")
+    return redirect("accounts:group", group.pk)
+
+
+@login_required
+@never_cache
+@require_safe
+def group(request: HttpRequest, group_id: int) -> HttpResponse:
+    """Who is in a group, how others get in, and the way out."""
+    person = person_of(request)
+    found = _group(person, group_id)
+    keeper = operations.keeper(found)
+    token = operations.invitation(found, by=person)
+    context = {
+        "group": found,
+        "keeper": keeper,
+        "is_last": len(operations.members(found)) == 1,
+        "link": request.build_absolute_uri(reverse("accounts:join", args=[token])) if token else None,
+        "member_form": MemberForm(found, keeper=person) if keeper == person else None,
+    }
+    return render(request, "accounts/group.html", context)
+
+
+@login_required
+@require_POST
+def invite(request: HttpRequest, group_id: int) -> HttpResponse:
+    """Replace the invitation, or make one where there is none."""
+    return _do(
+        request, group_id, operations.invite, "There is a new link. The old one opens nothing any more."
+    )
+
+
+@login_required
+@require_POST
+def withdraw(request: HttpRequest, group_id: int) -> HttpResponse:
+    """Let nobody else in."""
+    return _do(
+        request,
+        group_id,
+        operations.withdraw_invitation,
+        "The link is withdrawn: nobody comes in by it any more.",
+    )
+
+
+@login_required
+@require_POST
+def remove(request: HttpRequest, group_id: int) -> HttpResponse:
+    """Take somebody out."""
+    person = person_of(request)
+    found = _group(person, group_id)
+    form = MemberForm(found, keeper=person, data=request.POST)
+    if not form.is_valid():
+        messages.error(request, "Nobody was chosen, or they are not in the group any more.")
+        return redirect("accounts:group", group_id)
+    member = form.cleaned_data["member"]
+
+    def take_out(group: Group, *, by: User) -> None:
+        operations.remove_member(group, person=member, by=by)
+
+    return _do(
+        request, group_id, take_out, f"{member.get_username()} is out, and the link they knew is replaced."
+    )
+
+
+@login_required
+@require_POST
+def leave(request: HttpRequest, group_id: int) -> HttpResponse:
+    """Be a member no more."""
+    person = person_of(request)
+    found = _group(person, group_id)
+    try:
+        operations.leave(found, by=person)
+    except NotAMember:
+        messages.error(request, "Only an administrator can take you out of this group.")
+        return redirect("accounts:group", group_id)
+    messages.success(request, f"You left {found.name}.")
+    return redirect("accounts:groups")
+
+
+@method_decorator(never_cache, name="dispatch")
+class Join(RedirectURLMixin, View):
+    """What an invitation opens.
+
+    Looking at it changes nothing, for programs look at links to preview them; the button joins. Who is not logged in is
+    shown the ways in, each of which leads back here.
+    """
+
+    http_method_names = ["get", "head", "post"]
+
+    def get(self, request: HttpRequest, token: str) -> HttpResponse:
+        """What group it is, and the button."""
+        try:
+            invited = operations.invited(token)
+        except InvitationUnknown as refusal:
+            return self._refused(request, refusal, status=404)
+        if isinstance(request.user, User) and operations.is_member(request.user, invited.group):
+            return HttpResponseRedirect(self._goal(invited.group))
+        context = {
+            "invited": invited,
+            "here": request.get_full_path(),
+            "next": self.get_redirect_url(),
+        } | ways_in()
+        return render(request, "accounts/join.html", context)
+
+    def post(self, request: HttpRequest, token: str) -> HttpResponse:
+        """Join, and go to the group, or where the link says if that is on this site."""
+        if not isinstance(request.user, User):
+            return redirect("accounts:join", token)
+        try:
+            group = operations.join(token, by=request.user)
+        except InvitationUnknown as refusal:
+            return self._refused(request, refusal, status=404)
+        except GroupFull as refusal:
+            return self._refused(request, refusal, status=409)
+        except RateLimited as refusal:
+            return too_often_page(request, refusal)
+        messages.success(request, f"You are in {group.name} now.")
+        return HttpResponseRedirect(self._goal(group))
+
+    def _goal(self, group: Group) -> str:
+        return self.get_redirect_url() or resolve_url("accounts:group", group.pk)
+
+    def _refused(self, request: HttpRequest, refusal: AccountsError, *, status: int) -> HttpResponse:
+        return render(request, "accounts/closed.html", {"refusal": refusal}, status=status)
+
+
+def _groups_page(request: HttpRequest, form: GroupForm, *, status: int) -> HttpResponse:
+    context = {"groups": queries.groups_with_counts(person_of(request)), "form": form}
+    return render(request, "accounts/groups.html", context, status=status)
+
+
+def _group(person: User, group_id: int) -> Group:
+    """A group that this person is in; for everybody else there is none."""
+    found = queries.group_of(person, group_id)
+    if found is None:
+        raise Http404
+    return found
+
+
+def _do(request: HttpRequest, group_id: int, change: Callable[..., object], done: str) -> HttpResponse:
+    person = person_of(request)
+    found = _group(person, group_id)
+    try:
+        change(found, by=person)
+    except (NotTheKeeper, NotAMember) as refusal:
+        messages.error(request, refusal.message)
+    else:
+        messages.success(request, done)
+    return redirect("accounts:group", group_id)

@@ -1,0 +1,110 @@
+"""Coming in as a guest: a picture with letters, and whoever reads them is in."""
+
+from typing import Any
+
+from captcha.views import captcha_image
+from django import forms
+from django.conf import settings
+from django.contrib import auth
+from django.contrib.auth.views import RedirectURLMixin
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
+from django.shortcuts import render, resolve_url
+from django.utils.decorators import method_decorator
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+from django.views.generic import View
+
+from accounts import domain, operations
+from accounts.errors import CaptchaFailed, GuestsClosed
+from accounts.limits import CAPTCHA_PICTURE
+from accounts.operations.guests import GUEST_LIFE
+from accounts.views.common import BACKEND, too_often_page, ways_in
+from ratelimits import http as limits
+from ratelimits.errors import RateLimited
+
+SESSION_MARK = "is_guest"  # what templates ask: of a session that is read anyway, not of the database
+
+
+class _Forgotten(forms.TextInput):
+    """A field that does not show what was typed before: the next picture has other letters."""
+
+    def format_value(self, value: Any) -> None:
+        """Nothing."""
+
+
+class GuestForm(forms.Form):
+    """The letters that were read, and of which picture. A form that is shown again names another picture."""
+
+    captcha = forms.CharField(max_length=40, required=False, widget=forms.HiddenInput)
+    letters = forms.CharField(
+        label="Letters in the picture",
+        max_length=domain.CAPTCHA_LENGTH * 3,  # some type them with spaces
+        widget=_Forgotten(
+            attrs={
+                "autocomplete": "off",
+                "autocapitalize": "characters",
+                "spellcheck": "false",
+                "autofocus": True,
+            }
+        ),
+    )
+
+
+@method_decorator(never_cache, name="dispatch")
+class ComeAsGuest(RedirectURLMixin, View):
+    """Let a visitor in who reads a picture. It works without JavaScript, and asks no other site."""
+
+    http_method_names = ["get", "head", "post"]
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Who is in already goes on."""
+        if request.user.is_authenticated:
+            return HttpResponseRedirect(self.get_success_url())
+        if not settings.JOBFARM["GUESTS"]:
+            return render(request, "accounts/closed.html", {"refusal": GuestsClosed()}, status=403)
+        try:
+            return super().dispatch(request, *args, **kwargs)
+        except RateLimited as refusal:
+            return too_often_page(request, refusal)
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        """A new picture."""
+        return self._page(request, GuestForm(), status=200)
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        """Look at the letters; in with a session of its own, or another picture."""
+        form = GuestForm(request.POST)
+        if not form.is_valid():
+            return self._page(request, form, status=422)
+        try:
+            user = operations.enter_as_guest(
+                captcha=form.cleaned_data["captcha"],
+                letters=form.cleaned_data["letters"],
+                address=limits.address(request),
+            )
+        except CaptchaFailed as refusal:
+            form.add_error("letters", refusal.message)
+            return self._page(request, form, status=422)
+        auth.login(request, user, backend=BACKEND)
+        request.session.set_expiry(GUEST_LIFE)
+        request.session[SESSION_MARK] = True
+        return HttpResponseRedirect(self.get_success_url())
+
+    def get_default_redirect_url(self) -> str:
+        """The page for who did not come from another."""
+        return resolve_url("/")
+
+    def _page(self, request: HttpRequest, form: GuestForm, *, status: int) -> HttpResponse:
+        captcha = operations.new_captcha(address=limits.address(request))
+        context = {"form": form, "next": self.get_redirect_url(), "captcha": captcha} | ways_in()
+        return render(request, "accounts/guest.html", context, status=status)
+
+
+@require_safe
+@never_cache
+@limits.rate_limited(CAPTCHA_PICTURE, key=limits.address)
+def captcha_picture(request: HttpRequest, captcha: str) -> HttpResponse:
+    """The picture, drawn anew at each call, and the same each time."""
+    response: HttpResponse = captcha_image(request, captcha, scale=2)
+    return response

@@ -1,0 +1,33 @@
+"""Words for tests about getting in: a captcha read as a person reads it, a guest, a browser."""
+
+from captcha.models import CaptchaStore
+from django.contrib.auth.models import User
+from django.test import Client
+
+from accounts import operations
+
+PASSWORD = "correct horse battery"
+HERE = "address:10.0.0.1"
+
+
+def solution(captcha: str) -> str:
+    """The letters in a picture."""
+    return str(CaptchaStore.objects.get(hashkey=captcha).challenge)
+
+
+def guest(*, address: str = HERE) -> User:
+    """Somebody who read a picture."""
+    captcha = operations.new_captcha(address=address)
+    return operations.enter_as_guest(captcha=captcha, letters=solution(captcha), address=address)
+
+
+def sign_up(username: str = "ada", **given: object) -> User:
+    """Somebody new, with PASSWORD."""
+    return operations.sign_up(username, **{"password": PASSWORD, "address": HERE} | given)  # type: ignore[arg-type]  # as given
+
+
+def come_as_guest(client: Client, **fields: str) -> str:
+    """Read the picture on the page and come in; where one is sent then."""
+    captcha = client.get("/accounts/guest/").context["captcha"]
+    answer = client.post("/accounts/guest/", {"captcha": captcha, "letters": solution(captcha)} | fields)
+    return answer.headers.get("Location", "")
