@@ -1,18 +1,21 @@
-"""What is wrong with this farm, and what to do about it: the checks behind `manage.py doctor`."""
+"""What is wrong with this farm, and what to do about it: the checks behind `manage.py doctor` and /health/ready."""
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import IntEnum
 
 from django.conf import settings
+from django.core.files.storage import storages
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
+from jobfarm import notifications
 from jobs.queries import keys, reads
 from postgres import clock, statements
+from scheduling import operations as scheduling
 
 OLDEST_VERSION = 150000  # of PostgreSQL, as server_version_num; the tests run on 18
 NOTICED_WITHIN_S = 5.0  # DESIGN promise 5
@@ -20,6 +23,7 @@ LONG_TRANSACTION_S = 300.0
 MANY_DEAD = 100_000
 ROOM_BYTES = 1 << 30
 SKEW_S = 2.0
+HEARD_WITHIN_S = 2.0
 
 
 class Level(IntEnum):
@@ -41,7 +45,7 @@ class Finding:
 
 def examine() -> Iterator[Finding]:
     """Look at everything, one finding after the other. Raises the database's error if it cannot be reached."""
-    for foundation in (_database, _migrations):
+    for foundation in FOUNDATIONS.values():
         findings = list(foundation())
         yield from findings
         if any(finding.level is Level.ERROR for finding in findings):
@@ -50,7 +54,8 @@ def examine() -> Iterator[Finding]:
         yield from check()
 
 
-def _database() -> Iterator[Finding]:
+def database() -> Iterator[Finding]:
+    """Whether it answers, and is new enough."""
     [version] = statements.load("jobfarm", "version").run()
     if version.number < OLDEST_VERSION:
         yield Finding(
@@ -60,7 +65,8 @@ def _database() -> Iterator[Finding]:
         yield Finding(level=Level.FINE, sentence=f"PostgreSQL {version.name} answers.")
 
 
-def _migrations() -> Iterator[Finding]:
+def migrations() -> Iterator[Finding]:
+    """Whether all tables are as the code expects them."""
     executor = MigrationExecutor(connection)
     missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if missing:
@@ -81,13 +87,55 @@ def _clock() -> Iterator[Finding]:
         )
 
 
-def _janitor() -> Iterator[Finding]:
+def janitor() -> Iterator[Finding]:
+    """Whether leases that run out are noticed."""
     late = reads.overdue_s()
     if late > NOTICED_WITHIN_S:
         yield Finding(
             level=Level.ERROR,
             sentence=f"A running job is {late:.0f} s past its lease and nobody has noticed.",
             remedy="No janitor runs: start manage.py janitor (manage.py farm does).",
+        )
+
+
+def scheduler() -> Iterator[Finding]:
+    """Whether scheduled functions run, and what came of them in the last day."""
+    facts = scheduling.health()
+    for role in facts.missing_roles():
+        yield Finding(
+            level=Level.ERROR,
+            sentence=f"No cluster for {role} runs: no {role[:-1]} is run, however long it is due.",
+            remedy=f"Start manage.py cluster --{role} (manage.py farm does).",
+        )
+    if not facts.missing_roles():
+        yield Finding(level=Level.FINE, sentence=f"{len(facts.clusters)} clusters run scheduled functions.")
+    if facts.late:
+        yield Finding(
+            level=Level.WARNING,
+            sentence=f"{facts.late} scheduled functions are late, the oldest by {facts.oldest_late_s:.0f} s.",
+            remedy="Start more clusters, or more processes with --workers, for what is late on the page of functions.",
+        )
+    if facts.frozen:
+        yield Finding(
+            level=Level.WARNING,
+            sentence=f"Clusters froze within a day, and were replaced: {facts.frozen}.",
+            remedy="The page of crons says when. A machine short of memory, or stopped for seconds, does that.",
+        )
+    if facts.unknown:
+        yield Finding(
+            level=Level.WARNING,
+            sentence=f"Actions whose end nobody knows, within a day: {facts.unknown}.",
+            remedy="Their processes died. Look at each on the page of functions, and run again what may happen twice.",
+        )
+
+
+def _notifications() -> Iterator[Finding]:
+    if not notifications.hears_itself(within_s=HEARD_WITHIN_S):
+        yield Finding(
+            level=Level.WARNING,
+            sentence=f"A notification sent to ourselves was not heard within {HEARD_WITHIN_S:.0f} s.",
+            remedy="A pooler in transaction mode swallows LISTEN, and all that waits for it looks only every few "
+            "seconds: set DATABASE_DIRECT_URL to the same database past the pooler.",
         )
 
 
@@ -141,6 +189,13 @@ def _dead_rows() -> Iterator[Finding]:
 
 
 def _files() -> Iterator[Finding]:
+    if settings.FILES_ORIGIN:
+        if complaint := getattr(storages["default"], "complaint", lambda: None)():
+            sentence = f"The bucket for result files cannot be used: {complaint}"
+            yield Finding(
+                level=Level.ERROR, sentence=sentence, remedy="Look at FILES_URL and the keys for it."
+            )
+        return
     folder = settings.MEDIA_ROOT
     folder.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(folder).free
@@ -164,6 +219,8 @@ def _settings() -> Iterator[Finding]:
         )
 
 
-CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
-    _clock, _janitor, _workers, _queues, _snapshots, _dead_rows, _files, _settings,
+Check = Callable[[], Iterator[Finding]]
+FOUNDATIONS: Mapping[str, Check] = {"database": database, "migrations": migrations}
+CHECKS: tuple[Check, ...] = (
+    _clock, _notifications, janitor, scheduler, _workers, _queues, _snapshots, _dead_rows, _files, _settings,
 )  # fmt: skip

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,9 @@ from pathlib import Path
 
 LONGEST_PAUSE_S = 30.0
 KILLED_WITHIN_S = 5.0
+TURN_S = 0.2
+SHORT_S = 0.02
+SILENCE_S = 1.5  # whoever presses Ctrl-C and sees nothing happen for longer wants to know why
 STEADY_S = 60.0  # a process that ran this long is well again: its next restart is quick
 _PR_SET_PDEATHSIG = 1
 log = logging.getLogger(__name__)
@@ -23,13 +25,19 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class Child:
-    """One process of the farm. `grace_s` is how long it may take to end after SIGTERM."""
+    """One process of the farm. `grace_s` is how long it may take to end after SIGTERM.
+
+    `hurry` is the signal that lets it end at once, when nobody wants to wait: SIGQUIT for one that has processes of
+    its own to take along. Children of a lower `turn` are stopped first, those of one turn together.
+    """
 
     name: str
     argv: Sequence[str]
     environment: dict[str, str] = field(default_factory=dict)
     inherited: Sequence[int] = ()
     grace_s: float = 10.0
+    hurry: signal.Signals = signal.SIGKILL
+    turn: int = 0
     process: "subprocess.Popen[bytes] | None" = None
     started_at: float = 0.0
     deaths: int = 0
@@ -58,17 +66,21 @@ class Child:
         self.process, self.due_at = None, now + pause
         return pause
 
-    def stop(self) -> None:
-        """End it: SIGTERM, its grace, then SIGKILL for its whole group."""
-        if self.process is None:
-            return
-        if self.process.poll() is None:
-            self.process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(self.grace_s)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+    def is_alive(self) -> bool:
+        """Whether it runs."""
+        return self.process is not None and self.process.poll() is None
+
+    def tell(self, number: signal.Signals) -> None:
+        """Send it a signal, if it runs."""
+        if self.process is not None:
+            self.process.send_signal(number)
+
+    def end(self) -> None:
+        """SIGKILL for its whole group, which is all that is left of it."""
+        if self.process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
 
 
 class Supervisor:
@@ -78,7 +90,9 @@ class Supervisor:
         self._children = children
         self._note = folder / "farm.json"
         self._say = say
-        self._stopping = threading.Event()
+        # Counted by the signal handler, looked at by the loops: a handler must not touch a lock that the code it
+        # interrupted may hold, as an Event's.
+        self._asked_to_stop = 0
 
     def run(self) -> None:
         """Start all and watch them; returns after SIGINT or SIGTERM, with nothing left running."""
@@ -86,19 +100,16 @@ class Supervisor:
             number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)
         }
         try:
-            while not self._stopping.is_set():
+            while not self._asked_to_stop:
                 self._tend(now=time.monotonic())
-                self._stopping.wait(0.2)
+                time.sleep(TURN_S)
         finally:
             self._stop_all()
             for number, handler in previous.items():
                 signal.signal(number, handler)
 
     def _on_signal(self, _number: int, _frame: object) -> None:
-        if self._stopping.is_set():  # asked twice: no more patience
-            for child in self._children:
-                child.grace_s = 0.0
-        self._stopping.set()
+        self._asked_to_stop += 1
 
     def _tend(self, *, now: float) -> None:
         for child in self._children:
@@ -111,13 +122,39 @@ class Supervisor:
                 self._write_note()
 
     def _stop_all(self) -> None:
-        for child in self._children:
-            child.stop()
+        for turn in sorted({child.turn for child in self._children}):
+            self._stop_together([child for child in self._children if child.turn == turn])
         self._note.unlink(missing_ok=True)
 
+    def _stop_together(self, children: Sequence[Child]) -> None:
+        """SIGTERM, the longest grace, then SIGKILL. Whoever asks twice does not wait for the grace."""
+        for child in children:
+            child.tell(signal.SIGTERM)
+        self._wait(children, within_s=max(child.grace_s for child in children), patiently=True)
+        for child in children:
+            child.tell(child.hurry)
+        self._wait(children, within_s=KILLED_WITHIN_S, patiently=False)
+        for child in children:
+            child.end()
+
+    def _wait(self, children: Sequence[Child], *, within_s: float, patiently: bool) -> None:
+        began, told = time.monotonic(), False
+        while any(child.is_alive() for child in children) and time.monotonic() < began + within_s:
+            if patiently and self._asked_to_stop > 1:
+                return
+            if patiently and not told and time.monotonic() > began + SILENCE_S:
+                left = " and ".join(child.name for child in children if child.is_alive())
+                self._say(
+                    f"Waiting for {left} to finish, {within_s:.0f} s at most. Ctrl-C again: end at once."
+                )
+                told = True
+            time.sleep(SHORT_S)
+
     def _write_note(self) -> None:
-        running = [child.process.pid for child in self._children if child.process is not None]
-        self._note.write_text(json.dumps([{"pid": pid, "born": born(pid)} for pid in running]))
+        running = [(child.name, child.process.pid) for child in self._children if child.process is not None]
+        self._note.write_text(
+            json.dumps([{"name": name, "pid": pid, "born": born(pid)} for name, pid in running])
+        )
 
 
 def end_leftovers(folder: Path) -> int:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.apps import AppConfig
+from django.conf import settings
 from django.db.models.signals import post_migrate
 from django.utils.module_loading import autodiscover_modules
 
@@ -17,8 +18,9 @@ class SchedulingConfig(AppConfig):
         """Find the crons that the apps declare in their `crons.py`; their rows follow after each migration."""
         from scheduling import backend  # noqa: F401, PLC0415 (it makes itself known, and needs the models)
 
-        autodiscover_modules("crons")
-        post_migrate.connect(_make_rows, sender=self)
+        if settings.SCHEDULING["CRONS"]:
+            autodiscover_modules("crons")
+            post_migrate.connect(_make_rows, sender=self)
 
 
 def _make_rows(**_: Any) -> None:

@@ -8,7 +8,6 @@ from django.contrib.auth.models import PermissionsMixin
 
 from live.registry import StateQuery, Viewer, live_query
 from scheduling import operations
-from scheduling.domain.states import ENDED
 from scheduling.queries import pages
 
 OPERATOR = "operator"
@@ -46,15 +45,19 @@ def function(*, function_id: int) -> Mapping[str, Any] | None:
     row = pages.function(function_id)
     if row is None:
         return None
-    return {"function": row, "is_over": row.state in ENDED, "children": pages.descendants(function_id)}
+    return {
+        "function": row,
+        "next_try": pages.next_try(function_id),
+        "children": pages.descendants(function_id),
+    }
 
 
 @live_query(
     "scheduling-crons",
-    topics=lambda: ["crons"],
+    topics=lambda: ["crons", "scheduled"],  # a firing ends
     audiences=(OPERATOR,),
     template="scheduling/live/crons.html",
-    at_most_every_s=1.0,
+    at_most_every_s=2.0,
 )
 def crons() -> Mapping[str, Any]:
     """All crons."""
@@ -63,7 +66,7 @@ def crons() -> Mapping[str, Any]:
 
 @live_query(
     "scheduling-cron",
-    topics=lambda name: [f"cron:{name}"],
+    topics=lambda name: [f"cron:{name}", "scheduled"],
     audiences=(OPERATOR,),
     template="scheduling/live/cron.html",
     at_most_every_s=1.0,

@@ -17,7 +17,7 @@ ACTION_TIMEOUT_S = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """One registered function. `timeout_s`, `retry` and `idempotent` speak of actions."""
+    """One registered function. `timeout_s`, `retry`, `idempotent` and `own_writes` speak of actions."""
 
     name: str
     kind: Kind
@@ -26,6 +26,7 @@ class Function:
     timeout_s: float | None = None
     retry: Retry | None = None
     idempotent: bool = False
+    own_writes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +70,7 @@ def register(
     timeout_s: float | None = None,
     retry: Retry | None = None,
     idempotent: bool = False,
+    own_writes: bool = False,
 ) -> Function:
     """Make `call` known under its dotted name; again under the same name replaces it. Raises NotAFunction."""
     name = dotted_name(call)
@@ -80,6 +82,7 @@ def register(
         timeout_s=timeout_s,
         retry=retry,
         idempotent=idempotent,
+        own_writes=own_writes,
     )
     _functions[name] = function
     return function

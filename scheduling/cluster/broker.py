@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
 from typing import Any
 from uuid import UUID
 
@@ -31,7 +31,7 @@ BATCH = 50  # mutations in one task: 1,300 to 2,000 a second in place of 1,000 (
 LONGEST_CALL_S = 0.25
 AWAY_S = 0.5
 LOCKED_S = 0.1  # what is due and locked, a mutation that runs past its lease, is no reason to turn in circles
-CRONS_S = 0.1  # a pusher that is busy looks after crons only so often
+CRONS_S = 0.1  # a pusher that always finds something to hand out looks after crons this often
 _OWN = "own"  # wakes those who run django-q2's own tasks
 
 Package = tuple[
@@ -63,7 +63,7 @@ class Broker(DjangoQBroker):  # type: ignore[misc]  # django-q2 ships no types
         super().__init__(list_key=list_key)
         self._ear = Ear({_OWN} if self.post is None else {self.post.kind.value, _OWN})
         self._look_at = 0.0
-        self._cron_at = 0.0
+        self._crons_at = inf
 
     def serve(self, post: Post) -> None:
         """Begin to hand out for a cluster."""
@@ -89,29 +89,37 @@ class Broker(DjangoQBroker):  # type: ignore[misc]  # django-q2 ships no types
         if time.monotonic() < self._look_at:
             self._sleep(self._look_at - time.monotonic())
             return None
-        self._fire_crons()
+        if time.monotonic() >= self._crons_at:
+            self._fire_crons()
         if self.post is not None and not self._room():
+            self._plan_crons()
             self._ear.wait(LONGEST_CALL_S, board=self.post.board)
             return None
         found = list(self._functions())
         found += self._own_tasks(besides=len(found))
-        if not found:
+        if found:
+            self._plan_crons()
+        elif not self._fire_crons():
             self._plan_to_look()
         return found or None
 
+    def _plan_crons(self) -> None:
+        """Not now: a function that is due does not wait for the crons."""
+        self._crons_at = min(self._crons_at, time.monotonic() + CRONS_S)
+
     def _sleep(self, seconds: float) -> None:
         if self._ear.wait(min(seconds, LONGEST_CALL_S)):
-            self._look_at = self._cron_at = 0.0
+            self._look_at = 0.0
 
     def _plan_to_look(self) -> None:
         kind, queues = (self.post.kind, self.post.queues) if self.post else (Kind.ACTION, None)
         seconds = clusters.next_wake_s(kind, queues=queues)
         self._look_at = time.monotonic() + (seconds if seconds > 0 else LOCKED_S)
 
-    def _fire_crons(self) -> None:
-        if self.post is not None and time.monotonic() >= self._cron_at:
-            self._cron_at = time.monotonic() + CRONS_S
-            crons.fire_due()
+    def _fire_crons(self) -> bool:
+        """Whether a cron made something that may be due now."""
+        self._crons_at = inf
+        return self.post is not None and bool(crons.fire_due())
 
     def _room(self) -> int:
         """How many tasks may be put into the queue.

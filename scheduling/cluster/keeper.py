@@ -6,7 +6,6 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -26,6 +25,7 @@ from scheduling.queries import clusters as cluster_queries
 log = logging.getLogger(__name__)
 
 TURN_S = 0.2
+SHORT_S = 0.02
 LOOK_S = 1.0
 STEADY_S = 30.0  # a cluster that lived this long is well again
 MARGIN_S = 5.0  # beyond the grace, until the cluster is killed
@@ -43,7 +43,8 @@ class Life:
 
 
 class Keeper:
-    """Runs a cluster until SIGINT or SIGTERM, with nothing left running afterwards.
+    """Runs a cluster until SIGINT or SIGTERM, with nothing left running afterwards. A second one, or SIGQUIT, ends
+    it at once: its running actions are unknown then.
 
     `command` starts the sentinel for a boot id, as a process of its own. DESIGN section 7: frozen means that a
     hand-out is overdue while a worker is free, or that it does not report; long actions are no alarm.
@@ -55,15 +56,17 @@ class Keeper:
         self._kind = kind
         self._queues = queues
         self._command = command
-        self._stopping = threading.Event()
+        # Set by the signal handlers, looked at by the loops: a handler must not touch a lock that the code it
+        # interrupted may hold, as an Event's.
+        self._is_told_to_stop = self._is_in_a_hurry = False
         self._pauses = Backoff(first_s=0.2, cap_s=5, jitter=0)
         self._deaths = 0
 
     def run(self) -> None:
         """Start the cluster again and again, until told to stop."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: self._stopping.set())
-        while not self._stopping.is_set():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
+            signal.signal(number, self._on_signal)
+        while not self._is_told_to_stop:
             life = self._start()
             ending, why = self._keep(life)
             family.kill_group(life.process.pid)
@@ -72,6 +75,10 @@ class Keeper:
             if ending != "stopped":
                 log.error("A cluster for %ss ended (%s); another one starts", self._kind.value, why)
                 self._pause(life)
+
+    def _on_signal(self, number: int, _frame: object) -> None:
+        self._is_in_a_hurry = self._is_told_to_stop or number == signal.SIGQUIT
+        self._is_told_to_stop = True
 
     def _start(self) -> Life:
         boot = uuid.uuid4()
@@ -85,19 +92,20 @@ class Keeper:
 
     def _keep(self, life: Life) -> tuple[str, str | None]:
         """Watch until it ends, however that comes; how it ended, and why."""
-        while not self._stopping.is_set():
+        while not self._is_told_to_stop:
             if life.process.poll() is not None:
                 return "died", f"its sentinel ended with code {life.process.returncode}"
             why = self._look(life)
             if why is not None:
                 return "frozen", why
-            self._stopping.wait(TURN_S)
+            time.sleep(TURN_S)
         life.process.terminate()
-        try:
-            life.process.wait(settings.SCHEDULING["GRACE_S"] + MARGIN_S)
-        except subprocess.TimeoutExpired:
-            return "frozen", "it did not stop when it was told to"
-        return "stopped", None
+        until = time.monotonic() + settings.SCHEDULING["GRACE_S"] + MARGIN_S
+        while life.process.poll() is None and not self._is_in_a_hurry:
+            if time.monotonic() > until:
+                return "frozen", "it did not stop when it was told to"
+            time.sleep(SHORT_S)
+        return "stopped", "it was told to end at once" if self._is_in_a_hurry else None
 
     def _look(self, life: Life) -> str | None:
         if time.monotonic() < life.look_at:
@@ -134,8 +142,11 @@ class Keeper:
     def _pause(self, life: Life) -> None:
         steady = time.monotonic() - life.watch.started_at > STEADY_S
         self._deaths = 1 if steady else self._deaths + 1
-        if self._deaths > 1:
-            self._stopping.wait(self._pauses.delay_s(self._deaths - 1, rng=_NO_DICE))
+        until = time.monotonic() + (
+            self._pauses.delay_s(self._deaths - 1, rng=_NO_DICE) if self._deaths > 1 else 0.0
+        )
+        while time.monotonic() < until and not self._is_told_to_stop:
+            time.sleep(TURN_S)
 
 
 _NO_DICE = random.Random(0)  # noqa: S311 (the pauses have no jitter)

@@ -4,6 +4,7 @@ django-q2's own sentinel, with everything taken out of it that a killed process 
 timers and its events (docs/adr/0011).
 """
 
+import gc
 import logging
 import os
 import signal
@@ -28,7 +29,7 @@ from django_q.signing import SignedPackage
 from django_q.status import Stat
 from django_q.worker import worker
 
-from scheduling.cluster import channel, family, tasks
+from scheduling.cluster import channel, connecting, family, tasks
 from scheduling.cluster.broker import Broker, Post
 from scheduling.cluster.channel import Channel, TaskQueue
 from scheduling.cluster.scoreboard import Scoreboard
@@ -43,7 +44,6 @@ _FORK = get_context("fork")
 TURN_S = 0.2
 REPORT_S = 1.0
 SWEEP_S = 2.0
-RETAIN_S = 60.0
 SCHEDULER_S = 30.0  # django-q2's own pace for its schedules
 STUCK_S = 2.0  # a task that waits while a worker was free for this long is not on its way
 PUSHER_ENDS_S = 2.0
@@ -113,10 +113,12 @@ class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no typ
         family.end_with(self._keeper, by=signal.SIGTERM)
         channel.belongs_to(os.getpid())
         self._persist(lambda: clusters.begin(self.boot, role=self.name))
+        gc.collect()
+        gc.freeze()  # what Django loaded is never garbage: no child spends 50 ms in looking through it
         for position in range(self.board.workers):
             self._spawn_worker(position)
         self.monitor = self._spawn(monitor, self.result_queue, self.broker)
-        self.pusher = self._spawn(pusher, self.task_queue, _Stopping(self.board), self.broker)
+        self.pusher = self._spawn(_push, self.task_queue, self.board, self.broker)
         while not (self._is_told_to_stop or family.is_orphan(self._keeper)):
             self._turn()
             time.sleep(TURN_S)
@@ -156,11 +158,10 @@ class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no typ
         if not self.monitor.is_alive():
             self.monitor = self._respawn(monitor, self.result_queue, self.broker)
         if not self.pusher.is_alive():
-            self.pusher = self._respawn(pusher, self.task_queue, _Stopping(self.board), self.broker)
+            self.pusher = self._respawn(_push, self.task_queue, self.board, self.broker)
         self._attempt(self._settle_the_dead)
         self._now_and_then("report", REPORT_S, self._report)
         self._now_and_then("sweep", SWEEP_S, clusters.sweep)
-        self._now_and_then("retain", RETAIN_S, self._retain)
         if Conf.SCHEDULER:
             self._now_and_then("scheduler", SCHEDULER_S, lambda: scheduler(broker=self.broker))
 
@@ -177,11 +178,6 @@ class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no typ
             log.error("This cluster was given up by the others; it ends at once")
             family.kill_group(os.getpid())
             os._exit(1)
-
-    def _retain(self) -> None:
-        """A batch a turn: a long cleaning would look like a freeze."""
-        if clusters.retain_batch() == clusters.RETAIN_BATCH:
-            self._due["retain"] = 0.0
 
     def _spawn_worker(self, position: int) -> None:
         self.board.gone(position)
@@ -281,4 +277,10 @@ def _begin(parent: int, target: Callable[..., Any], *args: Any) -> None:
 
 def _work(desk: tasks.Desk, queue: channel.WorkersEnd, results: Results) -> None:
     tasks.sit_down(desk)
+    connecting.connect()
     worker(queue, results, Timer(), Conf.TIMEOUT)
+
+
+def _push(queue: TaskQueue, board: Scoreboard, broker: Broker) -> None:
+    connecting.hand_out_quickly()
+    pusher(queue, _Stopping(board), broker)

@@ -13,7 +13,8 @@ from django.db import connection, transaction
 from postgres.errors import NestedTransaction
 from scheduling.domain.states import Kind
 from scheduling.operations import announcing, endings, running
-from scheduling.operations.scheduling import LOOK_EVERY_S
+from scheduling.operations.declaring import action
+from scheduling.operations.scheduling import LOOK_EVERY_S, run_after
 from scheduling.queries import clusters, functions
 from scheduling.queries.clusters import Report
 from scheduling.queries.functions import Handed, Holder
@@ -23,6 +24,7 @@ SILENT_S = 10.0
 # How late a row must be to say that its cluster does not hand out any more.
 OVERDUE_S = 5.0
 RETAIN_BATCH = 1000
+RETAIN_BATCHES = 100
 _DAY_S = 24 * 3600.0
 # For so long a process that runs an action without a timeout, and reports nothing, counts as living.
 _UNTIMED_S = 3600.0
@@ -79,19 +81,21 @@ def sweep() -> int:
     return len(over)
 
 
+@action(idempotent=True, own_writes=True)
 def retain() -> int:
-    """Forget functions that ended more than SCHEDULING["RETENTION_DAYS"] ago, a thousand at a time; how many."""
-    total = batch = retain_batch()
-    while batch == RETAIN_BATCH:
-        total += (batch := retain_batch())
-    return total
+    """Forget functions and clusters that ended more than SCHEDULING["RETENTION_DAYS"] ago, a thousand at a time.
 
-
-def retain_batch() -> int:
-    """One batch of `retain`, for those who have other things to do in between; how many functions that were."""
+    Returns how many functions that were. After a hundred batches it schedules itself for the rest.
+    """
     age_s = settings.SCHEDULING["RETENTION_DAYS"] * _DAY_S
     clusters.retain(age_s=age_s)
-    return functions.retain(age_s=age_s, limit=RETAIN_BATCH)
+    total = 0
+    for _ in range(RETAIN_BATCHES):
+        total += (batch := functions.retain(age_s=age_s, limit=RETAIN_BATCH))
+        if batch < RETAIN_BATCH:
+            return total
+    run_after(0, retain)
+    return total
 
 
 def run_due(*, limit: int = 1000, kinds: Sequence[Kind] = tuple(Kind)) -> int:

@@ -46,12 +46,15 @@ def action(
     timeout: timedelta | float = registry.ACTION_TIMEOUT_S,
     retry: Retry | None = None,
     idempotent: bool = False,
+    own_writes: bool = False,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Declare a function that touches the world outside. It is started at most once (DESIGN promise 8).
 
     `timeout` (seconds or a timedelta) raises ActionTimedOut in it. With `retry` a failed one is scheduled again;
-    `idempotent=True` says that this is right also when nobody knows whether the last try did its work. Parameters
-    are keyword-only and JSON. Called, it is the plain function. Raises NotAFunction.
+    `idempotent=True` says that this is right also when nobody knows whether the last try did its work.
+    `own_writes=True` is for cleaning up: it writes by itself, in short transactions that each may be the last, and
+    where a serializable one would collide with all that goes on meanwhile. Parameters are keyword-only and JSON.
+    Called, it is the plain function. Raises NotAFunction.
     """
     seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
     if not (math.isfinite(seconds) and 0 < seconds <= LONGEST_TIMEOUT_S):
@@ -60,7 +63,14 @@ def action(
         )
 
     def declare(function: Callable[P, R]) -> Callable[P, R]:
-        registry.register(function, kind=Kind.ACTION, timeout_s=seconds, retry=retry, idempotent=idempotent)
+        registry.register(
+            function,
+            kind=Kind.ACTION,
+            timeout_s=seconds,
+            retry=retry,
+            idempotent=idempotent,
+            own_writes=own_writes,
+        )
         return function
 
     return declare

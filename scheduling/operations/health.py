@@ -23,7 +23,7 @@ class Living:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """Counts are of the last day. `late` is capped at 1,000: what is not done 15 s after its time, or after its
+    """Counts are of the last day, and stop at 1,000. `late`: what is not done 15 s after its time, or after its
     hand-out, and no action that runs."""
 
     clusters: tuple[Living, ...]

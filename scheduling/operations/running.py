@@ -5,6 +5,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -169,9 +170,8 @@ def _take_and_run(handed: Handed, by: Holder, taken: list[Call], committed: list
 
 
 def _perform(call: Call, *, timeout_s: float | None) -> Ending:
-    watched = guards.action(call.function) if call.task_backend is None else guards.trusted()
     try:
-        with context.running(_running(call)), watched, timing.limit(timeout_s, function=call.function):
+        with context.running(_running(call)), _watched(call), timing.limit(timeout_s, function=call.function):
             value = _run(call)
     except BaseException as error:  # SystemExit too: it is the function's end, not the worker's
         return endings.failed(error)
@@ -180,6 +180,17 @@ def _perform(call: Call, *, timeout_s: float | None) -> Ending:
     except NotJson as error:
         # What it did is done, so it is a success; tried again it would be done twice.
         return Ending(state=State.SUCCESS, error=error.message)
+
+
+def _watched(call: Call) -> AbstractContextManager[None]:
+    """Whether an action's own writes are mistakes: not those of a @task, nor where they were declared."""
+    if call.task_backend is not None:
+        return guards.trusted()
+    try:
+        own_writes = registry.find(call.function).own_writes
+    except UnknownFunction:  # which its run will say
+        own_writes = False
+    return guards.trusted() if own_writes else guards.action(call.function)
 
 
 def _run(call: Call) -> Any:

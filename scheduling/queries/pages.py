@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from django.db.models import QuerySet
+from django.db.models import OuterRef, QuerySet, Subquery
 
 from postgres import statements
 from scheduling.models import Cluster, Cron, ScheduledFunction
@@ -35,6 +35,11 @@ def function(pk: int) -> ScheduledFunction | None:
     )
 
 
+def next_try(pk: int) -> int | None:
+    """The try that followed this one."""
+    return ScheduledFunction.objects.filter(retry_of_id=pk).values_list("pk", flat=True).first()
+
+
 def descendants(pk: int, *, limit: int = 50) -> Sequence[ScheduledFunction]:
     """What it scheduled itself, the newest first."""
     return list(
@@ -45,8 +50,12 @@ def descendants(pk: int, *, limit: int = 50) -> Sequence[ScheduledFunction]:
 
 
 def crons() -> "QuerySet[Cron]":
-    """All crons, those that nobody declares any more last."""
-    return Cron.objects.order_by("retired_at", "name")
+    """All crons, those that nobody declares any more last; with what became of the last firing: `outcome` is its
+    state, `outcome_of` its id."""
+    firing = ScheduledFunction.objects.filter(cron_id=OuterRef("pk"), attempt=1).order_by("-fire_at")
+    return Cron.objects.annotate(
+        outcome=Subquery(firing.values("state")[:1]), outcome_of=Subquery(firing.values("pk")[:1])
+    ).order_by("-retired_at", "name")
 
 
 def cron(name: str) -> Cron | None:

@@ -1,4 +1,4 @@
--- The numbers that say whether scheduled functions run: at most a thousand late ones are counted.
+-- The numbers that say whether scheduled functions run. Counting stops at a thousand, however many there are.
 SELECT
     (SELECT count(*) FROM (SELECT 1 FROM scheduling_due
       WHERE kind IN ('mutation', 'action')
@@ -8,7 +8,7 @@ SELECT
         AND next_at < statement_timestamp() - make_interval(secs => %(late_s)s) LIMIT 1000) AS late) AS oldest_late_s,
     (SELECT count(*) FROM scheduling_cluster
       WHERE ending = 'frozen' AND ended_at > clock_timestamp() - interval '1 day') AS frozen,
-    (SELECT count(*) FROM scheduling_scheduledfunction
-      WHERE state = 'unknown' AND ended_at > clock_timestamp() - interval '1 day') AS unknown,
-    (SELECT count(*) FROM scheduling_scheduledfunction
-      WHERE state = 'failed' AND ended_at > clock_timestamp() - interval '1 day') AS failed
+    (SELECT count(*) FROM (SELECT 1 FROM scheduling_scheduledfunction
+      WHERE state = 'unknown' AND ended_at > clock_timestamp() - interval '1 day' LIMIT 1000) AS counted) AS unknown,
+    (SELECT count(*) FROM (SELECT 1 FROM scheduling_scheduledfunction
+      WHERE state = 'failed' AND ended_at > clock_timestamp() - interval '1 day' LIMIT 1000) AS counted) AS failed

@@ -2,7 +2,7 @@
 -- In the caller's transaction: they exist if and only if it commits. No foreign key and no look-up by an index here,
 -- so two serializable mutations that schedule side by side do not collide. A row that is born as canceled (its
 -- parent is an action that was canceled) never enters the queue. A second firing of a cron for one fire time is left
--- out. Returns the rows in the order given.
+-- out. The clock is read once: what is due after 0 seconds is due when it was made. Returns the rows in the order given.
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest(
         %(function)s::text[], %(kind)s::text[], %(queue)s::text[], %(priority)s::int[], %(args)s::text[],
@@ -11,13 +11,14 @@ WITH given AS MATERIALIZED (
     ) WITH ORDINALITY AS given(
         function, kind, queue, priority, args, task_backend, state, delay_s, due_at, parent, retry_of, run_again_of,
         attempt, cron, fire_at, position)
+    CROSS JOIN (SELECT clock_timestamp() AS now) AS clock
 ), born AS (
     INSERT INTO scheduling_scheduledfunction (
         function, kind, queue, priority, args, task_backend, state, created_at, due_at, ended_at, parent_id,
         retry_of_id, run_again_of_id, attempt, cron_id, fire_at)
-    SELECT function, kind, queue, priority, args::jsonb, task_backend, state, clock_timestamp(),
-           coalesce(due_at, clock_timestamp() + make_interval(secs => delay_s)),
-           CASE WHEN state = 'canceled' THEN clock_timestamp() END,
+    SELECT function, kind, queue, priority, args::jsonb, task_backend, state, now,
+           coalesce(due_at, now + make_interval(secs => delay_s)),
+           CASE WHEN state = 'canceled' THEN now END,
            parent, retry_of, run_again_of, attempt, cron, fire_at
     FROM given ORDER BY position
     ON CONFLICT (cron_id, fire_at) WHERE cron_id IS NOT NULL AND attempt = 1 DO NOTHING

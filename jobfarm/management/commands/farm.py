@@ -1,6 +1,7 @@
 """`manage.py farm`: everything that a farm on one machine needs, in one command."""
 
 import os
+import signal
 import socket
 import sys
 from argparse import ArgumentParser
@@ -12,6 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
 from accounts import operations as accounts
+from examples.chat import operations as chat
 from jobfarm import listening, processes
 from jobfarm.processes import Child
 from jobs import operations as jobs
@@ -20,13 +22,15 @@ from postgres.errors import PostgresError
 from postgres.reachability import explain_unreachable
 
 DEMONSTRATOR = "demonstrator"
+CLUSTER_ENDS_S = 10.0  # beyond the grace for its actions, until its end is written and its processes are gone
 
 
 class Command(BaseCommand):
-    """Migrate, make an administrator, and keep the web server, the janitor and (if wanted) a worker running."""
+    """Migrate, make an administrator, and keep all that a farm needs running."""
 
     help = (
-        "Start the whole farm: web, janitor and, with --with-worker, one worker for the kinds chat and image."
+        "Start the whole farm: web, janitor, a cluster for mutations, one for actions and, with --with-worker, one "
+        "worker for the kinds chat and image."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -43,10 +47,9 @@ class Command(BaseCommand):
         url = f"http://{host}:{listener.getsockname()[1]}"
         try:
             self._prepare()
-            children = [_web(listener), _janitor(), *([_worker(url)] if with_worker else [])]
+            children = [_web(listener), _janitor(), *_clusters(), *([_worker(url)] if with_worker else [])]
             self._welcome(url)
-            # The worker first: what it holds is given back while the server still answers.
-            processes.Supervisor(children[::-1], folder=settings.JOBFARM_DATA, say=self._say).run()
+            processes.Supervisor(children, folder=settings.JOBFARM_DATA, say=self._say).run()
         finally:
             listener.close()
             embedded.release()
@@ -64,7 +67,9 @@ class Command(BaseCommand):
             raise CommandError(explain_unreachable(error) or str(error)) from None
 
     def _welcome(self, url: str) -> None:
-        administrator, _ = accounts.ensure_administrator()
+        administrator, is_new = accounts.ensure_administrator()
+        if is_new:
+            chat.open_lobby(by=administrator)
         link = accounts.one_time_link(administrator)
         self._say(f"\njobfarm is starting at {url}")
         self._say(f"Log in as {administrator.get_username()}, once, within a day: {url}{link}")
@@ -75,13 +80,31 @@ class Command(BaseCommand):
         self.stdout.flush()
 
 
+# They are stopped in turns: the worker first, so that what it holds is given back while the server still answers;
+# the server last, so that one can watch the others finish.
+
+
 def _web(listener: socket.socket) -> Child:
     fd = listener.fileno()
-    return Child(name="web", argv=_manage("web", "--fd", str(fd)), inherited=[fd])
+    return Child(name="web", argv=_manage("web", "--fd", str(fd)), inherited=[fd], turn=4)
 
 
 def _janitor() -> Child:
-    return Child(name="janitor", argv=_manage("janitor"))
+    return Child(name="janitor", argv=_manage("janitor"), turn=3)
+
+
+def _clusters() -> list[Child]:
+    """Each keeps and watches the processes of its cluster; the farm watches those who keep."""
+    return [
+        Child(
+            name=f"the cluster for {kind}",
+            argv=_manage("cluster", f"--{kind}"),
+            grace_s=settings.SCHEDULING["GRACE_S"] + CLUSTER_ENDS_S,
+            hurry=signal.SIGQUIT,
+            turn=2,
+        )
+        for kind in ("mutations", "actions")
+    ]
 
 
 def _worker(url: str) -> Child:
@@ -89,7 +112,7 @@ def _worker(url: str) -> Child:
     key = jobs.ensure_worker(DEMONSTRATOR, queues=["image", "chat"])
     argv = [sys.executable, "-m", "jobfarm_worker", "--url", url, "--handler", "chat", "--handler", "image"]
     argv += ["--concurrency", "2", "--grace", "2"]
-    return Child(name="worker", argv=argv, environment={"JOBFARM_KEY": key})
+    return Child(name="worker", argv=argv, environment={"JOBFARM_KEY": key}, turn=1)
 
 
 def _manage(*words: str) -> list[str]:

@@ -22,7 +22,8 @@ class Command(BaseCommand):
 
     help = (
         "Run scheduled functions until SIGINT or SIGTERM: mutations or actions. Run at least one of each, anywhere. "
-        "SIGTERM lets mutations finish and gives running actions SCHEDULING_GRACE_S seconds (30)."
+        "SIGTERM lets mutations finish and gives running actions SCHEDULING_GRACE_S seconds (30); a second one, or "
+        "SIGQUIT, ends them at once."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -86,28 +87,46 @@ class Keeper:
             kill(pid)
         self.wait(10)
 
-    def stop(self) -> None:
-        """End it, in order if it can."""
+    def end(self) -> None:
+        """Ask it to end, if it runs; `expect_end` waits for it."""
         if self._process is not None and self._process.poll() is None:
             self.terminate()
-            try:
-                self.wait(60)
-            except subprocess.TimeoutExpired:
-                self.kill_all()
-                raise AssertionError(f"a cluster did not stop:\n{self.log[-5000:]}") from None
+
+    def expect_end(self) -> None:
+        """Wait until it has ended; an AssertionError if it does not."""
+        try:
+            self.wait(60)
+        except subprocess.TimeoutExpired:
+            self.kill_all()
+            raise AssertionError(f"a cluster did not stop:\n{self.log[-5000:]}") from None
+
+
+@contextlib.contextmanager
+def keepers(*clusters: str, **environment: str) -> Iterator[list[Keeper]]:
+    """Clusters that run, for the length of the block, started and stopped together: `keepers("--mutations",
+    "--actions --workers 8")`."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = [
+            Keeper(*words.split(), log=Path(folder) / f"{n}.log", **environment)
+            for n, words in enumerate(clusters)
+        ]
+        try:
+            for one in made:
+                one.start()
+            until(lambda: all(map(is_up, made)), what=lambda: "\n".join(one.log[-3000:] for one in made))
+            yield made
+        finally:
+            for one in made:
+                one.end()
+            for one in made:
+                one.expect_end()
 
 
 @contextlib.contextmanager
 def keeper(*words: str, **environment: str) -> Iterator[Keeper]:
-    """A cluster that runs, for the length of the block: `keeper("--mutations")`."""
-    with tempfile.TemporaryDirectory() as folder:
-        made = Keeper(*words, log=Path(folder) / "cluster.log", **environment)
-        made.start()
-        try:
-            until(lambda: is_up(made), what=lambda: f"the cluster:\n{made.log[-5000:]}")
-            yield made
-        finally:
-            made.stop()
+    """One cluster that runs, for the length of the block: `keeper("--mutations")`."""
+    with keepers(" ".join(words), **environment) as [one]:
+        yield one
 
 
 def is_up(made: Keeper) -> bool:
@@ -159,12 +178,9 @@ def until(
     return answer
 
 
-def states() -> dict[str, int]:
-    """How many functions there are in each state."""
-    found: dict[str, int] = {}
-    for state in ScheduledFunction.objects.values_list("state", flat=True):
-        found[state] = found.get(state, 0) + 1
-    return found
+def states(**of: str) -> dict[str, int]:
+    """How many functions there are in each state: `states()`, `states(kind="action")`."""
+    return dict(Counter(ScheduledFunction.objects.filter(**of).values_list("state", flat=True)))
 
 
 def all_ended() -> bool:

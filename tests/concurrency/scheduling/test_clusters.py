@@ -2,6 +2,7 @@
 
 import signal
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,21 @@ from scheduling import operations as scheduling
 from scheduling.models import Cluster, ScheduledFunction
 from scheduling.operations.scheduling import insert, new
 from tests.concurrency.scheduling.conftest import marks
-from tests.concurrency.scheduling.support import Keeper, all_ended, are_gone, keeper, kill, states, until
+from tests.concurrency.scheduling.support import (
+    Keeper,
+    all_ended,
+    are_gone,
+    keeper,
+    keepers,
+    kill,
+    states,
+    until,
+)
 from tests.integration.scheduling import sample
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("tables")]
 
+IDLE_STOP_S = 5.0  # a second on a machine that has nothing else to do
 BACK_WITHIN_S = 40.0  # 15 s on a machine that has nothing else to do
 
 
@@ -31,8 +42,8 @@ class TestClustersSideBySide:
     def test_run_both_kinds_share_the_load_collide_in_nothing_and_leave_nothing(self, tmp_path: Path) -> None:
         """Disjoint mutations, half of which schedule others. A serialization failure would run one again."""
         ledger, runs, count = tmp_path / "ledger", tmp_path / "runs", 400
-        with keeper("--mutations") as one, keeper("--mutations") as two, keeper("--actions") as three:
-            keepers = [one, two, three]
+        with keepers("--mutations", "--mutations", "--actions") as started:
+            one, two, _ = started
             with transaction.atomic():
                 insert(
                     [
@@ -41,8 +52,8 @@ class TestClustersSideBySide:
                     ]
                 )
                 insert([new(sample.append, {"path": str(ledger), "line": str(n)}) for n in range(200)])
-            until(all_ended, what=lambda: f"{states()} {[k.log for k in keepers]}")
-            processes = [pid for k in keepers for pid in k.everything()]
+            until(all_ended, what=lambda: f"{states()} {[k.log for k in started]}")
+            processes = [pid for k in started for pid in k.everything()]
             assert len(processes) == 3 * (1 + 1 + 2 + 2)
             sentinels = {one.sentinel(), two.sentinel()}
         assert states() == {"success": 2 * count + 200}
@@ -88,7 +99,7 @@ def _moved(row: ScheduledFunction) -> bool:
 class TestAStop:
     def test_lets_what_runs_finish_within_its_grace_and_gives_back_the_rest(self, tmp_path: Path) -> None:
         ledger = tmp_path / "ledger"
-        with keeper("--mutations") as mutations, keeper("--actions", SCHEDULING_GRACE_S="4") as actions:
+        with keepers("--mutations", "--actions", SCHEDULING_GRACE_S="3") as [mutations, actions]:
             dawdling = scheduling.run_after(0, sample.dawdle, row=1, seconds=2)
             short = scheduling.run_after(0, sample.append, path=str(ledger), line="short", seconds=1)
             long = scheduling.run_after(0, sample.append, path=str(ledger), line="long", seconds=100)
@@ -107,12 +118,28 @@ class TestAStop:
         }
         assert scheduling.run_due() == 1
 
-    def test_of_an_idle_cluster_leaves_nothing(self) -> None:
-        with keeper("--mutations") as one:
+    def test_of_an_idle_cluster_is_a_matter_of_a_second_and_leaves_nothing(self) -> None:
+        with keepers("--mutations", "--actions") as [one, two]:
+            until(
+                lambda: list(Cluster.objects.values_list("free", flat=True)) == [2, 2], what=lambda: one.log
+            )
+            processes = one.everything() + two.everything()
+            for idle in (one, two):
+                idle.terminate()
+                assert idle.wait(IDLE_STOP_S) == 0
+            assert are_gone(processes)
+        assert set(Cluster.objects.values_list("ending", "why")) == {("stopped", None)}
+
+    def test_in_a_hurry_leaves_what_runs_unknown(self, tmp_path: Path) -> None:
+        """SIGQUIT, or a second SIGTERM or Ctrl-C. The action would take 100 s, and could have all of them."""
+        with keeper("--actions", SCHEDULING_GRACE_S="1000") as one:
+            scheduling.run_after(0, sample.append, path=str(tmp_path / "x"), line="x", seconds=100)
+            until(lambda: states() == {"in_progress": 1}, what=lambda: one.log)
             processes = one.everything()
-            one.terminate()
-            assert one.wait(20) == 0
-        until(lambda: are_gone(processes))
+            kill(one.pid, signal.SIGQUIT)
+            assert one.wait(IDLE_STOP_S) == 0
+            assert are_gone(processes)
+        assert states() == {"unknown": 1}
 
 
 def _victims(one: Keeper, which: str) -> list[int]:
@@ -168,36 +195,40 @@ def state_of(row: ScheduledFunction) -> str:
 
 
 class TestAFrozenCluster:
-    @pytest.mark.parametrize("position", [-1, None], ids=["its pusher", "its sentinel"])
-    def test_is_replaced_by_another_one(self, position: int | None) -> None:
-        with keeper("--mutations") as one:
-            old = one.everything()[1:]
-            frozen = one.sentinel() if position is None else one.processes()[position]
-            assert frozen is not None
-            kill(frozen, signal.SIGSTOP)
-            schedule_marks(20)
-            until(lambda: scheduling.health().frozen == 1, within_s=BACK_WITHIN_S, what=lambda: one.log)
+    def test_is_replaced_by_another_one_and_one_with_something_long_to_do_is_not(
+        self, tmp_path: Path
+    ) -> None:
+        """Of the first the pusher is frozen, of the second the sentinel. The third only has no worker free, for longer
+        than it takes to be called frozen."""
+        with keepers("--mutations --queue one", "--mutations --queue two", "--actions") as [one, two, three]:
+            long = [new(sample.append, {"path": str(tmp_path / "x"), "line": "x", "seconds": 11})] * 2
+            insert([*long, new(sample.say, {"word": "after them"})])
+            until(lambda: states().get("in_progress") == 2, what=lambda: three.log)
+            old, sentinel = one.everything()[1:] + two.everything()[1:], two.sentinel()
+            assert sentinel is not None
+            kill(one.processes()[-1], signal.SIGSTOP)
+            kill(sentinel, signal.SIGSTOP)
+            insert([replace(new(sample.put, {"row": n}), queue=("one", "two")[n % 2]) for n in range(20)])
+            until(
+                lambda: scheduling.health().frozen == 2,
+                within_s=BACK_WITHIN_S,
+                what=lambda: one.log + two.log,
+            )
             until(lambda: are_gone(old))
-            until(all_ended, within_s=BACK_WITHIN_S, what=lambda: f"{states()} {one.log}")
+            until(
+                all_ended, within_s=BACK_WITHIN_S, what=lambda: f"{states()} {one.log} {two.log} {three.log}"
+            )
         assert marks() == list(range(20))
-
-    def test_is_not_one_whose_workers_all_do_something_long(self, tmp_path: Path) -> None:
-        with keeper("--actions") as one:
-            long = [
-                scheduling.run_after(0, sample.append, path=str(tmp_path / "x"), line="x", seconds=11)
-                for _ in range(2)
-            ]
-            waiting = scheduling.run_after(0, sample.say, word="after them")
-            until(all_ended, what=lambda: f"{states()} {one.log}")
-            assert [state_of(row) for row in [*long, waiting]] == ["success"] * 3
-        assert list(Cluster.objects.values_list("ending", flat=True)) == ["stopped"]
+        assert states() == {"success": 23}
+        endings = Counter(Cluster.objects.values_list("role", "ending"))
+        assert endings == {("mutations", "frozen"): 2, ("mutations", "stopped"): 2, ("actions", "stopped"): 1}
 
 
 class TestALostDatabase:
     def test_is_found_again(self, tmp_path: Path) -> None:
         """Every session of the clusters is ended again and again, as a restart of PostgreSQL would."""
         ledger = tmp_path / "ledger"
-        with keeper("--mutations") as one, keeper("--actions") as two:
+        with keepers("--mutations", "--actions") as [one, two]:
             for n in range(5):
                 with transaction.atomic():
                     insert([new(sample.put, {"row": n * 100 + m}) for m in range(100)])

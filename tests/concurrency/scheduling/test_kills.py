@@ -20,7 +20,7 @@ from tests.concurrency.scheduling.support import (
     SECONDS,
     Keeper,
     all_ended,
-    keeper,
+    keepers,
     kill_one,
     states,
     until,
@@ -30,51 +30,62 @@ from tests.integration.scheduling import sample
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("tables")]
 
 RNG = random.Random(7)
-BACK_WITHIN_S = 15.0  # after the death of a process
 DRAINED_WITHIN_S = 120.0
-
-
-def kill_until(is_over: Callable[[], bool], keepers: list[Keeper], *, every_s: float = 1.0) -> int:
-    """Kill a process a second until `is_over`; how many were killed."""
-    killed = 0
-    while not is_over():
-        killed += kill_one(keepers, RNG) is not None
-        time.sleep(every_s)  # the pace of the killing, not a wait for something
-    return killed
 
 
 def logs(keepers: list[Keeper]) -> str:
     return "\n".join(k.log[-4000:] for k in keepers)
 
 
-class TestMutationsUnderKills:
-    def test_have_each_effect_once_crons_fire_once_and_no_cluster_stays_frozen(self) -> None:
-        """5,000 in bursts with pauses in between, so that workers are killed idle as well as busy, for a minute.
+class TestAFarmUnderKills:
+    def test_has_each_mutation_once_no_action_twice_each_cron_once_and_stays_nowhere_frozen(
+        self, tmp_path: Path
+    ) -> None:
+        """A minute in which a process of the clusters is killed every second.
 
-        Beside them, on the same two clusters, a cron of two seconds: every fire time of that minute once.
+        5,000 mutations in bursts with pauses in between, so that workers are killed idle as well as busy; a cron of
+        two seconds beside them on the same two clusters; and 2,000 actions of 50 ms on a third.
         """
-        per_burst, bursts, seconds = 1000, 5, 2 * SECONDS
-        with keeper("--mutations") as one, keeper("--mutations") as two:
+        per_burst, bursts, seconds, ledger = 1000, 5, 2 * SECONDS, tmp_path / "ledger"
+        with keepers("--mutations", "--mutations", "--actions --workers 8") as started:
             first = make_cron("every two seconds", sample.nothing, every_s=2)
+            schedule_actions(2000, ledger)
             began, killed = time.monotonic(), 0
             for burst in range(bursts):
                 with transaction.atomic():
                     insert([new(sample.add, {"counter": 1 + n % COUNTERS}) for n in range(per_burst)])
-                until_at = began + (burst + 1) * seconds / bursts
-                killed += kill_until(lambda: time.monotonic() >= until_at, [one, two])  # noqa: B023
-            until(all_ended, within_s=DRAINED_WITHIN_S, what=lambda: f"{states()}\n{logs([one, two])}")
+                killed += kill_until(began + (burst + 1) * seconds / bursts, started[:2], actions=started[2])
+            until(all_ended, within_s=DRAINED_WITHIN_S, what=lambda: f"{states()}\n{logs(started)}")
             scheduling.pause("every two seconds")
-            until(all_ended, what=lambda: f"{states()}\n{logs([one, two])}")
+            until(all_ended, what=lambda: f"{states()}\n{logs(started)}")
             living = Cluster.objects.filter(ended_at=None).count()
-        assert set(states()) == {"success"}
+        assert set(states(kind="mutation")) == {"success"}
         assert counters() == dict.fromkeys(range(1, COUNTERS + 1), per_burst * bursts // COUNTERS)
         assert not Due.objects.exists()
         assert killed >= seconds * 0.7
-        assert living == 2
-        fired = fire_times("every two seconds")
-        assert fired == [first + timedelta(seconds=2 * n) for n in range(len(fired))]
-        assert len(fired) >= seconds / 2
-        assert Cron.objects.get().missed_count == Cron.objects.get().skipped_count == 0
+        assert living == 3
+        assert_fired_once_each(first, at_least=seconds / 2)
+        assert_none_twice(ledger, count=2000)
+
+
+def schedule_actions(count: int, ledger: Path) -> None:
+    given = [{"path": str(ledger), "line": str(n), "seconds": 0.05} for n in range(count)]
+    with transaction.atomic():
+        insert([new(sample.append, args) for args in given])
+
+
+def kill_until(moment: float, keepers: list[Keeper], *, actions: Keeper) -> int:
+    """Kill a process of `keepers` a second until this moment of the monotonic clock; how many were killed.
+
+    And two of `actions`, until eight actions were cut off, which leaves most of them to end."""
+    killed = 0
+    while time.monotonic() < moment:
+        killed += kill_one(keepers, RNG) is not None
+        if states(kind="action").get("unknown", 0) < 8:
+            kill_one([actions], RNG)
+            kill_one([actions], RNG)
+        time.sleep(1.0)  # the pace of the killing, not a wait for something
+    return killed
 
 
 def make_cron(name: str, function: Callable[..., Any], *, every_s: float) -> datetime:
@@ -92,35 +103,20 @@ def make_cron(name: str, function: Callable[..., Any], *, every_s: float) -> dat
     return first
 
 
-def fire_times(cron: str) -> list[datetime | None]:
-    fired = ScheduledFunction.objects.filter(cron_id=cron).order_by("fire_at")
-    return list(fired.values_list("fire_at", flat=True))
+def assert_fired_once_each(first: datetime, *, at_least: float) -> None:
+    firings = ScheduledFunction.objects.filter(cron_id="every two seconds").order_by("fire_at")
+    fired = list(firings.values_list("fire_at", flat=True))
+    assert fired == [first + timedelta(seconds=2 * n) for n in range(len(fired))]
+    assert len(fired) >= at_least
+    assert Cron.objects.get().missed_count == Cron.objects.get().skipped_count == 0
 
 
-class TestActionsUnderKills:
-    def test_are_never_started_twice_and_those_cut_off_are_unknown(self, tmp_path: Path) -> None:
-        ledger = tmp_path / "ledger"
-        count = 2000
-        with keeper("--actions", "--workers", "8") as one:
-            with transaction.atomic():
-                insert(
-                    [
-                        new(sample.append, {"path": str(ledger), "line": str(n), "seconds": 0.05})
-                        for n in range(count)
-                    ]
-                )
-
-            def enough() -> bool:
-                return all_ended() or states().get("unknown", 0) >= 8
-
-            kill_until(enough, [one], every_s=0.4)
-            until(all_ended, within_s=DRAINED_WITHIN_S, what=lambda: f"{states()}\n{logs([one])}")
-        found = states()
-        lines = Counter(ledger.read_text().split())
-        assert set(lines.values()) == {1}, "an action was started twice"
-        assert found["unknown"] >= 5
-        assert found["success"] + found["unknown"] == count
-        assert found["success"] <= len(lines) <= count
+def assert_none_twice(ledger: Path, *, count: int) -> None:
+    found, lines = states(kind="action"), Counter(ledger.read_text().split())
+    assert set(lines.values()) == {1}, "an action was started twice"
+    assert found["unknown"] >= 5
+    assert found["success"] + found["unknown"] == count
+    assert found["success"] <= len(lines) <= count
 
 
 class TestAClusterThatIsKilledAsAWhole:
@@ -131,7 +127,7 @@ class TestAClusterThatIsKilledAsAWhole:
         with transaction.atomic():
             insert([new(sample.put, {"row": n}) for n in range(count)])
             insert([new(sample.append, {"path": str(ledger), "line": str(n)}) for n in range(count)])
-        with keeper("--mutations") as mutations, keeper("--actions") as actions:
+        with keepers("--mutations", "--actions") as [mutations, actions]:
             until(lambda: states().get("success", 0) > count / 5, pause_s=0.005)
             mutations.kill_all()
             actions.kill_all()

@@ -21,6 +21,12 @@ from postgres.embedded import places
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 60.0
+CLUSTERS = ("the cluster for mutations", "the cluster for actions")
+FIRINGS = (
+    "from scheduling.models import ScheduledFunction as F;"
+    "print(*[f'{f.cron_id}: {f.state}' for f in F.objects.exclude(cron_id=None)], sep=chr(10))"
+)
+ACTION = "tests.integration.scheduling.sample.append"  # writes its line, then lingers
 
 
 class Farm:
@@ -89,9 +95,27 @@ class Farm:
         self.process.stdout.close()
         return code
 
-    def children(self) -> list[int]:
-        """The ids in the supervisor's note: worker (if any), janitor, web."""
-        return [entry["pid"] for entry in json.loads((self.data / "farm.json").read_text())]
+    def children(self) -> dict[str, int]:
+        """The ids in the supervisor's note, by name."""
+        return {entry["name"]: entry["pid"] for entry in json.loads((self.data / "farm.json").read_text())}
+
+    def replaced(self, before: dict[str, int], name: str) -> bool:
+        """Whether another process has this name now."""
+        return self.children().get(name, before[name]) != before[name]
+
+    def is_complete(self) -> bool:
+        """Whether /health/ready finds nothing wrong: both clusters have reported."""
+        try:
+            with urllib.request.urlopen(f"{self.url}/health/ready", timeout=5) as response:
+                return {check["status"] for check in json.load(response)["checks"].values()} == {"ok"}
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            return False
+
+    def hears(self, words: str) -> None:
+        """Read on in what it says, up to a line with these words."""
+        assert self.process is not None
+        assert self.process.stdout is not None
+        assert any(words in line for line in self.process.stdout), f"it never said {words!r}"
 
     def left_running(self) -> list[str]:
         """Every process that was started for this folder and still runs."""
@@ -133,13 +157,11 @@ def farm(tmp_path: Path) -> Iterator[Farm]:
 
 
 class TestFarm:
-    @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
-    def test_serves_and_leaves_nothing_running_when_it_is_told_to_stop(
-        self, farm: Farm, ending: signal.Signals
-    ) -> None:
+    def test_serves_and_leaves_nothing_running_after_ctrl_c(self, farm: Farm) -> None:
         farm.start("--with-worker")
-        assert len(farm.children()) == 3
-        assert farm.signal(ending) == 0
+        assert set(farm.children()) == {"web", "janitor", *CLUSTERS, "worker"}
+        until(farm.is_complete, "the clusters report")
+        assert farm.signal(signal.SIGINT) == 0
         assert farm.left_running() == []
         assert not (farm.data / "farm.json").exists()
 
@@ -148,11 +170,9 @@ class TestFarm:
     ) -> None:
         farm.start()
         farm.manage("create_kind", "kept")
+        until(farm.is_complete, "the clusters report")
         assert farm.signal(signal.SIGKILL) == -signal.SIGKILL
-        until(
-            lambda: not any(processes.born(pid) for pid in farm.children()),
-            "the children end with their parent",
-        )
+        until(lambda: farm.left_running() == [], "everything ends with the farm, the clusters' processes too")
 
         farm.start()
         assert "kept" in farm.manage(
@@ -160,10 +180,11 @@ class TestFarm:
         )
         assert farm.signal(signal.SIGTERM) == 0
         assert farm.left_running() == []
+        assert not (farm.data / "farm.json").exists()
 
     def test_cleans_up_at_the_next_start_when_everything_was_killed_but_one(self, farm: Farm) -> None:
         farm.start()
-        web = farm.children()[-1]
+        web = farm.children()["web"]
         os.kill(web, signal.SIGSTOP)  # it cannot follow its parent now
         farm.signal(signal.SIGKILL)
 
@@ -171,12 +192,39 @@ class TestFarm:
         assert processes.born(web) is None
         assert farm.answers()
 
-    def test_starts_a_killed_server_again_at_the_same_address(self, farm: Farm) -> None:
+    def test_starts_a_killed_server_again_at_the_same_address_and_a_killed_cluster(self, farm: Farm) -> None:
+        """Both clusters do their work: an interval fires at once when it is new."""
         farm.start()
+        until(farm.is_complete, "the clusters report")
         before = farm.children()
-        os.kill(before[-1], signal.SIGKILL)
-        until(lambda: farm.children()[-1:] != before[-1:], "the server is started again")
+        for name in ("web", CLUSTERS[0]):
+            os.kill(before[name], signal.SIGKILL)
+        until(
+            lambda: farm.replaced(before, "web") and farm.replaced(before, CLUSTERS[0]),
+            "they are started again",
+        )
         until(farm.answers, "the new server answers at the old address")
+        until(farm.is_complete, "the new cluster reports")
+        until(
+            lambda: "forget old jobs: success" in farm.manage("shell", "-v0", "-c", FIRINGS), "a cron fires"
+        )
+
+    def test_says_what_it_waits_for_and_ends_at_once_at_a_second_ctrl_c(self, farm: Farm) -> None:
+        """The action would take 100 s, and could have all of them."""
+        farm.environment |= {"SCHEDULING_GRACE_S": "1000"}
+        farm.start()
+        begun = farm.data / "begun"
+        farm.manage(
+            *("shell", "-v0", "-c"),
+            "from scheduling import operations;"
+            f"operations.run_after(0, '{ACTION}', path={str(begun)!r}, line='x', seconds=100)",
+        )
+        until(begun.exists, "the action runs")
+        assert farm.process is not None
+        farm.process.send_signal(signal.SIGINT)
+        farm.hears("Waiting for the cluster for actions to finish")
+        assert farm.signal(signal.SIGINT) == 0
+        assert farm.left_running() == []
 
 
 class TestFarmCannotStart:

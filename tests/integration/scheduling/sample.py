@@ -151,6 +151,12 @@ def write_directly(*, name: str) -> None:
     Group.objects.create(name=name)
 
 
+@action(own_writes=True)
+def write_directly_as_declared(*, name: str) -> None:
+    """Write in an action that says that it does."""
+    Group.objects.create(name=name)
+
+
 @action()
 def write_by_a_mutation(*, name: str) -> Any:
     """Write in an action, as it should be."""

@@ -72,6 +72,10 @@ class TestEnqueueing:
         with pytest.raises(ValueError, match="not finished"):
             _ = result.return_value
 
+    def test_gives_no_run_after_to_what_was_enqueued_for_now(self) -> None:
+        """Once its row said that it was due a microsecond after it was made, and so seemed to have been put off."""
+        assert [tasks.add.enqueue(n).task.run_after for n in range(200)] == [None] * 200
+
     def test_happens_in_the_callers_transaction(self) -> None:
         def enqueue_and_break() -> None:
             with transaction.atomic():

@@ -1,0 +1,53 @@
+"""What /health/ready answers: whether this server can serve, and how the farm around it stands."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from jobfarm import health
+from jobfarm.health import Check, Finding, Level
+from postgres.reachability import explain_unreachable
+
+WORDS = {Level.FINE: "ok", Level.WARNING: "warning", Level.ERROR: "error"}
+# What a server can serve without. A load balancer that sent its visitors elsewhere for these would mend nothing.
+SURROUNDINGS: Mapping[str, Check] = {"janitor": health.janitor, "scheduler": health.scheduler}
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readiness:
+    """`is_ready`: requests can be served. `checks`: of each its status ("ok", "warning", "error", or "skipped" when
+    what it stands on is wrong) and sentences, which name no host, user or password."""
+
+    is_ready: bool
+    checks: Mapping[str, Mapping[str, object]]
+
+
+def look() -> Readiness:
+    """Look at everything, as far as the database lets us. Raises nothing."""
+    checks: dict[str, Mapping[str, object]] = {}
+    is_ready = True
+    for name, check in {**health.FOUNDATIONS, **SURROUNDINGS}.items():
+        checks[name] = _examined(check) if is_ready else {"status": "skipped"}
+        if name in health.FOUNDATIONS and checks[name]["status"] == "error":
+            is_ready = False
+    return Readiness(is_ready=is_ready, checks=checks)
+
+
+def _examined(check: Check) -> Mapping[str, object]:
+    try:
+        return _told(check())
+    except Exception as error:
+        why = explain_unreachable(error)
+        if why is None:
+            log.exception("A health check failed")
+            return {"status": "error", "messages": ["This check failed; the log says how."]}
+        log.warning("A health check cannot reach the database: %s", why)
+        return {"status": "error", "messages": ["The database does not answer."]}
+
+
+def _told(findings: Iterable[Finding]) -> Mapping[str, object]:
+    wrong = [finding for finding in findings if finding.level is not Level.FINE]
+    worst = max((finding.level for finding in wrong), default=Level.FINE)
+    messages = [finding.sentence for finding in wrong]
+    return {"status": WORDS[worst], **({"messages": messages} if messages else {})}

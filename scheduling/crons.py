@@ -1,0 +1,5 @@
+"""The scheduler's own cron."""
+
+from scheduling.operations import declare, interval, retain
+
+declare("forget old functions", interval(minutes=10), retain)
