@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from django.db import Error, OperationalError, connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from postgres.connections import released
 from postgres.errors import NestedTransaction
@@ -44,6 +45,17 @@ class TestSerializable:
         serializable(lambda: None, rng=RNG)
         with transaction.atomic():
             assert sql("SHOW transaction_isolation") == [("read committed",)]
+
+    def test_leaves_the_connection_as_it_was_after_an_error(self) -> None:
+        with pytest.raises(ZeroDivisionError):
+            serializable(lambda: sql("SELECT 1") and 1 / 0, rng=RNG)
+        with transaction.atomic():
+            assert sql("SHOW transaction_isolation") == [("read committed",)]
+
+    def test_takes_no_round_trip_for_its_level(self) -> None:
+        with CaptureQueriesContext(connection) as statements:
+            serializable(lambda: sql("SELECT 1"), rng=RNG)
+        assert [one["sql"] for one in statements] == ["BEGIN", "SELECT 1", "COMMIT"]
 
     def test_retries_a_write_skew_until_its_rule_holds(self) -> None:
         """Both read before either writes, once; under READ COMMITTED both would go home."""
@@ -148,6 +160,16 @@ class TestSerializable:
 
 
 class TestOnCommitHooks:
+    def test_open_transactions_as_they_were_before(self) -> None:
+        seen: list[object] = []
+
+        def look() -> None:
+            with transaction.atomic():
+                seen.extend(sql("SHOW transaction_isolation"))
+
+        serializable(lambda: transaction.on_commit(look), rng=RNG)
+        assert seen == [("read committed",)]
+
     def test_run_once_for_the_attempt_that_committed(self) -> None:
         outcomes = iter(["first", "second"])
         hooks: list[str] = []
