@@ -1,0 +1,239 @@
+"""The feed and the digest: what people read of what happened."""
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from pytest_django import DjangoAssertNumQueries, DjangoCaptureOnCommitCallbacks
+
+from tests.webhook_samples import RECEIVED, changed, handle, routed, tables, tell
+from webhooks.errors import NotFound
+from webhooks.models import Activity, ActivityDigest, SandboxTelemetry
+from webhooks.operations import activity
+
+pytestmark = pytest.mark.django_db
+
+ISSUE = "github/issues.opened.1.json"
+DAY = date(2019, 5, 15)  # of most of GitHub's samples
+NOW = RECEIVED
+
+
+def line(n: int, *, at: datetime = RECEIVED, **fields: Any) -> Activity:
+    given = {
+        "delivery_id": n,
+        "n": 0,
+        "source": "github",
+        "actor": "ada",
+        "verb": "opened",
+        "object": f"issue {n}",
+    }
+    return Activity.objects.create(at=at, **(given | fields))
+
+
+def numbers(feed: activity.Feed) -> list[int]:
+    return [one.delivery_id for one in feed.lines]
+
+
+class TestFeed:
+    def test_goes_page_by_page_to_the_end(self) -> None:
+        for n in range(1, 8):  # three moments, so that pages end within one
+            line(n, at=RECEIVED + timedelta(seconds=n // 3))
+        seen, before = [], None
+        while True:
+            page = activity.feed(limit=3, before=before)
+            seen.append(numbers(page))
+            before = page.older
+            if before is None:
+                break
+        assert seen == [[7, 6, 5], [4, 3, 2], [1]]
+
+    def test_puts_a_late_line_where_it_belongs(self) -> None:
+        line(1, at=RECEIVED)
+        line(2, at=RECEIVED - timedelta(days=1))
+        assert numbers(activity.feed()) == [1, 2]
+
+    def test_takes_a_cursor_that_an_address_has_garbled(self) -> None:
+        line(1)
+        line(2)
+        older = activity.feed(limit=1).older
+        assert older is not None
+        assert numbers(activity.feed(before=older.replace("+", " "))) == [1]
+
+    @pytest.mark.parametrize(
+        "cursor", ["x", "_", "2026-11-21T12:00:00+00:00", "2026-11-21_x", "x_1", f"2026-11-21T12:00:00+00:00_{2**63}",
+                   "0001-01-01T00:00:00+14:00_1", "_1"]
+    )  # fmt: skip
+    def test_refuses_a_cursor_that_no_page_gave(self, cursor: str) -> None:
+        with pytest.raises(NotFound):
+            activity.feed(before=cursor)
+
+    def test_is_of_a_source_of_a_thing_or_with_a_text(self) -> None:
+        line(1, kind="githubissue", thing="7")
+        line(2, source="stripe", object="100% of _it_")
+        line(3, actor="Bob")
+        assert numbers(activity.feed(source="stripe")) == [2]
+        assert numbers(activity.feed(kind="githubissue", thing="7")) == [1]
+        assert numbers(activity.feed(kind="githubissue", thing="8")) == []
+        assert numbers(activity.feed(search="bob")) == [3]
+        assert numbers(activity.feed(search="0% of _")) == [2]
+        assert numbers(activity.feed(search="opened", source="github")) == [3, 1]
+
+    @pytest.mark.parametrize(("asked", "given"), [(0, 1), (-5, 1), (10**9, 3), (2, 2)])
+    def test_has_one_to_two_hundred_lines(self, asked: int, given: int) -> None:
+        for n in range(3):
+            line(n)
+        assert len(activity.feed(limit=asked).lines) == given
+
+    def test_reads_an_index_and_no_more_than_it_shows(
+        self, django_assert_num_queries: DjangoAssertNumQueries
+    ) -> None:
+        rows = [
+            Activity(
+                delivery_id=n,
+                n=0,
+                source="github",
+                verb="opened",
+                object="x",
+                at=RECEIVED + timedelta(seconds=n),
+            )
+            for n in range(3000)
+        ]
+        Activity.objects.bulk_create(rows)
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE webhooks_activity")
+        older = activity.feed(limit=100).older
+        with django_assert_num_queries(1) as asked:
+            activity.feed(limit=100, before=older)
+        with connection.cursor() as cursor:
+            cursor.execute("EXPLAIN " + asked.captured_queries[0]["sql"])
+            plan = "\n".join(row[0] for row in cursor.fetchall())
+        assert "activity_newest" in plan
+        assert "Seq Scan" not in plan
+        assert "Sort" not in plan
+
+
+class TestLines:
+    def test_are_emitted_once_by_a_delivery_however_often_it_is_replayed(self) -> None:
+        tell(ISSUE)
+        tell(ISSUE, body=changed(ISSUE, sender__login="someone else"))
+        assert [one.actor for one in activity.feed().lines] == ["Codertocat"]
+
+    def test_make_the_feed_stale(
+        self, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+    ) -> None:
+        with django_capture_on_commit_callbacks() as hooks:
+            tell(ISSUE, received_at=datetime(2019, 5, 15, 15, 21, tzinfo=UTC))
+        assert len(hooks) == 1  # live.touch; a line of today drops no digest
+
+    def test_are_cut_to_their_columns(self) -> None:
+        body = changed(ISSUE, issue__title="t" * 255, repository__full_name="r" * 255)
+        tell(ISSUE, body=body)
+        [one] = activity.feed().lines
+        assert one.object == ("issue " + "r" * 255 + "#1: " + "t" * 255)[:499] + "…"
+
+    def test_are_found_by_their_delivery(self) -> None:
+        tell(
+            "sandbox-tail-telemetry/fetch.3.json",
+            body={"items": changed("sandbox-tail-telemetry/fetch.3.json")["items"] * 2},
+            pk=7,
+        )
+        tell(ISSUE, pk=8)
+        assert [(one.n, one.verb) for one in activity.of_delivery(delivery=7)] == [
+            (0, "ended with exception"),
+            (1, "ended with exception"),
+        ]
+
+    def test_name_a_row_that_is_there(self) -> None:
+        """But for people and organizations that nobody told of."""
+        for sample in routed():
+            handle(sample.event())
+        known = {
+            table.__name__.lower(): set(table.objects.values_list("sender_id", flat=True))
+            for table in tables()
+            if table is not Activity
+        }
+        named = set(Activity.objects.exclude(kind="").values_list("kind", "thing"))
+        assert {kind for kind, _ in named} <= set(known)
+        assert {kind for kind, thing in named if thing not in known[kind]} == {"jiraissue"}
+        assert len([thing for kind, thing in named if kind == "jiraissue" and thing not in known[kind]]) == 1
+
+
+class TestDigest:
+    def test_sums_up_a_day(self) -> None:
+        for sample in routed():
+            if sample.source == "github":
+                handle(sample.event())
+        summed = activity.digest(day=DAY, now=NOW)
+        assert summed.lines == Activity.objects.filter(at__date=DAY).count() == 20
+        assert summed.sources == (("github", 20),)
+        assert summed.actors == (("Codertocat", 19), ("Octocoders", 1))
+        assert summed.deeds[0] == ("github", "opened", 4)
+        assert sum(count for *_, count in summed.deeds) == 20 - 6  # the ten most frequent of sixteen
+
+    def test_leaves_out_lines_that_nobody_did(self) -> None:
+        line(1, actor="")
+        line(2)
+        summed = activity.digest(day=RECEIVED.date(), now=NOW)
+        assert (summed.lines, summed.actors) == (2, (("ada", 1),))
+
+    def test_ends_with_the_day_of_utc(self) -> None:
+        midnight = datetime(2019, 5, 15, tzinfo=UTC)
+        for n, at in enumerate(
+            [midnight - timedelta(microseconds=1), midnight, midnight + timedelta(days=1)]
+        ):
+            line(n, at=at)
+        assert activity.digest(day=DAY, now=NOW).lines == 1
+
+    def test_of_a_day_that_is_over_is_computed_once(
+        self, django_assert_num_queries: DjangoAssertNumQueries
+    ) -> None:
+        tell(ISSUE)
+        first = activity.digest(day=DAY, now=NOW)
+        with django_assert_num_queries(1):
+            assert activity.digest(day=DAY, now=NOW) == first
+
+    def test_of_today_is_computed_each_time(self) -> None:
+        line(1)
+        assert activity.digest(day=RECEIVED.date(), now=NOW).lines == 1
+        line(2)
+        assert activity.digest(day=RECEIVED.date(), now=NOW).lines == 2
+        assert not ActivityDigest.objects.exists()
+
+    def test_is_dropped_by_a_line_that_comes_late(
+        self, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+    ) -> None:
+        activity.digest(day=DAY, now=NOW)
+        activity.digest(day=date(2019, 5, 14), now=NOW)
+        with django_capture_on_commit_callbacks(execute=True):
+            tell(ISSUE)
+        assert [stored.day for stored in ActivityDigest.objects.all()] == [date(2019, 5, 14)]
+        assert activity.digest(day=DAY, now=NOW).lines == 1
+
+    def test_is_dropped_daily(self) -> None:
+        for day in (1, 2):
+            activity.digest(day=date(2019, 5, day), now=NOW)
+        assert activity.invalidate_digests() == 2
+        assert not ActivityDigest.objects.exists()
+
+
+class TestPrune:
+    def test_forgets_lines_and_telemetry_of_before_their_moments(self) -> None:
+        line(1, at=RECEIVED - timedelta(days=2))
+        line(2, at=RECEIVED)
+        for n, days in enumerate((2, 0)):
+            SandboxTelemetry.objects.create(
+                sender_id=str(n), at=RECEIVED - timedelta(days=days), outcome="ok"
+            )
+        yesterday = (RECEIVED - timedelta(days=1)).isoformat()
+        assert activity.prune(activity_before=yesterday, telemetry_before=yesterday) == 2
+        assert (Activity.objects.get().delivery_id, SandboxTelemetry.objects.get().sender_id) == (2, "1")
+
+    def test_goes_batch_by_batch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(activity, "BATCH", 2)
+        for n in range(5):
+            line(n, at=RECEIVED - timedelta(days=2))
+        yesterday = (RECEIVED - timedelta(days=1)).isoformat()
+        assert activity.prune_batch(activity_before=yesterday, telemetry_before=yesterday) == 2
+        assert activity.prune(activity_before=yesterday, telemetry_before=yesterday) == 3
+        assert not Activity.objects.exists()

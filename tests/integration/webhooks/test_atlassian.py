@@ -1,0 +1,197 @@
+"""Jira's and Confluence's events: what they write and how they read."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pytest_django import DjangoAssertNumQueries
+
+from tests.webhook_samples import changed, line, lines, tell
+from webhooks.models import Activity, ConfluenceComment, ConfluencePage, JiraComment, JiraIssue
+
+pytestmark = pytest.mark.django_db
+
+SITE = "some-instance-test.atlassian.net"
+CREATED = "jira/jira.issue_created.2.json"
+GENERIC = "jira/jira.issue_updated.issue_generic.1.json"
+
+
+class TestJiraIssues:
+    def test_are_kept(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+        with django_assert_num_queries(2):  # the issue, the line
+            tell(CREATED)
+        issue = JiraIssue.objects.get()
+        assert (issue.sender_id, issue.key, issue.project, issue.kind) == (
+            f"{SITE}/10040",
+            "TES-41",
+            "TES",
+            "Story",
+        )
+        assert (issue.summary, issue.status, issue.category) == ("Unit test summary", "To Do", "new")
+        assert (issue.priority, issue.resolution, issue.assignee, issue.reporter) == (
+            "High",
+            "",
+            "",
+            "Test User",
+        )
+        assert (issue.labels, issue.created_at) == (
+            ["test-label"],
+            datetime(2019, 2, 16, 3, 1, 52, 971000, tzinfo=UTC),
+        )
+        assert line() == (
+            "Test User created TES-41: Unit test summary",
+            f"https://{SITE}/browse/TES-41",
+            f"jiraissue {SITE}/10040",
+        )
+
+    def test_of_two_sites_are_two(self) -> None:
+        tell(CREATED)
+        tell(
+            CREATED,
+            body=changed(CREATED, issue__self="https://other.atlassian.net/rest/api/2/issue/10040"),
+            pk=1000,
+        )
+        assert JiraIssue.objects.count() == 2
+
+    def test_of_one_moment_are_ordered_by_their_changelog(self) -> None:
+        tell(GENERIC, body=changed(GENERIC, changelog__id="10229", issue__fields__summary="Second"))
+        tell(GENERIC, body=changed(GENERIC, changelog__id="10228", issue__fields__summary="First"))
+        assert JiraIssue.objects.get().summary == "Second"
+
+    def test_that_were_deleted_stay_so(self) -> None:
+        deleted = "jira/jira.issue_deleted.1.json"
+        tell(deleted)
+        tell(deleted, type="jira:issue_updated", body=changed(deleted, timestamp=1562177136177), pk=1000)
+        assert JiraIssue.objects.get().deleted_at == datetime(2019, 7, 3, 18, 5, 36, 176000, tzinfo=UTC)
+
+    def test_link_nowhere_without_https(self) -> None:
+        tell("jira/jira.issue_updated.issue_closed.1.json")
+        assert (JiraIssue.objects.get().link, line()[1]) == ("", "")
+
+    @pytest.mark.parametrize(
+        ("items", "text"),
+        [
+            (
+                [{"field": "status", "toString": "Done"}, {"field": "resolution", "toString": "Done"}],
+                "moved TES-41: {} to Done",
+            ),
+            ([{"field": "assignee", "toString": "Ada"}], "assigned TES-41: {} to Ada"),
+            ([{"field": "assignee", "toString": None}], "unassigned TES-41: {}"),
+            ([{"field": "labels"}, {"field": "Sprint"}], "changed Sprint, labels of TES-41: {}"),
+            ([], "changed TES-41: {}"),
+        ],
+    )
+    def test_tell_what_was_done_from_their_changelog(self, items: list[Any], text: str) -> None:
+        tell(GENERIC, body=changed(GENERIC, changelog__items=items))
+        assert line()[0] == "Test User " + text.format("Unit test summary 1")
+
+    def test_without_a_changelog_just_changed(self) -> None:
+        tell(GENERIC, body=changed(GENERIC, changelog=None, user=None))
+        assert line()[0] == "changed TES-41: Unit test summary 1"
+
+    def test_say_nothing_of_comments_which_come_as_such(self) -> None:
+        tell(GENERIC, body=changed(GENERIC, issue_event_type_name="issue_commented"))
+        assert not Activity.objects.exists()
+        assert JiraIssue.objects.count() == 1
+
+
+class TestJiraComments:
+    def test_are_kept_in_their_newest_text(self) -> None:
+        tell("jira/comment_updated.1.json")
+        tell("jira/comment_created.1.json")
+        comment = JiraComment.objects.get()
+        assert (comment.sender_id, comment.issue_id, comment.author) == (
+            f"{SITE}/10019",
+            f"{SITE}/10040",
+            "Test User",
+        )
+        assert comment.body == "Added a comment, then edited it"
+        assert lines() == [
+            "Test User changed a comment on TES-41: Unit test summary 1",
+            "Test User commented on TES-41: Unit test summary 1",
+        ]
+
+    def test_fill_in_an_issue_nobody_told_of_and_replace_none(self) -> None:
+        tell("jira/comment_created.1.json")
+        assert JiraIssue.objects.values_list("summary", "reporter").get() == ("Unit test summary 1", "")
+        tell(CREATED)  # older than the comment, and whole
+        assert JiraIssue.objects.values_list("summary", "reporter").get() == (
+            "Unit test summary",
+            "Test User",
+        )
+        tell("jira/comment_updated.1.json")
+        assert JiraIssue.objects.values_list("summary", "reporter").get() == (
+            "Unit test summary",
+            "Test User",
+        )
+
+    def test_of_a_self_hosted_jira_know_their_issue_by_their_address(self) -> None:
+        tell("jira/comment_created.2.json")
+        site = "sales-jira.centralus.cloudapp.azure.com:8080"
+        known: Any = JiraComment.objects.values_list("issue_id", "author").get()
+        assert known == (f"{site}/10013", "Lev Brouk")
+        assert line() == ("Lev Brouk commented on issue 10013", "", f"jiraissue {site}/10013")
+
+    def test_that_were_deleted_stay_so(self) -> None:
+        tell("jira/comment_updated.1.json", type="comment_deleted")
+        tell("jira/comment_created.1.json")
+        comment = JiraComment.objects.get()
+        assert comment.deleted_at == datetime(2019, 2, 16, 3, 12, 8, 432000, tzinfo=UTC)
+        assert lines()[0] == "deleted a comment on TES-41: Unit test summary 1"
+
+
+class TestConfluence:
+    def test_pages_of_the_cloud_are_kept_in_their_newest_version(self) -> None:
+        tell("confluence/page_updated.2.json")
+        tell("confluence/page_created.2.json")
+        page = ConfluencePage.objects.get()
+        assert (page.sender_id, page.kind, page.status) == ("moeller.atlassian.net/65601", "page", "current")
+        assert (page.title, page.space, page.version) == ("Runbook: payments", "ENG", 2)
+        assert page.author.startswith("712020:")
+        assert page.editor.startswith("557058:")
+        assert page.link == "https://moeller.atlassian.net/wiki/spaces/ENG/pages/65601"
+
+    def test_pages_of_a_self_hosted_one_are_known_by_their_id(self) -> None:
+        tell("confluence/page_created.1.json")
+        assert ConfluencePage.objects.values_list("sender_id", "title", "link").get() == ("123456", "", "")
+        assert line() == ("abc123 created page 123456", "", "confluencepage 123456")
+
+    def test_the_trash_comes_after_a_change_of_the_same_moment(self) -> None:
+        for event in ("trashed", "updated", "moved", "created"):
+            tell(f"confluence/page_{event}.1.json")
+        assert ConfluencePage.objects.get().status == "trashed"
+
+    def test_a_page_comes_back_from_the_trash(self) -> None:
+        tell("confluence/page_trashed.1.json")
+        restored = changed("confluence/page_trashed.1.json", event="page_restored", timestamp=1778071365413)
+        tell("confluence/page_trashed.1.json", type="page_restored", body=restored, pk=1000)
+        assert ConfluencePage.objects.values_list("status", "deleted_at").get() == ("current", None)
+
+    def test_a_page_that_was_removed_does_not(self) -> None:
+        tell("confluence/page_trashed.1.json", type="page_removed")
+        tell("confluence/page_created.1.json")
+        assert ConfluencePage.objects.get().deleted_at == datetime(2026, 5, 6, 12, 42, 45, 412000, tzinfo=UTC)
+        assert lines()[0] == "abc123 deleted for good page 123456"
+
+    def test_blog_posts_are_pages_of_their_kind(self) -> None:
+        tell("confluence/blog_created.1.json")
+        assert ConfluencePage.objects.get().kind == "blog"
+        assert line()[0] == "def456 created blog post 234567"
+
+    def test_comments_know_their_page_where_they_say_it(self) -> None:
+        tell("confluence/comment_created.2.json")
+        tell("confluence/comment_created.1.json")
+        pages: Any = ConfluenceComment.objects.order_by("sender_id").values_list("sender_id", "page_id")
+        assert list(pages) == [
+            ("789012", None),
+            ("moeller.atlassian.net/70011", "moeller.atlassian.net/65601"),
+        ]
+        assert [text.partition(" ")[2] for text in lines()] == [
+            "commented on page Runbook: payments",
+            "commented on a page",
+        ]
+
+    def test_comments_that_were_removed_stay_so(self) -> None:
+        tell("confluence/comment_created.1.json", type="comment_removed")
+        tell("confluence/comment_created.1.json")
+        assert ConfluenceComment.objects.get().deleted_at is not None

@@ -1,0 +1,205 @@
+"""Keeping the newest state: what lies in a row is decided by what was told, never by when it came."""
+
+import itertools
+import random
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pytest_django import DjangoAssertNumQueries
+
+from webhooks.domain import staleness
+from webhooks.domain.staleness import Version
+from webhooks.models import ClerkOrganization, SandboxSession
+from webhooks.queries.keeping import Heard, bury, hear, keep
+
+pytestmark = pytest.mark.django_db
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def at(minute: int) -> datetime:
+    return NOON + timedelta(minutes=minute)
+
+
+def told(name: str, version: Version, sender_id: str = "org_1") -> bool:
+    """Whether a state was stored."""
+    return keep(ClerkOrganization, sender_id, version, name=name, slug=name.lower(), created_at=NOON)
+
+
+def row(sender_id: str = "org_1") -> dict[str, Any]:
+    found = ClerkOrganization.objects.get(sender_id=sender_id)
+    return {
+        field: getattr(found, field) for field in ("name", "slug", "state_at", "deleted_at", "created_at")
+    }
+
+
+class TestKeep:
+    def test_stores_what_was_never_told(self) -> None:
+        assert told("One", Version(at=at(1))) is True
+        assert row() == {
+            "name": "One",
+            "slug": "one",
+            "state_at": at(1),
+            "deleted_at": None,
+            "created_at": NOON,
+        }
+
+    def test_lets_a_newer_state_win_as_a_whole(self) -> None:
+        told("One", Version(at=at(1)))
+        assert told("Two", Version(at=at(2))) is True
+        assert row() == {
+            "name": "Two",
+            "slug": "two",
+            "state_at": at(2),
+            "deleted_at": None,
+            "created_at": NOON,
+        }
+
+    def test_lets_an_older_state_change_nothing(self) -> None:
+        told("Two", Version(at=at(2)))
+        before = ClerkOrganization.objects.values().get()
+        assert told("One", Version(at=at(1))) is False
+        assert ClerkOrganization.objects.values().get() == before
+
+    def test_does_not_store_the_same_again(self) -> None:
+        told("One", Version(at=at(1)))
+        assert told("One", Version(at=at(1))) is False
+
+    def test_prefers_a_higher_number_then_a_higher_rank_of_one_moment(self) -> None:
+        told("First", Version(at=at(1), number=1, rank=9))
+        assert told("Second", Version(at=at(1), number=2)) is True
+        assert told("Third", Version(at=at(1), number=2, rank=1)) is True
+        assert told("Older", Version(at=at(1), number=1, rank=9)) is False
+        assert row()["name"] == "Third"
+
+    def test_never_lets_a_part_replace_a_whole(self) -> None:
+        assert told("Part", Version(at=at(1), is_whole=False)) is True
+        assert told("Whole", Version(at=at(0))) is True
+        assert told("Newer part", Version(at=at(9), is_whole=False)) is False
+        assert row()["name"] == "Whole"
+
+    def test_lets_the_first_end_stay(self) -> None:
+        told("Canceled", Version(at=at(2), first_wins=True))
+        assert told("Completed", Version(at=at(1), first_wins=True)) is True
+        assert told("Timed out", Version(at=at(3), first_wins=True)) is False
+        assert row()["name"] == "Completed"
+
+    def test_asks_one_statement(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+        for version in (Version(at=at(1)), Version(at=at(2)), Version(at=at(1))):  # new, newer, older
+            with django_assert_num_queries(1):
+                told("One", version)
+
+    def test_refuses_a_state_that_is_not_whole_in_columns(self) -> None:
+        with pytest.raises(TypeError, match=r"missing or unknown: created_at, slug$"):
+            keep(ClerkOrganization, "org_1", Version(at=NOON), name="One")
+        with pytest.raises(TypeError, match=r"missing or unknown: color$"):
+            keep(ClerkOrganization, "org_1", Version(at=NOON), name="", slug="", created_at=None, color="red")
+        assert not ClerkOrganization.objects.exists()
+
+
+class TestBury:
+    def test_marks_what_is_there(self) -> None:
+        told("One", Version(at=at(1)))
+        assert bury(ClerkOrganization, "org_1", at=at(2)) is True
+        assert row() == {
+            "name": "One",
+            "slug": "one",
+            "state_at": at(1),
+            "deleted_at": at(2),
+            "created_at": NOON,
+        }
+
+    def test_comes_before_the_creation_and_wins(self) -> None:
+        assert bury(ClerkOrganization, "org_1", at=at(2)) is True
+        assert row() == {"name": "", "slug": "", "state_at": None, "deleted_at": at(2), "created_at": None}
+        assert told("One", Version(at=at(1))) is True
+        assert row() == {
+            "name": "One",
+            "slug": "one",
+            "state_at": at(1),
+            "deleted_at": at(2),
+            "created_at": NOON,
+        }
+
+    def test_stays_when_a_newer_state_is_told(self) -> None:
+        bury(ClerkOrganization, "org_1", at=at(2))
+        told("Later", Version(at=at(3)))
+        assert row()["deleted_at"] == at(2)
+
+    def test_counts_the_earliest_of_several(self) -> None:
+        assert [bury(ClerkOrganization, "org_1", at=at(minute)) for minute in (2, 3, 2, 1)] == [
+            True,
+            False,
+            False,
+            True,
+        ]
+        assert row()["deleted_at"] == at(1)
+
+
+versions = st.builds(
+    Version,
+    at=st.integers(0, 2).map(at),
+    number=st.integers(0, 1),
+    rank=st.integers(0, 1),
+    is_whole=st.booleans(),
+)
+states = st.tuples(versions, st.sampled_from(["One", "Two"]))
+stories = st.lists(st.one_of(states, st.integers(0, 3).map(at)), min_size=1, max_size=8)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(story=stories, seed=st.integers(0, 1000))
+def test_every_order_of_a_story_ends_with_its_newest_state_and_earliest_deletion(
+    story: list[Any], seed: int
+) -> None:
+    ClerkOrganization.objects.all().delete()
+    shuffled = story * 2
+    random.Random(seed).shuffle(shuffled)
+    for part in shuffled:
+        if isinstance(part, datetime):
+            bury(ClerkOrganization, "org_1", at=part)
+        else:
+            told(part[1], part[0])
+    state = max(
+        ((version, name) for version, name in (part for part in story if isinstance(part, tuple))),
+        key=lambda given: staleness.key(
+            given[0], {"name": given[1], "slug": given[1].lower(), "created_at": NOON}
+        ),
+        default=None,
+    )
+    deletions = [part for part in story if isinstance(part, datetime)]
+    kept = row()
+    assert kept["deleted_at"] == min(deletions, default=None)
+    assert (kept["name"], kept["state_at"]) == ((state[1], state[0].at) if state else ("", None))
+
+
+class TestHear:
+    def test_keeps_each_part_newest_for_itself(self) -> None:
+        parts = [
+            Heard(session_id="s", at=at(1), phase="started", model="sonnet", folder="/a"),
+            Heard(session_id="s", at=at(2), phase="working", phase_rank=1, folder="/b"),
+            Heard(session_id="s", at=at(3), phase="ended", phase_rank=4, reason="logout"),
+            Heard(session_id="s", at=at(9), sandbox="sbx"),
+        ]
+        shown = ("first_heard_at", "last_heard_at", "phase", "reason", "model", "folder", "sandbox")
+        for order in itertools.permutations(parts):
+            SandboxSession.objects.all().delete()
+            for part in (*order, *order):
+                hear(part)
+            assert SandboxSession.objects.values(*shown).get() == {
+                "first_heard_at": at(1),
+                "last_heard_at": at(9),
+                "phase": "ended",
+                "reason": "logout",
+                "model": "sonnet",
+                "folder": "/b",
+                "sandbox": "sbx",
+            }
+
+    def test_decides_within_a_second_by_the_phase(self) -> None:
+        hear(Heard(session_id="s", at=NOON, phase="ended", phase_rank=4, reason="other"))
+        hear(Heard(session_id="s", at=NOON, phase="idle", phase_rank=3))
+        assert SandboxSession.objects.values_list("phase", "reason").get() == ("ended", "other")

@@ -1,0 +1,97 @@
+"""Retries, states and filters: rules that need no database."""
+
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webhooks.domain import catalog
+from webhooks.domain.filters import Filter
+from webhooks.domain.retries import LONGEST, Retry
+from webhooks.domain.states import MOVES, SETTLED, WAITING, Status, may_move
+
+MINUTE = timedelta(minutes=1)
+
+
+class TestRetry:
+    def test_waits_one_four_sixteen_and_sixty_minutes_and_then_no_more(self) -> None:
+        waits = [Retry(jitter=0).wait(after=n, rng=random.Random(1)) for n in range(1, 6)]
+        assert waits == [MINUTE, 4 * MINUTE, 16 * MINUTE, 60 * MINUTE, None]
+
+    @given(st.integers(1, 4), st.integers())
+    def test_spreads_by_a_tenth_and_never_passes_the_hour(self, after: int, seed: int) -> None:
+        wait, exact = (Retry(jitter=j).wait(after=after, rng=random.Random(seed)) for j in (0.1, 0))
+        assert wait is not None
+        assert exact is not None
+        assert 0.9 * exact <= wait <= min(1.1 * exact, LONGEST)
+
+    def test_does_not_come_in_step_at_the_cap(self) -> None:
+        waits = {Retry().wait(after=4, rng=random.Random(seed)) for seed in range(50)}
+        assert len(waits) == 50
+
+    def test_never_passes_the_hour_however_many_attempts_are_set(self) -> None:
+        retry = Retry(attempts=100)
+        waits = [retry.wait(after=n, rng=random.Random(n)) for n in range(1, 100)]
+        assert all(wait is not None and wait <= LONGEST for wait in waits)
+
+
+class TestStates:
+    def test_have_moves_each_and_rejected_stays(self) -> None:
+        assert set(MOVES) == set(Status)
+        assert MOVES[Status.REJECTED] == frozenset()
+        assert WAITING.isdisjoint(SETTLED)
+
+    @pytest.mark.parametrize("status", [Status.PROCESSED, Status.IGNORED, Status.DEAD])
+    def test_what_is_over_only_ever_waits_again(self, status: Status) -> None:
+        assert {new for new in Status if may_move(old=status, new=new)} == {Status.RECEIVED}
+
+
+class TestFilter:
+    @given(
+        st.builds(
+            Filter,
+            source=st.sampled_from(["", "github"]),
+            event_type=st.text(max_size=20),
+            statuses=st.lists(st.sampled_from(Status), unique=True).map(tuple),
+            received_from=st.none() | st.datetimes(timezones=st.just(UTC)),
+            received_to=st.none() | st.datetimes(timezones=st.just(UTC)),
+            text=st.text(max_size=20),
+        )
+    )
+    def test_is_the_same_after_it_was_scheduled(self, wanted: Filter) -> None:
+        assert Filter.of_json(wanted.as_json()) == wanted
+
+    def test_is_told_in_words(self) -> None:
+        assert Filter().sentence() == "everything"
+        told = Filter(source="github", statuses=(Status.DEAD, Status.FAILED)).sentence()
+        assert told == "source github, status dead or failed"
+
+
+class TestCatalog:
+    def test_reads_each_model_once(self) -> None:
+        document = {
+            "data": [
+                {"id": "a", "owned_by": "o", "created": 1700000000},
+                {"id": "a"},
+                {"id": "b"},
+                {"id": 3},
+                7,
+            ]
+        }
+        made_at = datetime.fromtimestamp(1700000000, UTC)
+        assert catalog.read(document) == [
+            catalog.Offered(name="a", owned_by="o", made_at=made_at),
+            catalog.Offered(name="b", owned_by="", made_at=None),
+        ]
+
+    @pytest.mark.parametrize("document", [None, [], {}, {"data": {}}, "x"])
+    def test_refuses_what_is_no_list_of_models(self, document: object) -> None:
+        with pytest.raises(ValueError, match="no list"):
+            catalog.read(document)
+
+    @pytest.mark.parametrize("created", [True, -1, 10**20, "1", None, 1.5])
+    def test_takes_no_moment_that_is_none(self, created: object) -> None:
+        [model] = catalog.read({"data": [{"id": "a", "created": created}]})
+        assert model.made_at is None

@@ -1,0 +1,16 @@
+"""What is done regularly. Each is in the admin with its next firings, its history, pause and run now."""
+
+from scheduling.operations import Missed, daily, declare, interval
+from webhooks.operations.activity import invalidate_digests
+from webhooks.operations.catalog import refresh_model_catalog
+from webhooks.operations.draining import drain_sandbox_queue
+from webhooks.operations.reconciling import reconcile
+from webhooks.operations.retaining import retain
+from webhooks.operations.scoring import score_yesterday
+
+declare("daily health scores", daily(hour=6), score_yesterday, missed=Missed.ONCE)
+declare("digest cache invalidation", daily(hour=0, minute=5), invalidate_digests, missed=Missed.ONCE)
+declare("model catalog refresh", daily(hour=0), refresh_model_catalog, missed=Missed.ONCE)
+declare("reconciliation", interval(minutes=5), reconcile)
+declare("sandbox queue drain", interval(seconds=30), drain_sandbox_queue)
+declare("webhook retention", daily(hour=3), retain, missed=Missed.ONCE)

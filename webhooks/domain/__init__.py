@@ -1,0 +1,1 @@
+"""Rules of the inbox that need no database."""

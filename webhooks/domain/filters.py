@@ -1,0 +1,56 @@
+"""Which deliveries somebody means, as a value that can be scheduled and told again."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self
+
+from webhooks.domain.states import Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """What is left empty does not narrow. `text` is words of the body, or a delivery id, or an event type."""
+
+    source: str = ""
+    event_type: str = ""
+    sandbox: str = ""
+    statuses: tuple[Status, ...] = ()
+    received_from: datetime | None = None
+    received_to: datetime | None = None
+    text: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """The form in which it is scheduled."""
+        return {
+            "source": self.source,
+            "event_type": self.event_type,
+            "sandbox": self.sandbox,
+            "statuses": list(self.statuses),
+            "received_from": self.received_from and self.received_from.isoformat(),
+            "received_to": self.received_to and self.received_to.isoformat(),
+            "text": self.text,
+        }
+
+    @classmethod
+    def of_json(cls, given: Mapping[str, Any]) -> Self:
+        """The filter in that form."""
+        return cls(
+            source=str(given.get("source") or ""),
+            event_type=str(given.get("event_type") or ""),
+            sandbox=str(given.get("sandbox") or ""),
+            statuses=tuple(Status(one) for one in given.get("statuses", ())),
+            received_from=_moment(given.get("received_from")),
+            received_to=_moment(given.get("received_to")),
+            text=str(given.get("text") or ""),
+        )
+
+    def sentence(self) -> str:
+        """The filter in words, for the audit line."""
+        parts = [f"{name} {value}" for name, value in self.as_json().items() if value and name != "statuses"]
+        parts += [f"status {' or '.join(self.statuses)}"] if self.statuses else []
+        return ", ".join(parts) or "everything"
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

@@ -1,0 +1,152 @@
+"""Stripe: an envelope with `data.object`; times in seconds, amounts in the smallest unit of the currency."""
+
+from typing import Any, Generic, TypeVar
+
+from webhooks.domain.payloads.base import Amount, Id, Maybe, Number, Payload, Seconds
+
+O = TypeVar("O", bound=Payload)  # noqa: E741 (an object)
+
+
+class Data(Payload, Generic[O]):
+    """What holds the object."""
+
+    object: O
+
+
+class Envelope(Payload, Generic[O]):
+    """What every event is wrapped in."""
+
+    created: Seconds
+    livemode: bool = False
+    data: Data[O]
+
+
+class Customer(Payload):
+    """Who pays."""
+
+    id: Id
+    name: Maybe = ""
+    email: Maybe = ""
+    description: Maybe = ""
+    currency: Maybe = ""
+    balance: Amount = 0
+    delinquent: bool | None = None
+    created: Seconds | None = None
+
+    @property
+    def label(self) -> str:
+        """What to call this customer."""
+        return self.name or self.email or self.id
+
+
+class Recurring(Payload):
+    """How often a price is due."""
+
+    interval: Maybe = ""
+
+
+class Price(Payload):
+    """What an item costs."""
+
+    id: Id
+    unit_amount: Amount | None = None
+    currency: Maybe = ""
+    recurring: Recurring | None = None
+
+
+class Item(Payload):
+    """One price of a subscription. From API version 2025-03-31 on the period is here."""
+
+    price: Price
+    quantity: Number | None = None
+    current_period_end: Seconds | None = None
+
+
+class Items(Payload):
+    """The list of them."""
+
+    data: list[Item]
+
+
+class Subscription(Payload):
+    """What a customer pays for again and again."""
+
+    id: Id
+    customer: Id
+    status: Maybe
+    items: Items
+    cancel_at_period_end: bool = False
+    current_period_end: Seconds | None = None
+    trial_end: Seconds | None = None
+    canceled_at: Seconds | None = None
+    ended_at: Seconds | None = None
+    created: Seconds | None = None
+
+    @property
+    def item(self) -> Item | None:
+        """The first of its items."""
+        return self.items.data[0] if self.items.data else None
+
+    @property
+    def period_end(self) -> Any:
+        """When the period ends that is paid for, in whichever place this API version says it."""
+        return self.current_period_end or (self.item.current_period_end if self.item else None)
+
+
+class SubscriptionDetails(Payload):
+    """Which subscription an invoice is for, from API version 2025-03-31 on."""
+
+    subscription: Id | None = None
+
+
+class Parent(Payload):
+    """What an invoice came from."""
+
+    subscription_details: SubscriptionDetails | None = None
+
+
+class Upcoming(Payload):
+    """An invoice that does not exist yet, and has no id."""
+
+    customer: Id | None = None
+    currency: Maybe
+    amount_due: Amount
+    amount_paid: Amount = 0
+    total: Amount = 0
+    number: Maybe = ""
+    subscription: Id | None = None
+    parent: Parent | None = None
+    due_date: Seconds | None = None
+    created: Seconds | None = None
+
+    @property
+    def subscription_id(self) -> str | None:
+        """Its subscription, in whichever place this API version says it."""
+        details = self.parent.subscription_details if self.parent else None
+        return self.subscription or (details.subscription if details else None)
+
+
+class Invoice(Upcoming):
+    """What a customer is to pay."""
+
+    id: Id
+    status: Maybe
+    billing_reason: Maybe = ""
+
+
+class Checkout(Payload):
+    """A visit to the page where one pays."""
+
+    customer: Id | None = None
+    amount_total: Amount | None = None
+    currency: Maybe = ""
+    mode: Maybe = ""
+
+
+class Money(Payload):
+    """A charge, a dispute or a payout."""
+
+    id: Id
+    amount: Amount
+    currency: Maybe
+    amount_refunded: Amount = 0

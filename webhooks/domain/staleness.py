@@ -1,0 +1,60 @@
+"""Which of two states of one thing is the newer: one text for each state, and the greater text wins.
+
+Deliveries come late, twice and out of order. If a table keeps, of all states it was ever told, the one with the
+greatest key, then it ends the same whatever the order was (docs/adr/0023 says what each sender's key is made of).
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+KEY_LENGTH = 62
+LARGEST = 10**20 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """How new a state is, by the sender's own account; what is named first counts first.
+
+    `is_whole`: the sender sent everything we keep of the thing; a part of it fills a void and never replaces a whole.
+    `at`: the sender's moment, of the state or of the event. `number`: a counter of the sender's that only rises.
+    `rank`: what the event means, for states of the same moment (closing comes after opening).
+    `first_wins`: the earliest state stays, for what can happen only once.
+    """
+
+    at: datetime
+    number: int = 0
+    rank: int = 0
+    is_whole: bool = True
+    first_wins: bool = False
+
+
+def key(version: Version, columns: Mapping[str, Any]) -> str:
+    """The text that sorts, byte by byte, as the states do: always KEY_LENGTH characters, digits and dots first.
+
+    States that their sender does not tell apart are ordered by a digest of what they say, so that every order of
+    delivery chooses the same one; the same state has the same key, so that it never replaces itself.
+    """
+    moment = _bounded((version.at - EPOCH) // timedelta(microseconds=1))
+    if version.first_wins:
+        moment = LARGEST - moment
+    rank = min(max(version.rank, 0), 9)
+    return f"{version.is_whole:d}.{moment:020d}.{_bounded(version.number):020d}.{rank}.{digest(columns)}"
+
+
+def digest(columns: Mapping[str, Any]) -> str:
+    """Sixteen hexadecimal digits that stand for these values. Moments are equal if they are the same instant."""
+    text = json.dumps(columns, sort_keys=True, separators=(",", ":"), default=_text)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _bounded(number: int) -> int:
+    return min(max(number, 0), LARGEST)
+
+
+def _text(value: Any) -> str:
+    return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else str(value)

@@ -1,0 +1,46 @@
+"""What is deliberately not handled, with the reason. Whatever else has no handler is ignored as unknown."""
+
+from webhooks.handlers.registry import Handler, handles
+
+WHY: dict[tuple[str, str], str] = {
+    ("clerk", "email.created"): "It carries other people's mail.",
+    ("clerk", "sms.created"): "It carries other people's messages.",
+    ("clerk", "role.*"): "Roles are shown as their memberships name them.",
+    ("clerk", "permission.*"): "Permissions are not shown.",
+    ("github", "check_run.*"): "A step of a check; the workflow's run is told as a whole.",
+    ("github", "check_suite.*"): "A group of checks; the workflow's run is told as a whole.",
+    ("github", "status"): "A step of a check; the workflow's run is told as a whole.",
+    ("github", "workflow_job.*"): "A part of a workflow's run, which is told as a whole.",
+    ("github", "workflow_run.requested"): "Its end is told.",
+    ("github", "workflow_run.in_progress"): "Its end is told.",
+    ("github", "installation.*"): "Which repositories an app may see is not shown.",
+    ("github", "installation_repositories.*"): "Which repositories an app may see is not shown.",
+    ("github", "label.*"): "Labels are shown as their issues name them.",
+    ("github", "milestone.*"): "Milestones are not shown.",
+    ("github", "star.*"): "The same is told as watch.started.",
+    ("jira", "worklog_created"): "How long people worked is not shown.",
+    ("jira", "worklog_updated"): "How long people worked is not shown.",
+    ("jira", "worklog_deleted"): "How long people worked is not shown.",
+    ("jira", "issuelink_created"): "Links between issues are not shown.",
+    ("jira", "issuelink_deleted"): "Links between issues are not shown.",
+    ("jira", "attachment_created"): "Attachments are not shown.",
+    ("jira", "attachment_deleted"): "Attachments are not shown.",
+    ("confluence", "test"): "The Test connection button; being answered is all it wants.",
+    ("stripe", "charge.succeeded"): "The same money is told by its invoice or its checkout.",
+    ("stripe", "charge.updated"): "It changes nothing that is shown.",
+    ("stripe", "payment_intent.*"): "The same money is told by its invoice or its checkout.",
+    ("stripe", "payment_method.*"): "Means of payment are not kept.",
+    ("stripe", "invoiceitem.*"): "An invoice is shown as a whole.",
+    ("stripe", "plan.*"): "The catalog is not kept; a subscription names its price.",
+    ("stripe", "price.*"): "The catalog is not kept; a subscription names its price.",
+    ("stripe", "product.*"): "The catalog is not kept; a subscription names its price.",
+}
+
+
+def _ignore(reason: str) -> Handler:
+    """A handler that takes nothing in; the delivery is then `ignored`, with the reason as its note."""
+    return lambda _event: reason
+
+
+for (source, event_type), reason in WHY.items():
+    handles(source, event_type)(_ignore(reason))

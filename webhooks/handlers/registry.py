@@ -1,0 +1,66 @@
+"""Which function handles which event of which source."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One delivery as its handler gets it.
+
+    `body` is the parsed JSON; of telemetry, which sends lists, it is `{"items": [...]}`. What PostgreSQL could not
+    store is replaced in its strings: U+0000 by U+2400, a lone surrogate by U+FFFD. `type` is as the sender's module in
+    `webhooks.sources` says (`issues.opened`).
+    `occurred_at` is by the sender's clock; where the sender does not say, it is `received_at`.
+    `sandbox` says whose bearer token it came with.
+    """
+
+    source: str
+    type: str
+    delivery_id: str
+    body: Mapping[str, Any]
+    occurred_at: datetime
+    received_at: datetime
+    pk: int
+    sandbox: str | None = None
+
+
+# What a handler returns is None when the event was taken in, or why there was nothing to take in: the delivery is
+# then `ignored`, with that as its note.
+Handler = Callable[[Event], str | None]
+H = TypeVar("H", bound=Callable[[Event], Any])
+
+_handlers: dict[tuple[str, str], Handler] = {}
+
+
+def handles(source: str, *types: str) -> Callable[[H], H]:
+    """Register the decorated function for these event types of a source.
+
+    It runs inside the serializable transaction that processes the delivery, so it touches nothing but the database,
+    and may run again. A type that ends in `.*` means all that begin so and have no handler of their own. Raises
+    ValueError for a type that has a handler already.
+    """
+
+    def register(handler: H) -> H:
+        for event_type in types:
+            if _handlers.setdefault((source, event_type), handler) is not handler:
+                raise ValueError(f"{source} {event_type} is handled twice")
+        return handler
+
+    return register
+
+
+def find(source: str, event_type: str) -> Handler | None:
+    """The handler of an event type; None if there is none, and the event is ignored."""
+    exact = _handlers.get((source, event_type))
+    if exact is not None:
+        return exact
+    family = event_type.partition(".")[0]
+    return _handlers.get((source, f"{family}.*"))
+
+
+def everything() -> dict[tuple[str, str], Handler]:
+    """All that are registered, by source and type."""
+    return dict(sorted(_handlers.items(), key=lambda pair: pair[0]))

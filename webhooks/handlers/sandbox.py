@@ -1,0 +1,202 @@
+"""The sandboxes: what agents do, how their runs end, and how their gateway fares.
+
+Hooks have no time of their own: theirs is that of their signature, in whole seconds, and within one the phase decides.
+What follows a use of a tool replaces what came before it, whatever their times. Of a run the first end stays.
+"""
+
+from datetime import timedelta
+from decimal import Decimal
+
+from webhooks.domain import invocations, tools
+from webhooks.domain.payloads import sandbox
+from webhooks.domain.payloads.base import read
+from webhooks.domain.staleness import Version
+from webhooks.handlers.registry import Event, handles
+from webhooks.handlers.telling import Line, tell
+from webhooks.models import SandboxRun, SandboxSession, SandboxTelemetry, SandboxToolUse
+from webhooks.queries.keeping import Heard, hear, keep, measure
+
+_HOOKS, _COMPLETION, _TELEMETRY = "sandbox_hooks", "sandbox_completion", "sandbox_telemetry"
+_Phase, _Outcome = SandboxSession.Phase, SandboxToolUse.Outcome
+_RANKS = {_Phase.STARTED: 0, _Phase.WORKING: 1, _Phase.ASKING: 2, _Phase.IDLE: 3, _Phase.ENDED: 4}
+_PHASES = {
+    "SessionStart": _Phase.STARTED,
+    "Stop": _Phase.IDLE,
+    "StopFailure": _Phase.IDLE,
+    "PermissionRequest": _Phase.ASKING,
+    "SessionEnd": _Phase.ENDED,
+}  # every other hook says that the agent works
+_LINES = {"SessionStart": "started", "SessionEnd": "ended", "StopFailure": "could not go on in"}
+_MOST_LINES = 10  # of one batch of telemetry: a gateway that fails at every request would bury all else
+
+
+@handles(
+    _HOOKS, "SessionStart", "SessionEnd", "UserPromptSubmit", "Stop", "StopFailure", "SubagentStart", "SubagentStop",
+    "PreCompact", "PostCompact", "PermissionRequest",
+)  # fmt: skip
+def session(event: Event) -> None:
+    """A session began, went on or ended. Prompts and answers are not copied."""
+    told = read(sandbox.Hook, event.body)
+    _hear(event, told, _PHASES.get(event.type, _Phase.WORKING))
+    if event.type in _LINES:
+        tell(event, _about(event, told.session_id, _LINES[event.type], "session", why=told.reason))
+
+
+@handles(_HOOKS, "Notification")
+def notification(event: Event) -> None:
+    """The agent wants somebody. Why is not copied: the message may quote a command."""
+    told = read(sandbox.Notice, event.body)
+    _hear(event, told, _Phase.ASKING)
+    tell(event, _about(event, told.session_id, "asks for somebody in", "session"))
+
+
+@handles(_HOOKS, "PreToolUse", "PostToolUse", "PostToolUseFailure")
+def tool_use(event: Event) -> None:
+    """A tool is about to be used, or was. Only a failure is worth a line."""
+    told = read(sandbox.ToolUse, event.body)
+    is_over = event.type != "PreToolUse"
+    has_failed = event.type == "PostToolUseFailure" or bool(told.failure)
+    _hear(event, told, _Phase.WORKING)
+    subject = tools.subject(told.tool_input)
+    keep(
+        SandboxToolUse,
+        told.tool_use_id or tools.identity(told.session_id, told.tool_name, told.tool_input),
+        Version(at=event.occurred_at, is_whole=is_over),
+        session_id=told.session_id,
+        tool=told.tool_name,
+        subject=subject,
+        agent=told.agent_type,
+        outcome=(_Outcome.FAILED if has_failed else _Outcome.SUCCESS) if is_over else _Outcome.BEGUN,
+        duration=_milliseconds(told.duration_ms),
+    )
+    if is_over and has_failed:
+        tell(
+            event,
+            _about(
+                event, told.session_id, "failed at", f"{told.tool_name} {subject}".strip() + " in session"
+            ),
+        )
+
+
+@handles(_COMPLETION, "sandbox.*")
+def completion(event: Event) -> None:
+    """A run ended. If it had ended before, by its sender's clock, that stays: a time-out and its cancel may race."""
+    told = read(sandbox.Completion, event.body)
+    run = told.data
+    hear(Heard(session_id=run.session_id, at=told.timestamp, sandbox=run.sandbox_id))
+    _keep_run(told)
+    line = Line(
+        actor=f"sandbox {run.sandbox_id}",
+        verb=run.status.replace("_", " "),
+        object=f"job {run.job_id}, attempt {run.attempt}",
+        at=told.timestamp,
+        kind="sandboxrun",
+        thing=_run_id(run),
+    )
+    tell(event, line)
+
+
+@handles(_TELEMETRY, "batch")
+def telemetry(event: Event) -> None:
+    """The invocations of a gateway, in one statement. Those that went wrong are worth a line."""
+    told = read(sandbox.Batch, event.body)
+    rows = [_measured(event, n, given) for n, given in enumerate(told.items)]
+    measure(rows)
+    wrong = [row for row in rows if row.outcome not in {"ok", "canceled"}]
+    tell(event, *map(_went_wrong, wrong[:_MOST_LINES]))
+
+
+def _hear(event: Event, told: sandbox.Hook, phase: SandboxSession.Phase) -> None:
+    hear(
+        Heard(
+            session_id=told.session_id,
+            at=event.occurred_at,
+            phase=phase,
+            phase_rank=_RANKS[phase],
+            reason=told.reason if phase is _Phase.ENDED else "",
+            model=told.model,
+            folder=told.cwd,
+            sandbox=event.sandbox or "",
+        )
+    )
+
+
+def _keep_run(told: sandbox.Completion) -> None:
+    run = told.data
+    result, git = run.result or sandbox.Result(), run.git or sandbox.Git()
+    usage, error = result.usage or sandbox.Usage(), run.error or sandbox.Failure()
+    keep(
+        SandboxRun,
+        _run_id(run),
+        Version(at=told.timestamp, first_wins=True),
+        session_id=run.session_id,
+        job=run.job_id,
+        attempt=run.attempt,
+        sandbox=run.sandbox_id,
+        status=run.status,
+        outcome=result.subtype,
+        exit_code=run.exit_code,
+        signal=run.signal,
+        error=": ".join(part for part in (error.code, error.message) if part),
+        turns=result.num_turns,
+        cost_usd=_dollars(result.total_cost_usd),
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        branch=git.branch,
+        head_sha=git.head_sha,
+        commits=git.commits,
+        duration=_milliseconds(run.duration_ms),
+        started_at=run.started_at,
+        finished_at=run.finished_at,
+    )
+
+
+def _measured(event: Event, n: int, given: sandbox.Invocation) -> SandboxTelemetry:
+    caller = invocations.caller(given.event)
+    first = given.exceptions[0] if given.exceptions else sandbox.Raised()
+    return SandboxTelemetry(
+        sender_id=f"{event.delivery_id[:230]}/{n}",
+        at=given.eventTimestamp or event.occurred_at,
+        script=given.scriptName,
+        kind=caller.kind,
+        subject=caller.subject,
+        status=caller.status,
+        outcome=given.outcome,
+        cpu_s=given.cpuTime / 1000 if given.cpuTime is not None else None,
+        wall_s=given.wallTime / 1000 if given.wallTime is not None else None,
+        logs=len(given.logs),
+        errors=len(given.exceptions),
+        error=": ".join(part for part in (first.name, first.message) if part),
+    )
+
+
+def _went_wrong(row: SandboxTelemetry) -> Line:
+    what = f"{row.kind} {row.subject}".strip()
+    return Line(
+        actor=row.script, verb=f"ended with {row.outcome}", object=what, at=row.at,
+        kind="sandboxtelemetry", thing=row.sender_id,
+    )  # fmt: skip
+
+
+def _about(event: Event, session_id: str, verb: str, what: str, *, why: str = "") -> Line:
+    name = f"{what} {session_id}"
+    return Line(
+        actor=f"sandbox {event.sandbox}" if event.sandbox else "an agent",
+        verb=verb,
+        object=f"{name} ({why})" if why else name,
+        kind="sandboxsession",
+        thing=session_id,
+    )
+
+
+def _run_id(run: sandbox.Run) -> str:
+    return f"{run.job_id}/{run.attempt}"
+
+
+def _milliseconds(count: int | None) -> timedelta | None:
+    # An interval of PostgreSQL takes more than a timedelta does; whatever is longer than a century is a mistake.
+    return timedelta(milliseconds=min(count, 10**12 * 3)) if count is not None else None
+
+
+def _dollars(amount: float | None) -> Decimal | None:
+    return round(Decimal(str(amount)), 6) if amount is not None and abs(amount) < 10**6 else None

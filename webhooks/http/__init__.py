@@ -1,0 +1,1 @@
+"""The edge: eight addresses, served beside Django (docs/adr/0021)."""

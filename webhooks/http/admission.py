@@ -1,0 +1,83 @@
+"""How much one address may send to one source, without asking the database for each request.
+
+Tokens are taken from the limit in blocks that grow while an address is busy, and spent from memory. What is taken is
+taken, so the limit holds over all processes; what is not spent within seconds is given up, never granted twice.
+"""
+
+import asyncio
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+from postgres import connections
+from webhooks.domain.names import Source
+from webhooks.operations.admitting import Admission
+
+LARGEST_BLOCK: Final = 64
+KEPT_S: Final = 10.0
+# A denial is remembered for a moment, so that a flood is answered from memory.
+LONGEST_DENIAL_S: Final = 1.0
+MOST_ADDRESSES: Final = 4096
+
+Ask = Callable[[Source, str, int], Admission]
+
+
+@dataclass(slots=True)
+class _Block:
+    left: int = 0
+    size: int = 0
+    until: float = -math.inf
+    denied_until: float = -math.inf
+    retry_at: float = 0.0
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def has_tokens(self, now: float) -> bool:
+        return self.left > 0 and now < self.until
+
+    def next_size(self, now: float) -> int:
+        """Twice the last if that was spent in time; a quiet address asks for one."""
+        return min(2 * self.size, LARGEST_BLOCK) if self.size and now < self.until else 1
+
+
+class Admissions:
+    """Of one event loop."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self._blocks: OrderedDict[tuple[Source, str], _Block] = OrderedDict()
+
+    async def admit(self, source: Source, address: str) -> timedelta | None:
+        """Let one request go on (None), or say after how long it may come again. Raises the database's error."""
+        block = self._block(source, address)
+        while True:
+            now = time.monotonic()
+            if block.has_tokens(now):
+                block.left -= 1
+                return None
+            if now < block.denied_until:
+                return timedelta(seconds=block.retry_at - now)
+            async with block.asking:
+                now = time.monotonic()
+                if not block.has_tokens(now) and now >= block.denied_until:
+                    await self._refill(block, source, address)
+
+    def _block(self, source: Source, address: str) -> _Block:
+        block = self._blocks.setdefault((source, address), _Block())
+        self._blocks.move_to_end((source, address))
+        if len(self._blocks) > MOST_ADDRESSES:
+            self._blocks.popitem(last=False)
+        return block
+
+    async def _refill(self, block: _Block, source: Source, address: str) -> None:
+        wanted = block.next_size(time.monotonic())
+        given = await connections.run(self._ask, source, address, wanted)
+        now = time.monotonic()
+        if given.count:
+            block.left, block.size, block.until = given.count, given.count, now + KEPT_S
+        else:
+            wait_s = given.retry_after.total_seconds()
+            block.retry_at, block.denied_until = now + wait_s, now + min(wait_s, LONGEST_DENIAL_S)

@@ -1,0 +1,133 @@
+"""`manage.py webhooks ...`: secrets of the senders, tokens of sandboxes, and test deliveries, from a shell."""
+
+import sys
+from argparse import ArgumentParser
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from webhooks import operations
+from webhooks.domain.names import Source
+from webhooks.errors import WebhooksError
+from webhooks.queries import secrets
+from webhooks.sources import senders
+
+
+class Command(BaseCommand):
+    """One word says what to do; each is a method below."""
+
+    help = "Secrets, sandbox tokens and test deliveries of webhooks."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """The words."""
+        words = parser.add_subparsers(dest="word", required=True)
+        self._add_send(words.add_parser("send", help="sign a payload file and post it to this farm"))
+        secret = words.add_parser("secret", help="what a source signs with").add_subparsers(
+            dest="deed", required=True
+        )
+        self._add_secret(secret)
+        token = words.add_parser("token", help="bearer tokens of sandboxes").add_subparsers(
+            dest="deed", required=True
+        )
+        for deed, told in (
+            ("add", "print a new token, shown this once"),
+            ("revoke", "revoke all of a sandbox"),
+        ):
+            token.add_parser(deed, help=told).add_argument("sandbox")
+
+    def handle(self, *, word: str, **options: Any) -> None:
+        """Do it; a refusal is one sentence."""
+        deed = options.get("deed")
+        try:
+            getattr(self, f"_{word}_{deed}" if deed else f"_{word}")(**options)
+        except WebhooksError as error:
+            raise CommandError(error.message) from None
+
+    def _add_send(self, parser: ArgumentParser) -> None:
+        parser.add_argument("source", choices=list(Source))
+        parser.add_argument("event", help="its type: GitHub and Confluence name it outside of the body")
+        parser.add_argument("file", help="the body, byte for byte; - reads it from standard input")
+        parser.add_argument("--id", dest="delivery_id", help="the delivery id (a new one)")
+        parser.add_argument("--url", dest="base_url", help="where the farm answers (WEBHOOKS_OWN_URL)")
+
+    def _add_secret(self, deeds: Any) -> None:
+        for deed, told in (
+            ("add", "add a live secret; without one given, make one up and print it alone on the last line"),
+            ("rotate", "add a secret, and retire the others after a while"),
+        ):
+            parser = deeds.add_parser(deed, help=told)
+            parser.add_argument("source", choices=list(Source))
+            parser.add_argument("--name", default="", help="where it is used, for people")
+            parser.add_argument(
+                "--stdin", action="store_true", help="read the sender's secret from standard input"
+            )
+            if deed == "rotate":
+                parser.add_argument("--grace", type=float, default=24.0, metavar="HOURS", help="(24)")
+        parser = deeds.add_parser("retire", help="let a secret open nothing any more")
+        parser.add_argument("source", choices=list(Source))
+        parser.add_argument("fingerprint", help="as `secret list` shows it")
+        parser.add_argument("--grace", type=float, default=0.0, metavar="HOURS", help="(0: at once)")
+        deeds.add_parser("list", help="the live ones, by fingerprint").add_argument(
+            "source", nargs="?", choices=list(Source)
+        )
+
+    def _send(self, *, source: str, event: str, file: str, **options: Any) -> None:
+        try:
+            body = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        except OSError as error:
+            raise CommandError(f"{file} cannot be read: {error.strerror}") from None
+        where = {name: options[name] for name in ("delivery_id", "base_url")}
+        sent = operations.send(senders.find(source), body, event_type=event, **where)
+        self.stdout.write(f"{sent.status} {sent.answer}")
+        if sent.status >= 300:
+            raise CommandError(f"The farm answered {sent.status}.")
+
+    def _secret_add(self, *, source: str, name: str, stdin: bool, **_: Any) -> None:
+        row, secret = operations.add(senders.find(source), _given(stdin), name=name)
+        self._tell(row, secret, is_given=stdin)
+
+    def _secret_rotate(self, *, source: str, name: str, stdin: bool, grace: float, **_: Any) -> None:
+        after = timedelta(hours=grace)
+        row, secret = operations.rotate(senders.find(source), _given(stdin), grace=after, name=name)
+        self._tell(row, secret, is_given=stdin)
+
+    def _secret_retire(self, *, source: str, fingerprint: str, grace: float, **_: Any) -> None:
+        found = secrets.live().filter(source=source, fingerprint=fingerprint).first()
+        if found is None:
+            raise CommandError(f"{source} has no live secret {fingerprint}.")
+        row = operations.retire(found.pk, grace=timedelta(hours=grace))
+        self.stdout.write(
+            f"{row.source} {row.fingerprint} opens nothing from {row.retired_at:%Y-%m-%d %H:%M} UTC on."
+        )
+
+    def _secret_list(self, *, source: str | None, **_: Any) -> None:
+        for row in secrets.live():
+            if source in {None, row.source}:
+                until = f", retires {row.retired_at:%Y-%m-%d %H:%M} UTC" if row.retired_at else ""
+                used = (
+                    f"last used {row.last_used_at:%Y-%m-%d %H:%M} UTC" if row.last_used_at else "not used yet"
+                )
+                name = f" ({row.name})" if row.name else ""
+                self.stdout.write(f"{row.source} {row.fingerprint}{name}: {used}{until}")
+
+    def _token_add(self, *, sandbox: str, **_: Any) -> None:
+        row, token = operations.create_token(sandbox)
+        self.stdout.write(f"A token of the sandbox {row.sandbox}, shown this once:")
+        self.stdout.write(token)
+
+    def _token_revoke(self, *, sandbox: str, **_: Any) -> None:
+        self.stdout.write(f"{operations.revoke_tokens(sandbox)} tokens of {sandbox} revoked.")
+
+    def _tell(self, row: Any, secret: str, *, is_given: bool) -> None:
+        path = senders.find_sender(senders.find(row.source)).PATH
+        self.stdout.write(f"{row.source} may sign with the secret {row.fingerprint}; it posts to {path}.")
+        if not is_given:
+            self.stdout.write("Enter this as the secret at the sender's; it is shown this once:")
+            self.stdout.write(secret)
+
+
+def _given(stdin: bool) -> str | None:
+    """From standard input and never as an argument, which other users of the machine could read."""
+    return sys.stdin.readline().strip() if stdin else None

@@ -1,0 +1,58 @@
+"""The tables of the app, by what they hold."""
+
+from webhooks.models.activity import Activity, ActivityDigest
+from webhooks.models.clerk import ClerkMembership, ClerkOrganization, ClerkSession, ClerkUser
+from webhooks.models.confluence import ConfluenceComment, ConfluencePage
+from webhooks.models.github import (
+    GithubDeployment,
+    GithubDeploymentStatus,
+    GithubIssue,
+    GithubPullRequest,
+    GithubPush,
+    GithubRepository,
+    GithubReview,
+)
+from webhooks.models.inbox import Delivery, DeliveryAttempt, Refusal, SandboxToken, Secret
+from webhooks.models.jira import JiraComment, JiraIssue
+from webhooks.models.sandbox import SandboxRun, SandboxSession, SandboxTelemetry, SandboxToolUse
+from webhooks.models.stripe import StripeCustomer, StripeInvoice, StripeSubscription
+from webhooks.models.things import Thing
+from webhooks.models.upkeep import CatalogModel, HealthScore, ModelServer, Reconciliation, Subject
+
+__all__ = [
+    "Activity",
+    "ActivityDigest",
+    "CatalogModel",
+    "ClerkMembership",
+    "ClerkOrganization",
+    "ClerkSession",
+    "ClerkUser",
+    "ConfluenceComment",
+    "ConfluencePage",
+    "Delivery",
+    "DeliveryAttempt",
+    "GithubDeployment",
+    "GithubDeploymentStatus",
+    "GithubIssue",
+    "GithubPullRequest",
+    "GithubPush",
+    "GithubRepository",
+    "GithubReview",
+    "HealthScore",
+    "JiraComment",
+    "JiraIssue",
+    "ModelServer",
+    "Reconciliation",
+    "Refusal",
+    "SandboxRun",
+    "SandboxSession",
+    "SandboxTelemetry",
+    "SandboxToken",
+    "SandboxToolUse",
+    "Secret",
+    "StripeCustomer",
+    "StripeInvoice",
+    "StripeSubscription",
+    "Subject",
+    "Thing",
+]

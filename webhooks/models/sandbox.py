@@ -1,0 +1,127 @@
+"""The sandboxes: sessions of agents, the tools they used, how their runs ended, and telemetry of their gateway.
+
+Prompts, answers and outputs of tools are not copied from the deliveries: they hold code and secrets.
+"""
+
+from django.db import models
+from django.db.models import F
+
+from webhooks.models.things import Thing, indexes_by, member_of, moment, short
+
+
+class SandboxSession(models.Model):
+    """One session of an agent. Each of its columns is kept newest for itself, as every event tells another part."""
+
+    class Phase(models.TextChoices):
+        """What the agent did when it was last heard of."""
+
+        STARTED = "started", "started"
+        WORKING = "working", "working"
+        ASKING = "asking", "asks for somebody"
+        IDLE = "idle", "waits for a prompt"
+        ENDED = "ended", "ended"
+
+    sender_id = models.CharField(max_length=255, help_text="The agent's own id of it.")
+    first_heard_at = models.DateTimeField()
+    last_heard_at = models.DateTimeField()
+    phase = models.CharField(max_length=7, choices=Phase.choices, default="", blank=True)
+    phase_key = models.CharField(max_length=255, db_collation="C", default="", editable=False)
+    reason = short(help_text="Why it ended.")
+    model = short()
+    model_key = models.CharField(max_length=255, db_collation="C", default="", editable=False)
+    folder = short()
+    folder_key = models.CharField(max_length=255, db_collation="C", default="", editable=False)
+    sandbox = short()
+    sandbox_key = models.CharField(max_length=255, db_collation="C", default="", editable=False)
+
+    class Meta:
+        ordering = ["-first_heard_at", "-id"]
+        constraints = [models.UniqueConstraint(fields=["sender_id"], name="one_row_for_each_sandbox_session")]
+        # By its beginning, which stays: an index on last_heard_at would make every event write the index too.
+        indexes = [models.Index(F("first_heard_at").desc(), F("id").desc(), name="sandboxsession_newest")]
+
+    def __str__(self) -> str:
+        return self.sender_id
+
+
+class SandboxToolUse(Thing):
+    """One use of a tool: what an agent was about to do, and once it is over, how it went."""
+
+    class Outcome(models.TextChoices):
+        """How it went."""
+
+        BEGUN = "begun", "begun"
+        SUCCESS = "success", "success"
+        FAILED = "failed", "failed"
+
+    session = member_of("SandboxSession", related_name="tool_uses")
+    tool = short()
+    subject = short(help_text="What it was used on; never a command's text.")
+    agent = short(help_text="Which kind of subagent; empty for the session's own agent.")
+    outcome = models.CharField(max_length=7, choices=Outcome.choices, default=Outcome.BEGUN)
+    duration = models.DurationField(null=True, blank=True)
+
+    class Meta(Thing.Meta):
+        verbose_name = "sandbox tool use"
+        indexes = indexes_by("session")
+
+    def __str__(self) -> str:
+        return f"{self.tool} {self.subject}".strip()
+
+
+class SandboxRun(Thing):
+    """One attempt of one job in a sandbox, as it ended. The first end that its sender tells stays."""
+
+    session = member_of("SandboxSession", related_name="runs")
+    job = short()
+    attempt = models.PositiveBigIntegerField(default=1)
+    sandbox = short()
+    status = short()
+    outcome = short(help_text="What the agent itself says of it.")
+    exit_code = models.BigIntegerField(null=True, blank=True)
+    signal = short()
+    error = models.TextField(default="", blank=True)
+    turns = models.PositiveBigIntegerField(null=True, blank=True)
+    cost_usd = models.DecimalField(max_digits=12, decimal_places=6, null=True, blank=True)
+    input_tokens = models.PositiveBigIntegerField(default=0)
+    output_tokens = models.PositiveBigIntegerField(default=0)
+    branch = short()
+    head_sha = short()
+    commits = models.PositiveBigIntegerField(default=0)
+    duration = models.DurationField(null=True, blank=True)
+    started_at = moment()
+    finished_at = moment()
+
+    class Meta(Thing.Meta):
+        verbose_name = "sandbox run"
+        indexes = indexes_by("session")
+
+    def __str__(self) -> str:
+        return f"{self.job} attempt {self.attempt}"
+
+
+class SandboxTelemetry(models.Model):
+    """One invocation of a sandbox's gateway. Kept for some days (operations.activity.prune_telemetry)."""
+
+    sender_id = models.CharField(max_length=255, help_text="The delivery's id and the place in it.")
+    at = models.DateTimeField()
+    script = short()
+    kind = short(help_text="What called it: fetch, scheduled, queue ...")
+    subject = short(help_text="The address without its query, the cron, the queue.")
+    status = models.IntegerField(null=True, blank=True, help_text="The HTTP status it answered with.")
+    outcome = short(help_text="How it ended; not the HTTP status.")
+    cpu_s = models.FloatField(null=True, blank=True)
+    wall_s = models.FloatField(null=True, blank=True)
+    logs = models.PositiveIntegerField(default=0)
+    errors = models.PositiveIntegerField(default=0)
+    error = models.TextField(default="", blank=True, help_text="The first exception.")
+
+    class Meta:
+        verbose_name = "sandbox telemetry"
+        verbose_name_plural = "sandbox telemetry"
+        ordering = ["-at", "-id"]
+        constraints = [models.UniqueConstraint(fields=["sender_id"], name="an_invocation_is_kept_once")]
+        indexes = [models.Index(F("at").desc(), F("id").desc(), name="sandboxtelemetry_newest")]
+
+    def __str__(self) -> str:
+        return f"{self.script} {self.subject}".strip()

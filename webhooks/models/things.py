@@ -1,0 +1,78 @@
+"""What the tables of things have in common: a thing is what a sender tells of, kept in its newest state."""
+
+from typing import Any
+
+from django.db import models
+from django.db.models import F
+
+from webhooks.domain.staleness import KEY_LENGTH
+
+
+class Thing(models.Model):
+    """One thing at a sender. Rows are written by `queries.keeping` alone, which never lets an older state win.
+
+    Of a thing whose deletion was told before anything else, the id and `deleted_at` are known, and `state_at` is empty.
+    """
+
+    sender_id = models.CharField(max_length=255, help_text="The sender's own id of it.")
+    state_key = models.CharField(
+        max_length=KEY_LENGTH,
+        db_collation="C",  # compared byte by byte
+        default="",
+        blank=True,
+        editable=False,
+        help_text="How new the state is; the greater text is the newer.",
+    )
+    state_at = models.DateTimeField(
+        null=True, blank=True, help_text="The moment that the state is of, by the sender's clock."
+    )
+    deleted_at = models.DateTimeField(null=True, blank=True, help_text="When it was deleted there.")
+
+    class Meta:
+        abstract = True
+        ordering = [F("state_at").desc(nulls_last=True), "-id"]
+        constraints = [
+            models.UniqueConstraint(fields=["sender_id"], name="one_%(class)s_for_each_id_of_its_sender")
+        ]
+        indexes = [models.Index(F("state_at").desc(nulls_last=True), F("id").desc(), name="%(class)s_newest")]
+
+    def __str__(self) -> str:
+        return self.sender_id
+
+
+def member_of(to: str, **options: Any) -> Any:
+    """A reference by the sender's id, to a row that may not have come yet: the ORM follows it, the database does not
+    check it (checking reads an index inside the mutation, and that makes neighbours collide: docs/adr/0010)."""
+    return models.ForeignKey(
+        f"webhooks.{to}",
+        models.DO_NOTHING,
+        to_field="sender_id",
+        null=True,
+        blank=True,
+        db_constraint=False,
+        db_index=False,  # Django would make two, one of them for LIKE: see indexes_by
+        **options,
+    )
+
+
+def indexes_by(*references: str) -> list[models.Index]:
+    """The indexes of a table of things: the newest of all, and those of each reference."""
+    return [
+        *Thing.Meta.indexes,
+        *(
+            models.Index(
+                F(reference), F("state_at").desc(nulls_last=True), name=f"%(class)s_by_{reference[:4]}"
+            )
+            for reference in references
+        ),
+    ]
+
+
+def short(**options: Any) -> Any:
+    """A short text of the sender's; "" where it says none."""
+    return models.CharField(max_length=255, default="", blank=True, **options)
+
+
+def moment(**options: Any) -> Any:
+    """A moment by the sender's clock."""
+    return models.DateTimeField(null=True, blank=True, **options)

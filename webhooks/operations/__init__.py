@@ -1,0 +1,51 @@
+"""What can be done with the inbox. Each function is one use case, in one transaction unless it says otherwise."""
+
+from webhooks.domain.filters import Filter
+from webhooks.domain.names import Source
+from webhooks.domain.states import Status
+from webhooks.errors import WebhooksError
+from webhooks.operations.catalog import refresh_model_catalog
+from webhooks.operations.draining import drain_sandbox_queue
+from webhooks.operations.health import Health, health
+from webhooks.operations.processing import process, process_batch
+from webhooks.operations.receiving import Kept, Verdict, judge, judge_anew, keep
+from webhooks.operations.reconciling import reconcile
+from webhooks.operations.replaying import count_matching, replay, replay_matching
+from webhooks.operations.retaining import retain
+from webhooks.operations.scoring import keep_scores, score_yesterday
+from webhooks.operations.secrets import add, retire, rotate
+from webhooks.operations.sending import Sent, send
+from webhooks.operations.tokens import create as create_token
+from webhooks.operations.tokens import revoke as revoke_tokens
+
+__all__ = [
+    "Filter",
+    "Health",
+    "Kept",
+    "Sent",
+    "Source",
+    "Status",
+    "Verdict",
+    "WebhooksError",
+    "add",
+    "count_matching",
+    "create_token",
+    "drain_sandbox_queue",
+    "health",
+    "judge",
+    "judge_anew",
+    "keep",
+    "keep_scores",
+    "process",
+    "process_batch",
+    "reconcile",
+    "refresh_model_catalog",
+    "replay",
+    "replay_matching",
+    "retain",
+    "retire",
+    "revoke_tokens",
+    "rotate",
+    "score_yesterday",
+    "send",
+]

@@ -1,0 +1,138 @@
+"""What happened, for people: the feed, a line for each event, and the digest of a day."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime
+from typing import Any, Final
+
+from scheduling import operations as scheduling
+from webhooks import errors
+from webhooks.models import Activity
+from webhooks.queries import activity as queries
+from webhooks.queries import keeping
+
+PAGE: Final = 50
+MOST: Final = 200
+BATCH: Final = 5000  # rows of some hundred bytes: a few ten milliseconds
+_MOST_GROUPS: Final = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feed:
+    """One page of activity, the newest first. `older` leads to the next page; None: this is the last."""
+
+    lines: tuple[Activity, ...]
+    older: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Digest:
+    """What a day (UTC) came to: how many lines, by source, and by the ten busiest actors and kinds of deeds."""
+
+    day: date
+    lines: int
+    sources: tuple[tuple[str, int], ...]
+    actors: tuple[tuple[str, int], ...]
+    deeds: tuple[tuple[str, str, int], ...]  # source, verb, how many
+
+
+def feed(
+    *,
+    limit: int = PAGE,
+    before: str | None = None,
+    source: str | None = None,
+    kind: str | None = None,
+    thing: str | None = None,
+    search: str | None = None,
+) -> Feed:
+    """Up to `limit` (at most 200) lines by when they happened, the newest first.
+
+    `before` is the `older` of the page before; `source` one of the eight; `kind` and `thing` name a row as a line does;
+    `search` is a text in actor, verb or object. Lines that come late stand where they belong. Raises NotFound for a
+    `before` that no page gave."""
+    limit = min(max(limit, 1), MOST)
+    edge = _edge(before) if before else None
+    lines = queries.newest(limit=limit + 1, before=edge, source=source, kind=kind, thing=thing, search=search)
+    is_more = len(lines) > limit
+    lines = lines[:limit]
+    return Feed(lines=tuple(lines), older=_cursor(lines[-1]) if is_more else None)
+
+
+def digest(*, day: date, now: datetime) -> Digest:
+    """What a day came to.
+
+    That of a day that is over is computed once and stored; a line that comes late drops it, and so does the daily cron,
+    should the two have crossed. Today's is computed each time."""
+    stored = queries.digest(day)
+    if stored:
+        return _from_json(day, stored.digest)
+    computed = _compute(day)
+    if day < now.astimezone(UTC).date():
+        queries.store_digest(day, _as_json(computed))
+    return computed
+
+
+@scheduling.mutation
+def invalidate_digests() -> int:
+    """Drop every stored digest; how many there were. The next reader computes anew."""
+    return queries.forget_digests()
+
+
+def prune(*, activity_before: str, telemetry_before: str) -> int:
+    """Forget activity, and telemetry, from before a moment each (ISO 8601), batch by batch, each batch a transaction of
+    its own; how many rows that were. What the senders' things are is never forgotten."""
+    done = 0
+    while batch := prune_batch(activity_before=activity_before, telemetry_before=telemetry_before):
+        done += batch
+    return done
+
+
+@scheduling.mutation
+def prune_batch(*, activity_before: str, telemetry_before: str) -> int:
+    """Forget a batch of each; how many rows that were."""
+    lines = queries.prune(before=datetime.fromisoformat(activity_before), limit=BATCH)
+    return lines + keeping.prune_telemetry(before=datetime.fromisoformat(telemetry_before), limit=BATCH)
+
+
+def of_delivery(*, delivery: int) -> list[Activity]:
+    """The lines that a delivery emitted, in their order."""
+    return queries.of_delivery(delivery)
+
+
+def _cursor(line: Activity) -> str:
+    return f"{line.at.astimezone(UTC).isoformat()}_{line.pk}"
+
+
+def _edge(cursor: str) -> queries.Cursor:
+    at, _, line_id = cursor.rpartition("_")
+    try:
+        moment = datetime.fromisoformat(at.replace(" ", "+"))  # a plus sign in an address is a blank
+        edge = moment.astimezone(UTC), int(line_id)
+    except (ValueError, OverflowError):
+        raise errors.NotFound(what="page of activity") from None
+    if edge[1] >= 2**63:
+        raise errors.NotFound(what="page of activity")
+    return edge
+
+
+def _compute(day: date) -> Digest:
+    sources = queries.counts(day, "source")
+    actors = queries.counts(day, "actor", most=_MOST_GROUPS + 1)
+    deeds = queries.counts(day, "source", "verb", most=_MOST_GROUPS)
+    named = [(row["actor"], row["lines"]) for row in actors if row["actor"]]
+    return Digest(
+        day=day,
+        lines=sum(row["lines"] for row in sources),
+        sources=tuple((row["source"], row["lines"]) for row in sources),
+        actors=tuple(named[:_MOST_GROUPS]),
+        deeds=tuple((row["source"], row["verb"], row["lines"]) for row in deeds),
+    )
+
+
+def _as_json(value: Digest) -> dict[str, Any]:
+    return asdict(value) | {"day": value.day.isoformat()}
+
+
+def _from_json(day: date, stored: Mapping[str, Any]) -> Digest:
+    groups = {name: tuple(map(tuple, stored[name])) for name in ("sources", "actors", "deeds")}
+    return Digest(day=day, lines=stored["lines"], **groups)

@@ -1,0 +1,78 @@
+"""The catalog of models: what every configured OpenAI-compatible server offers."""
+
+from datetime import datetime
+from typing import Any, Final
+
+import httpx
+from django.conf import settings
+
+from live import operations as live
+from scheduling import operations as scheduling
+from webhooks.domain import catalog, parsing
+from webhooks.errors import NotJson
+from webhooks.queries import upkeep
+
+_TIMEOUT_S: Final = 20.0
+_LONGEST_ANSWER: Final = 5_000_000
+_LONGEST_ERROR: Final = 500
+
+
+@scheduling.action(timeout=600, idempotent=True)
+def refresh_model_catalog() -> dict[str, Any]:
+    """Ask every server of settings.LLM_SERVERS for its models and keep what it says; for each how many, or its error.
+
+    A server that does not answer keeps the models it had. One that is not configured any more is forgotten.
+    """
+    told: dict[str, Any] = {}
+    with httpx.Client(timeout=_TIMEOUT_S, headers=_headers(), follow_redirects=False) as client:
+        for url in settings.LLM_SERVERS:
+            try:
+                offered = _ask(client, url)
+            except (httpx.HTTPError, httpx.InvalidURL, NotJson, ValueError) as error:
+                told[url] = f"{type(error).__name__}: {error}"[:_LONGEST_ERROR]
+                note_silence(url=url, error=told[url])
+            else:
+                models = [[one.name, one.owned_by, _text(one.made_at)] for one in offered]
+                told[url] = note_answer(url=url, models=models)
+    forget_servers(configured=settings.LLM_SERVERS)
+    return told
+
+
+@scheduling.mutation
+def note_answer(*, url: str, models: list[list[str | None]]) -> int:
+    """Keep what a server offers, as [name, owner, made at]; how many models."""
+    live.touch("model-catalog")
+    names = [(str(n), str(o or ""), datetime.fromisoformat(at) if at else None) for n, o, at in models]
+    return upkeep.note_answer(url, names=names)
+
+
+@scheduling.mutation
+def note_silence(*, url: str, error: str) -> None:
+    """Keep why a server could not be asked."""
+    live.touch("model-catalog")
+    upkeep.note_silence(url, error=error.replace("\x00", " "))
+
+
+@scheduling.mutation
+def forget_servers(*, configured: list[str]) -> int:
+    """Forget servers that nobody names any more; how many rows."""
+    return upkeep.forget_servers(except_for=configured)
+
+
+def _text(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
+
+
+def _headers() -> dict[str, str]:
+    return {"Authorization": f"Bearer {settings.LLM_API_KEY}"} if settings.LLM_API_KEY else {}
+
+
+def _ask(client: httpx.Client, url: str) -> list[catalog.Offered]:
+    body = b""
+    with client.stream("GET", f"{url.rstrip('/')}/models") as answer:
+        answer.raise_for_status()
+        for piece in answer.iter_bytes():
+            body += piece
+            if len(body) > _LONGEST_ANSWER:
+                raise ValueError(f"the answer is larger than {_LONGEST_ANSWER} bytes")
+    return catalog.read(parsing.parse(body).document)

@@ -1,0 +1,63 @@
+"""Whether the inbox does its work: the facts for `manage.py doctor` and the health pages."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from postgres import statements
+from webhooks.domain.names import Source
+from webhooks.errors import CannotOpen
+from webhooks.operations import sealing
+from webhooks.queries import inbox, secrets
+
+REFUSALS_SINCE = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """The facts as they are now.
+
+    `ready` has a live secret, `needs_secret` has none and refuses all, `unreadable` has one that SECRET_KEY does not
+    open. `late` deliveries should have been processed a minute ago and were not. `refused` is by source, of a day.
+    """
+
+    ready: tuple[Source, ...]
+    needs_secret: tuple[Source, ...]
+    unreadable: tuple[Source, ...]
+    waiting: int
+    late: int
+    failed: int
+    dead: int
+    refused: Mapping[str, int]
+
+
+def health() -> Health:
+    """Look at secrets, deliveries and refusals."""
+    [numbers] = statements.load("webhooks", "health").run()
+    live, unreadable = _secrets()
+    refused: dict[str, int] = {}
+    for line in inbox.refusals(since=REFUSALS_SINCE):
+        refused[line.source] = refused.get(line.source, 0) + line.count
+    return Health(
+        ready=tuple(source for source in Source if source in live),
+        needs_secret=tuple(source for source in Source if source not in live | unreadable),
+        unreadable=tuple(source for source in Source if source in unreadable),
+        waiting=numbers.waiting,
+        late=numbers.late,
+        failed=numbers.failed,
+        dead=numbers.dead,
+        refused=refused,
+    )
+
+
+def _secrets() -> tuple[set[str], set[str]]:
+    live: set[str] = set()
+    unreadable: set[str] = set()
+    for row in secrets.live():
+        try:
+            sealing.unseal(row.sealed, source=row.source)
+        except CannotOpen:
+            unreadable.add(row.source)
+        else:
+            live.add(row.source)
+    return live, unreadable

@@ -1,0 +1,175 @@
+"""Processing: one delivery, one serializable transaction; and what becomes of a delivery that fails.
+
+The handler runs within a savepoint. When it raises, its writes go, and the failure with its next attempt is written by
+the same transaction: a crash between any two statements leaves the delivery as it was, with its run still due.
+"""
+
+import random
+import traceback
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+
+from postgres import transactions
+from scheduling import operations as scheduling
+from scheduling.operations import endings
+from webhooks.domain import parsing
+from webhooks.domain.names import Source
+from webhooks.domain.retries import Retry
+from webhooks.domain.states import WAITING, Outcome, Status
+from webhooks.errors import WebhooksError
+from webhooks.handlers import registry
+from webhooks.handlers.registry import Event
+from webhooks.operations import announcing
+from webhooks.queries import inbox
+from webhooks.queries.inbox import Settlement
+
+# Words of a body that can be searched for: a tsvector holds a megabyte, and most bodies are far smaller.
+SEARCHED_CHARACTERS = 100_000
+_LONGEST_ERROR = 2_000
+_LONGEST_TRACEBACK = 20_000
+NO_HANDLER = "nothing handles this type of event"
+NO_TYPE = "it does not say of what type it is"
+_DICE = random.SystemRandom()
+
+
+@scheduling.mutation
+def process(*, delivery: int, place: str = "(0,0)") -> str | None:
+    """Run the handler of a delivery that waits, and write how that ended; None if it does not wait any more.
+
+    `place` is where its row lay when this was scheduled.
+    """
+    row = inbox.take(delivery, place=place)
+    if row is None or row.status not in WAITING:
+        return None
+    return _process(row)
+
+
+@scheduling.mutation
+def process_batch(*, deliveries: list[int]) -> int:
+    """Process those of them that wait for their first attempt and that nobody else has; how many that were."""
+    rows = inbox.take_waiting(deliveries)
+    for row in rows:
+        _process(row)
+    return len(rows)
+
+
+def record_failure(*, delivery: int, place: str, error: str) -> str | None:
+    """Write that an attempt failed which could not say so itself: it took its process with it. In a transaction."""
+    row = inbox.take(delivery, place=place)
+    if row is None or row.status not in WAITING:
+        return None
+    return _settle(_failed(row, error=error, error_class="scheduling.errors.KillsItsProcess"), row)
+
+
+def _process(row: Any) -> str:
+    words: str | None = None
+    try:
+        with transaction.atomic():
+            document = parsing.parse(row.body, content_type=row.content_type or "").document
+            words = parsing.words(document, most=SEARCHED_CHARACTERS)
+            note = _handle(row, document)
+    except Exception as error:
+        if transactions.collided(error) or endings.is_away(error):
+            raise  # that says nothing about the delivery: the whole transaction runs again
+        settlement = _failed(
+            row, error=_sentence(error), error_class=_class(error), error_trace=_trace(error)
+        )
+    else:
+        settlement = _ended(row, note)
+    return _settle(settlement, row, words=words)
+
+
+def _handle(row: Any, document: Any) -> str | None:
+    """Call the handler; why the event is ignored, or None if it was taken in."""
+    handler = registry.find(row.source, row.event_type)
+    if handler is None:
+        return NO_HANDLER if row.event_type else NO_TYPE
+    return handler(_event(row, document))
+
+
+def _event(row: Any, document: Any) -> Event:
+    body = document
+    if row.source == Source.SANDBOX_TELEMETRY:
+        body = {"items": document if isinstance(document, list) else [document]}
+    return Event(
+        source=row.source,
+        type=row.event_type,
+        delivery_id=row.delivery_id,
+        body=body,
+        occurred_at=row.occurred_at or row.received_at,
+        received_at=row.received_at,
+        pk=row.id,
+        sandbox=row.sandbox,
+    )
+
+
+def _ended(row: Any, note: str | None) -> Settlement:
+    return Settlement(
+        id=row.id,
+        place=row.place,
+        number=row.tries + 1,
+        attempts=row.attempts + 1,
+        started_at=row.now,
+        outcome=Outcome.PROCESSED if note is None else Outcome.IGNORED,
+        status=Status.PROCESSED if note is None else Status.IGNORED,
+        note=note,
+    )
+
+
+def _failed(row: Any, *, error: str, error_class: str, error_trace: str | None = None) -> Settlement:
+    wait = _retry().wait(after=row.attempts + 1, rng=_DICE)
+    return Settlement(
+        id=row.id,
+        place=row.place,
+        number=row.tries + 1,
+        attempts=row.attempts + 1,
+        started_at=row.now,
+        outcome=Outcome.FAILED,
+        status=Status.DEAD if wait is None else Status.FAILED,
+        note=error,
+        wait_s=None if wait is None else wait.total_seconds(),
+        error=error,
+        error_class=error_class,
+        traceback=error_trace,
+    )
+
+
+def _settle(settlement: Settlement, row: Any, *, words: str | None = None) -> str:
+    place = inbox.settle(replace(settlement, words=words))
+    if settlement.wait_s is not None:
+        scheduling.run_after(settlement.wait_s, process, delivery=settlement.id, place=place)
+    announcing.changed([settlement.id], sources=[row.source])
+    return settlement.status.value
+
+
+def _retry() -> Retry:
+    return Retry(
+        attempts=settings.WEBHOOKS["ATTEMPTS"], first=timedelta(seconds=settings.WEBHOOKS["FIRST_RETRY_S"])
+    )
+
+
+def _sentence(error: Exception) -> str:
+    """The error in words that PostgreSQL takes."""
+    said = error.message if isinstance(error, WebhooksError) else f"{type(error).__name__}: {error}"
+    return _text(said, _LONGEST_ERROR)
+
+
+def _class(error: Exception) -> str:
+    return f"{type(error).__module__}.{type(error).__qualname__}"[:200]
+
+
+def _trace(error: Exception) -> str | None:
+    """None for a payload that is not what its type promises: the fault is not in the code."""
+    if isinstance(error, WebhooksError):
+        return None
+    return _text("".join(traceback.format_exception(error)), -_LONGEST_TRACEBACK)
+
+
+def _text(said: str, most: int) -> str:
+    """Its first `most` characters, or its last if that is negative."""
+    cut = said[:most] if most > 0 else said[most:]
+    return cut.replace("\x00", "\N{SYMBOL FOR NULL}").encode("utf-8", "replace").decode("utf-8")

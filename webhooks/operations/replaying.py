@@ -1,0 +1,90 @@
+"""Replaying: a delivery waits for a first attempt again, because a person says so."""
+
+from datetime import timedelta
+from typing import Any, Final
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from scheduling import operations as scheduling
+from scheduling.operations.scheduling import insert, new
+from webhooks.domain.filters import Filter
+from webhooks.domain.names import Source
+from webhooks.domain.states import Status
+from webhooks.errors import CannotReplay, NotFound
+from webhooks.models import Delivery
+from webhooks.operations import announcing, audit, processing
+from webhooks.queries import inbox
+
+# Of a replay of many: so many at once, and so long a pause, so that what arrives meanwhile does not wait behind it.
+BATCH: Final = 100
+PAUSE: Final = timedelta(seconds=1)
+
+
+def replay(delivery: int, *, by: User | None = None) -> Delivery:
+    """Process a delivery again, from its first attempt on; its history stays.
+
+    Raises NotFound, and CannotReplay for one that waits anyway, or whose body nobody can read.
+    """
+    with transaction.atomic():
+        row = inbox.lock(delivery)
+        if row is None:
+            raise NotFound(what="delivery")
+        _refuse(row)
+        _requeue([row])
+        audit.record(by, row, f"Replayed {row}, which was {row.status}")
+    row.refresh_from_db(fields=["status", "attempts", "next_attempt_at", "note"])
+    return row
+
+
+def count_matching(wanted: Filter) -> int:
+    """How many deliveries `replay_matching` would replay now."""
+    return inbox.replayable(wanted).count()
+
+
+def replay_matching(wanted: Filter, *, by: User | None = None) -> int:
+    """Replay every delivery that matches and came before now, a batch at a time; how many match.
+
+    The first batch is scheduled for now; they are a hundred a second, oldest first. One that ends or starts to match
+    meanwhile is replayed if it matches when its turn comes.
+    """
+    with transaction.atomic():
+        found = count_matching(wanted)
+        last = inbox.replayable(wanted).last()
+        if last is None:
+            return 0
+        scheduling.run_after(0, replay_batch, wanted=wanted.as_json(), after=0, until=last.pk, found=found)
+        audit.record(by, last, f"Replays {found} deliveries up to this one: {wanted.sentence()}")
+    return found
+
+
+@scheduling.mutation
+def replay_batch(*, wanted: dict[str, Any], after: int, until: int, found: int = 0) -> int:
+    """One batch of `replay_matching`, and the next one scheduled; how many were replayed. `found` is how many matched
+    when it began, for whoever watches (queries.pages.replay)."""
+    matching = inbox.replayable(Filter.of_json(wanted)).filter(pk__gt=after, pk__lte=until)
+    rows = list(matching.select_for_update(of=("self",), no_key=True)[:BATCH])
+    if len(rows) == BATCH:
+        further = {"wanted": wanted, "after": rows[-1].pk, "until": until, "found": found}
+        scheduling.run_after(PAUSE, replay_batch, **further)
+    _requeue(rows)
+    return len(rows)
+
+
+def _refuse(row: Delivery) -> None:
+    if row.status == Status.RECEIVED:
+        raise CannotReplay(status=row.status, reason="it waits to be processed already")
+    if row.status == Status.REJECTED:
+        raise CannotReplay(status=row.status, reason="its body cannot be read, now as then")
+
+
+def _requeue(rows: list[Delivery]) -> None:
+    inbox.requeue([row.pk for row in rows])
+    runs = [
+        new(processing.process, {"delivery": row.pk})
+        for row in rows
+        if row.source != Source.SANDBOX_TELEMETRY
+    ]
+    if runs:
+        insert(runs)
+    announcing.changed([row.pk for row in rows], sources=[row.source for row in rows])

@@ -1,0 +1,116 @@
+"""Secrets of sources: several may live at once, so that a sender is moved from one to the next without a gap."""
+
+import secrets as dice
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from postgres import clock
+from webhooks.domain.names import Source
+from webhooks.errors import BadSecret, NotFound
+from webhooks.models import Secret
+from webhooks.operations import announcing, audit, sealing
+from webhooks.queries import secrets as queries
+from webhooks.sources import senders
+from webhooks.sources.requests import Key
+
+# How long a process believes what it knows. Nothing is accepted on that alone: storing a delivery checks that its
+# secret lives (sql/keep.sql), and what no known secret signed is tried again with fresh ones.
+KEPT_S = 60.0
+_DICE_BYTES = 32
+
+
+class Keyring:
+    """The live secrets, as this process knows them."""
+
+    def __init__(self) -> None:
+        self._keys: Mapping[str, Sequence[Key]] | None = None
+        self._read_at = 0.0
+        self._reading = threading.Lock()
+
+    def known(self, source: Source) -> Sequence[Key] | None:
+        """The keys of a source, newest first, without asking anybody; None if that was too long ago."""
+        if self._keys is None or time.monotonic() - self._read_at > KEPT_S:
+            return None
+        return self._keys.get(source, ())
+
+    def read(self, source: Source) -> Sequence[Key]:
+        """The keys of a source as the database has them now. Raises CannotOpen."""
+        with self._reading:
+            begun_at = time.monotonic()
+            found: dict[str, list[Key]] = {}
+            for row in queries.live():
+                key = Key(id=row.pk, secret=sealing.unseal(row.sealed, source=row.source))
+                found.setdefault(row.source, []).append(key)
+            self._keys, self._read_at = found, begun_at
+            return found.get(source, ())
+
+
+keyring = Keyring()
+
+
+def add(
+    source: Source, secret: str | None = None, *, name: str = "", by: User | None = None
+) -> tuple[Secret, str]:
+    """Let a source sign with one more secret; the row, and the secret itself, which was made up if none was given.
+
+    Raises BadSecret: it is not of the sender's form, or lives already.
+    """
+    sender = senders.find_sender(source)
+    given = secret if secret is not None else sender.new_secret(dice.token_bytes(_DICE_BYTES))
+    sender.check_secret(given)
+    mark = sealing.fingerprint(given)
+    with transaction.atomic():
+        if queries.is_live(source, fingerprint=mark):
+            raise BadSecret(source=source, reason="the source has it already")
+        row = queries.add(source, name=name[:100], sealed=sealing.seal(given), fingerprint=mark)
+        audit.record(by, row, f"Added the secret {mark} of {source}")
+        announcing.secrets_changed(source)
+    return row, given
+
+
+def retire(secret: int, *, grace: timedelta = timedelta(0), by: User | None = None) -> Secret:
+    """Let a secret open nothing any more, at once or after a while. Raises NotFound."""
+    with transaction.atomic():
+        row = queries.lock(secret)
+        if row is None:
+            raise NotFound(what="secret")
+        queries.retire([secret], at=clock.now() + grace)
+        audit.record(by, row, f"Retired the secret {row.fingerprint} of {row.source}{_after(grace)}")
+        announcing.secrets_changed(row.source)
+    row.refresh_from_db()
+    return row
+
+
+def rotate(
+    source: Source,
+    secret: str | None = None,
+    *,
+    grace: timedelta = timedelta(hours=24),
+    name: str = "",
+    by: User | None = None,
+) -> tuple[Secret, str]:
+    """Add a secret, and retire those that lived before after a while. As `add`; Stripe's own grace is up to a day."""
+    with transaction.atomic():
+        before = [row.pk for row in queries.live().filter(source=source)]
+        row, given = add(source, secret, name=name, by=by)
+        queries.retire(before, at=clock.now() + grace)
+        if before:
+            audit.record(by, row, f"Retired {len(before)} earlier secrets of {source}{_after(grace)}")
+    return row, given
+
+
+def newest(source: Source) -> str:
+    """The secret to sign a test delivery with. Raises NotFound, CannotOpen."""
+    row = queries.live().filter(source=source).first()
+    if row is None:
+        raise NotFound(what=f"secret of {source}")
+    return sealing.unseal(row.sealed, source=source)
+
+
+def _after(grace: timedelta) -> str:
+    return f", after {grace}" if grace else ""

@@ -1,0 +1,66 @@
+"""Test deliveries: a payload signed with the source's own newest secret, posted to our own address like any other."""
+
+import secrets as dice
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import httpx
+from django.conf import settings
+
+from postgres import clock
+from webhooks.domain.names import Source
+from webhooks.errors import Undeliverable
+from webhooks.operations import secrets
+from webhooks.sources import senders
+
+_TIMEOUT_S: Final = 15.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """What a test delivery was answered."""
+
+    status: int
+    answer: str
+    delivery_id: str
+
+
+def send(
+    source: Source,
+    body: bytes,
+    *,
+    event_type: str = "",
+    delivery_id: str | None = None,
+    base_url: str | None = None,
+) -> Sent:
+    """Sign these bytes as the sender would and post them to the source's address; what that answered.
+
+    `event_type` matters where the sender names it outside of the body: GitHub in a header, Confluence in the address.
+    `base_url` is where the farm answers (settings.WEBHOOKS["OWN_URL"]). Raises NotFound (no secret), CannotOpen, and
+    Undeliverable when nothing answers there.
+    """
+    secret = secrets.newest(source)
+    given = delivery_id or f"msg_{dice.token_hex(12)}"
+    headers = signed_headers(
+        source, body, secret=secret, event_type=event_type, delivery_id=given, now=clock.now()
+    )
+    url = f"{base_url or settings.WEBHOOKS['OWN_URL']}".rstrip("/") + senders.find_sender(source).PATH
+    params = {"event": event_type} if source is Source.CONFLUENCE and event_type else None
+    try:
+        answer = httpx.post(
+            url, content=body, headers=headers, params=params, timeout=_TIMEOUT_S, trust_env=False
+        )
+    except httpx.HTTPError as error:
+        raise Undeliverable(url=url, reason=str(error) or type(error).__name__) from None
+    return Sent(status=answer.status_code, answer=answer.text[:2000], delivery_id=given)
+
+
+def signed_headers(
+    source: Source, body: bytes, *, secret: str, event_type: str, delivery_id: str, now: datetime
+) -> dict[str, str]:
+    """All headers of such a request."""
+    signed = senders.find_sender(source).sign(
+        body, secret=secret, event_type=event_type, delivery_id=delivery_id, now=now
+    )
+    return {"Content-Type": "application/json", **signed}

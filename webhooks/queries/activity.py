@@ -1,0 +1,78 @@
+"""Statements on activity and its digests."""
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+from django.db.models import Count, Q
+
+from webhooks.models import Activity, ActivityDigest
+
+Cursor = tuple[datetime, int]  # the moment and the id of the line at the edge
+
+
+def write(lines: Sequence[Activity]) -> None:
+    """Store lines; those that their delivery emitted before stay as they are, so a replay adds none."""
+    Activity.objects.bulk_create(lines, ignore_conflicts=True)
+
+
+def newest(
+    *,
+    limit: int,
+    before: Cursor | None = None,
+    source: str | None = None,
+    kind: str | None = None,
+    thing: str | None = None,
+    search: str | None = None,
+) -> list[Activity]:
+    """Up to `limit` lines, the newest first; those before a cursor, of a source, of a thing, with a text in them."""
+    lines = Activity.objects.order_by("-at", "-id")
+    exact = {"source": source, "kind": kind, "thing": thing}
+    lines = lines.filter(**{name: value for name, value in exact.items() if value is not None})
+    if search:
+        lines = lines.filter(
+            Q(actor__icontains=search) | Q(verb__icontains=search) | Q(object__icontains=search)
+        )
+    if before:
+        at, line_id = before
+        # The first condition is implied by the second, and is what the index is entered by.
+        lines = lines.filter(Q(at__lte=at), Q(at__lt=at) | Q(id__lt=line_id))
+    return list(lines[:limit])
+
+
+def counts(day: date, *by: str, most: int = 1000) -> list[dict[str, Any]]:
+    """How many lines of a day (UTC) there are for each value of some columns, the most first."""
+    groups = _of(day).values(*by).annotate(lines=Count("id")).order_by("-lines", *by)
+    return list(groups[:most])
+
+
+def digest(day: date) -> ActivityDigest | None:
+    """What is stored of a day."""
+    return ActivityDigest.objects.filter(day=day).first()
+
+
+def store_digest(day: date, value: dict[str, Any]) -> None:
+    """Store what a day came to, unless somebody else did so."""
+    ActivityDigest.objects.bulk_create([ActivityDigest(day=day, digest=value)], ignore_conflicts=True)
+
+
+def forget_digests(*days: date) -> int:
+    """Drop what is stored of these days, or of all days if none is given; how many that were."""
+    stored = ActivityDigest.objects.filter(day__in=days) if days else ActivityDigest.objects.all()
+    return stored.delete()[0]
+
+
+def of_delivery(delivery: int) -> list[Activity]:
+    """What a delivery emitted, in its order."""
+    return list(Activity.objects.filter(delivery=delivery).order_by("n"))
+
+
+def prune(*, before: datetime, limit: int) -> int:
+    """Delete the oldest `limit` lines of before a moment; how many that were."""
+    oldest = Activity.objects.filter(at__lt=before).order_by("at", "id")[:limit]
+    return Activity.objects.filter(pk__in=oldest.values("pk")).delete()[0]
+
+
+def _of(day: date) -> Any:
+    start = datetime.combine(day, time(), tzinfo=UTC)
+    return Activity.objects.filter(at__gte=start, at__lt=start + timedelta(days=1))

@@ -1,0 +1,181 @@
+"""Statements about deliveries, refusals and what of them waits."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.contrib.postgres.search import SearchQuery
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Now
+
+from postgres import statements
+from webhooks.domain.filters import Filter
+from webhooks.domain.names import Source
+from webhooks.domain.states import Status
+from webhooks.models import Delivery, DeliveryAttempt, Refusal
+
+Row = statements.Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewDelivery:
+    """A request that was verified, as it is to be stored. `note` says why a rejected one was."""
+
+    source: Source
+    delivery_id: str
+    event_type: str
+    status: Status
+    note: str | None
+    body: bytes = field(repr=False)
+    body_sha256: bytes
+    headers: dict[str, str]
+    address: str | None
+    secret: int | None
+    sandbox: str | None
+    occurred_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """How one attempt ended. `wait_s` is the time to the next one, if there is to be one."""
+
+    id: int
+    place: str
+    number: int
+    attempts: int
+    started_at: datetime
+    outcome: str
+    status: Status
+    note: str | None = None
+    wait_s: float | None = None
+    words: str | None = None
+    error: str | None = None
+    error_class: str | None = None
+    traceback: str | None = None
+
+
+def keep(new: Sequence[NewDelivery]) -> list[Row]:
+    """Store what is not there yet and whose secret lives; rows of `id place source delivery_id status`."""
+    columns: dict[str, list[Any]] = {
+        column: [getattr(one, column) for one in new] for column in NewDelivery.__dataclass_fields__
+    }
+    columns["headers"] = [json.dumps(one.headers) for one in new]
+    columns["source"] = [one.source.value for one in new]
+    columns["status"] = [one.status.value for one in new]
+    return statements.load("webhooks", "keep").run(columns)
+
+
+def count_duplicates(new: Sequence[NewDelivery]) -> list[Row]:
+    """Count those that are there already; rows of `position` (from 1) `id place was source`."""
+    given = {
+        "source": [one.source.value for one in new],
+        "delivery_id": [one.delivery_id for one in new],
+        "body_sha256": [one.body_sha256 for one in new],
+    }
+    return statements.load("webhooks", "count_duplicates").run(given)
+
+
+def count_refusal(
+    source: Source, *, reason: str, address: str | None, size: int | None, header_names: Sequence[str]
+) -> None:
+    """Count a refused request."""
+    given = {"source": source.value, "reason": reason, "address": address, "bytes": size}
+    names = json.dumps([name[:60] for name in sorted(header_names)[:30]])
+    statements.load("webhooks", "count_refusal").run(given | {"header_names": names})
+
+
+def take(delivery: int, *, place: str) -> Row | None:
+    """Lock a delivery in the caller's serializable transaction; None if there is no such."""
+    rows = statements.load("webhooks", "take").run({"id": delivery, "place": place})
+    rows = rows or statements.load("webhooks", "take_by_id").run({"id": delivery})
+    return rows[0] if rows else None
+
+
+def take_waiting(deliveries: Sequence[int]) -> list[Row]:
+    """Lock those of them that wait for their first attempt and that nobody else has."""
+    return statements.load("webhooks", "take_waiting").run({"ids": list(deliveries)})
+
+
+def settle(settlement: Settlement) -> str:
+    """Write how an attempt ended, on a row that this transaction has locked; where it lies now."""
+    given = {name: getattr(settlement, name) for name in Settlement.__dataclass_fields__}
+    [row] = statements.load("webhooks", "settle").run(given | {"status": settlement.status.value})
+    place: str = row.place
+    return place
+
+
+def lock(delivery: int) -> Delivery | None:
+    """The delivery, locked, without its body."""
+    return Delivery.objects.select_for_update().defer("body", "search").filter(pk=delivery).first()
+
+
+def requeue(deliveries: Sequence[int]) -> None:
+    """Let these wait for a first attempt again."""
+    Delivery.objects.filter(pk__in=deliveries).update(
+        status=Status.RECEIVED, attempts=0, next_attempt_at=None, note=None
+    )
+
+
+def matching(wanted: Filter) -> QuerySet[Delivery]:
+    """The deliveries that a filter names, newest first, without their bodies. Rejected ones too, if asked for."""
+    found = Delivery.objects.defer("body", "search")
+    exact = {"source": wanted.source, "event_type": wanted.event_type, "sandbox": wanted.sandbox}
+    found = found.filter(**{name: value for name, value in exact.items() if value})
+    if wanted.statuses:
+        found = found.filter(status__in=wanted.statuses)
+    if wanted.received_from:
+        found = found.filter(received_at__gte=wanted.received_from)
+    if wanted.received_to:
+        found = found.filter(received_at__lt=wanted.received_to)
+    if wanted.text:
+        found = found.filter(with_text(wanted.text))
+    return found.order_by("-id")
+
+
+def with_text(text: str) -> Q:
+    """What has these words in its body, or this text as its id or type."""
+    words = Q(search=SearchQuery(text, config="simple", search_type="websearch"))
+    return words | Q(delivery_id=text) | Q(event_type=text)
+
+
+def replayable(wanted: Filter) -> QuerySet[Delivery]:
+    """Those of them that can be replayed, the oldest first."""
+    return matching(wanted).exclude(status__in=[Status.REJECTED, Status.RECEIVED]).order_by("id")
+
+
+def stuck(*, function: str, late_s: float, limit: int) -> list[Row]:
+    """Deliveries that nothing is going to process; rows of `id place source error`."""
+    given = {"function": function, "late_s": late_s, "limit": limit}
+    return statements.load("webhooks", "stuck").run(given)
+
+
+def waiting_telemetry(limit: int) -> list[int]:
+    """Telemetry that waits for its first attempt, the oldest first."""
+    waiting = Delivery.objects.filter(source=Source.SANDBOX_TELEMETRY, status=Status.RECEIVED)
+    return list(waiting.order_by("id").values_list("pk", flat=True)[:limit])
+
+
+def history(delivery: int) -> list[DeliveryAttempt]:
+    """The attempts of a delivery, the first one first."""
+    return list(DeliveryAttempt.objects.filter(delivery_id=delivery).order_by("number"))
+
+
+def forget(*, older_than: timedelta, sources: Sequence[Source], limit: int) -> int:
+    """Delete up to `limit` deliveries that ended well (or were rejected) longer ago, with their history; how many."""
+    over = [Status.PROCESSED, Status.IGNORED, Status.REJECTED]
+    old = Delivery.objects.filter(source__in=sources, status__in=over, received_at__lt=Now() - older_than)
+    ids = list(old.order_by("received_at").values_list("pk", flat=True)[:limit])
+    DeliveryAttempt.objects.filter(delivery_id__in=ids).delete()
+    return Delivery.objects.filter(pk__in=ids).delete()[0]
+
+
+def forget_refusals(*, older_than: timedelta) -> int:
+    """Delete counters of hours longer ago; how many."""
+    return Refusal.objects.filter(hour__lt=Now() - older_than).delete()[0]
+
+
+def refusals(*, since: timedelta) -> QuerySet[Refusal]:
+    """The counters of the last hours, the newest first."""
+    return Refusal.objects.filter(hour__gte=Now() - since).order_by(F("last_at").desc())

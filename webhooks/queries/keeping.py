@@ -1,0 +1,111 @@
+"""Writing what senders tell: one statement for each thing, whatever was there before.
+
+The statements are sql/keep_thing.sql, sql/bury_thing.sql and sql/hear_session.sql.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from django.db import connection
+from django.db.models import Field
+
+from postgres import statements
+from webhooks.domain import staleness
+from webhooks.domain.staleness import Version
+from webhooks.models import SandboxTelemetry, Thing
+
+# Of a row that stands for a deletion alone everything else has its default.
+_NOT_TOLD = frozenset({"id", "deleted_at"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """What one event tells of an agent's session: the parts that are not "" are told."""
+
+    session_id: str
+    at: datetime
+    phase: str = ""
+    phase_rank: int = 0
+    reason: str = ""
+    model: str = ""
+    folder: str = ""
+    sandbox: str = ""
+
+
+def keep(table: type[Thing], sender_id: str, version: Version, /, **columns: Any) -> bool:
+    """Store this state of a thing unless a newer one is there. Whether it was stored.
+
+    `columns` are all that the table has besides those of every Thing, a reference as `<name>_id`: a state is written
+    as a whole, never mixed with another. The same state again is not stored again. A deletion stays."""
+    given = columns | {
+        "sender_id": sender_id,
+        "state_key": staleness.key(version, columns),
+        "state_at": version.at,
+    }
+    fields = _fields(table, but=_NOT_TOLD)
+    return bool(_statement("keep_thing", table, fields).run(_values(fields, given)))
+
+
+def bury(table: type[Thing], sender_id: str, /, *, at: datetime) -> bool:
+    """Store that a thing was deleted, also if nothing else was ever told of it. Whether that was news."""
+    fields = _fields(table, but=frozenset({"id"}))
+    blank = table(sender_id=sender_id, deleted_at=at)
+    given = {field.attname: getattr(blank, field.attname) for field in fields}
+    return bool(_statement("bury_thing", table, fields).run(_values(fields, given)))
+
+
+def hear(heard: Heard, /) -> None:
+    """Store what an event tells of a session."""
+    version = Version(at=heard.at)
+    told = {"model": heard.model, "folder": heard.folder, "sandbox": heard.sandbox}
+    keys = {
+        f"{part}_key": staleness.key(version, {part: value}) if value else "" for part, value in told.items()
+    }
+    phase = {"phase": heard.phase, "reason": heard.reason}
+    ranked = Version(at=heard.at, rank=heard.phase_rank)
+    phase_key = staleness.key(ranked, phase) if heard.phase else ""
+    given = {"sender_id": heard.session_id, "at": heard.at, "phase_key": phase_key} | phase | told | keys
+    statements.load("webhooks", "hear_session").run(given)
+
+
+def measure(invocations: list[SandboxTelemetry]) -> None:
+    """Store the invocations of one delivery; those that are there already stay as they are."""
+    SandboxTelemetry.objects.bulk_create(invocations, ignore_conflicts=True)
+
+
+def prune_telemetry(*, before: datetime, limit: int) -> int:
+    """Delete the oldest `limit` invocations of before a moment; how many that were."""
+    oldest = SandboxTelemetry.objects.filter(at__lt=before).order_by("at", "id")[:limit]
+    return SandboxTelemetry.objects.filter(pk__in=oldest.values("pk")).delete()[0]
+
+
+@cache
+def _fields(table: type[Thing], *, but: frozenset[str]) -> tuple["Field[Any, Any]", ...]:
+    fields = table._meta.concrete_fields  # noqa: SLF001 (Django documents _meta)
+    return tuple(field for field in fields if field.attname not in but)
+
+
+@cache
+def _statement(name: str, table: type[Thing], fields: tuple["Field[Any, Any]", ...]) -> statements.Statement:
+    """The statement for one table. Its names come from the model, never from outside."""
+    shape = statements.load("webhooks", name)
+    db_table = table._meta.db_table  # noqa: SLF001
+    columns = [field.column for field in fields]
+    sql = shape.sql.format(
+        table=db_table,
+        columns=", ".join(f'"{column}"' for column in columns),
+        values=", ".join(f"%({column})s" for column in columns),
+        told=", ".join(f'excluded."{column}"' for column in columns),
+    )
+    return replace(shape, name=f"{shape.name} {db_table}", sql=sql)
+
+
+def _values(fields: tuple["Field[Any, Any]", ...], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters. Raises TypeError if a column is missing or unknown: a state is whole or it is none."""
+    if given.keys() != {field.attname for field in fields}:
+        wrong = sorted(given.keys() ^ {field.attname for field in fields})
+        raise TypeError(f"these columns are missing or unknown: {', '.join(wrong)}")
+    return {str(field.column): field.get_db_prep_save(given[field.attname], connection) for field in fields}

@@ -1,0 +1,245 @@
+"""What pages read: deliveries without their bodies, a body's beginning, and how sources and replays do."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.apps import apps
+from django.contrib.admin.models import LogEntry
+from django.contrib.contenttypes.models import ContentType
+from django.core.exceptions import FieldDoesNotExist
+from django.db.models import BinaryField, F, Model, Q, QuerySet
+from django.db.models.functions import Now, Substr
+
+from postgres import statements
+from scheduling.models import ScheduledFunction
+from webhooks.domain.filters import Filter
+from webhooks.domain.names import Source
+from webhooks.models import Activity, Delivery, Refusal, SandboxToken, Secret
+from webhooks.queries import inbox
+
+LOOKED_AT: Final = 500  # of each source: what the health of a source is told by
+COUNTED: Final = 10_000  # deliveries that a page counts one by one
+REPLAY_BATCH: Final = "webhooks.operations.replaying.replay_batch"
+_REFUSALS: Final = 200
+_TOKENS: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceHealth:
+    """How a source does, by its newest deliveries of a day. Durations in seconds; None where no delivery tells."""
+
+    source: Source
+    last_at: datetime | None
+    arrived: int
+    succeeded: int
+    unhappy: int
+    rejected: int
+    duplicates: int
+    took_p50_s: float | None
+    took_p95_s: float | None
+    skew_s: float | None
+
+    @property
+    def has_more(self) -> bool:
+        """Whether more came than were looked at."""
+        return self.arrived >= LOOKED_AT
+
+    @property
+    def share(self) -> float | None:
+        """Of those that were tried, the share that went well; None if none was."""
+        tried = self.succeeded + self.unhappy
+        return self.succeeded / tried if tried else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """A replay of many: `found` matched when it began, `replayed` were taken so far, `last` is its newest batch."""
+
+    first: int
+    last: int
+    state: str
+    error: str | None
+    wanted: Filter
+    until: int
+    found: int
+    replayed: int
+    began_at: datetime
+    ended_at: datetime | None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no further batch comes."""
+        return self.ended_at is not None
+
+    @property
+    def share(self) -> float:
+        """How far it is, from 0 to 1."""
+        return min(self.replayed / self.found, 1.0) if self.found else 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thing:
+    """A row that a delivery's line speaks of: what sort it is, its name, and whether it was deleted at its sender."""
+
+    kind: str
+    sender_id: str
+    sort: str
+    name: str
+    pk: int
+    is_deleted: bool
+
+
+def arrivals(wanted: Filter, *, before: int | None, limit: int) -> list[Delivery]:
+    """The deliveries that a filter names, newest first, without bodies and headers; those before an id."""
+    found = inbox.matching(wanted).defer("body", "search", "headers", "body_sha256")
+    if before is not None:
+        found = found.filter(pk__lt=before)
+    return list(found[:limit])
+
+
+def delivery(pk: int) -> Delivery | None:
+    """One delivery with its secret, without its body."""
+    rows = Delivery.objects.select_related("secret").defer("body", "search", "secret__sealed")
+    return rows.filter(pk=pk).first()
+
+
+def body_start(pk: int, *, most: int) -> bytes:
+    """The first bytes of a delivery's body."""
+    rows = Delivery.objects.filter(pk=pk).annotate(start=Substr("body", 1, most, output_field=BinaryField()))
+    return bytes(rows.values_list("start", flat=True).first() or b"")
+
+
+def newest_with_body(source: Source, *, sha256: bytes) -> Delivery | None:
+    """The delivery of a source that has these bytes."""
+    rows = Delivery.objects.defer("body", "search").filter(source=source, body_sha256=sha256)
+    return rows.order_by("-pk").first()
+
+
+def things(lines: Sequence[Activity]) -> list[Thing]:
+    """The rows that these lines speak of, each once, as they are now; those that are not kept are left out."""
+    named = dict.fromkeys((line.kind, line.thing) for line in lines if line.kind and line.thing)
+    return [found for kind, thing in named if (found := find_thing(kind, thing)) is not None]
+
+
+def find_thing(kind: str, thing: str) -> Thing | None:
+    """The row that a line names by `kind` and `thing`; None if there is none (any more)."""
+    row = _row(kind, thing)
+    if row is None:
+        return None
+    return Thing(
+        kind=kind,
+        sender_id=thing,
+        sort=str(row._meta.verbose_name),  # noqa: SLF001 (Django documents _meta)
+        name=str(row),
+        pk=row.pk,
+        is_deleted=getattr(row, "deleted_at", None) is not None,
+    )
+
+
+def audit(model: type[Model], pk: int) -> list[LogEntry]:
+    """What people did to a row, the newest first."""
+    about = ContentType.objects.get_for_model(model)
+    entries = LogEntry.objects.filter(content_type=about, object_id=str(pk)).select_related("user")
+    return list(entries.order_by("-action_time", "-pk")[:20])
+
+
+def source_health() -> list[SourceHealth]:
+    """How each of the eight sources does."""
+    given = {"sources": [source.value for source in Source], "looked_at": LOOKED_AT}
+    return [_health(row) for row in statements.load("webhooks", "source_health").run(given)]
+
+
+def refusals(*, since: timedelta, source: str = "") -> list[Refusal]:
+    """The counters of the last hours, the newest first."""
+    found = inbox.refusals(since=since)
+    return list((found.filter(source=source) if source else found)[:_REFUSALS])
+
+
+def secrets(source: Source) -> "QuerySet[Secret]":
+    """All secrets of a source, those that live first."""
+    return (
+        Secret.objects.filter(source=source)
+        .defer("sealed")
+        .order_by(F("retired_at").desc(nulls_first=True), "-pk")
+    )
+
+
+def secret(pk: int) -> Secret | None:
+    """One secret, still sealed and unread."""
+    return Secret.objects.defer("sealed").filter(pk=pk).first()
+
+
+def is_live(secret: Secret) -> bool:
+    """Whether a secret opens something now, by the database's clock."""
+    return Secret.objects.filter(Q(retired_at=None) | Q(retired_at__gt=Now()), pk=secret.pk).exists()
+
+
+def tokens() -> list[SandboxToken]:
+    """The newest tokens of sandboxes, those that open something first."""
+    return list(SandboxToken.objects.order_by(F("revoked_at").desc(nulls_first=True), "-pk")[:_TOKENS])
+
+
+def replays(*, limit: int = 20) -> list[Replay]:
+    """The latest replays of many, the newest first."""
+    firsts = ScheduledFunction.objects.filter(function=REPLAY_BATCH, args__after=0).order_by("-pk")[:limit]
+    return [found for first in firsts if (found := _replay(first)) is not None]
+
+
+def replay(first: int) -> Replay | None:
+    """A replay of many, by the id of its first batch."""
+    found = ScheduledFunction.objects.filter(pk=first, function=REPLAY_BATCH, args__after=0).first()
+    return _replay(found) if found else None
+
+
+def newest_replay(wanted: Filter) -> int | None:
+    """The first batch of the newest replay of what this filter names."""
+    given = {"args__after": 0, "args__wanted": wanted.as_json()}
+    rows = ScheduledFunction.objects.filter(function=REPLAY_BATCH, **given)
+    return rows.order_by("-pk").values_list("pk", flat=True).first()
+
+
+def _row(kind: str, thing: str) -> Model | None:
+    try:
+        table = apps.get_model("webhooks", kind)
+        table._meta.get_field("sender_id")  # noqa: SLF001
+    except (LookupError, ValueError, FieldDoesNotExist):
+        return None
+    found: Model | None = table._default_manager.filter(sender_id=thing).first()  # noqa: SLF001
+    return found
+
+
+def _health(row: Any) -> SourceHealth:
+    took = row.took_s or [None, None]
+    return SourceHealth(
+        source=Source(row.name),
+        last_at=row.last_at,
+        arrived=row.arrived,
+        succeeded=row.succeeded,
+        unhappy=row.unhappy,
+        rejected=row.rejected,
+        duplicates=row.duplicates,
+        took_p50_s=took[0],
+        took_p95_s=took[1],
+        skew_s=row.skew_s,
+    )
+
+
+def _replay(first: ScheduledFunction) -> Replay | None:
+    rows = statements.load("webhooks", "replay").run({"first": first.pk, "function": REPLAY_BATCH})
+    if not rows:
+        return None
+    [chain] = rows
+    return Replay(
+        first=first.pk,
+        last=chain.id,
+        state=chain.state,
+        error=chain.error,
+        wanted=Filter.of_json(first.args["wanted"]),
+        until=first.args["until"],
+        found=first.args.get("found", 0),
+        replayed=chain.replayed,
+        began_at=first.created_at,
+        ended_at=chain.ended_at,
+    )

@@ -1,0 +1,1 @@
+"""How each sender signs, names, dates and repeats its deliveries: no Django, no clock, no dice."""

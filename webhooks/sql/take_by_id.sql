@@ -1,0 +1,5 @@
+-- Lock a delivery that is to be processed, when it does not lie where it did: a duplicate was counted since, or it was
+-- replayed.
+SELECT id, ctid::text AS place, source, delivery_id, event_type, status, body, headers ->> 'content-type' AS content_type,
+       sandbox, occurred_at, received_at, attempts, tries, clock_timestamp() AS now
+FROM webhooks_delivery WHERE id = %(id)s FOR UPDATE

@@ -1,0 +1,25 @@
+"""Addresses of the pages. The eight that senders post to are served outside of Django (webhooks.http.edge)."""
+
+from django.urls import path
+
+import jobs.http  # noqa: F401  # declares the converter of ids
+from webhooks.views import activity, inbox, replays, sources, testing, tokens
+
+app_name = "webhooks"
+urlpatterns = [
+    path("inbox/", inbox.inbox, name="inbox"),
+    path("inbox/<jobid:delivery_id>/", inbox.delivery, name="delivery"),
+    path("inbox/<jobid:delivery_id>/body", inbox.body, name="body"),
+    path("inbox/<jobid:delivery_id>/replay/", inbox.replay, name="replay_one"),
+    path("inbox/replays/", replays.replays, name="replays"),
+    path("inbox/replays/new/", replays.ask, name="replay_ask"),
+    path("inbox/replays/<jobid:first>/", replays.replay, name="replay"),
+    path("inbox/replays/<jobid:first>/stop/", replays.stop, name="replay_stop"),
+    path("inbox/sources/", sources.sources, name="sources"),
+    path("inbox/sources/<str:name>/", sources.source, name="source"),
+    path("inbox/sources/<str:name>/send/", testing.send, name="send"),
+    path("inbox/sources/<str:name>/secrets/<jobid:secret_id>/retire/", sources.retire, name="retire"),
+    path("inbox/tokens/", tokens.create, name="create_token"),
+    path("inbox/tokens/revoke/", tokens.revoke, name="revoke_tokens"),
+    path("activity/", activity.activity, name="activity"),
+]

@@ -1,0 +1,194 @@
+"""What people fill in: filters, secrets, tokens, test deliveries."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+from django import forms
+
+from webhooks import live_queries
+from webhooks.domain.names import Source
+from webhooks.domain.states import Status
+from webhooks.handlers import registry
+
+_ANY: Final = [("", "Any")]
+_SOURCES: Final = [*_ANY, *((source.value, source.label) for source in Source)]
+_GRACES: Final = [("0", "at once"), ("1", "in an hour"), ("24", "in a day"), ("168", "in a week")]
+LONGEST_BODY: Final = 200_000  # characters of a test delivery; `manage.py webhooks send` takes what is longer
+BEFORE: Final = 100  # characters that the mark of a page of activity has at most
+
+
+class Moment(forms.CharField):
+    """A moment as `<input type="datetime-local">` says it, in UTC; kept as text."""
+
+    widget = forms.DateTimeInput(attrs={"type": "datetime-local"})
+
+    def clean(self, value: Any) -> str:
+        """The text, if it is a moment."""
+        text: str = super().clean(value)
+        if text and live_queries.moment(text) is None:
+            raise forms.ValidationError("A date and a time, like 2026-09-30T14:05.")
+        return text
+
+
+class FilterForm(forms.Form):
+    """What the inbox is narrowed to; comes from the address."""
+
+    text = forms.CharField(
+        required=False,
+        max_length=200,
+        label="Text",
+        widget=forms.TextInput(attrs={"type": "search", "placeholder": "words, an id, a type"}),
+    )
+    source = forms.ChoiceField(required=False, choices=_SOURCES)
+    status = forms.ChoiceField(
+        required=False,
+        choices=[
+            *_ANY,
+            (live_queries.TROUBLE, "failed, dead or rejected"),
+            *((status.value, status.value) for status in Status),
+        ],
+    )
+    event = forms.CharField(
+        required=False,
+        max_length=255,
+        label="Type",
+        widget=forms.TextInput(attrs={"list": "known-types", "autocomplete": "off"}),
+    )
+    sandbox = forms.CharField(required=False, max_length=100)
+    since = Moment(required=False, label="From (UTC)", max_length=40)
+    until = Moment(required=False, label="Until (UTC)", max_length=40)
+    before = forms.IntegerField(required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput)
+    further = ("event", "sandbox", "since", "until")
+    narrowing = ("text", "source", "status", "event", "sandbox", "since", "until")
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        super().__init__(data, auto_id="filter-%s")
+
+    def shown(self) -> dict[str, str]:
+        """The filters that are set and make sense, as the live query and an address take them."""
+        self.is_valid()
+        return {name: value for name in self.narrowing if (value := self.cleaned_data.get(name))}
+
+    def page(self) -> int:
+        """The id before which the page begins; 0 for the newest."""
+        self.is_valid()
+        return self.cleaned_data.get("before") or 0
+
+    def is_further(self) -> bool:
+        """Whether a filter is set, or wrong, that stands folded away."""
+        return any(self.data.get(name) for name in self.further)
+
+
+class ActivityForm(forms.Form):
+    """What the feed is narrowed to; comes from the address."""
+
+    text = forms.CharField(
+        required=False,
+        max_length=200,
+        label="Text",
+        widget=forms.TextInput(attrs={"type": "search", "placeholder": "in who, what, whom"}),
+    )
+    source = forms.ChoiceField(required=False, choices=_SOURCES)
+    kind = forms.SlugField(required=False, max_length=40, widget=forms.HiddenInput)
+    thing = forms.CharField(required=False, max_length=255, widget=forms.HiddenInput)
+    before = forms.CharField(required=False, max_length=BEFORE, widget=forms.HiddenInput)
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        super().__init__(data, auto_id="filter-%s")
+
+    def shown(self) -> dict[str, str]:
+        """What is set and makes sense."""
+        self.is_valid()
+        return {name: value for name in self.fields if (value := self.cleaned_data.get(name))}
+
+
+class SecretForm(forms.Form):
+    """One more secret of a source."""
+
+    secret = forms.CharField(
+        required=False,
+        max_length=255,
+        strip=False,
+        label="The sender's secret",
+        help_text="Paste it if the sender made one (Clerk, Stripe). Left empty, one is made up here and shown once.",
+        widget=forms.PasswordInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+    )
+    name = forms.CharField(
+        required=False, max_length=100, label="Name", help_text="For people: where it is used."
+    )
+    grace = forms.ChoiceField(
+        choices=[("", "they stay"), *_GRACES],
+        required=False,
+        label="Those that live now stop",
+        help_text="A rotation: until then both are taken, so nothing is lost while you change it at the sender.",
+    )
+
+    def __init__(self, data: Mapping[str, Any] | None = None) -> None:
+        super().__init__(data, auto_id="secret-%s")
+
+    def after(self) -> timedelta | None:
+        """When the earlier ones retire; None: they do not."""
+        hours = self.cleaned_data["grace"]
+        return timedelta(hours=int(hours)) if hours else None
+
+
+class RetireForm(forms.Form):
+    """When a secret stops."""
+
+    grace = forms.ChoiceField(choices=_GRACES)
+
+    def after(self) -> timedelta:
+        """How long it still opens something."""
+        return timedelta(hours=int(self.cleaned_data["grace"]))
+
+
+class TokenForm(forms.Form):
+    """A sandbox's token."""
+
+    sandbox = forms.CharField(max_length=100, help_text="Its name, as deliveries will say it.")
+    days = forms.TypedChoiceField(
+        choices=[("1", "a day"), ("7", "a week"), ("90", "90 days"), ("", "until it is revoked")],
+        coerce=int,
+        empty_value=None,
+        required=False,
+        label="Good for",
+    )
+
+    def __init__(self, data: Mapping[str, Any] | None = None) -> None:
+        super().__init__(data, auto_id="token-%s")
+
+    def lifetime(self) -> timedelta | None:
+        """How long it opens something; None: until it is revoked."""
+        days: int | None = self.cleaned_data["days"]
+        return None if days is None else timedelta(days=days)
+
+
+class SendForm(forms.Form):
+    """A test delivery."""
+
+    event = forms.CharField(
+        required=False, max_length=255, label="Type", widget=forms.TextInput(attrs={"list": "known-types"})
+    )
+    body = forms.CharField(
+        max_length=LONGEST_BODY,
+        strip=False,
+        widget=forms.Textarea(attrs={"class": "mono", "rows": 14, "spellcheck": "false"}),
+        help_text="Signed and posted byte for byte as it stands here.",
+    )
+
+    def __init__(
+        self, data: Mapping[str, Any] | None = None, *, initial: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(data, initial=dict(initial or {}), auto_id="test-%s")
+
+    def bytes(self) -> bytes:
+        """What is sent. Browsers end lines with CR LF."""
+        body: str = self.cleaned_data["body"]
+        return body.replace("\r\n", "\n").encode()
+
+
+def known_types(source: str = "") -> list[str]:
+    """The types that something handles, of one source or of all."""
+    named = {event_type for at, event_type in registry.everything() if source in ("", at)}
+    return sorted(name for name in named if not name.endswith(".*"))

@@ -1,0 +1,79 @@
+"""The inbox: what came, one delivery, its body, and a replay of it."""
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from webhooks import operations
+from webhooks.domain.names import Source
+from webhooks.errors import CannotReplay, NotFound
+from webhooks.models import Delivery
+from webhooks.queries import pages
+from webhooks.domain import showing
+from webhooks.views import access
+from webhooks.views.forms import FilterForm, known_types
+
+
+@require_safe
+@access.to_look
+def inbox(request: HttpRequest) -> HttpResponse:
+    """What came, newest first, live; the filters stand in the address."""
+    form = FilterForm(request.GET)
+    context = {
+        "form": form,
+        "shown": form.shown(),
+        "before": form.page(),
+        "types": known_types(form.shown().get("source", "")),
+        "may_act": access.may_act(request),
+    }
+    return render(request, "webhooks/inbox.html", context, status=200 if form.is_valid() else 422)
+
+
+@require_safe
+@access.to_look
+def delivery(request: HttpRequest, delivery_id: int) -> HttpResponse:
+    """One delivery: how it stands, live, and what came, which stays as it is."""
+    found = _found(delivery_id)
+    start = pages.body_start(delivery_id, most=showing.PARSED_BYTES)
+    content_type = str(found.headers.get("content-type", ""))
+    context = {
+        "delivery": found,
+        "body": showing.show(start, size=found.body_bytes, content_type=content_type),
+        "source": Source(found.source),
+        "may_act": access.may_act(request),
+    }
+    return render(request, "webhooks/delivery.html", context)
+
+
+@require_safe
+@access.to_look
+def body(request: HttpRequest, delivery_id: int) -> HttpResponse:  # noqa: ARG001 (every view gets it)
+    """The bytes as they came, to save. Whatever they are, no browser shows them as a page of ours."""
+    found = _found(delivery_id)
+    whole = pages.body_start(delivery_id, most=found.body_bytes)
+    name = f'attachment; filename="delivery-{delivery_id}.bin"'
+    headers = {"Content-Disposition": name, "Content-Security-Policy": "sandbox; default-src 'none'"}
+    return HttpResponse(whole, content_type="application/octet-stream", headers=headers)
+
+
+@require_POST
+@access.to_act
+def replay(request: HttpRequest, delivery_id: int) -> HttpResponse:
+    """Process it again, from its first attempt on."""
+    try:
+        operations.replay(delivery_id, by=access.person(request))
+    except NotFound as refusal:
+        raise Http404(refusal.message) from refusal
+    except CannotReplay as refusal:
+        messages.warning(request, refusal.message)
+    else:
+        messages.success(request, "It is processed again; what it had been through stays below.")
+    return redirect("webhooks:delivery", delivery_id)
+
+
+def _found(delivery_id: int) -> Delivery:
+    found = pages.delivery(delivery_id)
+    if found is None:
+        raise Http404("There is no such delivery.")
+    return found

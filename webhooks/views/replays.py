@@ -1,0 +1,84 @@
+"""Replaying all that match a filter: how many they are, then yes or no, then how far it is."""
+
+from django.contrib import messages
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from scheduling import operations as scheduling
+from scheduling.operations import Verdict
+from webhooks import live_queries, operations
+from webhooks.operations import audit
+from webhooks.queries import pages
+from webhooks.views import access
+from webhooks.views.forms import FilterForm
+
+
+@require_safe
+@access.to_look
+def replays(request: HttpRequest) -> HttpResponse:
+    """Those that were begun lately."""
+    return render(request, "webhooks/replays.html", {"replays": pages.replays()})
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@access.to_act
+def ask(request: HttpRequest) -> HttpResponse:
+    """How many the filter of the address fits, and a button that begins; its answer leads to the progress."""
+    form = FilterForm(request.POST if request.method == "POST" else request.GET)
+    shown = form.shown()
+    if not form.is_valid():
+        return render(request, "webhooks/replay_ask.html", {"form": form, "shown": shown}, status=422)
+    wanted = live_queries.wanted(**shown)
+    if request.method == "POST":
+        return _begin(request, wanted)
+    context = {"form": form, "shown": shown, "found": operations.count_matching(wanted)}
+    return render(request, "webhooks/replay_ask.html", {**context, "sentence": wanted.sentence()})
+
+
+@require_safe
+@access.to_look
+def replay(request: HttpRequest, first: int) -> HttpResponse:
+    """How far it is, live."""
+    context = {"replay": _found(first), "may_act": access.may_act(request)}
+    return render(request, "webhooks/replay.html", context)
+
+
+@require_POST
+@access.to_act
+def stop(request: HttpRequest, first: int) -> HttpResponse:
+    """Begin no further batch; what was replayed stays so."""
+    found = _found(first)
+    verdict = None if found.is_over else scheduling.cancel(found.last).verdict
+    if verdict is None or verdict is Verdict.TOO_LATE:
+        messages.warning(request, "Too late: a batch of it runs at this moment, or it is over. Look again.")
+    else:
+        _note(request, found)
+        messages.success(request, "Stopped: no further batch is begun.")
+    return redirect("webhooks:replay", first)
+
+
+def _begin(request: HttpRequest, wanted: operations.Filter) -> HttpResponse:
+    """Both in one transaction, so that the batch that is found is this one's."""
+    with transaction.atomic():
+        found = operations.replay_matching(wanted, by=access.person(request))
+        first = pages.newest_replay(wanted) if found else None
+    if first is None:
+        messages.warning(request, "Nothing matches any more: nothing was replayed.")
+        return redirect("webhooks:inbox")
+    return redirect("webhooks:replay", first)
+
+
+def _note(request: HttpRequest, found: pages.Replay) -> None:
+    last = pages.delivery(found.until)
+    if last is not None:
+        said = f"Stopped the replay of many after {found.replayed} of {found.found}"
+        audit.record(access.person(request), last, said)
+
+
+def _found(first: int) -> pages.Replay:
+    found = pages.replay(first)
+    if found is None:
+        raise Http404("There is no such replay.")
+    return found

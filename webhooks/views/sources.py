@@ -1,0 +1,107 @@
+"""Where webhooks come from: how each source does, and its secrets."""
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from webhooks import operations
+from webhooks.domain.names import Source
+from webhooks.errors import BadSecret, NotFound
+from webhooks.models import Secret
+from webhooks.queries import pages
+from webhooks.sources import senders
+from webhooks.views import access
+from webhooks.views.forms import RetireForm, SecretForm, TokenForm
+
+
+@require_safe
+@access.to_look
+def sources(request: HttpRequest) -> HttpResponse:
+    """All eight, live."""
+    return render(request, "webhooks/sources.html")
+
+
+@sensitive_post_parameters("secret")
+@require_http_methods(["GET", "HEAD", "POST"])
+@access.to_look
+@sensitive_variables("made")
+def source(request: HttpRequest, name: str) -> HttpResponse:
+    """One source; a POST adds a secret, which is in its answer, this once."""
+    found = access.source_named(name)
+    form = SecretForm(request.POST if request.method == "POST" else None)
+    if form.is_bound:
+        if not access.may_act(request):
+            raise Http404("There is nothing at this address.")
+        if form.is_valid() and (made := _added(request, found, form)) is not None:
+            return _shown(request, *made, is_given=bool(form.cleaned_data["secret"]))
+    return render(
+        request, "webhooks/source.html", _context(request, found, form), status=422 if form.is_bound else 200
+    )
+
+
+@require_POST
+@access.to_act
+def retire(request: HttpRequest, name: str, secret_id: int) -> HttpResponse:
+    """Let a secret open nothing any more, at once or after a while."""
+    found, form = pages.secret(secret_id), RetireForm(request.POST)
+    if found is None or found.source != access.source_named(name):
+        raise Http404("There is no such secret.")
+    if not form.is_valid():
+        messages.error(request, "Say when: at once, in an hour, a day, or a week.")
+        return redirect("webhooks:source", name)
+    try:
+        row = operations.retire(secret_id, grace=form.after(), by=access.person(request))
+    except NotFound as refusal:
+        raise Http404(refusal.message) from refusal
+    when = f"from {row.retired_at:%Y-%m-%d %H:%M} UTC on" if form.after() else "any more"
+    messages.success(request, f"The secret {row.fingerprint} opens nothing {when}.")
+    return redirect("webhooks:source", name)
+
+
+@sensitive_variables()
+def _added(request: HttpRequest, source: Source, form: SecretForm) -> tuple[Secret, str] | None:
+    """The new row and the secret itself; None if it cannot be one, which the form then says."""
+    given, name, after = form.cleaned_data["secret"] or None, form.cleaned_data["name"], form.after()
+    by = access.person(request)
+    try:
+        if after is None:
+            return operations.add(source, given, name=name, by=by)
+        return operations.rotate(source, given, grace=after, name=name, by=by)
+    except BadSecret as refusal:
+        form.add_error("secret", refusal.message)
+        return None
+
+
+@sensitive_variables("secret")
+def _shown(request: HttpRequest, row: Secret, secret: str, *, is_given: bool) -> HttpResponse:
+    """What was pasted is known to who pasted it, and not shown again."""
+    source = Source(row.source)
+    context = {
+        "row": row,
+        "secret": None if is_given else secret,
+        "source": source,
+        "url": _url(request, source),
+    }
+    return render(request, "webhooks/secret_added.html", context)
+
+
+def _context(request: HttpRequest, source: Source, form: SecretForm) -> dict[str, object]:
+    is_sandbox = source is Source.SANDBOX_HOOKS
+    return {
+        "source": source,
+        "url": _url(request, source),
+        "sender": senders.find_sender(source),
+        "secrets": pages.secrets(source),
+        "form": form,
+        "retire_form": RetireForm(),
+        "tokens": pages.tokens() if is_sandbox else None,
+        "token_form": TokenForm() if is_sandbox else None,
+        "may_act": access.may_act(request),
+    }
+
+
+def _url(request: HttpRequest, source: Source) -> str:
+    """Where the sender is to post to, as this browser reaches the farm."""
+    return request.build_absolute_uri(senders.find_sender(source).PATH)
