@@ -8,6 +8,7 @@ from typing import Any
 
 from django.urls import reverse_lazy
 
+import jobfarm.storage
 import live.configuration
 import postgres.configuration
 
@@ -48,6 +49,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "channels",
     "django_htmx",
+    "captcha",
     "ninja",
     "live",
     "django_q",
@@ -130,8 +132,10 @@ STATIC_ROOT = JOBFARM_DATA / "static"
 WHITENOISE_USE_FINDERS = True  # no collectstatic needed: files are found where they lie
 WHITENOISE_AUTOREFRESH = DEBUG
 MEDIA_ROOT = JOBFARM_DATA / "files"
+_FILES = jobfarm.storage.files(os.environ.get("FILES_URL"))
+FILES_ORIGIN = _FILES.origin  # where browsers fetch result files from, when it is not here
 STORAGES = {
-    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "default": _FILES.storage,
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
 
@@ -147,6 +151,11 @@ LOGGING = {
     },
     "root": {"handlers": ["console"], "level": os.environ.get("LOG_LEVEL", "WARNING")},
 }
+
+# The picture that guests read. Its letters are chosen in accounts.domain.
+CAPTCHA_FONT_SIZE = 36
+CAPTCHA_LETTER_ROTATION = (-25, 25)
+CAPTCHA_TIMEOUT = 10  # minutes in which it must be read
 
 UNFOLD = {
     "SITE_TITLE": "jobfarm",
@@ -170,11 +179,16 @@ JOBFARM: dict[str, Any] = {
     # Jobs that come in with one API token, on average and at once; a person may have twice as many with all of theirs.
     "SUBMIT_PER_MINUTE": float(os.environ.get("JOBFARM_SUBMIT_PER_MINUTE", "600")),
     "SUBMIT_BURST": float(os.environ.get("JOBFARM_SUBMIT_BURST", "2000")),
+    "SIGN_UP": _flag("JOBFARM_SIGN_UP", default=True),  # whether people may make accounts by themselves
+    "GUESTS": _flag("JOBFARM_GUESTS", default=True),  # whether a captcha lets visitors in for a while
 }
 DATA_UPLOAD_MAX_MEMORY_SIZE = JOBFARM["BODY_BYTES"]
 
+# The chat (examples/chat). Tokens of the language models that all answers together may take.
+CHAT = {"TOKENS_PER_MINUTE": float(os.environ.get("JOBFARM_CHAT_TOKENS_PER_MINUTE", "300000"))}
+
 # The scheduler. Durations in seconds.
-SCHEDULING = {
+SCHEDULING: dict[str, Any] = {
     "LEASE_S": 5.0,  # a function that was handed out and not begun by then is handed out again
     "GRACE_S": float(os.environ.get("SCHEDULING_GRACE_S", "30")),  # for running actions, after SIGTERM
     # An action that ignores its timeout (a C library that holds everything up) is killed after this much more.
@@ -184,8 +198,9 @@ SCHEDULING = {
         os.environ.get("SCHEDULING_WORKERS", "2")
     ),  # of each cluster, unless --workers says otherwise
 }
-# Outside connections in a mutation, and writes of an action past its mutations, are errors while one develops.
 _IS_TEST = "pytest" in sys.modules or "JOBFARM_TEST_DATABASE" in os.environ
+SCHEDULING["CRONS"] = not _IS_TEST  # in tests only those fire that a test declares
+# Outside connections in a mutation, and writes of an action past its mutations, are errors while one develops.
 SCHEDULING_GUARDS = _flag("SCHEDULING_GUARDS", default=DEBUG or _IS_TEST)
 TASKS = {"default": {"BACKEND": "scheduling.backend.SchedulingBackend", "QUEUES": []}}
 # django-q2 is the pool of processes; its own tasks and schedules (async_task) are run by the cluster for actions.
@@ -202,4 +217,41 @@ Q_CLUSTER: dict[str, Any] = {
     "catch_up": False,
     "log_level": "WARNING",
     "ALT_CLUSTERS": {"mutations": {"scheduler": False}},
+}
+
+# The webhook inbox. Durations in seconds unless the name says days.
+WEBHOOKS: dict[str, Any] = {
+    # Requests from one address to one source; GitHub (which never repeats) and telemetry may send five times that.
+    "PER_MINUTE": float(os.environ.get("WEBHOOKS_PER_MINUTE", "3000")),
+    "ATTEMPTS": int(os.environ.get("WEBHOOKS_ATTEMPTS", "5")),
+    "FIRST_RETRY_S": float(os.environ.get("WEBHOOKS_FIRST_RETRY_S", "60")),  # then 4, 16, 60 times that
+    # Atlassian signs no time stamp: how old an event in a signed body may be.
+    "ATLASSIAN_OLDEST_S": float(os.environ.get("WEBHOOKS_ATLASSIAN_OLDEST_S", "86400")),
+    # More than any sender resends for (Stripe: 30): what was forgotten would count as new.
+    "RETENTION_DAYS": float(os.environ.get("WEBHOOKS_RETENTION_DAYS", "90")),
+    "SANDBOX_RETENTION_DAYS": float(os.environ.get("WEBHOOKS_SANDBOX_RETENTION_DAYS", "14")),
+    # Where this farm answers, for test deliveries.
+    "OWN_URL": os.environ.get("WEBHOOKS_OWN_URL", f"http://127.0.0.1:{os.environ.get('PORT', '8000')}"),
+}
+# OpenAI-compatible servers whose models are listed every night: addresses that /models is added to, comma between.
+# A key for all of them, if they need one, is LLM_API_KEY.
+LLM_SERVERS = [url.strip() for url in os.environ.get("LLM_SERVERS", "").split(",") if url.strip()]
+LLM_API_KEY = os.environ.get("LLM_API_KEY", "")
+
+# The image game. Durations in seconds; a stage ends sooner when everybody has done their part.
+IMAGEGAME: dict[str, Any] = {
+    "BLOCKED": [  # words, and rows of words, that nothing is painted for
+        word.strip()
+        for word in os.environ.get(
+            "JOBFARM_GAME_BLOCKED", "nude, naked, porn, gore, beheading, torture, swastika"
+        ).split(",")
+        if word.strip()
+    ],
+    # A painting: that long until a worker takes it, and that long until it is finished.
+    "PICTURE_S": float(os.environ.get("JOBFARM_GAME_PICTURE_S", "30")),
+    "LOBBY_S": 3600.0,
+    "PAINTING_S": 180.0,
+    "NAMING_S": 60.0,
+    "GUESSING_S": 45.0,
+    "REVEAL_S": 30.0,
 }

@@ -1,5 +1,6 @@
 """What `templates/base.html` asks: where one can go from here."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django import template
@@ -14,8 +15,18 @@ WAYS = (
     ("jobs:list", "Jobs", None),
     ("jobs:workers", "Workers", None),
     ("jobs:queues", "Queues", None),
-    ("ratelimits:list", "Limits", "ratelimits.view_bucket"),
+    ("chat:rooms", "Chat", None),
+    ("imagegame:lobby", "Game", None),
+    ("accounts:groups", "Groups", None),
     ("jobs:submit", "Submit", None),
+)
+# Those in the menu beside it, for whoever looks after the farm: the bar has no room for all.
+OPERATIONS = (
+    ("webhooks:inbox", "Webhook inbox", "webhooks.view_delivery"),
+    ("webhooks:activity", "Activity", "webhooks.view_delivery"),
+    ("scheduling:functions", "Functions", "scheduling.view_scheduledfunction"),
+    ("scheduling:crons", "Crons", "scheduling.view_scheduledfunction"),
+    ("ratelimits:list", "Limits", "ratelimits.view_bucket"),
 )
 
 
@@ -28,16 +39,37 @@ class Way:
     current: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ways:
+    """The links of the bar, and those of the operators' menu, which is marked while one of its own is."""
+
+    bar: list[Way]
+    menu: list[Way]
+
+    @property
+    def is_in_menu(self) -> bool:
+        """Whether the page at hand is one of the menu's."""
+        return any(way.current for way in self.menu)
+
+
 @register.simple_tag(takes_context=True)
-def ways(context: template.Context) -> list[Way]:
+def ways(context: template.Context) -> Ways:
     """The links of the navigation that this site has and this person may follow; the one nearest to the page at
     hand is marked as current.
 
     Works without a request too: the page for errors in the server is rendered without one.
     """
     request: HttpRequest | None = context.get("request")
-    links = [(label, url) for name, label, right in WAYS if _may(request, right) and (url := _address(name))]
-    here = _nearest([url for _, url in links], request.path if request else "")
+    bar, menu = _links(request, WAYS), _links(request, OPERATIONS)
+    here = _nearest([url for _, url in bar + menu], request.path if request else "")
+    return Ways(bar=_marked(bar, here), menu=_marked(menu, here))
+
+
+def _links(request: HttpRequest | None, those: Sequence[tuple[str, str, str | None]]) -> list[tuple[str, str]]:
+    return [(label, url) for name, label, right in those if _may(request, right) and (url := _address(name))]
+
+
+def _marked(links: list[tuple[str, str]], here: str | None) -> list[Way]:
     return [Way(label=label, url=url, current=url == here) for label, url in links]
 
 

@@ -34,7 +34,9 @@ class TestFunctions:
     def test_are_seen_as_they_go_canceled_and_run_again(self, visit: Visit, boss: User) -> None:
         """From the bar to the list, to one function, to its cancel, to the new row that runs it again."""
         page = visit("/", by=boss)
-        page.get_by_role("navigation", name="Main").get_by_role("link", name="Functions").click()
+        operations = page.get_by_role("navigation", name="Operations")
+        operations.get_by_text("Operate").click()
+        operations.get_by_role("link", name="Functions").click()
         row = scheduling.run_after(timedelta(hours=1), sample.say, word="hello")
         listed = page.locator(f"[data-key=f{row.pk}]")
         expect(listed).to_contain_text("pending", timeout=SOON_MS)
@@ -76,7 +78,9 @@ def _cluster() -> uuid.UUID:
 class TestCrons:
     def test_are_paused_resumed_and_run_now(self, visit: Visit, boss: User) -> None:
         page = visit("/functions/", by=boss)
-        page.get_by_role("navigation", name="Main").get_by_role("link", name="Crons").click()
+        operations = page.get_by_role("navigation", name="Operations")
+        operations.get_by_text("Operate").click()
+        operations.get_by_role("link", name="Crons").click()
         page.get_by_role("link", name="greet").click()
         expect(page.locator(".firings li")).to_have_count(10)
         page.get_by_role("button", name="Pause").click()
