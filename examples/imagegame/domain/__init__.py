@@ -1,0 +1,1 @@
+"""Rules of the game, without Django, clock and dice of its own."""

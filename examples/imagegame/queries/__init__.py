@@ -1,0 +1,1 @@
+"""Statements about pictures and games."""

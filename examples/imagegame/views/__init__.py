@@ -1,0 +1,1 @@
+"""Pages of the game, and what their forms do."""
