@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from jobs import operations
-from jobs.models import Attempt, Body, Job, Kind, OutputChunk, ResultFile, Share, Slot, Worker
+from jobs.models import Attempt, Body, Job, Kind, Origin, OutputChunk, ResultFile, Share, Slot, Stage, Worker
 from postgres import clock, connections
 
 T = TypeVar("T")
@@ -95,7 +95,8 @@ def pass_time(job: Job | operations.Claimed, seconds: float) -> None:
 
 def expire_lease(job: Job | operations.Claimed) -> None:
     """Let the lease of a running job run out, and nothing else: nobody has looked at it yet."""
-    Job.objects.filter(pk=job.id).update(lease_expires_at=Now() - timedelta(seconds=1))
+    running = Job.objects.filter(pk=job.id, status="in_progress")  # somebody may cancel it at this moment
+    running.update(lease_expires_at=Now() - timedelta(seconds=1))
 
 
 def time_out(job: Job | operations.Claimed) -> None:
@@ -108,7 +109,7 @@ def everything(job: Job | operations.Claimed | int) -> dict[str, Any]:
     """All that is stored about a job, in all tables: to compare before and after."""
     pk = job if isinstance(job, int) else job.id
     tables: dict[str, Any] = {"job": Job.objects.filter(pk=pk), "body": Body.objects.filter(job_id=pk)}
-    for model in (Attempt, OutputChunk, ResultFile, Share):
+    for model in (Attempt, Origin, OutputChunk, ResultFile, Share, Stage):
         tables[model.__name__] = model.objects.filter(job_id=pk)
     tables["Slot"] = Slot.objects.filter(job_id=pk)
     return {name: sorted(map(str, rows.values())) for name, rows in tables.items()}

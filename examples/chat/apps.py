@@ -8,3 +8,4 @@ class ChatConfig(AppConfig):
 
     name = "examples.chat"
     label = "chat"
+    verbose_name = "Chat"

@@ -1,0 +1,31 @@
+"""What people do in rooms, and what the farm tells the answers. Each function is one use case, in one transaction."""
+
+from examples.chat.operations.asking import ask_again, cancel, discard, remove, say
+from examples.chat.operations.following import moved, prepare, reconcile
+from examples.chat.operations.rooms import (
+    Room,
+    connect_worker,
+    instruct,
+    may_instruct,
+    open_lobby,
+    room,
+    rooms_of,
+)
+
+__all__ = [
+    "Room",
+    "ask_again",
+    "cancel",
+    "connect_worker",
+    "discard",
+    "instruct",
+    "may_instruct",
+    "moved",
+    "open_lobby",
+    "prepare",
+    "reconcile",
+    "remove",
+    "room",
+    "rooms_of",
+    "say",
+]

@@ -1,0 +1,96 @@
+"""What the farm calls: prompts for jobs that workers take, and answers that follow their jobs (ADR 0026)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.db import transaction
+
+from examples.chat import queries
+from examples.chat.domain import answers, texts
+from examples.chat.domain.answers import State
+from examples.chat.operations import announcing
+from examples.chat.queries import Again, Followed
+from jobs import operations as jobs
+from jobs.operations import Move, Prepared, Senseless
+from scheduling.operations import action
+
+ERROR_CHARACTERS = 300
+RECONCILED_AT_ONCE = 500
+
+
+def prepare(claimed: Sequence[Prepared]) -> Mapping[int, Any]:
+    """The prompts of these jobs, as the rooms are now. Jobs that were submitted with a prompt of their own keep it."""
+    answer_of = queries.answers_of(job.job_id for job in claimed)
+    prompts = queries.prompts(list(answer_of.values())) if answer_of else {}
+    told: dict[int, Any] = {}
+    for job in claimed:
+        if lines := prompts.get(answer_of.get(job.job_id, 0)):
+            told[job.job_id] = texts.payload(lines)
+        elif isinstance(job.payload, dict) and "answer" in job.payload:
+            told[job.job_id] = Senseless(why="No message waits for this answer any more.")
+    return told
+
+
+def moved(moves: Sequence[Move]) -> None:
+    """Let the answers of these jobs follow them, and say in which rooms that shows."""
+    again = [
+        Again(job_id=move.job_id, retry_of=move.retry_of, starts_at=move.run_at)
+        for move in moves
+        if move.retry_of is not None
+    ]
+    followed = [_followed(move) for move in moves if move.retry_of is None]
+    groups = (queries.ask_again(again) if again else []) + (queries.follow(followed) if followed else [])
+    announcing.said(sorted(set(groups)))
+
+
+@action(timeout=60, own_writes=True)
+def reconcile() -> int:
+    """Mend answers that fell behind their jobs; how many. For the day a hook failed: none in a sound farm."""
+    mended, after = 0, 0
+    while batch := queries.open_answers(after=after, limit=RECONCILED_AT_ONCE):
+        after = batch[-1][0]
+        mended += _reconciled({job_id: state for _, job_id, state in batch})
+    return mended
+
+
+def _reconciled(states: Mapping[int, str]) -> int:
+    statuses = jobs.statuses(states)
+    behind = [
+        job_id for job_id, status in statuses.items() if not answers.agrees(states[job_id], status=status)
+    ]
+    gone = [job_id for job_id in states if job_id not in statuses]
+    with transaction.atomic():
+        if behind:
+            jobs.retell(behind)
+        if gone:
+            announcing.said(queries.close(gone, error="The farm has forgotten this question."))
+    return len(behind) + len(gone)
+
+
+def _followed(move: Move) -> Followed:
+    state = answers.state(move.to, outcome=move.outcome)
+    return Followed(
+        job_id=move.job_id,
+        state=state,
+        attempt=move.attempt,
+        worker_name=move.worker_name,
+        error=_sentence(move.error) if state is not State.FINISHED else "",
+        starts_at=move.run_at if state is State.RETRYING else None,
+        text=_text(move) if state is State.FINISHED else None,
+    )
+
+
+def _text(move: Move) -> str:
+    """What the worker handed in: the handler's `text`, or else whatever it wrote on its way."""
+    handed_in = move.result.get("text") if isinstance(move.result, dict) else move.result
+    if isinstance(handed_in, str) and handed_in.strip():
+        return handed_in.strip()
+    return (
+        jobs.output_text(move.job_id, attempt=move.attempt).strip() or "(The worker answered with nothing.)"
+    )
+
+
+def _sentence(error: str) -> str:
+    """Of a traceback the last line, which is the error itself."""
+    lines = [line.strip() for line in error.splitlines() if line.strip()]
+    return lines[-1][:ERROR_CHARACTERS] if lines else ""

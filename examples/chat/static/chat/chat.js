@@ -1,0 +1,91 @@
+// What a room adds to live.js: whose is what, a log that stays at its end, forms that leave the page where it is, and
+// answers that begin anew with each attempt.
+(() => {
+  "use strict";
+  const room = document.querySelector(".chat-room");
+  if (!room) return;
+  const log = document.getElementById("log");
+  document.documentElement.classList.add("scripted");
+
+  // Whose: a rendering serves the whole group, so what is one's own is marked here. The server decides all the same.
+  function mark() {
+    for (const said of log.querySelectorAll(".said")) {
+      said.classList.toggle("is-mine", said.dataset.by !== "" && said.dataset.by === room.dataset.me);
+    }
+  }
+
+  // Following: the log stays at its end while it is there, also when pieces of an answer arrive.
+  let isAtEnd = true;
+  const follows = "follows" in log.dataset;
+
+  function toEnd() {
+    if (follows && isAtEnd) log.scrollTop = log.scrollHeight;
+  }
+
+  log.addEventListener("scroll", () => {
+    isAtEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 48;
+  }, { passive: true });
+
+  // An answer's stream goes on through later attempts. The part shown is of one attempt; the room brings the next.
+  function append(event) {
+    const shown = event.target.closest?.(".writing");
+    if (!shown) return;
+    const { items } = event.detail;
+    if (items.every(({ data }) => String(data.attempt) === shown.dataset.attempt)) return; // live.js appends them
+    event.preventDefault();
+  }
+
+  document.addEventListener("live:append", append);
+  document.addEventListener("live:updated", () => {
+    mark();
+    toEnd();
+  });
+
+  // Out of the group, or the group is gone: its messages went with the right to see them.
+  document.addEventListener("live:gone", ({ target }) => {
+    if (target.dataset.live === "chat-room") window.jobfarm?.toast("You are not in this group any more.", "bad");
+  });
+
+  // Forms: sent by themselves, and what came of them is said. Without this script they load the page anew.
+  async function send(event) {
+    const form = event.target;
+    if (!form.matches("[data-deed]") || event.defaultPrevented) return;
+    event.preventDefault();
+    if (form.dataset.busy) return;
+    form.dataset.busy = "yes";
+    const body = new FormData(form, event.submitter);
+    try {
+      const answer = await fetch(form.action, { method: "POST", body, headers: { "HX-Request": "true" } });
+      told(form, answer);
+    } catch {
+      window.jobfarm?.toast("The farm does not answer.", "bad");
+    } finally {
+      delete form.dataset.busy;
+    }
+  }
+
+  function told(form, answer) {
+    if (answer.status !== 204) {
+      window.jobfarm?.toast(`That did not work (${answer.status}). Reload the page and try again.`, "bad");
+      return;
+    }
+    const { sentence, refused } = JSON.parse(answer.headers.get("HX-Trigger"))["chat:said"];
+    if (sentence) window.jobfarm?.toast(sentence, refused ? "bad" : "good");
+    if (refused || form.id !== "composer") return;
+    form.elements.text.value = "";
+    isAtEnd = true;
+    toEnd();
+  }
+
+  function sendByKey(event) {
+    const { target } = event;
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing || !target.matches("#composer textarea")) return;
+    event.preventDefault();
+    target.form.requestSubmit();
+  }
+
+  document.addEventListener("submit", send);
+  document.addEventListener("keydown", sendByKey);
+  mark();
+  toEnd();
+})();

@@ -1,0 +1,199 @@
+"""Pages of the chat. Each button posts a form: with scripts the page stays and says what came of it, without it is
+loaded again."""
+
+import json
+import math
+from collections.abc import Callable
+from functools import wraps
+from http import HTTPStatus
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import Group, User
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_variables
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from accounts import http as people
+from accounts import operations as accounts
+from accounts.errors import AccountsError
+from examples.chat import limits, live_queries, operations, queries
+from examples.chat.domain import texts
+from examples.chat.errors import ChatError, NoSuchRoom
+from jobs.domain.states import Verdict
+from jobs.errors import InvalidValue
+from ratelimits.errors import RateLimited
+
+BIGGEST_ID = 2**63 - 1
+OLLAMA = "http://127.0.0.1:11434/v1"  # where it listens unless told otherwise
+
+_CANCELED = {
+    Verdict.BEFORE_START: "Canceled before anybody began to answer.",
+    Verdict.BEFORE_RETRY: "Canceled: it will not be tried again.",
+    Verdict.WHILE_RUNNING: "Canceled: what its worker still writes is not taken.",
+    Verdict.TOO_LATE: "Too late: it had ended before.",
+}
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+def rooms(request: HttpRequest) -> HttpResponse:
+    """One's rooms, live, and a form that makes another."""
+    user = _person(request)
+    refused = ""
+    if request.method == "POST":
+        try:
+            group = accounts.create_group(request.POST.get("name", ""), by=user)
+        except (AccountsError, RateLimited) as refusal:
+            refused = _sentence(refusal)
+        else:
+            return HttpResponseRedirect(reverse("chat:room", args=[group.pk]))
+    context = {"refused": refused, "name": request.POST.get("name", "")}
+    return render(request, "chat/rooms.html", context, status=422 if refused else 200)
+
+
+@login_required
+@require_safe
+@never_cache
+def room(request: HttpRequest, group_id: int) -> HttpResponse:
+    """A room, live: what is said, who is there, which workers answer. With `before`, what was said earlier."""
+    group = _room(request, group_id)
+    user = _person(request)
+    present = queries.instructions(group.pk)
+    context = {
+        "group": group,
+        "earlier": _earlier(request, group),
+        "present": present,
+        "may_instruct": operations.may_instruct(group, user=user, present=present),
+        "draft": request.session.pop("chat-draft", ""),
+        "is_guest": accounts.is_guest(user),
+        "message_limit": texts.MESSAGE_LIMIT,
+        "instructions_limit": texts.INSTRUCTIONS_LIMIT,
+    }
+    return render(request, "chat/room.html", context)
+
+
+def _deed(view: Callable[[HttpRequest, int], str]) -> Callable[..., HttpResponse]:
+    """A button: the view does it and returns what to say; what is refused is said likewise."""
+
+    @wraps(view)
+    def deed(request: HttpRequest, group_id: int) -> HttpResponse:
+        try:
+            return _told(request, group_id, view(request, group_id), refused=False)
+        except NoSuchRoom as refusal:
+            raise Http404(refusal.message) from refusal
+        except (ChatError, AccountsError, RateLimited) as refusal:
+            return _told(request, group_id, _sentence(refusal), refused=True)
+
+    return login_required(require_POST(deed))
+
+
+@_deed
+def say(request: HttpRequest, group_id: int) -> str:
+    """Say something, and have it answered unless the box was unticked."""
+    user, text = _person(request), request.POST.get("text", "")
+    request.session["chat-draft"] = text[: texts.MESSAGE_LIMIT]
+    key = people.limit_key(request)
+    operations.say(group_id, text, by=user, key=key, asks="ask" in request.POST)
+    del request.session["chat-draft"]
+    return ""
+
+
+@_deed
+def cancel(request: HttpRequest, group_id: int) -> str:
+    """Do without an answer."""
+    canceled = operations.cancel(group_id, _id(request, "answer"), by=_person(request))
+    return _CANCELED[canceled.verdict]
+
+
+@_deed
+def ask_again(request: HttpRequest, group_id: int) -> str:
+    """Have a question answered after all."""
+    key = people.limit_key(request)
+    operations.ask_again(group_id, _id(request, "answer"), by=_person(request), key=key)
+    return "Asked again."
+
+
+@_deed
+def remove(request: HttpRequest, group_id: int) -> str:
+    """Take a message back."""
+    operations.remove(group_id, _id(request, "message"), by=_person(request))
+    return "Deleted."
+
+
+@_deed
+def instruct(request: HttpRequest, group_id: int) -> str:
+    """Write the instructions for the assistant."""
+    operations.instruct(group_id, request.POST.get("text", ""), by=_person(request))
+    return "The assistant is told so from now on."
+
+
+@login_required
+@require_POST
+@never_cache
+@sensitive_variables("key", "command")
+def connect_worker(request: HttpRequest, group_id: int) -> HttpResponse:
+    """Make a worker of one's own; its key is in the answer, this once."""
+    group, user = _room(request, group_id), _person(request)
+    if accounts.is_guest(user):
+        return _told(request, group_id, "Guests cannot connect workers: sign up first.", refused=True)
+    try:
+        name, key = operations.connect_worker(group_id, request.POST.get("name", ""), by=user)
+    except InvalidValue as refusal:
+        return _told(request, group_id, refusal.message, refused=True)
+    farm = request.build_absolute_uri("/").rstrip("/")
+    command = f"python -m jobfarm_worker --url {farm} --key {key} --handler chat"
+    context = {"group": group, "name": name, "key": key, "command": command, "ollama": OLLAMA}
+    return render(request, "chat/worker_key.html", context)
+
+
+def _person(request: HttpRequest) -> User:
+    assert isinstance(request.user, User)  # behind login_required
+    return request.user
+
+
+def _room(request: HttpRequest, group_id: int) -> Group:
+    try:
+        return operations.room(group_id, by=_person(request))
+    except NoSuchRoom as refusal:
+        raise Http404(refusal.message) from refusal
+
+
+def _earlier(request: HttpRequest, group: Group) -> dict[str, Any] | None:
+    before = request.GET.get("before", "")
+    if not before:
+        return None
+    if not (before.isascii() and before.isdigit() and 0 < int(before[:20]) <= BIGGEST_ID):
+        raise Http404("There is no such message.")
+    page = queries.page(group.pk, before=int(before))
+    return {"said": [live_queries.said(message) for message in page.messages], "older": page.older}
+
+
+def _id(request: HttpRequest, name: str) -> int:
+    given = request.POST.get(name, "")
+    number = int(given) if given.isascii() and given.isdigit() and len(given) < 20 else 0
+    return number if number <= BIGGEST_ID else 0  # which no message has
+
+
+def _sentence(refusal: ChatError | AccountsError | RateLimited) -> str:
+    if not isinstance(refusal, RateLimited):
+        return refusal.message
+    wait_s = max(1, math.ceil(refusal.retry_after.total_seconds()))
+    if refusal.name == limits.TOKENS:
+        return f"The assistant is booked out. Ask again in {wait_s} s."
+    return f"That is a little fast. Again in {wait_s} s."
+
+
+def _told(request: HttpRequest, group_id: int, sentence: str, *, refused: bool) -> HttpResponse:
+    """What came of a button: a note in the page that sent it, or a message at the head of the room."""
+    if getattr(request, "htmx", False):
+        said = {"chat:said": {"sentence": sentence, "refused": refused}}
+        return HttpResponse(status=HTTPStatus.NO_CONTENT, headers={"HX-Trigger": json.dumps(said)})
+    if sentence:
+        messages.add_message(request, messages.ERROR if refused else messages.SUCCESS, sentence)
+    return HttpResponseRedirect(reverse("chat:room", args=[group_id]) + "#composer")

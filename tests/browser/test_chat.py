@@ -1,0 +1,212 @@
+"""The chat in two and three browsers, with real workers: answered, killed in mid-answer, limited, whose is whose."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import Group, User
+from playwright.sync_api import Locator, Page, expect
+from pytest_django import Settings
+
+from accounts import operations as accounts
+from examples.chat.models import Answer, Message
+from jobs import operations as jobs
+from tests import farm
+from tests.browser.conftest import Visit, _place
+from tests.browser.farmhands import SOON_MS
+from tests.integration.accounts.people import solution
+from tests.servers import Server, serve
+
+pytestmark = pytest.mark.django_db(transaction=True)
+WHOLE_MS = 30_000  # the demonstrator writes for some eight seconds
+
+
+@pytest.fixture
+def server(transactional_db: None, settings: Settings, tmp_path: Path) -> Iterator[Server]:
+    """A farm on which a silent worker is noticed soon."""
+    settings.MEDIA_ROOT = tmp_path / "files"
+    with serve(**_place(tmp_path), JOBFARM_LEASE_S="3", JOBFARM_HEARTBEAT_S="1") as server:
+        jobs.sync()
+        yield server
+
+
+@pytest.fixture
+def room(server: Server) -> Group:
+    return accounts.create_group("friends", by=farm.user("ada"))
+
+
+@pytest.fixture
+def ada(room: Group) -> User:
+    return User.objects.get(username="ada")
+
+
+@contextmanager
+def working(server: Server, key: str, log: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """A real worker that answers, in a process of its own; killed at the end, if it still lives."""
+    command = [
+        sys.executable,
+        "-m",
+        "jobfarm_worker",
+        "--url",
+        server.url,
+        "--key",
+        key,
+        "--handler",
+        "chat-demo",
+    ]
+    with log.open("wb") as file:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait(timeout=30)
+
+
+def ask(page: Page, text: str) -> None:
+    """Write a question and send it by the keyboard."""
+    page.get_by_label("Your message").fill(text)
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Your message")).to_have_value("", timeout=SOON_MS)
+
+
+def answer(page: Page) -> Locator:
+    """The newest answer."""
+    return page.locator(".said.by-assistant").last
+
+
+def stands(page: Page, words: str, *, within_ms: int = SOON_MS) -> None:
+    """Wait until the newest answer stands so."""
+    expect(answer(page).locator(".badge")).to_have_text(words, timeout=within_ms)
+
+
+def grows(page: Page) -> None:
+    """Wait until the answer's text is there, and then until there is more of it."""
+    text = answer(page).locator(".writing .said-text")
+    expect(text).to_contain_text("demonstrator", timeout=SOON_MS)
+    before = text.inner_text()
+    expect(text).not_to_have_text(before, timeout=SOON_MS)
+    assert text.inner_text().startswith(before.rstrip())
+
+
+class TestTwoInARoom:
+    def test_watch_an_answer_being_written_and_one_whose_worker_is_killed(
+        self, visit: Visit, server: Server, room: Group, ada: User, tmp_path: Path
+    ) -> None:
+        bob = farm.user("bob", groups=[room])
+        first, second = visit(f"/chat/{room.pk}/", by=ada), visit(f"/chat/{room.pk}/", by=bob)
+        _, key = jobs.create_worker("mo", queues=["chat"])
+        ask(first, "How do lighthouses work?")
+        for page in (first, second):
+            expect(page.locator(".said").first).to_contain_text("How do lighthouses work?", timeout=SOON_MS)
+            stands(page, "waiting")
+            expect(answer(page)).to_contain_text("No live worker serves the queue chat", timeout=SOON_MS)
+        expect(second.get_by_role("button", name="Cancel")).to_be_hidden()
+
+        with working(server, key, tmp_path / "mo.log") as process:
+            for page in (first, second):
+                stands(page, "being written")
+                expect(page.locator("[data-live=chat-workers]")).to_contain_text("mo", timeout=SOON_MS)
+                grows(page)
+            for page in (first, second):
+                stands(page, "answered", within_ms=WHOLE_MS)
+            written = Message.objects.get(role="assistant").text
+            for page in (first, second):
+                expect(answer(page).locator(".said-text")).to_have_text(written)
+                expect(page.locator(".writing")).to_have_count(0)
+
+            ask(first, "And in a storm?")
+            for page in (first, second):
+                grows(page)
+            process.kill()
+        farm.until(lambda: jobs.sweep().timed_out, what="the lease's end")
+        for page in (first, second):
+            stands(page, "timed out")
+            expect(answer(page)).to_contain_text("mo fell silent or took too long")
+            expect(answer(page)).not_to_contain_text("demonstrator")
+        expect(second.get_by_role("button", name="Ask again")).to_be_hidden()
+
+        first.get_by_role("button", name="Ask again").click()
+        stands(second, "waiting")
+        with working(server, key, tmp_path / "mo2.log"):
+            grows(second)
+            answer(first).get_by_role("button", name="Cancel").click()
+            for page in (first, second):
+                stands(page, "canceled")
+            expect(answer(second)).not_to_contain_text("demonstrator")
+        assert list(Answer.objects.order_by("pk").values_list("state", flat=True)) == ["finished", "canceled"]
+
+
+class TestThreeInTheirRooms:
+    def test_a_members_worker_answers_in_their_groups_alone_and_a_guest_is_limited(
+        self, visit: Visit, server: Server, room: Group, ada: User, tmp_path: Path
+    ) -> None:
+        elsewhere = Group.objects.create(name="others")
+        eve = visit(f"/chat/{elsewhere.pk}/", by=farm.user("eve", groups=[elsewhere]))
+        ask(eve, "Is anybody there?")
+        maker = visit(f"/chat/{room.pk}/", by=ada)
+        watcher = visit(f"/chat/{room.pk}/", by=ada)
+        maker.get_by_text("Connect a worker of your own").click()
+        maker.get_by_label("Its name").fill("laptop")
+        maker.get_by_role("button", name="Make the worker").click()
+        said = maker.locator("#command").inner_text()
+        key = re.search(r"jfw_\S+", said)
+        assert key is not None
+        maker.get_by_role("link", name="Back to friends").click()
+
+        with working(server, key[0], tmp_path / "laptop.log"):
+            served = watcher.locator("[data-live=chat-workers]")
+            expect(served).to_contain_text("laptop of ada", timeout=SOON_MS, use_inner_text=True)
+            guest = visit(f"/accounts/join/{accounts.invitation(room, by=ada)}/")
+            self._come_in(guest)
+            guest.goto(f"/chat/{room.pk}/")
+            ask(guest, "May I?")
+            grows(watcher)
+            stands(eve, "waiting")
+            guest.get_by_label("Ask the assistant").uncheck()
+            for text in ("One", "Two"):
+                ask(guest, text)
+            guest.get_by_label("Your message").fill("Three")
+            guest.keyboard.press("Enter")
+            expect(guest.locator(".toast")).to_contain_text("That is a little fast.", timeout=SOON_MS)
+            expect(guest.get_by_label("Your message")).to_have_value("Three")
+            expect(watcher.locator(".said").last).to_contain_text("Two", timeout=SOON_MS)
+            assert not Message.objects.filter(text="Three").exists()
+            expect(guest.get_by_text("Connect a worker of your own")).to_have_count(0)
+        assert Answer.objects.get(group=elsewhere).state == "waiting"
+        assert Answer.objects.get(group=room).worker_name == "laptop"
+
+    def _come_in(self, page: Page) -> None:
+        page.get_by_role("link", name="As a guest").click()
+        captcha = page.locator("[name=captcha]").input_value()
+        page.get_by_label("Letters in the picture").fill(solution(captcha))
+        page.get_by_role("button", name="Come in").click()
+        page.get_by_role("button", name=re.compile("Join as guest-")).click()
+        expect(page.get_by_role("heading", name="friends", level=1)).to_be_visible()
+
+
+class TestARoom:
+    def test_works_without_scripts_and_fits_a_phone(
+        self, visit: Visit, server: Server, room: Group, ada: User
+    ) -> None:
+        plain = visit(f"/chat/{room.pk}/", by=ada, java_script_enabled=False)
+        plain.get_by_label("Your message").fill("Why?")
+        plain.get_by_role("button", name="Send").click()
+        expect(plain.locator(".said").first).to_contain_text("Why?")
+        plain.get_by_role("button", name="Cancel").click()
+        expect(plain.get_by_text("Canceled before anybody began to answer.")).to_be_visible()
+        plain.get_by_role("button", name="Ask again").click()
+        expect(answer(plain).locator(".badge")).to_have_text("waiting")
+
+        room.user_set.add(User.objects.create_user("m" * 150))
+        accounts.create_group("W" * 60, by=ada)
+        Message.objects.create(group=room, author=ada, role="user", text="x" * 4000)
+        page = visit(f"/chat/{room.pk}/", by=ada, viewport={"width": 390, "height": 844})
+        for path in (f"/chat/{room.pk}/", "/chat/"):
+            page.goto(path)
+            page.wait_for_selector("html[data-live=on]", state="attached")
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
