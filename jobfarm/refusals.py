@@ -16,10 +16,12 @@ from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 
 from accounts import errors as accounts
+from examples.chat import errors as chat
 from jobs import errors as jobs
 from jobs.wire.values import NotJsonError
 from ratelimits import errors as ratelimits
 from ratelimits import http as limits
+from webhooks import errors as webhooks
 
 logger = logging.getLogger("jobfarm")
 
@@ -62,6 +64,7 @@ STATUS: Final[Mapping[type[Exception], int]] = {
     jobs.NotAllowed: 403,
     jobs.PayloadTooLarge: 413,
     jobs.NotFound: 404,
+    jobs.LinkRanOut: 410,
     jobs.InvalidKey: 401,
     accounts.Unauthorized: 401,
     accounts.CsrfFailed: 403,
@@ -69,6 +72,42 @@ STATUS: Final[Mapping[type[Exception], int]] = {
     accounts.LinkSpent: 410,
     accounts.InvalidName: 422,
     accounts.NotFound: 404,
+    accounts.InvalidGroupName: 422,
+    accounts.GroupNameTaken: 409,
+    accounts.InvitationUnknown: 404,
+    accounts.GroupFull: 409,
+    accounts.NotAMember: 403,
+    accounts.NotTheKeeper: 403,
+    accounts.SignUpClosed: 403,
+    accounts.GuestsClosed: 403,
+    accounts.InvalidUsername: 422,
+    accounts.UsernameTaken: 409,
+    accounts.MembersOnly: 403,
+    accounts.CaptchaFailed: 422,
+    webhooks.BadSignature: 401,
+    webhooks.BadEnvelope: 400,
+    webhooks.NotJson: 400,
+    webhooks.MethodNotAllowed: 405,
+    webhooks.UnsupportedMediaType: 415,
+    webhooks.TooLarge: 413,
+    webhooks.TooSlow: 408,
+    webhooks.NoSecret: 503,
+    webhooks.CannotOpen: 503,
+    webhooks.Busy: 503,
+    webhooks.UnknownSource: 404,
+    webhooks.NotFound: 404,
+    webhooks.BadSecret: 422,
+    webhooks.CannotReplay: 409,
+    webhooks.Undeliverable: 502,
+    chat.NoSuchRoom: 404,
+    chat.NoSuchMessage: 404,
+    chat.InvalidText: 422,
+    chat.InstructionsTooLong: 422,
+    chat.Unanswered: 409,
+    chat.NotYours: 403,
+    chat.NotYourInstructions: 403,
+    chat.NothingToAskAgain: 409,
+    chat.TooOld: 410,
     ratelimits.RateLimited: 429,
     ratelimits.CountExceedsLimit: 422,
 }

@@ -17,6 +17,7 @@ from jobs.waiting.stopping import Stopping
 from jobs.waiting.wrapper import Waiting
 from live import hub
 from live import routing as live
+from webhooks.routing import Webhooks
 
 logger = logging.getLogger("jobfarm")
 LIVE_SOCKET: Final = "/ws/live/"
@@ -58,7 +59,8 @@ class Running:
         self._seen = Seen()
         self._bell: Bell | None = None
         self._ending: asyncio.Task[None] | None = None
-        self._http = BoundedBodies(Waiting(django, bell=self.bell, stopping=self._stopping))
+        waiting = BoundedBodies(Waiting(django, bell=self.bell, stopping=self._stopping))
+        self._http = Webhooks(waiting, refuse=refusals.refusal)
         sockets: dict[str, Any] = {
             LIVE_SOCKET: live.application,
             WORKER_SOCKET: WorkerSocket(bell=self.bell, seen=self._seen, refuse=refusals.told),

@@ -17,6 +17,17 @@ urlpatterns = [
     path("admin/login/", admin_log_in),  # before the administration's own, which it stands in for
     path("admin/", admin.site.urls),
     path("limits/", include("ratelimits.urls")),
+    path("", include("scheduling.urls")),
+    path("", include("webhooks.urls")),
+    path("health/live", views.live, name="health_live"),
+    path("health/ready", views.ready, name="health_ready"),
+    path("game/", include("examples.imagegame.urls")),
+    path("chat/", include("examples.chat.urls")),
     path("", views.overview, name="overview"),
     path("", include("jobs.urls")),
 ]
+
+handler400 = "jobfarm.error_pages.bad_request"
+handler403 = "jobfarm.error_pages.permission_denied"
+handler404 = "jobfarm.error_pages.page_not_found"
+handler500 = "jobfarm.error_pages.server_error"

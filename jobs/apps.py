@@ -14,8 +14,8 @@ class JobsConfig(AppConfig):
     verbose_name = "Jobs"
 
     def ready(self) -> None:
-        """Find the kinds that the apps declare in their `kinds.py`."""
-        autodiscover_modules("kinds")
+        """Find the kinds that the apps declare in their `kinds.py` and `hooks.py`."""
+        autodiscover_modules("kinds", "hooks")
         post_migrate.connect(_make_queues, sender=self)
 
 

@@ -112,3 +112,9 @@ class InvalidName(JobsError):
     """{name!r} cannot name a file: letters, digits, dots, dashes and underscores, at most 100, no leading dot."""
 
     code = "invalid_name"
+
+
+class LinkRanOut(JobsError):
+    """This link shows nothing any more: it was good for a few minutes. Whoever sent it can make another."""
+
+    code = "link_ran_out"

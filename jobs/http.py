@@ -5,22 +5,23 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import PurePath
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.core import signing
 from django.core.files.base import File
-from django.core.files.storage import default_storage
+from django.core.files.storage import default_storage, storages
 from django.core.files.uploadedfile import TemporaryUploadedFile
 from django.core.handlers.asgi import ASGIRequest
-from django.http import HttpRequest, HttpResponseNotModified, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponseNotModified, HttpResponseRedirect, StreamingHttpResponse
 from django.http.response import HttpResponseBase
-from django.urls import register_converter
+from django.urls import register_converter, reverse
 from ninja.security import HttpBearer
 
 from accounts import http as people
 from jobs import limits, operations
-from jobs.errors import InvalidKey, InvalidValue, NotFound, PayloadTooLarge
+from jobs.errors import InvalidKey, InvalidValue, LinkRanOut, NotFound, PayloadTooLarge
 from jobs.models import ResultFile, Worker
 from jobs.queries.reads import Interest
 from jobs.wire.values import BIGINT
@@ -32,6 +33,8 @@ from ratelimits.operations import Ask
 WAITS_FOR: Final = "X-Jobfarm-Waits-For"
 STREAMS: Final = "X-Jobfarm-Streams"
 
+SIGNED_FOR_S: Final = 300  # how long a signed link to a file shows it
+_SIGNED_FOR: Final = "jobs.file"  # what the signature is about: no other of the site's passes for one
 _CHUNK_BYTES: Final = 65_536
 # What a browser may show in a page of ours. All else is for saving: a worker chooses what is in a file.
 _SHOWN: Final = {
@@ -137,8 +140,56 @@ def received(request: HttpRequest) -> TemporaryUploadedFile:
     return upload
 
 
+@runtime_checkable
+class Elsewhere(Protocol):
+    """A storage whose files are fetched from where they lie, not through this server (jobfarm.storage)."""
+
+    def signed_address(self, name: str, *, content_type: str, disposition: str, for_s: int) -> str:
+        """An address that shows this one file, as this type and in this manner, for so many seconds."""
+
+
 def sent(request: HttpRequest, stored: ResultFile) -> HttpResponseBase:
-    """A result file as a response: pictures and plain text to look at, all else to save. Raises NotFound."""
+    """A result file as a response: pictures and plain text to look at, all else to save. Raises NotFound.
+
+    From a storage elsewhere it is a redirect to a signed address; there too, type and manner are ours to say.
+    """
+    shown = _SHOWN.get(PurePath(stored.name).suffix.lower())
+    content_type = shown or "application/octet-stream"
+    disposition = f'{"inline" if shown else "attachment"}; filename="{stored.name}"'
+    storage = storages["default"]
+    if isinstance(storage, Elsewhere):
+        return _redirect(storage, stored, content_type=content_type, disposition=disposition)
+    return _streamed(request, stored, content_type=content_type, disposition=disposition)
+
+
+def signed_path(stored: ResultFile) -> str:
+    """The path of a link that shows this file to whoever has it, for SIGNED_FOR_S seconds from now."""
+    token = signing.dumps([stored.job_id, stored.attempt, stored.name], salt=_SIGNED_FOR)
+    return reverse("jobs:signed_file", args=[token])
+
+
+def read_signed(token: str) -> tuple[int, int, str]:
+    """Job, attempt and name of the file that a signed link is about. Raises LinkRanOut: also for one we never made."""
+    try:
+        job_id, attempt, name = signing.loads(token, salt=_SIGNED_FOR, max_age=SIGNED_FOR_S)
+    except (signing.BadSignature, ValueError) as error:
+        raise LinkRanOut from error
+    return job_id, attempt, name
+
+
+def _redirect(
+    storage: Elsewhere, stored: ResultFile, *, content_type: str, disposition: str
+) -> HttpResponseBase:
+    address = storage.signed_address(
+        stored.stored_as, content_type=content_type, disposition=disposition, for_s=SIGNED_FOR_S
+    )
+    # A browser that shows the file again meanwhile asks nobody; later it comes here for a fresh address.
+    return HttpResponseRedirect(address, headers={"Cache-Control": f"private, max-age={SIGNED_FOR_S - 60}"})
+
+
+def _streamed(
+    request: HttpRequest, stored: ResultFile, *, content_type: str, disposition: str
+) -> HttpResponseBase:
     etag = f'"{stored.sha256}"'
     if request.headers.get("If-None-Match") == etag:
         return HttpResponseNotModified(headers={"ETag": etag})
@@ -146,15 +197,13 @@ def sent(request: HttpRequest, stored: ResultFile) -> HttpResponseBase:
         content = default_storage.open(stored.stored_as)
     except FileNotFoundError:
         raise NotFound from None
-    shown = _SHOWN.get(PurePath(stored.name).suffix.lower())
-    disposition = "inline" if shown else "attachment"
     return StreamingHttpResponse(
         # Django warns of a synchronous iterator under ASGI, and of the other kind elsewhere.
         _AsynchronousChunks(content) if isinstance(request, ASGIRequest) else _chunks(content),
-        content_type=shown or "application/octet-stream",
+        content_type=content_type,
         headers={
             "Content-Length": str(stored.size),
-            "Content-Disposition": f'{disposition}; filename="{stored.name}"',
+            "Content-Disposition": disposition,
             "Content-Security-Policy": "default-src 'none'; sandbox",
             "X-Content-Type-Options": "nosniff",
             "Cache-Control": "private, no-cache",

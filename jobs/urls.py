@@ -3,12 +3,17 @@
 from django.urls import path
 
 import jobs.http  # noqa: F401  # declares the converter
-from jobs.views import files, lists, one, queues, shared, submitting, workers
+from jobs.views import bulks, files, lists, one, queues, shared, submitting, workers
 
 app_name = "jobs"
 urlpatterns = [
     path("jobs/", lists.jobs, name="list"),
     path("jobs/new/", submitting.new, name="submit"),
+    path("jobs/bulk/", bulks.index, name="bulks"),
+    path("jobs/bulk/<jobid:bulk_id>/", bulks.bulk, name="bulk"),
+    path("jobs/bulk/<jobid:bulk_id>/begin/", bulks.begin, name="bulk_begin"),
+    path("jobs/bulk/<jobid:bulk_id>/stop/", bulks.stop, name="bulk_stop"),
+    path("jobs/bulk/<jobid:bulk_id>/undo/", bulks.undo, name="bulk_undo"),
     path("jobs/shared/<str:token>/", shared.job, name="shared"),
     path("jobs/shared/<str:token>/files/<str:name>", shared.file, name="shared_file"),
     path("jobs/shared/<str:token>/output/<int:attempt>", shared.output, name="shared_output"),
@@ -18,7 +23,9 @@ urlpatterns = [
     path("jobs/<jobid:job_id>/share/", one.share, name="share"),
     path("jobs/<jobid:job_id>/unshare/", one.unshare, name="unshare"),
     path("jobs/<jobid:job_id>/files/<str:name>", files.file, name="file"),
+    path("jobs/<jobid:job_id>/files/<str:name>/link", files.link, name="file_link"),
     path("jobs/<jobid:job_id>/output/<int:attempt>", files.output, name="output"),
+    path("files/<str:token>", files.signed, name="signed_file"),
     path("queues/", queues.queues, name="queues"),
     path("queues/<str:name>/", queues.queue, name="queue"),
     path("queues/<str:name>/pause/", queues.pause, name="pause"),

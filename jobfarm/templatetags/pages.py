@@ -65,7 +65,9 @@ def ways(context: template.Context) -> Ways:
     return Ways(bar=_marked(bar, here), menu=_marked(menu, here))
 
 
-def _links(request: HttpRequest | None, those: Sequence[tuple[str, str, str | None]]) -> list[tuple[str, str]]:
+def _links(
+    request: HttpRequest | None, those: Sequence[tuple[str, str, str | None]]
+) -> list[tuple[str, str]]:
     return [(label, url) for name, label, right in those if _may(request, right) and (url := _address(name))]
 
 

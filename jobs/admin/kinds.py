@@ -62,7 +62,16 @@ class KindAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
     """Kinds for those who only write workers; kinds declared in code are not here."""
 
     form = KindForm
-    list_display = ["name", "queue", "priority", "max_attempts", "timeout_s", "expires_s", "retry_on_timeout"]
+    list_display = [
+        "name",
+        "queue",
+        "priority",
+        "max_attempts",
+        "timeout_s",
+        "expires_s",
+        "retry_on_timeout",
+        "limit",
+    ]
     search_fields = ["name", "queue"]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:  # noqa: ARG002  # the admin's

@@ -1,14 +1,21 @@
 """What can be done with jobs. Each function is one use case, in one transaction unless it says otherwise."""
 
+from jobs.domain.hooks import Move, Prepared, Senseless
 from jobs.domain.kinds import Kind
 from jobs.domain.leases import Lease
 from jobs.kinds import declare
+from jobs.operations import bulk
 from jobs.operations.claiming import Claimed, claim
 from jobs.operations.ending import Cancellation, Finished, cancel, finish, release
+from jobs.operations.looking import Standing, pictures, result_file, standing
 from jobs.operations.managing import create_kind, pause, resume, set_ceiling, share, sync, unshare
+from jobs.operations.orphans import delete_orphaned_files
 from jobs.operations.reporting import heartbeat, put_file, write_output
+from jobs.operations.retelling import output_text, retell, statuses, workers_for
+from jobs.operations.rolling_up import roll_up
+from jobs.operations.scoring import Score, scores_of_queues, scores_of_workers
 from jobs.operations.submitting import NewJob, retry, submit, submit_many
-from jobs.operations.sweeping import Sweep, retain, sweep
+from jobs.operations.sweeping import Sweep, expire, retain, sweep
 from jobs.operations.workers import authenticate, create_worker, ensure_worker, revoke, rotate_key, seen
 
 __all__ = [
@@ -17,32 +24,50 @@ __all__ = [
     "Finished",
     "Kind",
     "Lease",
+    "Move",
     "NewJob",
+    "Prepared",
+    "Score",
+    "Senseless",
+    "Standing",
     "Sweep",
     "authenticate",
+    "bulk",
     "cancel",
     "claim",
     "create_kind",
     "create_worker",
     "declare",
+    "delete_orphaned_files",
     "ensure_worker",
+    "expire",
     "finish",
     "heartbeat",
+    "output_text",
     "pause",
+    "pictures",
     "put_file",
     "release",
+    "result_file",
     "resume",
     "retain",
+    "retell",
     "retry",
     "revoke",
+    "roll_up",
     "rotate_key",
+    "scores_of_queues",
+    "scores_of_workers",
     "seen",
     "set_ceiling",
     "share",
+    "statuses",
+    "standing",
     "submit",
     "submit_many",
     "sweep",
     "sync",
     "unshare",
+    "workers_for",
     "write_output",
 ]

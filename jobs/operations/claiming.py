@@ -1,6 +1,5 @@
 """Claiming: home queues first, and from other queues only when idle."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +10,7 @@ from django.db import transaction
 from jobs.domain.leases import Lease
 from jobs.errors import QueueNotAllowed, UnknownQueue
 from jobs.models import Worker
-from jobs.operations import announcing
+from jobs.operations import announcing, preparing
 from jobs.queries import keys, moves
 
 ANY_QUEUE = "*"
@@ -32,7 +31,7 @@ class Claimed:
 
 
 def claim(worker: Worker, *, queues: Sequence[str] | None = None, limit: int = 1) -> list[Claimed]:
-    """Lease up to `limit` pending jobs (1,000 at most) to `worker`; empty if there are none for it.
+    """Lease up to `limit` pending jobs (1,000 at most) to `worker`; empty only if there are none for it.
 
     Its home queues are served in their order, or `queues` in theirs. Only if they have nothing and the worker holds
     no job does it steal from the other queues it is allowed (DESIGN section 5). Raises UnknownQueue for a queue that
@@ -40,13 +39,30 @@ def claim(worker: Worker, *, queues: Sequence[str] | None = None, limit: int = 1
     """
     home, steals = _allowed(worker, queues)
     limit = min(limit, MOST)
+    while True:
+        taken, left_out = _round(worker, home, steals, limit=limit)
+        if taken or not left_out:
+            return taken
+
+
+def _round(
+    worker: Worker, home: Sequence[str], steals: Sequence[str], *, limit: int
+) -> tuple[list[Claimed], int]:
+    """Jobs for this worker, and how many more were taken that nobody is to have now (`preparing`).
+
+    In a transaction of its own: each of those has ended, or waits for another attempt, whatever the next round meets.
+    No round follows one that took something: if it broke, the worker would not hear of what it holds.
+    """
     with transaction.atomic():
         rows = _take(worker, home, limit=limit, only_if_idle=False)
         if not rows and steals:
             rows = _take(worker, _spelled_out(steals, home), limit=limit, only_if_idle=True)
-        if rows:
-            announcing.changed([row.id for row in rows], "workers")
-    return [_claimed(row) for row in rows]
+        if not rows:
+            return [], 0
+        announcing.changed([row.id for row in rows], "workers")
+        payloads = preparing.handed_out(worker, rows)
+    taken = [_claimed(row, payloads[row.id]) for row in rows if row.id in payloads]
+    return taken, len(rows) - len(taken)
 
 
 def _allowed(worker: Worker, asked: Sequence[str] | None) -> tuple[list[str], list[str]]:
@@ -84,12 +100,12 @@ def _take(worker: Worker, queues: Sequence[str], *, limit: int, only_if_idle: bo
     return []
 
 
-def _claimed(row: moves.Row) -> Claimed:
+def _claimed(row: moves.Row, payload: Any) -> Claimed:
     return Claimed(
         id=row.id,
         kind=row.kind,
         queue=row.queue,
-        payload=json.loads(row.payload),
+        payload=payload,
         attempt=row.claim_no,
         lease=Lease(claim_no=row.claim_no, secret=row.lease_secret),
         lease_expires_at=row.lease_expires_at,

@@ -11,10 +11,10 @@ from django.db import transaction
 
 from jobs.domain import payloads, retries, states
 from jobs.domain.leases import Lease
-from jobs.domain.states import Outcome, Status, Verdict
+from jobs.domain.states import ENDED, Outcome, Status, Verdict
 from jobs.errors import LeaseLost, NotAllowed
 from jobs.models import Job, Worker
-from jobs.operations import announcing, audit, limiting, lookups
+from jobs.operations import announcing, audit, hooking, limiting, lookups
 from jobs.queries import moves, reads
 from jobs.queries.moves import Settlement
 
@@ -79,12 +79,30 @@ def cancel(job_id: int, *, by: User | None) -> Cancellation:
         job = lookups.job(job_id, by=by, lock=True)
         if by is not None and not reads.may_operate(by, job):
             raise NotAllowed
-        verdict = states.cancel_verdict(Status(job.status), claim_no=job.claim_no)
-        if verdict is Verdict.TOO_LATE:
-            return Cancellation(verdict=verdict, status=Status(job.status))
-        _cancel(job, verdict, by)
+        if Status(job.status) in ENDED:
+            return Cancellation(verdict=Verdict.TOO_LATE, status=Status(job.status))
+        verdict = cancel_locked([job], by=by)[job.pk]
         audit.record(by, job, verdict.value.replace("_", " "))
     return Cancellation(verdict=verdict, status=Status.CANCELED)
+
+
+def cancel_locked(jobs: Sequence[Job], *, by: User | None) -> dict[int, Verdict]:
+    """Cancel jobs that have not ended and whose rows the caller has locked: what that came to, for each."""
+    error = f"canceled by {'the system' if by is None else by.get_username()}"
+    waiting = [job for job in jobs if job.status == Status.PENDING]
+    running = [job for job in jobs if job.status == Status.IN_PROGRESS]
+    if waiting:
+        limiting.give_back_of_unstarted(waiting)
+        moves.cancel_pending([job.pk for job in waiting])
+        announcing.changed([job.pk for job in waiting])
+        hooking.ended_waiting(waiting, to=Status.CANCELED, error=error)
+    # The jobs are locked rows like the others; their columns have the same names.
+    settle([judged(job, Outcome.CANCELED, retryable=False, error=error) for job in running], rows=running)
+    for worker_id in {job.worker_id for job in running if job.worker_id is not None}:
+        announcing.stopped(worker_id)
+    return {
+        job.pk: states.cancel_verdict(Status(job.status), claim_no=job.claim_no) for job in waiting + running
+    }
 
 
 def judged(row: Any, outcome: Outcome, *, retryable: bool, error: str) -> Settlement:
@@ -110,12 +128,13 @@ def judged(row: Any, outcome: Outcome, *, retryable: bool, error: str) -> Settle
 
 
 def settle(settlements: Sequence[Settlement], *, rows: Any) -> dict[int, Status]:
-    """Write the settlements of locked jobs and announce them; each job's new status. Used by the janitor too."""
+    """Write the settlements of locked jobs and tell everybody; each job's new status. Used by the janitor too."""
     if not settlements:
         return {}
     locked = {row.id: row for row in rows}
     moved = moves.settle(_hidden_from_those_who_failed(settlements, locked))
     announcing.changed([row.id for row in moved], "workers")
+    hooking.settled(moved, settlements=settlements, locked=locked)
     for row in moved:
         _announce(row)
     return {row.id: Status(row.status) for row in moved}
@@ -145,19 +164,6 @@ def _settlement(entry: Finished, row: Any, result: str | None) -> Settlement:
     )
 
 
-def _cancel(job: Job, verdict: Verdict, by: User | None) -> None:
-    if verdict is not Verdict.WHILE_RUNNING:
-        limiting.give_back_of_unstarted([job])
-        moves.cancel_pending(job.pk)
-        announcing.changed([job.pk])
-        return
-    who = "the system" if by is None else by.get_username()
-    # The job is a locked row like the others; its columns have the same names.
-    settle([judged(job, Outcome.CANCELED, retryable=False, error=f"canceled by {who}")], rows=[job])
-    if job.worker_id is not None:
-        announcing.stopped(job.worker_id)
-
-
 def _hidden_from_those_who_failed(
     settlements: Sequence[Settlement], rows: dict[int, Any]
 ) -> list[Settlement]:
@@ -173,7 +179,8 @@ def _hidden_from_those_who_failed(
 
 
 def _failed(settlement: Settlement) -> bool:
-    return settlement.status is Status.PENDING and settlement.outcome is not Outcome.RELEASED
+    failed = settlement.status is Status.PENDING and settlement.outcome is not Outcome.RELEASED
+    return failed and settlement.blames_worker
 
 
 def _announce(row: Any) -> None:

@@ -5,6 +5,7 @@ Whoever wrote a job first and asked for the limit then would meet a submit of a 
 to see whether that job has ended, in a circle.
 """
 
+import math
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,18 +15,33 @@ from typing import Any
 from jobs.domain import turns
 from jobs.domain.kinds import Kind
 from jobs.domain.retries import LONGEST_S
+from jobs.errors import InvalidValue
 from ratelimits import operations as limits
 from ratelimits.operations import RateLimited, UnknownLimit
 
 Group = tuple[str, str | None]  # the name of a limit, and a key
 
 
-def columns(kind: Kind, *, owner_id: int | None) -> dict[str, Any]:
+def check_count(kind: Kind, count: float | None) -> None:
+    """Raise InvalidValue unless a job of this kind may take `count` tokens instead of the kind's own number."""
+    if count is None:
+        return
+    if kind.limit is None:
+        raise InvalidValue(field="limit_count", why=f"the kind {kind.name} takes of no limit")
+    if not (math.isfinite(count) and count > 0):
+        raise InvalidValue(field="limit_count", why=f"a positive number, got {count}")
+
+
+def columns(kind: Kind, *, owner_id: int | None, count: float | None = None) -> dict[str, Any]:
     """What the row of a new job says of its kind's limit. `limit_wait_s` is for `reserve` to fill in."""
     if kind.limit is None:
         return {"limit_name": None, "limit_key": None, "limit_count": None, "limit_wait_s": None}
-    taken = {"limit_name": kind.limit, "limit_key": kind.key_for(owner_id), "limit_count": kind.limit_count}
-    return {**taken, "limit_wait_s": None}
+    return {
+        "limit_name": kind.limit,
+        "limit_key": kind.key_for(owner_id),
+        "limit_count": kind.limit_count if count is None else count,
+        "limit_wait_s": None,
+    }
 
 
 def reserve(rows: Iterable[dict[str, Any]], *, rng: random.Random) -> None:

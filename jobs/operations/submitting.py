@@ -16,8 +16,9 @@ from jobs.domain.kinds import Kind
 from jobs.domain.states import ENDED, Status
 from jobs.errors import Duplicate, InvalidValue, NotAllowed, NotAMember, NotEnded, UnknownQueue
 from jobs.models import Job
-from jobs.operations import announcing, audit, limiting, lookups
+from jobs.operations import announcing, audit, hooking, limiting, lookups
 from jobs.queries import keys, moves, reads
+from scheduling import context
 
 _DICE = random.SystemRandom()
 _COLUMNS = [field.attname for field in Job._meta.concrete_fields]  # noqa: SLF001 (Django documents _meta)
@@ -25,7 +26,10 @@ _COLUMNS = [field.attname for field in Job._meta.concrete_fields]  # noqa: SLF00
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob:
-    """A job to submit. What is None comes from its kind. Times are aware; `timeout_s` is in seconds."""
+    """A job to submit. What is None comes from its kind. Times are aware; `timeout_s` is in seconds.
+
+    `limit_count` is how many tokens of its kind's limit this one takes, where the kind's own number does not fit.
+    """
 
     kind: str
     payload: Any
@@ -39,6 +43,7 @@ class NewJob:
     owner: User | None = None
     group: Group | None = None
     retry_of: int | None = None
+    limit_count: float | None = None
 
 
 def submit(kind: str, payload: Any, **options: Any) -> Job:
@@ -68,6 +73,7 @@ def submit_many(new_jobs: Sequence[NewJob]) -> list[Job | Duplicate]:
     named = {name: lookups.kind(name) for name in {new.kind for new in new_jobs}}
     for new in new_jobs:
         _check(new)
+        limiting.check_count(named[new.kind], new.limit_count)
     _check_queues(new_jobs)
     _check_groups(new_jobs)
     rows = [_row(new, named[new.kind]) for new in new_jobs]
@@ -88,22 +94,26 @@ def retry(job_id: int, *, by: User | None) -> Job:
         raise NotAllowed
     if Status(job.status) not in ENDED:
         raise NotEnded
+    return submit_again(job, by=by)
+
+
+def submit_again(job: Job, *, by: User | None, run_at: datetime | None = None) -> Job:
+    """A new job like this ended one, which points at it; the caller knows that `by` may do so. Raises as `retry`."""
     again = {
         name: getattr(job, name) for name in ("queue", "priority", "unique_key", "max_attempts", "timeout_s")
     }
-    return _resubmit(NewJob(kind=job.kind, payload=job.body.payload, retry_of=job.pk, **again), job, by)
-
-
-def _resubmit(new: NewJob, job: Job, by: User | None) -> Job:
+    new = NewJob(kind=job.kind, payload=job.body.payload, retry_of=job.pk, run_at=run_at, **again)
     kind = lookups.kind(job.kind)
     whose = {"owner_id": job.owner_id, "group_id": job.group_id}
-    row = _row(new, kind) | whose | limiting.columns(kind, owner_id=job.owner_id)
+    count = job.limit_count if job.limit_name == kind.limit else None
+    row = _row(new, kind) | whose | limiting.columns(kind, owner_id=job.owner_id, count=count)
     with transaction.atomic():
         [stored] = _stored([row])
         if stored is None:
             raise Duplicate
         _announce([new], [stored])
         announcing.changed([job.pk])
+        hooking.tried_again(stored, retry_of=job.pk)
         audit.record(by, job, f"tried again as job {stored.pk}")
     return stored
 
@@ -168,7 +178,9 @@ def _row(new: NewJob, kind: Kind) -> dict[str, Any]:
         "payload": payloads.encoded(
             new.payload, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"], what="payload"
         ),
-        **limiting.columns(kind, owner_id=None if new.owner is None else new.owner.pk),
+        **limiting.columns(
+            kind, owner_id=None if new.owner is None else new.owner.pk, count=new.limit_count
+        ),
     }  # fmt: skip
 
 
@@ -177,6 +189,8 @@ def _stored(rows: Sequence[dict[str, Any]]) -> list[Job | None]:
     limiting.reserve(rows, rng=_DICE)
     stored = [_job(row) for row in moves.submit(_columns(rows))]
     limiting.give_back(row for row, job in zip(rows, stored, strict=True) if job is None)
+    if (running := context.current()) is not None:
+        moves.keep_origin([job.pk for job in stored if job is not None], function_id=running.id)
     return stored
 
 

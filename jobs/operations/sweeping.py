@@ -1,20 +1,25 @@
-"""What the janitor does: end what ran past its lease or its time, expire what waited too long, forgive, and forget."""
+"""What is done about jobs as time passes: by the janitor (leases, expiry, forgiving) and by crons (forgetting)."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from django.conf import settings
 from django.core.files.storage import default_storage
 from django.db import transaction
 
-from jobs.domain.states import Outcome
-from jobs.operations import announcing, ending, limiting
+from jobs.domain.states import Outcome, Status
+from jobs.operations import announcing, ending, hooking, limiting
 from jobs.queries import keys, moves, reads
+from scheduling import operations as scheduling
+from scheduling.operations import Retry, action
 
 # Rows in one transaction: long enough to be worth it, short enough that nobody waits long for a lock.
 BATCH = 200
 RETAINED_AT_ONCE = 500
+RETAIN_BATCHES = 20  # in one run of `retain`: some seconds, so that a cluster that stops need not wait for it
 log = logging.getLogger(__name__)
 
 
@@ -38,20 +43,43 @@ def sweep() -> Sweep:
     )
 
 
-def retain() -> int:
-    """Delete what ended longer ago than RETENTION_DAYS, in batches, with its files; and free slots nobody holds.
+@action(idempotent=True, own_writes=True)
+def expire() -> int:
+    """End jobs that waited longer than they may; how many.
 
-    Returns how many jobs were deleted. A job that has not ended is never deleted.
+    The janitor's `sweep` does it on the second. This is for farms whose janitor is away: see docs/adr/0016.
+    """
+    return _in_batches(_expire)
+
+
+@action(idempotent=True, own_writes=True)
+def retain() -> int:
+    """Delete what ended longer ago than RETENTION_DAYS, in batches; and free slots nobody holds.
+
+    Returns how many jobs were deleted; their files follow (`delete_files`). After some batches it schedules itself
+    for the rest. A job that has not ended is never deleted.
     """
     keys.free_empty_slots()
-    return _in_batches(_forget, size=RETAINED_AT_ONCE)
+    done = _in_batches(_forget, size=RETAINED_AT_ONCE, most=RETAIN_BATCHES)
+    if done == RETAINED_AT_ONCE * RETAIN_BATCHES:
+        scheduling.run_after(0, retain)
+    return done
 
 
-def _in_batches(step: Any, size: int = BATCH) -> int:
+@action(idempotent=True, retry=Retry(max_attempts=8, base=4))
+def delete_files(*, names: list[str]) -> None:
+    """Delete these files of deleted jobs. Those that are gone already do not matter; for those that cannot be
+    deleted it is tried again. Raises the first error, after trying all."""
+    errors = [error for name in names if (error := _delete_file(name))]
+    if errors:
+        raise errors[0]
+
+
+def _in_batches(step: Callable[[int], int], size: int = BATCH, most: int | None = None) -> int:
     done = 0
-    while count := step(size):
-        done += count
-        if count < size:
+    for _ in count() if most is None else range(most):
+        done += (handled := step(size))
+        if handled < size:
             break
     return done
 
@@ -81,6 +109,7 @@ def _expire(limit: int) -> int:
             limiting.give_back_of_unstarted(rows)
             moves.expire([row.id for row in rows])
             announcing.changed([row.id for row in rows])
+            hooking.ended_waiting(rows, to=Status.TIMED_OUT, error="it waited longer than allowed")
     return len(rows)
 
 
@@ -95,14 +124,18 @@ def _forgive(limit: int) -> int:
 
 
 def _forget(limit: int) -> int:
-    rows = moves.retain(age_s=settings.JOBFARM["RETENTION_DAYS"] * 86400.0, limit=limit)
-    for name in [name for row in rows for name in row.files]:
-        _delete_file(name)
+    """The files go after the rows, by a function of the same transaction: none is left over, whoever is killed."""
+    with transaction.atomic():
+        rows = moves.retain(age_s=settings.JOBFARM["RETENTION_DAYS"] * 86400.0, limit=limit)
+        if names := [name for row in rows for name in row.files]:
+            scheduling.run_after(0, delete_files, names=names)
     return len(rows)
 
 
-def _delete_file(name: str) -> None:
+def _delete_file(name: str) -> OSError | None:
     try:
         default_storage.delete(name)
-    except OSError:
-        log.exception("the file %s of a deleted job could not be deleted", name)
+    except OSError as error:
+        log.warning("the file %s of a deleted job could not be deleted: %s", name, error)
+        return error
+    return None

@@ -57,6 +57,15 @@ class WorkerLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """A live worker as the members of a group may see it: whose it is (None: the farm's own), not what it runs."""
+
+    name: str
+    owner: str | None
+    is_busy: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
     """Sums over queues and workers. `pending` is a lower bound when `has_more`."""
 
@@ -100,6 +109,27 @@ def worker_lines(*, viewer: int, with_revoked: bool = False, limit: int = MOST_W
 def worker_line(worker_id: int) -> WorkerLine | None:
     """One worker, and what it runs."""
     return next(iter(_lines(Worker.objects.filter(pk=worker_id))), None)
+
+
+def workers_for(queue: str, *, group_id: int) -> list[Serving]:
+    """The live workers that take jobs of this group from this queue: those of the farm, then the members', by name."""
+    since = Now() - timedelta(seconds=settings.JOBFARM["WORKER_ALIVE_S"])
+    looks = Q(queues__contains=[queue]) | Q(steals__overlap=[queue, "*"])
+    members = User.groups.through.objects.filter(group_id=group_id).values("user_id")
+    serves = Q(owner=None) | Q(owner__in=members, owner__is_active=True)
+    found = Worker.objects.filter(looks & serves, revoked_at=None, last_seen_at__gt=since)
+    found = found.select_related("owner").order_by(F("owner").asc(nulls_first=True), "name", "pk")[
+        :MOST_WORKERS
+    ]
+    busy = set(_held_by([worker.pk for worker in found]))
+    return [
+        Serving(
+            name=worker.name,
+            owner=worker.owner.get_username() if worker.owner else None,
+            is_busy=worker.pk in busy,
+        )
+        for worker in found
+    ]
 
 
 def totals(queues: Sequence[QueueLine], workers: Sequence[WorkerLine]) -> Totals:

@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 
 from jobs.domain.leases import Lease
 from jobs.domain.states import Outcome, Status
-from jobs.models import Job, ResultFile, Worker
+from jobs.models import Job, Origin, ResultFile, Worker
 from postgres import statements
 
 Row = statements.Row
@@ -17,7 +17,7 @@ Row = statements.Row
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """How one running job goes on: what `settle` writes."""
+    """How one running job goes on: what `settle` writes. `blames_worker`: a failure hides the job from its worker."""
 
     job_id: int
     claim_no: int
@@ -28,11 +28,17 @@ class Settlement:
     outcome: Outcome | None = None
     error: str | None = None
     result: str | None = None
+    blames_worker: bool = True
 
 
 def submit(columns: dict[str, list[Any]]) -> list[Row]:
     """Insert jobs given as columns of equal length; a row each in that order, with `id` None for a twin left out."""
     return statements.load("jobs", "submit").run(columns)
+
+
+def keep_origin(job_ids: Sequence[int], *, function_id: int) -> None:
+    """Remember which scheduled function submitted these jobs."""
+    Origin.objects.bulk_create([Origin(job_id=job_id, function_id=function_id) for job_id in job_ids])
 
 
 def claim(worker: Worker, *, queues: Sequence[str], limit: int, only_if_idle: bool) -> list[Row]:
@@ -116,9 +122,10 @@ def jobs_others_could_take(jobs: Sequence[tuple[Row, Sequence[int]]]) -> set[int
     return {row.job_id for row in rows}
 
 
-def cancel_pending(job_id: int) -> int:
-    """End a waiting job as canceled; how many rows that changed (0: it does not wait any more)."""
-    return Job.objects.filter(pk=job_id, status=Status.PENDING).update(status=Status.CANCELED, ended_at=Now())
+def cancel_pending(job_ids: Sequence[int]) -> int:
+    """End these waiting jobs as canceled; how many rows that changed."""
+    waiting = Job.objects.filter(pk__in=job_ids, status=Status.PENDING)
+    return waiting.update(status=Status.CANCELED, ended_at=Now())
 
 
 def lock_expired(limit: int) -> list[Row]:

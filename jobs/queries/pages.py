@@ -7,47 +7,16 @@ is an argument and not a user, because live queries are read once for all who wa
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.contrib.auth.models import User
-from django.db.models import Q, QuerySet
-from django.db.models.fields.json import KeyTextTransform
-from django.db.models.functions import Left
+from django.db.models import Q
 
 from jobs import kinds
 from jobs.domain.states import ENDED, Status
-from jobs.models import Attempt, Job, Kind, ResultFile, Share
+from jobs.models import Attempt, Job, Kind, Origin, ResultFile, Share, Stage
+from jobs.queries import lists
 
-EVERYBODY = 0
-PAGE = 50  # jobs in a list
-LOOK_BACK = 200_000  # ids that one page of a filtered list looks through at most
+EVERYBODY = lists.EVERYBODY
 HEALTH_OF = 20  # ended jobs that the health line speaks of
 MOST_FILES = 200
-EXCERPT = 120  # characters of a prompt in a list
-_BIGGEST_ID = 2**63 - 1
-_COLUMNS = {"status": "status", "kind": "kind", "queue": "queue", "worker": "worker_name"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filters:
-    """What a list of jobs is narrowed to; an empty text means any. `owner` and `worker` are names."""
-
-    status: str = ""
-    kind: str = ""
-    queue: str = ""
-    worker: str = ""
-    owner: str = ""
-
-    @property
-    def has_no_index(self) -> bool:
-        """Whether few jobs may match without an index that finds them."""
-        return bool(self.kind or self.queue or self.worker)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobPage:
-    """Jobs, newest first. `older` is the id before which the next page begins; None when there is none."""
-
-    jobs: tuple[Job, ...]
-    older: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,30 +28,17 @@ class Health:
     mean_s: float | None
 
 
-def page(*, viewer: int, filters: Filters, before: int | None = None) -> JobPage:
-    """A page of jobs with ids below `before` (None: the newest), each with its owner, group and `excerpt`.
-
-    A filter that no index serves looks through LOOK_BACK ids at most, so a rare kind costs a page without
-    rows and not a read of the whole table; `older` then goes on where this page stopped looking.
-    """
-    top, floor = _window(before) if filters.has_no_index else (before or _BIGGEST_ID, 0)
-    jobs = _newest(viewer, _where(filters) & Q(pk__lt=top, pk__gte=floor), limit=PAGE + 1)
-    if len(jobs) > PAGE:
-        return JobPage(jobs=tuple(jobs[:PAGE]), older=jobs[PAGE - 1].pk)
-    return JobPage(jobs=tuple(jobs), older=floor if floor > 0 else None)
-
-
 def running(*, viewer: int, limit: int) -> list[Job]:
     """The jobs that run now, the newest first, `limit` at most."""
-    return _newest(viewer, Q(status=Status.IN_PROGRESS), limit=limit)
+    return lists.newest([arm & Q(status=Status.IN_PROGRESS) for arm in lists.whose(viewer)], limit=limit)
 
 
 def ended(*, viewer: int, limit: int = HEALTH_OF) -> list[Job]:
     """The jobs that ended last, `limit` at most; of a person's, the last ended of the newest."""
     if viewer == EVERYBODY:
         ends = Job.objects.filter(ended_at__isnull=False).order_by("-ended_at", "-pk")
-        return list(_dressed(ends)[:limit])
-    newest = _newest(viewer, Q(status__in=sorted(ENDED)), limit=limit)
+        return list(lists.dressed(ends)[:limit])
+    newest = lists.newest([arm & Q(status__in=sorted(ENDED)) for arm in lists.whose(viewer)], limit=limit)
     return sorted(newest, key=lambda job: (job.ended_at, job.pk), reverse=True)
 
 
@@ -115,10 +71,30 @@ def attempts(job_id: int, *, limit: int = 50) -> list[Attempt]:
     return list(Attempt.objects.filter(job_id=job_id).order_by("-number")[:limit])
 
 
+def stages(job_id: int, *, limit: int = 1000) -> dict[int, list[Stage]]:
+    """What each attempt said it was doing, in order, by its number; of the latest `limit` stages."""
+    by_attempt: dict[int, list[Stage]] = {}
+    latest = Stage.objects.filter(job_id=job_id).order_by("-attempt", "-number")[:limit]
+    for stage in reversed(latest):
+        by_attempt.setdefault(stage.attempt, []).append(stage)
+    return by_attempt
+
+
+def origin(job_id: int) -> int | None:
+    """The scheduled function that submitted this job, if one did."""
+    return Origin.objects.filter(job_id=job_id).values_list("function_id", flat=True).first()
+
+
 def latest_files(job_id: int) -> list[ResultFile]:
     """The files of a job by name; of several attempts that handed in the same name, the latest one's."""
     files = ResultFile.objects.filter(job_id=job_id).order_by("name", "-attempt").distinct("name")
     return list(files[:MOST_FILES])
+
+
+def file_names(job_id: int, *, attempt: int) -> list[str]:
+    """The names of the files that this attempt handed in, in the order of their coming."""
+    files = ResultFile.objects.filter(job_id=job_id, attempt=attempt).order_by("pk")
+    return list(files.values_list("name", flat=True)[:MOST_FILES])
 
 
 def file(job_id: int, *, name: str, attempt: int | None) -> ResultFile | None:
@@ -142,48 +118,6 @@ def is_shared(job_id: int, *, token: str) -> bool:
 def known_kinds() -> list[str]:
     """The names of all kinds, declared in code or made by people."""
     return sorted({*kinds.DECLARED, *Kind.objects.values_list("name", flat=True)})
-
-
-def _window(before: int | None) -> tuple[int, int]:
-    """The ids to look through: below the first number, from the second on."""
-    newest = Job.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
-    top = min(before or _BIGGEST_ID, newest + 1)
-    return top, max(top - LOOK_BACK, 0)
-
-
-def _where(filters: Filters) -> Q:
-    where = Q()
-    for name, column in _COLUMNS.items():
-        value = getattr(filters, name)
-        where &= Q(**{column: value}) if value else Q()
-    if filters.owner:
-        owner = User.objects.filter(username=filters.owner).values_list("pk", flat=True).first()
-        where &= Q(owner_id=-1 if owner is None else owner)  # nobody has -1
-    return where
-
-
-def _newest(viewer: int, where: Q, *, limit: int) -> list[Job]:
-    if viewer == EVERYBODY:
-        return list(_dressed(Job.objects.filter(where).order_by("-pk"))[:limit])
-    ids = _ids_of_person(viewer, where, limit=limit)
-    return list(_dressed(Job.objects.filter(pk__in=ids).order_by("-pk"))[:limit])
-
-
-# An OR between owner and groups would walk down the table until it has found enough; one arm for each is read
-# through its own index.
-def _ids_of_person(viewer: int, where: Q, *, limit: int) -> list[int]:
-    groups = User.groups.through.objects.filter(user_id=viewer).values_list("group_id", flat=True)
-    sources = [Q(owner_id=viewer), *(Q(group_id=group) for group in groups)]
-    arms = [
-        Job.objects.filter(source & where).order_by("-pk").values_list("pk", flat=True) for source in sources
-    ]
-    own, *shared = [arm[:limit] for arm in arms]
-    return list(own.union(*shared, all=True)) if shared else list(own)
-
-
-def _dressed(jobs: QuerySet[Job]) -> QuerySet[Job]:
-    prompt = KeyTextTransform("prompt", "body__payload")
-    return jobs.select_related("owner", "group").annotate(excerpt=Left(prompt, EXCERPT))
 
 
 def _ran_s(job: Job) -> float:

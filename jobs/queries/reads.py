@@ -1,6 +1,6 @@
 """Reads: who sees what, and what the pages, the API and the bell ask."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from django.conf import settings
@@ -76,6 +76,30 @@ def output(job_id: int, *, attempt: int, after: int = -1, limit: int = 10_000) -
     return list(chunks.order_by("seq")[:limit])
 
 
+def output_text(job_id: int, *, attempt: int) -> str:
+    """All that an attempt wrote, in one text."""
+    chunks = OutputChunk.objects.filter(job_id=job_id, attempt=attempt).order_by("seq")
+    return "".join(chunks.values_list("text", flat=True))
+
+
+def statuses(job_ids: Iterable[int]) -> dict[int, Status]:
+    """How each of these jobs stands, without those that are deleted."""
+    found = Job.objects.filter(pk__in=job_ids).values_list("pk", "status")
+    return {pk: Status(status) for pk, status in found}
+
+
+def locked(job_ids: Sequence[int]) -> list[Job]:
+    """These jobs with payload and result, locked in the order of their ids."""
+    jobs = Job.objects.select_for_update(of=("self",)).select_related("body")
+    return list(jobs.filter(pk__in=job_ids).order_by("pk"))
+
+
+def last_attempts(job_ids: Sequence[int]) -> dict[int, Attempt]:
+    """Of each of these jobs the newest attempt that ended without success."""
+    newest = Attempt.objects.filter(job_id__in=job_ids).order_by("job_id", "-number").distinct("job_id")
+    return {attempt.job_id: attempt for attempt in newest}
+
+
 def attempts(job_id: int) -> list[Attempt]:
     """The attempts of a job that ended without success, the first one first."""
     return list(Attempt.objects.filter(job_id=job_id).order_by("number"))
@@ -83,8 +107,7 @@ def attempts(job_id: int) -> list[Attempt]:
 
 def last_errors(job_ids: Sequence[int]) -> dict[int, str]:
     """For each of these jobs that has a failed attempt, how the newest one failed."""
-    newest = Attempt.objects.filter(job_id__in=job_ids).order_by("job_id", "-number").distinct("job_id")
-    return {attempt.job_id: attempt.error for attempt in newest}
+    return {job_id: attempt.error for job_id, attempt in last_attempts(job_ids).items()}
 
 
 def files(job_ids: Sequence[int]) -> dict[int, list[ResultFile]]:

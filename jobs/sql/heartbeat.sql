@@ -1,10 +1,25 @@
 -- Renew a lease, and move progress and detail where given. No index holds these columns, so the update stays HOT.
-UPDATE jobs_job
-SET lease_expires_at = statement_timestamp() + make_interval(secs => %(lease_s)s::float8),
-    progress = coalesce(%(progress)s::float8, progress),
-    detail = coalesce(%(detail)s::text, detail)
-WHERE id = %(job)s::bigint AND status = 'in_progress' AND worker_id = %(worker)s::bigint
-  AND claim_no = %(claim_no)s::bigint AND lease_secret = %(secret)s::uuid
-  AND lease_expires_at > statement_timestamp()
-  AND (deadline_at IS NULL OR deadline_at > statement_timestamp())
-RETURNING lease_expires_at
+-- A detail that differs from the last one of this attempt begins a stage, 200 of them at most; without a detail the
+-- stages are not looked at.
+WITH renewed AS (
+    UPDATE jobs_job
+    SET lease_expires_at = statement_timestamp() + make_interval(secs => %(lease_s)s::float8),
+        progress = coalesce(%(progress)s::float8, progress),
+        detail = coalesce(%(detail)s::text, detail)
+    WHERE id = %(job)s::bigint AND status = 'in_progress' AND worker_id = %(worker)s::bigint
+      AND claim_no = %(claim_no)s::bigint AND lease_secret = %(secret)s::uuid
+      AND lease_expires_at > statement_timestamp()
+      AND (deadline_at IS NULL OR deadline_at > statement_timestamp())
+    RETURNING id, claim_no, progress, lease_expires_at
+), staged AS (
+    INSERT INTO jobs_stage (job_id, attempt, number, detail, progress, began_at)
+    SELECT renewed.id, renewed.claim_no, coalesce(last.number + 1, 0), %(detail)s::text, renewed.progress,
+           statement_timestamp()
+    FROM renewed LEFT JOIN LATERAL (
+        SELECT stage.number, stage.detail FROM jobs_stage AS stage
+        WHERE stage.job_id = renewed.id AND stage.attempt = renewed.claim_no
+        ORDER BY stage.number DESC LIMIT 1) AS last ON true
+    WHERE %(detail)s::text <> '' AND last.detail IS DISTINCT FROM %(detail)s::text AND coalesce(last.number, 0) < 199
+    ON CONFLICT DO NOTHING
+)
+SELECT lease_expires_at FROM renewed

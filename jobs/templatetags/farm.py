@@ -44,7 +44,15 @@ def seconds(number: float | None) -> str:
     """Seconds in words: "0.8 s", "40 s", "3 min"."""
     if number is None:
         return ""
+    if 0 < number < 0.1:
+        return f"{number * 1000:.0f} ms"
     return f"{max(number, 0):.1f} s" if number < 10 else waiting.duration(number)
+
+
+@register.filter
+def span(number: float) -> str:
+    """A power of ten of seconds, as an axis says it: "1 ms", "10 s", "1,000 s"."""
+    return f"{number * 1000:.0f} ms" if number < 1 else f"{number:,.0f} s"
 
 
 @register.filter

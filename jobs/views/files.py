@@ -1,19 +1,23 @@
 """Result files and output as they are, for saving or to look at."""
 
 from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+from http import HTTPStatus
 from typing import Any, Final
 
 from django.contrib.auth.decorators import login_required
 from django.core.handlers.asgi import ASGIRequest
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from jobs import http
-from jobs.errors import NotFound
+from jobs.errors import LinkRanOut, NotFound
 from jobs.models import Job, OutputChunk, ResultFile
 from jobs.queries import pages, reads
 from jobs.views import access
-from postgres import connections
+from postgres import clock, connections
 
 _PIECES: Final = 200  # of output read at once; a piece has at most a megabyte, usually a sentence
 _BIGGEST_ATTEMPT: Final = 2**63 - 1
@@ -24,6 +28,41 @@ _BIGGEST_ATTEMPT: Final = 2**63 - 1
 def file(request: HttpRequest, job_id: int, name: str) -> HttpResponseBase:
     """A result file of a job that the person may see."""
     return response(request, access.visible(request, job_id), name)
+
+
+@login_required
+@require_safe
+@never_cache
+def link(request: HttpRequest, job_id: int, name: str) -> HttpResponse:
+    """A link to a result file that needs no log-in, and soon shows nothing any more; for who may see the job."""
+    job = access.visible(request, job_id)
+    stored = _stored(job, name, request.GET.get("attempt"))
+    context = {
+        "job": job,
+        "file": stored,
+        "link": request.build_absolute_uri(http.signed_path(stored)),
+        "until": clock.now() + timedelta(seconds=http.SIGNED_FOR_S),
+    }
+    return render(request, "jobs/file_link.html", context)
+
+
+@require_safe
+def signed(request: HttpRequest, token: str) -> HttpResponseBase:
+    """The file that a signed link is about, for whoever has the link while it is good; 410 afterwards."""
+    try:
+        job_id, attempt, name = http.read_signed(token)
+        stored = pages.file(job_id, name=name, attempt=attempt)
+        if stored is None:
+            raise NotFound
+        answer = http.sent(request, stored)
+    except LinkRanOut as refusal:
+        return render(request, "jobs/link_ran_out.html", {"why": refusal.message}, status=HTTPStatus.GONE)
+    except NotFound as refusal:
+        raise Http404(refusal.message) from refusal
+    # The address is the key, and soon it opens nothing: neither kept nor told to other sites.
+    answer.headers["Cache-Control"] = "private, no-store"
+    answer.headers["Referrer-Policy"] = "no-referrer"
+    return answer
 
 
 @login_required
@@ -43,7 +82,9 @@ def response(request: HttpRequest, job: Job, name: str) -> HttpResponseBase:
         answer = http.sent(request, stored)
     except NotFound as refusal:
         raise Http404(refusal.message) from refusal
-    if request.GET.get("v") == stored.sha256[:16]:  # this address will never mean other bytes
+    if (
+        request.GET.get("v") == stored.sha256[:16] and answer.status_code != HTTPStatus.FOUND
+    ):  # this address will never mean other bytes
         answer.headers["Cache-Control"] = "private, max-age=31536000, immutable"
     return answer
 

@@ -9,7 +9,6 @@ from django.contrib.auth.models import Group, User
 
 from jobs import operations
 from jobs.domain import kinds
-from jobs.domain.states import Status
 from jobs.errors import (
     Duplicate,
     InvalidJson,
@@ -22,58 +21,13 @@ from jobs.errors import (
 from jobs.models import Job
 from jobs.operations.claiming import ANY_QUEUE
 from jobs.operations.managing import MOST_SLOTS
-from jobs.queries import lines, pages, reads
+from jobs.queries import lines, pages
 from jobs.wire.values import loads
 from postgres import clock
 from ratelimits.errors import CountExceedsLimit, UnknownLimit
 
-ANY = [("", "Any")]
 LONGEST_DELAY_MIN = 366 * 24 * 60
 LONGEST_PROMPT = 100_000
-
-
-class FilterForm(forms.Form):
-    """What a list of jobs is filtered by; comes from the address."""
-
-    status = forms.ChoiceField(
-        required=False, choices=[*ANY, *((status.value, status.replace("_", " ")) for status in Status)]
-    )
-    kind = forms.ChoiceField(required=False)
-    queue = forms.ChoiceField(required=False)
-    worker = forms.CharField(required=False, max_length=100)
-    owner = forms.CharField(required=False, max_length=150)
-    before = forms.IntegerField(
-        required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput, label="Page"
-    )
-
-    def __init__(self, data: Mapping[str, Any], *, user: User) -> None:
-        super().__init__(data, auto_id="filter-%s")
-        self._offer("kind", pages.known_kinds())
-        self._offer("queue", lines.known_queues())
-        if not reads.is_operator(user):  # others see few owners: what they ask is which jobs are their own
-            self.fields["owner"] = forms.CharField(required=False, widget=_Mine(user.get_username()))
-
-    def shown(self) -> dict[str, Any]:
-        """The arguments of the live query. A filter that makes no sense is left out, and its error shown."""
-        self.is_valid()
-        found = {name: self.cleaned_data.get(name) or "" for name in self.fields if name != "before"}
-        return {**found, "before": self.cleaned_data.get("before") or 0}
-
-    def _offer(self, name: str, values: list[str]) -> None:
-        field = self.fields[name]
-        assert isinstance(field, forms.ChoiceField)
-        field.choices = [*ANY, *((value, value) for value in values)]
-
-
-class _Mine(forms.CheckboxInput):
-    """A box whose value, when it is ticked, is the person's own name."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(attrs={"value": name}, check_test=lambda value: value == name)
-
-    def value_from_datadict(self, data: Mapping[str, Any], files: object, name: str) -> Any:  # noqa: ARG002
-        """The name, or nothing; Django's own box knows only true and false."""
-        return data.get(name, "")
 
 
 class SubmitForm(forms.Form):

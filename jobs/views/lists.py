@@ -6,9 +6,9 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from jobs.queries import reads
+from jobs.queries import bulks, reads
 from jobs.views import access
-from jobs.views.forms import FilterForm
+from jobs.views.filtering import DeedForm, FilterForm
 
 
 @login_required
@@ -21,6 +21,9 @@ def jobs(request: HttpRequest) -> HttpResponse:
     context = {
         "form": form,
         "shown": form.shown(),
+        "kept": form.filters().as_dict(),
+        "deeds": DeedForm(),
+        "reaches_all": bulks.reaches_all(user),
         "viewer": access.viewer(user),
         "is_operator": reads.is_operator(user),
     }

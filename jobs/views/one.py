@@ -36,6 +36,7 @@ def job(request: HttpRequest, job_id: int) -> HttpResponse:
     context = {
         "job": found,
         "may_operate": may_operate,
+        "origin": pages.origin(job_id),
         "share_url": share and _share_url(request, share.token),
     }
     return render(request, "jobs/job.html", context)

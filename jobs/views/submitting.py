@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import Final
 
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
+from accounts.http import members_only
 from jobs import http
 from jobs.models import Job
 from jobs.views import access
@@ -35,7 +35,7 @@ TABS: Final = (
 )
 
 
-@login_required
+@members_only
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 def new(request: HttpRequest) -> HttpResponse:

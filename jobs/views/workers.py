@@ -12,6 +12,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from accounts import http as people
+from accounts import operations as accounts
 from jobs import operations
 from jobs.models import Worker
 from jobs.queries import lines, reads
@@ -28,6 +30,8 @@ _COMING_ALONG: Final = ("chat", "image")  # handlers of jobfarm_worker, named li
 def workers(request: HttpRequest) -> HttpResponse:
     """The workers, live, and a form for a new one; its key is in the answer to the POST, this once."""
     user = access.person(request)
+    if request.method == "POST" and accounts.is_guest(user):
+        return people.for_members(request)
     form = WorkerForm(request.POST if request.method == "POST" else None, user=user)
     if form.is_bound and form.is_valid() and (made := form.create()) is not None:
         return _shown_once(request, *made)

@@ -56,6 +56,9 @@ class TestLive:
         expect(page.locator(".job-state progress")).to_have_attribute("value", "0.4")
         expect(page).to_have_title(re.compile(r"in progress 40 % · image #\d+"))
 
+        farmhands.shows(page.locator("[data-key=a1] .stages"), "1 stage")
+        expect(page.locator("[data-key=a1] .span .run")).to_be_attached()
+
         farmhands.write(worker, claimed, "Mixing colours\n", "<script>alert(1)</script>", " done")
         farmhands.output(page, "Mixing colours\n<script>alert(1)</script> done")
 

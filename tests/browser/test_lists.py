@@ -5,7 +5,8 @@ from django.contrib.auth.models import User
 from playwright.sync_api import expect
 
 from jobs import operations
-from jobs.models import Queue, Worker
+from jobs.models import Job, Queue, Worker
+from scheduling.models import ScheduledFunction
 from tests import farm
 from tests.browser import farmhands
 from tests.browser.conftest import Visit
@@ -40,6 +41,9 @@ class TestLive:
         farmhands.shows(page.locator(f"[data-key=ended] [data-key=j{job.pk}]"), "success")
         expect(row).to_have_count(0, timeout=SOON_MS)
         farmhands.shows(page.locator(".numbers"), "100 %")
+        operations.roll_up()
+        farmhands.shows(page.locator("[data-live=overview-charts]"), "1 succeeded")
+        expect(page.get_by_role("img", name="In the last hour 1 jobs arrived; 1 succeeded")).to_be_visible()
         assert same()
 
     def test_a_list_shows_new_jobs_of_its_filter_alone(self, visit: Visit, boss: User) -> None:
@@ -63,10 +67,42 @@ class TestLive:
             assert f"/jobs/{secret.pk}/" not in page.content()
 
 
+class TestManyAtOnce:
+    def test_are_counted_then_changed_before_ones_eyes_and_put_back(self, visit: Visit, boss: User) -> None:
+        for n in range(3):
+            operations.submit("chat", {"prompt": f"number {n}"}, owner=boss)
+        page = visit("/jobs/?kind=chat&text=number", by=boss)
+        page.get_by_text("Do something to all that match").click()
+        page.get_by_label("Give those that wait the priority").check()
+        page.get_by_label("The new priority").fill("42")
+        page.get_by_role("button", name="Count them").click()
+        farmhands.shows(page.locator(".bulk-state"), "Give the priority 42 to 3 jobs?")
+        assert not Job.objects.filter(priority=42).exists()
+        page.get_by_role("button", name="Do it").click()
+        same = farmhands.stays(page)
+        expect(page.get_by_role("button", name="Undo")).to_be_hidden()
+        _run_steps()
+        farmhands.shows(page.locator(".bulk-state"), "3 changed")
+        assert Job.objects.filter(priority=42).count() == 3
+        page.get_by_role("button", name="Undo").click()
+        assert same()
+        page.get_by_role("dialog").get_by_role("button", name="Undo").click()
+        farmhands.shows(page.locator(".facts"), "Takes back")
+        _run_steps()
+        farmhands.shows(page.locator(".bulk-state"), "3 put back")
+        assert not Job.objects.filter(priority=42).exists()
+
+
+def _run_steps() -> None:
+    """What a cluster does."""
+    for row in ScheduledFunction.objects.filter(function__endswith="bulk.step"):
+        operations.bulk.step(**row.args)
+
+
 class TestQueuesAndWorkers:
     def test_a_queue_is_paused_and_resumed_in_its_page(self, visit: Visit, boss: User) -> None:
         page = visit("/queues/", by=boss)
-        page.get_by_role("link", name="chat").click()
+        page.get_by_role("link", name="chat", exact=True).click()
         page.get_by_role("button", name="Pause").click()
         farmhands.shows(page.locator("#toasts"), "Paused: nothing of it is claimed any more.")
         resume = page.get_by_role("button", name="Resume")
@@ -107,8 +143,9 @@ class TestSmallScreens:
         operations.share(job.pk, by=boss)
         for path in (
             "/",
-            "/jobs/",
+            "/jobs/?since=2026-01-01T00:00",
             f"/jobs/{job.pk}/",
+            "/jobs/bulk/",
             "/jobs/new/",
             "/queues/",
             "/queues/chat/",

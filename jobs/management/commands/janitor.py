@@ -1,9 +1,8 @@
-"""`manage.py janitor`: notices leases that ran out, jobs that waited too long, and what is old enough to forget."""
+"""`manage.py janitor`: notices leases that ran out, jobs that waited too long, and graces that are over."""
 
 import logging
 import signal
 import threading
-import time
 from typing import Any
 
 from django.conf import settings
@@ -13,7 +12,6 @@ from django.db import DatabaseError, InterfaceError, connections
 from jobs import operations
 from postgres import embedded
 
-RETAIN_EVERY_S = 60.0
 SHORTEST_S = 0.05  # between two rounds, so that a row which cannot be handled is no hot loop
 log = logging.getLogger(__name__)
 
@@ -36,13 +34,9 @@ class Command(BaseCommand):
 
 def watch(stop: threading.Event) -> None:
     """Sweep until `stop` is set. A database that is away for a while is waited for."""
-    retain_at = 0.0
     while not stop.is_set():
         try:
             pause = _round()
-            if time.monotonic() >= retain_at:
-                operations.retain()
-                retain_at = time.monotonic() + RETAIN_EVERY_S
         except (DatabaseError, InterfaceError) as error:
             log.warning("the janitor lost the database and tries again: %s", error)
             connections.close_all()

@@ -9,7 +9,7 @@ from django.contrib.auth.models import Group
 
 from jobs import operations
 from jobs.models import Job
-from jobs.queries import pages
+from jobs.queries import lists
 from tests import farm
 from tests.edges.pages.conftest import Browse, Farm
 
@@ -30,7 +30,7 @@ def _older(answer: Any) -> str | None:
 
 class TestPages:
     def test_walk_through_every_job_once_newest_first(self, browse: Browse, little_farm: Farm) -> None:
-        jobs = farm.submit(2 * pages.PAGE + 7, "image", owner=little_farm.eve)
+        jobs = farm.submit(2 * lists.PAGE + 7, "image", owner=little_farm.eve)
         client, seen, lengths = browse(little_farm.eve), list[int](), list[int]()
         address: str | None = ""
         while address is not None:
@@ -38,11 +38,11 @@ class TestPages:
             lengths.append(len(_shown(answer)))
             seen += _shown(answer)
             address = _older(answer)
-        assert lengths == [pages.PAGE, pages.PAGE, 7]
+        assert lengths == [lists.PAGE, lists.PAGE, 7]
         assert sorted((job.pk for job in jobs), reverse=True) == seen
 
     def test_new_jobs_do_not_shift_an_older_page(self, browse: Browse, little_farm: Farm) -> None:
-        farm.submit(pages.PAGE + 5, "image", owner=little_farm.eve)
+        farm.submit(lists.PAGE + 5, "image", owner=little_farm.eve)
         client = browse(little_farm.eve)
         older = _older(client.get("/jobs/"))
         before = _shown(client.get(f"/jobs/{older}"))
@@ -108,7 +108,7 @@ class TestFilters:
         assert _shown(browse(little_farm.bob).get("/jobs/?owner=eve")) == []
 
     def test_stay_on_the_next_page(self, browse: Browse, little_farm: Farm) -> None:
-        farm.submit(pages.PAGE + 1, "image", owner=little_farm.eve)
+        farm.submit(lists.PAGE + 1, "image", owner=little_farm.eve)
         farm.submit(3, "chat", owner=little_farm.eve)
         client = browse(little_farm.oscar)
         older = _older(client.get("/jobs/?kind=image&status=pending&worker="))
@@ -119,7 +119,7 @@ class TestFilters:
     def test_a_rare_kind_is_looked_for_in_bounded_steps(
         self, browse: Browse, little_farm: Farm, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(pages, "LOOK_BACK", 10)
+        monkeypatch.setattr(lists, "LOOK_BACK", 10)
         rare = operations.submit("image", {}, owner=little_farm.eve)
         farm.submit(25, "chat", owner=little_farm.eve)
         client, steps, answer = (
@@ -161,8 +161,10 @@ class TestCost:
     @pytest.mark.parametrize(
         ("path", "most", "people"),
         [
-            ("/", 16, ("ada", "oscar")),
-            ("/jobs/", 12, ("ada", "oscar")),
+            ("/", 20, ("ada",)),
+            ("/", 46, ("oscar",)),
+            ("/jobs/", 13, ("ada", "oscar")),
+            ("/jobs/?text=x&age=day&status=failed", 22, ("ada", "oscar")),
             ("/jobs/{job}/", 32, ("ada", "oscar")),
             ("/queues/", 9, ("ada", "oscar")),
             ("/workers/", 10, ("ada", "oscar")),

@@ -18,6 +18,10 @@ from pytest_django import Settings
 from jobs import operations
 from jobs.domain.states import ENDED, MOVES, Status
 from jobs.models import Attempt, Body, Job, OutputChunk, ResultFile, Share
+from jobs.operations import sweeping
+from scheduling import context
+from scheduling.domain.states import Kind
+from scheduling.models import ScheduledFunction
 from tests import farm
 
 pytestmark = pytest.mark.django_db
@@ -232,11 +236,13 @@ class TestRetention:
     def _full(self) -> Job:
         """An ended job with something in every table, and a file in the storage."""
         ada = User.objects.filter(username="ada").first() or farm.user("ada")
-        [job] = farm.submit(1, owner=ada)
+        with context.running(context.Running(id=1, function="f", kind=Kind.MUTATION, attempt=1)):
+            [job] = farm.submit(1, owner=ada)
         me = farm.worker()
         farm.fail(me, farm.claim_one(me))
         Job.objects.filter(pk=job.pk).update(run_at=F("created_at"), shy_of=[])
         claimed = farm.claim_one(me)
+        operations.heartbeat(me, job.pk, claimed.lease, detail="doing")
         operations.write_output(me, job.pk, claimed.lease, seq=0, text="out")
         operations.put_file(me, job.pk, claimed.lease, name="a.txt", content=File(BytesIO(b"bytes")))
         operations.share(job.pk, by=ada)
@@ -253,6 +259,12 @@ class TestRetention:
         kept = farm.everything(young)
 
         assert operations.retain() == 1
+        [scheduled] = ScheduledFunction.objects.all()
+        assert (scheduled.function, scheduled.args) == (
+            "jobs.operations.sweeping.delete_files",
+            {"names": [files[old.pk].stored_as]},
+        )
+        sweeping.delete_files(**scheduled.args)
 
         assert all(not rows for rows in farm.everything(old).values())
         assert farm.everything(young) == kept
@@ -285,8 +297,6 @@ class TestRetention:
         assert operations.retain() == 1
 
     def test_takes_as_many_batches_as_it_needs(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from jobs.operations import sweeping
-
         monkeypatch.setattr(sweeping, "RETAINED_AT_ONCE", 3)
         farm.kind()
         for job in farm.submit(7):
@@ -295,6 +305,20 @@ class TestRetention:
         assert operations.retain() == 7
         assert not Body.objects.exists()
         assert not Job.objects.exists()
+        assert not ScheduledFunction.objects.exists()
+
+    def test_leaves_the_rest_to_a_next_run_of_itself(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sweeping, "RETAINED_AT_ONCE", 2)
+        monkeypatch.setattr(sweeping, "RETAIN_BATCHES", 2)
+        farm.kind()
+        for job in farm.submit(5):
+            operations.cancel(job.pk, by=None)
+            _age(job, 31 * 86400)
+        assert operations.retain() == 4
+        [scheduled] = ScheduledFunction.objects.all()
+        assert (scheduled.function, scheduled.args) == ("jobs.operations.sweeping.retain", {})
+        assert operations.retain() == 1
+        assert ScheduledFunction.objects.count() == 1
 
     def test_goes_on_when_a_file_is_gone_already(self) -> None:
         farm.kind()
@@ -302,6 +326,7 @@ class TestRetention:
         _age(job, 31 * 86400)
         default_storage.delete(ResultFile.objects.get(job=job).stored_as)
         assert operations.retain() == 1
+        sweeping.delete_files(**ScheduledFunction.objects.get().args)
         assert not OutputChunk.objects.exists()
         assert not Share.objects.exists()
 

@@ -1,4 +1,4 @@
-"""The tables of jobs. What a row must hold in each state is said by constraints whose names read as sentences.
+"""The tables on the way of a job. What a row must hold in each state is said by constraints that read as sentences.
 
 Foreign keys on the way of a job carry no database constraint: the check cost a fifth of the claims (docs/adr/0007).
 """

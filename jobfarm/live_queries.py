@@ -1,0 +1,139 @@
+"""Live queries that span all apps: what an operator looks after."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Generic, TypeVar
+
+from django.contrib.auth.models import User
+
+from jobfarm import health
+from jobfarm.health import Finding, Level
+from jobs.operations.rolling_up import TOPIC as TALLIES
+from jobs.queries import reads
+from live.registry import MaySee, Viewer, live_query
+from ratelimits import operations as ratelimits
+from ratelimits import queries as gauges
+from ratelimits.queries import Gauge
+from scheduling.models import Cron
+from scheduling.queries import pages as scheduled
+from webhooks import operations as webhooks
+
+T = TypeVar("T")
+
+OPERATOR = "operator"
+EXAMINED_EVERY_S: Final = 60.0  # doctor reads every migration, the catalog and the disk: half a second
+NEXT_FIRINGS: Final = 6
+AT_THE_EDGE: Final = 0.2  # of what a limit holds when it is full
+MOST_GAUGES: Final = 6
+
+
+class _Remembered(Generic[T]):
+    """An answer that this process keeps for some seconds, whoever asks."""
+
+    def __init__(self, ask: Callable[[], T], *, for_s: float) -> None:
+        self._ask, self._for_s = ask, for_s
+        self._lock = threading.Lock()
+        self._until = 0.0
+        self._answer: T | None = None
+
+    def __call__(self) -> T:
+        with self._lock:
+            if self._answer is None or time.monotonic() >= self._until:
+                self._answer = self._ask()
+                self._until = time.monotonic() + self._for_s
+            return self._answer
+
+    def forget(self) -> None:
+        """Ask anew the next time."""
+        self._until = 0.0
+
+
+def _warnings() -> list[Finding]:
+    return [finding for finding in health.examine() if finding.level >= Level.WARNING]
+
+
+warnings: Final = _Remembered(_warnings, for_s=EXAMINED_EVERY_S)
+
+
+@live_query(
+    "overview-warnings",
+    topics=lambda: [TALLIES, "workers", "queues"],
+    audiences=(OPERATOR,),
+    template="jobfarm/live/warnings.html",
+    at_most_every_s=5.0,
+)
+def overview_warnings() -> Mapping[str, Any]:
+    """What `manage.py doctor` warns of."""
+    return {"findings": sorted(warnings(), key=lambda finding: -finding.level)}
+
+
+@live_query(
+    "overview-crons",
+    topics=lambda: ["crons"],
+    audiences=(OPERATOR,),
+    template="jobfarm/live/crons.html",
+    at_most_every_s=5.0,
+)
+def overview_crons() -> Mapping[str, Any]:
+    """What fires next."""
+    return {"crons": _next_crons()}
+
+
+@live_query(
+    "overview-limits",
+    topics=lambda: [ratelimits.TOPIC, TALLIES],
+    audiences=(OPERATOR,),
+    template="jobfarm/live/limits.html",
+    at_most_every_s=5.0,
+)
+def overview_limits() -> Mapping[str, Any]:
+    """Limits near their edge."""
+    return {"gauges": _gauges_at_the_edge()}
+
+
+@live_query(
+    "overview-webhooks",
+    topics=lambda: ["deliveries", "refusals", "webhook-secrets"],
+    audiences=(OPERATOR,),
+    template="jobfarm/live/webhooks.html",
+    at_most_every_s=5.0,
+)
+def overview_webhooks() -> Mapping[str, Any]:
+    """Deliveries that wait for a person, and requests that were refused."""
+    inbox = webhooks.health()
+    return {"inbox": inbox, "refused": sum(inbox.refused.values())}
+
+
+# Beside being an operator, what the page of each of them asks for: keys of limits are people's names and addresses.
+_RIGHTS: Final = (
+    (overview_warnings, "jobs.view_job"),
+    (overview_crons, "scheduling.view_scheduledfunction"),
+    (overview_limits, "ratelimits.view_bucket"),
+    (overview_webhooks, "webhooks.view_delivery"),
+)
+
+
+def _who_has(right: str) -> MaySee:
+    def may_see(viewer: Viewer, **_: Any) -> str | None:
+        user = viewer.user
+        return (
+            OPERATOR if isinstance(user, User) and reads.is_operator(user) and user.has_perm(right) else None
+        )
+
+    return may_see
+
+
+for _query, _right in _RIGHTS:
+    _query.may_see(_who_has(_right))
+
+
+def _next_crons() -> list[Cron]:
+    due = scheduled.crons().filter(retired_at__isnull=True, paused_at__isnull=True, next_at__isnull=False)
+    return list(due.order_by("next_at", "name")[:NEXT_FIRINGS])
+
+
+def _gauges_at_the_edge() -> list[Gauge]:
+    """Of the limits and keys most used, those that are nearly empty, the emptiest first."""
+    found, _ = gauges.gauges(limit=100)
+    return sorted((g for g in found if g.share < AT_THE_EDGE), key=lambda gauge: gauge.share)[:MOST_GAUGES]

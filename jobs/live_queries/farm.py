@@ -1,0 +1,161 @@
+"""Live queries of the farm as a whole: queues, workers, what they do. `whose` is as in `lists`."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from jobs.domain import charts
+from jobs.domain.tallies import PERIODS
+from jobs.live_queries.common import MEMBER, OPERATOR, audience_of_list, operators
+from jobs.operations import rolling_up
+from jobs.queries import lines, pages, reads, states, tallies
+from live.registry import Viewer, live_query
+from postgres import clock
+
+ON_OVERVIEW = 20  # running jobs and workers
+ENDED_ON_OVERVIEW = 10
+STALE = timedelta(minutes=1)  # the roll-up looks every ten seconds
+
+
+@live_query(
+    "overview",
+    topics=lambda **_: ["jobs", "workers", "queues"],
+    audiences=(MEMBER, OPERATOR),
+    template="jobs/live/overview.html",
+    at_most_every_s=1.0,
+)
+def overview(*, whose: int) -> Mapping[str, Any]:
+    """What runs at this moment, where the rest waits, who works, and what ended last."""
+    queues = lines.queue_lines(viewer=whose)
+    workers = lines.worker_lines(viewer=whose, limit=ON_OVERVIEW)
+    return {
+        "queues": queues,
+        "workers": workers,
+        "running": pages.running(viewer=whose, limit=ON_OVERVIEW),
+        "ended": pages.ended(viewer=whose, limit=ENDED_ON_OVERVIEW),
+        "totals": lines.totals(queues, workers),
+    }
+
+
+@live_query(
+    "overview-figures",
+    topics=lambda **_: ["jobs", "workers", "queues"],
+    audiences=(MEMBER, OPERATOR),
+    template="jobs/live/figures.html",
+    at_most_every_s=1.0,
+)
+def overview_figures(*, whose: int) -> Mapping[str, Any]:
+    """The farm in four numbers."""
+    queues = lines.queue_lines(viewer=whose)
+    workers = lines.worker_lines(viewer=whose)
+    return {"totals": lines.totals(queues, workers), "health": pages.health(pages.ended(viewer=whose))}
+
+
+@live_query(
+    "overview-states",
+    topics=lambda: ["jobs"],
+    audiences=(OPERATOR,),
+    template="jobs/live/states.html",
+    at_most_every_s=5.0,
+)
+def overview_states() -> Mapping[str, Any]:
+    """How many jobs stand how: counted up to a bound, or estimated."""
+    return {"figures": states.figures()}
+
+
+@live_query(
+    "overview-charts",
+    topics=lambda **_: [rolling_up.TOPIC],
+    audiences=(OPERATOR,),
+    template="jobs/live/charts.html",
+    at_most_every_s=1.0,
+)
+def overview_charts(*, period: str = "hour") -> Mapping[str, Any]:
+    """Arrivals and ends, waits and runs of the last hour, day or week, in all and by queue."""
+    chosen = PERIODS.get(period, PERIODS["hour"])
+    now = clock.now()
+    history = tallies.history(chosen, now=now)
+    points = history.points
+    looked_at = tallies.looked_at()
+    return {
+        "period": chosen,
+        "stale_since": looked_at if looked_at is not None and now - looked_at > STALE else None,
+        "history": history,
+        "table": [point for point in reversed(points) if point.arrived or point.ended],
+        "throughput": charts.stack(
+            [
+                [point.success for point in points],
+                [point.failed + point.timed_out for point in points],
+                [point.canceled for point in points],
+            ],
+            [point.arrived for point in points],
+        ),
+        "waits": charts.spans([p.waited_p50_s for p in points], [p.waited_p95_s for p in points]),
+        "runs": charts.spans([p.ran_p50_s for p in points], [p.ran_p95_s for p in points]),
+    }
+
+
+@live_query(
+    "queues",
+    topics=lambda **_: ["jobs", "workers", "queues"],
+    audiences=(MEMBER, OPERATOR),
+    template="jobs/live/queues.html",
+    at_most_every_s=1.0,
+)
+def queues(*, whose: int) -> Mapping[str, Any]:
+    """Every queue and what happens in it."""
+    return {"queues": lines.queue_lines(viewer=whose)}
+
+
+@live_query(
+    "queue",
+    topics=lambda queue, **_: [f"queue:{queue}", f"work:{queue}", "jobs", "workers"],
+    audiences=(MEMBER, OPERATOR),
+    template="jobs/live/queue.html",
+    at_most_every_s=1.0,
+)
+def queue(*, whose: int, queue: str) -> Mapping[str, Any] | None:
+    """One queue."""
+    found = lines.queue_lines(viewer=whose, name=queue) if queue else []
+    return {"queue": found[0]} if found else None
+
+
+@live_query(
+    "workers",
+    topics=lambda **_: ["jobs", "workers"],
+    audiences=(MEMBER, OPERATOR),
+    template="jobs/live/workers.html",
+    at_most_every_s=1.0,
+)
+def workers(*, whose: int) -> Mapping[str, Any]:
+    """The workers and what each of them does."""
+    return {"workers": lines.worker_lines(viewer=whose, with_revoked=True)}
+
+
+for part in (overview_states, overview_charts):
+    part.may_see(operators)
+
+for listing in (overview, overview_figures, queues, queue, workers):
+    listing.may_see(audience_of_list)
+
+
+@live_query(
+    "worker",
+    topics=lambda worker_id: [f"worker:{worker_id}", "jobs", "workers"],
+    audiences=(MEMBER,),
+    template="jobs/live/worker.html",
+    at_most_every_s=1.0,
+)
+def worker(*, worker_id: int) -> Mapping[str, Any] | None:
+    """One worker and what it does."""
+    line = lines.worker_line(worker_id)
+    return None if line is None else {"line": line}
+
+
+@worker.may_see
+def _(viewer: Viewer, *, worker_id: int) -> str | None:
+    if not viewer.user.is_authenticated or not viewer.user.is_active:
+        return None
+    line = lines.worker_line(worker_id)
+    mine = line is not None and (line.worker.owner_id == viewer.user.pk or reads.is_operator(viewer.user))
+    return MEMBER if mine else None

@@ -1,0 +1,92 @@
+"""Live queries of lists of jobs, and of deeds on what they show.
+
+`whose` says whose jobs: EVERYBODY's (operators alone) or those of a person, by id.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from jobs.domain.bulks import OVER, UNDOING, Deed, Phase, sentence
+from jobs.domain.filters import Filters
+from jobs.live_queries.common import MEMBER, OPERATOR, audience_of_list
+from jobs.queries import bulks, lists, reads
+from live.registry import Viewer, live_query
+
+
+@live_query(
+    "jobs",
+    topics=lambda **_: ["jobs"],
+    audiences=(MEMBER, OPERATOR),
+    template="jobs/live/jobs.html",
+    at_most_every_s=1.0,
+)
+def jobs(  # noqa: PLR0913  # one for each filter; they are named wherever they are given
+    *,
+    whose: int,
+    status: str = "",
+    kind: str = "",
+    queue: str = "",
+    worker: str = "",
+    owner: str = "",
+    group: str = "",
+    age: str = "",
+    since: str = "",
+    until: str = "",
+    text: str = "",
+    before: int = 0,
+) -> Mapping[str, Any]:
+    """A page of a list of jobs; `before` 0 is the first one. The filters are those of `jobs.domain.filters`."""
+    filters = Filters(
+        status=status, kind=kind, queue=queue, worker=worker, owner=owner, group=group, age=age, since=since,
+        until=until, text=text,
+    )  # fmt: skip
+    page = lists.page(viewer=whose, filters=filters, before=before or None)
+    kept = filters.as_dict()
+    return {
+        "page": page,
+        "newest_url": f"?{urlencode(kept)}" if before else None,
+        "older_url": f"?{urlencode({**kept, 'before': page.older})}" if page.older else None,
+    }
+
+
+jobs.may_see(audience_of_list)
+
+
+@live_query(
+    "bulk",
+    topics=lambda bulk_id: [f"bulk:{bulk_id}"],
+    audiences=(MEMBER,),
+    template="jobs/live/bulk.html",
+    at_most_every_s=0.25,
+)
+def bulk(*, bulk_id: int) -> Mapping[str, Any] | None:
+    """A deed on many jobs: how many match, how far it is, what it came to."""
+    found = bulks.find(bulk_id)
+    if found is None:
+        return None
+    deed = Deed(found.undoes.deed if found.undoes else found.deed)
+    return {
+        "bulk": found,
+        "sentence": UNDOING[deed] if found.undoes else sentence(deed, found.value),
+        "share": _share(found),
+        "came_to": sorted(found.came_to.items(), key=lambda entry: -entry[1]),
+        "undoing": bulks.undoing(bulk_id),
+        "can_undo": UNDOING[deed] if found.phase in OVER and not found.undoes else "",
+        "undoable": bulks.count_items(bulk_id) if found.phase in OVER else 0,
+    }
+
+
+@bulk.may_see
+def _(viewer: Viewer, *, bulk_id: int) -> str | None:
+    found = bulks.find(bulk_id)
+    if found is None or not viewer.user.is_authenticated or not viewer.user.is_active:
+        return None
+    return MEMBER if found.by_id == viewer.user.pk or reads.is_operator(viewer.user) else None
+
+
+def _share(found: Any) -> float | None:
+    """How far it is; of what is being counted nobody knows."""
+    if found.phase == Phase.COUNTING:
+        return None
+    return 1.0 if found.phase == Phase.DONE else min(found.handled / max(found.matched, 1), 1.0)

@@ -1,0 +1,213 @@
+"""Live queries of one job: where it stands, what it writes, how it came there."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.domain import files, timelines
+from jobs.domain.states import ENDED, Status
+from jobs.domain.timelines import Current, Span
+from jobs.live_queries.common import MEMBER, OPERATOR, PUBLIC, audience_of_job, member
+from jobs.models import Attempt, Job, OutputChunk, Stage
+from jobs.queries import pages, reads
+from jobs.wire import jobs as wire
+from live.registry import Item, Viewer, live_query, live_stream
+from postgres import clock
+
+_CURSOR = re.compile(r"([0-9]{1,18}):(-?[0-9]{1,9})")
+NEED_SOMEBODY = frozenset(
+    {"queue_paused", "no_worker", "all_failed_it"}
+)  # time alone will not start such a job
+
+
+def _of_job(job_id: int) -> list[str]:
+    return [f"job:{job_id}"]
+
+
+def _shared(job_id: int, **_: Any) -> list[str]:
+    return [f"share:{job_id}"]
+
+
+@live_query("job-json", topics=lambda job_id: [f"job:{job_id}"], audiences=(MEMBER,), render="json")
+def job_json(*, job_id: int) -> dict[str, Any] | None:
+    """A job as the API tells it, without its payload; of an ended one, how many pieces of output it wrote."""
+    found = wire.in_full([job_id])
+    if not found:
+        return None
+    [job] = found
+    written = Job.objects.values_list("next_seq", flat=True).get(pk=job_id) if job.status in ENDED else 0
+    return {"job": job.model_dump(mode="json", exclude={"payload"}), "written": written}
+
+
+@job_json.may_see
+def _(viewer: Viewer, *, job_id: int) -> str | None:
+    return member(viewer, job_id)
+
+
+@live_stream("job-output", topics=lambda job_id: [f"output:{job_id}"], rights_topics=_shared)
+def job_output(after: str | None, limit: int, *, job_id: int) -> list[Item]:
+    """The pieces after `<attempt>:<seq>`, through later attempts; without it, of the current attempt on."""
+    if after is None:
+        start = _current_attempt(job_id)
+    else:
+        match = _CURSOR.fullmatch(after)
+        start = (int(match[1]), int(match[2])) if match else None
+    return [] if start is None else [_item(chunk) for chunk in _chunks(job_id, start)[:limit]]
+
+
+job_output.may_see(audience_of_job)
+
+
+def _current_attempt(job_id: int) -> tuple[int, int] | None:
+    claim_no = Job.objects.filter(pk=job_id).values_list("claim_no", flat=True).first()
+    return None if claim_no is None else (claim_no, -1)
+
+
+def _chunks(job_id: int, start: tuple[int, int]) -> Any:
+    attempt, seq = start
+    behind = (job_id, attempt, seq)  # compared as a row, so the primary key leads straight to what follows
+    return OutputChunk.objects.filter(job_id=job_id, pk__gt=behind).order_by("attempt", "seq")
+
+
+def _item(chunk: OutputChunk) -> Item:
+    data = {"attempt": chunk.attempt, "seq": chunk.seq, "text": chunk.text}
+    return Item(cursor=f"{chunk.attempt}:{chunk.seq}", data=data)
+
+
+@live_query(
+    "job", topics=_of_job, rights_topics=_shared, audiences=(PUBLIC, MEMBER), template="jobs/live/job.html"
+)
+def job(*, job_id: int) -> Mapping[str, Any] | None:
+    """Where a job stands: status, stage, progress, attempt, times."""
+    found = pages.job(job_id)
+    return None if found is None else {"job": found}
+
+
+@live_query(
+    "job-facts",
+    topics=_of_job,
+    rights_topics=_shared,
+    audiences=(PUBLIC, MEMBER),
+    template="jobs/live/facts.html",
+    at_most_every_s=0.25,
+)
+def job_facts(*, job_id: int) -> Mapping[str, Any] | None:
+    """What is known about a job beside its state: kind, queue, worker, owner, times."""
+    found = pages.job(job_id)
+    return None if found is None else {"job": found}
+
+
+@live_query(
+    "job-files",
+    topics=_of_job,
+    rights_topics=_shared,
+    audiences=(PUBLIC, MEMBER),
+    template="jobs/live/files.html",
+    at_most_every_s=0.1,
+)
+def job_files(*, job_id: int) -> Mapping[str, Any] | None:
+    """The files of a job: of each name the one that its latest attempt handed in."""
+    found = pages.job(job_id)
+    if found is None:
+        return None
+    stored = {file.name: file for file in pages.latest_files(job_id)}
+    shown = [stored.pop(name) for name in files.pictures(list(stored), has_ended=found.status in ENDED)]
+    return {"job": found, "pictures": shown, "others": list(stored.values())}
+
+
+@live_query(
+    "job-history",
+    topics=_of_job,
+    rights_topics=_shared,
+    audiences=(PUBLIC, MEMBER),
+    template="jobs/live/history.html",
+    at_most_every_s=0.25,
+)
+def job_history(*, job_id: int) -> Mapping[str, Any] | None:
+    """A job's result, its attempts with their waits, runs and stages, and the jobs that try it again."""
+    found = pages.job_with_body(job_id)
+    if found is None:
+        return None
+    return {"job": found, "rows": _rows(found), "retries": pages.retries(job_id)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageLine:
+    """What an attempt said it was doing, how long after its claim that began, and how long it went on."""
+
+    detail: str
+    after_s: float
+    took_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One attempt in the history of a job; the current one, and a wait for the next, have no `attempt`."""
+
+    number: int
+    span: Span | None
+    stages: list[StageLine]
+    attempt: Attempt | None = None
+
+
+def _rows(job: Job) -> list[Row]:
+    """The latest first. A job that waits begins with that wait."""
+    attempts = pages.attempts(job.pk)
+    is_waiting = job.status == Status.PENDING
+    current = Current(
+        number=job.claim_no, claimed_at=job.claimed_at, ended_at=job.ended_at, is_waiting=is_waiting
+    )
+    spans = timelines.spans(attempts, current, submitted_at=job.created_at, now=clock.now())
+    stages = pages.stages(job.pk)
+    ended = {attempt.number: attempt for attempt in attempts}
+    numbers = sorted({*spans, *ended}, reverse=True)
+    return [
+        Row(
+            number=number,
+            span=spans.get(number),
+            attempt=ended.get(number),
+            stages=_stage_lines(stages.get(number, []), job=job, attempt=ended.get(number)),
+        )
+        for number in numbers
+    ]
+
+
+def _stage_lines(stages: list[Stage], *, job: Job, attempt: Attempt | None) -> list[StageLine]:
+    claimed_at, over_at = (attempt or job).claimed_at, (attempt or job).ended_at
+    if claimed_at is None or not stages:
+        return []
+    ends = [*(stage.began_at for stage in stages[1:]), over_at]
+    return [
+        StageLine(
+            detail=stage.detail,
+            after_s=(stage.began_at - claimed_at).total_seconds(),
+            took_s=None if end is None else (end - stage.began_at).total_seconds(),
+        )
+        for stage, end in zip(stages, ends, strict=True)
+    ]
+
+
+@live_query(
+    "job-why",
+    topics=lambda job_id, queue: [f"job:{job_id}", f"queue:{queue}", f"work:{queue}", "workers"],
+    audiences=(MEMBER, OPERATOR),
+    template="jobs/live/why.html",
+    at_most_every_s=1.0,
+)
+def job_why(*, job_id: int, queue: str) -> Mapping[str, Any] | None:  # noqa: ARG001  # its topics are named by it
+    """Why a pending job does not run; nothing for any other."""
+    found = pages.job(job_id)
+    if found is None:
+        return None
+    reasons = reads.why_not_running(job_id) if found.status == Status.PENDING else []
+    return {"reasons": reasons, "needs_somebody": any(reason.code in NEED_SOMEBODY for reason in reasons)}
+
+
+for part in (job, job_facts, job_files, job_history):
+    part.may_see(audience_of_job)
+
+
+@job_why.may_see
+def _(viewer: Viewer, *, job_id: int, queue: str) -> str | None:  # noqa: ARG001  # which queue is no secret
+    return OPERATOR if reads.is_operator(viewer.user) else member(viewer, job_id)

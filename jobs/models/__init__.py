@@ -1,0 +1,36 @@
+"""The tables: `work` is what the farm lives by, `looking` what its pages keep to look back and to act on many jobs."""
+
+from jobs.models.looking import Bulk, BulkItem, Origin, Stage, Tally, TallyMark
+from jobs.models.work import (
+    Attempt,
+    Body,
+    Job,
+    Kind,
+    OutputChunk,
+    Queue,
+    ResultFile,
+    Share,
+    Slot,
+    Worker,
+    valid_name,
+)
+
+__all__ = [
+    "Attempt",
+    "Body",
+    "Bulk",
+    "BulkItem",
+    "Job",
+    "Kind",
+    "Origin",
+    "OutputChunk",
+    "Queue",
+    "ResultFile",
+    "Share",
+    "Slot",
+    "Stage",
+    "Tally",
+    "TallyMark",
+    "Worker",
+    "valid_name",
+]

@@ -1,0 +1,226 @@
+"""Deeds on everything that matches: counted first, done in batches by the scheduler, taken back while that is true.
+
+A batch is a transaction under the lock of the bulk's row, and moves its place forward with what it does: a step that is
+killed, or runs twice, goes on where the last batch ended (docs/adr/0030).
+"""
+
+import time
+from collections import Counter
+from datetime import timedelta
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from jobs import limits
+from jobs.domain.bulks import OVER, Deed, Phase, sentence
+from jobs.domain.filters import Filters
+from jobs.errors import InvalidValue, NotFound, UnknownQueue
+from jobs.models import Bulk
+from jobs.operations import audit, deeds
+from jobs.queries import bulks, keys
+from live import operations as live
+from postgres import clock
+from ratelimits import operations as ratelimits
+from scheduling import operations as scheduling
+from scheduling.operations import Retry, action
+
+BATCH = 200
+RETRIED_AT_ONCE = 50  # each is a submission with its payload
+STEP_S = 5.0  # then others have their turn
+COUNTED_AT_ONCE_S = 0.5  # while the person waits for the answer; what is left is counted by the scheduler
+_RESTING = OVER | {Phase.READY}
+
+
+def ask(deed: Deed, *, by: User, filters: Filters, value: str = "") -> Bulk:
+    """Ask to do this to every job that matches and that `by` may act on. Nothing is done before `begin`.
+
+    A large number may still be being counted when this returns. Raises UnknownQueue, InvalidValue.
+    """
+    _check(deed, value)
+    newest = bulks.top_id()
+    with transaction.atomic():
+        asked = filters.at(clock.now()).as_dict()
+        bulk = Bulk.objects.create(
+            by=by, deed=deed, value=value, filters=asked, top_id=newest, next_id=newest + 1
+        )
+    if _go_on(bulk.pk, for_s=COUNTED_AT_ONCE_S) is not None:
+        scheduling.run_after(0, step, bulk_id=bulk.pk)
+    bulk.refresh_from_db()
+    return bulk
+
+
+def begin(bulk_id: int, *, by: User) -> Bulk:
+    """Do it; a second yes changes nothing. Raises NotFound, InvalidValue while it is being counted."""
+    with transaction.atomic():
+        bulk = _own(bulk_id, by=by)
+        if bulk.phase == Phase.COUNTING:
+            raise InvalidValue(field="phase", why="it is still being counted")
+        if bulk.phase == Phase.READY:
+            bulk.phase, bulk.began_at = Phase.RUNNING, clock.now()
+            bulk.save(update_fields=["phase", "began_at"])
+            audit.record(
+                by, bulk, f"{sentence(Deed(bulk.deed), bulk.value)} {bulk.matched} jobs: {bulk.filters}"
+            )
+            _soon(bulk)
+    return bulk
+
+
+def stop(bulk_id: int, *, by: User) -> Bulk:
+    """Do no more of it; what is done is done. Raises NotFound."""
+    with transaction.atomic():
+        bulk = _own(bulk_id, by=by)
+        if bulk.phase not in OVER:
+            _end(bulk, Phase.STOPPED, why=f"stopped by {by.get_username()}")
+    return bulk
+
+
+def undo(bulk_id: int, *, by: User) -> Bulk:
+    """Take it back, job by job, where that is still true to do; the bulk that does so. A second call finds the first.
+
+    Raises NotFound, InvalidValue while it runs, or for one that took another back.
+    """
+    with transaction.atomic():
+        bulk = _own(bulk_id, by=by)
+        if bulk.phase not in OVER or bulk.deed == Deed.UNDO:
+            raise InvalidValue(field="undo", why="only what is over, and no undoing itself, can be undone")
+        undoing, is_new = Bulk.objects.get_or_create(
+            undoes=bulk,
+            defaults={
+                "by": by, "deed": Deed.UNDO, "filters": bulk.filters, "top_id": bulk.top_id,
+                "next_id": bulk.top_id + 1, "matched": bulks.count_items(bulk_id),
+                "phase": Phase.RUNNING, "began_at": clock.now(),
+            },
+        )  # fmt: skip
+        if is_new:
+            audit.record(by, bulk, f"undone by #{undoing.pk}")
+            live.touch(_topic(bulk))
+            _soon(undoing)
+    return undoing
+
+
+@action(timeout=120, idempotent=True, retry=Retry(max_attempts=8, base=2), own_writes=True)
+def step(*, bulk_id: int) -> None:
+    """Go on with a bulk for some seconds; if there is more to do, the next step is scheduled with the last batch."""
+    wait_s = _go_on(bulk_id, for_s=STEP_S)
+    if wait_s is not None:
+        scheduling.run_after(wait_s, step, bulk_id=bulk_id)
+
+
+def _go_on(bulk_id: int, *, for_s: float) -> float | None:
+    """Batch after batch until the time is over; in how many seconds to go on, None when nothing is left to do."""
+    until = time.monotonic() + for_s
+    while True:
+        with transaction.atomic():
+            bulk = bulks.find(bulk_id, lock=True)
+            if bulk is None or bulk.phase in _RESTING:
+                return None
+            wait_s = _next(bulk)
+            bulk.save()
+            live.touch(_topic(bulk))
+        if wait_s is not None or time.monotonic() > until:
+            return wait_s or 0.0
+
+
+def _next(bulk: Bulk) -> float | None:
+    """Count the next stretch, or do the next batch; seconds to wait where a limit says so."""
+    if bulk.phase == Phase.COUNTING:
+        _count(bulk)
+        return None
+    if not bulk.by.is_active:
+        _end(bulk, Phase.STOPPED, why="whoever asked for it is no longer active")
+        return None
+    return _undo_batch(bulk) if bulk.undoes is not None else _do_batch(bulk)
+
+
+def _count(bulk: Bulk) -> None:
+    floor = bulks.floor(bulk)
+    low, high = bulks.stretch(bulk, floor=floor)
+    bulk.matched += bulks.count_within(bulk, low, high) if low < high else 0
+    bulk.next_id = low
+    if low <= floor:
+        bulk.phase, bulk.next_id = Phase.READY, bulk.top_id + 1
+
+
+def _do_batch(bulk: Bulk) -> float | None:
+    size = RETRIED_AT_ONCE if bulk.deed == Deed.RETRY else BATCH
+    floor = bulks.floor(bulk)
+    low, high = bulks.stretch(bulk, floor=floor)
+    ids = bulks.ids_within(bulk, low, high, limit=size) if low < high else []
+    if ids and (wait := _wait_for_limit(bulk, len(ids))):
+        return wait.total_seconds()
+    _note(bulk, deeds.do(bulk, ids, now=clock.now()), handled=len(ids))
+    bulk.next_id = ids[-1] if len(ids) == size else low
+    if bulk.next_id <= floor:
+        _end(bulk, Phase.DONE)
+    return None
+
+
+def _undo_batch(bulk: Bulk) -> float | None:
+    assert bulk.undoes is not None
+    items = bulks.items_below(bulk.undoes.pk, bulk.next_id, limit=RETRIED_AT_ONCE)
+    if not items:
+        _end(bulk, Phase.DONE)
+        return None
+    if bulk.undoes.deed == Deed.CANCEL and (wait := _wait_for_limit(bulk, len(items))):
+        return wait.total_seconds()
+    _note(bulk, deeds.undo(bulk.undoes, items, by=bulk.by, now=clock.now()), handled=len(items))
+    bulk.next_id = items[-1].job_id
+    return None
+
+
+def _wait_for_limit(bulk: Bulk, jobs: int) -> timedelta | None:
+    """What a person may submit bounds what they may try again, too; whoever runs the farm is not bounded."""
+    submits = bulk.deed in {Deed.RETRY, Deed.UNDO}
+    if not submits or bulks.reaches_all(bulk.by):
+        return None
+    count = min(
+        jobs, ratelimits.config_of(limits.SUBMIT_USER).most
+    )  # a small limit lets a batch by when it is full
+    return ratelimits.limit(limits.SUBMIT_USER, key=f"user:{bulk.by_id}", count=count).retry_after
+
+
+def _note(bulk: Bulk, outcome: deeds.Outcome, *, handled: int) -> None:
+    bulk.handled += handled
+    bulk.changed += outcome.changed
+    bulk.came_to = dict(Counter(bulk.came_to) + outcome.came_to)
+    if bulk.undoes is None:
+        bulks.keep(bulk, outcome.items)
+
+
+def _end(bulk: Bulk, phase: Phase, *, why: str = "") -> None:
+    bulk.phase, bulk.why, bulk.ended_at = phase, why, clock.now()
+    bulk.save()
+    said = "; ".join(f"{count} {what}" for what, count in bulk.came_to.items()) or "nothing changed"
+    audit.record(bulk.by, bulk, f"{phase}: {said}"[:2000])
+    live.touch(_topic(bulk))
+
+
+def _own(bulk_id: int, *, by: User) -> Bulk:
+    """The locked bulk, for who asked for it and for whoever runs the farm."""
+    bulk = bulks.find(bulk_id, lock=True)
+    if bulk is None or not (bulk.by_id == by.pk or bulks.reaches_all(by)):
+        raise NotFound
+    return bulk
+
+
+def _check(deed: Deed, value: str) -> None:
+    if deed is Deed.UNDO:
+        raise InvalidValue(field="deed", why="a bulk is undone by its own button")
+    if deed is Deed.QUEUE and not keys.known_queues([value]):
+        raise UnknownQueue(queue=value)
+    if deed is Deed.PRIORITY:
+        try:
+            number = int(value)
+        except ValueError:
+            number = 1000
+        if not -100 <= number <= 100:
+            raise InvalidValue(field="priority", why=f"a whole number from -100 to 100, got {value!r}")
+
+
+def _soon(bulk: Bulk) -> None:
+    scheduling.run_after(0, step, bulk_id=bulk.pk)
+    live.touch(_topic(bulk))
+
+
+def _topic(bulk: Bulk) -> str:
+    return f"bulk:{bulk.pk}"

@@ -1,0 +1,116 @@
+"""Statements of deeds on many jobs: which match, what is kept of them, and the changes to those that wait."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from jobs.domain.bulks import FITS, OVER, Deed, Phase
+from jobs.domain.filters import Filters
+from jobs.domain.states import Status
+from jobs.models import Bulk, BulkItem, Job
+from jobs.queries import lists, reads
+
+KEPT = timedelta(days=8)
+UNASKED = timedelta(days=1)  # counted, and never said yes to
+
+
+def find(bulk_id: int, *, lock: bool = False) -> Bulk | None:
+    """The bulk with who asked for it, locked until the transaction ends if asked."""
+    rows = Bulk.objects.select_related("by", "undoes")
+    return (rows.select_for_update(of=("self",)) if lock else rows).filter(pk=bulk_id).first()
+
+
+def undoing(bulk_id: int) -> int | None:
+    """The bulk that takes this one back, if somebody asked for that."""
+    return Bulk.objects.filter(undoes_id=bulk_id).values_list("pk", flat=True).first()
+
+
+def top_id() -> int:
+    """The id of the newest job."""
+    return Job.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+
+
+def reaches_all(by: User) -> bool:
+    """Whether this person may act on everybody's jobs; otherwise on their own alone."""
+    return reads.is_operator(by) and by.has_perm("jobs.operate_job")
+
+
+def matching(bulk: Bulk) -> Q:
+    """The jobs that the bulk means, as they stand at this moment."""
+    where = lists.narrowed(Filters.of(bulk.filters)) & Q(status__in=sorted(FITS[Deed(bulk.deed)]))
+    return where if reaches_all(bulk.by) else where & Q(owner_id=bulk.by_id)
+
+
+def floor(bulk: Bulk) -> int:
+    """The id below which nothing can match."""
+    oldest = Job.objects.order_by("pk").values_list("pk", flat=True).first() or 0
+    return max(oldest, lists.id_range(Filters.of(bulk.filters))[0])
+
+
+def stretch(bulk: Bulk, *, floor: int) -> tuple[int, int]:
+    """The ids to look at next: from the first number on, below the second."""
+    length = lists.LOOK_BACK_IN_TEXTS if bulk.filters.get("text") else lists.LOOK_BACK
+    return max(floor, bulk.next_id - length), bulk.next_id
+
+
+def count_within(bulk: Bulk, low: int, high: int) -> int:
+    """How many of the jobs with these ids match."""
+    return Job.objects.filter(matching(bulk), pk__gte=low, pk__lt=high).count()
+
+
+def ids_within(bulk: Bulk, low: int, high: int, *, limit: int) -> list[int]:
+    """The newest of the jobs with these ids that match, `limit` at most."""
+    jobs = Job.objects.filter(matching(bulk), pk__gte=low, pk__lt=high).order_by("-pk")
+    return list(jobs.values_list("pk", flat=True)[:limit])
+
+
+def lock_jobs(job_ids: Iterable[int], *, states: Iterable[Status]) -> list[Job]:
+    """Those of these jobs that stand so, locked in the order of their ids."""
+    jobs = Job.objects.select_for_update().filter(pk__in=list(job_ids), status__in=sorted(states))
+    return list(jobs.order_by("pk"))
+
+
+def with_bodies(job_ids: Iterable[int], *, states: Iterable[Status]) -> list[Job]:
+    """Those of these jobs that stand so, with their payloads."""
+    jobs = Job.objects.select_related("body").filter(pk__in=list(job_ids), status__in=sorted(states))
+    return list(jobs.order_by("pk"))
+
+
+def change_waiting(job_ids: Sequence[int], **columns: Any) -> int:
+    """Change these columns of locked jobs that wait; how many rows that were."""
+    return Job.objects.filter(pk__in=job_ids, status=Status.PENDING).update(**columns)
+
+
+def keep(bulk: Bulk, items: dict[int, dict[str, Any]]) -> None:
+    """Remember what these jobs had before."""
+    BulkItem.objects.bulk_create(
+        [BulkItem(bulk=bulk, job_id=job_id, was=was) for job_id, was in items.items()]
+    )
+
+
+def count_items(bulk_id: int) -> int:
+    """How many jobs this bulk can take back."""
+    return BulkItem.objects.filter(bulk_id=bulk_id).count()
+
+
+def items_below(bulk_id: int, job_id: int, *, limit: int) -> list[BulkItem]:
+    """The next of them, by falling id."""
+    return list(BulkItem.objects.filter(bulk_id=bulk_id, job_id__lt=job_id).order_by("-job_id")[:limit])
+
+
+def of_person(user_id: int | None, *, limit: int = 20) -> list[Bulk]:
+    """The latest bulks of a person, or of everybody (None), that somebody said yes to."""
+    rows = Bulk.objects.exclude(phase__in=[Phase.COUNTING, Phase.READY]).select_related("by", "undoes")
+    return list((rows if user_id is None else rows.filter(by_id=user_id)).order_by("-pk")[:limit])
+
+
+def forget(*, now: datetime | None = None) -> int:
+    """Delete bulks that were over long ago, and questions that nobody answered; how many rows that were."""
+    moment = Now() if now is None else now
+    old = Q(phase__in=sorted(OVER), ended_at__lt=moment - KEPT)
+    unasked = Q(phase__in=[Phase.COUNTING, Phase.READY], created_at__lt=moment - UNASKED)
+    return Bulk.objects.filter(old | unasked).delete()[0]

@@ -1,0 +1,177 @@
+"""Lists of jobs, narrowed as somebody wishes, at a cost that does not grow with the farm (docs/adr/0030).
+
+`viewer` is as in `pages`. A list walks down one path on which an index leads: all jobs, or those of a person, of a
+group, of an unhappy status, or those that live. What else is asked is looked at on the way, and where that may pass
+by many jobs without meeting one that fits, the way ends after LOOK_BACK of them and can be taken up again there.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.contrib.auth.models import Group, User
+from django.db.models import Exists, OuterRef, Q, QuerySet, TextField
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast, Left
+
+from jobs.domain.filters import Filters, moment
+from jobs.domain.states import Status
+from jobs.models import Attempt, Body, Job
+from jobs.queries import tallies
+from postgres import clock
+
+EVERYBODY = 0
+PAGE = 50  # jobs in a list
+LOOK_BACK = 100_000  # jobs that one page of a narrowed list passes by at most
+LOOK_BACK_IN_TEXTS = 5_000  # as many payloads and errors are read by one page that looks for a text
+MOST_LIVE = 5_000  # among so many that wait or run a page may choose; with more, many of the newest jobs do
+EXCERPT = 120  # characters of a prompt in a list
+BIGGEST_ID = 2**63 - 1
+_COLUMNS = {"status": "status", "kind": "kind", "queue": "queue", "worker": "worker_name"}
+_NOBODY = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPage:
+    """Jobs, newest first. `older` is the id before which the next page begins; None when there is none."""
+
+    jobs: tuple[Job, ...]
+    older: int | None
+
+
+def page(*, viewer: int, filters: Filters, before: int | None = None) -> JobPage:
+    """A page of jobs with ids below `before` (None: the newest), each with its owner, group and `excerpt`.
+
+    What no index leads to is looked for among LOOK_BACK jobs at most (LOOK_BACK_IN_TEXTS for a text), so a rare one
+    costs a page without rows and not a read of the whole table; `older` then goes on where this page stopped.
+    """
+    filters = filters.at(clock.now()) if filters.age else filters
+    where = narrowed(filters)
+    arms = [arm & _below(filters, before) for arm in _arms(viewer, filters)]
+    floor = _floor(arms, filters) if _may_pass_by_many(viewer, filters) else 0
+    jobs = newest([arm & where & Q(pk__gte=floor) for arm in arms], limit=PAGE + 1)
+    if len(jobs) > PAGE:
+        return JobPage(jobs=tuple(jobs[:PAGE]), older=jobs[PAGE - 1].pk)
+    return JobPage(jobs=tuple(jobs), older=floor if floor > 0 else None)
+
+
+def newest(arms: Sequence[Q], *, limit: int) -> list[Job]:
+    """The newest jobs of any of the arms, each read through its own index, `limit` at most."""
+    if len(arms) == 1:
+        return list(dressed(Job.objects.filter(arms[0]).order_by("-pk"))[:limit])
+    # An OR between them would walk down the table until it has found enough.
+    first, *rest = [
+        Job.objects.filter(arm).order_by("-pk").values_list("pk", flat=True)[:limit] for arm in arms
+    ]
+    ids = set(first.union(*rest, all=True))
+    return list(dressed(Job.objects.filter(pk__in=ids).order_by("-pk"))[:limit])
+
+
+def whose(viewer: int) -> list[Q]:
+    """The jobs that concern the viewer, in arms: of each an index leads to the newest."""
+    if viewer == EVERYBODY:
+        return [Q()]
+    groups = User.groups.through.objects.filter(user_id=viewer).values_list("group_id", flat=True)
+    return [Q(owner_id=viewer), *(Q(group_id=group) for group in groups)]
+
+
+def narrowed(filters: Filters) -> Q:
+    """What the filters ask of a job; an age was made a moment before (`Filters.at`)."""
+    where = Q()
+    for name, column in _COLUMNS.items():
+        value = getattr(filters, name)
+        where &= Q(**{column: value}) if value else Q()
+    if filters.owner:
+        where &= _of_owner(filters)
+    if filters.group:
+        where &= _of_group(filters)
+    if filters.text:
+        where &= _says(filters.text)
+    if since := moment(filters.since):
+        where &= Q(created_at__gte=since)
+    if until := moment(filters.until):
+        where &= Q(created_at__lt=until)
+    return where
+
+
+def dressed(jobs: QuerySet[Job]) -> QuerySet[Job]:
+    """With what a row of a list shows."""
+    prompt = KeyTextTransform("prompt", "body__payload")
+    return jobs.select_related("owner", "group").annotate(excerpt=Left(prompt, EXCERPT))
+
+
+def id_range(filters: Filters) -> tuple[int, int]:
+    """The ids between which all lie that the filters' times ask for: from the first, below the second."""
+    since, until = moment(filters.since), moment(filters.until)
+    low = tallies.first_since(since) if since else 0
+    return low, tallies.end_before(until) if until else BIGGEST_ID
+
+
+def _below(filters: Filters, before: int | None) -> Q:
+    low, high = id_range(filters)
+    within = Q(pk__lt=min(high, before or BIGGEST_ID))
+    return within & Q(pk__gte=low) if low else within
+
+
+def _arms(viewer: int, filters: Filters) -> list[Q]:
+    if viewer != EVERYBODY:
+        return whose(viewer)
+    if filters.owner:
+        return [_of_owner(filters)]
+    if filters.group:
+        return [_of_group(filters)]
+    if filters.is_one_unhappy_status:
+        return [Q(status=filters.status)]
+    if filters.is_live and (ids := _live_ids(filters.status)) is not None:
+        return [Q(pk__in=ids)]
+    return [Q()]
+
+
+def _may_pass_by_many(viewer: int, filters: Filters) -> bool:
+    """Unless an index leads to exactly what is asked, the next one that fits may be far."""
+    asked = filters.named - {"since", "until"}
+    if viewer != EVERYBODY:
+        return bool(asked)
+    leads = asked in ({"owner"}, {"group"}) or (asked == {"status"} and filters.status != Status.SUCCESS)
+    return bool(asked) and not leads
+
+
+def _floor(arms: Sequence[Q], filters: Filters) -> int:
+    """The id below which nothing is looked at for this page: in no arm are more jobs passed by than allowed."""
+    most = LOOK_BACK_IN_TEXTS if filters.text else LOOK_BACK
+    floors = [
+        Job.objects.filter(arm).order_by("-pk").values_list("pk", flat=True)[most : most + 1] for arm in arms
+    ]
+    return max((pk for found in floors for pk in found), default=0)
+
+
+def _live_ids(status: str) -> list[int] | None:
+    """All that wait, or all that run; None if that is too many to choose from.
+
+    In the order of their index: a bare LIMIT invites a walk down the whole table.
+    """
+    order = ("queue", "shy_of", "-priority", "run_at", "pk") if status == Status.PENDING else ("worker", "pk")
+    jobs = Job.objects.filter(status=status).order_by(*order)
+    ids = list(jobs.values_list("pk", flat=True)[: MOST_LIVE + 1])
+    return ids if len(ids) <= MOST_LIVE else None
+
+
+def _of_owner(filters: Filters) -> Q:
+    owner = User.objects.filter(username=filters.owner).values_list("pk", flat=True).first()
+    return Q(owner_id=_NOBODY if owner is None else owner)
+
+
+def _of_group(filters: Filters) -> Q:
+    group = Group.objects.filter(name=filters.group).values_list("pk", flat=True).first()
+    return Q(group_id=_NOBODY if group is None else group)
+
+
+def _says(text: str) -> Q:
+    """In the payload as JSON writes it (in a text, a quote or the end of a line is two characters); or in an error."""
+    if "\x00" in text:  # PostgreSQL's texts hold none
+        return Q(pk__in=[])
+    escaped = json.dumps(text, ensure_ascii=False)[1:-1]
+    bodies = Body.objects.annotate(said=Cast("payload", TextField())).filter(job_id=OuterRef("pk"))
+    payload = bodies.filter(Q(said__icontains=text) | Q(said__icontains=escaped))
+    error = Attempt.objects.filter(job_id=OuterRef("pk"), error__icontains=text)
+    return Q(Exists(payload)) | Q(Exists(error))

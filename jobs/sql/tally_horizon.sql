@@ -1,0 +1,10 @@
+-- Before which moment nothing can be added to what is visible: a job's times are those of the statement that wrote
+-- them, so only a transaction that was open by then could still bring some. One that wrote counts from its beginning,
+-- one that has not from its running statement. Two seconds are for what is between a statement's clock and its mention
+-- here. What is read is no snapshot: it must be read before the jobs are, by a statement of its own.
+SELECT least(statement_timestamp(), min(CASE WHEN backend_xid IS NOT NULL THEN xact_start
+                                             WHEN state = 'active' THEN query_start END))
+           - interval '2 seconds' AS horizon,
+       statement_timestamp() AS now
+FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'

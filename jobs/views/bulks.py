@@ -1,0 +1,104 @@
+"""Deeds on everything that matches: the question, its page, yes, stop, undo."""
+
+from collections.abc import Callable
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from jobs import operations
+from jobs.domain.bulks import Deed
+from jobs.domain.filters import Filters
+from jobs.errors import JobsError, NotFound
+from jobs.models import Bulk
+from jobs.queries import bulks, reads
+from jobs.views import access
+from jobs.views.filtering import DeedForm, FilterForm
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+def index(request: HttpRequest) -> HttpResponse:
+    """The latest bulks of this person, or of everybody; a POST asks for a new one and leads to its page."""
+    user = access.person(request)
+    if request.method == "POST":
+        return _asked(request, user)
+    found = bulks.of_person(None if reads.is_operator(user) else user.pk)
+    return render(request, "jobs/bulks.html", {"bulks": found})
+
+
+@login_required
+@require_safe
+@never_cache
+def bulk(request: HttpRequest, bulk_id: int) -> HttpResponse:
+    """One bulk, live: how many match, how far it is, what it came to, and what can be taken back."""
+    user = access.person(request)
+    found = bulks.find(bulk_id)
+    if found is None or not (found.by_id == user.pk or reads.is_operator(user)):
+        raise Http404("There is no such thing.")
+    filters = Filters.of(found.filters).as_dict()
+    context = {
+        "bulk": found,
+        "filters": filters,
+        "list_url": f"{reverse('jobs:list')}?{urlencode(filters)}",
+        "may_act": found.by_id == user.pk or bulks.reaches_all(user),
+    }
+    return render(request, "jobs/bulk.html", context)
+
+
+@login_required
+@require_POST
+def begin(request: HttpRequest, bulk_id: int) -> HttpResponse:
+    """Do it."""
+    return _done(request, bulk_id, operations.bulk.begin)
+
+
+@login_required
+@require_POST
+def stop(request: HttpRequest, bulk_id: int) -> HttpResponse:
+    """Do no more of it."""
+    return _done(request, bulk_id, operations.bulk.stop)
+
+
+@login_required
+@require_POST
+def undo(request: HttpRequest, bulk_id: int) -> HttpResponse:
+    """Take it back, and go to the page that shows how that goes."""
+    return _done(request, bulk_id, operations.bulk.undo)
+
+
+def _asked(request: HttpRequest, user: User) -> HttpResponse:
+    narrowed, form = FilterForm(request.POST, user=user), DeedForm(request.POST)
+    filters = narrowed.filters()
+    back = f"{reverse('jobs:list')}?{urlencode(filters.as_dict())}"
+    if not (narrowed.is_valid() and form.is_valid()):
+        for errors in (narrowed.errors, form.errors):
+            for field_errors in errors.values():
+                messages.error(request, " ".join(str(error) for error in field_errors))
+        return HttpResponseRedirect(back)
+    try:
+        made = operations.bulk.ask(
+            Deed(form.cleaned_data["deed"]), by=user, filters=filters, value=form.cleaned_data["value"]
+        )
+    except JobsError as refusal:
+        messages.error(request, refusal.message)
+        return HttpResponseRedirect(back)
+    return HttpResponseRedirect(reverse("jobs:bulk", args=[made.pk]))
+
+
+def _done(request: HttpRequest, bulk_id: int, deed: Callable[..., Bulk]) -> HttpResponse:
+    try:
+        bulk = deed(bulk_id, by=access.person(request))
+    except NotFound as refusal:
+        raise Http404(refusal.message) from refusal
+    except JobsError as refusal:
+        messages.error(request, refusal.message)
+        return HttpResponseRedirect(reverse("jobs:bulk", args=[bulk_id]))
+    return HttpResponseRedirect(reverse("jobs:bulk", args=[bulk.pk]))

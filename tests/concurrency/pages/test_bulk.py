@@ -1,0 +1,64 @@
+"""A deed on many jobs beside workers that claim and finish them, and beside itself."""
+
+from collections import Counter
+
+import pytest
+from django.contrib.auth.models import User
+
+from jobs import operations
+from jobs.domain.bulks import Deed
+from jobs.domain.filters import Filters
+from jobs.models import Attempt, Job
+from tests import farm
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def boss() -> User:
+    """Who runs the farm."""
+    return User.objects.create_superuser("boss", password="correct horse battery")
+
+
+class TestCanceling:
+    def test_beside_workers_ends_each_job_once_and_counts_truthfully(self, boss: User) -> None:
+        farm.kind()
+        farm.submit(400)
+        workers = [farm.worker(f"w{n}") for n in range(3)]
+        asked = operations.bulk.ask(Deed.CANCEL, by=boss, filters=Filters())
+        operations.bulk.begin(asked.pk, by=boss)
+
+        def work(n: int) -> int:
+            succeeded = 0
+            while claimed := operations.claim(workers[n], limit=5):
+                succeeded += sum(farm.succeed(workers[n], each) == "success" for each in claimed)
+            return succeeded
+
+        def cancel() -> int:
+            operations.bulk.step(bulk_id=asked.pk)
+            return 0
+
+        succeeded = sum(farm.at_once(*[lambda n=n: work(n) for n in range(3)], cancel, cancel))
+        asked.refresh_from_db()
+        by_status = Counter(Job.objects.values_list("status", flat=True))
+        assert asked.phase == "done"
+        assert by_status == Counter(success=succeeded, canceled=asked.changed)
+        assert sum(by_status.values()) == 400
+        running = asked.came_to.get("canceled while running", 0)
+        assert Attempt.objects.filter(outcome="canceled").count() == running
+        assert asked.handled == sum(asked.came_to.values())
+
+
+class TestSteps:
+    def test_at_the_same_moment_do_each_job_once(self, boss: User) -> None:
+        farm.kind()
+        farm.submit(120)
+        for job in Job.objects.all():
+            operations.cancel(job.pk, by=None)
+        asked = operations.bulk.ask(Deed.RETRY, by=boss, filters=Filters())
+        farm.at_once(*[lambda: operations.bulk.begin(asked.pk, by=boss)] * 3)
+        farm.at_once(*[lambda: operations.bulk.step(bulk_id=asked.pk)] * 4)
+        asked.refresh_from_db()
+        assert (asked.phase, asked.changed) == ("done", 120)
+        again = Job.objects.filter(retry_of__isnull=False)
+        assert (again.count(), again.values("retry_of").distinct().count()) == (120, 120)

@@ -1,0 +1,224 @@
+"""What the pages ask of a farm with 300,000 ended jobs: nothing that grows with them.
+
+What is read is asserted in pages of eight kilobytes (buffers), which do not depend on the machine; times are printed.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.db import connection, transaction
+from pytest_django import DjangoDbBlocker
+
+from jobs import operations
+from jobs.domain.bulks import Deed
+from jobs.domain.filters import Filters
+from jobs.domain.tallies import HOUR_S, MINUTE_S, PERIODS, floored
+from jobs.models import Job, TallyMark
+from jobs.operations import rolling_up
+from jobs.queries import lists, states, tallies
+from tests import farm
+
+pytestmark = pytest.mark.django_db
+ENDED, WAITING = 300_000, 12_000
+WHOLE_TABLE = 8_000  # buffers that a scan of these jobs reads at the least: some 37 rows in each
+
+FILL = """
+INSERT INTO jobs_job (kind, queue, status, priority, owner_id, group_id, worker_name, created_at, run_at, claimed_at,
+                      ended_at, max_attempts, failures, retry_on_timeout, shy_of, claim_no, next_seq)
+SELECT CASE WHEN n %% 100000 = 7 THEN 'rare' ELSE 'work' END, 'q' || n %% 10,
+       CASE WHEN n %% 1000 = 1 THEN 'failed' WHEN n %% 5000 = 2 THEN 'timed_out' ELSE 'success' END, 0,
+       CASE WHEN n %% 3 = 0 THEN %(ada)s WHEN n < 20 THEN %(bob)s END, CASE WHEN n < 10 THEN %(club)s END,
+       'w' || n %% 7,
+       at, at, at + interval '1 s', at + interval '2 s', 3, 0, false, '{}', 1, 0
+FROM generate_series(1, %(count)s) AS n
+CROSS JOIN LATERAL (SELECT now() - interval '20 days' + n * interval '5.75 s' AS at) AS moment
+"""
+WAIT = """
+INSERT INTO jobs_job (kind, queue, status, priority, created_at, run_at, max_attempts, failures, retry_on_timeout,
+                      shy_of, claim_no, next_seq)
+SELECT 'work', 'q1', 'pending', 0, now(), now(), 3, 0, false, '{}', 0, 0 FROM generate_series(1, %(count)s)
+"""
+
+
+class Big:
+    """The people of this farm: ada has a third of it, bob the oldest few, his club has them too."""
+
+    def __init__(self) -> None:
+        self.club = Group.objects.create(name="club")
+        self.ada, self.bob = farm.user("ada"), farm.user("bob", groups=[self.club])
+        self.boss = User.objects.create_superuser("boss", password="correct horse battery")
+        operations.create_worker("names", queues=[f"q{n}" for n in range(10)])
+        given = {"ada": self.ada.pk, "bob": self.bob.pk, "club": self.club.pk, "count": ENDED}
+        with connection.cursor() as cursor:
+            cursor.execute(FILL, given)
+            cursor.execute(WAIT, {"count": WAITING})
+            cursor.execute(
+                'INSERT INTO jobs_body (job_id, payload) SELECT id, \'{"prompt": "x"}\' FROM jobs_job'
+            )
+            cursor.execute("VACUUM (ANALYZE) jobs_job, jobs_body")
+
+
+@pytest.fixture(scope="module")
+def big(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Big]:
+    """The full table, committed, for all tests of this module; emptied at its end."""
+    with django_db_blocker.unblock():
+        assert str(connection.settings_dict["NAME"]).startswith("test_")
+        try:
+            yield Big()
+        finally:
+            with connection.cursor() as cursor:
+                cursor.execute(
+                    "TRUNCATE jobs_job, jobs_body, jobs_worker, jobs_queue, jobs_tally, jobs_tallymark, jobs_bulk,"
+                    " jobs_bulkitem, auth_user, auth_group, auth_user_groups CASCADE"
+                )
+            operations.sync()
+            connection.close()
+
+
+@pytest.fixture(autouse=True)
+def _filled(big: Big) -> None:
+    """No test of this module runs on an empty table."""
+
+
+def _buffers_of(read: Callable[[], object]) -> int:
+    """How many buffers the statements of this read touch, each explained as it was asked."""
+    asked: list[tuple[str, Any]] = []
+
+    def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        asked.append((sql, params))
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(note):
+        read()
+    return sum(_explained(sql, params) for sql, params in asked if "jobs_job" in sql)
+
+
+def _explained(sql: str, params: Any) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}", params)
+        plan = cursor.fetchone()[0][0]["Plan"]
+    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
+@pytest.fixture
+def _short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So far back that it is a small part of this table, as LOOK_BACK is of a large one."""
+    monkeypatch.setattr(lists, "LOOK_BACK", 5_000)
+    monkeypatch.setattr(lists, "LOOK_BACK_IN_TEXTS", 200)
+
+
+CASES = [
+    pytest.param({}, id="nothing"),
+    pytest.param({"status": "failed"}, id="failed"),
+    pytest.param({"status": "pending"}, id="pending"),
+    pytest.param({"status": "in_progress"}, id="running, of which there are none"),
+    pytest.param({"status": "canceled"}, id="canceled, of which there are none"),
+    pytest.param({"status": "success"}, id="success"),
+    pytest.param({"kind": "rare"}, id="a rare kind"),
+    pytest.param({"kind": "none"}, id="a kind without jobs"),
+    pytest.param({"queue": "q3", "status": "failed"}, id="two at once"),
+    pytest.param({"worker": "w9"}, id="an unknown worker"),
+    pytest.param({"owner": "bob"}, id="an owner of old jobs"),
+    pytest.param({"owner": "ada", "status": "timed_out"}, id="an owner of many, and a rare state"),
+    pytest.param({"group": "club"}, id="a group of old jobs"),
+    pytest.param({"until": "{old}"}, id="old ones"),
+    pytest.param({"since": "{old}", "until": "{less old}", "kind": "none"}, id="none of a day"),
+    pytest.param({"text": "needle"}, id="a text that is nowhere"),
+    pytest.param({"text": "needle", "owner": "bob"}, id="a text among few"),
+]
+
+
+@pytest.mark.usefixtures("_short_way")
+class TestAList:
+    @pytest.mark.parametrize("given", CASES)
+    def test_is_read_without_walking_through_the_table_whatever_it_is_narrowed_to(
+        self, big: Big, given: dict[str, str]
+    ) -> None:
+        now = farm.now()
+        days = {"{old}": now - timedelta(days=15), "{less old}": now - timedelta(days=14)}
+        filters = Filters(**{k: days[v].isoformat() if v in days else v for k, v in given.items()})
+        for viewer in (lists.EVERYBODY, big.ada.pk, big.bob.pk):
+            began = time.perf_counter()
+            lists.page(viewer=viewer, filters=filters)
+            took_ms = (time.perf_counter() - began) * 1000
+            read = _buffers_of(lambda whose=viewer: lists.page(viewer=whose, filters=filters))  # type: ignore[misc]
+            print(f"{given} for {viewer}: {took_ms:.0f} ms, {read} buffers")
+            assert read < WHOLE_TABLE / 3  # measured: 1 to 2,319
+
+    @pytest.mark.parametrize("given", [{}, {"status": "failed"}, {"owner": "bob"}, {"group": "club"}])
+    def test_to_which_an_index_leads_is_complete_at_once(self, big: Big, given: dict[str, str]) -> None:
+        expected = {"status": 300, "owner": 13, "group": 9}
+        filters = Filters(**given)
+        seen, page = 0, lists.page(viewer=lists.EVERYBODY, filters=filters)
+        assert len(page.jobs) == min(lists.PAGE, *(expected[name] for name in given), 50)
+        while given and page.older:
+            seen += len(page.jobs)
+            page = lists.page(viewer=lists.EVERYBODY, filters=filters, before=page.older)
+        assert not given or seen + len(page.jobs) == expected[next(iter(given))]
+
+
+class TestTheRollUp:
+    def test_finds_the_jobs_of_a_minute_by_halving(self, big: Big) -> None:
+        for moment in (farm.now(), farm.now() - timedelta(days=7), farm.now() - timedelta(days=400)):
+            read = _buffers_of(lambda at=moment: tallies.first_since(at))  # type: ignore[misc]
+            first = tallies.first_since(moment)
+            late = Job.objects.filter(pk__lt=first, created_at__gte=moment)
+            assert (late.exists(), read < 300) == (False, True)
+            early = Job.objects.filter(pk__gte=first, created_at__lt=moment - timedelta(minutes=2))
+            assert not early.exists()
+
+    def test_of_two_minutes_reads_what_happened_in_them(self, big: Big) -> None:
+        now = floored(farm.now() - timedelta(hours=3), step_s=MINUTE_S)
+        with transaction.atomic():
+            read = _buffers_of(lambda: tallies.count_minutes(since=now, until=now + timedelta(minutes=2)))
+            transaction.set_rollback(True)
+        print(f"two minutes of 20 jobs: {read} buffers")
+        assert read < 2_000
+
+    def test_that_was_away_for_long_catches_up_in_some_turns(
+        self, big: Big, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        now = farm.now()
+        since = floored(now - timedelta(hours=26), step_s=HOUR_S)
+        TallyMark.objects.create(settled_until=since, looked_at=since)
+        monkeypatch.setattr(rolling_up, "BUDGET_S", 0.2)
+        began, turns = time.perf_counter(), 1
+        while rolling_up.count(tallies.moments()):
+            turns += 1
+        print(f"26 hours, 16,000 jobs: {time.perf_counter() - began:.1f} s in {turns} turns")
+        history = tallies.history(PERIODS["day"], now=now)
+        in_them = Job.objects.filter(created_at__gte=history.points[0].at).count()
+        assert (history.total.arrived, in_them > WAITING + 10_000) == (in_them, True)
+
+
+class TestTheStates:
+    def test_are_counted_to_a_bound_and_estimated_beyond(self, big: Big) -> None:
+        figures = {figure.title: figure for figure in states.figures()}
+        assert figures["Waiting"].text == "10,000+"
+        assert (figures["Failed"].text, figures["Timed out"].text) == ("300", "60")
+        assert (figures["Running"].text, figures["Canceled"].text) == ("0", "0")
+        assert 290_000 < figures["Succeeded"].number < 310_000
+        assert figures["Succeeded"].text.startswith("about ")
+        read = _buffers_of(states.figures)
+        print(f"figures: {read} buffers")
+        assert read < WHOLE_TABLE / 4
+
+
+class TestABulk:
+    def test_is_counted_within_a_second_or_so(self, big: Big) -> None:
+        began = time.perf_counter()
+        asked = operations.bulk.ask(Deed.RETRY, by=big.boss, filters=Filters(status="failed"))
+        while asked.phase == "counting":
+            operations.bulk.step(bulk_id=asked.pk)
+            asked.refresh_from_db()
+        print(f"counted {asked.matched} of {ENDED}: {time.perf_counter() - began:.2f} s")
+        assert asked.matched == 300
+
+
+def test_the_tables_are_as_full_as_these_tests_say() -> None:
+    assert Job.objects.filter(ended_at__isnull=False).count() == ENDED
+    assert Job.objects.filter(status="pending").count() == WAITING

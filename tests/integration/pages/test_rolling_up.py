@@ -1,0 +1,224 @@
+"""The roll-up counts each job once, however often it runs, where it dies, and when a job becomes visible."""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from jobs import operations
+from jobs.domain import tallies
+from jobs.domain.retries import Backoff
+from jobs.models import Job, Tally, TallyMark
+from jobs.operations import rolling_up
+from jobs.queries import tallies as queries
+from jobs.queries.tallies import Moments
+from tests import farm
+
+pytestmark = pytest.mark.django_db
+
+COUNTED = ("arrived", "success", "failed", "canceled", "timed_out")
+FILL = """
+INSERT INTO jobs_job (kind, queue, status, priority, created_at, run_at, claimed_at, ended_at,
+                      max_attempts, failures, retry_on_timeout, shy_of, claim_no, next_seq)
+SELECT 'work', queue, status, 0, created_at, created_at, created_at + waited, created_at + waited + ran,
+       3, 0, false, '{}', 1, 0
+FROM unnest(%s::text[], %s::text[], %s::timestamptz[], %s::interval[], %s::interval[])
+     AS past (queue, status, created_at, waited, ran)
+ORDER BY created_at
+"""
+
+
+def _count(*, later: timedelta = timedelta(0)) -> int:
+    """A roll-up, as if so much time had passed."""
+    moments = queries.moments()
+    return rolling_up.count(Moments(now=moments.now + later, horizon=moments.horizon + later))
+
+
+def _totals(step_s: int = tallies.MINUTE_S) -> dict[str, dict[str, int]]:
+    """What was counted, by queue, without what is zero."""
+    sums: dict[str, dict[str, int]] = {}
+    for row in Tally.objects.filter(step_s=step_s):
+        of_queue = sums.setdefault(row.queue, dict.fromkeys(COUNTED, 0))
+        for name in COUNTED:
+            of_queue[name] += getattr(row, name)
+    return {queue: {name: n for name, n in total.items() if n} for queue, total in sums.items()}
+
+
+def _rows() -> list[tuple[Any, ...]]:
+    return sorted(Tally.objects.values_list("step_s", "at", "queue", *COUNTED, "ran", "waited"), key=str)
+
+
+def _one_of_each() -> None:
+    """Five jobs that end in every way, and one that waits."""
+    farm.kind()
+    for how in ("success", "failed", "canceled", "timed_out"):
+        farm.ended(how)
+    farm.submit(1)
+
+
+EACH_ONCE = {"work": {"arrived": 5, "success": 1, "failed": 1, "canceled": 1, "timed_out": 1}}
+
+
+class TestCounting:
+    def test_tells_what_arrived_and_how_it_ended_by_queue(self) -> None:
+        _one_of_each()
+        farm.kind("other")
+        farm.submit(3, "other")
+        assert _count() > 0
+        for step_s in tallies.STEPS_S:
+            assert _totals(step_s) == EACH_ONCE | {"other": {"arrived": 3}}
+
+    def test_again_changes_nothing(self) -> None:
+        _one_of_each()
+        _count()
+        before = _rows()
+        assert [_count(), _count(later=timedelta(minutes=5)), _count(later=timedelta(minutes=90))] == [
+            0,
+            0,
+            0,
+        ]
+        assert before == _rows()
+
+    def test_that_dies_halfway_leaves_nothing_half_counted(self) -> None:
+        _one_of_each()
+
+        def die(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+            if "tally_steps" in sql:
+                raise ZeroDivisionError
+            return execute(sql, *rest)
+
+        with pytest.raises(ZeroDivisionError), connection.execute_wrapper(die):
+            _count()
+        assert _rows() == []
+        _count()
+        assert _totals() == EACH_ONCE
+
+    def test_follows_a_job_to_another_queue(self) -> None:
+        farm.kind()
+        farm.kind("other")
+        [job] = farm.submit(1)
+        _count()
+        Job.objects.filter(pk=job.pk).update(queue="other")
+        _count()
+        for step_s in tallies.STEPS_S:
+            assert _totals(step_s) == {"other": {"arrived": 1}}
+
+    def test_forgets_what_no_chart_shows(self) -> None:
+        now = farm.now()
+        empty = dict.fromkeys(COUNTED, 0) | {"ran": {}, "waited": {}, "queue": "work"}
+        for step_s, kept in tallies.KEPT.items():
+            for age in (kept - timedelta(hours=2), kept + timedelta(hours=2)):
+                Tally.objects.create(step_s=step_s, at=now - age, **empty)
+        assert queries.forget() == 3
+        assert Tally.objects.count() == 3
+
+
+class TestThePast:
+    @pytest.fixture
+    def past(self) -> list[tuple[str, str, datetime, timedelta, timedelta]]:
+        """Five hundred jobs of the last three hours, with runs and waits of all lengths."""
+        rng = random.Random(7)
+        now = farm.now()
+        rows = []
+        for _ in range(500):
+            waited = timedelta(microseconds=int(10 ** rng.uniform(3.1, 8.5)))
+            ran = timedelta(microseconds=int(10 ** rng.uniform(3.1, 8.5)))
+            created_at = now - waited - ran - timedelta(seconds=rng.uniform(1, 10_000))
+            rows.append((rng.choice("ab"), rng.choice(COUNTED[1:]), created_at, waited, ran))
+        with connection.cursor() as cursor:
+            cursor.execute(FILL, [list(column) for column in zip(*rows, strict=True)])
+        return rows
+
+    def test_is_counted_in_stretches_once_the_farm_is_counted_at_all(
+        self, past: list[tuple[str, str, datetime, timedelta, timedelta]]
+    ) -> None:
+        _count()
+        found = Counter(row[0] for row in past)
+        assert {queue: total["arrived"] for queue, total in _totals().items()} == found
+        ended = Counter((row[0], row[1]) for row in past)
+        for step_s in tallies.STEPS_S:
+            counted = {
+                (queue, how): number
+                for queue, total in _totals(step_s).items()
+                for how, number in total.items()
+                if how != "arrived"
+            }
+            assert counted == ended
+        for row in Tally.objects.filter(step_s=tallies.MINUTE_S):
+            assert row.at == tallies.floored(row.at, step_s=tallies.MINUTE_S)
+
+    def test_has_its_times_in_the_buckets_that_the_rule_in_python_names(
+        self, past: list[tuple[str, str, datetime, timedelta, timedelta]]
+    ) -> None:
+        _count()
+        by_themselves = [row for row in past if row[1] in {"success", "failed"}]
+        times = {"waited": [row[3] for row in by_themselves], "ran": [row[4] for row in by_themselves]}
+        for column, durations in times.items():
+            expected = Counter(str(tallies.bucket(length.total_seconds())) for length in durations)
+            for step_s in tallies.STEPS_S:
+                rows = Tally.objects.filter(step_s=step_s).values_list(column, flat=True)
+                assert tallies.merged(rows) == expected
+
+    def test_is_drawn_in_as_many_points_as_the_period_has_steps(
+        self, past: list[tuple[str, str, datetime, timedelta, timedelta]]
+    ) -> None:
+        _count()
+        now = farm.now()
+        for period in tallies.PERIODS.values():
+            history = queries.history(period, now=now)
+            points = history.points
+            assert len(points) == period.steps
+            assert points[-1].at <= now < points[-1].at + timedelta(seconds=period.step_s)
+            since = points[0].at
+            assert sum(point.arrived for point in points) == sum(row[2] >= since for row in past)
+            by_queue = [queue.total for queue in history.queues]
+            assert sum(total.ended for total in by_queue) == sum(point.ended for point in points)
+            assert history.total.ended == sum(point.ended for point in points)
+            assert [total.queue for total in by_queue] == ["a", "b"]
+
+
+class TestAWait:
+    def test_is_from_when_the_job_was_due(self) -> None:
+        farm.kind()
+        [job] = farm.submit(1)
+        farm.pass_time(job, 100)
+        by = farm.worker()
+        farm.succeed(by, farm.claim_one(by))
+        _count()
+        [waited] = Tally.objects.filter(step_s=60).exclude(waited={}).values_list("waited", flat=True)
+        assert waited == {str(tallies.bucket(100)): 1}
+
+    def test_of_a_later_attempt_is_from_the_end_of_the_one_before(self) -> None:
+        farm.kind(backoff=_at_once())
+        [job] = farm.submit(1)
+        farm.pass_time(job, 10_000)
+        by = farm.worker()
+        farm.fail(by, farm.claim_one(by))
+        Job.objects.filter(pk=job.pk).update(shy_of=[])
+        farm.succeed(by, farm.claim_one(by))
+        _count()
+        [waited] = Tally.objects.filter(step_s=60).exclude(waited={}).values_list("waited", flat=True)
+        assert [int(number) < tallies.bucket(60) for number in waited] == [True]
+
+
+def _at_once() -> Any:
+    return Backoff(first_s=0.0)
+
+
+class TestWhatIsSettled:
+    def test_ends_before_the_horizon_and_never_goes_back(self) -> None:
+        farm.kind()
+        farm.submit(1)
+        _count()
+        first = TallyMark.objects.get().settled_until
+        assert first <= queries.moments().horizon
+        _count(later=timedelta(minutes=10))
+        later = TallyMark.objects.get().settled_until
+        assert later > first
+        _count()
+        assert TallyMark.objects.get().settled_until == later
+        assert operations.roll_up() == 0
