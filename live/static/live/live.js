@@ -256,6 +256,7 @@
 
   const language = known(root.lang);
   const exact = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" });
+  const clock = new Intl.DateTimeFormat(language, { timeStyle: "medium" });
   const relative = new Intl.RelativeTimeFormat(language, { numeric: "auto" });
   const UNITS = [["year", 31557600], ["month", 2629800], ["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
 
@@ -271,11 +272,16 @@
     within.querySelectorAll(selector).forEach((element) => {
       const moment = new Date(element.dateTime);
       if (Number.isNaN(moment.getTime())) return;
-      const isRelative = element.hasAttribute("data-relative");
-      const text = isRelative ? ago(moment) : exact.format(moment);
+      const [text, title] = [shown(element, moment), exact.format(moment)];
       if (element.textContent !== text) element.textContent = text;
-      if (isRelative && element.title !== exact.format(moment)) element.title = exact.format(moment);
+      if (text !== title && element.title !== title) element.title = title;
     });
+  }
+
+  function shown(element, moment) {
+    if (element.hasAttribute("data-relative")) return ago(moment);
+    const isToday = moment.toDateString() === new Date().toDateString();
+    return (element.hasAttribute("data-clock") && isToday ? clock : exact).format(moment);
   }
 
   function ago(moment) {

@@ -263,6 +263,19 @@ class TestTimes:
         await farm.page.clock.run_for(120_000)
         await farm.becomes("document.querySelector('time').textContent", "3 minutes ago")
 
+    async def test_are_the_time_of_day_where_asked_while_it_is_that_day(self, farm: Farm) -> None:
+        await farm.page.clock.install(time="2026-01-02T20:04:00Z")
+        today, later = (
+            f'<time datetime="{at}" data-clock>raw</time>'
+            for at in ("2026-01-02T20:04:05Z", "2026-01-03T20:04:05Z")
+        )
+        await farm.show(today + later)
+        await farm.becomes(
+            "[...document.querySelectorAll('time')].map((time) => time.textContent).join(' | ')",
+            "05:04:05 | 4 Jan 2026, 05:04:05",
+        )
+        assert await farm.page.evaluate("document.querySelector('time').title") == "3 Jan 2026, 05:04:05"
+
     async def test_are_shown_in_what_was_swapped_in(self, farm: Farm) -> None:
         await farm.show(STATE.replace("{inner}", "old"))
         [wish] = await farm.watched()
