@@ -101,7 +101,7 @@ def figures() -> Mapping[str, Any]:
     at_most_every_s=2.0,
 )
 def refusals(*, source: str = "") -> Mapping[str, Any]:
-    """What was refused within a day, by source, reason and hour, the latest first; of one source if it is named."""
+    """What was refused within a day, by source and reason, the latest first; of one source if it is named."""
     return {"refusals": pages.refusals(since=DAY, source=source), "source": source}
 
 
@@ -128,7 +128,7 @@ def delivery(*, delivery_id: int) -> Mapping[str, Any] | None:
     row = pages.delivery(delivery_id)
     if row is None:
         return None
-    told = lines.of_delivery(delivery_id)
+    told = lines.of_delivery(delivery_id)[:ROWS]
     return {
         **_standing(row),
         "attempts": inbox.history(delivery_id)[::-1],

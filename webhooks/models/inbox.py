@@ -142,6 +142,11 @@ class Delivery(models.Model):
                 "status", F("id").desc(), name="webhooks_unsettled",
                 condition=Q(status__in=[Status.RECEIVED, Status.FAILED, Status.DEAD, Status.REJECTED]),
             ),
+            # What filters of the inbox mean and else would be looked for among all that came.
+            models.Index(F("id").desc(), name="webhooks_ignored", condition=Q(status=Status.IGNORED)),
+            models.Index(
+                "sandbox", F("id").desc(), name="webhooks_by_sandbox", condition=Q(sandbox__isnull=False)
+            ),
             models.Index("received_at", "id", name="webhooks_by_time"),
             GinIndex("search", name="webhooks_by_word"),
         ]  # fmt: skip

@@ -137,7 +137,8 @@ def matching(wanted: Filter) -> QuerySet[Delivery]:
 def with_text(text: str) -> Q:
     """What has these words in its body, or this text as its id or type."""
     words = Q(search=SearchQuery(text, config="simple", search_type="websearch"))
-    return words | Q(delivery_id=text) | Q(event_type=text)
+    named = {"source__in": [source.value for source in Source]}  # all of them: the indexes begin with it
+    return words | Q(delivery_id=text, **named) | Q(event_type=text, **named)
 
 
 def replayable(wanted: Filter) -> QuerySet[Delivery]:

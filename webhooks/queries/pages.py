@@ -20,9 +20,9 @@ from webhooks.models import Activity, Delivery, Refusal, SandboxToken, Secret
 from webhooks.queries import inbox
 
 LOOKED_AT: Final = 500  # of each source: what the health of a source is told by
+RARE: Final = 1000  # deliveries that a word is in
 COUNTED: Final = 10_000  # deliveries that a page counts one by one
 REPLAY_BATCH: Final = "webhooks.operations.replaying.replay_batch"
-_REFUSALS: Final = 200
 _TOKENS: Final = 200
 
 
@@ -51,6 +51,14 @@ class SourceHealth:
         """Of those that were tried, the share that went well; None if none was."""
         tried = self.succeeded + self.unhappy
         return self.succeeded / tried if tried else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """How many requests of a source were refused for one reason, and the line of the hour that has the last of them."""
+
+    count: int
+    last: Refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +101,10 @@ class Thing:
 
 def arrivals(wanted: Filter, *, before: int | None, limit: int) -> list[Delivery]:
     """The deliveries that a filter names, newest first, without bodies and headers; those before an id."""
-    found = inbox.matching(wanted).defer("body", "search", "headers", "body_sha256")
-    if before is not None:
-        found = found.filter(pk__lt=before)
-    return list(found[:limit])
+    found = _by_words(inbox.matching(wanted).defer("body", "search", "headers", "body_sha256"), wanted.text)
+    if wanted.received_from or wanted.received_to:
+        return list(_by_time(found, before=before)[:limit])
+    return list((found if before is None else found.filter(pk__lt=before))[:limit])
 
 
 def delivery(pk: int) -> Delivery | None:
@@ -119,23 +127,16 @@ def newest_with_body(source: Source, *, sha256: bytes) -> Delivery | None:
 
 def things(lines: Sequence[Activity]) -> list[Thing]:
     """The rows that these lines speak of, each once, as they are now; those that are not kept are left out."""
-    named = dict.fromkeys((line.kind, line.thing) for line in lines if line.kind and line.thing)
-    return [found for kind, thing in named if (found := find_thing(kind, thing)) is not None]
+    by_kind: dict[str, dict[str, None]] = {}
+    for line in lines:
+        if line.kind and line.thing:
+            by_kind.setdefault(line.kind, {})[line.thing] = None
+    return [thing for kind, ids in by_kind.items() for thing in _things(kind, list(ids))]
 
 
 def find_thing(kind: str, thing: str) -> Thing | None:
     """The row that a line names by `kind` and `thing`; None if there is none (any more)."""
-    row = _row(kind, thing)
-    if row is None:
-        return None
-    return Thing(
-        kind=kind,
-        sender_id=thing,
-        sort=str(row._meta.verbose_name),  # noqa: SLF001 (Django documents _meta)
-        name=str(row),
-        pk=row.pk,
-        is_deleted=getattr(row, "deleted_at", None) is not None,
-    )
+    return next(iter(_things(kind, [thing])), None)
 
 
 def audit(model: type[Model], pk: int) -> list[LogEntry]:
@@ -151,10 +152,16 @@ def source_health() -> list[SourceHealth]:
     return [_health(row) for row in statements.load("webhooks", "source_health").run(given)]
 
 
-def refusals(*, since: timedelta, source: str = "") -> list[Refusal]:
-    """The counters of the last hours, the newest first."""
+def refusals(*, since: timedelta, source: str = "") -> list[Refused]:
+    """What was refused of late, the latest first; of one source if it is named."""
     found = inbox.refusals(since=since)
-    return list((found.filter(source=source) if source else found)[:_REFUSALS])
+    newest: dict[tuple[str, str], Refusal] = {}
+    counts: dict[tuple[str, str], int] = {}
+    for line in found.filter(source=source) if source else found:
+        key = (line.source, line.reason)
+        newest.setdefault(key, line)
+        counts[key] = counts.get(key, 0) + line.count
+    return [Refused(count=counts[key], last=line) for key, line in newest.items()]
 
 
 def secrets(source: Source) -> "QuerySet[Secret]":
@@ -200,14 +207,49 @@ def newest_replay(wanted: Filter) -> int | None:
     return rows.order_by("-pk").values_list("pk", flat=True).first()
 
 
-def _row(kind: str, thing: str) -> Model | None:
+def _by_words(found: "QuerySet[Delivery]", text: str) -> "QuerySet[Delivery]":
+    """What a rare word is in is asked of its index first, and is all there is. A frequent one is found at once on the
+    way back from the newest; for a rare one that way is long, and the planner cannot tell which of them it is."""
+    if not text:
+        return found
+    rows = Delivery.objects.filter(inbox.with_text(text)).order_by()
+    ids = list(rows.values_list("pk", flat=True)[: RARE + 1])
+    return found if len(ids) > RARE else found.filter(pk__in=ids)
+
+
+def _by_time(found: "QuerySet[Delivery]", *, before: int | None) -> "QuerySet[Delivery]":
+    """In the order of the index that leads to a span of time at once: by id one would walk there from the newest."""
+    at = (
+        None
+        if before is None
+        else Delivery.objects.filter(pk=before).values_list("received_at", flat=True).first()
+    )
+    if at is not None:
+        found = found.filter(Q(received_at__lt=at) | Q(pk__lt=before), received_at__lte=at)
+    elif before is not None:  # it was forgotten meanwhile
+        found = found.filter(pk__lt=before)
+    return found.order_by("-received_at", "-pk")
+
+
+def _things(kind: str, ids: Sequence[str]) -> list[Thing]:
     try:
         table = apps.get_model("webhooks", kind)
-        table._meta.get_field("sender_id")  # noqa: SLF001
+        table._meta.get_field("sender_id")  # noqa: SLF001 (Django documents _meta)
     except (LookupError, ValueError, FieldDoesNotExist):
-        return None
-    found: Model | None = table._default_manager.filter(sender_id=thing).first()  # noqa: SLF001
-    return found
+        return []
+    rows = table._default_manager.filter(sender_id__in=ids).order_by("pk")  # noqa: SLF001
+    return [_thing(kind, row) for row in rows]
+
+
+def _thing(kind: str, row: Any) -> Thing:
+    return Thing(
+        kind=kind,
+        sender_id=row.sender_id,
+        sort=str(row._meta.verbose_name),  # noqa: SLF001
+        name=str(row),
+        pk=row.pk,
+        is_deleted=getattr(row, "deleted_at", None) is not None,
+    )
 
 
 def _health(row: Any) -> SourceHealth:

@@ -4,6 +4,8 @@ from typing import Final
 
 from django import template
 
+from webhooks.domain.names import Source
+
 register = template.Library()
 
 _REASONS: Final = {
@@ -31,6 +33,12 @@ def hexadecimal(value: bytes | memoryview) -> str:
 def negated(number: float) -> float:
     """The number with the other sign."""
     return -number
+
+
+@register.filter
+def label(source: str) -> str:
+    """The name of a source for people."""
+    return Source(source).label
 
 
 @register.filter

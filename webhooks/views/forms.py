@@ -118,9 +118,9 @@ class SecretForm(forms.Form):
         required=False, max_length=100, label="Name", help_text="For people: where it is used."
     )
     grace = forms.ChoiceField(
-        choices=[("", "they stay"), *_GRACES],
+        choices=[("", "stay"), *((hours, f"stop {when}") for hours, when in _GRACES)],
         required=False,
-        label="Those that live now stop",
+        label="Those that live now",
         help_text="A rotation: until then both are taken, so nothing is lost while you change it at the sender.",
     )
 

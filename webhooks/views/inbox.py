@@ -6,11 +6,11 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from webhooks import operations
+from webhooks.domain import showing
 from webhooks.domain.names import Source
 from webhooks.errors import CannotReplay, NotFound
 from webhooks.models import Delivery
 from webhooks.queries import pages
-from webhooks.domain import showing
 from webhooks.views import access
 from webhooks.views.forms import FilterForm, known_types
 

@@ -10,11 +10,11 @@ from django.views.decorators.http import require_http_methods
 
 from postgres import clock
 from webhooks import operations
+from webhooks.domain import showing
 from webhooks.domain.names import Source
 from webhooks.errors import WebhooksError
 from webhooks.operations import audit
 from webhooks.queries import pages
-from webhooks.domain import showing
 from webhooks.views import access
 from webhooks.views.forms import LONGEST_BODY, SendForm, known_types
 from webhooks.views.samples import sample
