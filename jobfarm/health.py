@@ -16,6 +16,7 @@ from jobfarm import notifications
 from jobs.queries import keys, reads
 from postgres import clock, statements
 from scheduling import operations as scheduling
+from webhooks import operations as webhooks
 
 OLDEST_VERSION = 150000  # of PostgreSQL, as server_version_num; the tests run on 18
 NOTICED_WITHIN_S = 5.0  # DESIGN promise 5
@@ -129,6 +130,33 @@ def scheduler() -> Iterator[Finding]:
         )
 
 
+def _webhooks() -> Iterator[Finding]:
+    facts = webhooks.health()
+    if facts.needs_secret:
+        # Fine: most farms are sent webhooks by one or two of the senders, a new one by none.
+        named = ", ".join(source.label for source in facts.needs_secret)
+        yield Finding(level=Level.FINE, sentence=f"Webhooks are refused for want of a secret: {named}.")
+    if facts.unreadable:
+        named = ", ".join(source.label for source in facts.unreadable)
+        yield Finding(
+            level=Level.ERROR,
+            sentence=f"SECRET_KEY does not open the secrets of these sources, whose webhooks are refused: {named}.",
+            remedy="Give the farm the SECRET_KEY that they were stored under, or add them again.",
+        )
+    if facts.late:
+        yield Finding(
+            level=Level.WARNING,
+            sentence=f"{facts.late} webhook deliveries should have been processed a minute ago and were not.",
+            remedy="See that a cluster for mutations runs; the inbox says what they wait for.",
+        )
+    if facts.dead:
+        yield Finding(
+            level=Level.WARNING,
+            sentence=f"Webhook deliveries that failed for good: {facts.dead}.",
+            remedy="The inbox says why each failed. Replay them when the cause is mended.",
+        )
+
+
 def _notifications() -> Iterator[Finding]:
     if not notifications.hears_itself(within_s=HEARD_WITHIN_S):
         yield Finding(
@@ -222,5 +250,6 @@ def _settings() -> Iterator[Finding]:
 Check = Callable[[], Iterator[Finding]]
 FOUNDATIONS: Mapping[str, Check] = {"database": database, "migrations": migrations}
 CHECKS: tuple[Check, ...] = (
-    _clock, _notifications, janitor, scheduler, _workers, _queues, _snapshots, _dead_rows, _files, _settings,
+    _clock, _notifications, janitor, scheduler, _webhooks, _workers, _queues, _snapshots, _dead_rows, _files,
+    _settings,
 )  # fmt: skip

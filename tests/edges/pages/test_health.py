@@ -4,6 +4,7 @@ import json
 import urllib.error
 import urllib.request
 import uuid
+from collections.abc import Iterable
 from datetime import timedelta
 from urllib.parse import quote
 
@@ -17,7 +18,7 @@ from psycopg.conninfo import conninfo_to_dict
 from pytest_django import DjangoAssertNumQueries
 
 from jobfarm import health, notifications
-from jobfarm.health import Level
+from jobfarm.health import Finding, Level
 from postgres import connections
 from scheduling import operations as scheduling
 from scheduling.models import Cluster, Due, ScheduledFunction
@@ -27,6 +28,9 @@ from scheduling.queries.clusters import Report
 from scheduling.queries.functions import Holder
 from tests.integration.scheduling import sample
 from tests.servers import serve
+from webhooks.domain.names import Source
+from webhooks.models import Delivery, Secret
+from webhooks.operations import secrets
 
 NO_MUTATIONS = "No cluster for mutations runs: no mutation is run, however long it is due."
 NO_ACTIONS = "No cluster for actions runs: no action is run, however long it is due."
@@ -119,8 +123,43 @@ class TestReady:
         assert Client().post("/health/ready").status_code == 405
 
 
+def said(findings: Iterable[Finding]) -> list[tuple[Level, str]]:
+    return [(finding.level, finding.sentence) for finding in findings]
+
+
 def scheduler_says() -> list[tuple[Level, str]]:
-    return [(finding.level, finding.sentence) for finding in health.scheduler()]
+    return said(health.scheduler())
+
+
+@pytest.mark.django_db
+class TestTheDoctorAboutWebhooks:
+    def test_names_the_sources_without_a_secret(self) -> None:
+        for source in Source:
+            if source is not Source.STRIPE:
+                secrets.add(source, name="a test")
+        assert said(health._webhooks()) == [
+            (Level.FINE, "Webhooks are refused for want of a secret: Stripe.")
+        ]
+
+    def test_tells_what_cannot_be_opened_what_is_late_and_what_is_dead(self) -> None:
+        for source in Source:
+            secrets.add(source, name="a test")
+        Secret.objects.filter(source=Source.CLERK).update(sealed=b"nonsense")
+        common = {
+            "source": "github",
+            "body": b"{}",
+            "body_bytes": 2,
+            "received_at": Now() - timedelta(minutes=5),
+        }
+        ended = {"ended_at": Now(), "note": "why", "status": "dead"}
+        Delivery.objects.create(delivery_id="late", body_sha256=b"1" * 32, **common)
+        Delivery.objects.create(delivery_id="dead", body_sha256=b"2" * 32, **common, **ended)
+        refused = "SECRET_KEY does not open the secrets of these sources, whose webhooks are refused: Clerk."
+        assert said(health._webhooks()) == [
+            (Level.ERROR, refused),
+            (Level.WARNING, "1 webhook deliveries should have been processed a minute ago and were not."),
+            (Level.WARNING, "Webhook deliveries that failed for good: 1."),
+        ]
 
 
 @pytest.mark.django_db
