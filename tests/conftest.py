@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Generator
 from pathlib import Path
 
 import psycopg
@@ -20,6 +21,20 @@ _LONG = ("tests/concurrency/", "tests/browser/", "tests/integration/farm/", "tes
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first (the Makefile's `--no-loadscope-reorder` keeps them there)."""
     items.sort(key=lambda item: not item.nodeid.startswith(_LONG))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Half a character, as some tests send and logs repeat, is no UTF-8: xdist ends the whole run at such a report."""
+    report = yield
+    report.sections = [(name, _whole(text)) for name, text in report.sections]
+    if report.longrepr is not None and _whole(str(report.longrepr)) != str(report.longrepr):
+        report.longrepr = _whole(str(report.longrepr))
+    return report
+
+
+def _whole(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode()
 
 
 @pytest.fixture(autouse=True)
