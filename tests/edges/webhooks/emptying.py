@@ -4,6 +4,7 @@ from django.apps import apps
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.db import connection, transaction
+from django.db.models import Model
 
 from ratelimits.models import Bucket
 from scheduling.models import Cron
@@ -12,8 +13,9 @@ from webhooks.models import Secret
 
 def empty() -> None:
     """Delete all rows of inbox, scheduler and limits, but for secrets and crons."""
-    models = [model for app in ("webhooks", "scheduling") for model in apps.get_app_config(app).get_models()]
-    emptied = [model for model in [*models, LogEntry, User, Bucket] if model not in {Cron, Secret}]
+    emptied: list[type[Model]] = [LogEntry, User, Bucket]
+    for app in ("webhooks", "scheduling"):
+        emptied += [model for model in apps.get_app_config(app).get_models() if model not in {Cron, Secret}]
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET LOCAL synchronous_commit = off")
         # A function that has not ended cannot be deleted.

@@ -239,7 +239,10 @@ class TestManyAtOnce:
         assert sorted(calls) == sorted(delivery for delivery, _ in runs)
 
     def test_of_one_delivery_leave_one_effect(self, handle: Register) -> None:
-        handle("github", "probe", lambda event: Group.objects.create(name=event.delivery_id) and None)
+        def probe(event: Event) -> None:
+            Group.objects.create(name=event.delivery_id)
+
+        handle("github", "probe", probe)
         delivery = receive()
         Group.objects.all().delete()
 

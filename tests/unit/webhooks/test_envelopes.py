@@ -41,8 +41,8 @@ class TestEnvelope:
         assert read(Source.CLERK, body, webhook_id="msg_2").delivery_id == "msg_2"
 
     def test_of_github_joins_event_and_action(self) -> None:
-        headers = {"x_github_event": "issues", "x_github_delivery": "guid"}
-        assert read(Source.GITHUB, {"action": "opened"}, **headers) == envelope("guid", "issues.opened", None)
+        issue = read(Source.GITHUB, {"action": "opened"}, x_github_event="issues", x_github_delivery="guid")
+        assert issue == envelope("guid", "issues.opened", None)
         assert (
             read(Source.GITHUB, {"ref": "x"}, x_github_event="push", x_github_delivery="g").event_type
             == "push"
