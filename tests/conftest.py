@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import psycopg
@@ -10,12 +10,26 @@ import pytest
 from psycopg import sql
 from pytest_django import Settings
 
+from observing import fields
 from postgres import connections
 
 _NAME = re.compile(r"test_jobfarm_(\d+)(_\w+)?")
 # Files of these folders take from ten seconds to two minutes, most of it waiting for other processes. Begun first,
 # they are over when the last of the short ones is.
-_LONG = ("tests/concurrency/", "tests/browser/", "tests/integration/farm/", "tests/chaos/")
+_LONG = (
+    "tests/concurrency/",
+    "tests/browser/",
+    "tests/integration/farm/",
+    "tests/integration/fleet/",
+    "tests/chaos/",
+)
+
+
+def pytest_configure() -> None:
+    """A test that commits leaves an empty farm behind."""
+    from tests import emptying
+
+    emptying.in_place_of_flush()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -41,6 +55,14 @@ def _whole(text: str) -> str:
 def _quick_passwords(settings: Settings) -> None:
     """Django's hash is slow on purpose, half a second for each password; here nobody attacks it."""
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.fixture(autouse=True)
+def _about_nothing() -> Iterator[None]:
+    """What the calls of one test were about, as log lines have it, is nothing to the next: of those that a test makes
+    without a server nobody else ends it."""
+    with fields.about():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,9 @@ class Server:
     def __init__(self, *, listener: socket.socket, environment: Mapping[str, str], log: Path) -> None:
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         self.ws_url = self.url.replace("http", "ws", 1)
+        # uvicorn takes an inherited socket for one that is not TCP and leaves this out: each answer to a connection
+        # that stays open would then wait 40 ms for the client's acknowledgement of its head.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._listener = listener
         self._environment = environment
         self._log = log
@@ -117,7 +120,9 @@ def serve(**environment: str) -> Iterator[Server]:
     ):
         name = str(connection.settings_dict["NAME"])
         assert name.startswith("test_"), f"{name} is no test database: mark the test with django_db"
-        given = {**os.environ, "JOBFARM_TEST_DATABASE": name, "PYTHONUNBUFFERED": "1", **environment}
+        own = {"JOBFARM_TEST_DATABASE": name, "PYTHONUNBUFFERED": "1"}
+        own["WEBHOOKS_OWN_URL"] = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        given = {**os.environ, **own, **environment}
         server = Server(listener=listener, environment=given, log=Path(folder) / "server.log")
         try:
             server.start()

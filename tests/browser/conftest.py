@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
-from pytest_django import Settings
+from pytest_django import DjangoDbBlocker, Settings
 
 from tests.servers import Server, serve
 
@@ -37,12 +37,28 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def running(
+    request: pytest.FixtureRequest,
+    django_db_setup: None,
+    django_db_blocker: DjangoDbBlocker,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Server, Path]]:
+    """One server for a file of tests, with the file's ENVIRONMENT if it has one; and its place for files."""
+    folder = tmp_path_factory.mktemp("farm")
+    with (
+        django_db_blocker.unblock(),
+        serve(**_place(folder), **getattr(request.module, "ENVIRONMENT", {})) as server,
+    ):
+        yield server, folder
+
+
 @pytest.fixture
-def server(transactional_db: None, settings: Settings, tmp_path: Path) -> Iterator[Server]:
-    """A server on this test's database, with a place of its own for files."""
-    settings.MEDIA_ROOT = tmp_path / "files"
-    with serve(**_place(tmp_path)) as server:
-        yield server
+def server(running: tuple[Server, Path], transactional_db: None, settings: Settings) -> Server:
+    """The file's server, on an empty farm."""
+    server, folder = running
+    settings.MEDIA_ROOT = folder / "files"
+    return server
 
 
 def _place(folder: Path) -> dict[str, str]:

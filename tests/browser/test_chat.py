@@ -10,28 +10,19 @@ from pathlib import Path
 import pytest
 from django.contrib.auth.models import Group, User
 from playwright.sync_api import Locator, Page, expect
-from pytest_django import Settings
 
 from accounts import operations as accounts
 from examples.chat.models import Answer, Message
 from jobs import operations as jobs
 from tests import farm
-from tests.browser.conftest import Visit, _place
+from tests.browser.conftest import Visit
 from tests.browser.farmhands import SOON_MS
 from tests.integration.accounts.people import solution
-from tests.servers import Server, serve
+from tests.servers import Server
 
 pytestmark = pytest.mark.django_db(transaction=True)
+ENVIRONMENT = {"JOBFARM_LEASE_S": "3", "JOBFARM_HEARTBEAT_S": "1"}  # a silent worker is noticed soon
 WHOLE_MS = 30_000  # the demonstrator writes for some eight seconds
-
-
-@pytest.fixture
-def server(transactional_db: None, settings: Settings, tmp_path: Path) -> Iterator[Server]:
-    """A farm on which a silent worker is noticed soon."""
-    settings.MEDIA_ROOT = tmp_path / "files"
-    with serve(**_place(tmp_path), JOBFARM_LEASE_S="3", JOBFARM_HEARTBEAT_S="1") as server:
-        jobs.sync()
-        yield server
 
 
 @pytest.fixture

@@ -1,15 +1,10 @@
 """The inbox in a browser: a source is set up and tested, what comes is seen as it comes, and replayed by hand."""
 
 import json
-import os
-import socket
-from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
 from playwright.sync_api import expect
 
 from scheduling.models import ScheduledFunction
@@ -24,20 +19,6 @@ from webhooks.domain.names import Source
 from webhooks.models import Delivery
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def server(transactional_db: None, tmp_path: Path) -> Iterator[Server]:
-    """In place of the other browser tests': one that knows its own address, for test deliveries."""
-    with socket.create_server(("127.0.0.1", 0), backlog=2048) as listener:
-        own = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        place = {"JOBFARM_TEST_DATABASE": str(connection.settings_dict["NAME"]), "WEBHOOKS_OWN_URL": own}
-        made = Server(listener=listener, environment={**os.environ, **place}, log=tmp_path / "server.log")
-        try:
-            made.start()
-            yield made
-        finally:
-            made.stop()
 
 
 @pytest.fixture

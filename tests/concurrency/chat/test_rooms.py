@@ -145,11 +145,11 @@ def _talk(room: Group, asker: User, talking: set[int], *, rounds: int) -> None:
 
 
 def _asked(room: Group, asker: User, turn: int) -> bool:
-    if _try(partial(operations.say, room.pk, f"{turn}?", by=asker, key=f"{asker.pk}-{turn}")) == "done":
-        return True
+    """Whether this question could be asked; every other one is canceled at once, or as soon as it is in the way."""
+    asked = _try(partial(operations.say, room.pk, f"{turn}?", by=asker, key=f"{asker.pk}-{turn}")) == "done"
     if turn % 2:
         _cancel_open(room, asker)
-    return False
+    return asked
 
 
 def _cancel_open(room: Group, asker: User) -> bool:

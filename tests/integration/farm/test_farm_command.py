@@ -157,15 +157,28 @@ def farm(tmp_path: Path) -> Iterator[Farm]:
 
 
 class TestFarm:
-    def test_serves_and_leaves_nothing_running_after_ctrl_c(self, farm: Farm) -> None:
+    def test_replaces_what_is_killed_works_and_leaves_nothing_running_after_ctrl_c(self, farm: Farm) -> None:
+        """Both clusters do their work: an interval fires at once when it is new."""
         farm.start("--with-worker")
-        assert set(farm.children()) == {"web", "janitor", *CLUSTERS, "worker"}
+        before = farm.children()
+        assert set(before) == {"web", "janitor", *CLUSTERS, "worker"}
         until(farm.is_complete, "the clusters report")
+        for name in ("web", CLUSTERS[0]):
+            os.kill(before[name], signal.SIGKILL)
+        until(
+            lambda: farm.replaced(before, "web") and farm.replaced(before, CLUSTERS[0]),
+            "they are started again",
+        )
+        until(farm.answers, "the new server answers at the old address")
+        until(farm.is_complete, "the new cluster reports")
+        until(
+            lambda: "forget old jobs: success" in farm.manage("shell", "-v0", "-c", FIRINGS), "a cron fires"
+        )
         assert farm.signal(signal.SIGINT) == 0
         assert farm.left_running() == []
         assert not (farm.data / "farm.json").exists()
 
-    def test_takes_its_children_along_when_it_is_killed_and_the_next_start_has_the_data(
+    def test_takes_its_children_along_when_it_is_killed_and_cleans_up_at_the_next_start(
         self, farm: Farm
     ) -> None:
         farm.start()
@@ -178,12 +191,6 @@ class TestFarm:
         assert "kept" in farm.manage(
             "shell", "-v0", "-c", "from jobs.models import Kind; print(Kind.objects.get().name)"
         )
-        assert farm.signal(signal.SIGTERM) == 0
-        assert farm.left_running() == []
-        assert not (farm.data / "farm.json").exists()
-
-    def test_cleans_up_at_the_next_start_when_everything_was_killed_but_one(self, farm: Farm) -> None:
-        farm.start()
         web = farm.children()["web"]
         os.kill(web, signal.SIGSTOP)  # it cannot follow its parent now
         farm.signal(signal.SIGKILL)
@@ -191,23 +198,9 @@ class TestFarm:
         farm.start()
         assert processes.born(web) is None
         assert farm.answers()
-
-    def test_starts_a_killed_server_again_at_the_same_address_and_a_killed_cluster(self, farm: Farm) -> None:
-        """Both clusters do their work: an interval fires at once when it is new."""
-        farm.start()
-        until(farm.is_complete, "the clusters report")
-        before = farm.children()
-        for name in ("web", CLUSTERS[0]):
-            os.kill(before[name], signal.SIGKILL)
-        until(
-            lambda: farm.replaced(before, "web") and farm.replaced(before, CLUSTERS[0]),
-            "they are started again",
-        )
-        until(farm.answers, "the new server answers at the old address")
-        until(farm.is_complete, "the new cluster reports")
-        until(
-            lambda: "forget old jobs: success" in farm.manage("shell", "-v0", "-c", FIRINGS), "a cron fires"
-        )
+        assert farm.signal(signal.SIGTERM) == 0
+        assert farm.left_running() == []
+        assert not (farm.data / "farm.json").exists()
 
     def test_says_what_it_waits_for_and_ends_at_once_at_a_second_ctrl_c(self, farm: Farm) -> None:
         """The action would take 100 s, and could have all of them."""
