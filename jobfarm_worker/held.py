@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable
 
+from jobfarm_worker import logs, tracing
 from jobfarm_worker.errors import Failed, Refused, Unreachable, WorkerError
 from jobfarm_worker.farm import Farm
 from jobfarm_worker.job import Job
@@ -55,11 +56,16 @@ class HeldJob:
         `claim_next` says, at the moment of finishing, how many are wanted. Returns when the handler has
         really ended, also for a job that was stopped: until then its slot is not free.
         """
+        with logs.about(self._claimed):
+            return await self._run(claim_next)
+
+    async def _run(self, claim_next: Callable[[], int]) -> list[ClaimedJob]:
         started_s = time.monotonic()
-        with self._board.running(self._claimed):
+        with self._board.running(self._claimed), tracing.attempt(self._claimed) as attempt:
             async with self._reporter:
                 outcome = await self._performed()
                 ending, jobs = await self._ended(outcome, claim_next)
+            attempt.ended(ending, error=outcome.error if outcome else "")
         self._board.count(ending)
         taken_s = time.monotonic() - started_s
         log.info("job %s %s: %s after %.1f s", self._claimed.id, self._claimed.kind, ending, taken_s)

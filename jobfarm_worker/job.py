@@ -32,6 +32,7 @@ class Job:
         self.queue = claimed.queue
         self.payload: Any = claimed.payload
         self.attempt = claimed.attempt
+        self.traceparent = claimed.traceparent  # the trace it was submitted in, to pass on to what you call
         self._outbox = outbox
         self._confirmed = confirmed
         self._loop_thread = threading.get_ident()

@@ -10,6 +10,7 @@ from rich.live import Live
 from rich.logging import RichHandler
 from rich.text import Text
 
+from jobfarm_worker import logs
 from jobfarm_worker.scoreboard import Running
 from jobfarm_worker.worker import Worker
 
@@ -19,7 +20,7 @@ SHOWN = 4  # running jobs that fit into a line
 def show(worker: Worker, *, is_verbose: bool) -> None:
     """Run the worker until a signal, telling what it does; raises like `Worker.run`."""
     console = Console()
-    if console.is_terminal:
+    if console.is_terminal and not logs.are_json():
         _log_to(RichHandler(console=console, show_path=False), "%(message)s", is_verbose=is_verbose)
         with Live(console=console, get_renderable=lambda: line(worker), refresh_per_second=4, transient=True):
             worker.run_forever()
@@ -31,7 +32,7 @@ def show(worker: Worker, *, is_verbose: bool) -> None:
 
 
 def _log_to(handler: logging.Handler, form: str, *, is_verbose: bool) -> None:
-    handler.setFormatter(logging.Formatter(form))
+    handler.setFormatter(logs.JsonLines() if logs.are_json() else logging.Formatter(form))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("jobfarm_worker").setLevel(logging.DEBUG if is_verbose else logging.INFO)
 

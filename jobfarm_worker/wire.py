@@ -46,6 +46,7 @@ class ClaimedJob:
     attempt: int
     lease: str
     heartbeat_s: float
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +118,7 @@ def _claimed(job: Mapping[str, Any]) -> ClaimedJob:
         attempt=int(job.get("attempt", 1)),
         lease=str(job["lease"]),
         heartbeat_s=_heartbeat_s(job.get("heartbeat_every")),
+        traceparent=None if job.get("traceparent") is None else str(job["traceparent"]),
     )
 
 

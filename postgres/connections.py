@@ -2,6 +2,7 @@
 (LISTEN)."""
 
 import asyncio
+import contextvars
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -42,7 +43,9 @@ def direct_conninfo(using: str = "default") -> str:
     current = django.db.connections[using].settings_dict["NAME"]
     if current != _configured_name():  # tests have one of their own; else only the pooler calls it so
         direct["dbname"] = current
-    return make_conninfo(**{"connect_timeout": configuration.CONNECT_TIMEOUT_S, **direct})
+    return make_conninfo(
+        **{"connect_timeout": configuration.CONNECT_TIMEOUT_S, **configuration.GONE, **direct}
+    )
 
 
 @contextmanager
@@ -65,7 +68,8 @@ async def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) ->
 
     For event loops. When all threads are busy (4, or JOBFARM_DB_THREADS) it waits its turn. Whoever cancels
     the call stops waiting; the function itself runs to its end."""
-    work = partial(_work, partial(function, *args, **kwargs))
+    context = contextvars.copy_context()  # log lines of the thread are about what the caller is about
+    work = partial(context.run, _work, partial(function, *args, **kwargs))
     return await asyncio.get_running_loop().run_in_executor(_threads(), work)
 
 

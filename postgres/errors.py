@@ -123,6 +123,31 @@ class ServerGivenBack(EmbeddedError):
     code = "server_given_back"
 
 
+class LockedOut(PostgresError):
+    """A table that must be changed was in use at all of {attempts} attempts. `manage.py doctor` says which transaction
+    is open for long: end it, or wait for it, and migrate again."""
+
+    code = "locked_out"
+    attempts: int
+
+
+class ProgramMissing(PostgresError):
+    """PostgreSQL's program {name} is not on this machine. Install the client programs of PostgreSQL (Debian:
+    apt-get install postgresql-client), or run this on a machine that has them."""
+
+    code = "program_missing"
+    name: str
+
+
+class ProgramFailed(PostgresError):
+    """{name} ended with code {code_of_exit}: {said}"""
+
+    code = "program_failed"
+    name: str
+    code_of_exit: int
+    said: str
+
+
 def causes(error: BaseException) -> Iterator[BaseException]:
     """`error`, the error it was raised from, and so on: Django's database errors are raised from
     psycopg's."""

@@ -41,7 +41,7 @@ class Statement:
         connection = cast("DatabaseWrapper", connections[using])
         with connection.prepared_cursor() as cursor:
             cursor.execute(self.sql, params or {})
-            return cursor.fetchall() if cursor.description else []
+            return [] if cursor.rownumber is None else cursor.fetchall()  # description is dear to make
 
     def explain(self, params: Params | None = None, *, using: str = "default") -> dict[str, Any]:
         """Run it and return what EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) says of it: the generic plan, which

@@ -14,7 +14,7 @@ from django.db import OperationalError
 
 from accounts import operations as accounts
 from examples.chat import operations as chat
-from jobfarm import listening, processes
+from jobfarm import administration, listening, processes
 from jobfarm.processes import Child
 from jobs import operations as jobs
 from postgres import embedded
@@ -63,6 +63,7 @@ class Command(BaseCommand):
     def _prepare(self) -> None:
         try:
             call_command("migrate", interactive=False, verbosity=0)
+            administration.grant(reset=False)
         except (OperationalError, PostgresError) as error:
             raise CommandError(explain_unreachable(error) or str(error)) from None
 

@@ -52,6 +52,7 @@ def configuration() -> uvicorn.Config:
         ws_ping_interval=20,
         ws_ping_timeout=20,
         lifespan="on",
+        log_config=None,  # its lines look like ours (observing.logs)
         log_level="warning",
         server_header=False,
         timeout_graceful_shutdown=DRAIN_S,

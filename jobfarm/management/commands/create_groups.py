@@ -1,0 +1,40 @@
+"""`manage.py create_groups`: the groups whose members run the farm."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from jobfarm import administration
+from jobfarm.administration import Granted
+
+
+class Command(BaseCommand):
+    """Make the groups, or say what of them is not as a new one would be."""
+
+    help = (
+        "Make the groups “operators” and “operators (read only)” with their rights, if they are not there. "
+        "Of groups that are, say what is missing, as after an upgrade; --reset puts it right."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Whether groups that are there are changed."""
+        parser.add_argument("--reset", action="store_true", help="give both exactly the rights of new ones")
+
+    def handle(self, *, reset: bool, **_: Any) -> None:
+        """Say a line for each group, and one for each right in question."""
+        for granted in administration.grant(reset=reset):
+            self.stdout.write(f"{granted.name}: {_sentence(granted, reset=reset)}")
+            if granted.is_new:
+                continue
+            for sign, rights in (("-", granted.missing), ("+", granted.further)):
+                for right in rights:
+                    self.stdout.write(f"  {sign} {right}")
+
+
+def _sentence(granted: Granted, *, reset: bool) -> str:
+    if granted.is_new:
+        return f"made, with {len(granted.missing)} rights."
+    if not granted.missing and not granted.further:
+        return "as it should be."
+    what = f"{len(granted.missing)} rights missing, {len(granted.further)} more than a new one has"
+    return f"{what}: put right." if reset else f"{what}. --reset puts that right."

@@ -1,0 +1,32 @@
+"""`manage.py migrate`: Django's own, on tables that are in use."""
+
+from functools import partial
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.core.management.commands import migrate
+
+from postgres import schema
+from postgres.errors import LockedOut
+
+
+class Command(migrate.Command):
+    """Migrations come one after the other, however many machines begin at once, and none waits for a lock so long that
+    those behind it feel it (docs/adr/0034)."""
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Django's, and how long to try."""
+        super().add_arguments(parser)
+        parser.add_argument(
+            "--attempts", type=int, default=schema.ATTEMPTS,
+            help="How often to try while others hold a lock that is needed, three seconds apart.",
+        )  # fmt: skip
+
+    def handle(self, *args: Any, attempts: int = schema.ATTEMPTS, **options: Any) -> None:
+        """Migrate; each migration is a transaction, so a second try goes on where the first stopped."""
+        step = partial(super().handle, *args, **options)
+        try:
+            with schema.changing(using=options["database"]):
+                schema.patiently(step, attempts=attempts, say=self.stderr.write)
+        except LockedOut as error:
+            raise CommandError(str(error)) from None

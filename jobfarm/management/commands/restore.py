@@ -1,0 +1,33 @@
+"""`manage.py restore`: a farm as it was when a backup of it was made."""
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+
+from jobfarm import backups
+from postgres.errors import PostgresError
+
+
+class Command(BaseCommand):
+    """Fill an empty database from a backup, and bring it to what this version expects."""
+
+    help = (
+        "Fill an empty farm from the folder that `manage.py backup` wrote, of this version or an earlier one."
+    )
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Where from."""
+        parser.add_argument("folder", type=Path, help="a folder that `manage.py backup` wrote")
+
+    def handle(self, *, folder: Path, **_: Any) -> None:
+        """Restore, then migrate."""
+        try:
+            note = backups.restore(folder)
+        except (backups.BackupError, PostgresError, OSError) as error:
+            raise CommandError(str(error)) from None
+        call_command("migrate", interactive=False, verbosity=0)
+        self.stdout.write(f"This is the farm of {note.made_at:%Y-%m-%d %H:%M:%S} UTC again. Start it.")

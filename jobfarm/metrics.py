@@ -1,0 +1,201 @@
+"""What /metrics says, in the words of Prometheus (docs/adr/0033, the table in docs/operations.md).
+
+Two halves: what this process did itself (observing.numbers), and what the farm has in common, which every web process
+reads from the database alike. Of the past nothing is counted for this: it comes from the roll-up of the charts.
+"""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from django.db import Error as DatabaseError
+from django.db import connection, transaction
+from prometheus_client import REGISTRY, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from psycopg_pool import PoolTimeout
+
+from jobfarm import tallied
+from jobs.queries import gauges, keys, reads
+from postgres import statements
+from postgres.errors import PostgresError
+from scheduling import operations as scheduling
+from webhooks import operations as webhooks
+
+# Several Prometheus servers, or one that asks often, cost the database no more than one that asks every five seconds.
+KEPT_S: Final = 5.0
+STATEMENT_MS: Final = 3000
+UP: Final = "jobfarm_database_up"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What was read of the database, and when by this process's clock."""
+
+    at: float
+    families: Sequence[Metric]
+
+
+class Farm(Collector):
+    """What the farm has in common. One for a process: it adds up what it has told of the past."""
+
+    def __init__(self) -> None:
+        self._reading: Reading | None = None
+        self._past = tallied.Past()
+        self._one_at_a_time = threading.Lock()
+
+    def collect(self) -> Iterator[Metric]:
+        """Everything, at most KEPT_S old. Without a database only that it does not answer: what the process counted
+        itself is worth reading then more than ever."""
+        with self._one_at_a_time:
+            if self._reading is None or time.monotonic() > self._reading.at + KEPT_S:
+                self._reading = Reading(at=time.monotonic(), families=self._read())
+            families = self._reading.families
+        yield from families
+        yield from _pool()
+
+    def _read(self) -> Sequence[Metric]:
+        try:
+            with transaction.atomic():
+                statements.load("jobfarm", "hurry").run({"ms": STATEMENT_MS})
+                found = [
+                    *_queues(),
+                    *_workers(),
+                    *self._past.told(),
+                    *_functions(),
+                    *_webhooks(),
+                    *_database(),
+                ]
+        except (DatabaseError, PostgresError, PoolTimeout):
+            return [GaugeMetricFamily(UP, "Whether the database answers.", value=0)]
+        return [GaugeMetricFamily(UP, "Whether the database answers.", value=1), *found]
+
+
+def text() -> bytes:
+    """All of it, in the text form of Prometheus."""
+    return generate_latest(REGISTRY) + generate_latest(FARM)
+
+
+def _queues() -> Iterator[Metric]:
+    waiting = GaugeMetricFamily(
+        "jobfarm_queue_waiting", f"Jobs that wait, counted up to {gauges.COUNTED}.", labels=["queue"]
+    )
+    oldest = GaugeMetricFamily(
+        "jobfarm_queue_oldest_seconds", "Since when the job that is due longest has been.", labels=["queue"]
+    )
+    running = GaugeMetricFamily("jobfarm_queue_running", "Jobs that run.", labels=["queue"])
+    workers = GaugeMetricFamily("jobfarm_queue_workers", "Live workers that serve it.", labels=["queue"])
+    paused = GaugeMetricFamily("jobfarm_queue_paused", "1 while it is paused.", labels=["queue"])
+    ages = gauges.oldest_waiting_s()
+    for queue in gauges.queues():
+        label = [queue.name]
+        waiting.add_metric(label, queue.pending)
+        oldest.add_metric(label, ages.get(queue.name, 0.0))
+        running.add_metric(label, queue.running)
+        workers.add_metric(label, queue.workers)
+        paused.add_metric(label, float(queue.paused_at is not None))
+    yield from (waiting, oldest, running, workers, paused)
+
+
+def _workers() -> Iterator[Metric]:
+    yield GaugeMetricFamily("jobfarm_workers_live", "Workers heard of lately.", value=keys.count_live())
+    yield GaugeMetricFamily(
+        "jobfarm_lease_overdue_seconds",
+        "By how much the running job most past its lease is; more than 5: no janitor runs.",
+        value=reads.overdue_s(),
+    )
+
+
+def _functions() -> Iterator[Metric]:
+    facts = scheduling.health()
+    clusters = GaugeMetricFamily("jobfarm_clusters_live", "Clusters heard of lately.", labels=["role"])
+    free = GaugeMetricFamily(
+        "jobfarm_cluster_workers_free", "Their processes with nothing to do.", labels=["role"]
+    )
+    for role in ("mutations", "actions"):
+        theirs = [cluster for cluster in facts.clusters if cluster.role == role]
+        clusters.add_metric([role], len(theirs))
+        free.add_metric([role], sum(cluster.free for cluster in theirs))
+    late = GaugeMetricFamily(
+        "jobfarm_functions_late", "Functions 15 s past their time, up to 1000.", value=facts.late
+    )
+    oldest = GaugeMetricFamily(
+        "jobfarm_functions_oldest_late_seconds",
+        "By how much the latest of them is.",
+        value=facts.oldest_late_s,
+    )
+    bad = GaugeMetricFamily(
+        "jobfarm_functions_bad_of_a_day",
+        "Functions that ended so within a day, up to 1000.",
+        labels=["state"],
+    )
+    for state, number in (("failed", facts.failed), ("unknown", facts.unknown)):
+        bad.add_metric([state], number)
+    frozen = GaugeMetricFamily(
+        "jobfarm_clusters_frozen_of_a_day", "Clusters that froze within a day.", value=facts.frozen
+    )
+    yield from (clusters, free, late, oldest, bad, frozen, _lateness())
+
+
+def _lateness() -> Metric:
+    lateness = GaugeMetricFamily(
+        "jobfarm_function_lateness_seconds",
+        "How late functions began that ended in the last five minutes (the latest 1000); quantile 1 is the most.",
+        labels=["quantile"],
+    )
+    [row] = statements.load("scheduling", "lateness").run()
+    for quantile, seconds in (("0.5", row.p50_s), ("0.99", row.p99_s), ("1", row.most_s)):
+        lateness.add_metric([quantile], seconds)
+    return lateness
+
+
+def _webhooks() -> Iterator[Metric]:
+    facts = webhooks.health()
+    deliveries = GaugeMetricFamily(
+        "jobfarm_webhook_deliveries", "Deliveries that stand so now, up to 10000.", labels=["state"]
+    )
+    for state in ("waiting", "late", "failed", "dead"):
+        deliveries.add_metric([state], getattr(facts, state))
+    yield deliveries
+    yield GaugeMetricFamily(
+        "jobfarm_webhook_sources_unreadable",
+        "Sources whose secret SECRET_KEY does not open.",
+        value=len(facts.unreadable),
+    )
+
+
+def _database() -> Iterator[Metric]:
+    oldest = max((row.seconds for row in statements.load("jobfarm", "oldest_snapshot").run()), default=0.0)
+    yield GaugeMetricFamily(
+        "jobfarm_database_oldest_transaction_seconds",
+        "Since when the oldest open transaction is: what died since then cannot be cleaned up.",
+        value=float(oldest),
+    )
+    dead = sum(row.dead for row in statements.load("jobfarm", "dead_rows").run())
+    yield GaugeMetricFamily(
+        "jobfarm_jobs_dead_rows", "Dead rows of the table of jobs, estimated.", value=dead
+    )
+
+
+def _pool() -> Iterator[Metric]:
+    """Of this process's connections. It stands apart: it is true and wanted when the database does not answer."""
+    pool = getattr(connection, "pool", None)
+    if pool is None:
+        return
+    stats = pool.get_stats()
+    size = GaugeMetricFamily("jobfarm_pool_connections", "Connections of this process.", labels=["state"])
+    size.add_metric(["open"], stats.get("pool_size", 0))
+    size.add_metric(["idle"], stats.get("pool_available", 0))
+    size.add_metric(["most"], stats.get("pool_max", 0))
+    yield size
+    yield GaugeMetricFamily(
+        "jobfarm_pool_waiting", "Requests that wait for a connection.", value=stats.get("requests_waiting", 0)
+    )
+    yield CounterMetricFamily(
+        "jobfarm_pool_errors", "Requests that got none in time.", value=stats.get("requests_errors", 0)
+    )
+
+
+FARM: Final = Farm()

@@ -1,0 +1,48 @@
+"""Log lines of a worker as JSON, one object a line (JOBFARM_LOG=json): the same names as the farm's own."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any
+
+from jobfarm_worker.wire import ClaimedJob
+
+_about: ContextVar[Mapping[str, Any]] = ContextVar("jobfarm_worker_about", default={})  # noqa: B039 (never written to)
+
+
+def are_json() -> bool:
+    """Whether this machine collects JSON."""
+    return os.environ.get("JOBFARM_LOG") == "json"
+
+
+@contextmanager
+def about(claimed: ClaimedJob) -> Iterator[None]:
+    """Lines of this block are about this job: ours, and those of its handler, in its thread as well."""
+    token = _about.set({"job_id": claimed.id, "kind": claimed.kind, "attempt": claimed.attempt})
+    try:
+        yield
+    finally:
+        _about.reset(token)
+
+
+class JsonLines(logging.Formatter):
+    """`time level logger message` of all lines, `job_id kind attempt` within a job, `exc_info` with a traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line."""
+        told = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            **_about.get(),
+        }
+        if record.exc_info:
+            told["exc_info"] = self.formatException(record.exc_info)
+        return json.dumps(told, default=str, ensure_ascii=False)

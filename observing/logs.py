@@ -1,0 +1,117 @@
+"""How log lines look: text for people, or one JSON object a line for what collects them (JOBFARM_LOG=json)."""
+
+import json
+import logging
+from typing import Any, Final
+
+from pythonjsonlogger.json import JsonFormatter
+
+from observing import fields, traces
+from observing.errors import UnknownLogForm
+from observing.secrets import masked
+
+FORMS: Final = ("text", "json")
+_TEXT: Final = "{asctime} {levelname} {name}: {message}{about}"
+# Strangers cause these as they please: one line each, or none, and no traceback.
+_QUIET: Final[dict[str, Any]] = {
+    "django.security.DisallowedHost": {"handlers": [], "propagate": False},
+    "django.request": {"level": "ERROR"},
+    "uvicorn.error": {"filters": ["theirs"]},
+}
+
+
+def configuration(*, form: str, level: str) -> dict[str, Any]:
+    """The LOGGING of Django: lines of this form on standard error, from this level on. Raises UnknownLogForm."""
+    if form not in FORMS:
+        raise UnknownLogForm(form=form)
+    formatter = {"()": f"observing.logs.{'Json' if form == 'json' else 'Text'}Lines"}
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "filters": {"about": {"()": "observing.logs.About"}, "theirs": {"()": "observing.logs.Theirs"}},
+        "formatters": {"line": formatter},
+        "handlers": {
+            "console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["about"]}
+        },
+        "loggers": _QUIET,
+        "root": {"handlers": ["console"], "level": level},
+    }
+
+
+class About(logging.Filter):
+    """Writes into each record what the work in this context is about. It is asked where the line is written, so the
+    context is the right one."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Keep every record, with its fields."""
+        record.fields = {**fields.current(), **traces.ids()}
+        return True
+
+
+class Theirs(logging.Filter):
+    """Takes the traceback off what a client did wrong and uvicorn logs as if it had broken: a text frame on a socket
+    that is no UTF-8."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Keep every record, that one as a line alone."""
+        if isinstance(record.exc_info, tuple) and isinstance(record.exc_info[1], UnicodeDecodeError):
+            record.exc_info = None
+        return True
+
+
+class TextLines(logging.Formatter):
+    """`2026-11-21 06:20:00,000 WARNING jobs: sentence [worker=gpu-box job_id=7]`"""
+
+    def __init__(self) -> None:
+        super().__init__(_TEXT, style="{")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, without secrets."""
+        told = " ".join(f"{name}={value}" for name, value in _fields(record).items())
+        record.about = f" [{told}]" if told else ""
+        return masked(super().format(record))
+
+
+class JsonLines(JsonFormatter):
+    """One object a line: `time level logger message process` and whatever of fields.NAMES is known; `exc_info` holds a
+    traceback. What a call passed as `extra` comes along."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "%(levelname)s %(name)s %(message)s %(process)d",
+            rename_fields={"levelname": "level", "name": "logger", "process": "pid"},
+            timestamp="time",
+            json_default=str,
+            json_ensure_ascii=False,
+        )
+
+    def add_fields(
+        self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]
+    ) -> None:
+        """Put what the line is about beside what it says, not within a field of its own."""
+        super().add_fields(log_data, record, message_dict)
+        for name in (
+            "fields",
+            "about",
+            "taskName",
+            "request",
+        ):  # a request is an object: it says nothing in JSON
+            log_data.pop(name, None)
+        log_data.update(_fields(record))
+
+    def jsonify_log_record(self, log_data: dict[str, Any]) -> str:
+        """The line, without secrets: each text is masked by itself, so that what is left is JSON."""
+        return super().jsonify_log_record({key: _masked(value) for key, value in log_data.items()})
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    known: dict[str, Any] = getattr(record, "fields", {})
+    return known
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, str):
+        return masked(value)
+    if isinstance(value, dict | list | tuple):
+        return json.loads(masked(json.dumps(value, default=str)))
+    return value

@@ -1,0 +1,24 @@
+"""What one process counts of its own doing, for Prometheus. What the whole farm has in common is read from the
+database instead (jobfarm.metrics).
+
+Labels have few values each, all of them ours: queues, names of limits, sources. Nothing that a stranger chooses.
+"""
+
+from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
+
+# When a series began is another series; nothing here asks.
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+CLAIMED = Counter("jobfarm_jobs_claimed", "Jobs that this process handed to workers.", ["queue"])
+DENIED = Counter("jobfarm_limit_denials", "Times that a rate limit said no in this process.", ["limit"])
+WEBHOOKS = Counter(
+    "jobfarm_webhook_requests", "Webhook requests answered by this process.", ["source", "status"]
+)
+REQUESTS = Counter("jobfarm_http_requests", "Requests answered by this process.", ["part", "status"])
+REQUEST_SECONDS = Histogram(
+    "jobfarm_http_request_seconds",
+    "How long requests took that do not wait for something to happen.",
+    ["part"],
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+)
+OPEN = Gauge("jobfarm_open_connections", "What this process holds open now.", ["what"])

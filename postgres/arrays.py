@@ -1,0 +1,26 @@
+"""Arrays as PostgreSQL writes them (manual, 8.15.6).
+
+psycopg looks at each element on its own to find its type; for columns of thousands of rows that costs more than storing
+them. Give the literal where the statement says the type: `%(names)s::text[]`.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+
+def literal(values: Iterable[Any]) -> str:
+    """One dimension of texts, numbers, booleans, aware moments and None. Raises TypeError for anything else."""
+    return "{" + ",".join(["NULL" if value is None else _element(value) for value in values]) + "}"
+
+
+def _element(value: Any) -> str:
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, bool):
+        return "t" if value else "f"
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return f'"{value.isoformat()}"'
+    raise TypeError(f"not an element of an array literal: {value!r}")

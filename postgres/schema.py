@@ -1,0 +1,109 @@
+"""Changing tables that are in use: waiting for a lock no longer than others can wait behind us."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+import django.db
+from django.contrib.postgres.operations import AddIndexConcurrently
+from django.db import OperationalError
+from django.db.backends.base.schema import BaseDatabaseSchemaEditor
+from django.db.migrations.state import ProjectState
+from psycopg.conninfo import conninfo_to_dict
+
+from postgres import connections
+from postgres.errors import LockedOut, causes
+
+T = TypeVar("T")
+
+# An ALTER TABLE that waits for a lock makes all wait who come after it, readers too; so it gives up soon, lets them
+# pass, and tries again. Together a little over five minutes.
+LOCK_TIMEOUT_MS: Final = 2000
+ATTEMPTS: Final = 60
+PAUSE_S: Final = 3.0
+_LOCK_NOT_AVAILABLE: Final = "55P03"
+# Any number that nobody else takes: whoever changes tables holds this lock, so two machines that are brought up at once
+# do it one after the other.
+_TURN: Final = 0x6A6F626661726D
+
+
+@contextmanager
+def changing(*, using: str = "default") -> Iterator[None]:
+    """Let the block change tables: alone, past a pooler in transaction mode (DATABASE_DIRECT_URL), and without waiting
+    for any lock longer than LOCK_TIMEOUT_MS; what waited longer raises OperationalError (see `patiently`).
+
+    The connection is this thread's own of Django, and as before afterwards.
+    """
+    with _own_session(django.db.connections[using]):
+        with django.db.connections[using].cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_lock(%s)", [_TURN])
+            cursor.execute("SELECT set_config('lock_timeout', %s, false)", [f"{LOCK_TIMEOUT_MS}ms"])
+        yield  # the turn and the setting go with the session
+
+
+def patiently(
+    change: Callable[[], T], *, attempts: int = ATTEMPTS, pause_s: float = PAUSE_S, say: Callable[[str], None]
+) -> T:
+    """What `change` returns. While others hold a lock that it needs, it is tried again after a pause, so it must be
+    able to go on where it stopped. Raises LockedOut after so many attempts."""
+    for attempt in range(1, attempts + 1):
+        try:
+            return change()
+        except OperationalError as error:
+            if not _was_locked(error):
+                raise
+        if attempt < attempts:
+            say(f"A table is in use; trying again ({attempt} of {attempts})")
+            time.sleep(pause_s)
+    raise LockedOut(attempts=attempts)
+
+
+class AddIndexInUse(AddIndexConcurrently):
+    """An index on a table that is in use. Unlike Django's own it may be run again: what an interrupted run left is
+    an invalid index, which costs every write and serves no read, and would be in the way of its successor.
+
+    In a migration with `atomic = False`.
+    """
+
+    def database_forwards(
+        self,
+        app_label: str,
+        schema_editor: BaseDatabaseSchemaEditor,
+        from_state: ProjectState,
+        to_state: ProjectState,
+    ) -> None:
+        """Build it while others write. Waiting for them holds nobody up, so it may take as long as it takes."""
+        quoted = schema_editor.quote_name(str(self.index.name))
+        schema_editor.execute("SET lock_timeout = 0", params=None)
+        schema_editor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {quoted}", params=None)
+        super().database_forwards(app_label, schema_editor, from_state, to_state)
+        schema_editor.execute(f"SET lock_timeout = {LOCK_TIMEOUT_MS}", params=None)
+
+
+@contextmanager
+def _own_session(wrapper: Any) -> Iterator[None]:
+    """Use a session of its own, past every pool: it is what the turn and the setting belong to."""
+    pooled = wrapper.settings_dict  # of all threads; this one's wrapper gets another
+    wrapper.close()
+    own = pooled | _direct(wrapper)
+    wrapper.settings_dict = own | {"OPTIONS": {**own["OPTIONS"], "pool": False}}
+    try:
+        yield
+    finally:
+        wrapper.close()
+        wrapper.settings_dict = pooled
+
+
+def _direct(wrapper: Any) -> dict[str, Any]:
+    if not os.environ.get("DATABASE_DIRECT_URL"):
+        return {}
+    given = conninfo_to_dict(connections.direct_conninfo(wrapper.alias))
+    names = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
+    server = {name: str(given.pop(parameter, None) or "") for name, parameter in names.items()}
+    return {**server, "OPTIONS": {name: value for name, value in given.items() if value is not None}}
+
+
+def _was_locked(error: OperationalError) -> bool:
+    return any(getattr(cause, "sqlstate", None) == _LOCK_NOT_AVAILABLE for cause in causes(error))

@@ -1,0 +1,38 @@
+"""Databases of their own for tests that dump, restore and migrate: Django's connection is moved to one for a block."""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from django.db import connection
+from psycopg import sql
+
+from postgres import connections
+
+
+@contextmanager
+def empty_database() -> Iterator[str]:
+    """A new database, dropped behind the block; its name."""
+    name = f"{connection.settings_dict['NAME']}_{uuid.uuid4().hex[:8]}"
+    quoted = sql.Identifier(name)
+    with psycopg.connect(connections.conninfo(), dbname="postgres", autocommit=True) as outside:
+        outside.execute(sql.SQL("CREATE DATABASE {}").format(quoted))
+        try:
+            yield name
+        finally:
+            outside.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(quoted))
+
+
+@contextmanager
+def on(name: str) -> Iterator[None]:
+    """Let the block work on this database. Not inside of a transaction."""
+    before = connection.settings_dict["NAME"]
+    assert not connection.in_atomic_block
+    connection.close()
+    connection.settings_dict["NAME"] = name
+    try:
+        yield
+    finally:
+        connection.close()
+        connection.settings_dict["NAME"] = before

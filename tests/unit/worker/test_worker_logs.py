@@ -1,0 +1,50 @@
+"""A worker's log lines as JSON."""
+
+import json
+import logging
+import sys
+
+import pytest
+
+from jobfarm_worker import logs
+from jobfarm_worker.wire import ClaimedJob
+
+JOB = ClaimedJob(id=7, kind="chat", queue="chat", payload=None, attempt=2, lease="1-x", heartbeat_s=20.0)
+
+
+def said(message: str, *, error: bool = False) -> dict[str, object]:
+    """One line, read back."""
+    error_now = sys.exc_info() if error else None
+    record = logging.LogRecord("handlers", logging.WARNING, "", 0, message, None, error_now)
+    line = logs.JsonLines().format(record)
+    assert "\n" not in line
+    told: dict[str, object] = json.loads(line)
+    return told
+
+
+class TestJsonLines:
+    def test_say_which_job_they_are_about(self) -> None:
+        with logs.about(JOB):
+            within = said("Two\nlines")
+        assert str(within.pop("time")).endswith("+00:00")
+        assert within == {
+            "level": "WARNING",
+            "logger": "handlers",
+            "message": "Two\nlines",
+            "job_id": 7,
+            "kind": "chat",
+            "attempt": 2,
+        }
+        assert "job_id" not in said("Afterwards")
+
+    def test_have_the_traceback(self) -> None:
+        try:
+            raise ZeroDivisionError("no")
+        except ZeroDivisionError:
+            assert "ZeroDivisionError: no" in str(said("It broke", error=True)["exc_info"])
+
+    def test_are_chosen_by_the_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("JOBFARM_LOG", "json")
+        assert logs.are_json()
+        monkeypatch.setenv("JOBFARM_LOG", "text")
+        assert not logs.are_json()
