@@ -178,6 +178,8 @@ def _server(application: str) -> Iterator[int]:
     name = str(connection.settings_dict["NAME"])
     given: dict[str, Any] = {"JOBFARM_TEST_DATABASE": name, "WEBHOOKS_PER_MINUTE": "100000000"}
     with socket.create_server(("127.0.0.1", 0), backlog=2048) as listener:
+        # uvicorn leaves this out for an inherited socket: each answer would wait for its head to be acknowledged.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         command = [
             sys.executable,
             "-m",

@@ -12,7 +12,7 @@ from postgres import clock
 from webhooks import operations
 from webhooks.domain.filters import Filter
 from webhooks.domain.names import Source
-from webhooks.domain.states import SETTLED, WAITING, Status
+from webhooks.domain.states import REPLAYABLE, WAITING, Status
 from webhooks.errors import NotFound
 from webhooks.models import Delivery
 from webhooks.operations import activity as feed
@@ -25,7 +25,6 @@ ROWS: Final = 50
 TROUBLE: Final = "trouble"  # in place of a status: all that a person may have to see to
 DAY: Final = timedelta(days=1)
 _TROUBLED: Final = (Status.FAILED, Status.DEAD, Status.REJECTED)
-_REPLAYABLE: Final = SETTLED | {Status.FAILED, Status.DEAD}
 
 
 def wanted(
@@ -115,6 +114,19 @@ def delivery_state(*, delivery_id: int) -> Mapping[str, Any] | None:
     """How one delivery stands: of the page of a delivery what the administration shows too."""
     row = pages.delivery(delivery_id)
     return None if row is None else _standing(row)
+
+
+@live_query(
+    "delivery-badge",
+    topics=lambda delivery_id: [f"delivery:{delivery_id}"],
+    audiences=(OPERATOR,),
+    template="webhooks/live/delivery_badge.html",
+    at_most_every_s=0.5,
+)
+def delivery_badge(*, delivery_id: int) -> Mapping[str, Any] | None:
+    """How one delivery stands, for a row of the administration's list."""
+    row = pages.delivery(delivery_id)
+    return None if row is None else {"delivery": row}
 
 
 @live_query(
@@ -237,7 +249,7 @@ def digest() -> Mapping[str, Any]:
 def _standing(row: Delivery) -> Mapping[str, Any]:
     return {
         "delivery": row,
-        "is_replayable": row.status in _REPLAYABLE,
+        "is_replayable": row.status in REPLAYABLE,
         "is_waiting": row.status in WAITING,
     }
 
@@ -262,7 +274,8 @@ def _may_see(viewer: Viewer, **_: Any) -> str | None:
 
 
 _ALL: Final[tuple[StateQuery, ...]] = (
-    deliveries, figures, refusals, delivery, delivery_state, sources, source, secret, replay, activity, digest,
+    deliveries, figures, refusals, delivery, delivery_badge, delivery_state, sources, source, secret, replay,
+    activity, digest,
 )  # fmt: skip
 for _query in _ALL:
     _query.may_see(_may_see)

@@ -4,35 +4,70 @@ from collections import Counter
 from typing import Any, Final
 
 from django.contrib import admin, messages
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from unfold.decorators import action, display
 
-from live import html
+from live import administration, html
 from webhooks import live_queries, operations
 from webhooks.admin import common
 from webhooks.domain import showing
+from webhooks.domain.names import Source
 from webhooks.domain.states import Status
 from webhooks.errors import WebhooksError
 from webhooks.models import Activity, Delivery, DeliveryAttempt, Refusal, SandboxToken, Secret
-from webhooks.queries import inbox, pages
+from webhooks.queries import looking, pages
 
 AT_ONCE: Final = 1000  # deliveries that one action touches; the inbox replays all that match, at a pace
 _MAY_BREAK: Final = mark_safe("<wbr>")
-COLOURS: Final = {
-    Status.RECEIVED: "info",
-    Status.PROCESSED: "success",
-    Status.IGNORED: "default",
-    Status.FAILED: "warning",
-    Status.DEAD: "danger",
-    Status.REJECTED: "danger",
-}
 
 
-class AttemptInline(common.Part):
+class SourceFilter(admin.SimpleListFilter):
+    """Deliveries of one sender, found by an index."""
+
+    title = parameter_name = "source"
+    leads = True
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002  # the admin's
+        """All senders."""
+        return [(source.value, source.label) for source in Source]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> QuerySet[Delivery]:  # noqa: ARG002
+        """What it sent."""
+        return queryset.filter(source=self.value()) if self.value() else queryset
+
+
+class StatusFilter(admin.SimpleListFilter):
+    """Deliveries that stand so; all but those that went well are found by an index."""
+
+    title = parameter_name = "status"
+
+    @property
+    def leads(self) -> bool:
+        """Most were processed, and have no index of their own."""
+        return self.value() != Status.PROCESSED
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
+        """All there are."""
+        return [(status.value, status.value) for status in Status]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> QuerySet[Delivery]:  # noqa: ARG002
+        """Those."""
+        return queryset.filter(status=self.value()) if self.value() in set(Status) else queryset
+
+
+FILTERS: Final = [
+    SourceFilter,
+    StatusFilter,
+    administration.recent("event_type"),
+    administration.by_day("received_at", first_since=looking.first_since, end_before=looking.end_before),
+]
+
+
+class AttemptInline(administration.Part):
     """How each attempt to process it went."""
 
     model = DeliveryAttempt
@@ -43,15 +78,14 @@ class AttemptInline(common.Part):
     @display(description="Error")  # type: ignore[untyped-decorator]
     def what_went_wrong(self, attempt: DeliveryAttempt) -> SafeString | str:
         """The error, its traceback folded away."""
-        if not attempt.error:
-            return "–"
-        if not attempt.traceback:
-            return attempt.error
-        shown = '<details><summary>{}</summary><pre class="code">{}</pre></details>'
-        return format_html(shown, attempt.error, attempt.traceback)
+        return (
+            administration.folded(attempt.error or "", attempt.traceback or "")
+            if attempt.traceback
+            else (attempt.error or "–")
+        )
 
 
-class ActivityInline(common.Part):
+class ActivityInline(administration.Part):
     """What it told people."""
 
     model = Activity
@@ -61,31 +95,30 @@ class ActivityInline(common.Part):
 
 
 @admin.register(Delivery)
-class DeliveryAdmin(common.ReadOnly):
+class DeliveryAdmin(common.LookBack):
     """What came, as it came. What it leads to changes by replaying it."""
 
     list_display = ["id", "source", "event_type", "state", "attempts", "duplicates", "excerpt", "received_at"]
     list_display_links = ["id", "event_type"]
-    list_filter = ["source", "status", "received_at"]
-    sortable_by = ["id"]
+    list_filter = FILTERS
     search_fields = ["delivery_id"]
     search_help_text = "Words of the body, a delivery id, a type, or our number"
     fieldsets = [
         (None, {"fields": ["live_state"]}),
         ("What came", {"fields": [
             ("source", "event_type"), "delivery_id", ("received_at", "occurred_at"), ("address", "sandbox"),
-            "signed_with", "body_bytes", "digest", "shown_headers", "shown_body",
+            "signed_with", "body_bytes", "digest", "functions", "shown_headers", "shown_body",
         ]}),
         ("How it goes", {"fields": [
             ("attempts", "tries"), ("next_attempt_at", "ended_at"), ("duplicates", "last_duplicate_at")
         ]}),
     ]  # fmt: skip
-    readonly_fields = ["live_state", "signed_with", "digest", "shown_headers", "shown_body"]
+    readonly_fields = ["live_state", "signed_with", "digest", "functions", "shown_headers", "shown_body"]
     inlines = [AttemptInline, ActivityInline]
     actions = ["replay_selected"]
     actions_detail = ["replay_one"]
 
-    class Media(common.LiveMedia):
+    class Media(administration.LiveMedia):
         """Its page is live."""
 
     def view_on_site(self, obj: Delivery) -> str:
@@ -97,6 +130,10 @@ class DeliveryAdmin(common.ReadOnly):
         rows: QuerySet[Delivery] = super().get_queryset(request)
         return rows.select_related("secret").defer("body", "search", "secret__sealed")
 
+    def finds_exactly(self, term: str) -> bool:
+        """A number is an id; a word may be in any number of bodies."""
+        return _is_number(term.strip())
+
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Delivery], search_term: str  # noqa: ARG002
     ) -> tuple[QuerySet[Delivery], bool]:  # fmt: skip
@@ -104,15 +141,21 @@ class DeliveryAdmin(common.ReadOnly):
         term = search_term.strip()
         if not term:
             return queryset, False
-        found = inbox.with_text(term)
-        if term.isascii() and term.isdigit() and len(term) <= 18:
-            found |= Q(pk=int(term))
-        return queryset.filter(found), False
+        return looking.with_words(queryset, term, or_pk=int(term) if _is_number(term) else None), False
 
-    @display(description="Status", label=COLOURS)  # type: ignore[untyped-decorator]
-    def state(self, row: Delivery) -> tuple[str, str]:
-        """The status in its colour."""
-        return row.status, row.get_status_display()
+    @display(description="Status")  # type: ignore[untyped-decorator]
+    def state(self, row: Delivery) -> SafeString:
+        """How it stands, live."""
+        given, known = {"delivery_id": row.pk}, {"delivery": row}
+        return administration.stands("delivery-badge", given, row=known, audience=live_queries.OPERATOR)
+
+    @display(description="Processed by")  # type: ignore[untyped-decorator]
+    @administration.once
+    def functions(self, row: Delivery) -> SafeString | str:
+        """The scheduled functions that processed it, or will."""
+        page = "scheduling_scheduledfunction"
+        links = [(administration.link(page, one.pk, f"#{one.pk}"), one.state) for one in looking.runs_of(row)]
+        return format_html_join(", ", "{} {}", links) or "–"
 
     @display(description="Note")  # type: ignore[untyped-decorator]
     def excerpt(self, row: Delivery) -> str:
@@ -121,6 +164,7 @@ class DeliveryAdmin(common.ReadOnly):
         return note if len(note) <= 80 else f"{note[:79]}…"
 
     @display(description="State")  # type: ignore[untyped-decorator]
+    @administration.once
     def live_state(self, row: Delivery) -> SafeString:
         """How it stands, live."""
         return html.wrapper("delivery-state", {"delivery_id": row.pk}, audience=live_queries.OPERATOR)
@@ -137,26 +181,28 @@ class DeliveryAdmin(common.ReadOnly):
         return format_html_join(_MAY_BREAK, "{}", ((digits[at : at + 8],) for at in range(0, len(digits), 8)))
 
     @display(description="Headers")  # type: ignore[untyped-decorator]
+    @administration.once
     def shown_headers(self, row: Delivery) -> SafeString:
         """As they are stored: those that hold secrets by name alone."""
         lines = format_html_join("\n", "{}: {}", row.headers.items())
-        return format_html('<pre class="code">{}</pre>', lines)
+        return administration.preformatted(lines)
 
     @display(description="Body")  # type: ignore[untyped-decorator]
+    @administration.once
     def shown_body(self, row: Delivery) -> SafeString:
         """Its beginning, as text or in hexadecimal; its own page folds and saves it."""
         start = pages.body_start(row.pk, most=showing.SHOWN_BYTES)
         shown = showing.show(start, size=row.body_bytes, content_type="")
         text = shown.dump if shown.text is None else shown.text
-        return format_html('<pre class="code">{}{}</pre>', text, "\n… cut here" if shown.is_cut else "")
+        return administration.preformatted(text + ("\n… cut here" if shown.is_cut else ""))
 
     @admin.action(description="Replay", permissions=["operate"])
     def replay_selected(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> HttpResponse | None:
         """Process each again, after a question that says how they stand; then say what it came to."""
         chosen = list(queryset.order_by("pk").values_list("pk", "status")[: AT_ONCE + 1])
-        if not common.is_confirmed(request):
+        if not administration.is_confirmed(request):
             title, button = "Replay these deliveries?", "Replay them"
-            return common.question(self, request, title=title, lines=_preview(chosen), button=button)
+            return administration.question(self, request, title=title, lines=_preview(chosen), button=button)
         self._say(request, Counter(_replay(request, pk) for pk, _ in chosen[:AT_ONCE]))
         return None
 
@@ -166,9 +212,9 @@ class DeliveryAdmin(common.ReadOnly):
         row = self.get_object(request, object_id)
         if row is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
-        if not common.is_confirmed(request):
+        if not administration.is_confirmed(request):
             lines = _preview([(row.pk, row.status)])
-            return common.question(
+            return administration.question(
                 self, request, title="Replay this delivery?", lines=lines, button="Replay it"
             )
         self._say(request, Counter([_replay(request, row.pk)]))
@@ -180,18 +226,18 @@ class DeliveryAdmin(common.ReadOnly):
 
 
 @admin.register(Refusal)
-class RefusalAdmin(common.ReadOnly):
+class RefusalAdmin(common.LookBack):
     """Counts of what was refused. Of the requests themselves nothing is kept."""
 
     list_display = ["hour", "source", "reason", "count", "last_at", "last_address"]
-    list_filter = ["source", "reason", "hour"]
+    list_filter = ["source", administration.recent("reason"), administration.by_day("hour")]
 
 
 @admin.register(Secret)
 class SecretAdmin(common.ReadOnly):
     """Which secrets there are. What they are is shown once, on the page where they are added."""
 
-    list_display = ["fingerprint", "source", "name", "created_at", "retired_at", "last_used_at"]
+    list_display = ["fingerprint", "source", "name", "state", "created_at", "retired_at", "last_used_at"]
     list_filter = ["source", ("retired_at", admin.EmptyFieldListFilter)]
     exclude = ["sealed"]
     actions = ["retire_selected"]
@@ -201,6 +247,11 @@ class SecretAdmin(common.ReadOnly):
         rows: QuerySet[Secret] = super().get_queryset(request)
         return rows.defer("sealed")
 
+    @display(description="State", label={"retired": "danger", "good": "success"})  # type: ignore[untyped-decorator]
+    def state(self, secret: Secret) -> str:
+        """Whether it opens anything, or will not once its time comes."""
+        return "retired" if secret.retired_at else "good"
+
     def view_on_site(self, obj: Secret) -> str:
         """Where secrets are added and rotated."""
         return reverse("webhooks:source", args=[obj.source])
@@ -208,13 +259,13 @@ class SecretAdmin(common.ReadOnly):
     @admin.action(description="Retire at once", permissions=["operate"])
     def retire_selected(self, request: HttpRequest, queryset: QuerySet[Secret]) -> HttpResponse | None:
         """Let them open nothing any more, after a question."""
-        if not common.is_confirmed(request):
+        if not administration.is_confirmed(request):
             lines = [f"{row.get_source_display()} {row.fingerprint} {row.name}" for row in queryset]
-            return common.question(
+            return administration.question(
                 self, request, title="Retire these secrets at once?", lines=lines, button="Retire them"
             )
         for row in queryset:
-            operations.retire(row.pk, by=common.person(request))
+            operations.retire(row.pk, by=administration.person(request))
         self.message_user(request, "They open nothing any more.", messages.SUCCESS)
         return None
 
@@ -231,7 +282,7 @@ class SandboxTokenAdmin(common.ReadOnly):
 
 def _replay(request: HttpRequest, pk: int) -> str:
     try:
-        operations.replay(pk, by=common.person(request))
+        operations.replay(pk, by=administration.person(request))
     except WebhooksError as refusal:
         return refusal.message
     return "processed again"
@@ -243,3 +294,7 @@ def _preview(chosen: list[tuple[Any, str]]) -> list[str]:
     lines = [f"{count} {status}" for status, count in sorted(standing.items())]
     more = f"and more, which stay as they are: {AT_ONCE} at a time; the inbox replays all that match"
     return [*lines, more] if len(chosen) > AT_ONCE else lines
+
+
+def _is_number(term: str) -> bool:
+    return term.isascii() and term.isdigit() and len(term) <= 18

@@ -1,12 +1,16 @@
 """What senders told of, in its newest state: to browse, to search, and to follow from one to the next."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 from django.contrib import admin
-from django.db.models import ForeignKey, Model, QuerySet
+from django.db.models import BooleanField, ForeignKey, Model, QuerySet
 from django.http import HttpRequest
+from django.utils.safestring import SafeString
+from unfold.decorators import display
 
+from live import administration
 from webhooks import models
 from webhooks.admin import common
 
@@ -100,11 +104,13 @@ _LOOKS: Final[dict[type[Model], Look]] = {
 }
 
 
-class ThingAdmin(common.ReadOnly):
+_recent = cache(administration.recent)  # one class for a column: Django compares them
+
+
+class ThingAdmin(common.LookBack):
     """Things of one sort."""
 
     look: Look
-    sortable_by = ()  # each order would need an index of its own
 
     def get_list_display(self, request: HttpRequest) -> list[str]:  # noqa: ARG002  # the admin's
         """Its name, its columns, and of when it is."""
@@ -112,7 +118,8 @@ class ThingAdmin(common.ReadOnly):
 
     def get_list_filter(self, request: HttpRequest) -> list[Any]:  # noqa: ARG002
         """Its filters, and whether it still is."""
-        return [*self.look.filters, ("deleted_at", admin.EmptyFieldListFilter)]
+        cheap = [self._cheap(name) for name in self.look.filters]
+        return [*cheap, administration.by_day("state_at"), ("deleted_at", admin.EmptyFieldListFilter)]
 
     def get_search_fields(self, request: HttpRequest) -> list[str]:  # noqa: ARG002
         """The sender's id whole, the others in part."""
@@ -124,52 +131,61 @@ class ThingAdmin(common.ReadOnly):
         belongs_to = [field.name for field in self.opts.get_fields() if isinstance(field, ForeignKey)]
         return rows.select_related(*belongs_to)
 
+    def _cheap(self, name: str) -> Any:
+        """Django would ask the whole table for the values of a text."""
+        field = self.opts.get_field(name)
+        return name if isinstance(field, BooleanField) or getattr(field, "choices", None) else _recent(name)
+
 
 for _model, _look in _LOOKS.items():
     admin.site.register(_model, type(f"{_model.__name__}Admin", (ThingAdmin,), {"look": _look}))
 
 
 @admin.register(models.SandboxSession)
-class SandboxSessionAdmin(common.ReadOnly):
+class SandboxSessionAdmin(common.LookBack):
     """Sessions of agents."""
 
     list_display = ["sender_id", "sandbox", "phase", "model", "first_heard_at", "last_heard_at"]
-    list_filter = ["phase", "model"]
+    list_filter = ["phase", _recent("model"), administration.by_day("first_heard_at")]
     search_fields = ["=sender_id", "sandbox", "folder"]
-    sortable_by = ()
 
 
 @admin.register(models.SandboxTelemetry)
-class SandboxTelemetryAdmin(common.ReadOnly):
+class SandboxTelemetryAdmin(common.LookBack):
     """What the sandboxes' gateway did."""
 
     list_display = ["at", "script", "kind", "subject", "status", "outcome", "cpu_s", "wall_s", "errors"]
-    list_filter = ["outcome", "kind", "script"]
+    list_filter = [*map(_recent, ("outcome", "kind", "script")), administration.by_day("at")]
     search_fields = ["=sender_id", "subject", "error"]
-    sortable_by = ()
 
 
 @admin.register(models.Activity)
-class ActivityAdmin(common.ReadOnly):
+class ActivityAdmin(common.LookBack):
     """The lines of the feed."""
 
-    list_display = ["at", "source", "actor", "verb", "object", "delivery_id"]
+    list_display = ["at", "source", "actor", "verb", "object", "delivery_link"]
     list_display_links = ["at"]
-    list_filter = ["source", "kind", "at"]
+    list_filter = ["source", _recent("kind"), administration.by_day("at")]
     search_fields = ["actor", "verb", "object", "=thing"]
-    sortable_by = ()
+    exclude = ["delivery"]
+    readonly_fields = ["delivery_link"]
+
+    @display(description="Delivery")  # type: ignore[untyped-decorator]
+    def delivery_link(self, line: models.Activity) -> SafeString | str:
+        """What it was told by."""
+        return administration.link("webhooks_delivery", line.delivery_id, f"#{line.delivery_id}")
 
 
 @admin.register(models.HealthScore)
-class HealthScoreAdmin(common.ReadOnly):
+class HealthScoreAdmin(common.LookBack):
     """How queues, workers and sources did, by day."""
 
     list_display = ["day", "subject", "name", "score", "ended", "latency_p50_s", "latency_p95_s", "backlog"]
-    list_filter = ["subject", "day"]
+    list_filter = ["subject", administration.by_day("day")]
     search_fields = ["name"]
 
 
-class CatalogModelInline(common.Part):
+class CatalogModelInline(administration.Part):
     """What a server offers."""
 
     model = models.CatalogModel
@@ -186,8 +202,8 @@ class ModelServerAdmin(common.ReadOnly):
 
 
 @admin.register(models.Reconciliation)
-class ReconciliationAdmin(common.ReadOnly):
+class ReconciliationAdmin(common.LookBack):
     """What fell through and was mended."""
 
     list_display = ["id", "ran_at", "deliveries_without_run", "jobs_without_end", "files_without_job"]
-    list_filter = ["ran_at"]
+    list_filter = [administration.by_day("ran_at")]

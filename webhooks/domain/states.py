@@ -22,10 +22,6 @@ class Outcome(StrEnum):
     FAILED = "failed"
 
 
-# A failed delivery waits for its next attempt; a dead one, and one that was rejected, waits for a person.
-WAITING = frozenset({Status.RECEIVED, Status.FAILED})
-SETTLED = frozenset({Status.PROCESSED, Status.IGNORED})
-
 _TRIED = frozenset({Status.PROCESSED, Status.IGNORED, Status.FAILED, Status.DEAD})
 MOVES: dict[Status, frozenset[Status]] = {
     Status.RECEIVED: _TRIED,
@@ -37,8 +33,6 @@ MOVES: dict[Status, frozenset[Status]] = {
     Status.IGNORED: frozenset({Status.RECEIVED}),
     Status.REJECTED: frozenset(),
 }
-
-
-def may_move(*, old: Status, new: Status) -> bool:
-    """Whether a delivery may go from one state to another."""
-    return new in MOVES[old]
+# An attempt to process it is still to come by itself; a dead one, and one that was rejected, waits for a person.
+WAITING = frozenset(status for status, nexts in MOVES.items() if Status.PROCESSED in nexts)
+REPLAYABLE = frozenset(status for status, nexts in MOVES.items() if Status.RECEIVED in nexts)

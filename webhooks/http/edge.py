@@ -5,6 +5,7 @@ and the transaction that stores. Senders read the status alone: 2xx is stored, 4
 our own is always 503, since some of them give up on 4xx. No session, no cookie, no redirect (docs/adr/0021).
 """
 
+import asyncio
 import ipaddress
 import json
 import logging
@@ -15,10 +16,12 @@ from functools import partial
 from typing import Any, Final, Protocol
 from urllib.parse import parse_qsl
 
+from django.conf import settings
 from django.db import Error as DatabaseError
 from psycopg_pool import PoolTimeout
 
 from jobs.waiting.asking import App, Receive, Scope, Send
+from observing import numbers
 from postgres import connections
 from ratelimits.operations import RateLimited
 from webhooks import limits
@@ -111,6 +114,7 @@ class Webhooks:
             answer = await self._serve(_call(source, scope), body)
         except bodies.ClientGone:
             return
+        numbers.WEBHOOKS.labels(source.value, str(answer.status)).inc()
         await _send(send, answer, body)
 
     async def _serve(self, call: _Call, body: bodies.Body) -> _Answer:
@@ -131,19 +135,24 @@ class Webhooks:
 
     async def _admit(self, call: _Call) -> None:
         key = _limited_by(call.address)
-        wait = await self._admissions.admit(call.source, key)
+        async with _in_time():
+            wait = await self._admissions.admit(call.source, key)
         if wait is not None:
             raise RateLimited(name=limits.BY_SOURCE[call.source], key=key, retry_after=wait)
 
     async def _receive(self, call: _Call, body: bodies.Body) -> Kept:
         with self._room.reserve(_announced(call, most=body.limit)):
             request = Request(headers=call.headers, body=await body.read(), query=call.query)
-            kept = await self._gatherer.put(await _judge(call, request))
-            if kept.verdict is Verdict.UNSIGNED:
-                kept = await self._gatherer.put(await _judge_anew(call, request))
-            if kept.verdict is Verdict.UNSIGNED:
-                raise BadSignature(reason="retired_secret")
-            return kept
+            async with _in_time():
+                return await self._keep(call, request)
+
+    async def _keep(self, call: _Call, request: Request) -> Kept:
+        kept = await self._gatherer.put(await _judge(call, request))
+        if kept.verdict is Verdict.UNSIGNED:
+            kept = await self._gatherer.put(await _judge_anew(call, request))
+        if kept.verdict is Verdict.UNSIGNED:
+            raise BadSignature(reason="retired_secret")
+        return kept
 
     def _told(self, error: Exception) -> _Answer:
         refused = self._refuse(error)
@@ -154,6 +163,12 @@ class Webhooks:
             headers = {"Allow": "POST"}
         body = json.dumps(refused.body, default=str).encode()
         return _Answer(status=refused.status, body=body, headers={**refused.headers, **headers})
+
+
+def _in_time() -> asyncio.Timeout:
+    """Half of the time there is for an answer. What takes longer may be stored all the same: when it comes again it is
+    a duplicate. A pool without a database keeps its callers waiting for ten seconds, and GitHub hangs up by then."""
+    return asyncio.timeout(settings.WEBHOOKS["ANSWER_WITHIN_S"] / 2)
 
 
 def _call(source: Source, scope: Scope) -> _Call:
@@ -246,14 +261,17 @@ async def _count(call: _Call, error: Exception) -> None:
     size = _announced(call, most=0)
     told = partial(refusing.count, call.source, reason=reason, address=call.address, size=size)
     try:
-        await connections.run(partial(told, header_names=list(call.headers)))
+        async with _in_time():
+            await connections.run(partial(told, header_names=list(call.headers)))
     except Exception:
         log.exception("A refused request of %s could not be counted", call.source)
 
 
 def _log_trouble(call: _Call, error: Exception) -> None:
     if isinstance(error, DatabaseError | PoolTimeout | OSError):
-        log.warning("A request of %s could not be stored: %s", call.source, error)
+        log.warning(
+            "A request of %s could not be stored: %s", call.source, str(error) or type(error).__name__
+        )
     else:
         log.error("A request of %s could not be stored", call.source, exc_info=error)
 

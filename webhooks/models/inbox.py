@@ -13,7 +13,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from webhooks.domain.names import Source, has_unsigned_id
-from webhooks.domain.states import WAITING, Outcome, Status
+from webhooks.domain.states import Outcome, Status
 
 
 def _loose(to: Any, **options: Any) -> Any:
@@ -153,11 +153,6 @@ class Delivery(models.Model):
 
     def __str__(self) -> str:
         return f"{self.source} {self.event_type or 'delivery'} #{self.pk}"
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether an attempt to process it is still to come by itself."""
-        return self.status in WAITING
 
 
 class DeliveryAttempt(models.Model):

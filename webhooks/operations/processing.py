@@ -13,6 +13,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
+from observing import fields
 from postgres import transactions
 from scheduling import operations as scheduling
 from scheduling.operations import endings
@@ -37,13 +38,14 @@ _DICE = random.SystemRandom()
 
 
 @scheduling.mutation
-def process(*, delivery: int, place: str = "(0,0)") -> str | None:
+def process(*, delivery: int, place: str = "(0,0)", number: int | None = None) -> str | None:
     """Run the handler of a delivery that waits, and write how that ended; None if it does not wait any more.
 
-    `place` is where its row lay when this was scheduled.
+    `place` is where its row lay when this was scheduled, `number` the attempt that this is to be: when that was made
+    meanwhile, because somebody replayed the delivery, the next one has a time of its own. None: the next, whichever.
     """
     row = inbox.take(delivery, place=place)
-    if row is None or row.status not in WAITING:
+    if row is None or row.status not in WAITING or number not in {None, row.tries + 1}:
         return None
     return _process(row)
 
@@ -66,6 +68,11 @@ def record_failure(*, delivery: int, place: str, error: str) -> str | None:
 
 
 def _process(row: Any) -> str:
+    with fields.about(source=row.source, delivery_id=row.delivery_id):
+        return _processed(row)
+
+
+def _processed(row: Any) -> str:
     words: str | None = None
     try:
         with transaction.atomic():
@@ -141,7 +148,8 @@ def _failed(row: Any, *, error: str, error_class: str, error_trace: str | None =
 def _settle(settlement: Settlement, row: Any, *, words: str | None = None) -> str:
     place = inbox.settle(replace(settlement, words=words))
     if settlement.wait_s is not None:
-        scheduling.run_after(settlement.wait_s, process, delivery=settlement.id, place=place)
+        given = {"delivery": settlement.id, "place": place, "number": settlement.number + 1}
+        scheduling.run_after(settlement.wait_s, process, **given)
     announcing.changed([settlement.id], sources=[row.source])
     return settlement.status.value
 

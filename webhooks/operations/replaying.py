@@ -10,7 +10,7 @@ from scheduling import operations as scheduling
 from scheduling.operations.scheduling import insert, new
 from webhooks.domain.filters import Filter
 from webhooks.domain.names import Source
-from webhooks.domain.states import Status
+from webhooks.domain.states import REPLAYABLE, WAITING
 from webhooks.errors import CannotReplay, NotFound
 from webhooks.models import Delivery
 from webhooks.operations import announcing, audit, processing
@@ -72,10 +72,11 @@ def replay_batch(*, wanted: dict[str, Any], after: int, until: int, found: int =
 
 
 def _refuse(row: Delivery) -> None:
-    if row.status == Status.RECEIVED:
-        raise CannotReplay(status=row.status, reason="it waits to be processed already")
-    if row.status == Status.REJECTED:
-        raise CannotReplay(status=row.status, reason="its body cannot be read, now as then")
+    if row.status in REPLAYABLE:
+        return
+    is_waiting = row.status in WAITING
+    reason = "it waits to be processed already" if is_waiting else "its body cannot be read, now as then"
+    raise CannotReplay(status=row.status, reason=reason)
 
 
 def _requeue(rows: list[Delivery]) -> None:

@@ -13,10 +13,11 @@ from django.db.models.functions import Now
 from postgres import statements
 from webhooks.domain.filters import Filter
 from webhooks.domain.names import Source
-from webhooks.domain.states import Status
+from webhooks.domain.states import REPLAYABLE, Status
 from webhooks.models import Delivery, DeliveryAttempt, Refusal
 
 Row = statements.Row
+SOURCES = [source.value for source in Source]  # all of them: indexes begin with the source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,13 +138,13 @@ def matching(wanted: Filter) -> QuerySet[Delivery]:
 def with_text(text: str) -> Q:
     """What has these words in its body, or this text as its id or type."""
     words = Q(search=SearchQuery(text, config="simple", search_type="websearch"))
-    named = {"source__in": [source.value for source in Source]}  # all of them: the indexes begin with it
+    named = {"source__in": SOURCES}
     return words | Q(delivery_id=text, **named) | Q(event_type=text, **named)
 
 
 def replayable(wanted: Filter) -> QuerySet[Delivery]:
     """Those of them that can be replayed, the oldest first."""
-    return matching(wanted).exclude(status__in=[Status.REJECTED, Status.RECEIVED]).order_by("id")
+    return matching(wanted).filter(status__in=REPLAYABLE).order_by("id")
 
 
 def stuck(*, function: str, late_s: float, limit: int) -> list[Row]:

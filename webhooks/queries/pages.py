@@ -101,10 +101,20 @@ class Thing:
 
 def arrivals(wanted: Filter, *, before: int | None, limit: int) -> list[Delivery]:
     """The deliveries that a filter names, newest first, without bodies and headers; those before an id."""
-    found = _by_words(inbox.matching(wanted).defer("body", "search", "headers", "body_sha256"), wanted.text)
+    found = by_words(inbox.matching(wanted).defer("body", "search", "headers", "body_sha256"), wanted.text)
     if wanted.received_from or wanted.received_to:
         return list(_by_time(found, before=before)[:limit])
     return list((found if before is None else found.filter(pk__lt=before))[:limit])
+
+
+def by_words(found: "QuerySet[Delivery]", text: str) -> "QuerySet[Delivery]":
+    """What a rare word is in is asked of its index first, and is all there is. A frequent one is found at once on the
+    way back from the newest; for a rare one that way is long, and the planner cannot tell which of them it is."""
+    if not text:
+        return found
+    rows = Delivery.objects.filter(inbox.with_text(text)).order_by()
+    ids = list(rows.values_list("pk", flat=True)[: RARE + 1])
+    return found if len(ids) > RARE else found.filter(pk__in=ids)
 
 
 def delivery(pk: int) -> Delivery | None:
@@ -205,16 +215,6 @@ def newest_replay(wanted: Filter) -> int | None:
     given = {"args__after": 0, "args__wanted": wanted.as_json()}
     rows = ScheduledFunction.objects.filter(function=REPLAY_BATCH, **given)
     return rows.order_by("-pk").values_list("pk", flat=True).first()
-
-
-def _by_words(found: "QuerySet[Delivery]", text: str) -> "QuerySet[Delivery]":
-    """What a rare word is in is asked of its index first, and is all there is. A frequent one is found at once on the
-    way back from the newest; for a rare one that way is long, and the planner cannot tell which of them it is."""
-    if not text:
-        return found
-    rows = Delivery.objects.filter(inbox.with_text(text)).order_by()
-    ids = list(rows.values_list("pk", flat=True)[: RARE + 1])
-    return found if len(ids) > RARE else found.filter(pk__in=ids)
 
 
 def _by_time(found: "QuerySet[Delivery]", *, before: int | None) -> "QuerySet[Delivery]":

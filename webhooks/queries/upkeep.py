@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from datetime import date, datetime
 
-from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from postgres import statements
@@ -33,11 +32,6 @@ def keep_scores(scores: Sequence[HealthScore]) -> None:
             "computed_at",
         ],
     )
-
-
-def scores(*, since: date) -> QuerySet[HealthScore]:
-    """The scores from a day on, the newest day first."""
-    return HealthScore.objects.filter(day__gte=since)
 
 
 def forget_scores(*, before: date) -> int:
@@ -71,11 +65,6 @@ def note_silence(url: str, *, error: str) -> None:
 def forget_servers(*, except_for: Sequence[str]) -> int:
     """Delete servers that are not configured any more, with their models; how many rows."""
     return ModelServer.objects.exclude(url__in=except_for).delete()[0]
-
-
-def catalog() -> QuerySet[CatalogModel]:
-    """The models that are there now."""
-    return CatalogModel.objects.filter(gone_at=None).select_related("server")
 
 
 def keep_reconciliation(row: Reconciliation) -> Reconciliation:

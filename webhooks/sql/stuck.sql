@@ -1,10 +1,11 @@
 -- Deliveries that should have been processed by now and that no scheduled function is going to process: they came,
 -- or their next attempt was due, longer than `late_s` ago. With the error of the last run of theirs that failed, if
--- one did: a run that kills its process leaves no word on the delivery itself.
+-- one did: a run that kills its process leaves no word on the delivery itself. Telemetry that is new waits for its cron
+-- and not for a run.
 WITH late AS MATERIALIZED (
     SELECT id, ctid::text AS place, source, coalesce(next_attempt_at, last_duplicate_at, received_at) AS due_at
     FROM webhooks_delivery
-    WHERE status IN ('received', 'failed') AND source <> 'sandbox_telemetry'
+    WHERE status IN ('received', 'failed') AND (source <> 'sandbox_telemetry' OR status = 'failed')
       AND coalesce(next_attempt_at, last_duplicate_at, received_at) < clock_timestamp() - make_interval(secs => %(late_s)s)
     ORDER BY id LIMIT %(limit)s
 ), awaited AS MATERIALIZED (

@@ -1,4 +1,4 @@
-"""One server for the tests of a file; each test finds an empty inbox."""
+"""One server for the tests of this folder; each test finds an empty inbox."""
 
 from collections.abc import Iterator
 
@@ -24,9 +24,9 @@ def transactional_db(django_db_setup: None, django_db_blocker: DjangoDbBlocker) 
         yield
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def running(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Server]:
-    """The server of this file."""
+    """The server of these files."""
     with django_db_blocker.unblock(), serve(WEBHOOKS_PER_MINUTE="1000000") as server:
         yield server
 
@@ -50,7 +50,7 @@ def _leave_nothing(django_db_setup: None, django_db_blocker: DjangoDbBlocker) ->
 
 @pytest.fixture
 def server(running: Server, transactional_db: None) -> Server:
-    """The server of this file, on an inbox that is empty."""
+    """The server, on an inbox that is empty."""
     return running
 
 

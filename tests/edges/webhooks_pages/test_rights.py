@@ -101,9 +101,10 @@ def test_a_live_part_is_for_those_who_may_look() -> None:
     given = {
         "delivery": {"delivery_id": 1}, "delivery-state": {"delivery_id": 1}, "webhook-source": {"source": "jira"},
         "webhook-secret": {"secret_id": 1, "source": "jira"}, "webhook-replay": {"first": 1},
+        "delivery-badge": {"delivery_id": 1},
     }  # fmt: skip
     names = [query.name for query in live_queries._ALL]
-    assert len(names) == 11
+    assert len(names) == 12
     nobody, member = Viewer(user=AnonymousUser()), Viewer(user=User.objects.create_user("ada"))
     watcher = Viewer(user=person("wanda", "view_delivery"))
     for name in names:

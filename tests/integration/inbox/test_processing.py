@@ -54,11 +54,18 @@ class TestADelivery:
         assert delivery.ended_at is not None
         assert attempts(delivery) == [(1, "processed", None)]
 
-    def test_of_an_unknown_type_is_ignored_with_a_word_why(self) -> None:
-        delivery = receive(event_type="never_heard_of")
+    @pytest.mark.parametrize(
+        ("event_type", "note"),
+        [
+            ("never_heard_of", "nothing handles this type of event"),
+            ("", "it does not say of what type it is"),
+        ],
+    )
+    def test_of_an_unknown_type_is_ignored_with_a_word_why(self, event_type: str, note: str) -> None:
+        delivery = receive(event_type=event_type)
         scheduling.run_due()
         delivery.refresh_from_db()
-        assert (delivery.status, delivery.note) == ("ignored", "nothing handles this type of event")
+        assert (delivery.status, delivery.note) == ("ignored", note)
 
     def test_is_ignored_when_its_handler_says_so(self, handle: Register) -> None:
         handle("github", "probe", lambda _: "it is older than what is known")

@@ -118,7 +118,8 @@ class Command(BaseCommand):
         self.stdout.write(token)
 
     def _token_revoke(self, *, sandbox: str, **_: Any) -> None:
-        self.stdout.write(f"{operations.revoke_tokens(sandbox)} tokens of {sandbox} revoked.")
+        count = operations.revoke_tokens(sandbox)
+        self.stdout.write(f"{count} token{'' if count == 1 else 's'} of {sandbox} revoked.")
 
     def _tell(self, row: Any, secret: str, *, is_given: bool) -> None:
         path = senders.find_sender(senders.find(row.source)).PATH

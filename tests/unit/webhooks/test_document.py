@@ -1,0 +1,44 @@
+"""docs/webhooks.md says what the code does: addresses, limits of bodies, settings, states, crons."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from webhooks import crons
+from webhooks.domain.names import Source
+from webhooks.domain.states import Status
+from webhooks.sources import senders
+
+ROOT = Path(__file__).resolve().parents[3]
+TEXT = (ROOT / "docs" / "webhooks.md").read_text()
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split("|")] for line in TEXT.splitlines() if line[:1] == "|"
+]
+
+
+def row(first: str) -> list[str]:
+    """The one row of a table that begins so."""
+    [found] = [cells for cells in ROWS if cells[0] == first]
+    return found
+
+
+@pytest.mark.parametrize("source", Source)
+def test_names_each_address_with_its_largest_body(source: Source) -> None:
+    sender = senders.find_sender(source)
+    _, address, _, largest = row(f"`{source}`")
+    assert address == f"`{sender.PATH}`"
+    assert largest.startswith(f"{sender.BODY_LIMIT >> 20} MiB")
+
+
+def test_names_each_setting() -> None:
+    known = set(re.findall(r'"(WEBHOOKS_\w+)"', (ROOT / "jobfarm" / "settings.py").read_text()))
+    told = {name for cells in ROWS for name in re.findall(r"`(WEBHOOKS_\w+)`", cells[0])}
+    assert told == known
+
+
+def test_names_each_state_and_each_cron() -> None:
+    assert {cells[0].strip("`") for cells in ROWS} >= set(Status)
+    declared = re.findall(r'declare\(\s*"([^"]+)"', Path(crons.__file__).read_text())
+    assert len(declared) == 6
+    assert {cells[0] for cells in ROWS} >= set(declared)
