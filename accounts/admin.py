@@ -3,18 +3,22 @@
 from typing import Any
 
 from django.contrib import admin, messages
+from django.contrib.admin.models import ADDITION, CHANGE, DELETION, LogEntry
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, User
-from django.db.models import Count, QuerySet
-from django.http import HttpRequest
+from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin, StackedInline
 from unfold.decorators import display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from accounts import operations
+from accounts import operations, queries
 from accounts.errors import InactiveUser, NotFound
 from accounts.models import ApiToken, MemberGroup
+from live import administration
 
 admin.site.unregister(User)
 admin.site.unregister(Group)
@@ -33,8 +37,15 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  #
         "is_staff",
         "is_superuser",
         ("as_guest", admin.EmptyFieldListFilter),
-        "groups",
+        administration.known("staff group", "groups__name", queries.groups_of_staff),
+        administration.by_day("date_joined"),
     ]
+    filter_horizontal = ["user_permissions"]
+    autocomplete_fields = ["groups"]
+    paginator = administration.Counted
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    list_per_page = 50
     readonly_fields = ["last_login", "date_joined"]
     actions = ["make_login_link"]
 
@@ -75,22 +86,26 @@ class GroupAdmin(DjangoGroupAdmin, ModelAdmin):  # type: ignore[misc]
     list_display = ["name", "size", "maker"]
     list_filter = [("by_members", admin.EmptyFieldListFilter)]
     inlines = [InvitationInline]
+    paginator = administration.Counted
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    list_per_page = 50
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
         """Each with how many are in it, and who made it, in one read."""
-        return (
-            super().get_queryset(request).select_related("by_members__maker").annotate(people=Count("user"))
-        )
+        of_group = User.groups.through.objects.filter(group_id=OuterRef("pk")).order_by()
+        people = Subquery(of_group.values("group_id").annotate(n=Count("pk")).values("n"))  # type: ignore[misc]  # an annotation that the plugin misses
+        return super().get_queryset(request).select_related("by_members__maker").annotate(people=people)
 
     def get_inline_instances(self, request: HttpRequest, obj: Group | None = None) -> list[Any]:
         """None for a group of staff: it has no invitation, and gets none here."""
         has_invitation = obj is not None and MemberGroup.objects.filter(pk=obj.pk).exists()
         return super().get_inline_instances(request, obj) if has_invitation else []
 
-    @display(description="Members", ordering="people")  # type: ignore[untyped-decorator]
-    def size(self, group: Any) -> int:
+    @display(description="Members")  # type: ignore[untyped-decorator]
+    def size(self, group: Any) -> Any:
         """How many are in it."""
-        return int(group.people)
+        return group.people or 0
 
     @display(description="Made by")  # type: ignore[untyped-decorator]
     def maker(self, group: Group) -> str:
@@ -104,12 +119,22 @@ class ApiTokenAdmin(ModelAdmin):  # type: ignore[misc]
     """Whose programs may call. Keys are not here: they are shown once, to the person who makes them."""
 
     list_display = ["name", "user", "key_hint", "created_at", "last_used_at", "state"]
-    list_filter = [("revoked_at", admin.EmptyFieldListFilter), "created_at"]
+    list_filter = [("revoked_at", admin.EmptyFieldListFilter), administration.by_day("created_at")]
     list_select_related = ["user"]
+    paginator = administration.Counted
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    list_per_page = 50
     search_fields = ["name", "user__username", "key_hint"]
     fields = ["name", "user", "key_hint", "created_at", "last_used_at", "revoked_at"]
     readonly_fields = fields
     actions = ["revoke"]
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        """Without Django's own: a token that is revoked says when, one that is deleted says nothing."""
+        actions: dict[str, Any] = super().get_actions(request)
+        actions.pop("delete_selected", None)
+        return actions
 
     def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002  # the admin's signature
         """Never: people make their own on their account page, operators with `manage.py create_token`."""
@@ -121,10 +146,15 @@ class ApiTokenAdmin(ModelAdmin):  # type: ignore[misc]
         return "revoked" if token.revoked_at else "good"
 
     @admin.action(description="Revoke", permissions=["delete"])
-    def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> None:
-        """Revoke each, and write into the log who did."""
+    def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> HttpResponse | None:
+        """Revoke each, after a question, and write into the log who did."""
+        lines = [f"{token} of {token.user}" for token in queryset]
+        asked = {"title": "Revoke these tokens?", "button": "Revoke them"}
+        if question := administration.carry_out(self, request, lines=lines, **asked):
+            return question
         revoked = sum(self._revoke(request, token) for token in queryset)
         self.message_user(request, f"Revoked: {revoked}.", messages.SUCCESS if revoked else messages.WARNING)
+        return None
 
     def _revoke(self, request: HttpRequest, token: Any) -> bool:
         try:
@@ -133,3 +163,33 @@ class ApiTokenAdmin(ModelAdmin):  # type: ignore[misc]
             return False
         self.log_change(request, token, "Revoked.")
         return True
+
+
+@admin.register(LogEntry)
+class LogEntryAdmin(administration.LookBack):
+    """Who did what: all that was done here and on the farm's pages by who runs it."""
+
+    list_display = ["action_time", "user", "deed", "content_type", "object_link", "said"]
+    list_display_links = ["action_time"]
+    list_filter = ["action_flag", administration.by_day("action_time")]
+    list_select_related = ["user", "content_type"]
+    search_fields = ["=user__username", "=object_id"]
+    search_help_text = "A name, or the number of what it was done to"
+    fields = ["action_time", "user", "deed", "content_type", "object_link", "said"]
+    readonly_fields = fields
+
+    @display(description="Deed", label={ADDITION: "success", CHANGE: "info", DELETION: "danger"})  # type: ignore[untyped-decorator]
+    def deed(self, entry: LogEntry) -> tuple[int, str]:
+        """What sort of thing was done."""
+        return entry.action_flag, entry.get_action_flag_display()
+
+    @display(description="To")  # type: ignore[untyped-decorator]
+    def object_link(self, entry: LogEntry) -> SafeString | str:
+        """What it was done to."""
+        url = None if entry.is_deletion() else entry.get_admin_url()
+        return format_html('<a href="{}">{}</a>', url, entry.object_repr) if url else entry.object_repr
+
+    @display(description="What")  # type: ignore[untyped-decorator]
+    def said(self, entry: LogEntry) -> str:
+        """In words."""
+        return entry.get_change_message()

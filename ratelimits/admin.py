@@ -1,54 +1,61 @@
 """The states of limits in the admin: looked at, searched, reset."""
 
-from typing import Any
+from typing import Final
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.db.models.functions import Now
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
-from unfold.admin import ModelAdmin
 from unfold.decorators import display
 
+from live import administration
 from ratelimits import operations, queries
 from ratelimits.models import Bucket
 
+AT_ONCE: Final = 1000  # rows whose limits one action resets
+SHOWN: Final = 20  # of them in the question
+LAST: Final = "\U0010ffff"  # sorts behind whatever follows the beginning of a key
+
 
 @admin.register(Bucket)
-class BucketAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
-    """One row for each shard of a limit and key; those most used first."""
+class BucketAdmin(administration.ReadOnly):
+    """One row for each shard of a limit and key, in the order of their index."""
 
     list_display = ["name", "shown_key", "gauge", "used", "shard_of"]
-    list_filter = ["name", "is_window"]
-    search_fields = ["name", "key"]
-    ordering = ["-used", "name", "key", "shard"]
-    list_per_page = 50
+    list_filter = [administration.known("limit", "name", queries.names)]
+    search_fields = ["key"]
+    search_help_text = "How a key begins"
+    ordering = ["name", "key", "shard"]
+    sortable_by = ()
     fields = ["name", "shown_key", "gauge", "rate", "period_ms", "most", "is_window", "used", "shard_of"]
     readonly_fields = fields
     actions = ["reset"]
 
-    def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002  # the admin's signature
-        """Never: a limit is stored by being used."""
-        return False
+    class Media:
+        """Gauges."""
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
-        """Never: a state is reset as a whole or left alone."""
-        return False
+        css = {"all": ["ratelimits/limits.css"]}
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Bucket]:
         """The rows with the database's clock beside each, for the gauges."""
         rows: QuerySet[Bucket] = super().get_queryset(request).annotate(now=Now())
         return rows
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
-        """Never one row: a limit with one shard missing would be a little fuller than before."""
-        return False
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Bucket], search_term: str  # noqa: ARG002  # the admin's
+    ) -> tuple[QuerySet[Bucket], bool]:  # fmt: skip
+        """The keys that begin so. The index begins with the name, so it is asked once for each limit there is."""
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        return queryset.filter(name__in=queries.names(), key__gte=term, key__lt=term + LAST), False
 
     def has_reset_permission(self, request: HttpRequest) -> bool:
         """Whoever may delete states may reset limits."""
         return bool(request.user.has_perm("ratelimits.delete_bucket"))
 
-    @display(description="Key", ordering="key")  # type: ignore[untyped-decorator]
+    @display(description="Key")  # type: ignore[untyped-decorator]
     def shown_key(self, bucket: Bucket) -> str:
         """Whose state it is."""
         return bucket.key or "all"
@@ -64,9 +71,16 @@ class BucketAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
         return render_to_string("ratelimits/parts/gauge.html", {"gauge": queries.gauge_of(bucket)})
 
     @admin.action(description="Reset: make full again", permissions=["reset"])
-    def reset(self, request: HttpRequest, queryset: QuerySet[Bucket]) -> None:
-        """Make the limits and keys of these rows full again, with all their shards, and write into the log
-        who did."""
-        chosen = sorted(set(queryset.values_list("name", "key")))
-        done = sum(operations.reset_stored(name, key, by=request.user) for name, key in chosen)  # type: ignore[arg-type]
+    def reset(self, request: HttpRequest, queryset: QuerySet[Bucket]) -> HttpResponse | None:
+        """Make the limits and keys of these rows full again, with all their shards, after a question, and write into
+        the log who did."""
+        chosen = sorted(set(queryset.values_list("name", "key")[:AT_ONCE]))
+        lines = [f"{name} {key or '(all)'}" for name, key in chosen[:SHOWN]]
+        lines += [f"and {len(chosen) - SHOWN} more"] if len(chosen) > SHOWN else []
+        asked = {"title": "Make these limits full again?", "button": "Reset them"}
+        if question := administration.carry_out(self, request, lines=lines, **asked):
+            return question
+        by = administration.person(request)
+        done = sum(operations.reset_stored(name, key, by=by) for name, key in chosen)
         self.message_user(request, f"Reset: {done}.", messages.SUCCESS if done else messages.WARNING)
+        return None

@@ -1,36 +1,56 @@
 """Attempts: what went wrong, across all jobs."""
 
+from typing import Any, Final
+
 from django.contrib import admin
 from django.db.models import QuerySet
+from django.db.models.functions import Right
 from django.http import HttpRequest
-from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from jobs.admin import common
+from jobs.domain.states import Outcome
 from jobs.models import Attempt
+from jobs.queries import attempts
 from jobs.templatetags import farm
+from live import administration
+
+ENDING: Final = 500  # characters at the end of an error, among which its last line is looked for
+FILTERS: Final = [
+    "outcome",
+    administration.by_day("ended_at", first_since=attempts.first_since, end_before=attempts.end_before),
+]
+COLOURS: Final = {
+    Outcome.FAILED: "danger",
+    Outcome.LEASE_EXPIRED: "warning",
+    Outcome.OVERRAN: "warning",
+    Outcome.RELEASED: "default",
+    Outcome.CANCELED: "default",
+}
 
 
 @admin.register(Attempt)
-class AttemptAdmin(common.ReadOnly):
+class AttemptAdmin(administration.LookBack):
     """The attempts that ended without success, newest first."""
 
-    list_display = ["id", "job_link", "number", "outcome", "worker_name", "ended_at", "last_words"]
-    list_filter = ["outcome"]
-    show_facets = admin.ShowFacets.NEVER
-    sortable_by = ["id"]
-    ordering = ["-id"]
+    list_display = ["id", "job_link", "number", "how", "worker_link", "ended_at", "last_words"]
+    list_filter = FILTERS
     search_fields = ["job_id"]
     search_help_text = "The id of a job"
-    fields = ["job_link", "number", "outcome", "worker_name", "claimed_at", "ended_at", "traceback"]
+    fields = ["job_link", "number", "how", "worker_link", "claimed_at", "ended_at", "traceback"]
     readonly_fields = fields
 
-    class Media:
-        """Tracebacks keep their lines."""
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Attempt]:
+        """In lists only the end of an error, which may be of a megabyte."""
+        rows: QuerySet[Attempt] = super().get_queryset(request)
+        match = request.resolver_match
+        is_one = match is not None and "object_id" in match.kwargs
+        return rows if is_one else rows.defer("error").annotate(ending=Right("error", ENDING))
 
-        css = {"all": ["jobs/admin.css"]}
+    def finds_exactly(self, term: str) -> bool:
+        """The attempts of a job have an index."""
+        return bool(term.strip())
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Attempt], search_term: str  # noqa: ARG002  # the admin's
@@ -42,18 +62,28 @@ class AttemptAdmin(common.ReadOnly):
         is_id = term.isascii() and term.isdigit() and len(term) <= 18
         return queryset.filter(job_id=int(term)) if is_id else queryset.none(), False
 
+    @display(description="Outcome", label=COLOURS)  # type: ignore[untyped-decorator]
+    def how(self, attempt: Attempt) -> tuple[str, str]:
+        """How it ended, in its colour."""
+        return attempt.outcome, attempt.get_outcome_display()
+
+    @display(description="Worker")  # type: ignore[untyped-decorator]
+    def worker_link(self, attempt: Attempt) -> SafeString | str:
+        """Who had it."""
+        return administration.link("jobs_worker", attempt.worker_id, attempt.worker_name)
+
     @display(description="Job")  # type: ignore[untyped-decorator]
-    def job_link(self, attempt: Attempt) -> SafeString:
+    def job_link(self, attempt: Attempt) -> SafeString | str:
         """The job that it was an attempt of."""
-        url = reverse("admin:jobs_job_change", args=[attempt.job_id])
-        return format_html('<a href="{}">#{}</a>', url, attempt.job_id)
+        return common.job_link(attempt.job_id)
 
     @display(description="Error")  # type: ignore[untyped-decorator]
-    def last_words(self, attempt: Attempt) -> str:
+    def last_words(self, attempt: Any) -> str:
         """The end of the error."""
-        return farm.last_line(attempt.error)[:120]
+        return farm.last_line(attempt.ending)[:120]
 
     @display(description="Error")  # type: ignore[untyped-decorator]
+    @administration.once
     def traceback(self, attempt: Attempt) -> SafeString:
         """All of the error."""
-        return format_html('<pre class="code">{}</pre>', farm.cut(attempt.error))
+        return administration.preformatted(farm.cut(attempt.error))

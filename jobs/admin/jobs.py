@@ -8,9 +8,9 @@ from django.contrib import admin, messages
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.functional import cached_property
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from unfold.admin import TabularInline
 from unfold.decorators import action, display
 
 from jobs import live_queries, operations
@@ -18,69 +18,52 @@ from jobs.admin import common
 from jobs.domain.states import Status
 from jobs.errors import JobsError
 from jobs.models import Attempt, Job, ResultFile
-from jobs.queries import lines, pages
+from jobs.queries import lines, lists, pages, tallies
 from jobs.templatetags import farm
-from live import html
+from live import administration, html
 from ratelimits.errors import RateLimitsError
 
 AT_ONCE: Final = 1000  # jobs that one action touches; the message says when more match
-COLOURS: Final = {
-    Status.PENDING: "default",
-    Status.IN_PROGRESS: "info",
-    Status.SUCCESS: "success",
-    Status.FAILED: "danger",
-    Status.CANCELED: "default",
-    Status.TIMED_OUT: "warning",
-}
 
 
-class _KnownValues(admin.SimpleListFilter):
-    """A filter by a name. The names are asked of their own small table: DISTINCT would read all jobs."""
+class StatusFilter(admin.SimpleListFilter):
+    """Jobs that stand so. What an index leads to is found however old it is."""
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Job]) -> QuerySet[Job]:  # noqa: ARG002  # the admin's
-        """The jobs with the chosen name."""
-        return queryset.filter(**{self.parameter_name or "": self.value()}) if self.value() else queryset
+    title = parameter_name = "status"
 
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002  # the admin's
+        """All there are."""
+        return [(status.value, status.replace("_", " ")) for status in Status]
 
-class KindFilter(_KnownValues):
-    """Jobs of one kind."""
+    @property
+    def leads(self) -> bool:
+        """Successes are most of the jobs, and have no index of their own."""
+        return self.value() in set(Status) - {Status.SUCCESS}
 
-    title = "kind"
-    parameter_name = "kind"
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Job]) -> QuerySet[Job]:  # noqa: ARG002
+        """Those; of what waits or runs the ids, while they are few: they may be the oldest of millions."""
+        status = self.value()
+        if status not in set(Status):
+            return queryset
+        found = queryset.filter(status=status)
+        return found if self._live is None else found.filter(pk__in=self._live)
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
-        """All kinds."""
-        return [(name, name) for name in pages.known_kinds()]
-
-
-class QueueFilter(_KnownValues):
-    """Jobs of one queue."""
-
-    title = "queue"
-    parameter_name = "queue"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
-        """All queues."""
-        return [(name, name) for name in lines.known_queues()]
+    @cached_property
+    def _live(self) -> list[int] | None:
+        status = self.value()
+        return lists.live_ids(str(status)) if status in {Status.PENDING, Status.IN_PROGRESS} else None
 
 
-class _Part(TabularInline):  # type: ignore[misc]  # unfold ships no types
-    """Rows that belong to a job, to look at."""
-
-    extra = 0
-    can_delete = False
-    show_change_link = False
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
-        """Never."""
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
-        """Never."""
-        return False
+FILTERS: Final = [
+    StatusFilter,
+    administration.known("kind", "kind", pages.known_kinds),
+    administration.known("queue", "queue", lines.known_queues),
+    administration.by_day("created_at", first_since=tallies.first_since, end_before=tallies.end_before),
+    administration.by_day("ended_at"),
+]
 
 
-class AttemptInline(_Part):
+class AttemptInline(administration.Part):
     """The attempts that ended without success."""
 
     model = Attempt
@@ -91,10 +74,10 @@ class AttemptInline(_Part):
     @display(description="Error")  # type: ignore[untyped-decorator]
     def what_went_wrong(self, attempt: Attempt) -> SafeString | str:
         """The error, its traceback folded away."""
-        return _folded(attempt.error)
+        return administration.folded(farm.last_line(attempt.error), farm.cut(attempt.error))
 
 
-class FileInline(_Part):
+class FileInline(administration.Part):
     """The files that its attempts handed in."""
 
     model = ResultFile
@@ -110,30 +93,44 @@ class FileInline(_Part):
 
 
 @admin.register(Job)
-class JobAdmin(common.ReadOnly):
+class JobAdmin(common.Operated, administration.LookBack):
     """Every job. What has happened stays as it is; what is to come changes by canceling and trying again."""
 
-    list_display = ["id", "kind", "queue", "state", "worker_name", "owner", "created_at", "ended_at"]
+    list_display = [
+        "id",
+        "kind",
+        "state",
+        "queue",
+        "runs_on",
+        "shown_owner",
+        "again",
+        "created_at",
+        "ended_at",
+    ]
     list_display_links = ["id", "kind"]
-    list_filter = ["status", KindFilter, QueueFilter, "ended_at"]
+    list_filter = FILTERS
     list_select_related = ["owner"]
-    sortable_by = ["id"]
-    show_facets = admin.ShowFacets.NEVER
+    led_lookups = frozenset({"owner", "group", "retry_of"})
     search_fields = ["id", "kind", "unique_key"]
     search_help_text = "An id, a kind, or a whole unique key"
     fieldsets = [
         (None, {"fields": ["live_state", "live_why"]}),
         ("Output", {"fields": ["live_output"]}),
         ("What it is", {"fields": [
-            ("kind", "queue"), ("owner", "group"), ("priority", "unique_key"), "retry_of", "payload", "result"
+            ("kind", "queue"), ("shown_owner", "group"), ("priority", "unique_key"),
+            ("again", "tried_again", "submitted_by"),
+            "payload", "result",
         ]}),
         ("How it goes", {"fields": [
-            ("claim_no", "failures", "max_attempts"), ("worker_name", "lease_expires_at"),
+            ("claim_no", "failures", "max_attempts"), ("runs_on", "lease_expires_at"),
             ("created_at", "run_at", "expires_at"), ("claimed_at", "deadline_at", "ended_at"),
-            ("limit_name", "limit_key", "limit_count", "limit_until"),
+            ("limit_name", "limit_key"), ("limit_count", "limit_until"), "stages",
         ]}),
     ]  # fmt: skip
-    readonly_fields = ["live_state", "live_why", "live_output", "payload", "result"]
+    readonly_fields = [
+        "live_state", "live_why", "live_output", "payload", "result", "runs_on", "shown_owner", "again",
+        "tried_again", "submitted_by", "stages",
+    ]  # fmt: skip
     inlines = [AttemptInline, FileInline]
     actions = ["cancel_selected", "retry_selected"]
     actions_detail = ["cancel_one", "retry_one"]
@@ -145,61 +142,107 @@ class JobAdmin(common.ReadOnly):
         """Its page outside of the administration."""
         return reverse("jobs:job", args=[obj.pk])
 
-    def has_operate_permission(self, request: HttpRequest, object_id: Any = None) -> bool:  # noqa: ARG002
-        """Who may cancel jobs and try them again."""
-        return request.user.has_perm("jobs.operate_job")
-
     def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
         """With payload and result only where one job is shown."""
         jobs: QuerySet[Job] = super().get_queryset(request)
         match = request.resolver_match
-        return jobs.select_related("body", "group") if match and "object_id" in match.kwargs else jobs
+        return (
+            jobs.select_related("body", "group", "origin") if match and "object_id" in match.kwargs else jobs
+        )
+
+    def finds_exactly(self, term: str) -> bool:
+        """A number is an id."""
+        return _is_id(term.strip())
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Job], search_term: str  # noqa: ARG002
     ) -> tuple[QuerySet[Job], bool]:  # fmt: skip
-        """Whole words only: what an index or a short walk finds."""
+        """An id, or whole words among the jobs that a list looks at."""
         term = search_term.strip()
         if not term:
             return queryset, False
-        found = Q(kind=term) | Q(unique_key=term)
-        if term.isascii() and term.isdigit() and len(term) <= 18:
-            found |= Q(pk=int(term))
+        found = Q(pk=int(term)) if _is_id(term) else Q(kind=term) | Q(unique_key=term)
         return queryset.filter(found), False
 
-    @display(description="Status", label=COLOURS)  # type: ignore[untyped-decorator]
-    def state(self, job: Job) -> tuple[str, str]:
-        """The status in its colour, and how far a running job is."""
-        share = (
-            f" {job.progress:.0%}" if job.status == Status.IN_PROGRESS and job.progress is not None else ""
+    @display(description="Status")  # type: ignore[untyped-decorator]
+    def state(self, job: Job) -> SafeString:
+        """The status and how far a running job is, live."""
+        return administration.stands(
+            "job-badge", {"job_id": job.pk}, row={"job": job}, audience=live_queries.OPERATOR
         )
-        return job.status, f"{job.get_status_display()}{share}"
+
+    @display(description="Worker")  # type: ignore[untyped-decorator]
+    def runs_on(self, job: Job) -> SafeString | str:
+        """Who has it, or had it last."""
+        return administration.link("jobs_worker", job.worker_id, job.worker_name)
+
+    @display(description="Owner")  # type: ignore[untyped-decorator]
+    def shown_owner(self, job: Job) -> SafeString | str:
+        """Whose it is."""
+        return administration.link("auth_user", job.owner_id, job.owner)
+
+    @display(description="Retry of")  # type: ignore[untyped-decorator]
+    def again(self, job: Job) -> SafeString | str:
+        """Which job it tries again."""
+        return common.job_link(job.retry_of_id)
+
+    @display(description="Tried again as")  # type: ignore[untyped-decorator]
+    @administration.once
+    def tried_again(self, job: Job) -> SafeString | str:
+        """Which jobs try it again."""
+        links = [(common.job_link(again),) for again in pages.retries(job.pk)]
+        return format_html_join(" ", "{}", links) or "–"
+
+    @display(description="Submitted by")  # type: ignore[untyped-decorator]
+    def submitted_by(self, job: Job) -> SafeString | str:
+        """The scheduled function that submitted it."""
+        function = getattr(job, "origin", None)
+        if function is None:
+            return "–"
+        pk = function.function_id
+        return administration.link("scheduling_scheduledfunction", pk, f"function #{pk}")
 
     @display(description="State")  # type: ignore[untyped-decorator]
+    @administration.once
     def live_state(self, job: Job) -> SafeString:
         """Status, stage and progress, live."""
         return html.wrapper("job", {"job_id": job.pk}, audience=live_queries.MEMBER)
 
     @display(description="Waits because")  # type: ignore[untyped-decorator]
+    @administration.once
     def live_why(self, job: Job) -> SafeString:
         """Why it does not run, live."""
         return html.wrapper("job-why", {"job_id": job.pk, "queue": job.queue}, audience=live_queries.MEMBER)
 
     @display(description="Of the latest attempt")  # type: ignore[untyped-decorator]
+    @administration.once
     def live_output(self, job: Job) -> SafeString:
         """What it writes, live."""
         return html.wrapper("job-output", {"job_id": job.pk}, audience=live_queries.MEMBER, css="output")
 
+    @display(description="Stages")  # type: ignore[untyped-decorator]
+    @administration.once
+    def stages(self, job: Job) -> SafeString | str:
+        """What its attempts said they were doing, and from when on."""
+        said = [
+            (attempt, stage.began_at.isoformat(sep=" ", timespec="seconds"), stage.detail)
+            for attempt, stages in sorted(pages.stages(job.pk).items(), reverse=True)
+            for stage in stages
+        ]
+        return format_html_join("", "<div>attempt {} · {} · {}</div>", said) or "–"
+
     @display(description="Payload")  # type: ignore[untyped-decorator]
+    @administration.once
     def payload(self, job: Job) -> SafeString:
         """What was asked for."""
-        return format_html('<pre class="code">{}</pre>', farm.pretty(job.body.payload))
+        return administration.preformatted(farm.pretty(job.body.payload))
 
     @display(description="Result")  # type: ignore[untyped-decorator]
+    @administration.once
     def result(self, job: Job) -> SafeString | str:
         """What came of it."""
         result = job.body.result
-        return "–" if result is None else format_html('<pre class="code">{}</pre>', farm.pretty(result))
+        return "–" if result is None else administration.preformatted(farm.pretty(result))
 
     @admin.action(description="Cancel", permissions=["operate"])
     def cancel_selected(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
@@ -228,8 +271,8 @@ class JobAdmin(common.ReadOnly):
     ) -> HttpResponse | None:
         chosen = list(queryset.order_by("pk").values_list("pk", "status")[: AT_ONCE + 1])
         some = chosen[:AT_ONCE]
-        if not common.is_confirmed(request):
-            return common.question(self, request, title=title, lines=_preview(chosen), button=button)
+        if not administration.is_confirmed(request):
+            return administration.question(self, request, title=title, lines=_preview(chosen), button=button)
         came_to = Counter(deed(request, job_id) for job_id, _ in some)
         self.message_user(request, _counted(came_to), messages.SUCCESS)
         if len(chosen) > AT_ONCE:
@@ -243,8 +286,8 @@ class JobAdmin(common.ReadOnly):
         job = self.get_object(request, object_id)
         if job is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
-        if not common.is_confirmed(request):
-            return common.question(
+        if not administration.is_confirmed(request):
+            return administration.question(
                 self, request, title=title, lines=_preview([(job.pk, job.status)]), button=button
             )
         self.message_user(request, _counted(Counter([deed(request, job.pk)])), messages.SUCCESS)
@@ -256,14 +299,14 @@ Deed = Callable[[HttpRequest, int], str]
 
 def _cancel(request: HttpRequest, job_id: int) -> str:
     try:
-        return operations.cancel(job_id, by=common.person(request)).verdict.value.replace("_", " ")
+        return operations.cancel(job_id, by=administration.person(request)).verdict.value.replace("_", " ")
     except JobsError as refusal:
         return refusal.message
 
 
 def _retry(request: HttpRequest, job_id: int) -> str:
     try:
-        operations.retry(job_id, by=common.person(request))
+        operations.retry(job_id, by=administration.person(request))
     except (JobsError, RateLimitsError) as refusal:
         return refusal.message
     return "submitted once more"
@@ -282,10 +325,5 @@ def _counted(came_to: Counter[str]) -> str:
     return "; ".join(f"{count} {what}" for what, count in came_to.most_common()) or "Nothing was selected."
 
 
-def _folded(error: str) -> SafeString | str:
-    if not error:
-        return "–"
-    text = farm.cut(error)
-    return format_html(
-        "<details><summary>{}</summary><pre class='code'>{}</pre></details>", farm.last_line(error), text
-    )
+def _is_id(term: str) -> bool:
+    return term.isascii() and term.isdigit() and len(term) <= 18

@@ -1,13 +1,16 @@
 """Queues: pause, resume, bound."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.models import LogEntry
 from django.core.validators import MaxValueValidator
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
@@ -17,21 +20,21 @@ from jobs.admin import common
 from jobs.models import Queue
 from jobs.operations.managing import MOST_SLOTS
 from jobs.queries import pages
-from live import html
+from live import administration, html
 
 
 @admin.register(Queue)
-class QueueAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
+class QueueAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold ships no types
     """Where jobs wait. A queue exists once a kind or a worker names it, and stays."""
 
-    list_display = ["name", "state", "ceiling", "created_at"]
+    list_display = ["name", "state", "ceiling", "its_jobs", "created_at"]
     list_filter = [("paused_at", admin.EmptyFieldListFilter)]
     search_fields = ["name"]
-    fields = ["name", "live_state", "ceiling"]
-    readonly_fields = ["name", "live_state"]
+    fields = ["name", "live_state", "its_jobs", "ceiling"]
+    readonly_fields = ["name", "live_state", "its_jobs"]
     actions = ["pause", "resume"]
 
-    class Media(common.LiveMedia):
+    class Media(administration.LiveMedia):
         """Its page is live."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002  # the admin's signature
@@ -46,10 +49,6 @@ class QueueAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
         """Who runs the farm."""
         return self.has_operate_permission(request)
 
-    def has_operate_permission(self, request: HttpRequest) -> bool:
-        """Who may pause, resume and bound queues."""
-        return request.user.has_perm("jobs.operate_job")
-
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> forms.Field | None:
         """The ceiling with its bound, which the operation would refuse later."""
         field: forms.Field | None = super().formfield_for_dbfield(db_field, request, **kwargs)
@@ -59,7 +58,7 @@ class QueueAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
 
     def save_model(self, request: HttpRequest, obj: Queue, form: Any, change: bool) -> None:  # noqa: ARG002
         """Only the ceiling is a field; the operation moves the slots along and says who did it."""
-        operations.set_ceiling(obj.name, obj.ceiling, by=common.person(request))
+        operations.set_ceiling(obj.name, obj.ceiling, by=administration.person(request))
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> LogEntry | None:  # noqa: ARG002
         """Nothing: the operation has written its own line."""
@@ -71,25 +70,40 @@ class QueueAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
         return "paused" if queue.paused_at else "open"
 
     @display(description="State")  # type: ignore[untyped-decorator]
+    @administration.once
     def live_state(self, queue: Queue) -> SafeString:
         """What happens in it, live."""
         whose = {"whose": pages.EVERYBODY, "queue": queue.name}
         return html.wrapper("queue", whose, audience=live_queries.OPERATOR)
 
-    @admin.action(description="Pause", permissions=["operate"])
-    def pause(self, request: HttpRequest, queryset: QuerySet[Queue]) -> None:
-        """Let nothing of them be claimed."""
-        for queue in queryset:
-            operations.pause(queue.name, by=common.person(request))
-        self.message_user(
-            request, f"Paused: {', '.join(queue.name for queue in queryset)}.", messages.SUCCESS
+    @display(description="Jobs")  # type: ignore[untyped-decorator]
+    def its_jobs(self, queue: Queue) -> SafeString:
+        """Where they are listed."""
+        return format_html(
+            '<a href="{}?{}">its jobs</a>',
+            reverse("admin:jobs_job_changelist"),
+            urlencode({"queue": queue.name}),
         )
 
+    @admin.action(description="Pause", permissions=["operate"])
+    def pause(self, request: HttpRequest, queryset: QuerySet[Queue]) -> HttpResponse | None:
+        """Let nothing of them be claimed, after a question."""
+        asked = {"title": "Pause these queues?", "button": "Pause them"}
+        return self._each(request, queryset, operations.pause, word="Paused", asked=asked)
+
     @admin.action(description="Resume", permissions=["operate"])
-    def resume(self, request: HttpRequest, queryset: QuerySet[Queue]) -> None:
-        """Let their jobs be claimed again."""
-        for queue in queryset:
-            operations.resume(queue.name, by=common.person(request))
-        self.message_user(
-            request, f"Open again: {', '.join(queue.name for queue in queryset)}.", messages.SUCCESS
-        )
+    def resume(self, request: HttpRequest, queryset: QuerySet[Queue]) -> HttpResponse | None:
+        """Let their jobs be claimed again, after a question."""
+        asked = {"title": "Resume these queues?", "button": "Resume them"}
+        return self._each(request, queryset, operations.resume, word="Open again", asked=asked)
+
+    def _each(
+        self, request: HttpRequest, queryset: QuerySet[Queue], do: Any, *, word: str, asked: dict[str, str]
+    ) -> HttpResponse | None:
+        names = [queue.name for queue in queryset]
+        if question := administration.carry_out(self, request, lines=names, **asked):
+            return question
+        for name in names:
+            do(name, by=administration.person(request))
+        self.message_user(request, f"{word}: {', '.join(names)}.", messages.SUCCESS)
+        return None

@@ -7,6 +7,8 @@ from django.contrib import admin, messages
 from django.contrib.postgres.forms import SimpleArrayField
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
@@ -17,7 +19,7 @@ from jobs.admin import common
 from jobs.domain import kinds
 from jobs.models import Worker
 from jobs.operations.claiming import ANY_QUEUE
-from live import html
+from live import administration, html
 
 
 class WorkerForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class takes no parameter
@@ -58,19 +60,22 @@ class WorkerForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own cla
 
 
 @admin.register(Worker)
-class WorkerAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
+class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold ships no types
     """Who may claim jobs. Keys are stored hashed and shown once."""
 
     form = WorkerForm
-    list_display = ["name", "state", "serves", "queues", "steals", "key_hint", "last_seen_at"]
+    list_display = ["name", "state", "serves", "queues", "steals", "its_jobs", "key_hint", "last_seen_at"]
     list_filter = [("revoked_at", admin.EmptyFieldListFilter)]
     list_select_related = ["owner"]
     search_fields = ["name", "owner__username", "key_hint"]
+    paginator = administration.Counted
+    show_full_result_count = False
     autocomplete_fields = ["owner"]
     add_fieldsets = [(None, {"fields": ["name", "owner", "queues", "steals"]})]
     fields = [
         "name",
         "live_state",
+        "its_jobs",
         "owner",
         "queues",
         "steals",
@@ -79,11 +84,11 @@ class WorkerAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
         "last_seen_at",
         "revoked_at",
     ]
-    readonly_fields = ["live_state"]
+    readonly_fields = ["live_state", "its_jobs"]
     actions = ["revoke_selected"]
     actions_detail = ["rotate_one", "revoke_one"]
 
-    class Media(common.LiveMedia):
+    class Media(administration.LiveMedia):
         """Its page is live."""
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002  # the admin's
@@ -93,10 +98,6 @@ class WorkerAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Who runs the farm."""
         return self.has_operate_permission(request)
-
-    def has_operate_permission(self, request: HttpRequest, object_id: Any = None) -> bool:  # noqa: ARG002
-        """Who may make workers, and change and revoke keys."""
-        return request.user.has_perm("jobs.operate_job")
 
     def save_model(self, request: HttpRequest, obj: Worker, form: Any, change: bool) -> None:  # noqa: ARG002
         """Make it; the key is kept on the object for the answer alone."""
@@ -113,7 +114,7 @@ class WorkerAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
 
     def delete_model(self, request: HttpRequest, obj: Worker) -> None:
         """Revoke it first, so that its open sockets end; its jobs keep its name."""
-        operations.revoke(obj, by=common.person(request))
+        operations.revoke(obj, by=administration.person(request))
         super().delete_model(request, obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Worker]) -> None:
@@ -131,7 +132,15 @@ class WorkerAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
         """Whose jobs it is given."""
         return worker.owner.get_username() if worker.owner else "everybody"
 
+    @display(description="Jobs")  # type: ignore[untyped-decorator]
+    def its_jobs(self, worker: Worker) -> SafeString:
+        """Where they are listed, and what it failed."""
+        addresses = [reverse(f"admin:jobs_{table}_changelist") for table in ("job", "attempt")]
+        told = '<a href="{}?worker={}">its jobs</a>, <a href="{}?worker={}">what it failed</a>'
+        return format_html(told, addresses[0], worker.pk, addresses[1], worker.pk)
+
     @display(description="Now")  # type: ignore[untyped-decorator]
+    @administration.once
     def live_state(self, worker: Worker) -> SafeString:
         """What it does, live."""
         return html.wrapper("worker", {"worker_id": worker.pk}, audience=live_queries.MEMBER)
@@ -140,12 +149,12 @@ class WorkerAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
     def revoke_selected(self, request: HttpRequest, queryset: QuerySet[Worker]) -> HttpResponse | None:
         """Make their keys worthless, after a question."""
         names = [worker.name for worker in queryset]
-        if not common.is_confirmed(request):
-            return common.question(
+        if not administration.is_confirmed(request):
+            return administration.question(
                 self, request, title="Revoke these keys?", lines=names, button="Revoke them"
             )
         for worker in queryset:
-            operations.revoke(worker, by=common.person(request))
+            operations.revoke(worker, by=administration.person(request))
         self.message_user(request, f"Revoked: {', '.join(names)}.", messages.SUCCESS)
         return None
 
@@ -155,13 +164,13 @@ class WorkerAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
         worker = self.get_object(request, object_id)
         if worker is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
-        if not common.is_confirmed(request):
+        if not administration.is_confirmed(request):
             lines = [f"Whoever uses the old key of {worker} is refused at once."]
-            return common.question(
+            return administration.question(
                 self, request, title="Make a new key?", lines=lines, button="Make a new key"
             )
         return common.key_page(
-            self, request, worker=worker, key=operations.rotate_key(worker, by=common.person(request))
+            self, request, worker=worker, key=operations.rotate_key(worker, by=administration.person(request))
         )
 
     @action(description="Revoke", url_path="revoke", permissions=["operate"])  # type: ignore[untyped-decorator]
@@ -170,9 +179,11 @@ class WorkerAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
         worker = self.get_object(request, object_id)
         if worker is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
-        if not common.is_confirmed(request):
+        if not administration.is_confirmed(request):
             lines = [f"{worker} is refused at once; what it runs is given up when its lease ends."]
-            return common.question(self, request, title="Revoke this key?", lines=lines, button="Revoke it")
-        operations.revoke(worker, by=common.person(request))
+            return administration.question(
+                self, request, title="Revoke this key?", lines=lines, button="Revoke it"
+            )
+        operations.revoke(worker, by=administration.person(request))
         self.message_user(request, f"Revoked: {worker}.", messages.SUCCESS)
         return self.response_post_save_change(request, worker)  # type: ignore[no-any-return]

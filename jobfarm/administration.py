@@ -1,0 +1,167 @@
+"""The administration as a whole: its sidebar, its first page, and the two groups of people who run a farm with it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.apps import apps
+from django.contrib import admin
+from django.contrib.auth.models import Group, Permission
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+
+from jobs.domain.tallies import PERIODS
+from jobs.queries import pages, reads
+
+READERS: Final = "operators (read only)"
+OPERATORS: Final = "operators"
+
+# What an operator may do beyond looking. Not here: changing people, groups and rights, by which anybody in the group
+# could make themselves a superuser (docs/adr/0031-the-administration.md).
+DEEDS: Final = frozenset(
+    {
+        "jobs.operate_job",
+        "jobs.add_kind",
+        "jobs.change_kind",
+        "jobs.delete_worker",
+        "scheduling.operate_scheduledfunction",
+        "webhooks.operate_delivery",
+        "ratelimits.delete_bucket",
+        "accounts.delete_apitoken",
+        "chat.delete_message",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Granted:
+    """What `grant` found and did to one group: the rights that were missing, and those that are not the farm's."""
+
+    name: str
+    is_new: bool
+    missing: tuple[str, ...]
+    further: tuple[str, ...]
+
+
+def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
+    """The pages in the order in which an operator thinks of them; only what this person may look at is shown."""
+    things = [(table._meta.label, "category") for table in _things()]  # noqa: SLF001 (Django documents _meta)
+    sections = [*_SECTIONS, ("What senders told", True, things)]
+    overview = {"title": "Dashboard", "icon": "monitoring", "link": reverse("admin:index")}
+    return [
+        {"title": "", "items": [overview]},
+        *(
+            {"title": title, "collapsible": is_folded, "items": [_item(request, *each) for each in tables]}
+            for title, is_folded, tables in sections
+        ),
+    ]
+
+
+def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
+    """What the first page shows beside the list of tables: the farm as on its overview, for who may see all jobs."""
+    return {
+        **context,
+        "title": "The farm",
+        "is_operator": reads.is_operator(request.user),
+        "everybody": pages.EVERYBODY,
+        "period": PERIODS.get(request.GET.get("period", ""), PERIODS["hour"]),
+        "periods": list(PERIODS.values()),
+    }
+
+
+@transaction.atomic
+def grant(*, reset: bool) -> list[Granted]:
+    """Make the two groups if they are not there; with `reset`, give those that are exactly the rights of new ones.
+
+    Returns for each what there was to do. Rights that somebody took from a group, or added, stay so without `reset`.
+    """
+    return [_grant(name, wanted, reset=reset) for name, wanted in _rights().items()]
+
+
+def _rights() -> Mapping[str, "QuerySet[Permission]"]:
+    tables = [(table._meta.app_label, table._meta.model_name) for table in _browsable()]  # noqa: SLF001
+    looking = Q()
+    for app, table in tables:
+        looking |= Q(content_type__app_label=app, codename=f"view_{table}")
+    acting = Q()
+    for deed in sorted(DEEDS):
+        app, _, codename = deed.partition(".")
+        acting |= Q(content_type__app_label=app, codename=codename)
+    return {
+        READERS: Permission.objects.filter(looking),
+        OPERATORS: Permission.objects.filter(looking | acting),
+    }
+
+
+def _grant(name: str, wanted: "QuerySet[Permission]", *, reset: bool) -> Granted:
+    group, is_new = Group.objects.get_or_create(name=name)
+    has, should = _named(group.permissions.all()), _named(wanted)
+    if is_new or reset:
+        group.permissions.set(wanted)
+    return Granted(
+        name=name, is_new=is_new, missing=tuple(sorted(should - has)), further=tuple(sorted(has - should))
+    )
+
+
+def _named(permissions: "QuerySet[Permission]") -> set[str]:
+    return {f"{app}.{code}" for app, code in permissions.values_list("content_type__app_label", "codename")}
+
+
+def _browsable() -> Iterable[Any]:
+    """Every table that has pages here, and those that are shown as parts of them: Django asks for a right for each."""
+    registered = admin.site._registry  # noqa: SLF001 (there is no other list of it)
+    parts = {inline.model for page in registered.values() for inline in page.inlines}
+    return sorted({*registered, *parts}, key=lambda table: str(table._meta.label))  # noqa: SLF001
+
+
+def _things() -> list[Any]:
+    """The domain tables of webhooks: those with pages that no other section names."""
+    named = {label for _, _, tables in _SECTIONS for label, _ in tables}
+    tables = apps.get_app_config("webhooks").get_models()
+    return [
+        table
+        for table in tables
+        if admin.site.is_registered(table) and table._meta.label not in named  # noqa: SLF001
+    ]
+
+
+def _item(request: HttpRequest, label: str, icon: str) -> dict[str, Any]:
+    options = apps.get_model(label)._meta  # noqa: SLF001
+    app, table = options.app_label, options.model_name
+    may_look = any(request.user.has_perm(f"{app}.{deed}_{table}") for deed in ("view", "change"))
+    return {
+        "title": str(options.verbose_name_plural).capitalize(),
+        "icon": icon,
+        "link": reverse(f"admin:{app}_{table}_changelist"),
+        "permission": lambda _: may_look,
+    }
+
+
+_SECTIONS: Final[list[tuple[str, bool, list[tuple[str, str]]]]] = [
+    ("Work", False, [
+        ("jobs.Job", "work"), ("jobs.Attempt", "replay"), ("jobs.Bulk", "checklist"), ("jobs.Queue", "queue"),
+        ("jobs.Kind", "label"), ("jobs.Worker", "precision_manufacturing"),
+    ]),
+    ("Scheduler", False, [
+        ("scheduling.ScheduledFunction", "schedule"), ("scheduling.Cron", "event_repeat"),
+        ("scheduling.Cluster", "dns"),
+    ]),
+    ("Webhooks", False, [
+        ("webhooks.Delivery", "inbox"), ("webhooks.Activity", "timeline"), ("webhooks.Refusal", "block"),
+        ("webhooks.Secret", "key"), ("webhooks.SandboxToken", "vpn_key"), ("webhooks.Reconciliation", "healing"),
+        ("webhooks.HealthScore", "ecg_heart"), ("webhooks.ModelServer", "smart_toy"),
+    ]),
+    ("Limits", False, [("ratelimits.Bucket", "speed")]),
+    ("People", False, [
+        ("auth.User", "person"), ("auth.Group", "group"), ("accounts.ApiToken", "password"),
+        ("admin.LogEntry", "history"),
+    ]),
+    ("Examples", True, [
+        ("chat.Message", "chat"), ("imagegame.Game", "stadia_controller"), ("imagegame.Submission", "image"),
+    ]),
+    ("django-q2", True, [
+        ("django_q.Schedule", "schedule"), ("django_q.Success", "check_circle"), ("django_q.Failure", "error"),
+    ]),
+]  # fmt: skip

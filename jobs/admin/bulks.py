@@ -1,0 +1,51 @@
+"""Deeds on everything that matched: who did them, and what they came to."""
+
+from typing import Final
+
+from django.contrib import admin
+from django.urls import reverse
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from jobs import live_queries
+from jobs.domain.bulks import Phase
+from jobs.models import Bulk
+from live import administration, html
+
+COLOURS: Final = {Phase.DONE: "success", Phase.STOPPED: "warning"}
+
+
+@admin.register(Bulk)
+class BulkAdmin(administration.LookBack):
+    """They are begun, stopped and undone on the farm's own pages."""
+
+    list_display = ["id", "deed", "value", "how", "by", "matched", "changed", "created_at", "ended_at"]
+    list_display_links = ["id", "deed"]
+    list_filter = ["deed", "phase", administration.by_day("created_at")]
+    list_select_related = ["by"]
+    search_fields = ["=id", "=by__username"]
+    fields = [
+        ("deed", "value"),
+        "live_state",
+        "by",
+        "filters",
+        "undoes",
+        ("created_at", "began_at", "ended_at"),
+        "why",
+    ]
+    readonly_fields = ["live_state"]
+
+    def view_on_site(self, obj: Bulk) -> str:
+        """Its page outside of the administration."""
+        return reverse("jobs:bulk", args=[obj.pk])
+
+    @display(description="Phase", label=COLOURS)  # type: ignore[untyped-decorator]
+    def how(self, bulk: Bulk) -> tuple[str, str]:
+        """How far it is."""
+        return bulk.phase, bulk.get_phase_display()
+
+    @display(description="State")  # type: ignore[untyped-decorator]
+    @administration.once
+    def live_state(self, bulk: Bulk) -> SafeString:
+        """How many match, how far it is and what it came to, live."""
+        return html.wrapper("bulk", {"bulk_id": bulk.pk}, audience=live_queries.MEMBER)

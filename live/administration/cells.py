@@ -1,0 +1,63 @@
+"""What columns and fields show: links, long texts, and how a row stands, live."""
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, Final, TypeVar
+
+from django.forms import Script
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from live import html
+
+Shown = TypeVar("Shown")
+
+NOTHING: Final = "–"
+
+
+class LiveMedia:
+    """What a page with live parts loads."""
+
+    css = {"all": ["live/admin.css"]}  # the form of Django's Media
+    js: tuple[Script, ...] = (Script("live/live.js", defer=True),)
+
+
+def once(show: Callable[[Any, Any], Shown]) -> Callable[[Any, Any], Shown]:
+    """Decorate what a field shows of a row: found once, however often the page's template asks (unfold's does five
+    times). Kept on the row, which lives as long as the request."""
+
+    @wraps(show)
+    def shown(page: Any, row: Any) -> Shown:
+        kept: dict[str, Shown] = row.__dict__.setdefault("_shown", {})
+        if show.__name__ not in kept:
+            kept[show.__name__] = show(page, row)
+        return kept[show.__name__]
+
+    return shown
+
+
+def link(page: str, pk: object, text: object) -> SafeString | str:
+    """A link to a row's page; `page` is like `jobs_job`. A dash where there is no row."""
+    if pk is None:
+        return NOTHING
+    return format_html('<a href="{}">{}</a>', reverse(f"admin:{page}_change", args=[pk]), text)
+
+
+def preformatted(text: str) -> SafeString:
+    """A text whose lines stay as they are."""
+    return format_html('<pre class="code" tabindex="0">{}</pre>', text)
+
+
+def folded(summary: str, text: str) -> SafeString | str:
+    """A text of which one line is shown until somebody opens it; a dash for an empty one."""
+    if not text:
+        return NOTHING
+    return format_html("<details><summary>{}</summary>{}</details>", summary, preformatted(text))
+
+
+def stands(
+    name: str, given: Mapping[str, Any], *, row: Mapping[str, Any], audience: str, element: str = "span"
+) -> SafeString:
+    """A live query inside a list, first shown from the row in hand: a list of fifty reads nothing for each of them."""
+    return html.wrapper_of_known(name, given, known=row, audience=audience, element=element)

@@ -1,0 +1,148 @@
+"""Lists that never count a whole table, and rows that nobody edits."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.contrib.admin import ShowFacets
+from django.contrib.admin.views.main import ORDER_VAR, PAGE_VAR
+from django.core.paginator import Paginator
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.functional import cached_property
+from unfold.admin import ModelAdmin, TabularInline
+from unfold.views import ChangeList
+
+COUNTED: Final = (
+    10_000  # rows of a list that are counted and paged through; filters and the search reach the others
+)
+LOOKED_BACK: Final = 100_000  # rows that one page of a narrowed list passes by at most (docs/adr/0030)
+BEFORE: Final = "before"
+_BIGGEST: Final = 2**63 - 1
+
+
+class Counted(Paginator):  # type: ignore[type-arg]  # Django's own class takes no parameter
+    """Pages over the first COUNTED rows: a count(*) of ten million, or an OFFSET into them, takes seconds."""
+
+    template_name = "admin/counted.html"
+
+    @cached_property
+    def count(self) -> int:
+        """How many rows there are, at most COUNTED."""
+        return int(self.object_list.order_by().values("pk")[:COUNTED].count())  # type: ignore[attr-defined]  # a queryset
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there may be more rows than were counted."""
+        return self.count >= COUNTED
+
+
+class Untouched:
+    """Nothing is added, changed or deleted here."""
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002  # the admin's
+        """Never."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+        """Never."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+        """Never."""
+        return False
+
+
+class ReadOnly(Untouched, ModelAdmin):  # type: ignore[misc]  # unfold ships no types
+    """A table to look at: rows come from elsewhere and are never edited here."""
+
+    paginator = Counted
+    show_full_result_count = False
+    show_facets = ShowFacets.NEVER
+    list_per_page = 50
+
+
+class Part(Untouched, TabularInline):  # type: ignore[misc]
+    """Rows that belong to another, to look at."""
+
+    extra = 0
+    can_delete = False
+    show_change_link = False
+
+
+class LookingBack(ChangeList):  # type: ignore[misc]
+    """A list, newest first, that passes by LOOKED_BACK rows at most; "older" goes on where a page stopped.
+
+    What an index leads to (a filter that says `leads`, a lookup in `led_lookups`) is passed by no matter how old it
+    is: the rows that are counted as passed by are then those of the index.
+    """
+
+    floor: int | None = None
+
+    def get_filters_params(self, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """What narrows the list: not where a page begins."""
+        narrows: dict[str, Any] = super().get_filters_params(params)
+        narrows.pop(BEFORE, None)
+        return narrows
+
+    def get_queryset(
+        self, request: HttpRequest, exclude_parameters: list[str] | None = None
+    ) -> QuerySet[Any]:
+        """What fits, among the rows that this page looks at."""
+        rows: QuerySet[Any] = super().get_queryset(request, exclude_parameters)
+        rows = _before(rows, self._before)
+        if not self._is_narrowed or self.model_admin.finds_exactly(self.query):
+            return rows
+        passed = _before(self._led(request), self._before).order_by("-pk").values_list("pk", flat=True)
+        self.floor = next(iter(passed[LOOKED_BACK - 1 : LOOKED_BACK]), None)
+        return rows if self.floor is None else rows.filter(pk__gte=self.floor)
+
+    @property
+    def older_url(self) -> str | None:
+        """Where the list goes on; None where all was looked at."""
+        if self.floor is None:
+            return None
+        url: str = self.get_query_string({BEFORE: self.floor}, [PAGE_VAR])
+        return url
+
+    @property
+    def newest_url(self) -> str | None:
+        """Where the list begins; None for its beginning."""
+        return None if self._before is None else self.get_query_string(remove=[BEFORE, PAGE_VAR])
+
+    @cached_property
+    def _before(self) -> int | None:
+        said = self.params.get(BEFORE, "")
+        return min(int(said), _BIGGEST) if said.isascii() and said.isdigit() and len(said) < 20 else None
+
+    @property
+    def _is_narrowed(self) -> bool:
+        return bool(set(self.params) - {PAGE_VAR, ORDER_VAR, BEFORE})
+
+    def _led(self, request: HttpRequest) -> QuerySet[Any]:
+        rows: QuerySet[Any] = self.model_admin.model.objects.all()
+        for spec in self.filter_specs:
+            if getattr(spec, "leads", False):
+                rows = spec.queryset(request, rows)
+        led = {name: value for name, value in self.params.items() if name in self.model_admin.led_lookups}
+        return rows.filter(**led)
+
+
+class LookBack(ReadOnly):
+    """A table that may hold millions of rows, newest first; sorted by nothing else, for that would read all of it."""
+
+    list_after_template = "admin/older.html"
+    ordering = ["-pk"]
+    sortable_by: Any = ()
+    led_lookups: frozenset[str] = frozenset()
+
+    def get_changelist(self, request: HttpRequest, **_: Any) -> type[LookingBack]:  # noqa: ARG002
+        """A list that is bounded."""
+        return LookingBack
+
+    def finds_exactly(self, term: str) -> bool:  # noqa: ARG002  # for those who do
+        """Whether an index leads to all that a search finds, so that it need not be bounded."""
+        return False
+
+
+def _before(rows: QuerySet[Any], pk: int | None) -> QuerySet[Any]:
+    return rows if pk is None else rows.filter(pk__lt=pk)

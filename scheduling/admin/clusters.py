@@ -1,0 +1,76 @@
+"""The lives of clusters, and what django-q2 keeps of its own tasks and schedules."""
+
+from typing import Any
+
+from django.apps import apps
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from unfold.decorators import display
+
+from live import administration
+from scheduling.admin import common
+from scheduling.models import Cluster
+
+
+@admin.register(Cluster)
+class ClusterAdmin(administration.LookBack):
+    """The lives of clusters: which run, and how the others ended."""
+
+    list_display = [
+        "role", "host", "pid", "shown_state", "workers", "free", "started_at", "heard_at", "ended_at", "why"
+    ]  # fmt: skip
+    list_filter = ["role", "ending", administration.by_day("started_at")]
+    fields = [
+        ("role", "shown_state"), ("host", "pid"), ("workers", "free"), ("started_at", "heard_at", "ended_at"), "why",
+        "boot_id",
+    ]  # fmt: skip
+    readonly_fields = ["shown_state"]
+    ordering = ["-started_at"]
+
+    @display(description="State", label=common.COLOURS)  # type: ignore[untyped-decorator]
+    def shown_state(self, cluster: Cluster) -> str:
+        """Whether it lives, or how it ended."""
+        return cluster.ending or "living"
+
+
+class TaskAdmin(administration.ReadOnly):
+    """Tasks that went past the scheduler, by `async_task`; of what they were called with nothing is unpickled here."""
+
+    list_display = ["name", "func", "group", "started", "stopped", "attempt_count"]
+    list_filter = [administration.by_day("stopped")]
+    search_fields = ["=id", "=name"]
+    fields = list_display
+
+    def get_queryset(self, request: HttpRequest) -> "QuerySet[Any]":
+        """Without what would be unpickled, and may need code that is gone."""
+        rows: QuerySet[Any] = super().get_queryset(request)
+        return rows.defer("args", "kwargs", "result", "hook")
+
+
+class ScheduleAdmin(administration.ReadOnly):
+    """Schedules that went past the scheduler. To look at: whoever could edit one could call any function of Python."""
+
+    list_display = ["id", "name", "func", "schedule_type", "repeats", "next_run"]
+    search_fields = ["name", "func"]
+    fields = [
+        "name",
+        "func",
+        "args",
+        "kwargs",
+        ("schedule_type", "minutes", "cron"),
+        ("repeats", "next_run"),
+        "task",
+    ]
+
+
+def _tidy() -> None:
+    """Give django-q2's tables pages like all others. Its queue has none: the scheduler's broker does not use it."""
+    for name, page in {"Success": TaskAdmin, "Failure": TaskAdmin, "Schedule": ScheduleAdmin}.items():
+        table = apps.get_model("django_q", name)
+        if admin.site.is_registered(table):
+            admin.site.unregister(table)
+        admin.site.register(table, page)
+
+
+_tidy()

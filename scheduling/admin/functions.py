@@ -1,0 +1,234 @@
+"""What was scheduled, and how it went: to look at, to cancel, to run again."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
+from unfold.decorators import action, display
+
+from live import administration, html
+from scheduling import live_queries, operations
+from scheduling.admin import common
+from scheduling.domain.states import State
+from scheduling.errors import SchedulingError
+from scheduling.models import ScheduledFunction
+from scheduling.queries import pages
+from scheduling.templatetags.scheduling import pretty
+
+AT_ONCE: Final = 1000  # functions that one action touches; the message says when more match
+
+
+class StateFilter(admin.SimpleListFilter):
+    """Functions that stand so. What an index leads to is found however old it is."""
+
+    title = parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002  # the admin's
+        """All there are."""
+        return [(state.value, state.replace("_", " ")) for state in State]
+
+    @property
+    def leads(self) -> bool:
+        """Successes are most of the functions, and have no index of their own."""
+        return self.value() in set(State) - {State.SUCCESS}
+
+    def queryset(
+        self, request: HttpRequest, queryset: "QuerySet[ScheduledFunction]"  # noqa: ARG002
+    ) -> "QuerySet[ScheduledFunction]":  # fmt: skip
+        """Those; of what waits or runs the ids, while they are few: a function of next year is older than millions."""
+        state = self.value()
+        if state not in set(State):
+            return queryset
+        found = queryset.filter(state=state)
+        living = pages.living_ids(str(state)) if state in {State.PENDING, State.IN_PROGRESS} else None
+        return found if living is None else found.filter(pk__in=living)
+
+
+FILTERS: Final = [
+    StateFilter,
+    administration.known("function", "function", pages.names, leads=True),
+    "kind",
+    administration.by_day("created_at", first_since=pages.first_since, end_before=pages.end_before),
+]
+
+
+@admin.register(ScheduledFunction)
+class ScheduledFunctionAdmin(common.Operated, administration.LookBack):
+    """What was scheduled, and how it went."""
+
+    list_display = ["id", "function", "kind", "state_now", "attempt", "due_at", "started_at", "ended_at"]
+    list_display_links = ["id", "function"]
+    list_filter = FILTERS
+    led_lookups = frozenset({"parent", "retry_of"})
+    search_fields = ["=id"]
+    search_help_text = "The number of a function"
+    fields = [
+        "function", ("kind", "live_state", "attempt"), ("due_at", "started_at", "ended_at"), ("queue", "priority"),
+        "arguments", "outcome", "error", "shown_traceback", ("from_parent", "from_try", "from_run", "from_cron"),
+        ("made", "next_try"), "fire_at", "created_at", "ran_by",
+    ]  # fmt: skip
+    readonly_fields = [
+        "arguments", "outcome", "live_state", "shown_traceback", "from_parent", "from_try", "from_run", "from_cron",
+        "made", "next_try",
+    ]  # fmt: skip
+    actions = ["cancel", "run_again"]
+    actions_detail = ["cancel_one", "run_one_again"]
+
+    def view_on_site(self, obj: ScheduledFunction) -> str:
+        """Its page outside of the administration."""
+        return reverse("scheduling:function", args=[obj.pk])
+
+    def get_queryset(self, request: HttpRequest) -> "QuerySet[ScheduledFunction]":
+        """In lists without what only its own page shows."""
+        rows: QuerySet[ScheduledFunction] = super().get_queryset(request)
+        match = request.resolver_match
+        is_one = match is not None and "object_id" in match.kwargs
+        return rows if is_one else rows.defer("args", "result", "error", "traceback")
+
+    def finds_exactly(self, term: str) -> bool:
+        """A number is an id."""
+        return bool(term.strip())
+
+    @display(description="Arguments")  # type: ignore[untyped-decorator]
+    @administration.once
+    def arguments(self, row: ScheduledFunction) -> SafeString:
+        """What it is called with, as JSON."""
+        return administration.preformatted(pretty(row.args))
+
+    @display(description="Result")  # type: ignore[untyped-decorator]
+    @administration.once
+    def outcome(self, row: ScheduledFunction) -> SafeString | str:
+        """What it returned, as JSON."""
+        return "–" if row.result is None else administration.preformatted(pretty(row.result))
+
+    @display(description="Traceback")  # type: ignore[untyped-decorator]
+    @administration.once
+    def shown_traceback(self, row: ScheduledFunction) -> SafeString | str:
+        """Where it broke."""
+        return administration.preformatted(row.traceback) if row.traceback else "–"
+
+    @display(description="State")  # type: ignore[untyped-decorator]
+    def state_now(self, row: ScheduledFunction) -> SafeString:
+        """Where it stands, live."""
+        given, known = {"function_id": row.pk}, {"state": row.state}
+        return administration.stands("function-state", given, row=known, audience=live_queries.OPERATOR)
+
+    @display(description="State")  # type: ignore[untyped-decorator]
+    @administration.once
+    def live_state(self, row: ScheduledFunction) -> SafeString:
+        """Where it stands, live."""
+        return html.wrapper("function-state", {"function_id": row.pk}, audience=live_queries.OPERATOR)
+
+    @display(description="Scheduled by")  # type: ignore[untyped-decorator]
+    def from_parent(self, row: ScheduledFunction) -> SafeString | str:
+        """The function that scheduled it."""
+        return _function(row.parent_id)
+
+    @display(description="Retry of")  # type: ignore[untyped-decorator]
+    def from_try(self, row: ScheduledFunction) -> SafeString | str:
+        """The try before it."""
+        return _function(row.retry_of_id)
+
+    @display(description="Run again of")  # type: ignore[untyped-decorator]
+    def from_run(self, row: ScheduledFunction) -> SafeString | str:
+        """What somebody ran again."""
+        return _function(row.run_again_of_id)
+
+    @display(description="Cron")  # type: ignore[untyped-decorator]
+    def from_cron(self, row: ScheduledFunction) -> SafeString | str:
+        """The cron that it is a firing of."""
+        return administration.link("scheduling_cron", row.cron_id, row.cron_id)
+
+    @display(description="It scheduled")  # type: ignore[untyped-decorator]
+    @administration.once
+    def made(self, row: ScheduledFunction) -> SafeString | str:
+        """What it scheduled itself, the newest."""
+        links = [(_function(made.pk), made.function) for made in pages.descendants(row.pk, limit=20)]
+        return format_html_join("", "<div>{} {}</div>", links) or "–"
+
+    @display(description="Next try")  # type: ignore[untyped-decorator]
+    @administration.once
+    def next_try(self, row: ScheduledFunction) -> SafeString | str:
+        """The try that followed it."""
+        return _function(pages.next_try(row.pk))
+
+    @admin.action(description="Cancel", permissions=["operate"])
+    def cancel(self, request: HttpRequest, queryset: "QuerySet[ScheduledFunction]") -> HttpResponse | None:
+        """Cancel each, after a question; then count what that came to."""
+        asked = {"title": "Cancel these functions?", "button": "Cancel them"}
+        return self._each(request, _chosen(queryset), self._cancel, asked)
+
+    @admin.action(description="Run again, as new rows", permissions=["operate"])
+    def run_again(self, request: HttpRequest, queryset: "QuerySet[ScheduledFunction]") -> HttpResponse | None:
+        """Schedule each once more, after a question; those that have not ended are left out, and counted."""
+        asked = {"title": "Run these functions again?", "button": "Run them again"}
+        return self._each(request, _chosen(queryset), self._run_again, asked)
+
+    @action(description="Cancel", url_path="cancel", permissions=["operate"])  # type: ignore[untyped-decorator]
+    def cancel_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Cancel this one, after a question."""
+        asked = {"title": "Cancel this function?", "button": "Cancel it"}
+        return self._one(request, object_id, self._cancel, asked)
+
+    @action(description="Run again", url_path="run-again", permissions=["operate"])  # type: ignore[untyped-decorator]
+    def run_one_again(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Schedule this one once more, after a question."""
+        asked = {"title": "Run this function again?", "button": "Run it again"}
+        return self._one(request, object_id, self._run_again, asked)
+
+    def _one(self, request: HttpRequest, object_id: str, do: "Deed", asked: dict[str, str]) -> HttpResponse:
+        row = self.get_object(request, object_id)
+        if row is None:
+            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
+        done = HttpResponseRedirect(reverse(f"admin:{common.FUNCTION}_change", args=[row.pk]))
+        return self._each(request, [row], do, asked) or done
+
+    def _each(
+        self, request: HttpRequest, rows: Sequence[ScheduledFunction], do: "Deed", asked: dict[str, str]
+    ) -> HttpResponse | None:
+        some = rows[:AT_ONCE]
+        if question := administration.carry_out(self, request, lines=_preview(rows), **asked):
+            return question
+        outcomes = Counter(do(request, row) for row in some)
+        told = ", ".join(f"{word}: {count}" for word, count in sorted(outcomes.items()))
+        self.message_user(request, f"{told or 'Nothing was selected'}.", messages.SUCCESS)
+        return None
+
+    def _cancel(self, request: HttpRequest, row: ScheduledFunction) -> str:
+        verdict = operations.cancel(row.pk).verdict
+        self.log_change(request, row, f"Canceled ({verdict}).")
+        return verdict.replace("_", " ")
+
+    def _run_again(self, request: HttpRequest, row: ScheduledFunction) -> str:
+        try:
+            again = operations.run_again(row.pk)
+        except SchedulingError as refusal:
+            return refusal.code.replace("_", " ")
+        self.log_change(request, again, f"Ran #{row.pk} again.")
+        return "scheduled again"
+
+
+Deed = Callable[[HttpRequest, ScheduledFunction], str]
+
+
+def _function(pk: int | None) -> SafeString | str:
+    return administration.link(common.FUNCTION, pk, f"#{pk}")
+
+
+def _chosen(queryset: "QuerySet[ScheduledFunction]") -> Sequence[ScheduledFunction]:
+    return list(queryset.order_by("pk")[: AT_ONCE + 1])
+
+
+def _preview(rows: Sequence[ScheduledFunction]) -> list[str]:
+    """What the deed is about to meet: how many functions, and how they stand at this moment."""
+    standing = Counter(row.state.replace("_", " ") for row in rows[:AT_ONCE])
+    lines = [f"{count} {state}" for state, count in sorted(standing.items())]
+    return (
+        [*lines, f"and more, which stay as they are: {AT_ONCE} at a time"] if len(rows) > AT_ONCE else lines
+    )

@@ -1,0 +1,202 @@
+"""Rows for every table that the administration shows: so many of each as are asked for, and what belongs to them."""
+
+import uuid
+from datetime import timedelta
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Group, User
+from django.contrib.contenttypes.models import ContentType
+from django.db import connection, models
+from django.utils import timezone
+
+from accounts import operations as accounts
+from accounts.models import ApiToken
+from examples.chat.models import Answer, Message
+from examples.imagegame.models import Game, Player, Round, Submission
+from jobs.models import Attempt, Body, Bulk, Job, Kind, Queue, ResultFile, Stage, Worker
+from scheduling.models import ScheduledFunction
+from tests import farm
+from webhooks.models import Activity, Delivery, DeliveryAttempt
+
+NOW = timezone.now()
+_MADE_BY_HAND = {
+    User, Group, ApiToken, LogEntry, Job, Attempt, Bulk, Worker, Queue, Kind, Message, Game, Submission, Activity,
+}  # fmt: skip
+
+_ANEW = {  # what must differ from row to row
+    "jobs_job": {}, "jobs_attempt": {"number": "nr + 1"}, "scheduling_scheduledfunction": {},
+    "webhooks_delivery": {"delivery_id": "md5(nr::text)", "body_sha256": "sha256(nr::text::bytea)"},
+    "webhooks_activity": {"delivery_id": "nr + 1000"}, "ratelimits_bucket": {"key": "md5(nr::text)"},
+}  # fmt: skip
+BIG = tuple(_ANEW)
+
+
+def fill(count: int) -> None:
+    """Add `count` rows to every table that has pages in the administration, each with links to others."""
+    people = [farm.user(f"p{uuid.uuid4().hex[:8]}") for _ in range(count)]
+    for person in people:
+        accounts.create_token(person, name="ci")
+        accounts.create_group(f"group of {person}", by=person)
+    _work(people)
+    _examples(people)
+    for model in admin.site._registry:
+        if model not in _MADE_BY_HAND:
+            model._default_manager.bulk_create([_row(model) for _ in range(count)])
+    for delivery in Delivery.objects.order_by("-pk")[:count]:
+        DeliveryAttempt.objects.create(
+            delivery=delivery,
+            number=1,
+            started_at=NOW,
+            ended_at=NOW,
+            outcome="failed",
+            error="no",
+            traceback="line",
+        )
+        Activity.objects.create(
+            delivery=delivery, n=0, source="github", at=NOW, actor="ada", verb="did", object="it"
+        )
+
+
+def newest_function() -> int:
+    """The id of the function that was scheduled last."""
+    return ScheduledFunction.objects.values_list("pk", flat=True)[0]
+
+
+def multiply(count: int) -> None:
+    """Make the big tables so large that plans for them are those of large tables, and let the planner know."""
+    fill(1)
+    with connection.cursor() as cursor:
+        for table in BIG:
+            cursor.execute(
+                "SELECT column_name FROM information_schema.columns WHERE table_name = %s", [table]
+            )
+            columns = {name for (name,) in cursor.fetchall()} - {"id"}
+            given = {name: _ANEW[table].get(name, f"one.{name}") for name in sorted(columns)}
+            cursor.execute(
+                f"INSERT INTO {table} ({', '.join(given)}) SELECT {', '.join(given.values())} "
+                f"FROM (SELECT * FROM {table} ORDER BY id LIMIT 1) AS one, generate_series(1, {count}) AS nr"
+            )
+            cursor.execute(f"ANALYZE {table}")
+
+
+def _work(people: list[User]) -> None:
+    for n, person in enumerate(people):
+        tag = uuid.uuid4().hex[:8]
+        worker = farm.worker(f"w{tag}", f"q{tag}", owner=person)
+        Kind.objects.create(name=f"k{tag}", queue=f"q{tag}")
+        group = person.groups.first()
+        ended = Job.objects.create(
+            kind="chat", queue="chat", owner=person, group=group, status="failed", ended_at=NOW, claimed_at=NOW,
+            worker=worker, worker_name=worker.name, claim_no=1, failures=1,
+        )  # fmt: skip
+        again = Job.objects.create(kind="chat", queue="chat", owner=person, retry_of=ended, unique_key=tag)
+        running = Job.objects.create(
+            kind="chat", queue="chat", status="in_progress", claim_no=1, claimed_at=NOW, worker=worker,
+            worker_name=worker.name, lease_secret=uuid.uuid4(), lease_expires_at=NOW + timedelta(hours=1),
+            progress=0.5, detail="half",
+        )  # fmt: skip
+        Body.objects.bulk_create([Body(job=job, payload={"n": n}) for job in (ended, again, running)])
+        Attempt.objects.create(
+            job=ended, number=1, outcome="failed", worker=worker, worker_name=worker.name, claimed_at=NOW,
+            ended_at=NOW, error="Traceback\nValueError: no",
+        )  # fmt: skip
+        Stage.objects.create(job=ended, attempt=1, number=1, detail="began")
+        ResultFile.objects.create(job=ended, attempt=1, name="a.txt", stored_as=tag, size=1, sha256="0" * 64)
+        Bulk.objects.create(by=person, deed="cancel", filters={}, top_id=1, next_id=1)
+        LogEntry.objects.create(
+            user=person, content_type=ContentType.objects.get_for_model(Job), object_id=str(ended.pk),
+            object_repr=str(ended), action_flag=2, change_message="canceled",
+        )  # fmt: skip
+
+
+def _examples(people: list[User]) -> None:
+    for person in people:
+        group = person.groups.first()
+        assert group is not None
+        question = Message.objects.create(group=group, role="user", author=person, text="Why?")
+        answer = Message.objects.create(group=group, role="assistant", question=question, text="So.")
+        job_id = -person.pk
+        Answer.objects.create(message=answer, group=group, asker=person, job_id=job_id, state="finished")
+        game = Game.objects.create(
+            code=uuid.uuid4().hex[:5], host=person, group=group, theme="cats", stage="over", ended_at=NOW
+        )
+        Player.objects.create(game=game, user=person)
+        picture = Submission.objects.create(
+            owner=person, prompt="a cat", job_id=job_id, state="saved", file="a.png", attempt=1, ended_at=NOW
+        )
+        Round.objects.create(game=game, number=0, author=person, submission=picture)
+
+
+_GIVEN: dict[str, dict[str, Any]] = {
+    "scheduling.ScheduledFunction": {
+        "function": "tests.nothing",
+        "kind": "mutation",
+        "state": "success",
+        "ended_at": NOW,
+    },
+    "webhooks.Delivery": {
+        "source": "github",
+        "status": "dead",
+        "ended_at": NOW,
+        "note": "no",
+        "event_type": "push",
+    },
+    "webhooks.Secret": {"source": "github"},
+    "webhooks.Refusal": {"source": "github"},
+    "webhooks.HealthScore": {"day": NOW.date()},
+    "django_q.Success": {"success": True},
+    "django_q.Failure": {"success": False},
+    "scheduling.Cluster": {"role": "mutations"},
+    "ratelimits.Bucket": {
+        "name": "submit",
+        "rate": 1.0,
+        "period_ms": 1000.0,
+        "most": 5.0,
+        "is_window": False,
+    },
+}
+
+
+def _row(model: type[models.Model]) -> models.Model:
+    """A row with something in every column that needs it, different from all others."""
+    given = dict(_GIVEN.get(model._meta.label, {}))
+    for field in model._meta.concrete_fields:
+        if field.name not in given and not _is_optional(field):
+            given[field.name] = _value(field)
+    return model(**given)
+
+
+def _is_optional(field: Any) -> bool:
+    has_own = field.has_default() or field.db_default is not models.NOT_PROVIDED
+    return bool(field.null or has_own or isinstance(field, models.AutoField))
+
+
+def _value(field: Any) -> Any:
+    if field.choices:
+        return next(value for value, _ in field.flatchoices if value != "")
+    if isinstance(field, models.GenericIPAddressField):
+        return "127.0.0.1"
+    if isinstance(field, models.CharField):
+        return uuid.uuid4().hex[: min(field.max_length or 32, 12)]
+    for kind, value in _BY_KIND.items():
+        if isinstance(field, kind):
+            return value() if callable(value) else value
+    raise AssertionError(f"{field} is of a kind that no sample is known of")
+
+
+_BY_KIND: dict[Any, Any] = {
+    models.BooleanField: False,
+    models.UUIDField: uuid.uuid4,
+    models.TextField: "text",
+    models.DateTimeField: NOW,
+    models.DateField: NOW.date(),
+    models.DecimalField: 1,
+    models.FloatField: 1.0,
+    models.DurationField: timedelta(seconds=1),
+    models.IntegerField: 1,
+    models.BinaryField: lambda: uuid.uuid4().bytes,
+    models.JSONField: dict,
+    models.ForeignKey: None,
+}
