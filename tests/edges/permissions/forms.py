@@ -1,0 +1,67 @@
+"""What is sent to an address so that whoever may, does it."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+PASSWORD: Final = "correct horse battery"
+_SUBMITTED: Final = {"kind": "chat", "payload": {"prompt": "Why?"}}
+_WORKER: Final = "api/v1/worker/jobs/<jobid:job_id>/"
+
+# By pattern. A value "<name>" is what stands for that name in the world.
+FORMS: Final[Mapping[str, Any]] = {
+    f"{_WORKER}heartbeat": {"lease": "<lease>"},
+    f"{_WORKER}output": {"lease": "<lease>", "seq": 1, "text": "More."},
+    f"{_WORKER}files/<name>": b"bytes",
+    f"{_WORKER}finish": {"lease": "<lease>", "outcome": "success"},
+    f"{_WORKER}release": {"lease": "<lease>"},
+    "api/v1/worker/finish": {"finished": [{"id": "<job_id>", "lease": "<lease>", "outcome": "success"}]},
+    "api/v1/jobs": _SUBMITTED,
+    "api/v1/jobs/bulk": {"jobs": [_SUBMITTED]},
+    "accounts/sign-up/": {"username": "newcomer", "password": PASSWORD, "again": PASSWORD},
+    "accounts/login/": {"username": "ada", "password": PASSWORD},
+    "accounts/password/": {
+        "old_password": PASSWORD,
+        "new_password1": "a new horse battery",
+        "new_password2": "a new horse battery",
+    },
+    "accounts/tokens/": {"name": "another"},
+    "accounts/groups/": {"name": "Painters"},
+    "accounts/groups/<int:group_id>/remove/": {"member": "<member>"},
+    "jobs/new/": {"kind": "chat", "prompt": "Why?"},
+    "jobs/bulk/": {"deed": "cancel"},
+    "queues/<str:name>/ceiling/": {"ceiling": "3"},
+    "workers/": {"name": "another", "queues": "chat", "scope": "own"},
+    "limits/reset/": {"name": "<limit>", "key": "<key>"},
+    "inbox/sources/<str:name>/": {"grace": "", "secret": "", "name": "second"},
+    "inbox/sources/<str:name>/secrets/<jobid:secret_id>/retire/": {"grace": "0"},
+    "inbox/tokens/": {"sandbox": "box-2"},
+    "inbox/tokens/revoke/": {"sandbox": "box-1"},
+    "game/open/": {"theme": "Weather"},
+    "game/join/": {"code": "<code>"},
+    "game/paint/": {"prompt": "a castle of cheese"},
+    "game/<str:code>/on/": {"step": "<step>"},
+    "game/<str:code>/play/": {"submission": "<submission>"},
+    "game/<str:code>/name/": {"title": "Monday", "number": "1"},
+    "game/<str:code>/guess/": {"title": "1"},
+    "chat/": {"name": "Painters"},
+    "chat/<jobid:group_id>/say/": {"text": "Hello."},
+    "chat/<jobid:group_id>/cancel/": {"answer": "<answer>"},
+    "chat/<jobid:group_id>/again/": {"answer": "<answer>"},
+    "chat/<jobid:group_id>/remove/": {"message": "<message>"},
+    "chat/<jobid:group_id>/instructions/": {"text": "Be brief."},
+    "chat/<jobid:group_id>/worker/": {"name": "mine"},
+}
+
+
+def form(pattern: str, names: Mapping[str, Any]) -> Any:
+    """The form for this address, or none."""
+    return _filled(FORMS.get(pattern, {}), names)
+
+
+def _filled(value: Any, names: Mapping[str, Any]) -> Any:
+    if isinstance(value, dict):
+        return {name: _filled(each, names) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_filled(each, names) for each in value]
+    is_name = isinstance(value, str) and value.startswith("<")
+    return names[value[1:-1]] if is_name else value
