@@ -1,6 +1,10 @@
 """The settings that live queries need. Imports nothing of Django's, so that settings may call it."""
 
-from typing import Any
+from typing import Any, Final
+
+# A read of the layer waits for five seconds (channels_redis), and redis-py gives one up after five by itself: a Redis
+# where nothing happens would look like one that is gone, and every page would be read anew each time.
+_REDIS_ANSWERS_WITHIN_S: Final = 15.0
 
 
 def channel_layers(redis_url: str | None) -> dict[str, dict[str, Any]]:
@@ -11,5 +15,6 @@ def channel_layers(redis_url: str | None) -> dict[str, dict[str, Any]]:
     """
     if not redis_url:
         return {"default": {"BACKEND": "live.layer.NotifyChannelLayer"}}
-    options = {"hosts": [redis_url], "capacity": 2000, "prefix": "jobfarm"}
+    redis = {"address": redis_url, "socket_timeout": _REDIS_ANSWERS_WITHIN_S}
+    options = {"hosts": [redis], "capacity": 2000, "prefix": "jobfarm"}
     return {"default": {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": options}}

@@ -61,6 +61,21 @@ def wrapper(
     return _state(query, complete, audience=audience, ticket=ticket, element=element or "div", css=css)
 
 
+def wrapper_of_known(
+    name: str, given: Mapping[str, Any], *, known: Mapping[str, Any], audience: str, element: str
+) -> SafeString:
+    """Return the element of a state query with what is known already in place of its read.
+
+    For lists, whose one read has all rows in hand. `known` must be what the read would return: the rendering is then
+    the same, and the socket has nothing to send until it changes. Raises as `wrapper`.
+    """
+    query = registry.find(name)
+    if not isinstance(query, registry.StateQuery) or query.template is None:
+        raise ValueError(f"{name} is no state that a template shows")
+    first = rendering.known(query.template, known, audience=audience, language=_language())
+    return _shown(query, query.checked(given), first, ticket=None, element=element, css="")
+
+
 def _state(
     query: registry.StateQuery,
     given: arguments.Arguments,
@@ -75,6 +90,18 @@ def _state(
         return mark_safe("")
     if first.kind != "html":  # data has no first rendering: without a version the socket brings it at once
         return _element(element, css, {"data-live": query.name}, given, ticket, "")
+    return _shown(query, given, first, ticket=ticket, element=element, css=css)
+
+
+def _shown(
+    query: registry.StateQuery,
+    given: arguments.Arguments,
+    first: rendering.Rendering,
+    *,
+    ticket: str | None,
+    element: str,
+    css: str,
+) -> SafeString:
     attributes = {"data-live": query.name, "data-live-version": first.version}
     body = mark_safe(first.body)  # noqa: S308  # a template escaped it
     return _element(element, css, attributes, given, ticket, body)

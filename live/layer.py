@@ -8,7 +8,7 @@ import random
 import uuid
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from channels.exceptions import MessageTooLarge
 from channels.layers import BaseChannelLayer
@@ -17,7 +17,8 @@ from django.db import connections as django_connections
 
 from live import topics
 from live.listening import Listener
-from postgres import connections
+from postgres import arrays, connections
+from postgres.backend.base import DatabaseWrapper
 
 logger = logging.getLogger("live")
 
@@ -170,10 +171,11 @@ class NotifyChannelLayer(BaseChannelLayer):  # type: ignore[misc]  # channels sh
     def _notify(self, payloads: list[str]) -> None:
         if not payloads:
             return
-        with django_connections[self._using].cursor() as cursor:
+        connection = cast("DatabaseWrapper", django_connections[self._using])
+        with connection.prepared_cursor() as cursor:  # each commit that touched something comes by here
             cursor.execute(
-                "SELECT pg_notify(%s, payload) FROM unnest(%s::text[]) AS payload",
-                [self._notify_channel, payloads],
+                "SELECT pg_notify(%(channel)s::text, payload) FROM unnest(%(payloads)s::text[]) AS payload",
+                {"channel": self._notify_channel, "payloads": arrays.literal(payloads)},
             )
 
     def _mailbox(self, channel: str) -> "_Mailbox":

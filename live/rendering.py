@@ -59,6 +59,12 @@ def state(
         return _data(context) if query.template is None else _html(query.template, context, audience)
 
 
+def known(template: str, context: Mapping[str, Any], *, audience: str, language: str) -> Rendering:
+    """Render what was read already, as `state` would."""
+    with translation.override(language), timezone.override(UTC):
+        return _html(template, context, audience)
+
+
 def page(query: StreamQuery, arguments: Mapping[str, Any], *, after: str | None) -> Page | None:
     """Read what follows a cursor, at most `query.page` items, or return None when nothing does."""
     items = query.read(after, query.page, **arguments)

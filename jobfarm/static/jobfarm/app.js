@@ -76,17 +76,26 @@
     if (!form.dataset.confirm || form.dataset.confirmed) return;
     event.preventDefault();
     event.stopImmediatePropagation();
-    const dialog = question(form.dataset.confirm, form.dataset.confirmButton || "Yes");
     const submitter = event.submitter;
-    dialog.addEventListener("close", () => {
-      dialog.remove();
-      if (dialog.returnValue !== "yes") return submitter?.focus();
+    confirm(form.dataset.confirm, form.dataset.confirmButton || "Yes").then((isYes) => {
+      if (!isYes) return submitter?.focus();
       form.dataset.confirmed = "yes";
       form.requestSubmit(submitter);
       delete form.dataset.confirmed;
     });
+  }
+
+  // Whether somebody said yes. Whoever presses Enter without reading says no: that button has the focus.
+  function confirm(sentence, yes) {
+    const dialog = question(sentence, yes);
     document.body.append(dialog);
     dialog.showModal();
+    return new Promise((resolve) => {
+      dialog.addEventListener("close", () => {
+        dialog.remove();
+        resolve(dialog.returnValue === "yes");
+      });
+    });
   }
 
   function question(sentence, yes) {
@@ -122,6 +131,19 @@
     document.getElementById("announcer").textContent = words;
   }
 
+  // The page's title: a part that says it (data-page-title) says how things stand, also in a tab that nobody looks at.
+  function entitle(part) {
+    const title = part.querySelector("[data-page-title]")?.dataset.pageTitle;
+    if (title) document.title = `${title} · jobfarm`;
+  }
+
+  // On a phone the ways scroll sideways; the one that is current must be seen.
+  function showWay() {
+    const way = document.querySelector(".ways [aria-current]");
+    const bar = way?.closest(".ways");
+    if (bar) bar.scrollLeft = way.offsetLeft - (bar.clientWidth - way.offsetWidth) / 2;
+  }
+
   // A failed htmx request says so; htmx alone stays silent.
   function explainFailure(event) {
     const answer = event.detail.xhr;
@@ -143,6 +165,10 @@
     toast("You are logged out, so this page is not updated any more. Reload it to log in again.", "bad");
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", sayTheme);
+  document.addEventListener("live:updated", ({ target }) => target.querySelector && entitle(target));
+  window.addEventListener("resize", showWay);
   sayTheme();
-  window.jobfarm = { toast, announce };
+  entitle(document);
+  showWay();
+  window.jobfarm = { toast, announce, confirm, element };
 })();

@@ -201,11 +201,24 @@
     template.innerHTML = html;
     showTimes(template.content);
     const focused = element.contains(document.activeElement) ? document.activeElement : null;
+    const row = focused?.closest("[data-key]");
+    const neighbours = row ? [...row.parentNode.children].filter((each) => each.dataset.key) : [];
     morphChildren(element, template.content);
-    if (focused && focused.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true });
+    if (!focused || focused === document.activeElement) return;
+    const heir = focused.isConnected ? focused : heirOf(row, neighbours);
+    heir?.focus({ preventScroll: true });
+  }
+
+  // Whoever was in a row that is gone goes on in the one that followed it, or came before: not at the head of the page.
+  function heirOf(row, neighbours) {
+    const place = neighbours.indexOf(row);
+    const next = [...neighbours.slice(place + 1), ...neighbours.slice(0, Math.max(place, 0)).reverse()].find((each) => each.isConnected);
+    return next?.querySelector("a[href], button, summary");
   }
 
   function morphChildren(from, to) {
+    const kept = new Set([...to.childNodes].map(keyOf));
+    for (const node of [...from.childNodes]) if (keyOf(node) && !kept.has(keyOf(node))) node.remove();
     const keyed = new Map([...from.childNodes].filter(keyOf).map((node) => [keyOf(node), node]));
     let here = from.firstChild;
     for (const wanted of [...to.childNodes]) {
@@ -215,7 +228,7 @@
         continue;
       }
       if (match === here) here = here.nextSibling;
-      else from.insertBefore(match, here);
+      else move(from, match, here);
       morph(match, wanted);
     }
     while (here) {
@@ -223,6 +236,12 @@
       here.remove();
       here = next;
     }
+  }
+
+  // Where a browser can, it moves a node without losing the focus, the selection or a running animation in it.
+  function move(parent, node, before) {
+    if (parent.moveBefore && parent.isConnected) parent.moveBefore(node, before);
+    else parent.insertBefore(node, before);
   }
 
   function keyOf(node) {
@@ -254,7 +273,8 @@
 
   // Times
 
-  const language = known(root.lang);
+  // In the reader's own way of writing the page's language, if they have one: "en" alone would mean American dates.
+  const language = navigator.languages?.find((tag) => tag.split("-")[0] === root.lang.split("-")[0]) ?? known(root.lang);
   const exact = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" });
   const clock = new Intl.DateTimeFormat(language, { timeStyle: "medium" });
   const relative = new Intl.RelativeTimeFormat(language, { numeric: "auto" });

@@ -1,0 +1,233 @@
+"""A farm on which everything has happened: people, jobs in each state, functions, deliveries, a chat, a game.
+
+For the walk through every page and for the pictures in docs/. What pages show is made by the operations that make it
+in life, so the words are those of an evening on a real farm.
+"""
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth.models import Group, User
+from django.core.files.base import ContentFile
+from PIL import Image
+
+from accounts import operations as accounts
+from examples.chat import operations as chat
+from examples.imagegame import operations as game
+from examples.imagegame.models import Game, Submission
+from jobs import operations as jobs
+from jobs.domain.bulks import Deed
+from jobs.domain.filters import Filters
+from jobs.models import Bulk, Job, Worker
+from ratelimits import operations as ratelimits
+from scheduling import operations as scheduling
+from scheduling.models import Cron, ScheduledFunction
+from tests import farm
+from tests.integration.accounts import people
+from tests.integration.inbox import support as inbox
+from tests.integration.scheduling import sample
+from tests.webhook_samples import sample as sample_of
+from webhooks import operations as webhooks
+from webhooks.domain.names import Source
+from webhooks.models import Delivery
+from webhooks.operations import refusing
+
+PROMPTS = ("a lighthouse in a storm", "seven wet dogs", "the moon as a lemon", "a train made of bread")
+QUESTIONS = ("Why is the sky blue?", "And at dusk?")
+ANSWER = "Air scatters blue light more than red, so blue reaches the eye from all sides. "
+TRACEBACK = """Traceback (most recent call last):
+  File "transcribe.py", line 31, in transcribe
+    sound = decode(job.payload["url"])
+  File "sound.py", line 12, in decode
+    raise NoSound(f"{url}: 404")
+sound.NoSound: https://talks.example/keynote.ogg: 404"""
+
+Paint = Callable[[str], bytes]  # a prompt to the bytes of a PNG
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Farm:
+    """What pages are about: whoever looks at them, and one of each thing."""
+
+    boss: User
+    member: User
+    guest: User
+    group: Group
+    invitation: str
+    jobs: dict[
+        str, Job
+    ]  # by status; "future" and "tried" (two attempts failed, a third waits) are pending too
+    share: str
+    worker: Worker
+    bulk: Bulk
+    functions: dict[str, ScheduledFunction]  # by state
+    cron: Cron
+    delivery: Delivery
+    ignored: Delivery
+    game: Game
+    open_game: Game
+    picture: Submission
+
+
+def plain(prompt: str) -> bytes:
+    """A small picture in a colour of its own."""
+    hue = sum(prompt.encode()) % 256
+    file = io.BytesIO()
+    Image.new("HSV", (24, 24), (hue, 150, 190)).convert("RGB").save(file, "PNG")
+    return file.getvalue()
+
+
+def seed(*, boss: User | None = None, paint: Paint = plain) -> Farm:
+    """Fill an empty farm. `boss` runs it, and is made if not given; `paint` makes the pictures."""
+    jobs.sync()
+    boss = boss or User.objects.create_superuser("ada", password="correct horse battery")
+    member = farm.user("grace")
+    group = accounts.create_group("studio", by=boss)
+    invitation = accounts.invitation(group, by=boss)
+    assert invitation is not None
+    accounts.join(invitation, by=member)
+    painter = farm.worker("gpu-box", "image")
+    pictures = _pictures(boss, painter, paint)
+    deliveries = _deliveries(boss)
+    played, opened = _games(boss, member)
+    made = _jobs(boss, group)
+    _room(group, boss, member)
+    ratelimits.limit("log-in", key="user:grace", count=9)
+    share = jobs.share(made["success"].pk, by=boss).token
+    bulk = jobs.bulk.ask(Deed.PRIORITY, by=boss, filters=Filters(kind="transcribe"), value="10")
+    functions = _functions()
+    jobs.roll_up()
+    return Farm(
+        boss=boss, member=member, guest=people.guest(), group=group, invitation=invitation, jobs=made, share=share,
+        worker=painter, bulk=bulk, functions=functions, cron=_cron(), delivery=deliveries[0],
+        ignored=deliveries[1], game=played, open_game=opened, picture=pictures[0],
+    )  # fmt: skip
+
+
+def _pictures(by: User, painter: Worker, paint: Paint) -> list[Submission]:
+    """Pictures of the game, painted and shown."""
+    return [_painted(prompt, by, painter, paint) for prompt in PROMPTS[1:]]
+
+
+def _painted(prompt: str, by: User, painter: Worker, paint: Paint) -> Submission:
+    submission = game.start(prompt, by=by)
+    claimed = farm.claim_one(painter)
+    _hand_in(painter, claimed, "picture.png", paint(prompt))
+    farm.succeed(painter, claimed, {"file": "picture.png", "model": "demonstrator"})
+    ratelimits.reset("imagegame/picture", key=f"user:{by.pk}")
+    submission.refresh_from_db()
+    return submission
+
+
+def _hand_in(by: Worker, claimed: jobs.Claimed, name: str, data: bytes) -> None:
+    jobs.put_file(by, claimed.id, claimed.lease, name=name, content=ContentFile(data, name=name))
+
+
+def _deliveries(boss: User) -> list[Delivery]:
+    """Webhooks that went well, one that nobody handles, and what was refused."""
+    for source in (Source.GITHUB, Source.STRIPE):
+        webhooks.add(source, name="the first", by=boss)
+    push = sample_of("github/push.1.json")
+    pushed = inbox.receive(event_type=push.type, body=push.body, delivery_id="0d9f2c1e")
+    strange = inbox.receive({"zen": "Keep it logically awesome."}, event_type="strange", delivery_id="77aa01")
+    refusing.count(
+        Source.GITHUB, reason="bad_signature", address="192.0.2.7", size=42, header_names=["host", "x-hub"]
+    )
+    return [pushed, strange]
+
+
+def _games(host: User, guest: User) -> tuple[Game, Game]:
+    played = game.open_game("Animals with odd jobs", by=host, group=None)
+    game.join(played.code, by=guest)
+    return played, game.open_game("Weather", by=guest, group=None)
+
+
+def _jobs(owner: User, group: Group) -> dict[str, Job]:
+    """One job in each state, by its status; and one that is tried again, and one whose time has not come."""
+    farm.kind("transcribe", max_attempts=3, timeout_s=3600.0)
+    runner = farm.worker("laptop", "transcribe", owner=owner)
+    mine: dict[str, Any] = {"owner": owner, "group": group}
+    made = {
+        state: jobs.submit("transcribe", {"url": f"https://talks.example/{state}.ogg", "language": "en"}, **mine)
+        for state in ("success", "failed", "timed_out", "tried", "in_progress", "canceled", "pending")
+    }  # fmt: skip
+    _succeed(runner, made["success"])
+    _fail(runner, retryable=False)
+    farm.time_out(farm.claim_one(runner))
+    _fail(runner, retryable=True)
+    _begin(runner)
+    jobs.cancel(made["canceled"].pk, by=owner)
+    later = farm.now() + timedelta(hours=3)
+    made["future"] = jobs.submit(
+        "transcribe", {"url": "https://talks.example/late.ogg"}, run_at=later, **mine
+    )
+    for job in made.values():
+        job.refresh_from_db()
+    return made
+
+
+def _succeed(runner: Worker, job: Job) -> None:
+    claimed = farm.claim_one(runner)
+    assert claimed.id == job.pk
+    for n, stage in enumerate(("Listening", "Writing it down", "Checking names")):
+        jobs.heartbeat(runner, claimed.id, claimed.lease, progress=(n + 1) / 4, detail=stage)
+        jobs.write_output(
+            runner, claimed.id, claimed.lease, seq=n, text=f"{stage}: minute {n + 1} of 3 is done.\n"
+        )
+    _hand_in(runner, claimed, "transcript.txt", b"Good morning, and welcome.")
+    _hand_in(runner, claimed, "waveform.png", plain("waveform"))
+    speakers = [{"name": "Ada", "share": 0.7}, {"name": "Grace", "share": 0.3}]
+    farm.succeed(runner, claimed, {"words": 4021, "language": "en", "speakers": speakers})
+
+
+def _fail(runner: Worker, *, retryable: bool) -> None:
+    claimed = farm.claim_one(runner)
+    farm.fail(runner, claimed, TRACEBACK, retryable=retryable)
+
+
+def _begin(runner: Worker) -> None:
+    claimed = farm.claim_one(runner)
+    jobs.heartbeat(
+        runner, claimed.id, claimed.lease, progress=0.62, detail="Writing it down, minute 31 of 50"
+    )
+    jobs.write_output(
+        runner, claimed.id, claimed.lease, seq=0, text="Good morning, and welcome to the second day.\n"
+    )
+
+
+def _room(group: Group, asker: User, other: User) -> None:
+    """A question that is answered, one that waits, and something said in between."""
+    runner = farm.worker("attic", "chat")
+    chat.instruct(group.pk, "Answer in two sentences.", by=asker)
+    chat.say(group.pk, QUESTIONS[0], by=asker, key=f"user:{asker.pk}")
+    claimed = farm.claim_one(runner)
+    jobs.write_output(runner, claimed.id, claimed.lease, seq=0, text=ANSWER)
+    farm.succeed(runner, claimed, {"text": ANSWER, "model": "demonstrator"})
+    chat.say(group.pk, "Thanks!", by=other, key=f"user:{other.pk}", asks=False)
+    chat.say(group.pk, QUESTIONS[1], by=other, key=f"user:{other.pk}")
+
+
+def _functions() -> dict[str, ScheduledFunction]:
+    """Functions that ran, that broke, and that wait."""
+    ran = scheduling.run_after(0, sample.make_group_and_schedule, name="choir", child="band")
+    broke = scheduling.run_after(0, sample.break_down)
+    scheduling.run_due()
+    waits = scheduling.run_after(timedelta(hours=1), sample.say, word="hello")
+    canceled = scheduling.run_after(timedelta(hours=2), sample.say, word="never")
+    scheduling.cancel(canceled)
+    made = {"success": ran, "failed": broke, "pending": waits, "canceled": canceled}
+    for row in made.values():
+        row.refresh_from_db()
+    return made
+
+
+def _cron() -> Cron:
+    """One of those that the apps declare; in tests, where none is, one like them."""
+    scheduling.sync_crons()
+    return Cron.objects.order_by("name").first() or Cron.objects.create(
+        name="count jobs for the charts", schedule="every 10 s", function=sample.say.__name__, args={"word": "hi"},
+        missed="skip", at_most=1, overlap="skip", next_at=farm.now() + timedelta(seconds=10),
+    )  # fmt: skip
