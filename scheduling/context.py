@@ -1,10 +1,14 @@
-"""Which scheduled function this thread runs: what it schedules has it as parent, what it does is watched."""
+"""Which scheduled function this thread runs: what it schedules has it as parent, what it does is watched.
 
-from collections.abc import Iterator
+And which functions were scheduled while something else went on, for whoever wants to remember that.
+"""
+
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+from observing import fields
 from scheduling.domain.states import Kind
 
 
@@ -19,6 +23,7 @@ class Running:
 
 
 _running: ContextVar[Running | None] = ContextVar("scheduling_running", default=None)
+_noted: ContextVar[list[int] | None] = ContextVar("scheduling_noted", default=None)
 
 
 def current() -> Running | None:
@@ -31,6 +36,25 @@ def running(what: Running) -> Iterator[None]:
     """Say what runs, for the length of the block."""
     token = _running.set(what)
     try:
-        yield
+        with fields.about(function_id=what.id, function=what.function):
+            yield
     finally:
         _running.reset(token)
+
+
+@contextmanager
+def noting() -> Iterator[list[int]]:
+    """The ids of the functions that are scheduled in the block, as they come. Of blocks within each other, those of
+    the inner one are its own."""
+    made: list[int] = []
+    token = _noted.set(made)
+    try:
+        yield made
+    finally:
+        _noted.reset(token)
+
+
+def note(function_ids: Iterable[int]) -> None:
+    """These functions were scheduled just now."""
+    if (made := _noted.get()) is not None:
+        made.extend(function_ids)

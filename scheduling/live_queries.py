@@ -53,6 +53,19 @@ def function(*, function_id: int) -> Mapping[str, Any] | None:
 
 
 @live_query(
+    "function-state",
+    topics=lambda function_id: [f"scheduled:{function_id}"],
+    audiences=(OPERATOR,),
+    template="scheduling/live/state.html",
+    at_most_every_s=0.5,
+)
+def function_state(*, function_id: int) -> Mapping[str, Any] | None:
+    """Where one scheduled function stands, for a row of the administration's list."""
+    row = pages.function(function_id)
+    return None if row is None else {"state": row.state}
+
+
+@live_query(
     "scheduling-crons",
     topics=lambda: ["crons", "scheduled"],  # a firing ends
     audiences=(OPERATOR,),
@@ -100,6 +113,6 @@ def _operators(viewer: Viewer, **_: Any) -> str | None:
     return OPERATOR if isinstance(user, PermissionsMixin) and user.has_perm(VIEW) else None
 
 
-_ALL: tuple[StateQuery, ...] = (functions, function, crons, cron, clusters)
+_ALL: tuple[StateQuery, ...] = (functions, function, function_state, crons, cron, clusters)
 for _query in _ALL:
     _query.may_see(_operators)

@@ -15,6 +15,8 @@ _LONGEST_ERROR = 10_000  # characters; of a traceback ten times that
 _NOT_TEXT = re.compile(r"[\x00\ud800-\udfff]")  # what PostgreSQL cannot store as text
 # SQLSTATE classes: connection exception, operator intervention (shutdown, crash, cannot connect now).
 _AWAY = ("08", "57P")
+# Insufficient resources (disk full, out of memory), system error (a disk that fails): the server's, not the function's.
+_SHORT = ("53", "58")
 
 UNKNOWN = Ending(
     state=State.UNKNOWN,
@@ -38,15 +40,21 @@ def failed(error: BaseException) -> Ending:
 
 
 def is_away(error: BaseException) -> bool:
-    """Whether `error` says that the database could not be reached, or that the connection was lost."""
+    """Whether `error` says that the database could not be reached, that the connection was lost, or that the server is
+    short of something: another time it will do."""
     for cause in causes(error):
         if isinstance(cause, InterfaceError | psycopg.InterfaceError):
             return True
         if isinstance(cause, psycopg.OperationalError) and (
-            cause.sqlstate is None or cause.sqlstate.startswith(_AWAY)
+            cause.sqlstate is None or cause.sqlstate.startswith(_AWAY + _SHORT)
         ):
             return True
     return isinstance(error, OperationalError) and error.__cause__ is None
+
+
+def is_short(error: BaseException) -> bool:
+    """Whether `error` says that the server is there and short of something: its disk is full, say."""
+    return any((getattr(cause, "sqlstate", None) or "").startswith(_SHORT) for cause in causes(error))
 
 
 def _text(text: str, longest: int, *, from_the_end: bool = False) -> str:

@@ -60,8 +60,9 @@ def mutation(handed: Handed, *, by: Holder) -> bool:
     """Run one mutation; False if it was not ours to run any more, or has to wait.
 
     Its effects and its `success` commit together. Collisions are retried in place; after too many it waits a little
-    in the queue. An error rolls everything back and is recorded by a transaction of its own. If the database goes
-    away nothing is recorded: its row is handed out again when the lease is over.
+    in the queue, as after an error that is the server's own (its disk is full). Any other error rolls everything back
+    and is recorded by a transaction of its own. If the database goes away nothing is recorded: its row is handed out
+    again when the lease is over.
     """
     if _is_hopeless(handed, by=by):
         return False
@@ -75,7 +76,7 @@ def mutation(handed: Handed, *, by: Holder) -> bool:
     except BaseException as error:
         if committed:
             log.exception("A hook after the commit of %s #%s failed", taken[-1].function, handed.id)
-        elif transactions.collided(error):
+        elif transactions.collided(error) or endings.is_short(error):
             functions.give_back([handed], boot=by.boot, delay_s=COLLIDED.delay_s(1, rng=_DICE))
         elif endings.is_away(error):
             log.warning("The database went away during mutation #%s: %s", handed.id, error)

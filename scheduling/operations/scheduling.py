@@ -88,6 +88,7 @@ def insert(rows: Sequence[NewFunction]) -> list[ScheduledFunction]:
     """
     with guards.trusted(), _parents_transaction():
         inserted = functions.schedule([_with_parent(row) for row in rows])
+        context.note(row.pk for row in inserted)
         soon = {Kind(row.kind) for row in inserted if _is_soon(row)}
         if soon:
             announcing.due(soon)

@@ -1,13 +1,17 @@
 """What pages read."""
 
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 
 from django.db.models import OuterRef, QuerySet, Subquery
 
 from postgres import statements
-from scheduling.models import Cluster, Cron, ScheduledFunction
+from scheduling.domain.states import State
+from scheduling.models import Cluster, Cron, Due, ScheduledFunction
 
 COUNT_LIMIT = 1000
+MOST_LIVING = 5_000  # among so many that wait or run a page may choose
+_DISORDER = timedelta(minutes=1)  # between ids and times, of transactions side by side
 
 
 def functions(
@@ -24,6 +28,30 @@ def functions(
 def names() -> list[str]:
     """The functions that have rows, by name: jumped from one to the next in their index."""
     return [row.function for row in statements.load("scheduling", "names").run()]
+
+
+def living_ids(state: str) -> list[int] | None:
+    """All that wait, or all that run, by the small indexes of those; None if they are too many to choose from."""
+    waiting = Due.objects.order_by("function_id").values_list("function_id", flat=True)
+    running = ScheduledFunction.objects.filter(state=State.IN_PROGRESS).values_list("pk", flat=True)
+    ids = list((waiting if state == State.PENDING else running.order_by("handed_by"))[: MOST_LIVING + 1])
+    return ids if len(ids) <= MOST_LIVING else None
+
+
+def firings(cron: str, *, limit: int = 10) -> Sequence[ScheduledFunction]:
+    """What a cron fired last, the newest first: by its unique index, however many others were scheduled since."""
+    rows = ScheduledFunction.objects.filter(cron_id=cron, attempt=1).only("pk", "fire_at", "state")
+    return list(rows.order_by("-fire_at")[:limit])
+
+
+def first_since(moment: datetime) -> int:
+    """An id below which nothing was scheduled at this moment or later; at most a minute's worth of ids too low."""
+    return _first_since(moment - _DISORDER)
+
+
+def end_before(moment: datetime) -> int:
+    """An id from which on everything was scheduled at this moment or later; at most a minute's worth too high."""
+    return _first_since(moment + _DISORDER)
 
 
 def function(pk: int) -> ScheduledFunction | None:
@@ -66,3 +94,9 @@ def cron(name: str) -> Cron | None:
 def clusters() -> "QuerySet[Cluster]":
     """Clusters that live or lived lately, the youngest first."""
     return Cluster.objects.order_by("-started_at")
+
+
+def _first_since(moment: datetime) -> int:
+    [row] = statements.load("scheduling", "first_since").run({"since": moment})
+    first: int = row.id
+    return first

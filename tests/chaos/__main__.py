@@ -1,0 +1,148 @@
+"""`python -m tests.chaos --minutes 3`: break one thing after another, and see that nothing is lost or done twice."""
+
+import argparse
+import logging
+import random
+import secrets
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from tests.chaos import farm as farms
+from tests.chaos.crew import until
+
+if TYPE_CHECKING:
+    from tests.chaos.faults import Fault
+    from tests.chaos.load import Load
+    from tests.chaos.score import Score
+    from tests.chaos.truth import Findings
+
+CALM_S = 2.0  # of load before the first fault, and after each
+WELL_WITHIN_S = 90.0
+AT_REST_WITHIN_S = 150.0
+SHOWN_WITHIN_S = 30.0
+
+
+def main() -> int:
+    """Run the chaos; 0 if everything was as promised, 1 if anything was not."""
+    options = _parser().parse_args()
+    print(f"chaos for {options.minutes:g} minutes, seed {options.seed}", flush=True)
+    with farms.farm(with_redis=options.redis, keep_logs=options.keep) as farm:
+        print(f"logs are in {farm.folder}", flush=True)
+        farm.begin()
+        logging.disable()  # what breaks is told by the score; what the asking side says of it is noise
+        return 0 if _run(farm, options) else 1
+
+
+def _run(farm: farms.Farm, options: argparse.Namespace) -> bool:
+    # Modules that need Django's models, which the farm has set up by now.
+    from tests.chaos import faults, load, score, truth, watcher
+
+    told, rng = score.Score(), random.Random(options.seed)
+    asking = load.Load(farm, seed=options.seed)
+    page = watcher.Watcher(farm, asking.book)
+    findings = truth.Findings()
+    asking.start()
+    page.start()
+    if not until(_Probe(farm, asking, findings), within_s=WELL_WITHIN_S):
+        raise TimeoutError("the farm does not work even before anything breaks")
+    told.say("the farm is up, and works")
+    wanted = [fault for fault in faults.known(farm) if options.only in f"{fault.group}: {fault.name}"]
+    deck: list[Fault] = []
+    while time.monotonic() - told.began_at < options.minutes * 60:
+        deck = deck or rng.sample(wanted, len(wanted))
+        _break(farm, deck.pop(), asking, told, findings, rng)
+    asking.stop()
+    farm.heal()
+    if not until(truth.is_at_rest, within_s=AT_REST_WITHIN_S):
+        told.say(f"has not come to rest: {truth.waiting()}")
+    judged = truth.judge(farm, asking.book, began_at=asking.began_at)
+    until(lambda: not page.lies(truth.statuses()), within_s=SHOWN_WITHIN_S)
+    page.stop()
+    judged.untrue, judged.lost = findings.untrue + page.lies(truth.statuses()), findings.lost + judged.lost
+    told.sockets = page.lost
+    return told.show(asking.book, judged, stuck=farm.crew.stop())
+
+
+def _break(
+    farm: farms.Farm, fault: "Fault", asking: "Load", told: "Score", findings: "Findings", rng: random.Random
+) -> None:
+    """Break something, mend it, and wait until the farm is well: what is asked now ends, and pages say so."""
+    undo = fault.begin(farm, rng)
+    time.sleep(fault.lasts_s)
+    undo()
+    since = time.monotonic()
+    is_well = _Probe(farm, asking, findings)
+    if not until(is_well, within_s=WELL_WITHIN_S, pause_s=0.1):
+        findings.lost.append(f"not well again after {fault.group}: {fault.name} ({is_well.where})")
+    told.note(fault.group, fault.name, time.monotonic() - since)
+    time.sleep(CALM_S)
+
+
+class _Probe:
+    """One job, one function of each kind and one delivery, asked for after a fault. Called until it says True."""
+
+    def __init__(self, farm: farms.Farm, asking: "Load", findings: "Findings") -> None:
+        self._farm, self._asking, self._findings = farm, asking, findings
+        self._job = 0
+        self._functions: list[int] = []
+        self._delivery = ""
+        self.where = "nothing was asked"
+
+    def __call__(self) -> bool:
+        with self._asking.client() as client:
+            self._ask(client)
+            return self._is_done(client)
+
+    def _ask(self, client: "object") -> None:
+        while not self._job:
+            self.where = "no job is taken"
+            job = self._asking.submit(client, farms.WEBS[0])  # type: ignore[arg-type]
+            self._job = 0 if job in self._asking.book.verdicts else job
+        while len(self._functions) < 2:
+            self.where = "no function is taken"
+            self._functions.append(self._asking.schedule())
+        if not self._delivery:
+            self.where = "no delivery is taken"
+            self._delivery = self._asking.deliver(client, farms.WEBS[1])  # type: ignore[arg-type]
+
+    def _is_done(self, client: "object") -> bool:
+        from jobs.models import Job
+        from postgres import connections
+        from scheduling.models import ScheduledFunction
+        from tests.chaos import truth
+        from webhooks.models import Delivery
+
+        with connections.released():
+            live = {
+                "job": Job.objects.filter(pk=self._job, ended_at=None),
+                "functions": ScheduledFunction.objects.filter(
+                    function__startswith=truth.FUNCTIONS, args__n__in=self._functions, ended_at=None
+                ),
+                "delivery": Delivery.objects.filter(delivery_id=self._delivery).exclude(status="processed"),
+            }
+            waiting = [what for what, rows in live.items() if rows.exists()]
+        self.where = f"waiting for {waiting}"
+        if waiting:
+            return False
+        self.where = "pages do not answer"
+        self._findings.untrue += truth.pages_are_true(client, self._farm, self._job)  # type: ignore[arg-type]
+        return True
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=3.0, help="how long things break (3)")
+    parser.add_argument(
+        "--seed", type=int, default=secrets.randbelow(10_000), help="for the same order again"
+    )
+    parser.add_argument(
+        "--redis", action="store_true", help="the channel layer on a Redis, which is killed too"
+    )
+    parser.add_argument("--only", default="", metavar="WORDS", help='faults that have these words: "cut off"')
+    parser.add_argument("--keep", action="store_true", help="leave the logs where they are")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

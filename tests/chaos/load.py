@@ -1,0 +1,191 @@
+"""The load: jobs, scheduled functions, deliveries and decisions, and a book of what was asked and what was answered.
+
+What was not answered may have happened or not; it must not have happened twice.
+"""
+
+import itertools
+import json
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+from django.db import transaction
+
+from postgres import clock, connections
+from ratelimits import operations as ratelimits
+from scheduling import operations as scheduling
+from tests.chaos import functions
+from tests.chaos.farm import KINDS, WEBS, Farm
+from webhooks.domain.names import Source
+from webhooks.operations import sending
+
+LIMIT = "chaos"
+BUCKET = ratelimits.TokenBucket(8, timedelta(seconds=1), capacity=8)
+SAMPLE = Path(__file__).parents[1] / "data" / "webhooks" / "payloads" / "github" / "issues.opened.1.json"
+PATIENCE_S = 5.0
+
+
+@dataclass(slots=True)
+class Book:
+    """What the farm acknowledged, and how often it did not answer."""
+
+    jobs: dict[int, int] = field(default_factory=dict)  # id: its number
+    verdicts: dict[int, str] = field(default_factory=dict)  # id: what its cancel came to
+    functions: dict[int, int] = field(default_factory=dict)  # number: id
+    rolled_back: set[int] = field(default_factory=set)
+    deliveries: set[str] = field(default_factory=set)
+    resent: int = 0
+    grants: int = 0
+    denials: int = 0
+    unanswered: dict[str, int] = field(default_factory=dict)
+
+
+class Load:
+    """Threads that ask, each at its pace, until told to stop. `ask_*` are the single steps."""
+
+    def __init__(self, farm: Farm, *, seed: int) -> None:
+        self.book = Book()
+        self.began_at = clock.now()
+        self._farm = farm
+        self._rng = random.Random(seed)
+        self._numbers = itertools.count(1)
+        self._is_over = threading.Event()
+        self._unsure: list[str] = []  # deliveries that nobody said yes to: a sender sends them again
+        self._sample = json.loads(SAMPLE.read_text())
+        steps = {self.submit: 0.2, self.schedule: 0.1, self.deliver: 0.3, self.decide: 0.05}
+        self._threads = [
+            threading.Thread(target=self._run, args=(step, pace), name=step.__name__, daemon=True)
+            for step, pace in steps.items()
+        ]
+
+    def start(self) -> None:
+        """Begin."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """End, after the steps under way; then have every delivery taken that was sent at all."""
+        self._is_over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def submit(self, client: httpx.Client, web: str) -> int:
+        """A job; now and then one is canceled. Its id."""
+        n = next(self._numbers)
+        payload = {"n": n, "name": named(n), "seconds": self._rng.uniform(0.02, 0.5), "file": n % 5 == 0}
+        answer = client.post(
+            f"{self._farm.url(web)}/api/v1/jobs", json={"kind": KINDS[n % 3 == 0], "payload": payload}
+        )
+        answer.raise_for_status()
+        pk: int = answer.json()["id"]
+        self.book.jobs[pk] = n
+        if n % 10 == 7:
+            cancel = client.post(f"{self._farm.url(web)}/api/v1/jobs/{pk}/cancel")
+            cancel.raise_for_status()
+            self.book.verdicts[pk] = cancel.json()["verdict"]
+        return pk
+
+    def schedule(self, *_: Any) -> int:
+        """A mutation or an action; now and then in a transaction that is rolled back. Its number."""
+        n = next(self._numbers)
+        with connections.released():
+            try:
+                with transaction.atomic():
+                    row = self._scheduled(n)
+                    if n % 10 == 3:
+                        raise _RolledBack
+            except _RolledBack:
+                self.book.rolled_back.add(n)
+            else:
+                self.book.functions[n] = row.pk
+        return n
+
+    def deliver(self, client: httpx.Client, web: str) -> str:
+        """A delivery: one that nobody took yet, or a new one; now and then twice. Its id."""
+        name = self._unsure.pop() if self._unsure else f"chaos-{next(self._numbers)}"
+        try:
+            for _ in range(1 + (self._rng.random() < 0.2)):
+                answer = client.post(
+                    f"{self._farm.url(web)}/api/webhooks/github",
+                    content=self._body(name),
+                    headers=self._signed(name),
+                )
+                answer.raise_for_status()
+                self.book.resent += name in self.book.deliveries
+                self.book.deliveries.add(name)
+        except Exception:
+            if name not in self.book.deliveries:
+                self._unsure.append(name)
+            raise
+        return name
+
+    def decide(self, *_: Any) -> None:
+        """Ask a limit; the bucket is asked more than it grants."""
+        with connections.released():
+            if ratelimits.limit(LIMIT, config=BUCKET, count=1):
+                self.book.grants += 1
+            else:
+                self.book.denials += 1
+
+    def client(self) -> httpx.Client:
+        """Somebody who may use the API and the pages."""
+        return httpx.Client(
+            headers={"Authorization": f"Bearer {self._farm.keys.token}"},
+            cookies={"sessionid": self._farm.keys.session},
+            timeout=PATIENCE_S,
+            trust_env=False,
+        )
+
+    def _run(self, step: Callable[..., object], pace_s: float) -> None:
+        book = self.book.unanswered
+        with self.client() as client:
+            while not self._is_over.wait(pace_s):
+                try:
+                    step(client, self._rng.choice(WEBS))
+                except Exception as error:
+                    key = f"{step.__name__}: {_named(error)}"
+                    book[key] = book.get(key, 0) + 1
+
+    def _scheduled(self, n: int) -> Any:
+        delay_s = self._rng.choice([0, 0, 0.5])
+        if n % 2:
+            return scheduling.run_after(delay_s, functions.write_row, n=n)
+        seconds = self._rng.uniform(0, 0.1)
+        return scheduling.run_after(
+            delay_s, functions.write_line, n=n, path=str(self._farm.lines), seconds=seconds
+        )
+
+    def _body(self, name: str) -> bytes:
+        number = int(name.partition("-")[2])
+        issue = self._sample["issue"] | {"id": number, "number": number, "title": name}
+        return json.dumps(self._sample | {"issue": issue}).encode()
+
+    def _signed(self, name: str) -> dict[str, str]:
+        return sending.signed_headers(
+            Source.GITHUB,
+            self._body(name),
+            secret=self._farm.keys.secret,
+            event_type="issues.opened",
+            delivery_id=name,
+            now=self.began_at,
+        )
+
+
+def named(n: int) -> str:
+    """A word that a list of jobs can be searched for."""
+    return f"job-{n}-of-the-chaos"
+
+
+class _RolledBack(Exception):
+    pass
+
+
+def _named(error: Exception) -> str:
+    if isinstance(error, httpx.HTTPStatusError):
+        return str(error.response.status_code)
+    return type(error).__name__

@@ -1,0 +1,247 @@
+"""What the farm holds against what it promised: nothing lost, nothing twice, and pages that say so."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+from django.core.files.storage import default_storage
+from django.db import connection
+
+from jobs.models import Attempt, Body, Job, OutputChunk, ResultFile
+from postgres import clock, connections
+from ratelimits.models import Bucket
+from scheduling.models import ScheduledFunction
+from tests.chaos import handlers
+from tests.chaos.farm import WEBS, Farm
+from tests.chaos.load import BUCKET, LIMIT, Book
+from webhooks.models import Activity, Delivery, DeliveryAttempt
+
+ENDED = ("success", "failed", "canceled", "timed_out")
+FUNCTIONS = "tests.chaos.functions."
+
+
+@dataclass(slots=True)
+class Findings:
+    """What must not be; each a sentence."""
+
+    lost: list[str] = field(default_factory=list)
+    doubled: list[str] = field(default_factory=list)
+    untrue: list[str] = field(default_factory=list)
+
+    def losing(self, is_so: object, what: str) -> None:
+        """Note something that was promised and is not there."""
+        if is_so:
+            self.lost.append(what)
+
+    def doubling(self, is_so: object, what: str) -> None:
+        """Note something that happened more often than it may."""
+        if is_so:
+            self.doubled.append(what)
+
+
+@connections.released()
+def is_at_rest() -> bool:
+    """Whether everything that was asked has come to its end."""
+    functions = ScheduledFunction.objects.filter(function__startswith=FUNCTIONS, ended_at=None)
+    return not (
+        Job.objects.exclude(status__in=ENDED).exists()
+        or functions.exists()
+        or Delivery.objects.filter(status__in=["received", "failed"]).exists()
+    )
+
+
+@connections.released()
+def waiting() -> dict[str, int]:
+    """What has not come to its end, for the one who wonders why."""
+    counted = Counter(
+        f"job {status}" for (status,) in Job.objects.exclude(status__in=ENDED).values_list("status")
+    )
+    live = ScheduledFunction.objects.filter(function__startswith=FUNCTIONS, ended_at=None)
+    counted.update(f"function {state}" for (state,) in live.values_list("state"))
+    unsettled = Delivery.objects.filter(status__in=["received", "failed"])
+    counted.update(f"delivery {status}" for (status,) in unsettled.values_list("status"))
+    return dict(counted)
+
+
+@connections.released()
+def statuses() -> dict[int, str]:
+    """How each job stands, by its id."""
+    return dict(Job.objects.values_list("pk", "status"))
+
+
+@connections.released()
+def judge(farm: Farm, book: Book, *, began_at: Any) -> Findings:
+    """Compare all that is stored, and the ledgers outside, with the book, after everything came to its end."""
+    findings = Findings()
+    _judge_jobs(findings, farm, book)
+    _judge_functions(findings, farm, book)
+    _judge_deliveries(findings, book)
+    _judge_decisions(findings, book, elapsed_s=(clock.now() - began_at).total_seconds())
+    return findings
+
+
+def pages_are_true(client: httpx.Client, farm: Farm, job: int) -> list[str]:
+    """Whether the pages and the API of both nodes say what the database says of an ended job: what they say wrong."""
+    with connections.released():
+        status = Job.objects.values_list("status", flat=True).get(pk=job)
+        name = Body.objects.get(pk=job).payload["name"]
+    wrong = []
+    for web in WEBS:
+        base = farm.url(web)
+        told = client.get(f"{base}/api/v1/jobs/{job}").raise_for_status().json()["status"]
+        page = client.get(f"{base}/jobs/{job}/").raise_for_status().text
+        listed = client.get(f"{base}/jobs/", params={"status": status, "text": name}).raise_for_status().text
+        says = {
+            "the API": told == status,
+            "the page": f'data-status="{status}"' in page,
+            "the list": f"/jobs/{job}/" in listed,
+        }
+        wrong += [
+            f"{what} of {web} does not say that job {job} is {status}" for what, so in says.items() if not so
+        ]
+    return wrong
+
+
+def _judge_jobs(findings: Findings, farm: Farm, book: Book) -> None:
+    bodies = {
+        pk: (payload, result)
+        for pk, payload, result in Body.objects.values_list("job_id", "payload", "result")
+    }
+    _judge_numbers(findings, "job", (payload["n"] for payload, _ in bodies.values()))
+    runs = _runs(farm)
+    past = _past()
+    jobs = {job.pk: job for job in Job.objects.filter(pk__in=bodies)}
+    for pk in book.jobs:
+        findings.losing(pk not in jobs, f"job {pk} was acknowledged and is not there")
+    for pk, job in jobs.items():
+        payload, result = bodies[pk]
+        _judge_job(findings, job, result, runs=runs[pk], past=past[pk], verdict=book.verdicts.get(pk))
+        if job.status == "success":
+            _judge_made(findings, job, payload, result)
+
+
+def _judge_job(
+    findings: Findings,
+    job: Job,
+    result: Any,
+    *,
+    runs: dict[int, list[str]],
+    past: list[str],
+    verdict: str | None,
+) -> None:
+    name = f"{job.kind} job {job.pk} ({job.status}, {job.claim_no} claims)"
+    findings.losing(job.status not in ENDED, f"{name} never ended")
+    findings.losing(
+        job.kind == "again" and job.status not in {"success", "canceled"}, f"{name} was given up: {past}"
+    )
+    was_canceled = verdict not in {None, "too_late"}
+    findings.losing(was_canceled and job.status != "canceled", f"{name}: the cancel said {verdict}")
+    findings.losing(
+        job.claim_no != len(past) + (job.status == "success"), f"{name}: of its claims {past} are told"
+    )
+    findings.doubling(
+        any(len(each) > 1 for each in runs.values()), f"{name} ran twice under one claim: {runs}"
+    )
+    findings.doubling(max(runs, default=0) > job.claim_no, f"{name} ran without a claim: {runs}")
+    if job.kind == "once":
+        findings.doubling(job.claim_no - past.count("released") > 1, f"{name} was tried again: {past}")
+    findings.doubling(verdict == "canceled_before_start" and runs, f"{name} ran although {verdict}")
+    if job.status == "success":
+        findings.doubling(
+            result["run"] not in runs.get(job.claim_no, []), f"{name} has the result of another run"
+        )
+
+
+def _judge_made(findings: Findings, job: Job, payload: Any, result: Any) -> None:
+    """What a job that succeeded wrote, and the file it made."""
+    pieces = OutputChunk.objects.filter(job=job, attempt=job.claim_no).order_by("seq")
+    text = "".join(pieces.values_list("text", flat=True))
+    findings.losing(len(text) < 6, f"job {job.pk}: its output is {text!r}")
+    findings.doubling(text != "0.1.2." and len(text) >= 6, f"job {job.pk}: its output is {text!r}")
+    if payload["file"]:
+        made = list(ResultFile.objects.filter(job=job, attempt=job.claim_no))
+        wanted = handlers.CONTENT + result["run"].encode()
+        kept = [default_storage.open(one.stored_as).read() for one in made]
+        findings.losing(kept != [wanted], f"job {job.pk}: its file holds {kept}, not {wanted!r}")
+
+
+def _judge_functions(findings: Findings, farm: Farm, book: Book) -> None:
+    rows = {row.args["n"]: row for row in ScheduledFunction.objects.filter(function__startswith=FUNCTIONS)}
+    _judge_numbers(findings, "function", _scheduled_numbers())
+    written, lines = _ledger(), Counter(map(int, farm.lines.read_text().split()))
+    for n, pk in book.functions.items():
+        findings.losing(n not in rows, f"function {pk} ({n}) was acknowledged and is not there")
+    for n in book.rolled_back:
+        findings.doubling(n in rows or written[n] or lines[n], f"function {n} was rolled back and is there")
+    for n, row in rows.items():
+        name = f"{row.kind} {row.pk} ({row.state})"
+        happened = written[n] if row.kind == "mutation" else lines[n]
+        findings.doubling(happened > 1, f"{name} happened {happened} times")
+        findings.losing(row.state == "success" and not happened, f"{name} did not happen")
+        findings.losing(row.ended_at is None, f"{name} never ended")
+        allowed = {"success"} if row.kind == "mutation" else {"success", "unknown"}
+        findings.losing(row.ended_at is not None and row.state not in allowed, f"{name}: {row.error}")
+    for n in {*written, *lines} - set(rows):
+        findings.doubling(n, f"function {n} happened and is not there")
+
+
+def _judge_deliveries(findings: Findings, book: Book) -> None:
+    rows = {row.delivery_id: row for row in Delivery.objects.defer("body")}
+    processed = Counter(
+        DeliveryAttempt.objects.filter(outcome="processed").values_list("delivery_id", flat=True)
+    )
+    told = Counter(Activity.objects.values_list("delivery_id", flat=True))
+    for name in book.deliveries:
+        findings.losing(name not in rows, f"the delivery {name} was answered with yes and is not there")
+    for name, row in rows.items():
+        findings.losing(row.status != "processed", f"the delivery {name} is {row.status}: {row.note}")
+        findings.doubling(
+            processed[row.pk] > 1, f"the delivery {name} was processed {processed[row.pk]} times"
+        )
+        findings.doubling(told[row.pk] > 1, f"the delivery {name} left {told[row.pk]} lines")
+
+
+def _judge_decisions(findings: Findings, book: Book, *, elapsed_s: float) -> None:
+    used = Bucket.objects.get(name=LIMIT).used
+    unsure = sum(count for key, count in book.unanswered.items() if key.startswith("decide"))
+    most = BUCKET.most + BUCKET.rate * elapsed_s
+    findings.losing(used < book.grants, f"{book.grants} were granted, and {used} are counted")
+    findings.doubling(
+        used > book.grants + unsure, f"{used} are counted, but {book.grants} + {unsure} were asked"
+    )
+    findings.doubling(used > most, f"{used} were granted, of {most:.0f} that came in")
+
+
+def _judge_numbers(findings: Findings, what: str, numbers: Iterable[int]) -> None:
+    for n, count in Counter(numbers).items():
+        findings.doubling(count > 1, f"{what} {n} was asked for once and is there {count} times")
+
+
+def _scheduled_numbers() -> list[int]:
+    found = ScheduledFunction.objects.filter(function__startswith=FUNCTIONS)
+    return [args["n"] for args in found.values_list("args", flat=True)]
+
+
+def _runs(farm: Farm) -> dict[int, dict[int, list[str]]]:
+    """The runs that workers noted, by job and attempt."""
+    runs: dict[int, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for line in farm.runs.read_text().splitlines():
+        job, attempt, run = line.split()
+        runs[int(job)][int(attempt)].append(run)
+    return runs
+
+
+def _past() -> dict[int, list[str]]:
+    """How the attempts of each job ended that did not succeed."""
+    past: dict[int, list[str]] = defaultdict(list)
+    for job, outcome in Attempt.objects.order_by("number").values_list("job_id", "outcome"):
+        past[job].append(outcome)
+    return past
+
+
+def _ledger() -> Counter[int]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT n FROM chaos_ledger")
+        return Counter(n for (n,) in cursor.fetchall())

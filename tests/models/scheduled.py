@@ -1,0 +1,59 @@
+"""The model of a scheduled function, and what is looked up about all of them."""
+
+import uuid
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection
+
+from scheduling.domain.states import Kind, State, may_move
+from scheduling.queries.functions import Handed, Holder
+from tests.models import sample
+
+ATTEMPTS = sample.LATER.max_attempts
+
+
+@dataclass
+class Model:
+    """What a scheduled function should be. `boot` is the cluster it was handed to, `handed` what that was given."""
+
+    function: Any
+    kind: Kind
+    number: int
+    state: State = State.PENDING
+    attempt: int = 1
+    parent: int | None = None
+    retry_of: int | None = None
+    waits: bool = False  # it is due later
+    boot: uuid.UUID | None = None
+    handed: Handed | None = None  # None: anybody may have it now
+    by: Holder | None = None  # who runs it
+
+    def move(self, state: State) -> None:
+        """One line of the table of moves."""
+        assert may_move(self.state, state, kind=self.kind), (self.state, state)
+        self.state = state
+        if state is not State.IN_PROGRESS:
+            self.by = None
+
+    @property
+    def is_tried_again(self) -> bool:
+        """Whether its end has to schedule another try."""
+        sure = self.state is State.FAILED and self.function is not sample.once
+        unsure = self.state is State.UNKNOWN and self.function is sample.tried_again_anyhow
+        return self.kind is Kind.ACTION and (sure or unsure) and self.attempt < ATTEMPTS
+
+
+def marks() -> Counter[int]:
+    """How often each number was left behind."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT id FROM model_mark")
+        return Counter(number for (number,) in cursor.fetchall())
+
+
+def is_old_enough() -> bool:
+    """A database that came up just now calls no cluster silent (lost_clusters.sql)."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp() - pg_postmaster_start_time() > interval '11 s'")
+        return bool(cursor.fetchone()[0])
