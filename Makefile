@@ -2,10 +2,10 @@
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 PY := .venv/bin/python
-.PHONY: help run test lint format clean
+.PHONY: help run test chaos lint format screenshots clean bench
 
 help:  ## print this help
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk 'BEGIN {FS = ":.*## "} {printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk 'BEGIN {FS = ":.*## "} {printf "  make %-12s %s\n", $$1, $$2}'
 
 .venv/ready: requirements.txt
 	@PYTHON=$(PYTHON) sh scripts/environment requirements.txt
@@ -22,6 +22,13 @@ test: .venv/ready-dev  ## run every test, the browser's included
 	@sh scripts/test-tools
 	JOBFARM_DATA=$(CURDIR)/var/test $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
+MINUTES ?= 3
+CHAOS ?=
+chaos: .venv/ready-dev  ## break a farm in every way (MINUTES=3), and search the models with new dice (docs/chaos.md)
+	$(PY) -m tests.chaos --minutes $(MINUTES) $(CHAOS)
+	JOBFARM_DATA=$(CURDIR)/var/test JOBFARM_MODEL_EXAMPLES=$$(($(MINUTES) * 40)) $(PY) -m pytest -q tests/models
+	JOBFARM_DATA=$(CURDIR)/var/test JOBFARM_FUZZ_EXAMPLES=$$(($(MINUTES) * 40)) $(PY) -m pytest -q tests/edges/fuzz
+
 lint: .venv/ready-dev  ## style, types, layers, migrations
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
@@ -30,9 +37,16 @@ lint: .venv/ready-dev  ## style, types, layers, migrations
 	$(PY) manage.py makemigrations --check --dry-run
 	$(PY) manage.py check
 
+bench: .venv/ready-dev  ## measure beside the peers; writes benchmarks/RESULTS.md (long, needs the network once)
+	JOBFARM_DATA=$(CURDIR)/var/bench $(PY) -m benchmarks
+
 format: .venv/ready-dev  ## put the code in its standard form
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
+
+screenshots: .venv/ready-dev  ## take the pictures in docs/screenshots anew
+	@sh scripts/test-tools
+	JOBFARM_DATA=$(CURDIR)/var/test $(PY) -m pytest -q tests/browser/screenshots.py
 
 clean:  ## remove the virtual environment and the data of the embedded farm
 	rm -rf .venv var

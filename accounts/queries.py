@@ -228,3 +228,8 @@ def forget_captchas(*, before: datetime) -> int:
     """Delete captchas that ran out; how many."""
     deleted: int = CaptchaStore.objects.filter(expiration__lte=before).delete()[0]
     return deleted
+
+
+def groups_of_staff() -> list[str]:
+    """The names of groups that staff made, a hundred at most: those that members make may be thousands."""
+    return list(Group.objects.filter(by_members=None).order_by("name").values_list("name", flat=True)[:100])

@@ -1,15 +1,109 @@
-"""The pages for what went wrong: Django's own, which give back the connection that they took.
+"""The pages for what went wrong: Django's own, which give back the connection that they took, and two of ours.
 
 They ask the database who is logged in. Under ASGI Django makes them in any thread that is free, outside of the
 request's own, so no end of a request closes what they opened: each such thread would keep a connection, and twenty of
 them the whole pool.
 """
 
+import inspect
+import sys
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Any, Final
+
+import psycopg
+from asgiref.sync import sync_to_async
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
+from django.template import loader
+from django.urls import Resolver404, resolve
+from django.utils.decorators import sync_and_async_middleware
 from django.views import defaults
 
 from postgres import connections
+from postgres.errors import causes
+from postgres.reachability import explain_unreachable
+
+_RETRY_AFTER_S: Final = 5  # an embedded server is back by then
+# What PostgreSQL says to a statement while it shuts down or starts (class 57), of a connection that broke (08), of a
+# full disk or too many connections (53), and of a file it cannot write (58).
+_AWAY: Final = ("57P0", "08", "53", "58")
 
 bad_request = connections.released()(defaults.bad_request)
 permission_denied = connections.released()(defaults.permission_denied)
 page_not_found = connections.released()(defaults.page_not_found)
-server_error = connections.released()(defaults.server_error)
+
+
+@connections.released()
+def server_error(request: HttpRequest) -> HttpResponse:
+    """The page for an error in the server: 500, or 503 with `Retry-After` when it is the database that is away.
+
+    Made without asking who is logged in, since that may be what failed.
+    """
+    error = sys.exception()  # Django calls this while it handles the exception, under ASGI too
+    if error is None or not _is_away(error):
+        return defaults.server_error(request)
+    page = loader.get_template("503.html").render()
+    return HttpResponse(
+        page, status=HTTPStatus.SERVICE_UNAVAILABLE, headers={"Retry-After": str(_RETRY_AFTER_S)}
+    )
+
+
+@sync_and_async_middleware
+def explain_not_allowed(
+    get_response: Callable[[HttpRequest], Any],
+) -> Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]:
+    """Middleware: who opens an address that only takes what a button sends is told so, instead of an empty page.
+
+    It happens to whoever pressed the button after their log-in had ended: the log-in page leads to that address.
+    """
+    if inspect.iscoroutinefunction(get_response):
+
+        async def asynchronous(request: HttpRequest) -> HttpResponseBase:
+            response = await get_response(request)
+            return (
+                await sync_to_async(_explained)(request, response)
+                if _is_bare(request, response)
+                else response
+            )
+
+        return asynchronous
+
+    def synchronous(request: HttpRequest) -> HttpResponseBase:
+        response: HttpResponseBase = get_response(request)
+        return _explained(request, response) if _is_bare(request, response) else response
+
+    return synchronous
+
+
+def _is_away(error: BaseException) -> bool:
+    lost = any(
+        isinstance(cause, psycopg.OperationalError) and (cause.sqlstate or "").startswith(_AWAY)
+        for cause in causes(error)
+    )
+    return lost or explain_unreachable(error) is not None
+
+
+def _is_bare(request: HttpRequest, response: HttpResponseBase) -> bool:
+    is_refusal = response.status_code == HTTPStatus.METHOD_NOT_ALLOWED and not getattr(
+        response, "content", b""
+    )
+    return is_refusal and request.method == "GET" and request.accepts("text/html")
+
+
+def _explained(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+    page = render(request, "405.html", {"above": _above(request.path)}, status=response.status_code)
+    page.headers["Allow"] = response.headers["Allow"]
+    return page
+
+
+def _above(path: str) -> str:
+    """The nearest address above `path` that there is: of /jobs/7/cancel/ the job."""
+    while path := path.rstrip("/"):
+        path = path.rpartition("/")[0] + "/"
+        try:
+            resolve(path)
+        except Resolver404:
+            continue
+        return path
+    return "/"

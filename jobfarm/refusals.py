@@ -194,8 +194,12 @@ def _in_form(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBa
     if response.status_code < 400 or is_ours or not request.path_info.startswith("/api/"):
         return response
     told = respond(general(response.status_code))
-    if "Allow" in response.headers:
-        told.headers["Allow"] = response.headers["Allow"]
+    for (
+        name,
+        value,
+    ) in response.headers.items():  # what it says to browsers, and Allow; not what describes its body
+        if not name.lower().startswith("content-") or name == "Content-Security-Policy":
+            told.headers[name] = value
     return told
 
 

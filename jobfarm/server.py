@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from jobfarm import refusals
 from jobfarm.bodies import BoundedBodies
+from jobfarm.requests import Observed
 from jobs.routing import WORKER_SOCKET, WorkerSocket
 from jobs.waiting.asking import App, Receive, Scope, Send
 from jobs.waiting.bell import Bell
@@ -17,6 +18,7 @@ from jobs.waiting.stopping import Stopping
 from jobs.waiting.wrapper import Waiting
 from live import hub
 from live import routing as live
+from observing import numbers
 from webhooks.routing import Webhooks
 
 logger = logging.getLogger("jobfarm")
@@ -60,7 +62,7 @@ class Running:
         self._bell: Bell | None = None
         self._ending: asyncio.Task[None] | None = None
         waiting = BoundedBodies(Waiting(django, bell=self.bell, stopping=self._stopping))
-        self._http = Webhooks(waiting, refuse=refusals.refusal)
+        self._http = Observed(Webhooks(waiting, refuse=refusals.refusal))
         sockets: dict[str, Any] = {
             LIVE_SOCKET: live.application,
             WORKER_SOCKET: WorkerSocket(bell=self.bell, seen=self._seen, refuse=refusals.told),
@@ -84,7 +86,9 @@ class Running:
             await receive()
             await send({"type": "websocket.close"})  # before it was accepted: 403
         else:
-            await socket(scope, receive, send)
+            what = "browsers' sockets" if socket is live.application else "workers' sockets"
+            with numbers.OPEN.labels(what).track_inprogress():
+                await socket(scope, receive, send)
 
     def begin_to_stop(self) -> None:
         """Send home whoever waits.

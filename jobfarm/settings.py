@@ -6,10 +6,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from django.templatetags.static import static
 from django.urls import reverse_lazy
 
 import jobfarm.storage
 import live.configuration
+import observing.logs
 import postgres.configuration
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -77,6 +79,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "jobfarm.error_pages.explain_not_allowed",
 ]
 
 ROOT_URLCONF = "jobfarm.urls"
@@ -118,6 +121,12 @@ SESSION_COOKIE_SAMESITE = "Lax"
 SECURE_COOKIES = _flag("SECURE_COOKIES", default=False)  # on behind TLS; off for http://127.0.0.1
 SESSION_COOKIE_SECURE = SECURE_COOKIES
 CSRF_COOKIE_SECURE = SECURE_COOKIES
+# Once all of a name is served over TLS: browsers then refuse anything else for so many seconds (docs/security.md).
+SECURE_HSTS_SECONDS = int(os.environ.get("SECURE_HSTS_SECONDS", "0"))
+SECURE_HSTS_INCLUDE_SUBDOMAINS = _flag("SECURE_HSTS_INCLUDE_SUBDOMAINS", default=False)
+SECURE_HSTS_PRELOAD = _flag("SECURE_HSTS_PRELOAD", default=False)
+SECURE_SSL_REDIRECT = _flag("SECURE_SSL_REDIRECT", default=False)
+SECURE_REDIRECT_EXEMPT = [r"^health/", r"^metrics$"]  # load balancers and Prometheus come by plain HTTP
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
@@ -126,6 +135,7 @@ LANGUAGE_CODE = "en-gb"
 USE_I18N = True
 USE_TZ = True
 TIME_ZONE = "UTC"
+FORMAT_MODULE_PATH = ["jobfarm.formats"]
 
 STATIC_URL = "static/"
 STATIC_ROOT = JOBFARM_DATA / "static"
@@ -139,31 +149,42 @@ STORAGES = {
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
 
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "loggers": {
-        # Strangers cause these as they please: one line each, or none, and no traceback.
-        "django.security.DisallowedHost": {"handlers": [], "propagate": False},
-        "django.request": {"level": "ERROR"},
-    },
-    "root": {"handlers": ["console"], "level": os.environ.get("LOG_LEVEL", "WARNING")},
-}
+# Lines for people, or one JSON object a line (docs/operations.md names its fields).
+LOGGING = observing.logs.configuration(
+    form=os.environ.get("JOBFARM_LOG", "text"), level=os.environ.get("LOG_LEVEL", "WARNING")
+)
+# What Prometheus shows to read /metrics; without it there is no such page.
+METRICS_TOKEN = os.environ.get("JOBFARM_METRICS_TOKEN", "")
 
 # The picture that guests read. Its letters are chosen in accounts.domain.
 CAPTCHA_FONT_SIZE = 36
 CAPTCHA_LETTER_ROTATION = (-25, 25)
 CAPTCHA_TIMEOUT = 10  # minutes in which it must be read
 
+# The farm's own blue (jobfarm/values.css) in the steps that the administration's sheet asks for.
+PRIMARY = {
+    "50": "#f3f4fd", "100": "#eceefb", "200": "#d5d9f6", "300": "#b6c0ff", "400": "#9dabff", "500": "#8a98f5",
+    "600": "#3d4fc4", "700": "#3141a8", "800": "#283586", "900": "#20253e", "950": "#10142e",
+}  # fmt: skip
 UNFOLD = {
     "SITE_TITLE": "jobfarm",
     "SITE_HEADER": "jobfarm",
+    "SITE_SUBHEADER": "Administration",
+    "SITE_SYMBOL": "agriculture",
     "SITE_URL": "/",
+    "SITE_FAVICONS": [
+        {"rel": "icon", "type": "image/svg+xml", "href": lambda _: static("jobfarm/favicon.svg")}
+    ],
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": True,
-}
+    "SHOW_BACK_BUTTON": True,
+    "STYLES": [
+        lambda _: static("jobfarm/values.css"), lambda _: static("jobs/charts.css"), lambda _: static("live/admin.css")
+    ],
+    "COLORS": {"primary": PRIMARY},
+    "DASHBOARD_CALLBACK": "jobfarm.administration.dashboard",
+    "SIDEBAR": {"show_search": True, "navigation": "jobfarm.administration.sidebar"},
+}  # fmt: skip
 
 # How the farm treats jobs. Durations in seconds.
 JOBFARM: dict[str, Any] = {
@@ -223,6 +244,8 @@ Q_CLUSTER: dict[str, Any] = {
 WEBHOOKS: dict[str, Any] = {
     # Requests from one address to one source; GitHub (which never repeats) and telemetry may send five times that.
     "PER_MINUTE": float(os.environ.get("WEBHOOKS_PER_MINUTE", "3000")),
+    # GitHub hangs up after 10 s. Who was not answered by then, and not by the database, is told to come again.
+    "ANSWER_WITHIN_S": float(os.environ.get("WEBHOOKS_ANSWER_WITHIN_S", "8")),
     "ATTEMPTS": int(os.environ.get("WEBHOOKS_ATTEMPTS", "5")),
     "FIRST_RETRY_S": float(os.environ.get("WEBHOOKS_FIRST_RETRY_S", "60")),  # then 4, 16, 60 times that
     # Atlassian signs no time stamp: how old an event in a signed body may be.

@@ -21,6 +21,7 @@ urlpatterns = [
     path("", include("webhooks.urls")),
     path("health/live", views.live, name="health_live"),
     path("health/ready", views.ready, name="health_ready"),
+    path("metrics", views.metrics, name="metrics"),
     path("game/", include("examples.imagegame.urls")),
     path("chat/", include("examples.chat.urls")),
     path("", views.overview, name="overview"),

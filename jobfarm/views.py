@@ -1,11 +1,15 @@
 """Pages that span the whole farm."""
 
+from django.conf import settings
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
+from django.utils.crypto import constant_time_compare
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
+from prometheus_client import CONTENT_TYPE_LATEST
 
+from jobfarm import metrics as numbers
 from jobfarm import readiness
 from jobs.domain.tallies import PERIODS
 from jobs.queries import pages, reads
@@ -26,6 +30,19 @@ def ready(_: HttpRequest) -> HttpResponse:
     found = readiness.look()
     word = "ready" if found.is_ready else "not ready"
     return JsonResponse({"status": word, "checks": found.checks}, status=200 if found.is_ready else 503)
+
+
+@require_safe
+@never_cache
+def metrics(request: HttpRequest) -> HttpResponse:
+    """The numbers of this process and of the farm, for Prometheus, which shows the token of the settings as bearer.
+    Queues have names, and numbers tell what goes on: without a token in the settings there is no such page."""
+    if not settings.METRICS_TOKEN:
+        raise Http404
+    given = request.headers.get("Authorization", "").removeprefix("Bearer ")
+    if not constant_time_compare(given, settings.METRICS_TOKEN):
+        return HttpResponse(status=401, headers={"WWW-Authenticate": "Bearer"})
+    return HttpResponse(numbers.text(), content_type=CONTENT_TYPE_LATEST)
 
 
 @login_required

@@ -4,6 +4,7 @@ of Django."""
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final, Protocol, runtime_checkable
 
@@ -25,6 +26,7 @@ from jobs.errors import InvalidKey, InvalidValue, LinkRanOut, NotFound, PayloadT
 from jobs.models import ResultFile, Worker
 from jobs.queries.reads import Interest
 from jobs.wire.values import BIGINT
+from observing import fields
 from ratelimits import operations as ratelimits
 from ratelimits.operations import Ask
 
@@ -52,7 +54,9 @@ class WorkerKey(HttpBearer):
 
     def __call__(self, request: HttpRequest) -> Worker:
         """The worker whose key came with the request. Raises InvalidKey, also when there is none."""
-        return operations.authenticate(bearer(request.headers.get("Authorization", "")))
+        worker = operations.authenticate(bearer(request.headers.get("Authorization", "")))
+        fields.note(worker=worker.name)
+        return worker
 
     def authenticate(self, request: HttpRequest, token: str) -> Worker:  # noqa: ARG002 (the base class wants both)
         """The worker with this key. Raises InvalidKey."""
@@ -113,15 +117,25 @@ def count_empty_claim(worker: Worker) -> None:
     ratelimits.limit(limits.EMPTY_CLAIMS, key=f"worker:{worker.pk}", throws=True)
 
 
-def waits_for(interest: Interest) -> str:
-    """The note that says what an unanswered claim waits for."""
-    return json.dumps({"queues": interest.queues, "owner": interest.owner_id})
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waits:
+    """What an unanswered claim waits for, and the topics after which its worker's key may open nothing any more."""
+
+    interest: Interest
+    rights: tuple[str, ...]
 
 
-def read_waits_for(note: str) -> Interest:
+def waits_for(interest: Interest, *, worker_id: int) -> str:
+    """The note that says what an unanswered claim of this worker waits for."""
+    return json.dumps({"queues": interest.queues, "owner": interest.owner_id, "worker": worker_id})
+
+
+def read_waits_for(note: str) -> Waits:
     """What `waits_for` wrote."""
     said = json.loads(note)
-    return Interest(queues=tuple(said["queues"]), owner_id=said["owner"])
+    interest = Interest(queues=tuple(said["queues"]), owner_id=said["owner"])
+    rights = [f"worker:{said['worker']}", *([] if said["owner"] is None else [f"user:{said['owner']}"])]
+    return Waits(interest=interest, rights=tuple(rights))
 
 
 def received(request: HttpRequest) -> TemporaryUploadedFile:

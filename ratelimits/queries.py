@@ -132,6 +132,11 @@ def gauge_of(row: Any) -> Gauge:
     return Gauge(value=value, **{field: getattr(row, field) for field in fields})
 
 
+def names() -> list[str]:
+    """The limits that have rows, by name: jumped from one to the next in their index."""
+    return [row.name for row in statements.load("ratelimits", "names").run()]
+
+
 def first_row(name: str, key: str) -> Bucket | None:
     """One of the rows of a limit and key, to hang a note about all of them on."""
     return Bucket.objects.filter(name=name, key=key).order_by("shard").first()

@@ -13,7 +13,21 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from jobs import operations
-from jobs.models import Attempt, Body, Job, Kind, Origin, OutputChunk, ResultFile, Share, Slot, Stage, Worker
+from jobs.models import (
+    Attempt,
+    Body,
+    Job,
+    Kind,
+    Offspring,
+    Origin,
+    OutputChunk,
+    ResultFile,
+    Share,
+    Slot,
+    Stage,
+    Worker,
+)
+from jobs.operations import taking
 from postgres import clock, connections
 
 T = TypeVar("T")
@@ -91,6 +105,7 @@ def pass_time(job: Job | operations.Claimed, seconds: float) -> None:
     moves = ", ".join(f"{column} = {column} - make_interval(secs => %s)" for column in columns)
     with connection.cursor() as cursor:
         cursor.execute(f"UPDATE jobs_job SET {moves} WHERE id = %s", [seconds] * len(columns) + [job.id])
+    taking.MARKS.forget()  # of a moment that has moved
 
 
 def expire_lease(job: Job | operations.Claimed) -> None:
@@ -109,7 +124,7 @@ def everything(job: Job | operations.Claimed | int) -> dict[str, Any]:
     """All that is stored about a job, in all tables: to compare before and after."""
     pk = job if isinstance(job, int) else job.id
     tables: dict[str, Any] = {"job": Job.objects.filter(pk=pk), "body": Body.objects.filter(job_id=pk)}
-    for model in (Attempt, Origin, OutputChunk, ResultFile, Share, Stage):
+    for model in (Attempt, Offspring, Origin, OutputChunk, ResultFile, Share, Stage):
         tables[model.__name__] = model.objects.filter(job_id=pk)
     tables["Slot"] = Slot.objects.filter(job_id=pk)
     return {name: sorted(map(str, rows.values())) for name, rows in tables.items()}

@@ -1,4 +1,4 @@
-"""What `templates/base.html` asks: where one can go from here."""
+"""What pages of all apps ask: where one can go from here, and the sign of a state."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,6 +30,17 @@ OPERATIONS = (
 )
 
 
+# How things stand, in one sign, at the head of a page's title: a tab shows little more. Words of all apps.
+SIGNS = {
+    "pending": "…", "received": "…", "counting": "…", "ready": "…",
+    "in_progress": "▶", "running": "▶",
+    "success": "✓", "processed": "✓", "done": "✓",
+    "failed": "✗", "dead": "✗", "rejected": "✗",
+    "timed_out": "⏱", "unknown": "?", "paused": "⏸",
+    "canceled": "⊘", "ignored": "⊘", "stopped": "⊘",
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
     """A link of the navigation; `current` when the page that is shown lies under it."""
@@ -45,11 +56,18 @@ class Ways:
 
     bar: list[Way]
     menu: list[Way]
+    search: str  # where one can search, on a page that has nothing to search
 
     @property
     def is_in_menu(self) -> bool:
         """Whether the page at hand is one of the menu's."""
         return any(way.current for way in self.menu)
+
+
+@register.filter
+def sign(state: str) -> str:
+    """The sign of a state, with a space behind it; nothing for a word that has none."""
+    return f"{SIGNS[state]} " if state in SIGNS else ""
 
 
 @register.simple_tag(takes_context=True)
@@ -62,7 +80,10 @@ def ways(context: template.Context) -> Ways:
     request: HttpRequest | None = context.get("request")
     bar, menu = _links(request, WAYS), _links(request, OPERATIONS)
     here = _nearest([url for _, url in bar + menu], request.path if request else "")
-    return Ways(bar=_marked(bar, here), menu=_marked(menu, here))
+    search = (
+        f"{_address('jobs:list')}#filter-text"  # a browser puts the focus on the field that an address names
+    )
+    return Ways(bar=_marked(bar, here), menu=_marked(menu, here), search=search)
 
 
 def _links(

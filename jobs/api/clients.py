@@ -45,6 +45,7 @@ def _user(request: HttpRequest) -> User:
     response={201: wire.Job, documents.REFUSALS: clients.Refusal},
     summary="Submit a job",
     description=documents.SUBMIT,
+    openapi_extra=documents.with_body(documents.SUBMIT),
 )
 def submit(request: HttpRequest, body: clients.NewJob) -> Status[wire.Job]:
     """Submit one job."""
@@ -61,6 +62,7 @@ def submit(request: HttpRequest, body: clients.NewJob) -> Status[wire.Job]:
     response={201: clients.Submitted, documents.REFUSALS: clients.Refusal},
     summary="Submit many jobs",
     description=documents.SUBMIT_MANY,
+    openapi_extra=documents.with_body(documents.SUBMIT_MANY),
 )
 def submit_many(request: HttpRequest, body: clients.NewJobs) -> Status[clients.Submitted]:
     """Submit many jobs at once."""

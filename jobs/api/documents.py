@@ -1,5 +1,7 @@
 """What the page at /api/docs says. Its examples run once FARM, KEY, TOKEN, JOB and LEASE are set."""
 
+import json
+import re
 from typing import Any, Final
 
 REFUSALS: Final = frozenset({400, 401, 403, 404, 409, 413, 415, 422, 429})
@@ -16,6 +18,14 @@ SOME_BYTES: Final[dict[str, Any]] = {
         200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}},
     }
 }
+_EVENT: Final = {  # one of the stream's
+    "type": "object",
+    "properties": {
+        "event": {"type": "string", "enum": ["job", "output", "end"]},
+        "id": {"type": "string"},
+        "data": {"type": "string", "description": "JSON, as the description of this call has it."},
+    },
+}
 EVENT_STREAM: Final[dict[str, Any]] = {
     "parameters": [
         {
@@ -26,7 +36,7 @@ EVENT_STREAM: Final[dict[str, Any]] = {
             "description": "The id of the last event that arrived; the stream goes on behind it.",
         }
     ],
-    "responses": {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+    "responses": {200: {"content": {"text/event-stream": {"schema": _EVENT}}}},
 }
 
 API: Final = """
@@ -81,7 +91,8 @@ more than 60 times a minute is told 429 `rate_limited`.
 
 Each job comes with a `lease`. It is the right to speak for the job: send it with every later call. It runs
 out at `lease_expires_at` unless you send a heartbeat (or output) at least every `heartbeat_every` seconds.
-409 `lease_lost` from any call means: this job is not yours any more, drop it.
+409 `lease_lost` from any call means: this job is not yours any more, drop it. `traceparent` is the trace
+that the job was submitted in, from the header of that name; null if in none.
 """
 HEARTBEAT: Final = """
 Renews the lease; `progress` and `detail` are shown to people and kept until you say something else.
@@ -186,3 +197,15 @@ ended.
 WHY: Final = """
     curl -sS $FARM/api/v1/jobs/$JOB/why -H "Authorization: Bearer $TOKEN"
 """
+
+
+def with_body(description: str) -> dict[str, Any]:
+    """What a call's document has besides, so that the page's "Try it out" begins with the body of its curl example.
+
+    A ValueError for a description without one.
+    """
+    said = re.search(r"-d '(.*)'$", description, re.MULTILINE)
+    if said is None:
+        raise ValueError(f"no body in {description!r}")
+    body = json.loads(said[1].replace("'$LEASE'", "1-9f86d081").replace("'$JOB'", "7"))
+    return {"requestBody": {"content": {"application/json": {"example": body}}}}

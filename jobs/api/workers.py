@@ -27,6 +27,7 @@ def _worker(request: HttpRequest) -> Worker:
     response={200: verbs.Claimed, documents.REFUSALS: Refusal},
     summary="Claim jobs",
     description=documents.CLAIM,
+    openapi_extra=documents.with_body(documents.CLAIM),
 )
 def claim(request: HttpRequest, body: verbs.Claim, response: HttpResponse) -> verbs.Claimed:
     """Claim once; whoever waits, waits outside of Django, and needs to be told for what."""
@@ -34,7 +35,8 @@ def claim(request: HttpRequest, body: verbs.Claim, response: HttpResponse) -> ve
     if not claimed.jobs and not body.wait:
         http.count_empty_claim(_worker(request))
     if not claimed.jobs:
-        response[http.WAITS_FOR] = http.waits_for(verbs.interest(_worker(request), body.queues))
+        interest = verbs.interest(_worker(request), body.queues)
+        response[http.WAITS_FOR] = http.waits_for(interest, worker_id=_worker(request).pk)
     return claimed
 
 
@@ -43,6 +45,7 @@ def claim(request: HttpRequest, body: verbs.Claim, response: HttpResponse) -> ve
     response={200: verbs.Renewed, documents.REFUSALS: Refusal},
     summary="Say that you are alive, and how far you are",
     description=documents.HEARTBEAT,
+    openapi_extra=documents.with_body(documents.HEARTBEAT),
 )
 def heartbeat(request: HttpRequest, job_id: int, body: verbs.Heartbeat) -> verbs.Renewed:
     """Renew a lease."""
@@ -54,6 +57,7 @@ def heartbeat(request: HttpRequest, job_id: int, body: verbs.Heartbeat) -> verbs
     response={200: verbs.Written, documents.REFUSALS: Refusal},
     summary="Append output",
     description=documents.OUTPUT,
+    openapi_extra=documents.with_body(documents.OUTPUT),
 )
 def write_output(request: HttpRequest, job_id: int, body: verbs.Output) -> verbs.Written:
     """Append output."""
@@ -86,6 +90,7 @@ def put_file(
     response={200: verbs.Ended, documents.REFUSALS: Refusal},
     summary="Hand in a job, and take the next",
     description=documents.FINISH,
+    openapi_extra=documents.with_body(documents.FINISH),
 )
 def finish(request: HttpRequest, job_id: int, body: verbs.Finish) -> verbs.Ended:
     """Hand in one job."""
@@ -97,6 +102,7 @@ def finish(request: HttpRequest, job_id: int, body: verbs.Finish) -> verbs.Ended
     response={200: verbs.Released, documents.REFUSALS: Refusal},
     summary="Give a job back",
     description=documents.RELEASE,
+    openapi_extra=documents.with_body(documents.RELEASE),
 )
 def release(request: HttpRequest, job_id: int, body: verbs.Release) -> verbs.Released:
     """Give a job back."""
@@ -108,6 +114,7 @@ def release(request: HttpRequest, job_id: int, body: verbs.Release) -> verbs.Rel
     response={200: verbs.EndedMany, documents.REFUSALS: Refusal},
     summary="Hand in several jobs, and take the next",
     description=documents.FINISH_MANY,
+    openapi_extra=documents.with_body(documents.FINISH_MANY),
 )
 def finish_many(request: HttpRequest, body: verbs.FinishMany) -> verbs.EndedMany:
     """Hand in several jobs."""

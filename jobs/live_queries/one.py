@@ -85,6 +85,24 @@ def job(*, job_id: int) -> Mapping[str, Any] | None:
 
 
 @live_query(
+    "job-badge",
+    topics=_of_job,
+    audiences=(OPERATOR,),
+    template="jobs/live/badge.html",
+    at_most_every_s=0.5,
+)
+def job_badge(*, job_id: int) -> Mapping[str, Any] | None:
+    """How a job stands and how far it is, for a row of the administration's list."""
+    found = pages.job(job_id)
+    return None if found is None else {"job": found}
+
+
+@job_badge.may_see
+def _(viewer: Viewer, *, job_id: int) -> str | None:  # noqa: ARG001  # operators see every job
+    return OPERATOR if reads.is_operator(viewer.user) else None
+
+
+@live_query(
     "job-facts",
     topics=_of_job,
     rights_topics=_shared,

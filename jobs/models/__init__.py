@@ -1,6 +1,6 @@
 """The tables: `work` is what the farm lives by, `looking` what its pages keep to look back and to act on many jobs."""
 
-from jobs.models.looking import Bulk, BulkItem, Origin, Stage, Tally, TallyMark
+from jobs.models.looking import Bulk, BulkItem, Offspring, Origin, Stage, Tally, TallyMark
 from jobs.models.work import (
     Attempt,
     Body,
@@ -22,6 +22,7 @@ __all__ = [
     "BulkItem",
     "Job",
     "Kind",
+    "Offspring",
     "Origin",
     "OutputChunk",
     "Queue",

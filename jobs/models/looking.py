@@ -68,6 +68,13 @@ class Origin(models.Model):
     function_id = models.BigIntegerField()
 
 
+class Offspring(models.Model):
+    """A scheduled function that the hook of a job's kind scheduled as the job moved. Most kinds have no hook."""
+
+    function_id = models.BigIntegerField(primary_key=True)
+    job = models.ForeignKey("jobs.Job", models.CASCADE, db_constraint=False, related_name="offspring")
+
+
 class Bulk(models.Model):
     """One deed on everything that matches: first counted, then, if somebody says so, done, in batches."""
 

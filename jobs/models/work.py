@@ -271,6 +271,9 @@ class Body(models.Model):
     )
     payload = models.JSONField()
     result = models.JSONField(null=True, blank=True)
+    traceparent = models.CharField(
+        max_length=55, null=True, blank=True, editable=False, help_text="The trace that it was submitted in."
+    )
 
 
 class Attempt(models.Model):

@@ -7,6 +7,7 @@ from jobs.kinds import declare
 from jobs.operations import bulk
 from jobs.operations.claiming import Claimed, claim
 from jobs.operations.ending import Cancellation, Finished, cancel, finish, release
+from jobs.operations.hooking import on_behalf_of
 from jobs.operations.looking import Standing, pictures, result_file, standing
 from jobs.operations.managing import create_kind, pause, resume, set_ceiling, share, sync, unshare
 from jobs.operations.orphans import delete_orphaned_files
@@ -43,6 +44,7 @@ __all__ = [
     "expire",
     "finish",
     "heartbeat",
+    "on_behalf_of",
     "output_text",
     "pause",
     "pictures",

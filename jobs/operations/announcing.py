@@ -3,12 +3,16 @@
 from collections.abc import Iterable
 from datetime import datetime
 
+from jobs.operations import taking
 from live import operations as live
 
 
-def submitted(job_ids: Iterable[int], *, due: Iterable[tuple[str, datetime | None]]) -> None:
-    """New jobs exist; `due` holds (queue, when it may start, or None for at once) of each."""
-    live.touch("jobs", *(f"job:{job_id}" for job_id in job_ids), *(_work(queue, at) for queue, at in due))
+def submitted(due: Iterable[tuple[str, datetime | None]]) -> None:
+    """New jobs exist; `due` holds (queue, when it may start, or None for at once) of each.
+
+    Their own topics are not named: nobody can have read a job before it was there.
+    """
+    live.touch("jobs", *(_work(queue, at) for queue, at in due))
 
 
 def changed(job_ids: Iterable[int], *extra: str) -> None:
@@ -17,8 +21,15 @@ def changed(job_ids: Iterable[int], *extra: str) -> None:
 
 
 def available(queue: str, at: datetime | None = None) -> None:
-    """Something may now (or at a later moment) be claimable in this queue."""
+    """Something that was there before may now (or at a later moment) be claimable in this queue."""
+    if at is None:
+        taking.forget([queue])
     live.touch(_work(queue, at))
+
+
+def room(queue: str) -> None:
+    """This queue has a free slot again."""
+    live.touch(_work(queue, None))
 
 
 def wrote(job_id: int) -> None:

@@ -70,7 +70,7 @@ def stop(bulk_id: int, *, by: User) -> Bulk:
     with transaction.atomic():
         bulk = _own(bulk_id, by=by)
         if bulk.phase not in OVER:
-            _end(bulk, Phase.STOPPED, why=f"stopped by {by.get_username()}")
+            _end(bulk, Phase.STOPPED, by=by, why=f"stopped by {by.get_username()}")
     return bulk
 
 
@@ -187,11 +187,12 @@ def _note(bulk: Bulk, outcome: deeds.Outcome, *, handled: int) -> None:
         bulks.keep(bulk, outcome.items)
 
 
-def _end(bulk: Bulk, phase: Phase, *, why: str = "") -> None:
+def _end(bulk: Bulk, phase: Phase, *, by: User | None = None, why: str = "") -> None:
+    """End it; the line in the log is of who stopped it, else of who had it done."""
     bulk.phase, bulk.why, bulk.ended_at = phase, why, clock.now()
     bulk.save()
     said = "; ".join(f"{count} {what}" for what, count in bulk.came_to.items()) or "nothing changed"
-    audit.record(bulk.by, bulk, f"{phase}: {said}"[:2000])
+    audit.record(by or bulk.by, bulk, f"{phase}: {said}"[:2000])
     live.touch(_topic(bulk))
 
 

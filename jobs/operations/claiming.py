@@ -1,5 +1,6 @@
 """Claiming: home queues first, and from other queues only when idle."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,8 +11,9 @@ from django.db import transaction
 from jobs.domain.leases import Lease
 from jobs.errors import QueueNotAllowed, UnknownQueue
 from jobs.models import Worker
-from jobs.operations import announcing, preparing
+from jobs.operations import announcing, preparing, taking
 from jobs.queries import keys, moves
+from observing import numbers
 
 ANY_QUEUE = "*"
 MOST = 1000  # jobs in one claim
@@ -28,6 +30,7 @@ class Claimed:
     attempt: int
     lease: Lease
     lease_expires_at: datetime
+    traceparent: str | None = None
 
 
 def claim(worker: Worker, *, queues: Sequence[str] | None = None, limit: int = 1) -> list[Claimed]:
@@ -42,7 +45,13 @@ def claim(worker: Worker, *, queues: Sequence[str] | None = None, limit: int = 1
     while True:
         taken, left_out = _round(worker, home, steals, limit=limit)
         if taken or not left_out:
+            _count(taken)
             return taken
+
+
+def _count(taken: Sequence[Claimed]) -> None:
+    for queue, jobs in Counter(claimed.queue for claimed in taken).items():
+        numbers.CLAIMED.labels(queue).inc(jobs)
 
 
 def _round(
@@ -54,9 +63,9 @@ def _round(
     No round follows one that took something: if it broke, the worker would not hear of what it holds.
     """
     with transaction.atomic():
-        rows = _take(worker, home, limit=limit, only_if_idle=False)
+        rows = taking.take(worker, queues=home, limit=limit, only_if_idle=False)
         if not rows and steals:
-            rows = _take(worker, _spelled_out(steals, home), limit=limit, only_if_idle=True)
+            rows = taking.take(worker, queues=_spelled_out(steals, home), limit=limit, only_if_idle=True)
         if not rows:
             return [], 0
         announcing.changed([row.id for row in rows], "workers")
@@ -66,19 +75,26 @@ def _round(
 
 
 def _allowed(worker: Worker, asked: Sequence[str] | None) -> tuple[list[str], list[str]]:
-    home, steals = list(worker.queues), list(worker.steals)
+    """Where to look, and where to steal: each queue once, for the statement's work grows with every mention."""
+    home, steals = _once(worker.queues), _once(worker.steals)
     if asked is None:
         return home, steals
-    for queue in asked:
-        _check(queue, home, steals)
+    asked = _once(asked)
+    _check(asked, home, steals)
     return [queue for queue in asked if queue in home], [queue for queue in asked if queue not in home]
 
 
-def _check(queue: str, home: Sequence[str], steals: Sequence[str]) -> None:
-    if "\x00" in queue or not keys.known_queues([queue]):
-        raise UnknownQueue(queue=queue)
-    if queue not in home and queue not in steals and ANY_QUEUE not in steals:
-        raise QueueNotAllowed(queue=queue)
+def _once(queues: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(queues))
+
+
+def _check(asked: Sequence[str], home: Sequence[str], steals: Sequence[str]) -> None:
+    known = keys.known_queues(queue for queue in asked if "\x00" not in queue)
+    for queue in asked:
+        if queue not in known:
+            raise UnknownQueue(queue=queue)
+        if queue not in home and queue not in steals and ANY_QUEUE not in steals:
+            raise QueueNotAllowed(queue=queue)
 
 
 def _spelled_out(steals: Sequence[str], home: Sequence[str]) -> list[str]:
@@ -86,18 +102,6 @@ def _spelled_out(steals: Sequence[str], home: Sequence[str]) -> list[str]:
         return [queue for queue in steals if queue not in home]
     named = [queue for queue in steals if queue != ANY_QUEUE and queue not in home]
     return named + [queue for queue in keys.all_queues() if queue not in home and queue not in named]
-
-
-def _take(worker: Worker, queues: Sequence[str], *, limit: int, only_if_idle: bool) -> list[moves.Row]:
-    # A queue that lost its last free slots to others at this very moment is full: the rest is asked without it.
-    while queues:
-        rows = moves.claim(worker, queues=queues, limit=limit, only_if_idle=only_if_idle)
-        got = [row for row in rows if row.id is not None]
-        if got or not rows:
-            return got
-        full = {row.picked_from for row in rows}
-        queues = [queue for queue in queues if queue not in full]
-    return []
 
 
 def _claimed(row: moves.Row, payload: Any) -> Claimed:
@@ -109,4 +113,5 @@ def _claimed(row: moves.Row, payload: Any) -> Claimed:
         attempt=row.claim_no,
         lease=Lease(claim_no=row.claim_no, secret=row.lease_secret),
         lease_expires_at=row.lease_expires_at,
+        traceparent=row.traceparent,
     )

@@ -9,6 +9,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from jobs import kinds
 from jobs.domain import payloads, retries, states
 from jobs.domain.leases import Lease
 from jobs.domain.states import ENDED, Outcome, Status, Verdict
@@ -48,14 +49,13 @@ def finish(worker: Worker, finished: Sequence[Finished]) -> list[Status | LeaseL
     A failure goes back to pending with backoff and jitter until its attempts are used up or it is not retryable.
     Raises InvalidJson or PayloadTooLarge for a result that cannot be stored; then nothing is settled.
     """
-    results = {index: _encoded(entry) for index, entry in enumerate(finished)}
+    results = [_encoded(entry) for entry in finished]
     with transaction.atomic():
-        rows = _held(worker, finished)
-        mine = {index: rows.pop(key) for index, key in enumerate(map(_key, finished)) if key in rows}
-        settled = settle(
-            [_settlement(finished[i], row, results[i]) for i, row in mine.items()], rows=mine.values()
-        )
-    return [settled[mine[index].id] if index in mine else LeaseLost() for index in range(len(finished))]
+        if all(entry.outcome == "success" for entry in finished):
+            ended = _succeed(worker, finished, results)
+        else:
+            ended = _settle_held(worker, finished, results)
+    return [ended[index] if index in ended else LeaseLost() for index in range(len(finished))]
 
 
 def release(worker: Worker, job_id: int, lease: Lease) -> None:
@@ -140,9 +140,44 @@ def settle(settlements: Sequence[Settlement], *, rows: Any) -> dict[int, Status]
     return {row.id: Status(row.status) for row in moved}
 
 
-def _held(worker: Worker, finished: Sequence[Finished]) -> dict[tuple[int, Lease], Any]:
-    rows = moves.lock_held(worker, [_key(entry) for entry in finished])
-    return {(row.id, Lease(claim_no=row.claim_no, secret=row.lease_secret)): row for row in rows}
+def _succeed(
+    worker: Worker, finished: Sequence[Finished], results: Sequence[str | None]
+) -> dict[int, Status]:
+    """Nothing is to be decided about successes: one statement locks and settles them."""
+    first: dict[tuple[int, Lease], int] = {}  # a lease that is named twice ends its job once
+    for index, entry in enumerate(finished):
+        first.setdefault(_key(entry), index)
+    order = list(first.values())
+    moved = moves.succeed(worker, list(first), results=[results[index] for index in order])
+    if moved:
+        _tell_of_successes(moved, [finished[order[row.place - 1]] for row in moved])
+        for queue in moves.free([row.id for row in moved]):
+            announcing.room(queue)
+    return {order[row.place - 1]: Status(row.status) for row in moved}
+
+
+def _tell_of_successes(moved: Sequence[Any], handed_in: Sequence[Finished]) -> None:
+    announcing.changed([row.id for row in moved], "workers")
+    hooked = [(row, entry) for row, entry in zip(moved, handed_in, strict=True) if row.kind in kinds.HOOKS]
+    hooking.settled(
+        [row for row, _ in hooked],
+        settlements=[_settlement(entry, row, _encoded(entry)) for row, entry in hooked],
+        locked={row.id: row for row, _ in hooked},
+    )
+
+
+def _settle_held(
+    worker: Worker, finished: Sequence[Finished], results: Sequence[str | None]
+) -> dict[int, Status]:
+    rows = {
+        (row.id, Lease(claim_no=row.claim_no, secret=row.lease_secret)): row
+        for row in moves.lock_held(worker, [_key(entry) for entry in finished])
+    }
+    mine = {index: rows.pop(key) for index, key in enumerate(map(_key, finished)) if key in rows}
+    settled = settle(
+        [_settlement(finished[i], row, results[i]) for i, row in mine.items()], rows=mine.values()
+    )
+    return {index: settled[row.id] for index, row in mine.items()}
 
 
 def _key(entry: Finished) -> tuple[int, Lease]:
@@ -187,4 +222,4 @@ def _announce(row: Any) -> None:
     if row.status == Status.PENDING:
         announcing.available(row.queue, row.run_at if row.delayed else None)
     if row.freed_a_slot:
-        announcing.available(row.queue)
+        announcing.room(row.queue)

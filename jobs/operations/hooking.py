@@ -7,7 +7,8 @@ janitor. What the function wrote before it failed is rolled back alone (docs/adr
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from django.db import transaction
@@ -15,8 +16,10 @@ from django.db import transaction
 from jobs import kinds
 from jobs.domain.hooks import Move, Moved
 from jobs.domain.states import Status
+from jobs.queries import moves as statements
 from jobs.queries.moves import Settlement
 from postgres import transactions
+from scheduling import context
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +65,19 @@ def retold(moves: Iterable[Move]) -> None:
     _tell(move for move in moves if move.kind in kinds.HOOKS)
 
 
+@contextmanager
+def on_behalf_of(job_id: int) -> Iterator[None]:
+    """Remember the functions that are scheduled in the block as made by this job; its page shows them.
+
+    A hook that is told one move is in such a block already. One that is told many at once, and schedules something for
+    each, puts each into one of its own.
+    """
+    with context.noting() as made:
+        yield
+    if made:
+        statements.keep_offspring(job_id, function_ids=made)
+
+
 def _ended(row: Any, settlement: Settlement, was: Any) -> Move:
     status = Status(row.status)
     return Move(
@@ -97,7 +113,8 @@ def _tell_all(hook: Moved, moves: Sequence[Move]) -> None:
 
 def _told(hook: Moved, moves: Sequence[Move]) -> bool:
     try:
-        with transaction.atomic():
+        alone = on_behalf_of(moves[0].job_id) if len(moves) == 1 else nullcontext()
+        with transaction.atomic(), alone:
             hook(moves)
     except Exception as error:
         if transactions.collided(error):  # the whole transaction is to run again, and nothing of it is lost

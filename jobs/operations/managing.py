@@ -92,9 +92,12 @@ def share(job_id: int, *, by: User) -> Share:
     job = lookups.job(job_id, by=by)
     if not reads.may_operate(by, job):
         raise NotAllowed
-    share, _ = Share.objects.get_or_create(
-        job_id=job.pk, defaults={"token": secrets.token_urlsafe(32), "created_by": by}
-    )
+    with transaction.atomic():
+        share, is_new = Share.objects.get_or_create(
+            job_id=job.pk, defaults={"token": secrets.token_urlsafe(32), "created_by": by}
+        )
+        if is_new:
+            audit.record(by, job, "shared by a link")
     return share
 
 
@@ -104,7 +107,8 @@ def unshare(job_id: int, *, by: User) -> None:
     if not reads.may_operate(by, job):
         raise NotAllowed
     with transaction.atomic():
-        Share.objects.filter(job_id=job.pk).delete()
+        if Share.objects.filter(job_id=job.pk).delete()[0]:
+            audit.record(by, job, "link withdrawn")
         live.touch(f"share:{job.pk}")
 
 

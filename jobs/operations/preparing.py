@@ -23,6 +23,7 @@ from jobs.models import Worker
 from jobs.operations import announcing, ending, hooking
 from jobs.queries import moves
 from jobs.queries.moves import Settlement
+from observing import fields
 from postgres import transactions
 
 log = logging.getLogger(__name__)
@@ -75,7 +76,8 @@ def _asked(prepare: Prepare, jobs: Sequence[Prepared]) -> dict[int, Any]:
     except Exception as error:
         if transactions.collided(error):
             raise
-        log.exception("preparing jobs of the kind %s failed", jobs[0].kind)
+        with fields.about(kind=jobs[0].kind, job_id=jobs[0].job_id if len(jobs) == 1 else None):
+            log.exception("preparing jobs of the kind %s failed", jobs[0].kind)
         if len(jobs) == 1:
             return {jobs[0].job_id: _Failure(error=f"the farm could not prepare it: {_said(error)}")}
     return {job_id: answer for job in jobs for job_id, answer in _asked(prepare, [job]).items()}

@@ -20,12 +20,17 @@ HINT_CHARACTERS = 8
 
 
 def create_worker(
-    name: str, *, queues: Sequence[str], steals: Sequence[str] = (), owner: User | None = None
+    name: str,
+    *,
+    queues: Sequence[str],
+    steals: Sequence[str] = (),
+    owner: User | None = None,
+    by: User | None = None,
 ) -> tuple[Worker, str]:
     """Make a worker and return it with its key, which is nowhere stored in clear.
 
     Without an `owner` it serves everybody; with one, the owner's jobs and those of the owner's groups. The queues come
-    into being with it. Raises InvalidValue for a name that cannot be a queue's.
+    into being with it. `by` is who made it, for the log. Raises InvalidValue for a name that cannot be a queue's.
     """
     for queue in [*queues, *(queue for queue in steals if queue != ANY_QUEUE)]:
         if not kinds.NAME.fullmatch(queue):
@@ -40,6 +45,7 @@ def create_worker(
         worker = Worker.objects.create(
             name=name, queues=list(queues), steals=list(steals), owner=owner, **_stored(key)
         )
+        audit.record(by, worker, f"made, for {'everybody' if owner is None else owner}")
         live.touch("workers")
     return worker, key
 

@@ -7,10 +7,12 @@ from typing import Any
 from django.conf import settings
 from django.db.models.functions import Now
 
+from jobs.domain import marks
 from jobs.domain.leases import Lease
+from jobs.domain.marks import Look, Stretch
 from jobs.domain.states import Outcome, Status
-from jobs.models import Job, Origin, ResultFile, Worker
-from postgres import statements
+from jobs.models import Job, Offspring, Origin, ResultFile, Worker
+from postgres import arrays, statements
 
 Row = statements.Row
 
@@ -33,7 +35,17 @@ class Settlement:
 
 def submit(columns: dict[str, list[Any]]) -> list[Row]:
     """Insert jobs given as columns of equal length; a row each in that order, with `id` None for a twin left out."""
-    return statements.load("jobs", "submit").run(columns)
+    is_plain = not any(columns["unique_key"]) and not any(columns["limit_name"])
+    rows = statements.load("jobs", "submit_plain" if is_plain else "submit").run(
+        {name: arrays.literal(values) for name, values in columns.items()}
+    )
+    return sorted(rows, key=lambda row: row.id) if is_plain else rows  # they got their ids in that order
+
+
+def submit_one(columns: dict[str, Any]) -> Row | None:
+    """Insert one job: its row, or None for a twin."""
+    rows = statements.load("jobs", "submit_one").run(columns)
+    return rows[0] if rows else None
 
 
 def keep_origin(job_ids: Sequence[int], *, function_id: int) -> None:
@@ -41,9 +53,18 @@ def keep_origin(job_ids: Sequence[int], *, function_id: int) -> None:
     Origin.objects.bulk_create([Origin(job_id=job_id, function_id=function_id) for job_id in job_ids])
 
 
-def claim(worker: Worker, *, queues: Sequence[str], limit: int, only_if_idle: bool) -> list[Row]:
-    """Lease up to `limit` jobs; a row with `id` None lost the race for a slot of the queue in `picked_from`."""
-    scoped = worker.owner_id is not None
+def keep_offspring(job_id: int, *, function_ids: Sequence[int]) -> None:
+    """Remember which functions this job's moves scheduled."""
+    Offspring.objects.bulk_create([Offspring(job_id=job_id, function_id=made) for made in function_ids])
+
+
+def claim(
+    worker: Worker, *, queues: Sequence[str], limit: int, only_if_idle: bool, look: Look | None = None
+) -> list[Row]:
+    """Lease up to `limit` jobs; a row with `id` None lost the race for a slot of the queue in `picked_from`.
+
+    `look` is where a worker that serves everybody is to look (`jobs.domain.marks`); a member's has no marks.
+    """
     parameters = {
         "worker": worker.pk,
         "worker_name": worker.name,
@@ -52,9 +73,20 @@ def claim(worker: Worker, *, queues: Sequence[str], limit: int, only_if_idle: bo
         "lease_s": settings.JOBFARM["LEASE_S"],
         "only_if_idle": only_if_idle,
     }
-    if scoped:
-        parameters["owner"] = worker.owner_id
-    return statements.load("jobs", "claim_scoped" if scoped else "claim").run(parameters)
+    if look is None:
+        return statements.load("jobs", "claim_scoped").run(parameters | {"owner": worker.owner_id})
+    return statements.load("jobs", "claim").run(parameters | stretches(look.stretches))
+
+
+def stretches(within: Sequence[Stretch]) -> dict[str, Any]:
+    """Where to look, as parameters of claim.sql and claimable.sql."""
+    return {
+        "stretch_of": [stretch.queue for stretch in within],
+        "low": [stretch.low for stretch in within],
+        "high": [stretch.high for stretch in within],
+        "since": [stretch.since for stretch in within],
+        "margin_s": marks.MARGIN_S,
+    }
 
 
 def heartbeat(
@@ -82,6 +114,26 @@ def lock_held(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> list[Row]:
             "secret": [lease.secret for _, lease in leases],
         }
     )
+
+
+def succeed(
+    worker: Worker, leases: Sequence[tuple[int, Lease]], *, results: Sequence[str | None]
+) -> list[Row]:
+    """End the jobs that these (job id, lease) pairs still hold as successes; a row each, `place` counts from 1."""
+    return statements.load("jobs", "succeed").run(
+        {
+            "worker": worker.pk,
+            "job": arrays.literal(job_id for job_id, _ in leases),
+            "claim_no": arrays.literal(lease.claim_no for _, lease in leases),
+            "secret": arrays.literal(str(lease.secret) for _, lease in leases),
+            "result": arrays.literal(results),
+        }
+    )
+
+
+def free(job_ids: Sequence[int]) -> set[str]:
+    """Free the slots of these jobs, which ended in an earlier statement; the queues that have room now."""
+    return {row.queue_id for row in statements.load("jobs", "free").run({"job": list(job_ids)})}
 
 
 def lock_overdue(limit: int) -> list[Row]:

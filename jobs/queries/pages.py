@@ -11,7 +11,7 @@ from django.db.models import Q
 
 from jobs import kinds
 from jobs.domain.states import ENDED, Status
-from jobs.models import Attempt, Job, Kind, Origin, ResultFile, Share, Stage
+from jobs.models import Attempt, Job, Kind, Offspring, Origin, ResultFile, Share, Stage
 from jobs.queries import lists
 
 EVERYBODY = lists.EVERYBODY
@@ -83,6 +83,12 @@ def stages(job_id: int, *, limit: int = 1000) -> dict[int, list[Stage]]:
 def origin(job_id: int) -> int | None:
     """The scheduled function that submitted this job, if one did."""
     return Origin.objects.filter(job_id=job_id).values_list("function_id", flat=True).first()
+
+
+def offspring(job_id: int, *, limit: int = 20) -> list[int]:
+    """The scheduled functions that this job's moves made, the newest first, `limit` at most."""
+    made = Offspring.objects.filter(job_id=job_id).order_by("-function_id")
+    return list(made.values_list("function_id", flat=True)[:limit])
 
 
 def latest_files(job_id: int) -> list[ResultFile]:

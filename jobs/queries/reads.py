@@ -11,8 +11,10 @@ from django.db.models.functions import Now
 
 from jobs.domain import waiting
 from jobs.domain.leases import Lease
+from jobs.domain.marks import Stretch
 from jobs.domain.states import Status
 from jobs.models import Attempt, Job, OutputChunk, ResultFile, Share
+from jobs.queries import moves
 from postgres import statements
 
 AnyUser = User | AnonymousUser | AbstractBaseUser
@@ -118,14 +120,20 @@ def files(job_ids: Sequence[int]) -> dict[int, list[ResultFile]]:
     return found
 
 
-def claimable(interests: Sequence[tuple[Interest, int]], *, horizon_s: float) -> list[Claimable]:
-    """For each (interest, how many at most): what could be claimed now, and when more is due within the horizon."""
+def claimable(
+    interests: Sequence[tuple[Interest, int]], *, horizon_s: float, within: Sequence[Stretch] = ()
+) -> list[Claimable]:
+    """For each (interest, how many at most): what could be claimed now, and when more is due within the horizon.
+
+    Queues that occur in `within` are looked at there alone (`jobs.domain.marks`).
+    """
     rows = statements.load("jobs", "claimable").run(
         {
             "queues": [",".join(interest.queues) for interest, _ in interests],
             "owner": [interest.owner_id for interest, _ in interests],
             "wanted": [wanted for _, wanted in interests],
             "horizon_s": horizon_s,
+            **moves.stretches(within),
         }
     )
     return [Claimable(jobs=row.jobs, next_due_in_s=row.next_due_in_s) for row in rows]

@@ -2,10 +2,15 @@
 -- One statement under READ COMMITTED. SKIP LOCKED: two workers asking at once get two different jobs.
 -- A job hides from the workers in its shy_of. shy_of is an index key: each distinct set is one range, so ten thousand
 -- jobs hidden from this worker are jumped over in one step. The ranges are read in the order of their heads.
+-- The jobs that hide from nobody are nearly all. They are read in the stretches that the caller gives (priorities, and
+-- since when): what lies before is known to be taken, and may be a pile of dead index entries (docs/adr/0036). What
+-- became due within the margin is always looked at: a transaction that is slow to commit may yet bring some.
 -- A queue with a ceiling gives as many jobs as it has free slots; who loses the race for a slot gets a row
 -- with no job but the queue's name ("crowded out"). Slots below `top` may be taken: below the ceiling, as a rule. While
 -- jobs still sit beyond a lowered ceiling they count too: then one job at a time, and all look at the same slot (the
 -- lowest free one), so that of two claims which saw room for one job only one gets it.
+-- The UPDATE asks once more whether the job waits, in words that no partial index has: by `status = 'pending'` the
+-- planner may read all of the waiting jobs for it, when statistics from an idle hour say that there are none.
 WITH RECURSIVE asked AS MATERIALIZED (
     SELECT queue.name, slots.top, named.place,
            CASE WHEN queue.ceiling IS NULL THEN %(limit)s::bigint ELSE (
@@ -34,22 +39,32 @@ WITH RECURSIVE asked AS MATERIALIZED (
         WHERE job.status = 'pending' AND job.queue = shy_set.name AND job.shy_of > shy_set.shy_of
         ORDER BY job.shy_of LIMIT 1) AS further
     WHERE shy_set.turn < 64
+), stretch (name, low, high, since) AS MATERIALIZED (
+    SELECT name, low, high, least(since, statement_timestamp() - make_interval(secs => %(margin_s)s::float8))
+    FROM unnest(%(stretch_of)s::text[], %(low)s::smallint[], %(high)s::smallint[], %(since)s::timestamptz[])
+         AS given (name, low, high, since)
 ), range AS MATERIALIZED (
-    SELECT asked.*, shy_set.shy_of, head.priority, head.run_at
+    SELECT asked.*, shy_set.shy_of, stretch.low, stretch.high, stretch.since, head.priority, head.run_at
     FROM asked JOIN shy_set USING (name)
+    CROSS JOIN LATERAL (
+        SELECT low, high, since FROM stretch WHERE shy_set.shy_of = '{}' AND stretch.name = asked.name
+        UNION ALL
+        SELECT -32767::smallint, 32767::smallint, '-infinity'::timestamptz WHERE shy_set.shy_of <> '{}') AS stretch
     CROSS JOIN LATERAL (
         SELECT job.priority, job.run_at FROM jobs_job AS job
         WHERE job.status = 'pending' AND job.queue = asked.name AND job.shy_of = shy_set.shy_of
-          AND job.run_at <= statement_timestamp()
+          AND job.priority BETWEEN stretch.low AND stretch.high
+          AND job.run_at >= stretch.since AND job.run_at <= statement_timestamp()
         ORDER BY job.priority DESC, job.run_at LIMIT 1) AS head
     WHERE NOT %(worker)s::bigint = ANY (shy_set.shy_of)
 ), picked AS MATERIALIZED (
-    SELECT pick.id, sorted.name, sorted.top, row_number() OVER () AS pick_no
+    SELECT pick.*, sorted.name, sorted.top, sorted.shy_of = '{}' AS is_open, row_number() OVER () AS pick_no
     FROM (SELECT * FROM range ORDER BY place, priority DESC, run_at) AS sorted
     CROSS JOIN LATERAL (
-        SELECT job.id FROM jobs_job AS job
+        SELECT job.id, job.priority, job.run_at FROM jobs_job AS job
         WHERE job.status = 'pending' AND job.queue = sorted.name AND job.shy_of = sorted.shy_of
-          AND job.run_at <= statement_timestamp()
+          AND job.priority BETWEEN sorted.low AND sorted.high
+          AND job.run_at >= sorted.since AND job.run_at <= statement_timestamp()
           AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp())
         ORDER BY job.priority DESC, job.run_at, job.id
         LIMIT sorted.room FOR UPDATE SKIP LOCKED) AS pick
@@ -64,7 +79,7 @@ WITH RECURSIVE asked AS MATERIALIZED (
         WHERE slot.queue_id = wanted.name AND slot.n < wanted.top AND slot.job_id IS NULL
         ORDER BY slot.n LIMIT wanted.jobs FOR UPDATE SKIP LOCKED) AS free
 ), admitted AS MATERIALIZED (
-    SELECT turn.id, turn.pick_no, slot.id AS slot_id
+    SELECT turn.*, slot.id AS slot_id
     FROM turn LEFT JOIN slot USING (name, turn_no)
     WHERE turn.top IS NULL OR slot.id IS NOT NULL
 ), seated AS (
@@ -76,12 +91,16 @@ WITH RECURSIVE asked AS MATERIALIZED (
         deadline_at = statement_timestamp() + make_interval(secs => job.timeout_s),
         worker_id = %(worker)s::bigint, worker_name = %(worker_name)s::text, claimed_at = statement_timestamp(),
         next_seq = 0, progress = NULL, detail = NULL
-    FROM admitted WHERE job.id = admitted.id AND job.status = 'pending'
-    RETURNING job.id, job.kind, job.queue, job.claim_no, job.lease_secret, job.lease_expires_at, admitted.pick_no
+    FROM admitted WHERE job.id = admitted.id AND job.ended_at IS NULL AND job.lease_secret IS NULL
+    RETURNING job.id, job.kind, job.queue, job.claim_no, job.lease_secret, job.lease_expires_at,
+           admitted.pick_no, admitted.name, admitted.priority, admitted.run_at, admitted.is_open
 )
 SELECT claimed.id, claimed.kind, claimed.queue, claimed.claim_no, claimed.lease_secret, claimed.lease_expires_at,
-       body.payload::text AS payload, picked.name AS picked_from
-FROM picked
-LEFT JOIN claimed ON claimed.id = picked.id
-LEFT JOIN jobs_body AS body ON body.job_id = claimed.id
-ORDER BY picked.pick_no
+       body.payload::text AS payload, body.traceparent, claimed.name AS picked_from, claimed.priority, claimed.run_at,
+       claimed.is_open, claimed.pick_no
+FROM claimed LEFT JOIN jobs_body AS body ON body.job_id = claimed.id
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, turn.name, NULL, NULL, NULL, turn.pick_no
+FROM turn LEFT JOIN slot USING (name, turn_no)
+WHERE turn.top IS NOT NULL AND slot.id IS NULL
+ORDER BY pick_no

@@ -94,7 +94,7 @@ WITH RECURSIVE asked AS MATERIALIZED (
         WHERE slot.queue_id = wanted.name AND slot.n < wanted.top AND slot.job_id IS NULL
         ORDER BY slot.n LIMIT wanted.jobs FOR UPDATE SKIP LOCKED) AS free
 ), admitted AS MATERIALIZED (
-    SELECT turn.id, turn.pick_no, slot.id AS slot_id
+    SELECT turn.*, slot.id AS slot_id
     FROM turn LEFT JOIN slot USING (name, turn_no)
     WHERE turn.top IS NULL OR slot.id IS NOT NULL
 ), seated AS (
@@ -106,12 +106,15 @@ WITH RECURSIVE asked AS MATERIALIZED (
         deadline_at = statement_timestamp() + make_interval(secs => job.timeout_s),
         worker_id = %(worker)s::bigint, worker_name = %(worker_name)s::text, claimed_at = statement_timestamp(),
         next_seq = 0, progress = NULL, detail = NULL
-    FROM admitted WHERE job.id = admitted.id AND job.status = 'pending'
-    RETURNING job.id, job.kind, job.queue, job.claim_no, job.lease_secret, job.lease_expires_at, admitted.pick_no
+    FROM admitted WHERE job.id = admitted.id AND job.ended_at IS NULL AND job.lease_secret IS NULL
+    RETURNING job.id, job.kind, job.queue, job.claim_no, job.lease_secret, job.lease_expires_at,
+           admitted.pick_no, admitted.name
 )
 SELECT claimed.id, claimed.kind, claimed.queue, claimed.claim_no, claimed.lease_secret, claimed.lease_expires_at,
-       body.payload::text AS payload, picked.name AS picked_from
-FROM picked
-LEFT JOIN claimed ON claimed.id = picked.id
-LEFT JOIN jobs_body AS body ON body.job_id = claimed.id
-ORDER BY picked.pick_no
+       body.payload::text AS payload, body.traceparent, claimed.name AS picked_from, claimed.pick_no
+FROM claimed LEFT JOIN jobs_body AS body ON body.job_id = claimed.id
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, turn.name, turn.pick_no
+FROM turn LEFT JOIN slot USING (name, turn_no)
+WHERE turn.top IS NOT NULL AND slot.id IS NULL
+ORDER BY pick_no

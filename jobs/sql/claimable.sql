@@ -2,6 +2,7 @@
 -- when the next one becomes due within the horizon. One statement for all the interests of a process.
 -- An interest with owner null serves everybody; a member's owned and shared jobs are counted each by its own index.
 -- The counts are ordered as their indexes are: a bare LIMIT invites a scan of the table for a queue with nothing in it.
+-- Of queues for which the caller gives stretches (docs/adr/0036) the jobs that hide from nobody are counted in these alone.
 -- The queue * stands for every queue. Who failed a job is not looked at here: that is for the claim.
 WITH interest AS MATERIALIZED (
     SELECT place, string_to_array(queues, ',') AS queues, owner_id, wanted
@@ -14,13 +15,32 @@ WITH interest AS MATERIALIZED (
                FROM jobs_slot AS slot WHERE slot.queue_id = queue.name) END AS room
     FROM interest JOIN jobs_queue AS queue
       ON queue.paused_at IS NULL AND (queue.name = ANY (interest.queues) OR '*' = ANY (interest.queues))
+), stretch (name, low, high, since) AS MATERIALIZED (
+    SELECT name, low, high, least(since, statement_timestamp() - make_interval(secs => %(margin_s)s::float8))
+    FROM unnest(%(stretch_of)s::text[], %(low)s::smallint[], %(high)s::smallint[], %(since)s::timestamptz[])
+         AS given (name, low, high, since)
+    UNION ALL
+    SELECT DISTINCT name, -32767::smallint, 32767::smallint, '-infinity'::timestamptz
+    FROM looked_at WHERE NOT name = ANY (%(stretch_of)s::text[])
 ), found AS (
     SELECT looked_at.place,
            CASE WHEN looked_at.owner_id IS NULL THEN (
                SELECT count(*) FROM (
-                   SELECT FROM jobs_job AS job
-                   WHERE job.status = 'pending' AND job.queue = looked_at.name AND job.run_at <= statement_timestamp()
-                   ORDER BY job.shy_of, job.priority DESC, job.run_at
+                   SELECT FROM (
+                       SELECT 1 FROM stretch CROSS JOIN LATERAL (
+                           SELECT FROM jobs_job AS job
+                           WHERE job.status = 'pending' AND job.queue = looked_at.name AND job.shy_of = '{}'
+                             AND job.priority BETWEEN stretch.low AND stretch.high
+                             AND job.run_at >= stretch.since AND job.run_at <= statement_timestamp()
+                           ORDER BY job.priority DESC, job.run_at
+                           LIMIT looked_at.room) AS open_job
+                       WHERE stretch.name = looked_at.name
+                       UNION ALL
+                       (SELECT 1 FROM jobs_job AS job
+                        WHERE job.status = 'pending' AND job.queue = looked_at.name AND job.shy_of > '{}'
+                          AND job.run_at <= statement_timestamp()
+                        ORDER BY job.shy_of, job.priority DESC, job.run_at
+                        LIMIT looked_at.room)) AS open_or_shy
                    LIMIT looked_at.room) AS any_job)
            ELSE (
                SELECT count(*) FROM (

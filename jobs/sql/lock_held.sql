@@ -5,7 +5,7 @@ SELECT job.id, job.kind, job.queue, job.claim_no, job.failures, job.max_attempts
 FROM jobs_job AS job
 JOIN unnest(%(job)s::bigint[], %(claim_no)s::bigint[], %(secret)s::uuid[]) AS lease (job_id, claim_no, secret)
   ON job.id = lease.job_id AND job.claim_no = lease.claim_no AND job.lease_secret = lease.secret
-WHERE job.status = 'in_progress' AND job.worker_id = %(worker)s::bigint
+WHERE job.worker_id = %(worker)s::bigint
   AND job.lease_expires_at > statement_timestamp()
   AND (job.deadline_at IS NULL OR job.deadline_at > statement_timestamp())
 ORDER BY job.id

@@ -11,6 +11,7 @@ WITH old AS MATERIALIZED (
 ), shares AS (DELETE FROM jobs_share WHERE job_id = ANY (ARRAY(SELECT id FROM old))
 ), stages AS (DELETE FROM jobs_stage WHERE job_id = ANY (ARRAY(SELECT id FROM old))
 ), origins AS (DELETE FROM jobs_origin WHERE job_id = ANY (ARRAY(SELECT id FROM old))
+), offspring AS (DELETE FROM jobs_offspring WHERE job_id = ANY (ARRAY(SELECT id FROM old))
 ), files AS (DELETE FROM jobs_resultfile WHERE job_id = ANY (ARRAY(SELECT id FROM old)) RETURNING job_id, stored_as
 ), gone AS (DELETE FROM jobs_job WHERE id = ANY (ARRAY(SELECT id FROM old)) RETURNING jobs_job.id)
 SELECT gone.id, array_remove(array_agg(files.stored_as), NULL) AS files

@@ -1,4 +1,6 @@
 -- Write how attempts ended: move the jobs on, keep the attempts that did not succeed, free their slots, store results.
+-- A job has a secret exactly while it runs. Said so, and not by its status, no partial index offers itself: that of
+-- the running jobs holds the dead entries of all that ran lately.
 -- The caller holds the rows' locks (lock_held, lock_overdue, or cancel). Returns the moment each is due again.
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest(
@@ -19,7 +21,7 @@ WITH given AS MATERIALIZED (
         detail = CASE WHEN given.status IN ('pending', 'success') THEN NULL ELSE job.detail END,
         lease_secret = NULL, lease_expires_at = NULL, deadline_at = NULL
     FROM given
-    WHERE job.id = given.job_id AND job.claim_no = given.claim_no AND job.status = 'in_progress'
+    WHERE job.id = given.job_id AND job.claim_no = given.claim_no AND job.lease_secret IS NOT NULL
     RETURNING job.id, job.status, job.queue, job.run_at, job.worker_id, job.worker_name, job.claimed_at
 ), history AS (
     INSERT INTO jobs_attempt (job_id, number, outcome, worker_id, worker_name, claimed_at, ended_at, error)

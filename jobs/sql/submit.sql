@@ -1,6 +1,8 @@
 -- Insert jobs with their payloads in one statement and return the rows, in the order given.
 -- Twins (same kind and unique_key, not ended) are left out. Rows go in ordered by unique_key: two bulk submits with
 -- the same keys in opposite orders would otherwise wait for one another in a circle.
+-- Jobs that are due at once are due a microsecond after one another, in the order given: claims remember how far they
+-- came by run_at alone (docs/adr/0036), and ten thousand with one moment would be one step.
 -- `limit_wait_s`: for how long the tokens it reserved of its kind's limit have yet to come in; it is not due before.
 WITH given AS MATERIALIZED (
     SELECT nextval('jobs_job_id_seq') AS id, row.*,
@@ -11,11 +13,12 @@ WITH given AS MATERIALIZED (
             %(group_id)s::integer[], %(unique_key)s::text[], %(retry_of_id)s::bigint[], %(run_at)s::timestamptz[],
             %(expires_at)s::timestamptz[], %(expires_s)s::float8[], %(max_attempts)s::smallint[],
             %(timeout_s)s::float8[], %(retry_on_timeout)s::boolean[], %(payload)s::text[],
-            %(limit_name)s::text[], %(limit_key)s::text[], %(limit_count)s::float8[], %(limit_wait_s)s::float8[]
+            %(limit_name)s::text[], %(limit_key)s::text[], %(limit_count)s::float8[], %(limit_wait_s)s::float8[],
+            %(traceparent)s::text[]
         ) WITH ORDINALITY AS r (
             kind, queue, priority, owner_id, group_id, unique_key, retry_of_id, run_at,
             expires_at, expires_s, max_attempts, timeout_s, retry_on_timeout, payload,
-            limit_name, limit_key, limit_count, limit_wait_s, place)
+            limit_name, limit_key, limit_count, limit_wait_s, traceparent, place)
         ORDER BY place) AS row
 ), inserted AS (
     INSERT INTO jobs_job (
@@ -23,7 +26,9 @@ WITH given AS MATERIALIZED (
         max_attempts, failures, timeout_s, retry_on_timeout, shy_of, claim_no, next_seq,
         limit_name, limit_key, limit_count, limit_until)
     SELECT id, kind, queue, 'pending', priority, owner_id, group_id, unique_key, retry_of_id, statement_timestamp(),
-           greatest(coalesce(run_at, statement_timestamp()), limit_until),
+           greatest(coalesce(run_at, statement_timestamp()
+                                     - make_interval(secs => (cardinality(%(kind)s::text[]) - place) / 1e6::float8)),
+                    limit_until),
            coalesce(expires_at, greatest(run_at, limit_until, statement_timestamp()) + make_interval(secs => expires_s)),
            max_attempts, 0, timeout_s, retry_on_timeout, '{}', 0, 0,
            limit_name, limit_key, limit_count, limit_until
@@ -31,7 +36,7 @@ WITH given AS MATERIALIZED (
     ON CONFLICT (kind, unique_key) WHERE status IN ('in_progress', 'pending') AND unique_key IS NOT NULL DO NOTHING
     RETURNING *
 ), stored AS (
-    INSERT INTO jobs_body (job_id, payload)
-    SELECT given.id, given.payload::jsonb FROM given JOIN inserted USING (id)
+    INSERT INTO jobs_body (job_id, payload, traceparent)
+    SELECT given.id, given.payload::jsonb, given.traceparent FROM given JOIN inserted USING (id)
 )
 SELECT given.place, inserted.* FROM given LEFT JOIN inserted ON inserted.id = given.id ORDER BY given.place

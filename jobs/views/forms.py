@@ -221,7 +221,7 @@ class WorkerForm(forms.Form):
         owner = None if given.get("scope") == "everybody" else self._user
         try:
             return operations.create_worker(
-                given["name"], queues=given["queues"], steals=given["steals"], owner=owner
+                given["name"], queues=given["queues"], steals=given["steals"], owner=owner, by=self._user
             )
         except InvalidValue as refusal:
             self.add_error(refusal.field if refusal.field in self.fields else None, refusal.message)

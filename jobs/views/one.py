@@ -37,6 +37,7 @@ def job(request: HttpRequest, job_id: int) -> HttpResponse:
         "job": found,
         "may_operate": may_operate,
         "origin": pages.origin(job_id),
+        "offspring": pages.offspring(job_id),
         "share_url": share and _share_url(request, share.token),
     }
     return render(request, "jobs/job.html", context)

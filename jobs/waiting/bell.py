@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import live
-from jobs.queries import reads
+from jobs.operations import taking
 from jobs.queries.reads import Claimable, Interest
 from jobs.waiting.rings import NEVER, Ring, Turn, Waiter
 from jobs.waiting.stopping import Stopping
@@ -37,7 +37,7 @@ Ask = Callable[[Sequence[tuple[Interest, int]]], Sequence[Claimable]]
 
 def claimable(wanted: Sequence[tuple[Interest, int]]) -> Sequence[Claimable]:
     """For each (interest, how many at most): how many jobs there are, and when the next is due. Runs in a thread."""
-    return reads.claimable(wanted, horizon_s=HORIZON_S)
+    return taking.claimable(wanted, horizon_s=HORIZON_S)
 
 
 class Bell:

@@ -4,18 +4,30 @@ import asyncio
 import json
 import logging
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Final
 
-from jobs import http
+from jobs import http, operations
 from jobs.waiting import asking, clients
 from jobs.waiting.asking import Answer, Django, Receive, Scope, Send
 from jobs.waiting.bell import Bell
 from jobs.waiting.rings import Turn
 from jobs.waiting.stopping import Stopping
 from jobs.wire.jobs import API
+from live import hub
+from live.subscriptions import Subscription
+from postgres import connections
 
 logger = logging.getLogger("jobs")
 LONGEST_WAIT_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Woken:
+    """Why somebody who waited asks again: it is their turn, or (None) their rights may have changed."""
+
+    turn: Turn | None
 
 
 class LongPoll:
@@ -26,6 +38,9 @@ class LongPoll:
         self._bell = bell
         self._stopping = stopping
         self._loop = asyncio.get_running_loop()
+        self._rights: Subscription | None = None
+        self._is_touched = False
+        self._waiting: asyncio.Task[Turn | None] | None = None
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with jobs as soon as there are some, with none when the wait is over or the process ends.
@@ -46,6 +61,8 @@ class LongPoll:
                 await self._give_back(scope, answer)
         finally:
             client.close()
+            if self._rights is not None:
+                self._rights.close()
 
     async def _first_answer(
         self, scope: Scope, body: bytes, client: clients.Presence, *, until: float
@@ -59,13 +76,48 @@ class LongPoll:
             left_s = until - self._loop.time()
             if waits_for is None or left_s <= 0 or self._stopping:
                 return answer
-            interest = http.read_waits_for(waits_for)
-            turn = await client.during(self._bell.wait(interest, asked_at=asked_at, timeout_s=left_s))
-            if turn is None:
+            waiting = self._wait(scope, http.read_waits_for(waits_for), asked_at=asked_at, timeout_s=left_s)
+            woken = await client.during(waiting)
+            if woken is None:
                 return answer
+            turn = woken.turn
             if client.is_gone:
-                turn.passed()
+                if turn is not None:
+                    turn.passed()
                 return answer
+
+    async def _wait(
+        self, scope: Scope, waits: http.Waits, *, asked_at: float, timeout_s: float
+    ) -> Woken | None:
+        """Why to ask again; None when the wait is over. Whose key is revoked asks at once, and is told."""
+        if self._rights is None:
+            self._rights = hub.current().watch_topics(waits.rights, self._touch)
+            await self._look_again(scope)
+        if not self._is_touched:
+            self._waiting = asyncio.ensure_future(
+                self._bell.wait(waits.interest, asked_at=asked_at, timeout_s=timeout_s)
+            )
+            try:
+                turn = await self._waiting
+                return None if turn is None else Woken(turn=turn)
+            except asyncio.CancelledError:
+                if not self._is_touched:
+                    raise
+        self._is_touched = False
+        return Woken(turn=None)
+
+    def _touch(self, _topics: Iterable[str] = ()) -> None:
+        self._is_touched = True
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    async def _look_again(self, scope: Scope) -> None:
+        """A key that was revoked after the first answer and before we listened for that: nobody would tell us."""
+        try:
+            key = http.bearer(asking.header(scope, "authorization"))
+            await connections.run(operations.authenticate, key)
+        except Exception:  # whatever it is, Django says it better
+            self._is_touched = True
 
     async def _ask(self, scope: Scope, body: bytes, turn: Turn | None) -> Answer:
         """Ask once; a turn ends with that, whatever comes of it."""

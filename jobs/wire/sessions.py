@@ -15,6 +15,7 @@ from jobs.queries.reads import Interest
 from jobs.wire import verbs
 from jobs.wire.messages import Said
 from jobs.wire.verbs import ClaimedJob, Ended, EndedMany, EndedOne, Finish, FinishMany, Leased
+from observing import fields
 
 Leases = dict[int, Lease]
 LOST = "lease_lost"
@@ -81,7 +82,8 @@ def perform(key: str, said: Said) -> Performed:
     """
     worker = operations.authenticate(key)
     about = () if said.job_id is None else (said.job_id,)
-    answer = said.verb.perform(worker, *about, said.body)
+    with fields.about(worker=worker.name, job_id=said.job_id):
+        answer = said.verb.perform(worker, *about, said.body)
     is_short = len(claimed(answer)) < asked(said)
     waits_for = verbs.interest(worker, queues(said)) if is_short else None
     return Performed(answer=answer, waits_for=waits_for)

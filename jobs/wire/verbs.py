@@ -105,6 +105,9 @@ class ClaimedJob(BaseModel):
     lease: str = Field(description="The right to speak for the job: send it with every later call.")
     lease_expires_at: datetime
     heartbeat_every: float = Field(description="Seconds; later than `lease_expires_at` the job is lost.")
+    traceparent: str | None = Field(
+        None, description="The trace that the job was submitted in (W3C Trace Context), if in one."
+    )
 
     @classmethod
     def of(cls, claimed: operations.Claimed) -> Self:
@@ -118,6 +121,7 @@ class ClaimedJob(BaseModel):
             lease=str(claimed.lease),
             lease_expires_at=claimed.lease_expires_at,
             heartbeat_every=settings.JOBFARM["HEARTBEAT_S"],
+            traceparent=claimed.traceparent,
         )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
+from observing import numbers
 from ratelimits import queries
 from ratelimits.domain import Config, evaluate_shards, value_of_shards
 from ratelimits.errors import RepeatedLimit
@@ -28,6 +29,8 @@ def limit(
     """
     request = requests.request(name, key, count, reserve, config)
     answer = answers.answer(queries.take(request))
+    if not answer:
+        numbers.DENIED.labels(name).inc()
     return answers.or_raised(answer, name, key) if throws else answer
 
 
@@ -45,6 +48,9 @@ def limit_all(asks: Sequence[Ask], *, throws: bool = False) -> Answer:
         return Answer(ok=True, retry_after=None)
     given = [answers.answer(row) for row in queries.take_all(asked)]
     ok = all(given)
+    for ask, answer in zip(asks, given, strict=True):
+        if not answer:
+            numbers.DENIED.labels(ask.name).inc()
     told = [(answer, ask) for answer, ask in zip(given, asks, strict=True) if ok or not answer]
     slowest, ask = max(told, key=lambda pair: pair[0].retry_after or timedelta(0))
     left = [answer.remaining for answer in given if answer.remaining is not None]

@@ -1,5 +1,5 @@
-// What the pages of jobs add to live.js: output that follows its end and begins anew with each attempt, a title that
-// says the state, and what came of a button.
+// What the pages of jobs add to live.js: output that follows its end and begins anew with each attempt, a word
+// when the state changes, and what came of a button.
 (() => {
   "use strict";
 
@@ -55,19 +55,17 @@
     }
   }
 
-  // The state: in the title, and told to screen readers when the job goes from one to another.
+  // The state: told to screen readers when the job goes from one to another.
   let status = document.querySelector(".job-state")?.dataset.status;
 
   function updated(event) {
     if (event.target.dataset?.live !== "job") return;
     const state = event.target.querySelector(".job-state");
-    const page = event.target.closest("[data-title]");
-    if (!state || !page) return;
-    document.title = `${state.dataset.title} · ${page.dataset.title}`;
+    if (!state) return;
     beginAttempt(Number(state.dataset.attempt));
     if (state.dataset.status !== status) {
       status = state.dataset.status;
-      window.jobfarm?.announce(`The job is now ${state.dataset.title}`);
+      window.jobfarm?.announce(`The job is now ${state.dataset.words}`);
     }
   }
 

@@ -34,7 +34,7 @@ def staff(*permissions: str) -> User:
 
 def act(client: Client, url_name: str, action: str, *ids: int) -> str:
     """The page after an action on these rows."""
-    fields = {"action": action, "_selected_action": [str(number) for number in ids]}
+    fields = {"action": action, "_selected_action": [str(number) for number in ids], "confirmed": "yes"}
     return client.post(reverse(url_name), fields, follow=True).text
 
 
@@ -136,6 +136,14 @@ class TestRevokeAction:
         assert list(LogEntry.objects.values_list("user", "object_id", "change_message")) == [
             (root.pk, str(first.pk), "Revoked.")
         ]
+
+    def test_asks_first(self, client: Client, root: User) -> None:
+        ada = User.objects.create_user("ada")
+        token, key = operations.create_token(ada, name="ci")
+        fields = {"action": "revoke", "_selected_action": str(token.pk)}
+        asked = client.post(reverse("admin:accounts_apitoken_changelist"), fields)
+        assert asked.context["lines"] == [f"{token} of ada"]
+        assert operations.authenticate(key) == ada
 
     def test_is_not_for_those_who_may_only_look(self, client: Client) -> None:
         ada = User.objects.create_user("ada")

@@ -81,7 +81,7 @@ class TestStaticFiles:
 
 
 class TestErrorPages:
-    @pytest.mark.parametrize("status", ["400", "403", "403_csrf", "404", "500"])
+    @pytest.mark.parametrize("status", ["400", "403", "403_csrf", "404", "405", "500", "503"])
     def test_are_rendered_without_a_request(self, status: str) -> None:
         """The page for an error in the server must not cause another."""
         page = loader.get_template(f"{status}.html").render()

@@ -12,6 +12,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from accounts import operations as accounts
+from jobfarm.api import api
 from jobs import operations
 from jobs.models import Job, OutputChunk, ResultFile
 from tests.edges.network.callers import Crew
@@ -148,3 +149,19 @@ class TestDocument:
         assert page.status_code == 200
         assert "/api/v1/openapi.json" in page.text
         assert "https://" not in page.text
+
+
+class TestTheDocument:
+    def test_has_a_body_to_begin_with_for_every_call_that_takes_one(self) -> None:
+        document = json.loads(json.dumps(api.get_openapi_schema(), default=str))
+        taken = {
+            path: operation["requestBody"]["content"]["application/json"].get("example")
+            for path, operations_of in document["paths"].items()
+            for operation in operations_of.values()
+            if "application/json" in operation.get("requestBody", {}).get("content", {})
+        }
+        assert len(taken) == 8
+        assert [path for path, body in taken.items() if not body] == []
+        assert taken["/api/v1/worker/finish"] == {
+            "finished": [{"id": 7, "lease": "1-9f86d081", "outcome": "success"}], "claim_next": 1,
+        }  # fmt: skip

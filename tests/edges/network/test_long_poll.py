@@ -3,6 +3,7 @@
 import socket
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -12,7 +13,7 @@ from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
 from jobs import operations
-from jobs.models import Job
+from jobs.models import Job, Worker
 from postgres import connections
 from tests import farm
 from tests.edges.network import callers
@@ -40,8 +41,6 @@ def all_wait(server: Server, count: int) -> None:
 
     A waiting one has had its first answer from Django: then its worker was seen.
     """
-    from jobs.models import Worker
-
     farm.until(
         lambda: Worker.objects.filter(last_seen_at__isnull=False).count() >= count, what="the first asking"
     )
@@ -123,6 +122,25 @@ class TestWaiting:
         assert crew.post("claim", wait=5, queues=["image"]).status_code == 403
         operations.revoke(crew.worker)
         assert crew.post("claim", wait=5).status_code == 401
+
+    @pytest.mark.parametrize("deed", [operations.revoke, operations.rotate_key])
+    def test_ends_at_once_when_the_key_opens_nothing_any_more(
+        self, pool: ThreadPoolExecutor, server: Server, crew: Crew, deed: Callable[[Worker], object]
+    ) -> None:
+        polling = pool.submit(crew.post, "claim", wait=WAIT_S)
+        all_wait(server, 1)
+        deed(crew.worker)
+        refused = polling.result(timeout=WAIT_S / 2)
+        assert (refused.status_code, refused.json()["error"]) == (401, "unauthorized")
+
+    def test_of_a_members_worker_ends_when_the_member_is_switched_off(
+        self, pool: ThreadPoolExecutor, server: Server, ada: User
+    ) -> None:
+        polling = pool.submit(callers.crew(server, owner=ada).post, "claim", wait=WAIT_S)
+        all_wait(server, 1)
+        ada.is_active = False
+        ada.save()
+        assert polling.result(timeout=WAIT_S / 2).status_code == 401
 
 
 class TestTurns:

@@ -29,6 +29,7 @@ class TestClaim:
             "payload": {"prompt": "Why?"},
             "attempt": 1,
             "heartbeat_every": 20.0,
+            "traceparent": None,
         }
         assert job.status == "in_progress"
 

@@ -185,10 +185,14 @@ class TestWorkers:
 
 
 class TestQueues:
-    def test_pause_and_resume_are_noted(self, browse: Browse, little_farm: Farm) -> None:
+    def test_pause_and_resume_are_noted_after_a_question(self, browse: Browse, little_farm: Farm) -> None:
         client = browse(little_farm.oscar)
         for action, is_paused in (("pause", True), ("resume", False)):
-            client.post("/admin/jobs/queue/", {"action": action, "_selected_action": ["chat", "image"]})
+            said = {"action": action, "_selected_action": ["chat", "image"]}
+            asked = client.post("/admin/jobs/queue/", said)
+            assert asked.context["lines"] == ["chat", "image"]
+            assert Queue.objects.filter(paused_at__isnull=False).count() == (0 if is_paused else 2)
+            client.post("/admin/jobs/queue/", {**said, "confirmed": "yes"})
             paused = Queue.objects.filter(paused_at__isnull=False).count()
             assert (2 if is_paused else 0) == paused
         assert LogEntry.objects.filter(user=little_farm.oscar).count() == 4

@@ -1,12 +1,15 @@
-"""The pages for what went wrong keep no connection of the database."""
+"""The pages for what went wrong: they keep no connection of the database, and say what it was."""
 
 import asyncio
+import html
+from collections.abc import Callable
 
+import psycopg
 import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
-from django.db import connection, connections
-from django.test import AsyncClient
+from django.db import OperationalError, connection, connections
+from django.test import AsyncClient, Client
 
 from tests.edges.pages.conftest import Farm
 
@@ -39,3 +42,61 @@ class TestAPageForAnError:
         before = held()
         assert asyncio.run(_status(little_farm.eve, path)) == status
         assert held() == before
+
+
+def _refused(*_: object) -> None:
+    raise OperationalError("connection refused") from psycopg.OperationalError("connection refused")
+
+
+def _full(*_: object) -> None:
+    raise OperationalError("no space left") from psycopg.errors.DiskFull("no space left")
+
+
+class TestTheDatabaseAway:
+    @pytest.mark.parametrize("fails", [_refused, _full])
+    def test_is_said_as_such_and_without_asking_it(
+        self,
+        little_farm: Farm,
+        client: Client,
+        monkeypatch: pytest.MonkeyPatch,
+        fails: Callable[..., None],
+    ) -> None:
+        client.force_login(little_farm.eve)
+        client.raise_request_exception = False
+        monkeypatch.setattr(type(connections["default"]), "ensure_connection", fails)
+        answer = client.get("/jobs/")
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+        assert "The farm's database does not answer" in html.unescape(answer.text)
+
+    def test_is_another_fault_than_one_of_ours(
+        self, little_farm: Farm, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        client.force_login(little_farm.eve)
+        client.raise_request_exception = False
+        monkeypatch.setattr(type(connections["default"]), "ensure_connection", _broken)
+        answer = client.get("/jobs/")
+        assert answer.status_code == 500
+        assert "Something broke in the farm" in answer.text
+
+
+class TestAnAddressOfAButton:
+    def test_says_so_and_leads_to_the_page_with_the_button(self, little_farm: Farm, client: Client) -> None:
+        client.force_login(little_farm.eve)
+        answer = client.get("/jobs/7/cancel/")
+        assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")
+        assert 'href="/jobs/7/"' in answer.text
+
+    def test_leads_past_what_is_no_page(self, little_farm: Farm, client: Client) -> None:
+        client.force_login(little_farm.eve)
+        assert (
+            'class="button primary" href="/accounts/tokens/"' in client.get("/accounts/tokens/7/revoke/").text
+        )
+
+    def test_is_told_to_programs_in_no_words(self, little_farm: Farm, client: Client) -> None:
+        client.force_login(little_farm.eve)
+        answer = client.get("/jobs/7/cancel/", headers={"Accept": "application/json"})
+        assert (answer.status_code, answer.content) == (405, b"")
+
+
+def _broken(*_: object) -> None:
+    raise ZeroDivisionError("a fault of ours")

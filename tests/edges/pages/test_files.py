@@ -181,7 +181,8 @@ class TestSharedPage:
         farm.fail(little_farm.worker, claimed, secret)
         token = operations.share(claimed.id, by=little_farm.ada).token
         answer = browse(None).get(f"/jobs/shared/{token}/")
-        text = answer.content.decode()
+        # Two letters stand in some random token now and then: those of the link and of forms are left out.
+        text = answer.content.decode().replace(token, "").replace(str(answer.context["csrf_token"]), "")
         assert [
             word for word in ("ada", "studio", "w1", secret, "<form") if word in text.replace("data-", "")
         ] == []

@@ -136,9 +136,10 @@ class TestTheAdmin:
         operations.limit(NAMED, key="bob")
         chosen = Bucket.objects.filter(key="ada").first()
         assert chosen
-        answer = page.post(
-            "/admin/ratelimits/bucket/", {"action": "reset", "_selected_action": [chosen.pk]}, follow=True
-        )
+        said = {"action": "reset", "_selected_action": [chosen.pk]}
+        assert page.post("/admin/ratelimits/bucket/", said).context["lines"] == ["test/sharded ada"]
+        assert Bucket.objects.filter(key="ada").exists()
+        answer = page.post("/admin/ratelimits/bucket/", {**said, "confirmed": "yes"}, follow=True)
         assert "Reset: 1." in text(answer)
         assert set(Bucket.objects.values_list("key", flat=True)) == {"bob"}
 

@@ -238,6 +238,18 @@ class TestTheAdmin:
         states = list(ScheduledFunction.objects.order_by("pk").values_list("state", flat=True))
         assert states == ["canceled"] * 3 + ["pending"] * 3
 
+    def test_cancels_and_runs_again_on_a_page_of_its_own(self, operator: Client) -> None:
+        url = f"/admin/scheduling/scheduledfunction/{row().pk}"
+        for deed in ("cancel", "run-again"):
+            assert 'name="confirmed"' in operator.get(f"{url}/{deed}/").content.decode()
+            assert operator.post(f"{url}/{deed}/", {"confirmed": "yes"}).status_code == 302
+        states = list(ScheduledFunction.objects.order_by("pk").values_list("state", flat=True))
+        assert states == ["canceled", "pending"]
+
+    def test_runs_one_cron_on_its_page(self, operator: Client) -> None:
+        assert operator.post("/admin/scheduling/cron/greet/run-now/", {"confirmed": "yes"}).status_code == 302
+        assert ScheduledFunction.objects.get().cron_id == "greet"
+
     def test_pauses_resumes_and_runs_crons(self, operator: Client) -> None:
         self._do(operator, "cron", "pause", ["greet"])
         assert Cron.objects.get().paused_at is not None
@@ -247,7 +259,9 @@ class TestTheAdmin:
         assert ScheduledFunction.objects.get().cron_id == "greet"
 
     def _do(self, operator: Client, model: str, action: str, pks: list[int] | list[str]) -> None:
-        answer = operator.post(
-            f"/admin/scheduling/{model}/", {"action": action, "_selected_action": pks}, follow=True
-        )
+        said = {"action": action, "_selected_action": pks}
+        before = list(ScheduledFunction.objects.values()) + list(Cron.objects.values())
+        assert 'name="confirmed"' in operator.post(f"/admin/scheduling/{model}/", said).content.decode()
+        assert list(ScheduledFunction.objects.values()) + list(Cron.objects.values()) == before
+        answer = operator.post(f"/admin/scheduling/{model}/", {**said, "confirmed": "yes"}, follow=True)
         assert answer.status_code == 200

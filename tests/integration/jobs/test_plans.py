@@ -13,7 +13,9 @@ from django.db import connection, transaction
 from pytest_django import DjangoDbBlocker
 
 from jobs import operations
+from jobs.domain.marks import EVER, HIGHEST, LOWEST, Marks, Stretch
 from jobs.models import Job, Worker
+from jobs.queries import moves
 from postgres import statements
 from tests import farm
 
@@ -124,7 +126,8 @@ def _claim(worker: Worker, *queues: str, limit: int = 1, steal: bool = False) ->
     params = {"worker": worker.pk, "worker_name": worker.name, "queues": list(queues), "limit": limit}
     params |= {"lease_s": 60.0, "only_if_idle": steal}
     if worker.owner_id is None:
-        return _explain("claim", **params)
+        whole = Marks().look(queues, now_s=0)
+        return _explain("claim", **params, **moves.stretches(whole.stretches))
     return _explain("claim_scoped", **params, owner=worker.owner_id)
 
 
@@ -217,16 +220,24 @@ class TestTheClaim:
             print(f"a claim by {worker} from {queue}: p50 {statistics.median(times):.2f} ms")
 
 
+BEHIND = [
+    Stretch(queue="deep", low=-5, high=HIGHEST, since=EVER),
+    Stretch(queue="deep", low=LOWEST, high=-6, since=EVER),
+]
+
+
 class TestTheBell:
     @pytest.mark.parametrize("owner", [None, "ada", "bob"])
     def test_asks_its_partial_index_and_stops_at_what_was_asked(self, big: Farm, owner: str | None) -> None:
         owner_id = owner and getattr(big, owner).pk
         for queues in ("deep", "foreign", "deep,shy,shallow"):
-            plan = _explain("claimable", queues=[queues], owner=[owner_id], wanted=[5], horizon_s=5.0)
-            assert "Seq Scan" not in _jobs_are_read_by(plan)
-            assert not owner or "jobs_claimable_by_owner" in _jobs_are_read_by(plan)
-            print(f"buffers of the bell for {owner} at {queues}: {_buffers(plan)}")
-            assert _buffers(plan) <= MOST_BUFFERS
+            for within in ((), BEHIND):
+                given = {"queues": [queues], "owner": [owner_id], "wanted": [5], "horizon_s": 5.0}
+                plan = _explain("claimable", **given, **moves.stretches(within))
+                assert "Seq Scan" not in _jobs_are_read_by(plan)
+                assert not owner or "jobs_claimable_by_owner" in _jobs_are_read_by(plan)
+                print(f"buffers of the bell for {owner} at {queues}: {_buffers(plan)}")
+                assert _buffers(plan) <= MOST_BUFFERS
 
 
 class TestTheJanitor:
@@ -268,11 +279,20 @@ class TestTheHolder:
             "heartbeat": _explain("heartbeat", **fence, lease_s=60.0, progress=0.5, detail="x"),
             "write_output": _explain("write_output", **fence, lease_s=60.0, seq=0, text="x"),
             "lock_held": _explain("lock_held", **many),
+            "succeed": _explain("succeed", **many, result=["{}"]),
         }
         for name, plan in plans.items():
             read_by = {n for n in _jobs_are_read_by(plan) if n.startswith("jobs_job") or n.endswith("Scan")}
             assert "Seq Scan" not in read_by, name
             assert _buffers(plan) <= 40, name
+
+
+class TestTheMetrics:
+    def test_find_the_oldest_of_each_queue_without_reading_what_waits_behind_it(self, big: Farm) -> None:
+        plan = _explain("oldest_waiting")
+        assert "Seq Scan" not in _jobs_are_read_by(plan)
+        print(f"buffers of the oldest of each queue: {_buffers(plan)}")
+        assert _buffers(plan) <= MOST_BUFFERS
 
 
 class TestWhy:

@@ -104,6 +104,12 @@ def _explained(sql: str, params: Any) -> int:
     return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 
 
+def _plan(sql: str, params: Any) -> str:
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN {sql}", params)
+        return "\n".join(line for (line,) in cursor.fetchall())
+
+
 @pytest.fixture
 def _short_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """So far back that it is a small part of this table, as LOOK_BACK is of a large one."""
@@ -148,6 +154,23 @@ class TestAList:
             read = _buffers_of(lambda whose=viewer: lists.page(viewer=whose, filters=filters))  # type: ignore[misc]
             print(f"{given} for {viewer}: {took_ms:.0f} ms, {read} buffers")
             assert read < WHOLE_TABLE / 3  # measured: 1 to 2,319
+
+    def test_with_a_text_reads_the_payloads_of_its_way_alone(
+        self, big: Big, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """With so long a way the planner would rather read all payloads once and keep those that fit."""
+        monkeypatch.setattr(lists, "LOOK_BACK_IN_TEXTS", 5_000)
+        asked: list[tuple[str, Any]] = []
+
+        def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+            asked.append((sql, params))
+            return execute(sql, params, many, context)
+
+        with connection.execute_wrapper(note):
+            lists.page(viewer=lists.EVERYBODY, filters=Filters(text="needle"))
+        plans = [_plan(sql, params) for sql, params in asked if "jobs_body" in sql]
+        assert [plan for plan in plans if "Seq Scan on jobs_body" in plan or not plan] == []
+        assert plans != []
 
     @pytest.mark.parametrize("given", [{}, {"status": "failed"}, {"owner": "bob"}, {"group": "club"}])
     def test_to_which_an_index_leads_is_complete_at_once(self, big: Big, given: dict[str, str]) -> None:

@@ -60,6 +60,10 @@ class TestConninfo:
             "password": "p@ss",
             "sslmode": "require",
             "connect_timeout": "5",
+            "keepalives_idle": "10",
+            "keepalives_interval": "5",
+            "keepalives_count": "3",
+            "tcp_user_timeout": "25000",
             "dbname": connection.settings_dict["NAME"],
         }
 

@@ -57,6 +57,15 @@ def return_what_is_not_json(*, name: str) -> object:
 
 
 @mutation
+def run_short(*, name: str, sqlstate: str) -> None:
+    """Write one row, and meet an error of the server as long as there is a group "short"."""
+    Group.objects.create(name=name)
+    if Group.objects.filter(name="short").exists():
+        with connection.cursor() as cursor:
+            cursor.execute(f"DO $$ BEGIN RAISE 'no more' USING ERRCODE = '{sqlstate}'; END $$")
+
+
+@mutation
 def leave() -> None:
     """Raise what would end a process."""
     raise SystemExit(3)

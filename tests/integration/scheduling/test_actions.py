@@ -53,6 +53,27 @@ class TestAnAction:
         assert ended.error is not None
         assert "cannot be stored as JSON" in ended.error
 
+    def test_is_over_when_the_server_has_room_for_its_end(self) -> None:
+        """A full disk, twice: a sequence counts on although its transaction is rolled back."""
+        row = scheduling.run_after(0, sample.say, word="hello")
+        with connection.cursor() as cursor:
+            cursor.execute("""
+                CREATE SEQUENCE test_tries;
+                CREATE FUNCTION test_is_full() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                    IF NEW.state = 'success' AND nextval('test_tries') < 3 THEN
+                        RAISE 'no space left on device' USING ERRCODE = '53100';
+                    END IF;
+                    RETURN NEW;
+                END $$;
+                CREATE TRIGGER test_is_full BEFORE UPDATE ON scheduling_scheduledfunction
+                FOR EACH ROW EXECUTE FUNCTION test_is_full()""")
+        try:
+            assert scheduling.run_due() == 1
+        finally:
+            with connection.cursor() as cursor:
+                cursor.execute("DROP FUNCTION test_is_full CASCADE; DROP SEQUENCE test_tries")
+        assert (stored(row).state, stored(row).result) == ("success", "hello")
+
     def test_fails_at_its_timeout(self) -> None:
         row = scheduling.run_after(0, sample.never_end)
         scheduling.run_due()

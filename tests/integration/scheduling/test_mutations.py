@@ -175,6 +175,19 @@ class TestAMutation:
         assert (ended.state, ended.error_class) == ("failed", "scheduling.errors.KillsItsProcess")
         assert not Group.objects.exists()
 
+    @pytest.mark.parametrize("sqlstate", ["53100", "53200", "58030"])  # no disk, no memory, a disk that fails
+    def test_that_meets_a_server_without_room_is_not_failed_by_that(self, sqlstate: str) -> None:
+        short = Group.objects.create(name="short")
+        row = scheduling.run_after(0, sample.run_short, name="made", sqlstate=sqlstate)
+        assert scheduling.run_due() == 0
+        assert stored(row).state == "pending"
+        assert list(Due.objects.values_list("handed_by", "deliveries")) == [(None, 0)]
+        short.delete()
+        Due.objects.update(next_at=clock.now())
+        assert scheduling.run_due() == 1
+        assert stored(row).state == "success"
+        assert Group.objects.get().name == "made"
+
 
 class TestARowThatIsGone:
     @pytest.mark.parametrize("function", [sample.make_group, sample.say])

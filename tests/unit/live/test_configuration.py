@@ -19,3 +19,11 @@ def test_is_redis_when_its_url_is_given(settings: Settings) -> None:
 
 def test_is_postgresql_for_an_empty_url() -> None:
     assert configuration.channel_layers("") == configuration.channel_layers(None)
+
+
+def test_a_redis_where_nothing_happens_is_no_redis_that_is_gone(settings: Settings) -> None:
+    """redis-py gives up a read after five seconds by itself, which is just how long a read of the layer may wait."""
+    settings.CHANNEL_LAYERS = configuration.channel_layers("redis://127.0.0.1:6379/3")
+    layer = ChannelLayerManager()["default"]
+    patience_s = layer.create_pool(0).connection_kwargs["socket_timeout"]
+    assert layer.brpop_timeout < patience_s < 60

@@ -13,6 +13,11 @@ DATA = Path("/some/where/var")
 OPTIONS = {
     "pool": {"min_size": 0, "max_size": 20, "timeout": 10.0},
     "connect_timeout": 5,
+    # A server that is gone without a word is noticed, and not after the two hours that systems wait by themselves.
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 25_000,
     "prepare_threshold": 5,
     "options": "-c jit=off -c plan_cache_mode=force_generic_plan",
 }
@@ -53,7 +58,9 @@ class TestAUrl:
         assert (found["HOST"], found["PORT"], found["USER"], found["NAME"]) == expected
 
     def test_keeps_its_own_options_beside_ours(self) -> None:
-        options = database("postgresql://db/farm?options=-c%20search_path%3Dx&connect_timeout=9")["OPTIONS"]
+        url = "postgresql://db/farm?options=-c%20search_path%3Dx&connect_timeout=9&tcp_user_timeout=0"
+        options = database(url)["OPTIONS"]
+        assert options["tcp_user_timeout"] == "0"
         assert options["options"] == f"{configuration.STARTUP_OPTIONS} -c search_path=x"
         assert options["connect_timeout"] == 9
 
