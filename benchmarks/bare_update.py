@@ -1,0 +1,29 @@
+"""The floor that `benchmarks.network` measures against: a Django view that does one UPDATE by primary key.
+
+No middleware, no key, no lease: what Django and the database cost under this server.
+"""
+
+import os
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "jobfarm.settings")
+
+from django.conf import settings
+from django.core.asgi import get_asgi_application
+from django.http import HttpRequest, HttpResponse
+from django.urls import path
+
+settings.MIDDLEWARE = []
+settings.ROOT_URLCONF = "benchmarks.bare_update"
+application = get_asgi_application()
+
+from jobs.models import Job  # noqa: E402 (Django has to be set up first)
+
+
+def update(request: HttpRequest, job_id: int) -> HttpResponse:
+    """Change one row."""
+    changed = Job.objects.filter(pk=job_id).update(detail=request.body.decode()[:100])
+    answer = b'{"changed": %d}' % changed
+    return HttpResponse(answer, content_type="application/json", headers={"Content-Length": len(answer)})
+
+
+urlpatterns = [path("bare/<int:job_id>", update)]

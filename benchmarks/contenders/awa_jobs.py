@@ -1,0 +1,53 @@
+"""awa (awa-pg): fifty handlers at once in each worker."""
+
+import asyncio
+import os
+from dataclasses import dataclass
+
+import awa
+from tally import Tally
+from verbs import main as run
+
+URL = os.environ["BENCH_URL"]
+
+
+@dataclass
+class Noop:
+    """What is run."""
+
+    sent: float
+
+
+def _prepare():
+    awa.Client(URL).migrate()
+
+
+def bulk(count):
+    client = awa.Client(URL)
+    for begin in range(0, count, 1000):
+        client.insert_many_copy([Noop(sent=0.0) for _ in range(min(1000, count - begin))])
+
+
+class _One:
+    client = None
+
+
+def one(sent_at):
+    _One.client = _One.client or awa.Client(URL)
+    _One.client.insert(Noop(sent=sent_at or 0.0))
+
+
+async def _work():
+    tally = Tally()
+    client = awa.AsyncClient(URL)
+
+    @client.task(Noop, queue="default")
+    async def noop(job):
+        tally.job(job.args.sent)
+
+    await client.start([("default", 50)], poll_interval_ms=50)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    run(prepare=_prepare, bulk=bulk, one=one, work=lambda: asyncio.run(_work()))

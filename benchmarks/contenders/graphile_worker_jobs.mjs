@@ -1,0 +1,28 @@
+// graphile-worker with its local queue, completions in batches.
+import { createRequire } from "node:module";
+import { main, job } from "./tally.mjs";
+
+const require = createRequire(process.env.BENCH_NODE + "/");
+const { run, makeWorkerUtils, Logger } = require("graphile-worker");
+const connectionString = process.env.BENCH_URL;
+const logger = new Logger(() => () => {});
+let utils;
+const ready = async () => (utils ??= await makeWorkerUtils({ connectionString, logger }));
+
+await main({
+  prepare: async () => (await ready()).migrate(),
+  bulk: async (count) => {
+    for (let begin = 0; begin < count; begin += 1000) {
+      const size = Math.min(1000, count - begin);
+      await (await ready()).addJobs(Array.from({ length: size }, () => ({ identifier: "noop", payload: {} })));
+    }
+  },
+  one: async (sent) => (await ready()).addJob("noop", { sent }),
+  work: async () => {
+    const local = process.env.BENCH_LATENCY ? {} : { localQueue: { size: 500 }, completeJobBatchDelay: 0, failJobBatchDelay: 0 };
+    await run({
+      connectionString, logger, concurrency: 24, taskList: { noop: ({ sent }) => job(sent) },
+      preset: { worker: { connectionString, concurrentJobs: 24, pollInterval: 1000, ...local } },
+    });
+  },
+});

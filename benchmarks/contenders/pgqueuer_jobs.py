@@ -1,0 +1,62 @@
+"""PgQueuer on asyncpg and uvloop, a hundred jobs a batch."""
+
+import asyncio
+import json
+from datetime import timedelta
+
+import asyncpg
+import uvloop
+from pgqueuer import PgQueuer
+from pgqueuer.db import AsyncpgDriver
+from pgqueuer.queries import Queries
+from tally import Tally
+from verbs import main as run
+
+
+async def _driver() -> AsyncpgDriver:
+    return AsyncpgDriver(await asyncpg.connect())  # libpq's variables say where
+
+
+async def _prepare() -> None:
+    await Queries(await _driver()).install()
+
+
+async def _bulk(count: int) -> None:
+    queries = Queries(await _driver())
+    for begin in range(0, count, 1000):
+        size = min(1000, count - begin)
+        await queries.enqueue(["noop"] * size, [b"{}"] * size, [0] * size)
+
+
+async def _work() -> None:
+    tally = Tally()
+    workers = PgQueuer(await _driver())
+
+    @workers.entrypoint("noop")
+    async def noop(job):
+        tally.job(json.loads(job.payload or b"{}").get("sent"))
+
+    await workers.run(dequeue_timeout=timedelta(seconds=5), batch_size=100)
+
+
+class _One:
+    runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
+    queries = None
+
+
+async def _queries() -> Queries:
+    return Queries(await _driver())
+
+
+def one(sent_at):
+    _One.queries = _One.queries or _One.runner.run(_queries())
+    _One.runner.run(_One.queries.enqueue("noop", json.dumps({"sent": sent_at}).encode()))
+
+
+if __name__ == "__main__":
+    run(
+        prepare=lambda: uvloop.run(_prepare()),
+        bulk=lambda count: uvloop.run(_bulk(count)),
+        one=one,
+        work=lambda: uvloop.run(_work()),
+    )

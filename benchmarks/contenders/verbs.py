@@ -1,0 +1,48 @@
+"""The verbs that every contender knows: prepare, bulk N, enqueue N (a commit each), paced N, steady N, work."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+
+PACE_S = 0.02
+
+
+def main(
+    *,
+    prepare: Callable[[], None],
+    bulk: Callable[[int], None],
+    one: Callable[[float | None], None],
+    work: Callable[[], None],
+) -> None:
+    """Do what the command line says. `one` gets the moment at which it was asked, to be carried in the job."""
+    verb, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    if verb == "prepare":
+        prepare()
+    elif verb == "work":
+        work()
+    elif verb == "bulk":
+        _timed(count, lambda: bulk(count))
+    elif verb == "enqueue":
+        _timed(count, lambda: [one(None) for _ in range(count)])
+    elif verb == "paced":
+        for _ in range(count):
+            one(time.monotonic())
+            time.sleep(PACE_S)
+    elif verb == "steady":
+        _steadily(count, one)
+
+
+def _steadily(count: int, one: Callable[[float | None], None]) -> None:
+    """One each BENCH_PACE_S, by the clock: who falls behind catches up."""
+    pace_s, began = float(os.environ["BENCH_PACE_S"]), time.monotonic()
+    for n in range(count):
+        time.sleep(max(0.0, began + n * pace_s - time.monotonic()))
+        one(time.monotonic())
+
+
+def _timed(jobs: int, deed: Callable[[], object]) -> None:
+    began = time.monotonic()
+    deed()
+    print(json.dumps({"jobs": jobs, "seconds": time.monotonic() - began}), flush=True)

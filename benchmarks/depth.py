@@ -1,0 +1,60 @@
+"""What a claim costs when ten million jobs ended and a million wait, or ten thousand at the head are not for it.
+
+.venv/bin/python -m benchmarks.depth [--quick]
+
+The rows stand beside a queue of a thousand in the same table; the claims alternate and are rolled back.
+"""
+
+from benchmarks import own, results
+from benchmarks.options import Options, parse
+from benchmarks.results import Table
+from jobs import operations
+from jobs.domain.marks import Marks
+from jobs.models import Worker
+
+ENDED, WAITING, HIDDEN, SHALLOW, CLAIMS = 10_000_000, 1_000_000, 10_000, 1_000, 200
+MOST = 1.5
+
+
+def main(options: Options) -> list[Table]:
+    """Measure; a table of times and one of buffers."""
+    scale = 100 if options.quick else 1
+    names = {
+        "shallow": "1,000 waiting",
+        "deep": f"{WAITING // scale:,} waiting, {ENDED // scale:,} ended",
+        "hidden": f"{HIDDEN:,} at the head hidden from this worker",
+    }
+    common = {"floor": names["shallow"], "ours": names["deep"], "mark": MOST, "is_less_better": True}
+    times = Table(what="Claim of one job by depth (ms, p50 of each round)", **common)  # type: ignore[arg-type]
+    pages = Table(what="Claim of one job by depth (buffers)", **common)  # type: ignore[arg-type]
+    with own.database():
+        worker = _fill(options, scale)
+        for _ in range(options.rounds):
+            _round(worker, names, times, pages)
+    return [times, pages]
+
+
+def _fill(options: Options, scale: int) -> Worker:
+    worker, _ = operations.create_worker("bench", queues=["shallow", "deep", "hidden", "past"])
+    own.fill("past", ENDED // scale, status="success")
+    options.say("the past is there")
+    own.fill("hidden", HIDDEN, shy_of=[worker.pk])
+    for queue, count in (("hidden", 10), ("shallow", SHALLOW), ("deep", WAITING // scale)):
+        own.fill(queue, count)
+    own.settle_down()
+    return worker
+
+
+def _round(worker: Worker, names: dict[str, str], times: Table, pages: Table) -> None:
+    found: dict[str, list[tuple[float, int]]] = {queue: [] for queue in names}
+    for _ in range(CLAIMS):
+        for queue, plans in found.items():
+            plan = own.claim_plan(worker, queue, Marks().look([queue], now_s=0))
+            plans.append((plan["Execution Time"], own.buffers(plan)))
+    for queue, plans in found.items():
+        times.add(names[queue], sorted(time for time, _ in plans)[len(plans) // 2])
+        pages.add(names[queue], sorted(pages for _, pages in plans)[len(plans) // 2])
+
+
+if __name__ == "__main__":
+    results.show(main(parse(__doc__)))

@@ -1,0 +1,91 @@
+"""Who is measured: us, the floor under us, and the peers, each in an environment of its own under `var/benchmarks`."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+HOME = ROOT / "var" / "benchmarks"
+SCRIPTS = Path(__file__).with_name("contenders")
+NODE_PACKAGES = ("graphile-worker@0.17.3", "pg-boss@10.4.2", "pg@8.23.1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contender:
+    """One who is measured. `share`: of the jobs of a full run, for those that would take minutes."""
+
+    name: str
+    script: str
+    packages: tuple[str, ...] = ()
+    share: float = 1.0
+
+    @property
+    def command(self) -> list[str]:
+        """How its script is run."""
+        if self.script.endswith(".mjs"):
+            return ["node", str(SCRIPTS / self.script)]
+        python = HOME / self.name / "bin" / "python" if self.packages else Path(sys.executable)
+        return [str(python), str(SCRIPTS / self.script)]
+
+
+RAW = Contender(name="raw SQL", script="raw.py")
+OURS = Contender(name="jobfarm", script="ours.py")
+PEERS = (
+    Contender(
+        name="PgQueuer", script="pgqueuer_jobs.py",
+        packages=("pgqueuer==1.6.0", "asyncpg==0.32.0", "uvloop==0.23.0"),
+    ),
+    Contender(name="graphile-worker", script="graphile_worker_jobs.mjs"),
+    Contender(name="pg-boss", script="pg_boss_jobs.mjs"),
+    Contender(name="awa", script="awa_jobs.py", packages=("awa-pg==0.6.9",)),
+    Contender(name="Procrastinate", script="procrastinate_jobs.py", packages=("procrastinate==3.10.0",), share=0.25),
+    Contender(name="Celery", script="celery_jobs.py", packages=("celery[redis]==5.7.0",), share=0.25),
+    Contender(
+        name="django-q2", script="django_q_jobs.py", share=0.1,
+        packages=("django-q2==1.11.1", "Django==5.2.19", "psycopg[binary]==3.3.9"),
+    ),
+    Contender(
+        name="django-tasks", script="django_tasks_jobs.py", share=0.05,
+        packages=("django-tasks==0.12.0", "django-tasks-db==0.13.0", "Django==5.2.19", "psycopg[binary]==3.3.9"),
+    ),
+)  # fmt: skip
+
+
+def install(contender: Contender) -> None:
+    """Make its environment, if it is not there yet. Raises CalledProcessError."""
+    if contender.script.endswith(".mjs"):
+        _install_node()
+    elif contender.packages:
+        _install_python(contender)
+
+
+def versions() -> dict[str, str]:
+    """What is installed, by name of the package."""
+    pinned = [package.split("==") for peer in PEERS for package in peer.packages]
+    pinned += [package.rsplit("@", 1) for package in NODE_PACKAGES]
+    return dict(pinned)
+
+
+def _install_python(contender: Contender) -> None:
+    folder, stamp = HOME / contender.name, HOME / contender.name / "installed.json"
+    wanted = json.dumps(contender.packages)
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
+    subprocess.run([folder / "bin" / "pip", "install", "--quiet", *contender.packages], check=True)
+    stamp.write_text(wanted)
+
+
+def _install_node() -> None:
+    """Node.js and npm are the machine's (apt-get install nodejs npm)."""
+    folder = HOME / "node"
+    stamp = folder / "installed.json"
+    if stamp.exists() and stamp.read_text() == json.dumps(NODE_PACKAGES):
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "package.json").write_text('{"private": true}')
+    subprocess.run(["npm", "install", "--silent", *NODE_PACKAGES], cwd=folder, check=True, env=os.environ)
+    stamp.write_text(json.dumps(NODE_PACKAGES))

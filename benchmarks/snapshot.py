@@ -1,0 +1,112 @@
+"""Claims while somebody holds a snapshot: their cost by how many jobs have passed, with marks and without.
+
+.venv/bin/python -m benchmarks.snapshot [--quick]
+
+Then the steady farm: 800 jobs a second come in and are done by two workers, for ten minutes (`--minutes`), without and
+with the snapshot: throughput, backlog at the end, pick-up.
+"""
+
+import argparse
+import contextlib
+import time
+from collections.abc import Iterator
+from statistics import median, quantiles
+
+import psycopg
+
+from benchmarks import own, results
+from benchmarks.arena import Place, Workers, places
+from benchmarks.options import Options, read
+from benchmarks.peers import OURS, Contender, install
+from benchmarks.results import Table
+from jobs import operations
+from jobs.domain.marks import Marks
+from jobs.models import Worker
+from jobs.operations import taking
+from postgres import connections
+
+PASS, STEP, CLAIMS, RATE = 150_000, 1_000, 20, 800
+STEADY_PEERS = ("PgQueuer", "graphile-worker")
+
+
+def main(options: Options, *, minutes: float = 10) -> list[Table]:
+    """Measure; a table for the claims, and two for the steady farm."""
+    return [_claims(options), *_steady(options, seconds=6.0 if options.quick else minutes * 60)]
+
+
+def _claims(options: Options) -> Table:
+    passed = PASS // (10 if options.quick else 1)
+    names = ("marked, at first", f"marked, after {passed:,} jobs", f"without marks, after {passed:,} jobs")
+    table = Table(
+        what="Claim of one job under a held snapshot (buffers)", floor=names[0], ours=names[1], mark=1.5,
+        is_less_better=True,
+    )  # fmt: skip
+    with own.database():
+        worker, _ = operations.create_worker("bench", queues=["noop"])
+        own.fill("noop", passed + 2 * STEP)
+        own.settle_down()
+        with held(connections.conninfo()):
+            operations.claim(worker, limit=STEP)
+            table.values[names[0]] = _buffers(worker)
+            for _ in range(passed // STEP):
+                operations.claim(worker, limit=STEP)
+            table.values[names[1]] = _buffers(worker)
+            table.values[names[2]] = _buffers(worker, Marks())
+    return table
+
+
+def _buffers(worker: Worker, known: Marks | None = None) -> list[float]:
+    found = []
+    for _ in range(CLAIMS):
+        look = (known or taking.MARKS).look(["noop"], now_s=time.monotonic())
+        if known is not None or not look.is_whole:
+            found.append(float(own.buffers(own.claim_plan(worker, "noop", look))))
+    return found
+
+
+def _steady(options: Options, *, seconds: float) -> list[Table]:
+    contenders = [OURS, *(peer for peer in options.peers if peer.name in STEADY_PEERS)]
+    waits = Table(what=f"Steady {RATE} jobs/s for {seconds:.0f} s: pick-up p99 (ms)", is_less_better=True)
+    done = Table(what=f"Steady {RATE} jobs/s for {seconds:.0f} s: jobs done (jobs/s)")
+    for contender in contenders:
+        install(contender)
+        for is_held in (False, True):
+            name = f"{contender.name}{', snapshot held' if is_held else ''}"
+            rate, picked = _flow(contender, seconds, is_held=is_held)
+            done.add(name, rate)
+            waits.add(name, quantiles(picked, n=100)[98] * 1000)
+            options.say(f"{name}: {rate:,.0f} jobs/s, p50 {median(picked) * 1000:.1f} ms")
+    return [done, waits]
+
+
+def _flow(contender: Contender, seconds: float, *, is_held: bool) -> tuple[float, list[float]]:
+    jobs = int(seconds * RATE)
+    with places([contender]) as found, contextlib.ExitStack() as stack:
+        place = found[contender]
+        if is_held:
+            stack.enter_context(held(place.environment["BENCH_CONNINFO"]))
+        with Workers(place, more={"BENCH_LATENCY": "1"}) as workers:
+            _send(place, jobs)
+            counted = workers.drained(jobs, within_s=seconds + 120)
+    took_s = max(one["last"] for one in counted) - min(one["first"] for one in counted)
+    return jobs / took_s, [wait for one in counted for wait in one["waits"]]
+
+
+def _send(place: Place, jobs: int) -> None:
+    place.run("steady", jobs, BENCH_PACE_S=str(1 / RATE))
+
+
+@contextlib.contextmanager
+def held(conninfo: str) -> Iterator[None]:
+    """A REPEATABLE READ transaction that has looked once and does not end."""
+    with psycopg.connect(conninfo) as other:
+        other.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        other.execute("SELECT count(*) FROM pg_class")
+        yield
+        other.rollback()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10)
+    results.show(main(read(parser), minutes=parser.parse_known_args()[0].minutes))

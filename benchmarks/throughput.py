@@ -1,0 +1,56 @@
+"""Enqueue (a commit each), bulk submit, and drain by two workers: us, the floor, the peers.
+
+.venv/bin/python -m benchmarks.throughput [--quick] [--rounds 5] [--only PgQueuer,Celery] [--without-peers]
+
+In each round every contender does all three, one contender after the other, so that what else the machine does strikes
+all alike; a ratio is the median of the ratios of the rounds.
+"""
+
+from benchmarks import results
+from benchmarks.arena import Place, Workers, places
+from benchmarks.options import Options, parse
+from benchmarks.peers import OURS, RAW, install
+from benchmarks.results import Table
+
+ENQUEUED, DRAINED = 1_000, 20_000
+MARKS = {"enqueue": 0.75, "bulk": 0.4, "drain": 0.6}
+WHAT = {
+    "enqueue": "Enqueue, one client, one job a commit (jobs/s)",
+    "bulk": "Bulk submit (jobs/s)",
+    "drain": "Drain a backlog, two worker processes (jobs/s)",
+}
+
+
+def main(options: Options) -> list[Table]:
+    """Measure; three tables."""
+    contenders = [RAW, OURS, *options.peers]
+    for one in contenders:
+        install(one)
+    tables = {
+        row: Table(what=WHAT[row], floor=RAW.name, ours=OURS.name, mark=mark) for row, mark in MARKS.items()
+    }
+    with places(contenders) as found:
+        for _ in range(options.rounds):
+            for place in found.values():
+                for row, rate in _round(place, options).items():
+                    tables[row].add(place.contender.name, rate)
+    return list(tables.values())
+
+
+def _round(place: Place, options: Options) -> dict[str, float]:
+    share = place.contender.share / (10 if options.quick else 1)
+    enqueued, bulk = max(50, int(ENQUEUED * share)), max(200, int(DRAINED * share))
+    rates = {}
+    for row, count in (("enqueue", enqueued), ("bulk", bulk)):
+        said = place.run(row, count)
+        rates[row] = said["jobs"] / said["seconds"]
+    with Workers(place) as workers:
+        found = workers.drained(enqueued + bulk)
+    took_s = max(one["last"] for one in found) - min(one["first"] for one in found)
+    rates["drain"] = (enqueued + bulk) / took_s
+    options.say(f"{place.contender.name}: " + ", ".join(f"{row} {rate:,.0f}" for row, rate in rates.items()))
+    return rates
+
+
+if __name__ == "__main__":
+    results.show(main(parse(__doc__)))

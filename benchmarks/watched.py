@@ -1,0 +1,168 @@
+"""Live pages: a thousand sockets watch a hundred jobs of one process, which change fifty times a second.
+
+.venv/bin/python -m benchmarks.watched [--quick]
+
+From the commit of a change to the last of the ten sockets that watch its job; whether every socket saw how each job
+ended; and the memory of the web process. A change that a later one of the same job overtakes is not counted: the newest
+wins.
+"""
+
+import asyncio
+import contextlib
+import json
+import time
+from collections import defaultdict
+from pathlib import Path
+from statistics import median, quantiles
+
+from django.contrib.auth import get_user_model
+
+from benchmarks import own, results
+from benchmarks.options import Options, parse
+from benchmarks.results import Table
+from benchmarks.web import server
+from jobs import kinds, operations
+from jobs.models import Worker
+from postgres import connections
+
+SOCKETS, JOBS, RATE, SECONDS = 1_000, 100, 50, 30.0
+OURS = "jobfarm"
+
+
+class Watchers:
+    """The sockets, and when each detail of a job reached them."""
+
+    def __init__(self) -> None:
+        self.reached: defaultdict[str, list[float]] = defaultdict(list)
+        self.ended: set[int] = set()
+        self._up: set[int] = set()
+        self.all_up, self.all_ended = asyncio.Event(), asyncio.Event()
+
+    async def watch(self, number: int, port: int, cookie: str, job_id: int) -> None:
+        """Open one, watch one job, and note what comes until it has ended."""
+        import websockets  # noqa: PLC0415  # not wanted where only --help is asked
+
+        site = f"127.0.0.1:{port}"
+        headers, origin = {"Cookie": f"sessionid={cookie}"}, websockets.Origin(f"http://{site}")
+        async with websockets.connect(
+            f"ws://{site}/ws/live/",
+            origin=origin,
+            additional_headers=headers,
+            open_timeout=60,
+            compression=None,
+        ) as socket:
+            wish = {"id": "1", "name": "job-json", "args": {"job_id": job_id}}
+            await socket.send(json.dumps({"watch": [wish]}))
+            async for text in socket:
+                now, message = time.monotonic(), json.loads(text)
+                if "state" not in message:
+                    continue
+                job = message["data"]["job"]
+                self._note(number, has_ended=job["status"] == "success")
+                self.reached[f"{job_id} {job['detail']}"].append(now)
+                if number in self.ended:
+                    return
+
+    def _note(self, number: int, *, has_ended: bool) -> None:
+        self._up.add(number)
+        if len(self._up) == SOCKETS:
+            self.all_up.set()
+        if has_ended:
+            self.ended.add(number)
+        if len(self.ended) == SOCKETS:
+            self.all_ended.set()
+
+
+def main(options: Options) -> list[Table]:
+    """Measure; a table of times, and one of the rest."""
+    late = Table(
+        what=f"Live: commit to the last of ten sockets, {SOCKETS:,} sockets, {RATE} changes/s (ms)",
+        is_less_better=True,
+    )
+    rest = Table(
+        what="Live: stale sockets at the end, and memory of the web process (MB)", is_less_better=True
+    )
+    late.notes.append("The mark for p99 is 60 ms.")
+    rest.notes.append("The marks: none stale, and less than 300 MB.")
+    kinds.declare(operations.Kind(name="noop", queue="noop"))
+    with own.database() as name, server("jobfarm.asgi:application", {"JOBFARM_TEST_DATABASE": name}) as port:
+        for _ in range(min(options.rounds, 3)):
+            last, stale, memory_mb = asyncio.run(_round(port, SECONDS / (5 if options.quick else 1)))
+            late.add("p50", median(last) * 1000)
+            late.add("p99", quantiles(last, n=100)[98] * 1000)
+            rest.add("stale sockets", stale)
+            rest.add("memory", memory_mb)
+    return [late, rest]
+
+
+async def _round(port: int, seconds: float) -> tuple[list[float], int, float]:
+    worker, cookie, held = await connections.run(_prepared)
+    watchers = Watchers()
+    async with asyncio.TaskGroup() as group:
+        tasks = []
+        for number in range(SOCKETS):
+            tasks.append(group.create_task(watchers.watch(number, port, cookie, held[number % JOBS].id)))
+            if number % 20 == 0:
+                await asyncio.sleep(0.02)  # a thousand at one instant is another benchmark
+        await watchers.all_up.wait()
+        committed = await _change(worker, held, seconds)
+        await asyncio.sleep(0.5)
+        memory_mb = _memory_mb(port)
+        done = [operations.Finished(job_id=job.id, lease=job.lease, outcome="success") for job in held]
+        await connections.run(operations.finish, worker, done)
+        await _until(watchers.all_ended, within_s=30)
+        for task in tasks:  # who has not seen the end by now is stale
+            task.cancel()
+    seen_by_all = [(at, watchers.reached[what]) for what, at in committed.items()]
+    last = [max(reached) - at for at, reached in seen_by_all if len(reached) >= SOCKETS // JOBS]
+    return last, SOCKETS - len(watchers.ended), memory_mb
+
+
+async def _until(event: asyncio.Event, *, within_s: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), within_s)
+
+
+def _prepared() -> tuple[Worker, str, list[operations.Claimed]]:
+    operations.sync()
+    person, _ = get_user_model().objects.get_or_create(username="bench")
+    worker, _ = operations.create_worker("bench", queues=["noop"])
+    operations.submit_many([operations.NewJob(kind="noop", payload={}, owner=person) for _ in range(JOBS)])
+    return worker, own.logged_in(person), operations.claim(worker, limit=JOBS)
+
+
+async def _change(worker: Worker, held: list[operations.Claimed], seconds: float) -> dict[str, float]:
+    """Change one job after the other; when each change was committed, by job and detail."""
+    committed: dict[str, float] = {}
+    began = time.monotonic()
+    for number in range(int(seconds * RATE)):
+        await asyncio.sleep(max(0.0, began + number / RATE - time.monotonic()))
+        job = held[number % JOBS]
+        await connections.run(operations.heartbeat, worker, job.id, job.lease, detail=f"step {number}")
+        committed[f"{job.id} step {number}"] = time.monotonic()
+    return committed
+
+
+def _memory_mb(port: int) -> float:
+    """Of the process that listens at this port."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if b"uvicorn" in (folder / "cmdline").read_bytes() and _listens(folder, port):
+                line = next(
+                    each for each in (folder / "status").read_text().splitlines() if each[:5] == "VmRSS"
+                )
+                return int(line.split()[1]) / 1024
+        except OSError:
+            continue
+    raise LookupError(port)
+
+
+def _listens(folder: Path, port: int) -> bool:
+    wanted = f":{port:04X}"
+    rows = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
+    inodes = {f"socket:[{row[9]}]" for row in rows if row[1].endswith(wanted) and row[3] == "0A"}
+    return any(str(link.readlink()) in inodes for link in (folder / "fd").iterdir())
+
+
+if __name__ == "__main__":
+    results.show(main(parse(__doc__)))

@@ -1,0 +1,1 @@
+"""For LANGUAGE_CODE en-gb."""

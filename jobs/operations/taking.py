@@ -1,0 +1,74 @@
+"""Taking jobs from queues behind the marks of this process, and everywhere where that finds nothing (docs/adr/0036)."""
+
+import functools
+import time
+from collections.abc import Iterable, Sequence
+
+from django.db import transaction
+
+from jobs.domain.marks import Look, Marks
+from jobs.models import Worker
+from jobs.queries import moves, reads
+from jobs.queries.reads import Claimable, Interest
+
+MARKS = Marks()
+
+
+def take(worker: Worker, *, queues: Sequence[str], limit: int, only_if_idle: bool) -> list[moves.Row]:
+    """Lease up to `limit` jobs of these queues, in the caller's transaction; a row each.
+
+    A queue that lost its last free slots to others at this very moment is full: the rest is asked without it.
+    """
+    while queues:
+        rows = _look(worker, queues, limit=limit, only_if_idle=only_if_idle)
+        got = [row for row in rows if row.id is not None]
+        if got or not rows:
+            return got
+        full = {row.picked_from for row in rows}
+        queues = [queue for queue in queues if queue not in full]
+    return []
+
+
+def claimable(interests: Sequence[tuple[Interest, int]], *, horizon_s: float) -> list[Claimable]:
+    """For each (interest, how many at most): what could be claimed now, and when more is due within the horizon.
+
+    As a claim, it does not read piles of dead entries more than a tenth of the time; what it overlooks meanwhile, a
+    sweep finds.
+    """
+    began_s = time.monotonic()
+    within = MARKS.glance(now_s=began_s)
+    found = reads.claimable(interests, horizon_s=horizon_s, within=within)
+    if not within:
+        MARKS.spent(time.monotonic() - began_s)
+    return found
+
+
+def forget(queues: Iterable[str]) -> None:
+    """Some of what waits in these queues became due long ago: after the commit, look everywhere."""
+    if behind := frozenset(queues):
+        transaction.on_commit(functools.partial(MARKS.forget, behind))
+
+
+def _look(worker: Worker, queues: Sequence[str], *, limit: int, only_if_idle: bool) -> list[moves.Row]:
+    """Behind the marks; and everywhere for what is still missing then."""
+    if worker.owner_id is not None:
+        return moves.claim(worker, queues=queues, limit=limit, only_if_idle=only_if_idle)
+    rows: list[moves.Row] = []
+    look: Look | None = MARKS.look(queues, now_s=time.monotonic())
+    while look is not None:
+        began_s = time.monotonic()
+        more = moves.claim(
+            worker, queues=queues, limit=limit - len(rows), only_if_idle=only_if_idle and not rows, look=look
+        )
+        _note(look, more, took_s=time.monotonic() - began_s)
+        rows += more
+        if len(rows) >= limit or look.is_whole:
+            break
+        look = MARKS.everywhere(queues, now_s=time.monotonic())
+    return rows
+
+
+def _note(look: Look, rows: Sequence[moves.Row], *, took_s: float) -> None:
+    """After the commit: should it fail, these jobs wait where they were, before any new mark."""
+    taken = [(row.queue, row.priority, row.run_at) for row in rows if row.id is not None and row.is_open]
+    transaction.on_commit(functools.partial(MARKS.took, look, taken, took_s=took_s))

@@ -1,0 +1,46 @@
+"""Reads for the metrics: what stands how now, counted up to a bound, and what the roll-up counted since a moment."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.conf import settings
+
+from jobs.domain.tallies import MINUTE_S
+from jobs.models import Tally, TallyMark
+from jobs.queries.lines import MOST_QUEUES, QueueLine
+from jobs.queries.pages import EVERYBODY
+from postgres import statements
+
+COUNTED = 10_000  # waiting jobs of one queue; a queue that long needs no better number to be noticed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """Whole minutes by queue that nothing can be added to any more, up to `until`."""
+
+    until: datetime
+    minutes: Sequence[Tally]
+
+
+def queues() -> list[QueueLine]:
+    """Every queue, MOST_QUEUES at most; `pending` was counted up to COUNTED."""
+    given = {"viewer": EVERYBODY, "name": "", "alive_s": settings.JOBFARM["WORKER_ALIVE_S"]}
+    rows = statements.load("jobs", "queue_lines").run(given | {"limit": COUNTED, "queues": MOST_QUEUES})
+    return [QueueLine(**row._asdict()) for row in rows]
+
+
+def oldest_waiting_s() -> dict[str, float]:
+    """By queue: since how many seconds the job that is due longest has been due. Queues without one are left out."""
+    return {row.queue: row.oldest_s for row in statements.load("jobs", "oldest_waiting").run()}
+
+
+def settled(*, since: datetime | None) -> Settled | None:
+    """What the roll-up has settled from this moment on; nothing yet for None. None if it never ran."""
+    until = TallyMark.objects.values_list("settled_until", flat=True).first()
+    if until is None:
+        return None
+    if since is None:
+        return Settled(until=until, minutes=[])
+    rows = Tally.objects.filter(step_s=MINUTE_S, at__gte=since, at__lt=until)
+    return Settled(until=until, minutes=list(rows))
