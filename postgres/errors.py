@@ -140,12 +140,12 @@ class ProgramMissing(PostgresError):
 
 
 class ProgramFailed(PostgresError):
-    """{name} ended with code {code_of_exit}: {said}"""
+    """{name} ended with code {code_of_exit}: {output}"""
 
     code = "program_failed"
     name: str
     code_of_exit: int
-    said: str
+    output: str
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:

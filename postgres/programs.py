@@ -31,7 +31,7 @@ def run(name: str, *options: str, using: str = "default") -> None:
         text=True, errors="replace", check=False,
     )  # fmt: skip
     if done.returncode != 0:
-        raise ProgramFailed(name=name, code_of_exit=done.returncode, said=done.stderr.strip()[-_SAID:])
+        raise ProgramFailed(name=name, code_of_exit=done.returncode, output=done.stderr.strip()[-_SAID:])
 
 
 def _program(name: str) -> Path:

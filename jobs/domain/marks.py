@@ -84,12 +84,12 @@ class Marks:
     def spent(self, took_s: float) -> None:
         """So long did a glance everywhere take."""
         with self._lock:
-            self._saved_s -= took_s
+            self._spend(took_s)
 
     def took(self, look: Look, taken: Iterable[tuple[str, int, datetime]], *, took_s: float) -> None:
         """Note what a claim that looked so, and lasted so long, took: (queue, priority, run_at) in its order."""
         with self._lock:
-            self._saved_s -= took_s if look.is_sweep else 0
+            self._spend(took_s if look.is_sweep else 0)
             for name, priority, run_at in taken:
                 if look.versions[name] == self._queues[name].version:
                     _put(self._queues[name].since, priority, run_at)
@@ -103,6 +103,11 @@ class Marks:
 
     def _is_to_sweep(self, queue: _Queue, now_s: float) -> bool:
         return not queue.since or (queue.sweep_at_s <= now_s and self._saved_s > 0)
+
+    def _spend(self, took_s: float) -> None:
+        self._saved_s = max(
+            -SAVED_S, self._saved_s - took_s
+        )  # so that the next sweep is SAVED_S / SHARE away at most
 
     def _save(self, now_s: float) -> None:
         before_s = now_s if self._saved_at_s is None else self._saved_at_s

@@ -87,8 +87,9 @@ def die_at_every_point(
         lines.unlink(missing_ok=True)
         scene = Scene(lines=lines)
         prepare(scene)
+        others = _sessions()  # of threads of this process, and of tests before this one
         died = forks.dies(deed, after=after, **scene.given)
-        farm.until(_is_rolled_back, what="the end of the dead process's session")
+        farm.until(lambda: _sessions() <= others, what="the end of the dead process's session")  # noqa: B023
         now = stored(lines)
         if now != stages[seen][0] and seen + 1 < len(stages):
             seen += 1
@@ -102,11 +103,11 @@ def die_at_every_point(
     raise AssertionError(f"{deed} takes more than {MOST_STEPS} steps")
 
 
-def _is_rolled_back() -> bool:
-    """The dead process's session has ended, and with it what it had begun."""
+def _sessions() -> set[int]:
+    """Who else is connected. When the dead process's session has ended, so has what it had begun."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
             " AND backend_type = 'client backend'"
         )
-        return bool(cursor.fetchone()[0] == 0)
+        return {pid for (pid,) in cursor.fetchall()}

@@ -36,6 +36,12 @@ FROM generate_series(1, %s) AS n
 """
 
 
+@pytest.fixture(autouse=True)
+def _fresh_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a process that has just begun: no marks, and time saved for looking everywhere."""
+    monkeypatch.setattr(taking, "MARKS", Marks())
+
+
 @contextmanager
 def _held_snapshot() -> Iterator[None]:
     """Somebody else's report that has been running all the time: what dies now cannot be cleaned up."""

@@ -28,7 +28,8 @@ _MADE_BY_HAND = {
 _ANEW = {  # what must differ from row to row
     "jobs_job": {}, "jobs_attempt": {"number": "nr + 1"}, "scheduling_scheduledfunction": {},
     "webhooks_delivery": {"delivery_id": "md5(nr::text)", "body_sha256": "sha256(nr::text::bytea)"},
-    "webhooks_activity": {"delivery_id": "nr + 1000"}, "ratelimits_bucket": {"key": "md5(nr::text)"},
+    "webhooks_activity": {"delivery_id": "one.delivery_id + 1000000 + nr"},
+    "ratelimits_bucket": {"key": "md5(nr::text)"},
 }  # fmt: skip
 BIG = tuple(_ANEW)
 

@@ -1,6 +1,7 @@
 """Guests: let in by a captcha, limited by their session, kept by signing up, seen off when their time is over."""
 
 import runpy
+import sys
 from datetime import timedelta
 
 import pytest
@@ -235,6 +236,9 @@ class TestWhatRanOut:
 
     def test_goes_by_the_clock(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(crons, "_declared", {})
+        monkeypatch.delitem(
+            sys.modules, "accounts.crons", raising=False
+        )  # some other test may have asked for it
         runpy.run_module("accounts.crons")
         scheduling.sync_crons()
         ours = Cron.objects.filter(retired_at=None)

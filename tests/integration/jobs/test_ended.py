@@ -17,7 +17,7 @@ from pytest_django import Settings
 
 from jobs import operations
 from jobs.domain.states import ENDED, MOVES, Status
-from jobs.models import Attempt, Body, Job, OutputChunk, ResultFile, Share
+from jobs.models import Attempt, Body, Job, Offspring, OutputChunk, ResultFile, Share
 from jobs.operations import sweeping
 from scheduling import context
 from scheduling.domain.states import Kind
@@ -246,6 +246,7 @@ class TestRetention:
         operations.write_output(me, job.pk, claimed.lease, seq=0, text="out")
         operations.put_file(me, job.pk, claimed.lease, name="a.txt", content=File(BytesIO(b"bytes")))
         operations.share(job.pk, by=ada)
+        Offspring.objects.create(job=job, function_id=job.pk)
         farm.succeed(me, claimed, "result")
         return job
 

@@ -26,8 +26,9 @@ def kind(name: str = "work", *, limit: str = TEN, **fields: Any) -> Kind:
 
 
 def waits_s(jobs: list[Job]) -> list[float]:
-    """How long after it came in each job may start, in seconds."""
-    return [(job.run_at - job.created_at).total_seconds() for job in jobs]
+    """How long after it came in each job may start, in seconds; those that may at once differ by microseconds, which
+    keep their order."""
+    return [max(0.0, (job.run_at - job.created_at).total_seconds()) for job in jobs]
 
 
 def left(name: str, key: str | None = None) -> float:

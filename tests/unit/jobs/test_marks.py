@@ -112,6 +112,13 @@ class TestLookingEverywhere:
         assert spent <= marks.SAVED_S + marks.SHARE * 100 + 0.2
         assert looks >= 40
 
+    def test_comes_ten_seconds_later_at_most_however_long_one_took(self) -> None:
+        known = Marks()
+        look = known.look(["q"], now_s=0)
+        known.took(look, [("q", 0, NOW)], took_s=1000)
+        assert known.everywhere(["q"], now_s=1) is None
+        assert known.everywhere(["q"], now_s=marks.SAVED_S / marks.SHARE + 0.1) is not None
+
     def test_is_the_only_way_where_nothing_is_known_whatever_it_costs(self) -> None:
         known = Marks()
         look = known.look(["q"], now_s=0)
