@@ -15,6 +15,7 @@ from pytest_django import Settings
 
 from accounts import operations as accounts
 from jobs import operations
+from jobs.operations import taking
 from tests import farm
 
 pytestmark = pytest.mark.django_db
@@ -165,6 +166,7 @@ def test_a_queue_that_is_named_a_hundred_times_is_looked_at_once(stage: Stage, o
     farm.submit(3, "chat", owner=ada)
     looked = []
     for times in (1, 100):
+        taking.MARKS.forget()  # a sweep is another claim than one behind the marks
         before = _looks()
         with transaction.atomic():
             assert len(operations.claim(worker, queues=["chat"] * times, limit=2)) == 2

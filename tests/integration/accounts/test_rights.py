@@ -1,10 +1,11 @@
 """Whoever watches as somebody is asked again when that somebody's rights change."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from django.contrib.auth.models import Group, Permission, User
+from django.contrib.contenttypes.models import ContentType
 from django.db import transaction
 from django.test import Client
 from django.utils import timezone
@@ -23,17 +24,23 @@ class Farm:
         self.bob = User.objects.create_user("bob")
         self.group = Group.objects.create(name="painters")
         self.empty = Group.objects.create(name="nobody")
-        self.permission, self.unused = Permission.objects.filter(content_type__app_label="jobs")[:2]
+        self.permission, self.unused = (_permission(name) for name in ("paint", "sing"))
         self.group.permissions.add(self.permission)
         self.bob.user_permissions.add(self.permission)
         self.ada.groups.add(self.group)
         self.token, _ = operations.create_token(self.ada, name="ci")
 
 
+def _permission(codename: str) -> Permission:
+    about = ContentType.objects.get_for_model(Group)
+    return Permission.objects.create(codename=codename, name=f"Can {codename}", content_type=about)
+
+
 @pytest.fixture
-def farm() -> Farm:
-    """Two people and a group."""
-    return Farm()
+def farm() -> Iterator[Farm]:
+    """Two people and a group. Permissions outlive tests, so those it made go with it."""
+    yield Farm()
+    Permission.objects.filter(codename__in=["paint", "sing"]).delete()
 
 
 def touched_by(change: Callable[[], object], *, kind: str = "user") -> set[str]:
