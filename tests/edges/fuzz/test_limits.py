@@ -172,7 +172,7 @@ def test_a_queue_that_is_named_a_hundred_times_is_looked_at_once(stage: Stage, o
             assert len(operations.claim(worker, queues=["chat"] * times, limit=2)) == 2
             transaction.set_rollback(True)
         looked.append(_looks() - before)
-    # Five or seven, as PostgreSQL plans it for these values or for any: a hundred queues would be some hundred searches.
+    # Five or seven, as PostgreSQL plans it for these values or for any. A hundred queues would be hundreds of searches.
     assert 0 < min(looked) <= max(looked) < 20
 
 
