@@ -61,13 +61,18 @@ class TestHeartbeats:
         assert farm.everything(claimed) == before
 
     def test_stay_on_their_page(self, mine: Any) -> None:
-        """HOT: no index has a column of theirs. A heartbeat that is not writes eleven indexes."""
+        """HOT: no index has a column of theirs. A heartbeat that is not writes eleven indexes.
+
+        One transaction cannot prune the versions it left itself, so that a page may fill up and the row
+        move to the next one: at most three of twenty, where an index with such a column makes it twenty.
+        """
         me, claimed = mine
         written = _updates()
         for n in range(10):
             operations.heartbeat(me, claimed.id, claimed.lease, progress=n / 10, detail=str(n))
             operations.write_output(me, claimed.id, claimed.lease, seq=n, text="x")
-        assert [now - then for now, then in zip(_updates(), written, strict=True)] == [20, 20]
+        updates, kept = (now - then for now, then in zip(_updates(), written, strict=True))
+        assert (updates, kept >= 17) == (20, True), f"{kept} of {updates} stayed"
 
 
 def _updates() -> tuple[int, int]:
