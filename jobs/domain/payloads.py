@@ -7,6 +7,7 @@ from jobs.errors import InvalidJson, PayloadTooLarge
 
 # jsonb nests by recursion and refuses at the server's stack depth; json.dumps refuses at about 1,000.
 MAX_DEPTH = 100
+_ENCODER = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 
 def encoded(value: Any, *, limit_bytes: int, what: str) -> str:
@@ -17,7 +18,7 @@ def encoded(value: Any, *, limit_bytes: int, what: str) -> str:
     """
     try:
         _check(value, depth=0)
-        text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        text = _ENCODER.encode(value)
         size = len(text.encode())
     except (ValueError, TypeError, RecursionError, UnicodeEncodeError) as error:
         raise InvalidJson(what=what, why=_reason(error)) from None

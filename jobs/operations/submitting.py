@@ -1,13 +1,11 @@
 """Submitting jobs: one, many, and one that ended once more."""
 
 import math
-import operator
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
 from typing import Any
 
 from django.conf import settings
@@ -22,13 +20,21 @@ from jobs.domain.states import ENDED, Status
 from jobs.errors import Duplicate, InvalidValue, NotAllowed, NotAMember, NotEnded, UnknownQueue
 from jobs.models import Job
 from jobs.operations import announcing, audit, hooking, limiting, lookups, taking
-from jobs.queries import keys, moves, reads
+from jobs.queries import keys, moves, reads, submits
+from jobs.queries.submits import Stored
 from observing import traces
 from scheduling import context
 
 AT_ONCE = timedelta(seconds=MARGIN_S / 2)  # the jobs of a bulk lie up to this far apart (sql/submit.sql)
 _DICE = random.SystemRandom()
-_COLUMNS = [field.attname for field in Job._meta.concrete_fields]  # noqa: SLF001 (Django documents _meta)
+# A job's columns as they are before anybody has claimed it, and what a row to store has beside a job's columns.
+_FRESH = dict.fromkeys(field.attname for field in Job._meta.concrete_fields) | {  # noqa: SLF001 (Django documents _meta)
+    "status": Status.PENDING.value,
+    "failures": 0,
+    "claim_no": 0,
+    "next_seq": 0,
+}
+_BESIDE = ("payload", "traceparent", "expires_s", "limit_wait_s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +90,7 @@ def submit_many(new_jobs: Sequence[NewJob]) -> list[Job | Duplicate]:
     _check_queues(new_jobs)
     _check_groups(new_jobs)
     with traces.span("submit", kind="producer", jobs=len(new_jobs)):
-        rows = [_row(new, named[new.kind]) for new in new_jobs]
+        rows = _rows(new_jobs, named)
         with nullcontext() if _is_one_statement(rows) else transaction.atomic():
             stored = _stored(rows)
             _announce(new_jobs, stored)
@@ -114,7 +120,9 @@ def submit_again(job: Job, *, by: User | None, run_at: datetime | None = None) -
     kind = lookups.kind(job.kind)
     whose = {"owner_id": job.owner_id, "group_id": job.group_id}
     count = job.limit_count if job.limit_name == kind.limit else None
-    row = _row(new, kind) | whose | limiting.columns(kind, owner_id=job.owner_id, count=count)
+    row = (
+        _rows([new], {new.kind: kind})[0] | whose | limiting.columns(kind, owner_id=job.owner_id, count=count)
+    )
     with transaction.atomic():
         [stored] = _stored([row])
         if stored is None:
@@ -168,13 +176,27 @@ def _check_groups(new_jobs: Sequence[NewJob]) -> None:
             raise NotAMember
 
 
-def _row(new: NewJob, kind: Kind) -> dict[str, Any]:
+def _rows(new_jobs: Sequence[NewJob], named: Mapping[str, Kind]) -> list[dict[str, Any]]:
+    """Their columns, and what is not one of the job's own: `_BESIDE`."""
+    limit_bytes, traceparent = settings.JOBFARM["PAYLOAD_BYTES"], traces.current()
+    return [
+        _asked(new, named[new.kind])
+        | {
+            "payload": payloads.encoded(new.payload, limit_bytes=limit_bytes, what="payload"),
+            "traceparent": traceparent,
+        }
+        for new in new_jobs
+    ]
+
+
+def _asked(new: NewJob, kind: Kind) -> dict[str, Any]:
+    owner_id = None if new.owner is None else new.owner.pk
     return {
         "kind": new.kind,
         "queue": kind.queue if new.queue is None else new.queue,
         "priority": kind.priority if new.priority is None else new.priority,
-        "owner_id": new.owner and new.owner.pk,
-        "group_id": new.group and new.group.pk,
+        "owner_id": owner_id,
+        "group_id": None if new.group is None else new.group.pk,
         "unique_key": new.unique_key,
         "retry_of_id": new.retry_of,
         "run_at": new.run_at,
@@ -183,20 +205,14 @@ def _row(new: NewJob, kind: Kind) -> dict[str, Any]:
         "max_attempts": kind.max_attempts if new.max_attempts is None else new.max_attempts,
         "timeout_s": kind.timeout_s if new.timeout_s is None else new.timeout_s,
         "retry_on_timeout": kind.retry_on_timeout,
-        "traceparent": traces.current(),
-        "payload": payloads.encoded(
-            new.payload, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"], what="payload"
-        ),
-        **limiting.columns(
-            kind, owner_id=None if new.owner is None else new.owner.pk, count=new.limit_count
-        ),
-    }  # fmt: skip
+    } | limiting.columns(kind, owner_id=owner_id, count=new.limit_count)
 
 
 def _stored(rows: Sequence[dict[str, Any]]) -> list[Job | None]:
     """Store them, and return them in their order; None for a twin, which gives back what was reserved for it."""
     limiting.reserve(rows, rng=_DICE)
-    stored = [_job(row) for row in _inserted(rows)]
+    answers = [submits.one(rows[0])] if len(rows) == 1 else submits.many(rows)
+    stored = [_job(row, new) for row, new in zip(rows, answers, strict=True)]
     limiting.give_back(row for row, job in zip(rows, stored, strict=True) if job is None)
     if (running := context.current()) is not None:
         moves.keep_origin([job.pk for job in stored if job is not None], function_id=running.id)
@@ -208,29 +224,22 @@ def _is_one_statement(rows: Sequence[dict[str, Any]]) -> bool:
     return len(rows) == 1 and rows[0]["limit_name"] is None and context.current() is None
 
 
-def _inserted(rows: Sequence[dict[str, Any]]) -> Sequence[Any]:
-    return [moves.submit_one(rows[0])] if len(rows) == 1 else moves.submit(_columns(rows))
-
-
-def _columns(rows: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
-    return {name: [row[name] for row in rows] for name in rows[0]}
-
-
-def _job(row: Any) -> Job | None:
-    if row is None or row.id is None:
+def _job(row: dict[str, Any], new: Stored | None) -> Job | None:
+    """The job as it was stored: what was asked for, and what the database added. It is not read back."""
+    if new is None:
         return None
     # What unpickling does too: of a bulk, a quarter of the time went into Model.__init__.
     job = Job.__new__(Job)
-    vars(job).update(zip(_COLUMNS, _in_order(row._fields)(row), strict=True))
+    known = vars(job)
+    known.update(_FRESH)
+    known.update(row)
+    for name in _BESIDE:
+        del known[name]
+    known["id"], known["created_at"], known["run_at"], known["expires_at"], known["limit_until"] = new
+    known["shy_of"] = []
     job._state = ModelState()  # noqa: SLF001 (Django documents _state)
     job._state.adding, job._state.db = False, "default"  # noqa: SLF001
     return job
-
-
-@cache
-def _in_order(fields: tuple[str, ...]) -> Callable[[Any], Sequence[Any]]:
-    """What takes the columns of a job out of a row that has these, in the order of the model."""
-    return operator.itemgetter(*map(fields.index, _COLUMNS))
 
 
 def _announce(new_jobs: Sequence[NewJob], stored: Sequence[Job | None]) -> None:

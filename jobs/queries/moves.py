@@ -33,21 +33,6 @@ class Settlement:
     blames_worker: bool = True
 
 
-def submit(columns: dict[str, list[Any]]) -> list[Row]:
-    """Insert jobs given as columns of equal length; a row each in that order, with `id` None for a twin left out."""
-    is_plain = not any(columns["unique_key"]) and not any(columns["limit_name"])
-    rows = statements.load("jobs", "submit_plain" if is_plain else "submit").run(
-        {name: arrays.literal(values) for name, values in columns.items()}
-    )
-    return sorted(rows, key=lambda row: row.id) if is_plain else rows  # they got their ids in that order
-
-
-def submit_one(columns: dict[str, Any]) -> Row | None:
-    """Insert one job: its row, or None for a twin."""
-    rows = statements.load("jobs", "submit_one").run(columns)
-    return rows[0] if rows else None
-
-
 def keep_origin(job_ids: Sequence[int], *, function_id: int) -> None:
     """Remember which scheduled function submitted these jobs."""
     Origin.objects.bulk_create([Origin(job_id=job_id, function_id=function_id) for job_id in job_ids])
@@ -58,12 +43,10 @@ def keep_offspring(job_id: int, *, function_ids: Sequence[int]) -> None:
     Offspring.objects.bulk_create([Offspring(job_id=job_id, function_id=made) for made in function_ids])
 
 
-def claim(
-    worker: Worker, *, queues: Sequence[str], limit: int, only_if_idle: bool, look: Look | None = None
-) -> list[Row]:
+def claim(worker: Worker, *, queues: Sequence[str], limit: int, only_if_idle: bool, look: Look) -> list[Row]:
     """Lease up to `limit` jobs; a row with `id` None lost the race for a slot of the queue in `picked_from`.
 
-    `look` is where a worker that serves everybody is to look (`jobs.domain.marks`); a member's has no marks.
+    `look` says where among what this worker may take (`jobs.domain.marks`).
     """
     parameters = {
         "worker": worker.pk,
@@ -72,16 +55,19 @@ def claim(
         "limit": limit,
         "lease_s": settings.JOBFARM["LEASE_S"],
         "only_if_idle": only_if_idle,
+        **stretches(look.stretches),
     }
-    if look is None:
-        return statements.load("jobs", "claim_scoped").run(parameters | {"owner": worker.owner_id})
-    return statements.load("jobs", "claim").run(parameters | stretches(look.stretches))
+    if worker.owner_id is None:
+        return statements.load("jobs", "claim").run(parameters)
+    return statements.load("jobs", "claim_scoped").run(parameters | {"owner": worker.owner_id})
 
 
 def stretches(within: Sequence[Stretch]) -> dict[str, Any]:
-    """Where to look, as parameters of claim.sql and claimable.sql."""
+    """Where to look, as parameters of claim.sql, claim_scoped.sql and claimable.sql."""
     return {
         "stretch_of": [stretch.queue for stretch in within],
+        "stretch_owner": [stretch.owner_id for stretch in within],
+        "stretch_group": [stretch.group_id for stretch in within],
         "low": [stretch.low for stretch in within],
         "high": [stretch.high for stretch in within],
         "since": [stretch.since for stretch in within],

@@ -125,7 +125,7 @@ def claimable(
 ) -> list[Claimable]:
     """For each (interest, how many at most): what could be claimed now, and when more is due within the horizon.
 
-    Queues that occur in `within` are looked at there alone (`jobs.domain.marks`).
+    Queues, and somebody's jobs in them, that occur in `within` are looked at there alone (`jobs.domain.marks`).
     """
     rows = statements.load("jobs", "claimable").run(
         {

@@ -1,4 +1,4 @@
--- Insert jobs with their payloads in one statement and return the rows, in the order given.
+-- Insert jobs with their payloads in one statement and return what only the database knows, in the order given.
 -- Twins (same kind and unique_key, not ended) are left out. Rows go in ordered by unique_key: two bulk submits with
 -- the same keys in opposite orders would otherwise wait for one another in a circle.
 -- Jobs that are due at once are due a microsecond after one another, in the order given: claims remember how far they
@@ -34,9 +34,9 @@ WITH given AS MATERIALIZED (
            limit_name, limit_key, limit_count, limit_until
     FROM given ORDER BY kind, unique_key, place
     ON CONFLICT (kind, unique_key) WHERE status IN ('in_progress', 'pending') AND unique_key IS NOT NULL DO NOTHING
-    RETURNING *
+    RETURNING id, created_at, run_at, expires_at
 ), stored AS (
     INSERT INTO jobs_body (job_id, payload, traceparent)
     SELECT given.id, given.payload::jsonb, given.traceparent FROM given JOIN inserted USING (id)
 )
-SELECT given.place, inserted.* FROM given LEFT JOIN inserted ON inserted.id = given.id ORDER BY given.place
+SELECT inserted.*, given.limit_until FROM given LEFT JOIN inserted ON inserted.id = given.id ORDER BY given.place

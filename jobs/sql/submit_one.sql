@@ -14,7 +14,7 @@ WITH inserted AS (
            %(limit_name)s::text, %(limit_key)s::text, %(limit_count)s::float8, reserved.until
     FROM (SELECT statement_timestamp() + make_interval(secs => %(limit_wait_s)s::float8) AS until) AS reserved
     ON CONFLICT (kind, unique_key) WHERE status IN ('in_progress', 'pending') AND unique_key IS NOT NULL DO NOTHING
-    RETURNING *
+    RETURNING id, created_at, run_at, expires_at, limit_until
 ), stored AS (
     INSERT INTO jobs_body (job_id, payload, traceparent)
     SELECT id, %(payload)s::jsonb, %(traceparent)s::text FROM inserted

@@ -63,7 +63,9 @@ class TestHowManyStatements:
             "submit a hundred": [
                 "SELECT",
                 "BEGIN",
-                "jobs.submit_plain",
+                "jobs.number_new",
+                "jobs.copy_jobs",
+                "jobs.copy_bodies",
                 "COMMIT",
                 "SELECT",
             ],  # its kind is a row here

@@ -1,6 +1,8 @@
 """Submitting: what is stored, what is refused, and what a twin is (promises 1 and 9)."""
 
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta, timezone
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -21,6 +23,7 @@ from jobs.errors import (
     UnknownQueue,
 )
 from jobs.models import Body, Job
+from jobs.queries import submits
 from tests import farm
 
 pytestmark = pytest.mark.django_db
@@ -144,6 +147,95 @@ class TestManyAtOnce:
         stored = Body.objects.exclude(job=old).order_by("job_id").values_list("job__unique_key", "payload")
         assert list(stored) == [("b", 1), ("c", 3)]
         assert Body.objects.count() == Job.objects.count() == 3
+
+
+class TestALargeBulk:
+    """It is copied where a small one is inserted (jobs.queries.submits): what is stored must not tell."""
+
+    AWKWARD = (
+        "\\",
+        "\\N",
+        "\\.",
+        "a\tb\nc\rd",
+        "\u2028 \x7f \x01",
+        "é 🎨",
+        '"',
+        "{}",
+        None,
+        {"\t": ["\\t", 0.1, True]},
+    )
+
+    def test_stores_what_a_small_one_stores(self) -> None:
+        farm.kind(queue="gpu", max_attempts=5, timeout_s=60.5, expires_s=3600, priority=-7)
+        farm.kind("other", retry_on_timeout=True)
+        club = Group.objects.create(name="club")
+        ada, ancestor = farm.user("ada", groups=[club]), operations.submit("other", 0)
+        new = [
+            operations.NewJob(kind=kind, payload=payload, **more)  # type: ignore[arg-type]
+            for payload in self.AWKWARD
+            for kind, more in (
+                ("work", {}),
+                ("other", {"owner": ada, "group": club, "queue": "gpu", "priority": 3}),
+                ("work", {"run_at": LATER.astimezone(timezone(timedelta(hours=5, minutes=45)))}),
+                ("work", {"run_at": LATER, "expires_at": LATER + timedelta(days=1), "timeout_s": 0.5}),
+                ("other", {"retry_of": ancestor.pk, "max_attempts": 1}),
+                ("work", {"run_at": LATER - timedelta(days=36500)}),
+            )
+        ]
+        assert len(new) >= submits.COPIED_FROM
+        inserted = [job for n in range(0, len(new), 10) for job in operations.submit_many(new[n : n + 10])]
+        copied = operations.submit_many(new)
+        assert self._stored(inserted) == self._stored(copied)
+
+    def test_is_answered_as_it_was_stored(self) -> None:
+        farm.kind(expires_s=60)
+        answers = operations.submit_many(
+            [operations.NewJob(kind="work", payload=n) for n in range(submits.COPIED_FROM)]
+        )
+        stored = list(Job.objects.select_related("body").order_by("run_at"))
+        assert [self._columns(job) for job in stored] == [self._columns(job) for job in answers]
+        assert [job.body.payload for job in stored] == list(range(submits.COPIED_FROM))
+        assert {later.run_at - job.run_at for job, later in pairwise(stored)} == {timedelta(microseconds=1)}
+
+    def test_is_part_of_the_transaction_around_it(self) -> None:
+        farm.kind()
+        with farm.rolled_back():
+            operations.submit_many([operations.NewJob(kind="work", payload=n) for n in range(100)])
+            assert Job.objects.count() == Body.objects.count() == 100
+        assert not Job.objects.exists()
+        assert not Body.objects.exists()
+
+    def test_with_one_twin_leaves_it_out(self) -> None:
+        farm.kind()
+        operations.submit("work", "old", unique_key="k")
+        many = [operations.NewJob(kind="work", payload=n) for n in range(100)]
+        many[42] = operations.NewJob(kind="work", payload=42, unique_key="k")
+        answers = operations.submit_many(many)
+        assert [n for n, answer in enumerate(answers) if isinstance(answer, Duplicate)] == [42]
+        assert Job.objects.count() == 100
+
+    def _stored(self, jobs: Sequence[Any]) -> list[dict[str, Any]]:
+        """As rows; times count from the submit, but for the microseconds between one and the next."""
+        rows = Job.objects.in_bulk([job.pk for job in jobs])
+        return [self._relative(rows[job.pk]) for job in jobs]
+
+    def _relative(self, job: Job) -> dict[str, Any]:
+        since = {
+            name: None
+            if moment is None or moment.year in {2000, 2100}
+            else round((moment - job.created_at).total_seconds(), 2)
+            for name in ("run_at", "expires_at")
+            for moment in (getattr(job, name),)
+        }
+        columns = self._columns(job) | since | {"payload": job.body.payload, "trace": job.body.traceparent}
+        return {name: value for name, value in columns.items() if name not in {"id", "created_at"}} | {
+            "absolute": [
+                str(m) for m in (job.run_at, job.expires_at) if m is not None and m.year in {2000, 2100}
+            ]
+        }
+
+    def _columns(self, job: Job) -> dict[str, Any]:
+        return {field.attname: getattr(job, field.attname) for field in Job._meta.concrete_fields}
 
 
 class TestTransactions:
