@@ -125,7 +125,7 @@ class Keeper:
         if row is None or heard_s is None:
             return Facts(heard_s=None)
         overdue = row.free > 0 and clusters.is_overdue(self._kind, queues=self._queues)
-        return Facts(heard_s=heard_s, free=row.free, waits=row.waits, overdue=overdue)
+        return Facts(heard_s=heard_s, free=row.free, waits=row.waits, overdue=overdue, handed=row.handed)
 
     def _bury(self, life: Life, *, ending: str, why: str | None) -> None:
         """Give its work to others. If the database stays away, they find out by themselves (SILENT_S)."""

@@ -57,9 +57,13 @@ class Scoreboard:
         self._sent[0] += 1
         return int(self._sent[0])
 
+    def count_sent(self) -> int:
+        """How many messages were sent so far."""
+        return int(self._sent[0])
+
     def in_queue(self) -> int:
         """How many messages were sent and not taken: messages are taken in their order."""
-        return max(0, int(self._sent[0]) - int(max(self._received)))
+        return max(0, self.count_sent() - int(max(self._received)))
 
     def count_free(self, *, for_s: float = 0.0) -> int:
         """How many workers have been waiting for at least so long."""

@@ -171,6 +171,7 @@ class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no typ
             workers=self.board.workers,
             free=self.board.count_free(),
             waits=stuck,
+            handed=self.board.count_sent(),
             stat=SignedPackage.dumps(Stat(self), compressed=True).encode(),
         )
         if not clusters.report(self.boot, seen):

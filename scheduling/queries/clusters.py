@@ -18,6 +18,7 @@ class Report:
     workers: int
     free: int
     waits: bool
+    handed: int = 0
     stat: bytes | None = None
 
 
@@ -30,7 +31,12 @@ def report(boot: UUID, report: Report) -> bool:
     """A cluster lives; False if it was given up meanwhile, and what it held is no longer its own."""
     return bool(
         Cluster.objects.filter(boot_id=boot, ended_at=None).update(
-            heard_at=Now(), workers=report.workers, free=report.free, waits=report.waits, stat=report.stat
+            heard_at=Now(),
+            workers=report.workers,
+            free=report.free,
+            waits=report.waits,
+            handed=report.handed,
+            stat=report.stat,
         )
     )
 

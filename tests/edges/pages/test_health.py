@@ -11,6 +11,7 @@ from urllib.parse import quote
 import pytest
 from django.core.management import call_command
 from django.db import connection
+from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.models.functions import Now
 from django.test import Client
@@ -72,7 +73,8 @@ class TestReady:
         assert answer.json()["checks"]["scheduler"] == {"status": "error", "messages": [NO_ACTIONS]}
 
     def test_is_not_while_migrations_are_missing(self, db: None) -> None:
-        MigrationRecorder(connection).record_unapplied("scheduling", "0002_guards")
+        [(app, newest)] = MigrationLoader(connection).graph.leaf_nodes("scheduling")
+        MigrationRecorder(connection).record_unapplied(app, newest)
         answer = Client().get("/health/ready")
         assert answer.status_code == 503
         assert answer.json() == {

@@ -163,6 +163,20 @@ class TestAFrozenCluster:
         for second in range(1000):
             assert watch.is_frozen(Facts(heard_s=0.5, free=0, waits=True, overdue=True), now=second) is None
 
+    def test_is_not_one_that_goes_on_handing_out_however_late(self) -> None:
+        watch = Watch(started_at=0)
+        for second in range(1000):
+            facts = Facts(heard_s=0.5, free=1, overdue=True, handed=second)
+            assert watch.is_frozen(facts, now=second) is None
+        stopped = Facts(heard_s=0.5, free=1, overdue=True, handed=999)
+        assert watch.is_frozen(stopped, now=1000) is None
+        assert watch.is_frozen(stopped, now=1000 + STUCK_S)
+
+    def test_is_one_in_which_a_task_waits_whatever_the_others_are_handed(self) -> None:
+        watch = Watch(started_at=0)
+        assert watch.is_frozen(Facts(heard_s=0.5, free=1, waits=True, handed=1), now=100) is None
+        assert watch.is_frozen(Facts(heard_s=0.5, free=1, waits=True, handed=2), now=104)
+
     def test_is_not_one_that_was_only_slow_for_a_moment(self) -> None:
         watch = Watch(started_at=0)
         for second in range(0, 100, 2):
