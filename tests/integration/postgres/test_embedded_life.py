@@ -160,9 +160,10 @@ say(session() == mine)
         use = farm.use("""
 import multiprocessing
 def work():
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})  # the input of such a child is empty: no wait()
     clock.now()
     say(os.getpid())
-    wait()
+    signal.sigwait({signal.SIGUSR1})
 multiprocessing.get_context("fork").Process(target=work).start()
 wait()
 """)
@@ -170,7 +171,7 @@ wait()
         use.process.send_signal(signal.SIGKILL)
         use.process.wait()
         assert farm.processes() != []
-        os.kill(child, signal.SIGINT)  # its input is ours, which is gone: end the wait
+        os.kill(child, signal.SIGUSR1)
         until(lambda: farm.processes() == [])
 
 
