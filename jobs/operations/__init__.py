@@ -16,6 +16,7 @@ from jobs.operations.retelling import output_text, retell, statuses, workers_for
 from jobs.operations.rolling_up import roll_up
 from jobs.operations.scoring import Score, scores_of_queues, scores_of_workers
 from jobs.operations.submitting import NewJob, retry, submit, submit_many
+from jobs.operations.swapping import finish_and_claim
 from jobs.operations.sweeping import Sweep, expire, retain, sweep
 from jobs.operations.workers import authenticate, create_worker, ensure_worker, revoke, rotate_key, seen
 
@@ -43,6 +44,7 @@ __all__ = [
     "ensure_worker",
     "expire",
     "finish",
+    "finish_and_claim",
     "heartbeat",
     "on_behalf_of",
     "output_text",

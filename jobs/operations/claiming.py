@@ -41,17 +41,21 @@ def claim(worker: Worker, *, queues: Sequence[str] | None = None, limit: int = 1
     nobody named yet, QueueNotAllowed for one this worker may not take from.
     """
     home, steals = _allowed(worker, queues)
-    limit = min(limit, MOST)
     while True:
-        taken, left_out = _round(worker, home, steals, limit=limit)
+        with transaction.atomic():
+            taken, left_out = _round(worker, home, steals, limit=min(limit, MOST))
+        count(taken)
         if taken or not left_out:
-            _count(taken)
             return taken
 
 
-def _count(taken: Sequence[Claimed]) -> None:
-    for queue, jobs in Counter(claimed.queue for claimed in taken).items():
-        numbers.CLAIMED.labels(queue).inc(jobs)
+def claim_once(worker: Worker, *, limit: int) -> tuple[list[Claimed], int]:
+    """The first round of `claim`, in the caller's transaction: what it took, and how many it had to leave out.
+
+    After the commit `count` them; if some were left out and nothing was taken, there may be more: ask `claim`.
+    """
+    home, steals = _allowed(worker, None)
+    return _round(worker, home, steals, limit=min(limit, MOST))
 
 
 def _round(
@@ -62,16 +66,21 @@ def _round(
     In a transaction of its own: each of those has ended, or waits for another attempt, whatever the next round meets.
     No round follows one that took something: if it broke, the worker would not hear of what it holds.
     """
-    with transaction.atomic():
-        rows = taking.take(worker, queues=home, limit=limit, only_if_idle=False)
-        if not rows and steals:
-            rows = taking.take(worker, queues=_spelled_out(steals, home), limit=limit, only_if_idle=True)
-        if not rows:
-            return [], 0
-        announcing.changed([row.id for row in rows], "workers")
-        payloads = preparing.handed_out(worker, rows)
+    rows = taking.take(worker, queues=home, limit=limit, only_if_idle=False)
+    if not rows and steals:
+        rows = taking.take(worker, queues=_spelled_out(steals, home), limit=limit, only_if_idle=True)
+    if not rows:
+        return [], 0
+    announcing.changed([row.id for row in rows], "workers")
+    payloads = preparing.handed_out(worker, rows)
     taken = [_claimed(row, payloads[row.id]) for row in rows if row.id in payloads]
     return taken, len(rows) - len(taken)
+
+
+def count(taken: Sequence[Claimed]) -> None:
+    """Add them to the numbers of this process."""
+    for queue, jobs in Counter(claimed.queue for claimed in taken).items():
+        numbers.CLAIMED.labels(queue).inc(jobs)
 
 
 def _allowed(worker: Worker, asked: Sequence[str] | None) -> tuple[list[str], list[str]]:

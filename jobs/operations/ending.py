@@ -49,12 +49,17 @@ def finish(worker: Worker, finished: Sequence[Finished]) -> list[Status | LeaseL
     A failure goes back to pending with backoff and jitter until its attempts are used up or it is not retryable.
     Raises InvalidJson or PayloadTooLarge for a result that cannot be stored; then nothing is settled.
     """
-    results = [_encoded(entry) for entry in finished]
     with transaction.atomic():
-        if all(entry.outcome == "success" for entry in finished):
-            ended = _succeed(worker, finished, results)
-        else:
-            ended = _settle_held(worker, finished, results)
+        return hand_in(worker, finished)
+
+
+def hand_in(worker: Worker, finished: Sequence[Finished]) -> list[Status | LeaseLost]:
+    """`finish`, in the caller's transaction."""
+    results = [_encoded(entry) for entry in finished]
+    if all(entry.outcome == "success" for entry in finished):
+        ended = _succeed(worker, finished, results)
+    else:
+        ended = _settle_held(worker, finished, results)
     return [ended[index] if index in ended else LeaseLost() for index in range(len(finished))]
 
 

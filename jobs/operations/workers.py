@@ -82,15 +82,12 @@ def authenticate(key: str) -> Worker:
     Keys hold 256 random bits, so a plain SHA-256 is enough to store, and looking the hash up tells a stranger nothing
     about how much of a guess was right.
     """
-    found = keys.worker_by_hash(_hashed(key))
-    if found is None:
+    caller = keys.worker_by_hash(_hashed(key))
+    if caller is None or not caller.is_welcome:
         raise InvalidKey
-    worker, is_fresh = found
-    if worker.revoked_at is not None or (worker.owner is not None and not worker.owner.is_active):
-        raise InvalidKey
-    if not is_fresh:
-        seen([worker.pk])
-    return worker
+    if not caller.is_fresh:
+        seen([caller.worker.pk])
+    return caller.worker
 
 
 def seen(worker_ids: Iterable[int]) -> None:

@@ -1,25 +1,37 @@
 """Statements about workers, queues and kinds."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
 from django.conf import settings
-from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q
+from django.db.models import Exists, OuterRef
 from django.db.models.functions import Now
 
 from jobs.domain.states import Status
 from jobs.models import Job, Kind, Queue, Slot, Worker
 from postgres import clock, statements
 
+_COLUMNS = [field.attname for field in Worker._meta.concrete_fields]  # noqa: SLF001 (Django documents _meta)
 SEEN_EVERY_S = 5  # a worker's row is rewritten at most this often, however many calls it makes
 
 
-def worker_by_hash(key_hash: str) -> tuple[Worker, bool] | None:
-    """The worker whose key has this hash, with its owner, and whether it was noted as heard of lately."""
-    lately = Q(last_seen_at__gt=Now() - timedelta(seconds=SEEN_EVERY_S))
-    fresh = ExpressionWrapper(lately, output_field=BooleanField())
-    worker = Worker.objects.select_related("owner").annotate(is_fresh=fresh).filter(key_hash=key_hash).first()
-    return (worker, bool(worker.is_fresh)) if worker else None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Whose key it is. `is_welcome`: not revoked, and its owner is active. `is_fresh`: noted as heard of lately."""
+
+    worker: Worker
+    is_welcome: bool
+    is_fresh: bool
+
+
+def worker_by_hash(key_hash: str) -> Caller | None:
+    """The worker whose key has this hash."""
+    given = {"key_hash": key_hash, "every_s": SEEN_EVERY_S}
+    for row in statements.load("jobs", "worker_by_hash").run(given):
+        worker = Worker.from_db("default", _COLUMNS, [getattr(row, name) for name in _COLUMNS])
+        return Caller(worker=worker, is_welcome=row.is_welcome, is_fresh=row.is_fresh)
+    return None
 
 
 def own_worker(name: str) -> Worker | None:

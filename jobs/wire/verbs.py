@@ -180,7 +180,8 @@ class Released(BaseModel):
 
 def claim(worker: Worker, body: Claim) -> Claimed:
     """Claim once, without waiting. Raises UnknownQueue, QueueNotAllowed."""
-    return Claimed(jobs=_claimed(worker, queues=body.queues, limit=body.limit))
+    jobs = operations.claim(worker, queues=body.queues, limit=body.limit)
+    return Claimed(jobs=[ClaimedJob.of(job) for job in jobs])
 
 
 def heartbeat(worker: Worker, job_id: int, body: Heartbeat) -> Renewed:
@@ -199,10 +200,11 @@ def write_output(worker: Worker, job_id: int, body: Output) -> Written:
 
 def finish(worker: Worker, job_id: int, body: Finish) -> Ended:
     """Hand in one job, then claim the next. Raises LeaseLost, InvalidJson, PayloadTooLarge."""
-    [status] = operations.finish(worker, [_finished(job_id, body)])
+    finished = [_finished(job_id, body)]
+    [status], jobs = operations.finish_and_claim(worker, finished, limit=body.claim_next, unless_lost=True)
     if isinstance(status, LeaseLost):
         raise status
-    return Ended(status=status, jobs=_claimed(worker, queues=None, limit=body.claim_next))
+    return Ended(status=status, jobs=[ClaimedJob.of(job) for job in jobs])
 
 
 def finish_many(worker: Worker, body: FinishMany) -> EndedMany:
@@ -211,10 +213,11 @@ def finish_many(worker: Worker, body: FinishMany) -> EndedMany:
     real = [
         _finished(e.id, e) for e, lease in zip(body.finished, leases, strict=True) if isinstance(lease, Lease)
     ]
-    settled = iter(operations.finish(worker, real))
+    ended, jobs = operations.finish_and_claim(worker, real, limit=body.claim_next)
+    settled = iter(ended)
     verdicts = [next(settled) if isinstance(lease, Lease) else lease for lease in leases]
     answers = [_ended(ending.id, verdict) for ending, verdict in zip(body.finished, verdicts, strict=True)]
-    return EndedMany(finished=answers, jobs=_claimed(worker, queues=None, limit=body.claim_next))
+    return EndedMany(finished=answers, jobs=[ClaimedJob.of(job) for job in jobs])
 
 
 def release(worker: Worker, job_id: int, body: Release) -> Released:
@@ -246,11 +249,6 @@ VERBS: Mapping[str, Verb] = {
     "finish_many": Verb(body=FinishMany, perform=finish_many, about_a_job=False),
     "release": Verb(body=Release, perform=release),
 }
-
-
-def _claimed(worker: Worker, *, queues: Sequence[str] | None, limit: int) -> list[ClaimedJob]:
-    claimed = operations.claim(worker, queues=queues, limit=limit) if limit else []
-    return [ClaimedJob.of(job) for job in claimed]
 
 
 def _finished(job_id: int, ending: Ending) -> operations.Finished:

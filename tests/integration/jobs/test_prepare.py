@@ -57,6 +57,18 @@ def kind(app: App) -> Callable[..., None]:
 
 
 class TestPrepare:
+    def test_leaves_out_what_makes_no_sense_and_a_finish_goes_on_to_the_next(
+        self, app: App, kind: Callable[..., None]
+    ) -> None:
+        kind()
+        [first, senseless, last], me = farm.submit(3), farm.worker()
+        held = farm.claim_one(me)
+        app.says = {1: Senseless("nobody waits for it")}
+        done = operations.Finished(job_id=held.id, lease=held.lease, outcome="success")
+        [status], claimed = operations.finish_and_claim(me, [done], limit=1)
+        assert (held.id, status, [got.id for got in claimed]) == (first.pk, "success", [last.pk])
+        assert Job.objects.get(pk=senseless.pk).status == "canceled"
+
     def test_says_what_the_worker_gets_and_nothing_of_it_is_stored(
         self, app: App, kind: Callable[..., None]
     ) -> None:
