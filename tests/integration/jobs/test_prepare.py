@@ -63,7 +63,7 @@ class TestPrepare:
         kind()
         [first, senseless, last], me = farm.submit(3), farm.worker()
         held = farm.claim_one(me)
-        app.says = {1: Senseless()}
+        app.says = {1: Senseless(why="nobody waits for it")}
         done = operations.Finished(job_id=held.id, lease=held.lease, outcome="success")
         [status], claimed = operations.finish_and_claim(me, [done], limit=1)
         assert (held.id, status, [got.id for got in claimed]) == (first.pk, "success", [last.pk])
