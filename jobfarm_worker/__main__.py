@@ -36,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except WorkerError as error:
         print(f"jobfarm_worker: {error}", file=sys.stderr)
         return 2 if isinstance(error, BadOption) else 1
+    except KeyboardInterrupt:
+        pass  # before the worker listens for signals, or after it gave back what it held
     return 0
 
 

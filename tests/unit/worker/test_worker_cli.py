@@ -71,6 +71,13 @@ class TestOptions:
         error = capsys.readouterr().err
         assert (code, said in error, error.count("\n")) == (2, True, 1)
 
+    def test_end_with_code_0_when_a_signal_comes_before_the_worker_listens_for_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "slow_to_load.py").write_text("import signal; signal.raise_signal(signal.SIGINT)")
+        monkeypatch.syspath_prepend(tmp_path)
+        assert main([*URL, "--key", "k", "--handler", "slow_to_load:work"]) == 0
+
 
 class TestProcess:
     async def test_with_a_wrong_key_ends_in_one_sentence_and_code_1(self, farm: FarmServer) -> None:
