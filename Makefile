@@ -18,9 +18,10 @@ help:  ## print this help
 run: .venv/ready  ## start the farm at http://127.0.0.1:8000 (PORT=8000; Ctrl-C stops all of it)
 	@exec $(PY) manage.py farm --with-worker
 
+# Python keeps what it compiled, whatever the caller's environment says: the tests start hundreds of processes.
 test: .venv/ready-dev  ## run every test, the browser's included
 	@sh scripts/test-tools
-	JOBFARM_DATA=$(CURDIR)/var/test $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	PYTHONDONTWRITEBYTECODE= JOBFARM_DATA=$(CURDIR)/var/test $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 MINUTES ?= 3
 CHAOS ?=

@@ -1,5 +1,6 @@
 """What every test stands on: a database of its own run, so that two runs on one machine do not meet."""
 
+import gc
 import os
 import re
 from collections.abc import Generator, Iterator
@@ -14,27 +15,54 @@ from observing import fields
 from postgres import connections
 
 _NAME = re.compile(r"test_jobfarm_(\d+)(_\w+)?")
-# Files of these folders take from ten seconds to two minutes, most of it waiting for other processes. Begun first,
-# they are over when the last of the short ones is.
+# Files of these folders take from ten seconds to two minutes, most of it waiting for other processes; those that take
+# more than one, first.
 _LONG = (
-    "tests/concurrency/",
-    "tests/browser/",
+    "tests/browser/test_every_",
+    "tests/concurrency/scheduling/",
     "tests/integration/farm/",
+    "tests/browser/",
+    "tests/concurrency/",
     "tests/integration/fleet/",
     "tests/chaos/",
 )
+_BEGUN_BY = 0.8  # of the short files, when the last of the long ones begins
+_LOOKED_THROUGH_EVERY = 10_000  # new objects, where Python's own 700 cost a tenth of all time
 
 
 def pytest_configure() -> None:
-    """A test that commits leaves an empty farm behind."""
-    from tests import emptying
+    """A test that commits leaves an empty farm behind; static files are looked for once."""
+    from tests import emptying, static_files
 
     emptying.in_place_of_flush()
+    static_files.look_once()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files first (the Makefile's `--no-loadscope-reorder` keeps them there)."""
-    items.sort(key=lambda item: not item.nodeid.startswith(_LONG))
+    """Long files among short ones, so that the processors have work while the long ones wait; and none of them last
+    (the Makefile's `--no-loadscope-reorder` keeps this order)."""
+    files = dict.fromkeys(_file(item) for item in items)
+    long = sorted(filter(_place_among_long, files), key=_place_among_long)
+    short = [file for file in files if not _place_among_long(file)]
+    turn = {file: _BEGUN_BY * n / len(long) for n, file in enumerate(long)}
+    turn |= {file: n / len(short) for n, file in enumerate(short)}
+    items.sort(key=lambda item: (turn[_file(item)], _file(item)))
+
+
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
+
+
+def _place_among_long(file: str) -> int:
+    """From one on; none of the long ones has 0."""
+    return next((place for place, start in enumerate(_LONG, start=1) if file.startswith(start)), 0)
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays: Python need not look through half a million objects for garbage again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_LOOKED_THROUGH_EVERY)
 
 
 @pytest.hookimpl(wrapper=True)

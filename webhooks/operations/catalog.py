@@ -1,9 +1,8 @@
 """The catalog of models: what every configured OpenAI-compatible server offers."""
 
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import httpx
 from django.conf import settings
 
 from live import operations as live
@@ -11,6 +10,9 @@ from scheduling import operations as scheduling
 from webhooks.domain import catalog, parsing
 from webhooks.errors import NotJson
 from webhooks.queries import upkeep
+
+if TYPE_CHECKING:
+    import httpx
 
 _TIMEOUT_S: Final = 20.0
 _LONGEST_ANSWER: Final = 5_000_000
@@ -23,6 +25,8 @@ def refresh_model_catalog() -> dict[str, Any]:
 
     A server that does not answer keeps the models it had. One that is not configured any more is forgotten.
     """
+    import httpx  # noqa: PLC0415 (0.1 s, which no process need spend when it starts)
+
     told: dict[str, Any] = {}
     with httpx.Client(timeout=_TIMEOUT_S, headers=_headers(), follow_redirects=False) as client:
         for url in settings.LLM_SERVERS:
@@ -67,7 +71,7 @@ def _headers() -> dict[str, str]:
     return {"Authorization": f"Bearer {settings.LLM_API_KEY}"} if settings.LLM_API_KEY else {}
 
 
-def _ask(client: httpx.Client, url: str) -> list[catalog.Offered]:
+def _ask(client: "httpx.Client", url: str) -> list[catalog.Offered]:
     body = b""
     with client.stream("GET", f"{url.rstrip('/')}/models") as answer:
         answer.raise_for_status()

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-import httpx
 from django.conf import settings
 
 from postgres import clock
@@ -40,6 +39,8 @@ def send(
     `base_url` is where the farm answers (settings.WEBHOOKS["OWN_URL"]). Raises NotFound (no secret), CannotOpen, and
     Undeliverable when nothing answers there.
     """
+    import httpx  # noqa: PLC0415 (0.1 s, which no process need spend when it starts)
+
     secret = secrets.newest(source)
     given = delivery_id or f"msg_{dice.token_hex(12)}"
     headers = signed_headers(

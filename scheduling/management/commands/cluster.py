@@ -75,6 +75,8 @@ class Command(BaseCommand):
 
     def _keep(self, kind: Kind, *, workers: int, queues: list[str] | None) -> None:
         operations.sync_crons()
-        words = ["cluster", f"--{kind.value}s", "--workers", str(workers), "--keeper", str(os.getpid())]
+        # Its keeper was checked; each life of the cluster begins 0.3 s sooner without.
+        words = ["cluster", "--skip-checks", f"--{kind.value}s", "--workers", str(workers)]
+        words += ["--keeper", str(os.getpid())]
         words += [word for queue in queues or [] for word in ("--queue", queue)]
         Keeper(kind=kind, queues=queues, command=lambda boot: manage(*words, "--boot", str(boot))).run()

@@ -26,12 +26,40 @@ def _watch(done: threading.Event, most: list[int]) -> None:
             most.append(_running())
 
 
-def _work_until_empty(worker: Worker, *, limit: int) -> int:
+class Bell:
+    """Wakes all who found no place as soon as one is free, so that each place is asked for by all at one moment."""
+
+    def __init__(self) -> None:
+        self._changed, self._rings = threading.Condition(), 0
+
+    def ring(self) -> None:
+        """A job has ended."""
+        with self._changed:
+            self._rings += 1
+            self._changed.notify_all()
+
+    def rings(self) -> int:
+        """How often it rang so far."""
+        with self._changed:
+            return self._rings
+
+    def wait(self, *, past: int) -> None:
+        """Until it rang once more than this; or a moment, as a claim may miss a place that another one has locked."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._rings > past, timeout=0.1)
+
+
+def _work_until_empty(worker: Worker, *, limit: int, bell: Bell) -> int:
     """Claim and finish until nothing waits any more; how many this worker finished."""
     finished = 0
     while Job.objects.filter(status__in=["pending", "in_progress"]).exists():
-        for claimed in operations.claim(worker, limit=limit):
+        rings = bell.rings()
+        mine = operations.claim(worker, limit=limit)
+        for claimed in mine:
             finished += farm.succeed(worker, claimed) == "success"
+            bell.ring()
+        if not mine:
+            bell.wait(past=rings)
     return finished
 
 
@@ -47,18 +75,18 @@ class TestACeiling:
     def test_is_never_exceeded_by_sixteen_claimers(self, limit: int) -> None:
         farm.kind()
         operations.set_ceiling("work", 3)
-        farm.submit(200)
+        farm.submit(100)
         workers = [farm.worker(f"w{n}") for n in range(16)]
-        done, most = threading.Event(), [0]
+        done, most, bell = threading.Event(), [0], Bell()
         watcher = threading.Thread(target=_watch, args=(done, most))
         watcher.start()
         try:
-            finished = farm.at_once(*(partial(_work_until_empty, w, limit=limit) for w in workers))
+            finished = farm.at_once(*(partial(_work_until_empty, w, limit=limit, bell=bell) for w in workers))
         finally:
             done.set()
             watcher.join()
 
-        assert sum(finished) == 200
+        assert sum(finished) == 100
         assert max(most) <= 3
         assert Slot.objects.filter(queue_id="work", job_id__isnull=True).count() == 3
 
@@ -235,7 +263,8 @@ class TestMovingACeiling:
                 turn += 1
             return 0
 
-        finished = farm.at_once(*(partial(_work_until_empty, w, limit=2) for w in workers), move)
+        bell = Bell()
+        finished = farm.at_once(*(partial(_work_until_empty, w, limit=2, bell=bell) for w in workers), move)
         assert sum(finished) == 150
         assert not Slot.objects.filter(job_id__isnull=False).exists()
 

@@ -19,6 +19,7 @@ from scheduling.models import Cluster, ScheduledFunction
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[3]
+_CLUSTER = ("-W", "error::RuntimeWarning", "manage.py", "cluster", "--skip-checks")
 SECONDS = float(os.environ.get("SCHEDULING_TEST_SECONDS", "30"))  # of kills, at least
 
 
@@ -37,7 +38,7 @@ class Keeper:
         given = {**os.environ, "JOBFARM_TEST_DATABASE": name, "PYTHONUNBUFFERED": "1", **self._environment}
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-W", "error::RuntimeWarning", "manage.py", "cluster", *self._words],
+                [sys.executable, *_CLUSTER, *self._words],
                 cwd=ROOT,
                 env=given,
                 stdin=subprocess.DEVNULL,

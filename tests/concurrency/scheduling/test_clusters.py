@@ -29,8 +29,9 @@ from tests.integration.scheduling import sample
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("tables")]
 
-IDLE_STOP_S = 5.0  # a second on a machine that has nothing else to do
-BACK_WITHIN_S = 40.0  # 15 s on a machine that has nothing else to do
+ENDLESS_GRACE = {"SCHEDULING_GRACE_S": "1000"}  # who waits for it is not back in time, on the slowest machine
+STOPPED_WITHIN_S = 60.0  # a second on a machine that has nothing else to do
+BACK_WITHIN_S = 120.0  # 15 s on a machine that has nothing else to do
 
 
 def schedule_marks(count: int, *, start: int = 0) -> None:
@@ -118,27 +119,29 @@ class TestAStop:
         }
         assert scheduling.run_due() == 1
 
-    def test_of_an_idle_cluster_is_a_matter_of_a_second_and_leaves_nothing(self) -> None:
-        with keepers("--mutations", "--actions") as [one, two]:
+    def test_of_an_idle_cluster_waits_for_nothing_and_leaves_nothing(self) -> None:
+        with keepers("--mutations", "--actions", **ENDLESS_GRACE) as [one, two]:
             until(
                 lambda: list(Cluster.objects.values_list("free", flat=True)) == [2, 2], what=lambda: one.log
             )
             processes = one.everything() + two.everything()
             for idle in (one, two):
                 idle.terminate()
-                assert idle.wait(IDLE_STOP_S) == 0
+                assert idle.wait(STOPPED_WITHIN_S) == 0
             assert are_gone(processes)
         assert set(Cluster.objects.values_list("ending", "why")) == {("stopped", None)}
 
     def test_in_a_hurry_leaves_what_runs_unknown(self, tmp_path: Path) -> None:
         """SIGQUIT, or a second SIGTERM or Ctrl-C. The action would take 100 s, and could have all of them."""
-        with keeper("--actions", SCHEDULING_GRACE_S="1000") as one:
+        with keeper("--actions", **ENDLESS_GRACE) as one:
             scheduling.run_after(0, sample.append, path=str(tmp_path / "x"), line="x", seconds=100)
             until(lambda: states() == {"in_progress": 1}, what=lambda: one.log)
             processes = one.everything()
             kill(one.pid, signal.SIGQUIT)
-            assert one.wait(IDLE_STOP_S) == 0
-            assert are_gone(processes)
+            assert one.wait(STOPPED_WITHIN_S) == 0
+            until(
+                lambda: are_gone(processes)
+            )  # they were killed, which each is told when its turn to run comes
         assert states() == {"unknown": 1}
 
 
@@ -177,7 +180,7 @@ class TestAKilledProcess:
         with keeper("--mutations") as one:
             others = one.everything()[1:]
             kill(one.pid)
-            one.wait(10)
+            one.wait(STOPPED_WITHIN_S)
             until(lambda: are_gone(others), within_s=BACK_WITHIN_S)
         assert Cluster.objects.get().ending == "stopped"
 

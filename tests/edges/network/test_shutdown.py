@@ -55,7 +55,9 @@ class TestTerm:
                 socket.recv(PATIENCE_S)
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 1012
-        assert took_s < 5  # of which at most one is ours; the machine may be busy
+        assert (
+            took_s < 30
+        )  # at most one of it is ours, on a machine that is not busy; who waited for the poll: sixty
         assert "Traceback" not in own_server.log
         assert "ERROR" not in own_server.log
 

@@ -189,7 +189,7 @@ wait()
         use.hear()
         use.process.terminate()
         assert use.process.wait() == 0
-        assert farm.processes() == []
+        until(lambda: farm.processes() == [])
 
     def test_may_be_called_twice_and_be_followed_by_another_use(self, farm: Farm) -> None:
         said = farm.run("""

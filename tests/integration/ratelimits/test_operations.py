@@ -113,21 +113,26 @@ class TestLimit:
         assert operations.limit("test/slow", config=slow).retry_after == timedelta.max
 
     def test_rewrites_its_row_in_place(self) -> None:
-        """No index is written: what changes has none, and the page has room (heap-only updates)."""
+        """No index is written: what changes has none, and the page has room (heap-only updates).
+
+        The versions that one transaction leaves may fill a page, and the row then moves to the next: at most two of
+        twenty, where an index with such a column makes it twenty.
+        """
         operations.limit(NAMED, count=0.1)
-        before = _updates()
-        for _ in range(20):
-            operations.limit(NAMED, count=0.1)
-        updated, hot = (after - then for after, then in zip(_updates(), before, strict=True))
-        assert (updated, hot) == (20, 20)
+        with transaction.atomic():
+            before = _updates()
+            for _ in range(20):
+                operations.limit(NAMED, count=0.1)
+            updated, hot = (after - then for after, then in zip(_updates(), before, strict=True))
+        assert (updated, hot >= 18) == (20, True), f"{hot} of {updated} in place"
 
 
 def _updates() -> tuple[int, int]:
-    """How many rows of the table were updated so far, and how many of them in place."""
+    """How many rows of the table this session updated lately, and how many of them in place. What is told of the whole
+    database also holds what other sessions had not told before."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_stat_force_next_flush()")
         cursor.execute(
-            "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'ratelimits_bucket'"
+            "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_xact_user_tables WHERE relname = 'ratelimits_bucket'"
         )
         updates: tuple[int, int] = cursor.fetchone()
     return updates
