@@ -19,7 +19,7 @@ def encoded(value: Any, *, limit_bytes: int, what: str) -> str:
     try:
         _check(value, depth=0)
         text = _ENCODER.encode(value)
-        size = len(text.encode())
+        size = len(text) if text.isascii() else len(text.encode())
     except (ValueError, TypeError, RecursionError, UnicodeEncodeError) as error:
         raise InvalidJson(what=what, why=_reason(error)) from None
     if size > limit_bytes:

@@ -231,14 +231,13 @@ def _job(row: dict[str, Any], new: Stored | None) -> Job | None:
     # What unpickling does too: of a bulk, a quarter of the time went into Model.__init__.
     job = Job.__new__(Job)
     known = vars(job)
-    known.update(_FRESH)
-    known.update(row)
+    known.update(_FRESH | row)
     for name in _BESIDE:
         del known[name]
     known["id"], known["created_at"], known["run_at"], known["expires_at"], known["limit_until"] = new
     known["shy_of"] = []
-    job._state = ModelState()  # noqa: SLF001 (Django documents _state)
-    job._state.adding, job._state.db = False, "default"  # noqa: SLF001
+    known["_state"] = state = ModelState()
+    state.adding, state.db = False, "default"
     return job
 
 

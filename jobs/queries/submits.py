@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from django.db import connection
@@ -12,6 +13,18 @@ from postgres import arrays, statements
 COPIED_FROM = 50
 _LINES_AT_ONCE = 1000
 _NULL = "\\N"
+_COMMON = itemgetter(
+    "kind",
+    "queue",
+    "priority",
+    "owner_id",
+    "group_id",
+    "retry_of_id",
+    "max_attempts",
+    "timeout_s",
+    "retry_on_timeout",
+)
+_AS_NEW = "\tpending\t0\t0\t0\t{}\n"
 
 
 class Stored(NamedTuple):
@@ -47,7 +60,7 @@ def _copied(rows: Sequence[dict[str, Any]]) -> list[Stored | None]:
     """Where none can have a twin or takes of a limit, the database has nothing to say but ids and the time."""
     [numbered] = statements.load("jobs", "number_new").run({"count": len(rows)})
     stored = list(_stored(rows, ids=numbered.ids, now=numbered.now))
-    _copy("copy_jobs", [_job_line(row, new) for row, new in zip(rows, stored, strict=True)])
+    _copy("copy_jobs", _job_lines(rows, stored, created_at=str(numbered.now)))
     _copy("copy_bodies", [_body_line(row, new.id) for row, new in zip(rows, stored, strict=True)])
     return list(stored)
 
@@ -71,14 +84,18 @@ def _copy(statement: str, lines: Sequence[str]) -> None:
             copy.write("".join(lines[begin : begin + _LINES_AT_ONCE]))
 
 
-def _job_line(row: dict[str, Any], new: Stored) -> str:
-    values = (
-        new.id, row["kind"], row["queue"], row["priority"], row["owner_id"], row["group_id"], row["retry_of_id"],
-        new.created_at, new.run_at, new.expires_at, row["max_attempts"], row["timeout_s"], row["retry_on_timeout"],
-    )  # fmt: skip
-    return (
-        "\t".join([_NULL if value is None else str(value) for value in values]) + "\tpending\t0\t0\t0\t{}\n"
-    )
+def _job_lines(rows: Sequence[dict[str, Any]], stored: Sequence[Stored], *, created_at: str) -> list[str]:
+    """What most jobs of a bulk have in common is written once."""
+    shared: dict[Any, str] = {}
+    lines = []
+    for row, new in zip(rows, stored, strict=True):
+        common = _COMMON(row)
+        if common not in shared:
+            shared[common] = "\t".join([_NULL if value is None else str(value) for value in common])
+        lines.append(
+            f"{new.id}\t{shared[common]}\t{created_at}\t{new.run_at}\t{new.expires_at or _NULL}{_AS_NEW}"
+        )
+    return lines
 
 
 def _body_line(row: dict[str, Any], job_id: int) -> str:
