@@ -181,6 +181,7 @@ UNFOLD = {
     "STYLES": [
         lambda _: static("jobfarm/values.css"), lambda _: static("jobs/charts.css"), lambda _: static("live/admin.css")
     ],
+    "SCRIPTS": [lambda _: static("live/admin-names.js")],
     "COLORS": {"primary": PRIMARY},
     "DASHBOARD_CALLBACK": "jobfarm.administration.dashboard",
     "SIDEBAR": {"show_search": True, "navigation": "jobfarm.administration.sidebar"},

@@ -2,37 +2,51 @@
 
 from dataclasses import dataclass
 
-from tests.browser.seeds import Farm
+from django.conf import settings
+from django.contrib import admin
+from django.contrib.admin.utils import quote
+from django.db.models import Model
+from django.urls import reverse
 
-# Lists of the administration that stand for the others: each is made in another way.
-ADMIN_LISTS = (
-    "jobs/job", "jobs/worker", "scheduling/scheduledfunction", "ratelimits/bucket", "webhooks/delivery",
-    "webhooks/secret", "chat/message", "auth/user",
-)  # fmt: skip
+from tests.browser.seeds import Farm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
     """A page: its name (that of its pictures), where it is, who looks ("boss", "member", "guest", or ""), and
-    the status it answers with."""
+    the status it answers with.
+
+    Some are what comes of a button that is pressed there, by somebody who has lost the cookie that is named; and some
+    of a farm whose bulk deeds fail with that SQLSTATE.
+    """
 
     name: str
     path: str
     by: str = "boss"
     status: int = 200
-
-    @property
-    def is_admin(self) -> bool:
-        """Whether it has the administration's looks."""
-        return self.path.startswith("/admin/")
+    press: str = ""
+    forgets: str = ""
+    fails: str = ""
 
 
-def addresses(seeded: Farm) -> list[Address]:
-    """All of them."""
+def of_the_site(seeded: Farm) -> list[Address]:
+    """All pages but the administration's."""
     return [
-        *_of_jobs(seeded), *_of_operators(seeded), *_of_examples(seeded), *_of_people(seeded), *_of_faults(seeded),
-        *_of_the_administration(seeded),
+        *_of_jobs(seeded), *_of_operators(seeded), *_of_examples(seeded), *_of_people(seeded), *_of_faults(seeded)
     ]  # fmt: skip
+
+
+def of_the_administration(seeded: Farm) -> list[Address]:
+    """Its first page, every list, the page of the newest row of each, and one of each kind that is not like those.
+
+    Every table needs a row.
+    """
+    tables = sorted(admin.site._registry, key=lambda table: str(table._meta.label))  # its only list
+    return [
+        Address(name="admin", path="/admin/"),
+        *(address for table in tables for address in _of_table(table)),
+        *_of_deeds(seeded),
+    ]
 
 
 def _of_jobs(seeded: Farm) -> list[Address]:
@@ -102,28 +116,52 @@ def _of_people(seeded: Farm) -> list[Address]:
         Address(name="login-admin", path="/admin/login/?next=/admin/", by=""),
         Address(name="sign-up", path="/accounts/sign-up/", by=""),
         Address(name="guest", path="/accounts/guest/", by=""),
+        Address(name="link", path=seeded.link, by=""),
         Address(name="link-spent", path="/accounts/link/nothing/", by="", status=410),
     ]
 
 
 def _of_faults(seeded: Farm) -> list[Address]:
+    too_many = "&".join(["period=day"] * (settings.DATA_UPLOAD_MAX_NUMBER_FIELDS + 1))
+    link = seeded.link
     return [
+        Address(name="error-400", path=f"/?{too_many}", by="member", status=400),
         Address(name="error-404", path="/nowhere/", status=404),
         Address(name="error-404-stranger", path="/nowhere/", by="", status=404),
         Address(name="error-403", path="/limits/", by="member", status=403),
+        Address(name="error-403-form", path=link, by="", press="Log in", forgets="csrftoken", status=403),
         Address(name="for-members", path="/jobs/new/", by="guest", status=403),
         Address(name="error-405", path=f"/jobs/{seeded.jobs['pending'].pk}/cancel/", status=405),
         Address(name="link-ran-out", path="/files/nothing", by="", status=410),
+        Address(name="error-429", path=link, by="", press="Log in", status=429),
+        Address(
+            name="error-500", path="/jobs/bulk/", fails="XX000", status=500
+        ),  # an error within PostgreSQL
+        Address(name="error-503", path="/jobs/bulk/", fails="53100", status=503),  # its disk is full
     ]
 
 
-def _of_the_administration(seeded: Farm) -> list[Address]:
-    lists = [
-        Address(name=f"admin-{where.replace('/', '-')}", path=f"/admin/{where}/") for where in ADMIN_LISTS
-    ]
+def _of_table(table: type[Model]) -> list[Address]:
+    label = f"{table._meta.app_label}-{table._meta.model_name}"
+    listed = reverse(f"admin:{label.replace('-', '_')}_changelist")
+    newest = quote(table._default_manager.order_by("-pk").values_list("pk", flat=True)[0])
     return [
-        Address(name="admin", path="/admin/"),
-        *lists,
-        Address(name="admin-job", path=f"/admin/jobs/job/{seeded.jobs['failed'].pk}/change/"),
-        Address(name="admin-delivery", path=f"/admin/webhooks/delivery/{seeded.delivery.pk}/change/"),
+        Address(name=f"admin-{label}", path=listed),
+        Address(name=f"admin-{label}-one", path=f"{listed}{newest}/change/"),
+    ]
+
+
+def _of_deeds(seeded: Farm) -> list[Address]:
+    job, worker = seeded.jobs["pending"].pk, seeded.worker.pk
+    return [
+        Address(name="admin-add-user", path="/admin/auth/user/add/"),
+        Address(name="admin-add-worker", path="/admin/jobs/worker/add/"),
+        Address(name="admin-add-kind", path="/admin/jobs/kind/add/"),
+        Address(name="admin-password", path=f"/admin/auth/user/{seeded.member.pk}/password/"),
+        Address(name="admin-cancel", path=f"/admin/jobs/job/{job}/cancel/"),
+        Address(name="admin-delete", path=f"/admin/jobs/worker/{worker}/delete/"),
+        Address(name="admin-history", path=f"/admin/jobs/worker/{worker}/history/"),
+        Address(name="admin-filtered", path="/admin/jobs/job/?status=failed&created_at_day=2020-01-01"),
+        Address(name="admin-404", path="/admin/nowhere/", status=404),
+        Address(name="admin-403", path="/admin/login/", by="member", status=403),
     ]

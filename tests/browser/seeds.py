@@ -57,6 +57,7 @@ class Farm:
     guest: User
     group: Group
     invitation: str
+    link: str  # that logs the member in, once; whoever comes from here has tried too often for today
     jobs: dict[
         str, Job
     ]  # by status; "future" and "tried" (two attempts failed, a third waits) are pending too
@@ -96,14 +97,15 @@ def seed(*, boss: User | None = None, paint: Paint = plain) -> Farm:
     made = _jobs(boss, group)
     _room(group, boss, member)
     ratelimits.limit("log-in", key="user:grace", count=9)
+    ratelimits.limit("log-in/link", key="address:127.0.0.1", count=10)
     share = jobs.share(made["success"].pk, by=boss).token
     bulk = jobs.bulk.ask(Deed.PRIORITY, by=boss, filters=Filters(kind="transcribe"), value="10")
     functions = _functions()
     jobs.roll_up()
     return Farm(
-        boss=boss, member=member, guest=people.guest(), group=group, invitation=invitation, jobs=made, share=share,
-        worker=painter, bulk=bulk, functions=functions, cron=_cron(), delivery=deliveries[0],
-        ignored=deliveries[1], game=played, open_game=opened, picture=pictures[0],
+        boss=boss, member=member, guest=people.guest(), group=group, invitation=invitation,
+        link=accounts.one_time_link(member), jobs=made, share=share, worker=painter, bulk=bulk, functions=functions,
+        cron=_cron(), delivery=deliveries[0], ignored=deliveries[1], game=played, open_game=opened, picture=pictures[0],
     )  # fmt: skip
 
 

@@ -27,7 +27,7 @@ class JiraIssue(Thing):
         verbose_name = "Jira issue"
 
     def __str__(self) -> str:
-        return f"{self.key} {self.summary}"
+        return f"{self.key} {self.summary}".strip() or self.sender_id
 
 
 class JiraComment(Thing):

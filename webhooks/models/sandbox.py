@@ -66,7 +66,7 @@ class SandboxToolUse(Thing):
         indexes = indexes_by("session")
 
     def __str__(self) -> str:
-        return f"{self.tool} {self.subject}".strip()
+        return f"{self.tool} {self.subject}".strip() or self.sender_id
 
 
 class SandboxRun(Thing):
@@ -124,4 +124,4 @@ class SandboxTelemetry(models.Model):
         indexes = [models.Index(F("at").desc(), F("id").desc(), name="sandboxtelemetry_newest")]
 
     def __str__(self) -> str:
-        return f"{self.script} {self.subject}".strip()
+        return f"{self.script} {self.subject}".strip() or self.sender_id
