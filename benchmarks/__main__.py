@@ -1,6 +1,6 @@
 """Measure jobfarm beside its peers and its floors, and write benchmarks/RESULTS.md.
 
-make bench        (all of it: some forty minutes, and ten gigabytes while it runs)
+make bench        (all of it: some 45 minutes, 20 of which are `snapshot`'s two flows; ten gigabytes while it runs)
 .venv/bin/python -m benchmarks --quick        (a tenth of the jobs, one round: to see whether it works)
 .venv/bin/python -m benchmarks --rows throughput,pickup --rounds 3 --only PgQueuer,Celery
 
@@ -15,12 +15,23 @@ import platform
 import re
 import subprocess
 import sys
+import time
 import traceback
 from pathlib import Path
 
 from benchmarks import options, peers, results
 
-ROWS = ("throughput", "pickup", "network", "watched", "depth", "snapshot", "cost")
+ROWS = (
+    "throughput",
+    "pickup",
+    "network",
+    "scheduled",
+    "watched",
+    "idle",
+    "depth",
+    "snapshot",
+    "cost",
+)  # each a module here
 PAGE = Path(__file__).with_name("RESULTS.md")
 SETTINGS = (
     "shared_buffers",
@@ -43,7 +54,7 @@ def main() -> None:
     rows = parser.parse_known_args()[0].rows
     parts, broken = _parts(), []
     for row in rows:
-        given.say(f"== {row}")
+        given.say(f"== {row} ({time.strftime('%H:%M:%S')})")
         try:
             parts[row] = _measured(row, given, parser.parse_known_args()[0].minutes)
         except Exception:  # the others are still worth having

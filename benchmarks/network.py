@@ -1,6 +1,6 @@
 """Workers over HTTP: eight that finish one job and get the next with the answer, and batches of fifty.
 
-.venv/bin/python -m benchmarks.network [--quick] [--rounds 5]
+.venv/bin/python -m benchmarks.network [--quick] [--rounds 3]
 
 The floor is a bare view of the same server that does one UPDATE. The three take turns, a slice each in every round.
 """

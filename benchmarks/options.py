@@ -29,7 +29,7 @@ def parse(about: str | None, arguments: Sequence[str] | None = None) -> Options:
 def read(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None) -> Options:
     """Add the options to a parser, and read them."""
     parser.add_argument("--quick", action="store_true", help="a tenth of the jobs, one round")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--without-peers", action="store_true")
     parser.add_argument(
         "--only", type=lambda text: text.split(","), help="these peers, by name", default=None

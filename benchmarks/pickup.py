@@ -1,6 +1,6 @@
 """Pick-up on an idle farm: from before the enqueue call to the start of the handler.
 
-.venv/bin/python -m benchmarks.pickup [--quick] [--rounds 5] [--only PgQueuer,Celery] [--without-peers]
+.venv/bin/python -m benchmarks.pickup [--quick] [--rounds 3] [--only PgQueuer,Celery] [--without-peers]
 
 One worker, which waits; one job each 20 ms. Ours three ways: a process beside the database, and the client over a
 WebSocket and over long-poll HTTP, through one web process. All share one clock.

@@ -1,6 +1,6 @@
 """Enqueue (a commit each), bulk submit, and drain by two workers: us, the floor, the peers.
 
-.venv/bin/python -m benchmarks.throughput [--quick] [--rounds 5] [--only PgQueuer,Celery] [--without-peers]
+.venv/bin/python -m benchmarks.throughput [--quick] [--rounds 3] [--only PgQueuer,Celery] [--without-peers]
 
 In each round every contender does all three, one contender after the other, so that what else the machine does strikes
 all alike; a ratio is the median of the ratios of the rounds.

@@ -12,7 +12,6 @@ import contextlib
 import json
 import time
 from collections import defaultdict
-from pathlib import Path
 from statistics import median, quantiles
 
 from django.contrib.auth import get_user_model
@@ -20,7 +19,7 @@ from django.contrib.auth import get_user_model
 from benchmarks import own, results
 from benchmarks.options import Options, parse
 from benchmarks.results import Table
-from benchmarks.web import server
+from benchmarks.web import memory_mb, server
 from jobs import kinds, operations
 from jobs.models import Worker
 from postgres import connections
@@ -86,7 +85,7 @@ def main(options: Options) -> list[Table]:
     rest.notes.append("The marks: none stale, and less than 300 MB.")
     kinds.declare(operations.Kind(name="noop", queue="noop"))
     with own.database() as name, server("jobfarm.asgi:application", {"JOBFARM_TEST_DATABASE": name}) as port:
-        for _ in range(min(options.rounds, 3)):
+        for _ in range(min(options.rounds, 2)):
             last, stale, memory_mb = asyncio.run(_round(port, SECONDS / (5 if options.quick else 1)))
             late.add("p50", median(last) * 1000)
             late.add("p99", quantiles(last, n=100)[98] * 1000)
@@ -107,7 +106,7 @@ async def _round(port: int, seconds: float) -> tuple[list[float], int, float]:
         await watchers.all_up.wait()
         committed = await _change(worker, held, seconds)
         await asyncio.sleep(0.5)
-        memory_mb = _memory_mb(port)
+        used_mb = memory_mb(port)
         done = [operations.Finished(job_id=job.id, lease=job.lease, outcome="success") for job in held]
         await connections.run(operations.finish, worker, done)
         await _until(watchers.all_ended, within_s=30)
@@ -115,7 +114,7 @@ async def _round(port: int, seconds: float) -> tuple[list[float], int, float]:
             task.cancel()
     seen_by_all = [(at, watchers.reached[what]) for what, at in committed.items()]
     last = [max(reached) - at for at, reached in seen_by_all if len(reached) >= SOCKETS // JOBS]
-    return last, SOCKETS - len(watchers.ended), memory_mb
+    return last, SOCKETS - len(watchers.ended), used_mb
 
 
 async def _until(event: asyncio.Event, *, within_s: float) -> None:
@@ -141,27 +140,6 @@ async def _change(worker: Worker, held: list[operations.Claimed], seconds: float
         await connections.run(operations.heartbeat, worker, job.id, job.lease, detail=f"step {number}")
         committed[f"{job.id} step {number}"] = time.monotonic()
     return committed
-
-
-def _memory_mb(port: int) -> float:
-    """Of the process that listens at this port."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if b"uvicorn" in (folder / "cmdline").read_bytes() and _listens(folder, port):
-                line = next(
-                    each for each in (folder / "status").read_text().splitlines() if each[:5] == "VmRSS"
-                )
-                return int(line.split()[1]) / 1024
-        except OSError:
-            continue
-    raise LookupError(port)
-
-
-def _listens(folder: Path, port: int) -> bool:
-    wanted = f":{port:04X}"
-    rows = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
-    inodes = {f"socket:[{row[9]}]" for row in rows if row[1].endswith(wanted) and row[3] == "0A"}
-    return any(str(link.readlink()) in inodes for link in (folder / "fd").iterdir())
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from django.db import transaction
 
-from jobs.domain.marks import Look, Marks
+from jobs.domain.marks import Look, Marks, Taken
 from jobs.models import Worker
 from jobs.queries import moves, reads
 from jobs.queries.reads import Claimable, Interest
@@ -36,7 +36,7 @@ def claimable(interests: Sequence[tuple[Interest, int]], *, horizon_s: float) ->
     sweep finds.
     """
     began_s = time.monotonic()
-    within = MARKS.glance(now_s=began_s)
+    within = MARKS.glance({interest.owner_id for interest, _ in interests}, now_s=began_s)
     found = reads.claimable(interests, horizon_s=horizon_s, within=within)
     if not within:
         MARKS.spent(time.monotonic() - began_s)
@@ -51,10 +51,8 @@ def forget(queues: Iterable[str]) -> None:
 
 def _look(worker: Worker, queues: Sequence[str], *, limit: int, only_if_idle: bool) -> list[moves.Row]:
     """Behind the marks; and everywhere for what is still missing then."""
-    if worker.owner_id is not None:
-        return moves.claim(worker, queues=queues, limit=limit, only_if_idle=only_if_idle)
     rows: list[moves.Row] = []
-    look: Look | None = MARKS.look(queues, now_s=time.monotonic())
+    look: Look | None = MARKS.look(queues, now_s=time.monotonic(), owner_id=worker.owner_id)
     while look is not None:
         began_s = time.monotonic()
         more = moves.claim(
@@ -64,11 +62,15 @@ def _look(worker: Worker, queues: Sequence[str], *, limit: int, only_if_idle: bo
         rows += more
         if len(rows) >= limit or look.is_whole:
             break
-        look = MARKS.everywhere(queues, now_s=time.monotonic())
+        look = MARKS.everywhere(queues, now_s=time.monotonic(), owner_id=worker.owner_id)
     return rows
 
 
 def _note(look: Look, rows: Sequence[moves.Row], *, took_s: float) -> None:
     """After the commit: should it fail, these jobs wait where they were, before any new mark."""
-    taken = [(row.queue, row.priority, row.run_at) for row in rows if row.id is not None and row.is_open]
+    taken = [
+        Taken(row.queue, row.priority, row.run_at, row.owner_id, row.group_id)
+        for row in rows
+        if row.id is not None and row.is_open
+    ]
     transaction.on_commit(functools.partial(MARKS.took, look, taken, took_s=took_s))

@@ -93,14 +93,15 @@ WITH RECURSIVE asked AS MATERIALIZED (
         next_seq = 0, progress = NULL, detail = NULL
     FROM admitted WHERE job.id = admitted.id AND job.ended_at IS NULL AND job.lease_secret IS NULL
     RETURNING job.id, job.kind, job.queue, job.claim_no, job.lease_secret, job.lease_expires_at,
+           job.owner_id, job.group_id,
            admitted.pick_no, admitted.name, admitted.priority, admitted.run_at, admitted.is_open
 )
 SELECT claimed.id, claimed.kind, claimed.queue, claimed.claim_no, claimed.lease_secret, claimed.lease_expires_at,
        body.payload::text AS payload, body.traceparent, claimed.name AS picked_from, claimed.priority, claimed.run_at,
-       claimed.is_open, claimed.pick_no
+       claimed.owner_id, claimed.group_id, claimed.is_open, claimed.pick_no
 FROM claimed LEFT JOIN jobs_body AS body ON body.job_id = claimed.id
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, turn.name, NULL, NULL, NULL, turn.pick_no
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, turn.name, NULL, NULL, NULL, NULL, NULL, turn.pick_no
 FROM turn LEFT JOIN slot USING (name, turn_no)
 WHERE turn.top IS NOT NULL AND slot.id IS NULL
 ORDER BY pick_no

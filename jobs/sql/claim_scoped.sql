@@ -2,6 +2,8 @@
 -- Whose a job is, is an index key too (jobs_claimable_by_owner, jobs_claimable_by_group), so jobs out of its scope are
 -- never read. A range is one (queue, whose, shy_of). Where a job is in two ranges (mine, and my group's), the second
 -- meets it again, since its own locks do not make it skip: DISTINCT ON keeps one.
+-- Stretches (docs/adr/0036) are of an owner's or of a group's jobs in a queue. Groups for which none is given, since this
+-- process knows nothing of them yet, are looked at as a whole.
 WITH RECURSIVE asked AS MATERIALIZED (
     SELECT queue.name, slots.top, named.place,
            CASE WHEN queue.ceiling IS NULL THEN %(limit)s::bigint ELSE (
@@ -42,22 +44,44 @@ WITH RECURSIVE asked AS MATERIALIZED (
               AND job.group_id = shy_set.group_id AND job.shy_of > shy_set.shy_of
             ORDER BY job.shy_of LIMIT 1) AS shared) AS further
     WHERE shy_set.turn < 64
+), given (name, owner_id, group_id, low, high, since) AS MATERIALIZED (
+    SELECT * FROM unnest(%(stretch_of)s::text[], %(stretch_owner)s::integer[], %(stretch_group)s::integer[],
+                         %(low)s::smallint[], %(high)s::smallint[], %(since)s::timestamptz[])
+), stretch (name, owner_id, group_id, low, high, since) AS MATERIALIZED (
+    SELECT name, owner_id, group_id, low, high,
+           least(since, statement_timestamp() - make_interval(secs => %(margin_s)s::float8))
+    FROM given
+    UNION ALL
+    SELECT asked.name, whose.owner_id, whose.group_id, -32767::smallint, 32767::smallint, '-infinity'::timestamptz
+    FROM asked CROSS JOIN whose
+    WHERE NOT EXISTS (
+        SELECT FROM given
+        WHERE given.name = asked.name AND (given.owner_id = whose.owner_id OR given.group_id = whose.group_id))
 ), range AS MATERIALIZED (
-    SELECT asked.*, shy_set.owner_id, shy_set.group_id, shy_set.shy_of, head.priority, head.run_at
+    SELECT asked.*, shy_set.owner_id, shy_set.group_id, shy_set.shy_of, stretch.low, stretch.high, stretch.since,
+           head.priority, head.run_at
     FROM asked JOIN shy_set USING (name)
+    CROSS JOIN LATERAL (
+        SELECT low, high, since FROM stretch
+        WHERE shy_set.shy_of = '{}' AND stretch.name = asked.name
+          AND (stretch.owner_id = shy_set.owner_id OR stretch.group_id = shy_set.group_id)
+        UNION ALL
+        SELECT -32767::smallint, 32767::smallint, '-infinity'::timestamptz WHERE shy_set.shy_of <> '{}') AS stretch
     CROSS JOIN LATERAL (
         SELECT * FROM (
             SELECT job.priority, job.run_at FROM jobs_job AS job
             WHERE shy_set.owner_id IS NOT NULL AND job.status = 'pending' AND job.queue = asked.name
               AND job.owner_id = shy_set.owner_id AND job.shy_of = shy_set.shy_of
-              AND job.run_at <= statement_timestamp()
+              AND job.priority BETWEEN stretch.low AND stretch.high
+              AND job.run_at >= stretch.since AND job.run_at <= statement_timestamp()
             ORDER BY job.priority DESC, job.run_at LIMIT 1) AS owned
         UNION ALL
         SELECT * FROM (
             SELECT job.priority, job.run_at FROM jobs_job AS job
             WHERE shy_set.group_id IS NOT NULL AND job.status = 'pending' AND job.queue = asked.name
               AND job.group_id = shy_set.group_id AND job.shy_of = shy_set.shy_of
-              AND job.run_at <= statement_timestamp()
+              AND job.priority BETWEEN stretch.low AND stretch.high
+              AND job.run_at >= stretch.since AND job.run_at <= statement_timestamp()
             ORDER BY job.priority DESC, job.run_at LIMIT 1) AS shared) AS head
     WHERE NOT %(worker)s::bigint = ANY (shy_set.shy_of)
 ), met AS MATERIALIZED (
@@ -68,7 +92,8 @@ WITH RECURSIVE asked AS MATERIALIZED (
             SELECT job.id FROM jobs_job AS job
             WHERE sorted.owner_id IS NOT NULL AND job.status = 'pending' AND job.queue = sorted.name
               AND job.owner_id = sorted.owner_id AND job.shy_of = sorted.shy_of
-              AND job.run_at <= statement_timestamp()
+              AND job.priority BETWEEN sorted.low AND sorted.high
+              AND job.run_at >= sorted.since AND job.run_at <= statement_timestamp()
               AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp())
             ORDER BY job.priority DESC, job.run_at, job.id
             LIMIT sorted.room FOR UPDATE SKIP LOCKED) AS owned
@@ -77,7 +102,8 @@ WITH RECURSIVE asked AS MATERIALIZED (
             SELECT job.id FROM jobs_job AS job
             WHERE sorted.group_id IS NOT NULL AND job.status = 'pending' AND job.queue = sorted.name
               AND job.group_id = sorted.group_id AND job.shy_of = sorted.shy_of
-              AND job.run_at <= statement_timestamp()
+              AND job.priority BETWEEN sorted.low AND sorted.high
+              AND job.run_at >= sorted.since AND job.run_at <= statement_timestamp()
               AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp())
             ORDER BY job.priority DESC, job.run_at, job.id
             LIMIT sorted.room FOR UPDATE SKIP LOCKED) AS shared) AS pick
@@ -108,13 +134,15 @@ WITH RECURSIVE asked AS MATERIALIZED (
         next_seq = 0, progress = NULL, detail = NULL
     FROM admitted WHERE job.id = admitted.id AND job.ended_at IS NULL AND job.lease_secret IS NULL
     RETURNING job.id, job.kind, job.queue, job.claim_no, job.lease_secret, job.lease_expires_at,
+           job.priority, job.run_at, job.owner_id, job.group_id, job.shy_of = '{}' AS is_open,
            admitted.pick_no, admitted.name
 )
 SELECT claimed.id, claimed.kind, claimed.queue, claimed.claim_no, claimed.lease_secret, claimed.lease_expires_at,
-       body.payload::text AS payload, body.traceparent, claimed.name AS picked_from, claimed.pick_no
+       body.payload::text AS payload, body.traceparent, claimed.name AS picked_from, claimed.priority, claimed.run_at,
+       claimed.owner_id, claimed.group_id, claimed.is_open, claimed.pick_no
 FROM claimed LEFT JOIN jobs_body AS body ON body.job_id = claimed.id
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, turn.name, turn.pick_no
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, turn.name, NULL, NULL, NULL, NULL, NULL, turn.pick_no
 FROM turn LEFT JOIN slot USING (name, turn_no)
 WHERE turn.top IS NOT NULL AND slot.id IS NULL
 ORDER BY pick_no

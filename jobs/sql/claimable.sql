@@ -2,7 +2,8 @@
 -- when the next one becomes due within the horizon. One statement for all the interests of a process.
 -- An interest with owner null serves everybody; a member's owned and shared jobs are counted each by its own index.
 -- The counts are ordered as their indexes are: a bare LIMIT invites a scan of the table for a queue with nothing in it.
--- Of queues for which the caller gives stretches (docs/adr/0036) the jobs that hide from nobody are counted in these alone.
+-- Where the caller gives stretches (docs/adr/0036) of a queue, or of somebody's jobs in it, the jobs that hide from nobody
+-- are counted in these alone.
 -- The queue * stands for every queue. Who failed a job is not looked at here: that is for the claim.
 WITH interest AS MATERIALIZED (
     SELECT place, string_to_array(queues, ',') AS queues, owner_id, wanted
@@ -15,13 +16,25 @@ WITH interest AS MATERIALIZED (
                FROM jobs_slot AS slot WHERE slot.queue_id = queue.name) END AS room
     FROM interest JOIN jobs_queue AS queue
       ON queue.paused_at IS NULL AND (queue.name = ANY (interest.queues) OR '*' = ANY (interest.queues))
-), stretch (name, low, high, since) AS MATERIALIZED (
-    SELECT name, low, high, least(since, statement_timestamp() - make_interval(secs => %(margin_s)s::float8))
-    FROM unnest(%(stretch_of)s::text[], %(low)s::smallint[], %(high)s::smallint[], %(since)s::timestamptz[])
-         AS given (name, low, high, since)
+), whose (name, owner_id, group_id) AS MATERIALIZED (
+    SELECT name, owner_id, NULL::integer FROM looked_at
+    UNION
+    SELECT looked_at.name, NULL, membership.group_id
+    FROM looked_at JOIN auth_user_groups AS membership ON membership.user_id = looked_at.owner_id
+), given (name, owner_id, group_id, low, high, since) AS MATERIALIZED (
+    SELECT * FROM unnest(%(stretch_of)s::text[], %(stretch_owner)s::integer[], %(stretch_group)s::integer[],
+                         %(low)s::smallint[], %(high)s::smallint[], %(since)s::timestamptz[])
+), stretch (name, owner_id, group_id, low, high, since) AS MATERIALIZED (
+    SELECT name, owner_id, group_id, low, high,
+           least(since, statement_timestamp() - make_interval(secs => %(margin_s)s::float8))
+    FROM given
     UNION ALL
-    SELECT DISTINCT name, -32767::smallint, 32767::smallint, '-infinity'::timestamptz
-    FROM looked_at WHERE NOT name = ANY (%(stretch_of)s::text[])
+    SELECT name, owner_id, group_id, -32767::smallint, 32767::smallint, '-infinity'::timestamptz
+    FROM whose
+    WHERE NOT EXISTS (
+        SELECT FROM given
+        WHERE given.name = whose.name AND given.owner_id IS NOT DISTINCT FROM whose.owner_id
+          AND given.group_id IS NOT DISTINCT FROM whose.group_id)
 ), found AS (
     SELECT looked_at.place,
            CASE WHEN looked_at.owner_id IS NULL THEN (
@@ -35,6 +48,7 @@ WITH interest AS MATERIALIZED (
                            ORDER BY job.priority DESC, job.run_at
                            LIMIT looked_at.room) AS open_job
                        WHERE stretch.name = looked_at.name
+                         AND stretch.owner_id IS NULL AND stretch.group_id IS NULL
                        UNION ALL
                        (SELECT 1 FROM jobs_job AS job
                         WHERE job.status = 'pending' AND job.queue = looked_at.name AND job.shy_of > '{}'
@@ -45,19 +59,44 @@ WITH interest AS MATERIALIZED (
            ELSE (
                SELECT count(*) FROM (
                    SELECT FROM (
+                       SELECT 1 FROM stretch CROSS JOIN LATERAL (
+                           SELECT FROM jobs_job AS job
+                           WHERE job.status = 'pending' AND job.queue = looked_at.name
+                             AND job.owner_id = looked_at.owner_id AND job.shy_of = '{}'
+                             AND job.priority BETWEEN stretch.low AND stretch.high
+                             AND job.run_at >= stretch.since AND job.run_at <= statement_timestamp()
+                           ORDER BY job.priority DESC, job.run_at
+                           LIMIT looked_at.room) AS open_owned
+                       WHERE stretch.name = looked_at.name AND stretch.owner_id = looked_at.owner_id
+                       UNION ALL
                        (SELECT 1 FROM jobs_job AS job
                         WHERE job.status = 'pending' AND job.queue = looked_at.name
-                          AND job.owner_id = looked_at.owner_id AND job.run_at <= statement_timestamp()
+                          AND job.owner_id = looked_at.owner_id AND job.shy_of > '{}'
+                          AND job.run_at <= statement_timestamp()
                         ORDER BY job.shy_of, job.priority DESC, job.run_at
                         LIMIT looked_at.room)
+                       UNION ALL
+                       SELECT 1 FROM auth_user_groups AS membership
+                       JOIN stretch ON stretch.name = looked_at.name AND stretch.group_id = membership.group_id
+                       CROSS JOIN LATERAL (
+                           SELECT FROM jobs_job AS job
+                           WHERE job.status = 'pending' AND job.queue = looked_at.name
+                             AND job.group_id = membership.group_id AND job.shy_of = '{}'
+                             AND job.priority BETWEEN stretch.low AND stretch.high
+                             AND job.run_at >= stretch.since AND job.run_at <= statement_timestamp()
+                             AND job.owner_id IS DISTINCT FROM looked_at.owner_id
+                           ORDER BY job.priority DESC, job.run_at
+                           LIMIT looked_at.room) AS open_shared
+                       WHERE membership.user_id = looked_at.owner_id
                        UNION ALL
                        SELECT 1 FROM auth_user_groups AS membership CROSS JOIN LATERAL (
                            SELECT FROM jobs_job AS job
                            WHERE job.status = 'pending' AND job.queue = looked_at.name
-                             AND job.group_id = membership.group_id AND job.run_at <= statement_timestamp()
+                             AND job.group_id = membership.group_id AND job.shy_of > '{}'
+                             AND job.run_at <= statement_timestamp()
                              AND job.owner_id IS DISTINCT FROM looked_at.owner_id
                            ORDER BY job.shy_of, job.priority DESC, job.run_at
-                           LIMIT looked_at.room) AS shared
+                           LIMIT looked_at.room) AS shy_shared
                        WHERE membership.user_id = looked_at.owner_id) AS owned_or_shared
                    LIMIT looked_at.room) AS scoped_job)
            END AS jobs,

@@ -125,10 +125,9 @@ def _explain(name: str, **params: Any) -> dict[str, Any]:
 def _claim(worker: Worker, *queues: str, limit: int = 1, steal: bool = False) -> dict[str, Any]:
     params = {"worker": worker.pk, "worker_name": worker.name, "queues": list(queues), "limit": limit}
     params |= {"lease_s": 60.0, "only_if_idle": steal}
-    if worker.owner_id is None:
-        whole = Marks().look(queues, now_s=0)
-        return _explain("claim", **params, **moves.stretches(whole.stretches))
-    return _explain("claim_scoped", **params, owner=worker.owner_id)
+    whole = Marks().look(queues, now_s=0, owner_id=worker.owner_id)
+    statement = "claim" if worker.owner_id is None else "claim_scoped"
+    return _explain(statement, **params, **moves.stretches(whole.stretches), owner=worker.owner_id)
 
 
 def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -2,8 +2,10 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from jobs.domain import marks
-from jobs.domain.marks import EVER, HIGHEST, LOWEST, Marks
+from jobs.domain.marks import EVER, HIGHEST, LOWEST, Marks, Taken
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 Seen = list[tuple[str, int, int, datetime]]
@@ -17,7 +19,7 @@ def _seen(known: Marks, *queues: str, now_s: float) -> Seen:
 def _take(known: Marks, queue: str, *taken: tuple[int, int], now_s: float, took_s: float = 0.0) -> None:
     """A claim that takes (priority, seconds after NOW)."""
     look = known.look([queue], now_s=now_s)
-    rows = [(queue, priority, NOW + timedelta(seconds=at_s)) for priority, at_s in taken]
+    rows = [Taken(queue, priority, NOW + timedelta(seconds=at_s)) for priority, at_s in taken]
     known.took(look, rows, took_s=took_s)
 
 
@@ -68,7 +70,7 @@ class TestMarks:
         _take(known, "q", (0, 1), now_s=0)
         early = known.look(["q"], now_s=0.5)
         _take(known, "q", (0, 2), now_s=1.5)
-        known.took(early, [("q", 0, NOW + timedelta(seconds=99))], took_s=0)
+        known.took(early, [Taken("q", 0, NOW + timedelta(seconds=99))], took_s=0)
         assert ("q", 0, 0, NOW + timedelta(seconds=2)) in _seen(known, "q", now_s=1.6)
 
     def test_of_a_queue_are_forgotten_and_what_is_under_way_brings_none_back(self) -> None:
@@ -77,7 +79,7 @@ class TestMarks:
             _take(known, queue, (0, 1), now_s=0)
         early = known.look(["q"], now_s=0.1)
         known.forget(["q", "never seen"])
-        known.took(early, [("q", 0, NOW)], took_s=0)
+        known.took(early, [Taken("q", 0, NOW)], took_s=0)
         assert _seen(known, "q", now_s=0.2) == [WHOLE]
         assert len(_seen(known, "r", now_s=0.2)) == 3
         known.forget()
@@ -89,6 +91,15 @@ class TestMarks:
         _take(known, "q", (0, 2), (100, 1), now_s=0.1)
         kept = {low for _, low, high, since in _seen(known, "q", now_s=0.2) if since != EVER}
         assert kept == {0, 100, *range(2, marks.PRIORITIES)}
+
+    def test_of_too_many_heads_are_forgotten(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(marks, "HEADS", 3)
+        known = Marks()
+        _take(known, "q", (0, 1), now_s=0)
+        early = known.look(["q"], now_s=0.1)
+        known.look(["r", "s", "t"], now_s=0.2)
+        known.took(early, [Taken("q", 0, NOW)], took_s=0)
+        assert _seen(known, "q", now_s=0.3) == [WHOLE]
 
 
 class TestLookingEverywhere:
@@ -114,10 +125,10 @@ class TestLookingEverywhere:
 
     def test_comes_ten_seconds_later_at_most_however_long_one_took(self) -> None:
         known = Marks()
-        look = known.look(["q"], now_s=0)
-        known.took(look, [("q", 0, NOW)], took_s=1000)
-        assert known.everywhere(["q"], now_s=1) is None
-        assert known.everywhere(["q"], now_s=marks.SAVED_S / marks.SHARE + 0.1) is not None
+        _take(known, "q", (0, 1), now_s=0)
+        known.took(known.look(["q"], now_s=1), [], took_s=1000)
+        assert known.everywhere(["q"], now_s=2) is None
+        assert known.everywhere(["q"], now_s=1 + marks.SAVED_S / marks.SHARE + 0.1) is not None
 
     def test_is_the_only_way_where_nothing_is_known_whatever_it_costs(self) -> None:
         known = Marks()
@@ -129,7 +140,65 @@ class TestLookingEverywhere:
         known = Marks()
         _take(known, "q", (0, 1), now_s=0)
         look = known.look(["q", "new"], now_s=0.1)
-        assert (look.is_whole, look.is_sweep) == (False, True)
+        assert (look.is_whole, [one.since for one in look.stretches if one.queue == "new"]) == (False, [EVER])
+
+    def test_of_a_queue_that_never_has_anything_takes_no_time_from_the_others(self) -> None:
+        """Each claim looks at it as a whole, there is no other way: that is not what the ration is for."""
+        known = Marks()
+        _take(known, "q", (0, 1), now_s=0)
+        sweeps = 0
+        for turn in range(2_000):
+            look = known.look(["empty", "q"], now_s=turn / 100)
+            sweeps += any(
+                one.queue == "q" and one.low == LOWEST and one.high == HIGHEST for one in look.stretches
+            )
+            known.took(look, [Taken("q", 0, NOW)], took_s=0.008)
+        assert sweeps >= 19
+
+
+class TestOfAMember:
+    """Whose worker takes their own jobs and those of their groups: each has a head of its own."""
+
+    OWN, CLUB = (7, None), (None, 3)
+
+    def _seen(self, known: Marks, *, now_s: float) -> set[tuple[int | None, int | None, datetime]]:
+        look = known.look(["q"], now_s=now_s, owner_id=7)
+        return {(one.owner_id, one.group_id, one.since) for one in look.stretches if one.low <= 0 <= one.high}
+
+    def _take(self, known: Marks, *taken: Taken, now_s: float = 0) -> None:
+        known.took(known.look(["q"], now_s=now_s, owner_id=7), taken, took_s=0)
+
+    def test_know_no_group_until_a_job_of_it_was_taken(self) -> None:
+        known = Marks()
+        self._take(known, Taken("q", 0, NOW, 7, None))
+        assert self._seen(known, now_s=0.1) == {(*self.OWN, NOW)}
+        self._take(known, Taken("q", 0, NOW, 8, 3), now_s=0.2)
+        assert self._seen(known, now_s=0.3) == {(*self.OWN, NOW), (*self.CLUB, NOW)}
+
+    def test_move_both_heads_for_a_job_that_lies_behind_both(self) -> None:
+        known, later = Marks(), NOW + timedelta(seconds=5)
+        self._take(known, Taken("q", 0, NOW, 8, 3), Taken("q", 0, later, 7, 3))
+        assert self._seen(known, now_s=0.1) == {(*self.OWN, later), (*self.CLUB, later)}
+
+    def test_are_not_those_of_workers_for_everybody_nor_of_another_member(self) -> None:
+        known = Marks()
+        self._take(known, Taken("q", 0, NOW, 7, 3))
+        assert _seen(known, "q", now_s=0.1) == [WHOLE]
+        assert known.look(["q"], now_s=0.1, owner_id=8).is_whole
+        _take(known, "q", (0, 9), now_s=0.2)
+        assert self._seen(known, now_s=0.3) == {(*self.OWN, NOW), (*self.CLUB, NOW)}
+
+    def test_are_forgotten_with_their_queue(self) -> None:
+        known = Marks()
+        self._take(known, Taken("q", 0, NOW, 7, 3))
+        known.forget(["q"])
+        assert self._seen(known, now_s=0.1) == {(*self.OWN, EVER), (*self.CLUB, EVER)}
+
+    def test_are_looked_behind_every_second(self) -> None:
+        known = Marks()
+        self._take(known, Taken("q", 0, NOW, 7, 3))
+        assert self._seen(known, now_s=marks.SWEEP_S) == {(*self.OWN, EVER), (*self.CLUB, EVER)}
+        assert self._seen(known, now_s=marks.SWEEP_S) == {(*self.OWN, NOW), (*self.CLUB, NOW)}
 
 
 class TestAGlance:
@@ -140,6 +209,22 @@ class TestAGlance:
         known.spent(marks.SAVED_S + 0.05)
         assert [one.queue for one in known.glance(now_s=0)] == ["q", "q", "q"]
         assert known.glance(now_s=1) == ()
+
+    def test_speaks_of_those_alone_who_are_asked_for(self) -> None:
+        known = Marks()
+        _take(known, "q", (0, 1), now_s=0)
+        for owner_id, group_id in ((7, 3), (8, None)):
+            known.took(
+                known.look(["q"], now_s=0, owner_id=owner_id),
+                [Taken("q", 0, NOW, owner_id, group_id)],
+                took_s=0,
+            )
+        known.spent(100)
+        for owners, whose in (
+            ({None}, {(None, None)}), ({7}, {(7, None), (None, 3)}), ({8, None}, {(8, None), (None, None)}),
+        ):  # fmt: skip
+            found = known.glance(owners, now_s=0)
+            assert {(one.owner_id, one.group_id) for one in found} == whose
 
     def test_moves_nothing(self) -> None:
         known = Marks()
