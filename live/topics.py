@@ -18,7 +18,8 @@ _BATCH_BYTES: Final = 7000
 
 def checked(topic: str) -> str:
     """Return the topic as it is. Raises BadTopic: it is empty, too long, or ends with "*" (a pattern)."""
-    if not topic or topic.endswith("*") or _encoded_size(topic) > _LONGEST_TOPIC:
+    is_short = len(topic) <= _LONGEST_TOPIC // 12 - 1  # JSON writes no character with more than twelve
+    if not topic or topic.endswith("*") or not (is_short or _encoded_size(topic) <= _LONGEST_TOPIC):
         raise errors.BadTopic
     return topic
 

@@ -9,6 +9,7 @@ peer_django.set_up(
     Q_CLUSTER={
         "name": "bench", "orm": "default", "workers": 2, "bulk": 50, "queue_limit": 200, "poll": 0.05, "timeout": 60,
         "retry": 120, "save_limit": -1, "log_level": "ERROR",
+        "recycle": 1_000_000,  # a worker that is replaced, by default after 500 tasks, takes its count along
     },
 )  # fmt: skip
 

@@ -68,9 +68,11 @@ def _look(worker: Worker, queues: Sequence[str], *, limit: int, only_if_idle: bo
 
 def _note(look: Look, rows: Sequence[moves.Row], *, took_s: float) -> None:
     """After the commit: should it fail, these jobs wait where they were, before any new mark."""
-    taken = [
-        Taken(row.queue, row.priority, row.run_at, row.owner_id, row.group_id)
+    # The last of each will do: of a hundred jobs that is one.
+    last = {
+        (row.queue, row.priority, row.owner_id, row.group_id): row.run_at
         for row in rows
         if row.id is not None and row.is_open
-    ]
+    }
+    taken = [Taken(queue, priority, run_at, *whose) for (queue, priority, *whose), run_at in last.items()]
     transaction.on_commit(functools.partial(MARKS.took, look, taken, took_s=took_s))

@@ -109,9 +109,9 @@ def succeed(
     return statements.load("jobs", "succeed").run(
         {
             "worker": worker.pk,
-            "job": arrays.literal(job_id for job_id, _ in leases),
-            "claim_no": arrays.literal(lease.claim_no for _, lease in leases),
-            "secret": arrays.literal(str(lease.secret) for _, lease in leases),
+            "job": arrays.plain(job_id for job_id, _ in leases),
+            "claim_no": arrays.plain(lease.claim_no for _, lease in leases),
+            "secret": arrays.plain(lease.secret for _, lease in leases),
             "result": arrays.literal(results),
         }
     )
@@ -119,7 +119,7 @@ def succeed(
 
 def free(job_ids: Sequence[int]) -> set[str]:
     """Free the slots of these jobs, which ended in an earlier statement; the queues that have room now."""
-    return {row.queue_id for row in statements.load("jobs", "free").run({"job": list(job_ids)})}
+    return {row.queue_id for row in statements.load("jobs", "free").run({"job": arrays.plain(job_ids)})}
 
 
 def lock_overdue(limit: int) -> list[Row]:

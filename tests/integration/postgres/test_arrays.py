@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.db import connection
@@ -33,3 +34,14 @@ class TestLiteral:
     def test_of_what_it_does_not_know_is_refused(self, value: Any) -> None:
         with pytest.raises(TypeError):
             arrays.literal([value])
+
+
+class TestPlain:
+    @pytest.mark.parametrize(
+        ("kind", "values"),
+        [("bigint", [0, -1, 2**63 - 1]), ("uuid", [UUID(int=0), UUID(int=2**128 - 1)]), ("uuid", [])],
+    )
+    def test_comes_back_as_it_went_in(self, kind: str, values: list[Any]) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT %s::{kind}[]", [arrays.plain(values)])
+            assert cursor.fetchone() == (values,)
