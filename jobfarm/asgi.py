@@ -8,10 +8,11 @@ if TYPE_CHECKING:
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "jobfarm.settings")
 
-from django.core.asgi import get_asgi_application
+import django
 
-django = get_asgi_application()
+django.setup(set_prefix=False)
 
-from jobfarm.server import Server  # noqa: E402  # its apps need Django set up
+from jobfarm.one_hop import OneHop  # noqa: E402  # they need Django set up
+from jobfarm.server import Server  # noqa: E402
 
-application = Server(cast("App", django))
+application = Server(cast("App", OneHop()))
