@@ -27,6 +27,27 @@ AT_ONCE_S = 1.0  # an empty answer faster than this was no waiting
 log = logging.getLogger("jobfarm_worker")
 
 
+class Empties:
+    """How long to pause after a claim: not at all, unless two in a row brought nothing and did not wait for it.
+
+    One that soon ends without a job is good news: over a socket it ends when the farm says that there is work, and to
+    pause then was 25 ms of each job's 30. A second one is a farm that is wrong about it, or does not know how to wait.
+    """
+
+    def __init__(self, backoff: Backoff) -> None:
+        self._backoff = backoff
+        self._in_a_row = 0
+
+    def pause_s(self, *, found: int, took_s: float) -> float:
+        """The pause after a claim that found so many jobs and took so long."""
+        if found or took_s >= AT_ONCE_S:
+            self._in_a_row = 0
+            self._backoff.succeeded()
+            return 0.0
+        self._in_a_row += 1
+        return self._backoff.failed() if self._in_a_row > 1 else 0.0
+
+
 class Session:
     """One run of a worker: its connection, its slots, and its way to the end."""
 
@@ -79,17 +100,15 @@ class Session:
     async def _claim_all(self) -> None:
         """Keep every slot busy: ask for as many jobs as there are free slots, wait, ask again."""
         outages = Backoff(rng=random.SystemRandom())
-        empties = Backoff(rng=random.SystemRandom(), base_s=0.05, cap_s=1.0)
+        empties = Empties(Backoff(rng=random.SystemRandom(), base_s=0.05, cap_s=1.0))
         while not self._stopping.is_set():
             free = await self._free_slots()
             started_s = asyncio.get_running_loop().time()
             jobs = await self._claimed(free, outages)
             for job in jobs:
                 await self._start(job)
-            if jobs:
-                empties.succeeded()
-            elif asyncio.get_running_loop().time() - started_s < AT_ONCE_S:
-                await asyncio.sleep(empties.failed())
+            took_s = asyncio.get_running_loop().time() - started_s
+            await asyncio.sleep(empties.pause_s(found=len(jobs), took_s=took_s))
 
     async def _free_slots(self) -> int:
         while (free := self._options.concurrency - len(self._slots)) < 1:
