@@ -181,7 +181,7 @@ def _await_their_end(pids: Sequence[int]) -> None:
     """They hold the farm's socket until they are gone. What SIGKILL cannot end (a dead disk) is not waited for."""
     deadline = time.monotonic() + KILLED_WITHIN_S
     while any(map(born, pids)) and time.monotonic() < deadline:
-        time.sleep(0.02)
+        time.sleep(SHORT_S)
 
 
 def born(pid: int) -> str | None:

@@ -59,7 +59,7 @@ class Outbox:
         self._put("state", watch, [message])
 
     def append(self, watch: Watch, page: Page) -> bool:
-        """Add to what is pending; False when that is enough for now."""
+        """Add to what is pending; False from the backlog on, until the sender has sent it."""
         message = Message(kind="items", watch_id=watch.watch_id, seen=page.cursor, encoded=page.encoded)
         self._put("items", watch, [*self._pending.get(("items", watch), []), message])
         self._waiting_bytes += len(page.encoded)

@@ -1,5 +1,6 @@
 """What the commands about people have in common."""
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -11,7 +12,7 @@ from accounts.errors import AccountsError
 from postgres import reachability
 
 
-class PersonCommand(BaseCommand):
+class PersonCommand(BaseCommand, ABC):
     """A command about one person, named by username. Says refusals in one sentence, with exit status 1."""
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -30,9 +31,9 @@ class PersonCommand(BaseCommand):
                 raise
             raise CommandError(sentence) from error
 
+    @abstractmethod
     def handle_person(self, person: User, options: dict[str, Any]) -> None:
         """What the command does."""
-        raise NotImplementedError
 
 
 def _person(username: str) -> User:

@@ -63,8 +63,8 @@ def _round(
 ) -> tuple[list[Claimed], int]:
     """Jobs for this worker, and how many more were taken that nobody is to have now (`preparing`).
 
-    In a transaction of its own: each of those has ended, or waits for another attempt, whatever the next round meets.
-    No round follows one that took something: if it broke, the worker would not hear of what it holds.
+    In the caller's transaction, which ends with the round: each of those has ended, or waits for another attempt,
+    whatever the next round meets. None follows one that took something: if it broke, the worker would not hear of that.
     """
     rows = taking.take(worker, queues=home, limit=limit, only_if_idle=False)
     if not rows and steals:

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Final
 
-from postgres import statements
+from postgres import halving
 
 _DISORDER: Final = timedelta(
     minutes=1
@@ -21,6 +21,4 @@ def end_before(moment: datetime) -> int:
 
 
 def _first_since(moment: datetime) -> int:
-    [row] = statements.load("jobs", "first_attempt_since").run({"since": moment})
-    first: int = row.id
-    return first
+    return halving.first_id_since("jobs_attempt", "ended_at", moment)

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from jobs.domain import charts, tallies
 from jobs.domain.tallies import Period
 from jobs.models import Tally, TallyMark
-from postgres import statements
+from postgres import halving, statements
 
 # How far the order of ids may differ from that of the times of submission: a statement takes its time when it begins
 # and its ids while it runs, and a bulk of many jobs may run for some seconds.
@@ -124,16 +124,12 @@ def count_minutes(*, since: datetime, until: datetime) -> int:
 
 def first_since(moment: datetime) -> int:
     """An id below which no job was submitted at this moment or later; at most a minute's worth of ids too low."""
-    [row] = statements.load("jobs", "first_since").run({"since": moment - _DISORDER})
-    first: int = row.id
-    return first
+    return halving.first_id_since("jobs_job", "created_at", moment - _DISORDER)
 
 
 def end_before(moment: datetime) -> int:
     """An id from which on every job was submitted at this moment or later; at most a minute's worth too high."""
-    [row] = statements.load("jobs", "first_since").run({"since": moment + _DISORDER})
-    first: int = row.id
-    return first
+    return halving.first_id_since("jobs_job", "created_at", moment + _DISORDER)
 
 
 def forget() -> int:

@@ -31,7 +31,7 @@ LONGEST_PROMPT = 100_000
 
 
 class SubmitForm(forms.Form):
-    """What all jobs have in common, whatever their kind."""
+    """What all jobs have in common. The form of a kind adds `kind` and `payload` to the cleaned data (`clean`)."""
 
     group = forms.ModelChoiceField(
         Group.objects.none(),
@@ -70,8 +70,8 @@ class SubmitForm(forms.Form):
         minutes = self.cleaned_data["delay_min"]
         try:
             return operations.submit(
-                self.kind(),
-                self.payload(),
+                self.cleaned_data["kind"],
+                self.cleaned_data["payload"],
                 owner=self._user,
                 group=self.cleaned_data["group"],
                 unique_key=self.cleaned_data["unique_key"] or None,
@@ -84,14 +84,6 @@ class SubmitForm(forms.Form):
             self.add_error(None, refusal.message)
             return None
 
-    def kind(self) -> str:
-        """Which kind of job it is."""
-        raise NotImplementedError
-
-    def payload(self) -> Any:
-        """The job's payload, as JSON has it."""
-        raise NotImplementedError
-
     def _field_of(self, refusal: JobsError) -> str | None:
         if isinstance(refusal, InvalidJson | PayloadTooLarge):
             return "payload" if "payload" in self.fields else "prompt"
@@ -103,6 +95,8 @@ class SubmitForm(forms.Form):
 class ChatForm(SubmitForm):
     """A question or task for a language model."""
 
+    job_kind = "chat"
+
     prompt = forms.CharField(
         max_length=LONGEST_PROMPT,
         label="What should it answer?",
@@ -110,27 +104,24 @@ class ChatForm(SubmitForm):
     )
     field_order = ("prompt",)
 
-    def kind(self) -> str:
-        """The kind that answers prompts."""
-        return "chat"
-
-    def payload(self) -> dict[str, str]:
-        """The prompt."""
-        return {"prompt": self.cleaned_data["prompt"]}
+    def clean(self) -> dict[str, Any]:
+        """A job for who answers prompts."""
+        return self.cleaned_data | {
+            "kind": self.job_kind,
+            "payload": {"prompt": self.cleaned_data.get("prompt")},
+        }
 
 
 class ImageForm(ChatForm):
     """A picture to paint."""
+
+    job_kind = "image"
 
     prompt = forms.CharField(
         max_length=LONGEST_PROMPT,
         label="What should it paint?",
         widget=forms.Textarea(attrs={"rows": 3, "placeholder": "A lighthouse in fog, at dawn"}),
     )
-
-    def kind(self) -> str:
-        """The kind that paints."""
-        return "image"
 
 
 class OtherForm(SubmitForm):
@@ -158,14 +149,10 @@ class OtherForm(SubmitForm):
         except ValueError as refusal:
             raise forms.ValidationError(str(refusal).replace("The body", "This")) from None
 
-    def kind(self) -> str:
-        """The kind that was chosen."""
-        chosen: str = self.cleaned_data["kind_name"]
-        return chosen
-
-    def payload(self) -> Any:
-        """The value of the text."""
-        return self.cleaned_data["payload_text"]
+    def clean(self) -> dict[str, Any]:
+        """A job of the kind that was chosen, with the value of the text."""
+        given = self.cleaned_data
+        return given | {"kind": given.get("kind_name"), "payload": given.get("payload_text")}
 
     def _field_of(self, refusal: JobsError) -> str | None:
         if isinstance(refusal, InvalidJson | PayloadTooLarge):

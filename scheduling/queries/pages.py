@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from django.db.models import OuterRef, QuerySet, Subquery
 
-from postgres import statements
+from postgres import halving, statements
 from scheduling.domain.states import State
 from scheduling.models import Cluster, Cron, Due, ScheduledFunction
 
@@ -97,6 +97,4 @@ def clusters() -> "QuerySet[Cluster]":
 
 
 def _first_since(moment: datetime) -> int:
-    [row] = statements.load("scheduling", "first_since").run({"since": moment})
-    first: int = row.id
-    return first
+    return halving.first_id_since("scheduling_scheduledfunction", "created_at", moment)
