@@ -12,7 +12,9 @@ import django
 
 django.setup(set_prefix=False)
 
-from jobfarm.one_hop import OneHop  # noqa: E402  # they need Django set up
+from jobfarm import collector  # noqa: E402  # they need Django set up
+from jobfarm.one_hop import OneHop  # noqa: E402
 from jobfarm.server import Server  # noqa: E402
 
 application = Server(cast("App", OneHop()))
+collector.settle()

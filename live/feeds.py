@@ -16,7 +16,8 @@ from postgres import connections
 
 logger = logging.getLogger("live")
 
-_MERGE_S: Final = 0.02  # changes within this become one read: an eye sees 50 pictures a second at best
+# The first change is read at once, those within this after it together: an eye sees 50 pictures a second at best.
+_MERGE_S: Final = 0.02
 _FIRST_RETRY_S: Final = 0.5
 _LAST_RETRY_S: Final = 15.0
 
@@ -115,7 +116,7 @@ class Feed(ABC):
         loop = asyncio.get_running_loop()
         try:
             while self._stale and self._watches:
-                await asyncio.sleep(max(_MERGE_S, self._read_at + self._pause_s - loop.time()))
+                await asyncio.sleep(max(0.0, self._read_at + self._pause_s - loop.time()))
                 self._stale = False
                 self._read_at = loop.time()
                 failures = 0 if await self._try_to_read() else failures + 1
