@@ -43,6 +43,14 @@ class Statement:
             cursor.execute(self.sql, params or {})
             return [] if cursor.rownumber is None else cursor.fetchall()  # description is dear to make
 
+    def post(self, params: Params, *, using: str = "default") -> None:
+        """Send it on Django's connection of this thread and wait for nothing: for a hint that may get lost.
+
+        What goes wrong with it is a line in the log. The parameters are written into its text."""
+        connection = cast("DatabaseWrapper", connections[using])
+        with connection.posting_cursor() as cursor:
+            cursor.execute(self.sql, params)
+
     def explain(self, params: Params | None = None, *, using: str = "default") -> dict[str, Any]:
         """Run it and return what EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) says of it: the generic plan, which
         is the one that `run` uses. What the statement writes is written: roll it back around the call."""

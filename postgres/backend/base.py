@@ -15,7 +15,8 @@ from psycopg_pool import PoolTimeout
 
 from postgres import embedded
 from postgres.backend.client import DatabaseClient
-from postgres.backend.pool import Connection, Pool
+from postgres.backend.pool import Pool
+from postgres.backend.posting import Connection, PostingCursor
 from postgres.backend.prepared import DatabaseOperations, PreparedCursor
 from postgres.exits import at_exit
 
@@ -64,10 +65,21 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def prepared_cursor(self) -> CursorWrapper:
         """A cursor on this connection whose statements are bound and prepared by the server
         (postgres.statements)."""
+        return self._own_cursor(PreparedCursor)
+
+    def posting_cursor(self) -> CursorWrapper:
+        """A cursor whose statements are sent, and whose end nobody waits for (postgres.backend.posting).
+
+        Without a pool the connection is psycopg's own, and the cursor is one that waits.
+        """
+        self.ensure_connection()
+        return self._own_cursor(PostingCursor) if isinstance(self.connection, Connection) else self.cursor()
+
+    def _own_cursor(self, kind: Callable[[Any], object]) -> CursorWrapper:
         self.close_if_health_check_failed()
         self.ensure_connection()
         with self.wrap_database_errors:
-            return self._prepare_cursor(PreparedCursor(self.connection))
+            return self._prepare_cursor(kind(self.connection))
 
     def _make_pool(self, options: dict[str, Any]) -> Pool:
         """Not opened yet. Of several threads that come here at once, all get the pool that was made first."""

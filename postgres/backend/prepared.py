@@ -11,15 +11,15 @@ from psycopg.types.datetime import TimestamptzLoader
 from psycopg.types.json import JsonbLoader
 from psycopg.types.numeric import Int8Dumper
 
-from postgres.backend.pool import Connection
+from postgres.backend.posting import PostingCursor
 
-_adapters_of: "WeakKeyDictionary[Connection, AdaptersMap]" = WeakKeyDictionary()
+_adapters_of: "WeakKeyDictionary[psycopg.Connection[Any], AdaptersMap]" = WeakKeyDictionary()
 
 
 class PreparedCursor(psycopg.Cursor[Any]):
     """Binds parameters on the server, and prepares what it runs: planned once per connection."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._shared = _adapters_of.get(connection) or _adapters(connection)
         super().__init__(connection, row_factory=namedtuple_row)
 
@@ -32,7 +32,7 @@ class PreparedCursor(psycopg.Cursor[Any]):
         return super().execute(query, params, **{"prepare": True, **options})
 
 
-def _adapters(connection: Connection) -> AdaptersMap:
+def _adapters(connection: psycopg.Connection[Any]) -> AdaptersMap:
     adapters = AdaptersMap(connection.adapters)
     # Statements are prepared per type of parameter, and psycopg sends 1 as smallint but 40000 as integer.
     adapters.register_dumper(int, Int8Dumper)
@@ -45,10 +45,10 @@ def _adapters(connection: Connection) -> AdaptersMap:
 
 
 class DatabaseOperations(operations.DatabaseOperations):
-    """Django's, and it knows what a PreparedCursor ran: such a cursor keeps no text with the values in it."""
+    """Django's, and it knows what a cursor of ours ran: such a cursor keeps no text with the values in it."""
 
     def last_executed_query(self, cursor: Any, sql: Any, params: Any) -> str:
-        if not isinstance(cursor, PreparedCursor):
+        if not isinstance(cursor, PreparedCursor | PostingCursor):
             return super().last_executed_query(cursor, sql, params)
         try:
             return str(self.compose_sql(sql, params))

@@ -78,8 +78,8 @@ def schedule(new: Sequence[NewFunction]) -> list[ScheduledFunction]:
 
 
 def notify(kinds: Iterable[str]) -> None:
-    """Wake the clusters that listen for these words."""
-    statements.load("scheduling", "notify").run({"kinds": sorted(kinds)})
+    """Wake the clusters that listen for these words, without waiting for it."""
+    statements.load("scheduling", "notify").post({"kinds": sorted(kinds)})
 
 
 def parent_state(parent: int) -> State | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 from django.contrib.auth.models import Group
-from django.db import transaction
+from django.db import connection, transaction
 
 from live import operations, registry
 from live.feeds import Watch
@@ -157,6 +157,12 @@ async def settled(function: Callable[[], int], *, quiet_s: float = 0.3) -> int:
     return now
 
 
+def settle() -> None:
+    """Wait until what this thread has posted has been sent (postgres.backend.posting)."""
+    if connection.connection is not None:
+        connection.connection.settle()
+
+
 @contextmanager
 def listening(channel: str = "live") -> Iterator[Callable[[], list[str]]]:
     """Hear a NOTIFY channel on a connection of one's own; the result, called, gives the payloads so far."""
@@ -168,6 +174,7 @@ def listening(channel: str = "live") -> Iterator[Callable[[], list[str]]]:
         heard.execute(f'LISTEN "{channel}"')
 
         def until_end() -> list[str]:
+            settle()
             says.execute("SELECT pg_notify(%s, 'end')", [channel])
             payloads: list[str] = []
             for notification in heard.notifies(timeout=10):

@@ -59,7 +59,7 @@ class TestTouch:
         with listening():
 
             def look(execute: Callable[..., object], sql: str, *rest: object) -> object:
-                if "pg_notify" in sql:
+                if sql.startswith("NOTIFY"):
                     in_transaction.append(connection.in_atomic_block)
                 return execute(sql, *rest)
 

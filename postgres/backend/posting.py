@@ -1,0 +1,69 @@
+"""A connection that can send a statement and fetch its outcome later: for what nobody has to wait for."""
+
+import logging
+from collections.abc import Generator
+from typing import Any
+
+import psycopg
+from psycopg import generators, waiting
+from psycopg.abc import PQGen
+from psycopg.pq import ExecStatus
+
+logger = logging.getLogger("postgres")
+
+
+class Connection(psycopg.Connection[Any]):
+    """psycopg's, with `post`. Whatever is done with it next fetches the outcome first.
+
+    psycopg leads everything that talks to the server through `wait`; the pool is the only one that looks at the
+    connection's state without it, and calls `settle` before it does (docs/adr/0041).
+    """
+
+    used_at = float("-inf")  # when the pool got it back, by time.monotonic()
+    _owes = False
+
+    def post(self, statement: str) -> None:
+        """Send a statement, or several, without parameters. Should it fail, a line in the log says so.
+
+        It is for connections outside of a transaction. Raises OperationalError when the connection is lost.
+        """
+        with self.lock:
+            self.wait(self._post(statement.encode()))
+
+    def settle(self) -> None:
+        """Fetch the outcome that is still owed, if there is one. Raises nothing: what is lost is found lost later."""
+        if self._owes:
+            self._owes = False
+            try:
+                for result in super().wait(generators.fetch_many(self.pgconn)):
+                    if result.status == ExecStatus.FATAL_ERROR:
+                        _say(result.get_error_message())
+            except psycopg.Error as error:
+                _say(str(error))
+
+    def wait(self, gen: PQGen[Any], *args: Any, **options: Any) -> Any:
+        """As psycopg's."""
+        self.settle()
+        return super().wait(gen, *args, **options)
+
+    def _post(self, statement: bytes) -> Generator[waiting.Wait, waiting.Ready | int, None]:
+        self.pgconn.send_query(statement)
+        self._owes = True
+        while self.pgconn.flush():
+            yield waiting.Wait.RW
+
+
+class PostingCursor(psycopg.ClientCursor[Any]):
+    """Posts what it is asked to execute, and has no results. In a transaction it waits as any other."""
+
+    def execute(self, query: Any, params: Any = None, **options: Any) -> "PostingCursor":  # noqa: ARG002 (psycopg's)
+        assert isinstance(self.connection, Connection)
+        if not self.connection.autocommit:  # the transaction may have to be begun first
+            super().execute(query, params)
+        else:
+            self.connection.post(self.mogrify(query, params))
+        return self
+
+
+def _say(why: str) -> None:
+    logger.warning("A statement that nobody waited for failed: %s", why.partition("\n")[0])
