@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -11,9 +12,9 @@ from postgres import arrays, statements
 
 # From here on two COPYs are cheaper than one INSERT from arrays, although they are four round trips more.
 COPIED_FROM = 50
-_LINES_AT_ONCE = 1000
+_LINES_AT_ONCE = 250  # the server stores these while the next are written
 _NULL = "\\N"
-_COMMON = itemgetter(
+_IN_COMMON = (
     "kind",
     "queue",
     "priority",
@@ -23,6 +24,18 @@ _COMMON = itemgetter(
     "max_attempts",
     "timeout_s",
     "retry_on_timeout",
+)
+_BESIDE_THEM = (
+    "unique_key",
+    "run_at",
+    "expires_at",
+    "expires_s",
+    "payload",
+    "limit_name",
+    "limit_key",
+    "limit_count",
+    "limit_wait_s",
+    "traceparent",
 )
 _AS_NEW = "\tpending\t0\t0\t0\t{}\n"
 
@@ -51,7 +64,7 @@ def many(rows: Sequence[dict[str, Any]]) -> list[Stored | None]:
 
 
 def _inserted(rows: Sequence[dict[str, Any]]) -> list[Stored | None]:
-    columns = {name: arrays.literal(row[name] for row in rows) for name in rows[0]}
+    columns = {name: arrays.literal(row[name] for row in rows) for name in (*_IN_COMMON, *_BESIDE_THEM)}
     found = statements.load("jobs", "submit").run(columns)
     return [None if row.id is None else Stored(*row) for row in found]
 
@@ -61,7 +74,7 @@ def _copied(rows: Sequence[dict[str, Any]]) -> list[Stored | None]:
     [numbered] = statements.load("jobs", "number_new").run({"count": len(rows)})
     stored = list(_stored(rows, ids=numbered.ids, now=numbered.now))
     _copy("copy_jobs", _job_lines(rows, stored, created_at=str(numbered.now)))
-    _copy("copy_bodies", [_body_line(row, new.id) for row, new in zip(rows, stored, strict=True)])
+    _copy("copy_bodies", (_body_line(row, new.id) for row, new in zip(rows, stored, strict=True)))
     return list(stored)
 
 
@@ -78,24 +91,20 @@ def _utc(moment: datetime | None) -> datetime | None:
     return moment and moment.astimezone(UTC)
 
 
-def _copy(statement: str, lines: Sequence[str]) -> None:
+def _copy(statement: str, lines: Iterator[str]) -> None:
     with connection.cursor() as cursor, cursor.copy(statements.load("jobs", statement).sql) as copy:
-        for begin in range(0, len(lines), _LINES_AT_ONCE):
-            copy.write("".join(lines[begin : begin + _LINES_AT_ONCE]))
+        while several := "".join(islice(lines, _LINES_AT_ONCE)):
+            copy.write(several)
 
 
-def _job_lines(rows: Sequence[dict[str, Any]], stored: Sequence[Stored], *, created_at: str) -> list[str]:
+def _job_lines(rows: Sequence[dict[str, Any]], stored: Sequence[Stored], *, created_at: str) -> Iterator[str]:
     """What most jobs of a bulk have in common is written once."""
-    shared: dict[Any, str] = {}
-    lines = []
+    in_common, shared = itemgetter(*_IN_COMMON), dict[Any, str]()
     for row, new in zip(rows, stored, strict=True):
-        common = _COMMON(row)
-        if common not in shared:
-            shared[common] = "\t".join([_NULL if value is None else str(value) for value in common])
-        lines.append(
-            f"{new.id}\t{shared[common]}\t{created_at}\t{new.run_at}\t{new.expires_at or _NULL}{_AS_NEW}"
-        )
-    return lines
+        values = in_common(row)
+        if values not in shared:
+            shared[values] = "\t".join([_NULL if value is None else str(value) for value in values])
+        yield f"{new.id}\t{shared[values]}\t{created_at}\t{new.run_at}\t{new.expires_at or _NULL}{_AS_NEW}"
 
 
 def _body_line(row: dict[str, Any], job_id: int) -> str:
