@@ -25,7 +25,7 @@ from postgres import connections  # noqa: E402
 BATCH = int(os.environ.get("BENCH_BATCH", "100"))
 KIND = kinds.declare(operations.Kind(name="noop", queue="noop"))
 
-# As docs/scale.md advises (docs/adr/0040): a full collection of all that Django is takes 75 ms, and 20,000 jobs cause one.
+# As docs/scale.md advises: a full collection of all that Django is takes 75 ms, and 20,000 jobs cause one.
 gc.collect()
 gc.freeze()
 

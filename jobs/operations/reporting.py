@@ -26,17 +26,17 @@ def heartbeat(
 ) -> datetime:
     """Renew the lease and note progress (0 to 1) and detail (cut at 200 characters) where given.
 
-    Returns when the lease runs out now. Raises LeaseLost, InvalidValue.
+    Returns when the lease runs out now. Outside of a transaction it does not wait for the disk: a crash of the server
+    may take back the reports of its last second, and nothing that was handed in. Raises LeaseLost, InvalidValue.
     """
     if progress is not None and not (math.isfinite(progress) and 0 <= progress <= 1):
         raise InvalidValue(field="progress", why=f"a share from 0 to 1, got {progress}")
     detail = None if detail is None else _storable(detail, "detail")[:DETAIL_CHARACTERS]
-    with transaction.atomic():
-        rows = moves.heartbeat(worker, job_id, lease, progress=progress, detail=detail)
-        if not rows:
-            raise LeaseLost
-        if progress is not None or detail is not None:
-            announcing.changed([job_id])
+    rows = moves.heartbeat(worker, job_id, lease, progress=progress, detail=detail)
+    if not rows:
+        raise LeaseLost
+    if progress is not None or detail is not None:
+        announcing.changed([job_id])
     expires_at: datetime = rows[0].lease_expires_at
     return expires_at
 
@@ -51,14 +51,13 @@ def write_output(worker: Worker, job_id: int, lease: Lease, *, seq: int, text: s
         raise PayloadTooLarge(what="output", size=len(text.encode()), limit=OUTPUT_BYTES)
     if not 0 <= seq < 2**31 - 1:
         raise InvalidValue(field="seq", why=f"a whole number from 0 up, got {seq}")
-    with transaction.atomic():
-        rows = moves.write_output(worker, job_id, lease, seq=seq, text=text)
-        if not rows:
-            raise LeaseLost
-        if rows[0].next_seq <= seq:
-            raise OutputGap(next_seq=rows[0].next_seq)
-        if rows[0].stored:
-            announcing.wrote(job_id)
+    rows = moves.write_output(worker, job_id, lease, seq=seq, text=text)
+    if not rows:
+        raise LeaseLost
+    if rows[0].next_seq <= seq:
+        raise OutputGap(next_seq=rows[0].next_seq)
+    if rows[0].stored:
+        announcing.wrote(job_id)
     next_seq: int = rows[0].next_seq
     return next_seq
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
+from django.db import connection
 from django.db.models.functions import Now
 
 from jobs.domain import marks
@@ -79,7 +80,7 @@ def heartbeat(
     worker: Worker, job_id: int, lease: Lease, *, progress: float | None, detail: str | None
 ) -> list[Row]:
     """Renew a lease; no row if it is lost."""
-    given = {"progress": progress, "detail": detail}
+    given = {"progress": progress, "detail": detail, "is_alone": not connection.in_atomic_block}
     return statements.load("jobs", "heartbeat").run(_fence(worker, job_id, lease) | given)
 
 

@@ -1,6 +1,7 @@
 -- Renew a lease, and move progress and detail where given. No index holds these columns, so the update stays HOT.
 -- A detail that differs from the last one of this attempt begins a stage, 200 of them at most; without a detail the
 -- stages are not looked at.
+-- Where it is a transaction by itself it does not wait for the disk: a report is no promise, and the next one comes soon.
 WITH renewed AS (
     UPDATE jobs_job
     SET lease_expires_at = statement_timestamp() + make_interval(secs => %(lease_s)s::float8),
@@ -22,4 +23,6 @@ WITH renewed AS (
     WHERE %(detail)s::text <> '' AND last.detail IS DISTINCT FROM %(detail)s::text AND coalesce(last.number, 0) < 199
     ON CONFLICT DO NOTHING
 )
-SELECT lease_expires_at FROM renewed
+SELECT lease_expires_at,
+       CASE WHEN %(is_alone)s::boolean THEN set_config('synchronous_commit', 'off', true) END AS disk
+FROM renewed

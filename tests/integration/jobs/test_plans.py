@@ -275,7 +275,9 @@ class TestTheHolder:
         fence = {"job": claimed.id, "worker": big.me.pk, "claim_no": 1, "secret": claimed.lease.secret}
         many = {"worker": big.me.pk, "job": [claimed.id], "claim_no": [1], "secret": [claimed.lease.secret]}
         plans = {
-            "heartbeat": _explain("heartbeat", **fence, lease_s=60.0, progress=0.5, detail="x"),
+            "heartbeat": _explain(
+                "heartbeat", **fence, lease_s=60.0, progress=0.5, detail="x", is_alone=True
+            ),
             "write_output": _explain("write_output", **fence, lease_s=60.0, seq=0, text="x"),
             "lock_held": _explain("lock_held", **many),
             "succeed": _explain("succeed", **many, result=["{}"]),
