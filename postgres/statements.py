@@ -11,12 +11,12 @@ from typing import Any, TypeAlias, cast
 from django.db import connections, transaction
 
 from postgres.backend.base import DatabaseWrapper
+from postgres.backend.prepared import numbered
 
 # A named tuple with the statement's columns: `row.id`. Which columns is known to the SQL alone, hence Any.
 Row: TypeAlias = Any
 Params: TypeAlias = dict[str, Any]
 
-_PLACEHOLDER = re.compile(r"(?<!%)%\((\w+)\)s")
 _COMMENT_LINES = re.compile(r"^\s*--.*\n?", re.MULTILINE)
 
 
@@ -54,14 +54,11 @@ class Statement:
     def explain(self, params: Params | None = None, *, using: str = "default") -> dict[str, Any]:
         """Run it and return what EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) says of it: the generic plan, which
         is the one that `run` uses. What the statement writes is written: roll it back around the call."""
-        names = list(dict.fromkeys(_PLACEHOLDER.findall(self.sql)))
-        numbered = _PLACEHOLDER.sub(lambda found: f"${names.index(found[1]) + 1}", self.sql).replace(
-            "%%", "%"
-        )
+        text, names = numbered(self.sql)
         values = f"({', '.join(['%s'] * len(names))})" if names else ""
         plan_name = f"explained_{uuid.uuid4().hex}"  # a failed one stays: PREPARE is not undone by a rollback
         with transaction.atomic(using=using), connections[using].cursor() as cursor:
-            cursor.execute(f"PREPARE {plan_name} AS {numbered}")
+            cursor.execute(f"PREPARE {plan_name} AS {text.decode()}")
             cursor.execute("SET LOCAL plan_cache_mode = force_generic_plan")
             explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE {plan_name}{values}"
             cursor.execute(explain, [(params or {})[name] for name in names])

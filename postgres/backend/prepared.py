@@ -1,5 +1,7 @@
 """A cursor for statements that are planned once, and what Django's debugging needs to show them."""
 
+import re
+from functools import cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -13,11 +15,16 @@ from psycopg.types.numeric import Int8Dumper
 
 from postgres.backend.posting import PostingCursor
 
+_PLACEHOLDER = re.compile(r"(?<!%)%\((\w+)\)s")
 _adapters_of: "WeakKeyDictionary[psycopg.Connection[Any], AdaptersMap]" = WeakKeyDictionary()
 
 
-class PreparedCursor(psycopg.Cursor[Any]):
-    """Binds parameters on the server, and prepares what it runs: planned once per connection."""
+class PreparedCursor(psycopg.RawCursor[Any]):
+    """Binds parameters on the server, and prepares what it runs: planned once per connection.
+
+    Parameters are named, `%(name)s`. psycopg would look for them in the text of a long statement each time (a claim: 80
+    microseconds); here it is done once.
+    """
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._shared = _adapters_of.get(connection) or _adapters(connection)
@@ -29,7 +36,20 @@ class PreparedCursor(psycopg.Cursor[Any]):
         return self._shared
 
     def execute(self, query: Any, params: Any = None, **options: Any) -> "PreparedCursor":
-        return super().execute(query, params, **{"prepare": True, **options})
+        text, names = numbered(query)
+        try:
+            values = [params[name] for name in names]
+        except KeyError as error:
+            raise psycopg.ProgrammingError(f"a parameter is missing: {error}") from None
+        return super().execute(text, values, **{"prepare": True, **options})
+
+
+@cache
+def numbered(sql: str) -> tuple[bytes, tuple[str, ...]]:
+    """A statement with `$1`, `$2` in place of `%(name)s`, and the names in that order. Kept: statements are few."""
+    names = tuple(dict.fromkeys(_PLACEHOLDER.findall(sql)))
+    text = _PLACEHOLDER.sub(lambda found: f"${names.index(found[1]) + 1}", sql)
+    return text.replace("%%", "%").encode(), names
 
 
 def _adapters(connection: psycopg.Connection[Any]) -> AdaptersMap:
