@@ -74,9 +74,8 @@ class TestLive:
         farm.succeed(worker, claimed, {"seed": "<i>7</i>"})
         farmhands.status(page, "success")
         farmhands.shows(page.locator("[data-live=job-history]"), '"seed": "<i>7</i>"')
-        expect(page.locator(".picture img")).to_have_attribute(
-            "alt", re.compile("picture.png"), timeout=SOON_MS
-        )
+        expect(image).to_have_count(1, timeout=SOON_MS)  # beside the preview until the end of the job is read
+        expect(image).to_have_attribute("alt", re.compile("picture.png"), timeout=SOON_MS)
         expect(page).to_have_title(re.compile("success"))
         expect(page.get_by_role("button", name="Try again")).to_be_visible()
         expect(page.get_by_role("button", name="Cancel")).to_be_hidden()
