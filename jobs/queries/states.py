@@ -30,7 +30,7 @@ def figures() -> list[Figure]:
     """Jobs by where they stand, all of the farm; waiting ones apart from those that are not due yet."""
     [row] = statements.load("jobs", "states").run({"limit": COUNTED + 1})
     counted = (
-        (Status.PENDING, "Waiting", row.due),
+        (Status.PENDING, "Due now", row.due),
         (Status.PENDING, "Due later", row.later),
         (Status.IN_PROGRESS, "Running", row.running),
         (Status.FAILED, "Failed", row.failed),
@@ -44,7 +44,7 @@ def figures() -> list[Figure]:
 
 
 def _counted(status: Status, title: str, number: int, row: statements.Row) -> Figure:
-    # Waiting and due later are counted together: where that stopped, each of them is at least what was met.
+    # Due now and due later are counted together: where that stopped, each of them is at least what was met.
     stopped = row.due + row.later > COUNTED if status is Status.PENDING else number > COUNTED
     return Figure(status=status, title=title, number=min(number, COUNTED), has_more=stopped and number > 0)
 

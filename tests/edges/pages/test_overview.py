@@ -119,7 +119,7 @@ class TestStates:
         page = browse(little_farm.oscar).get("/").content.decode()
         found = re.findall(r'\?status=(\w+)"><span class="soft">([^<]*)</span> <strong[^>]*>([^<]*)', page)
         assert found[:3] == [
-            ("pending", "Waiting", "1"), ("pending", "Due later", "1"), ("in_progress", "Running", "0"),
+            ("pending", "Due now", "1"), ("pending", "Due later", "1"), ("in_progress", "Running", "0"),
         ]  # fmt: skip
         assert [title for _, title, _ in found[3:]] == ["Failed", "Timed out", "Canceled", "Succeeded"]
 
