@@ -223,6 +223,8 @@ class TestAFrozenCluster:
             until(
                 all_ended, within_s=BACK_WITHIN_S, what=lambda: f"{states()} {one.log} {two.log} {three.log}"
             )
+            # All may be done before the second of the new ones has said that it is there.
+            until(lambda: Cluster.objects.filter(role="mutations").count() == 4, within_s=BACK_WITHIN_S)
         assert marks() == list(range(20))
         assert states() == {"success": 23}
         endings = Counter(Cluster.objects.values_list("role", "ending"))
