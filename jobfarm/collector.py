@@ -1,9 +1,10 @@
 """What Python's garbage collector may leave alone in a process that serves."""
 
 import gc
+from importlib import import_module
 from typing import Final
 
-from django.urls import get_resolver
+from django.conf import settings
 
 # Python's own are 700, 10, 10: each change of a live page with ten watchers was looked over several times while it was
 # still being made, and outlived the young generations. The reasons and the figures are docs/adr/0040.
@@ -15,7 +16,7 @@ def settle() -> None:
 
     Call it once, at the end of the start: what is garbage afterwards and was there before is never freed.
     """
-    assert get_resolver().url_patterns
+    import_module(settings.ROOT_URLCONF)
     gc.collect()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)

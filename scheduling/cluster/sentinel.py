@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from multiprocessing import get_context
+from multiprocessing.connection import wait
 from multiprocessing.sharedctypes import RawValue
 from typing import Any
 
@@ -216,12 +217,12 @@ class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no typ
     def _wait_for_workers(self, grace_s: float) -> None:
         until = time.monotonic() + grace_s
         while self.pool and time.monotonic() < until:
+            wait([process.sentinel for process in self.pool], timeout=TURN_S)  # until the next one has ended
             for process in list(self.pool):
                 if not process.is_alive():
                     self._bury(process)
             self._attempt(self._settle_the_dead)
             self._now_and_then("report", REPORT_S, self._report)
-            time.sleep(0.02)
 
     def _give_own_tasks_back(self) -> None:
         """Tasks of django-q2 that nobody has begun; ours are released with the cluster's end."""
