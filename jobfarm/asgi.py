@@ -17,4 +17,4 @@ from jobfarm.one_hop import OneHop  # noqa: E402
 from jobfarm.server import Server  # noqa: E402
 
 application = Server(cast("App", OneHop()))
-collector.settle()
+collector.freeze()

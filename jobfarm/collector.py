@@ -11,7 +11,7 @@ from django.conf import settings
 THRESHOLDS: Final = (10_000, 10, 10)
 
 
-def settle() -> None:
+def freeze() -> None:
     """Load what the first request would, and exempt all there is now from collection, for the life of the process.
 
     Call it once, at the end of the start: what is garbage afterwards and was there before is never freed.

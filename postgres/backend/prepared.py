@@ -22,8 +22,8 @@ _adapters_of: "WeakKeyDictionary[psycopg.Connection[Any], AdaptersMap]" = WeakKe
 class PreparedCursor(psycopg.RawCursor[Any]):
     """Binds parameters on the server, and prepares what it runs: planned once per connection.
 
-    Parameters are named, `%(name)s`. psycopg would look for them in the text of a long statement each time (a claim: 80
-    microseconds); here it is done once.
+    Parameters are named, `%(name)s`. psycopg would look for them in the text of a statement over 4,096 characters, as a
+    claim is, each time; here it is done once.
     """
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
