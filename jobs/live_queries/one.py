@@ -36,8 +36,17 @@ def job_json(*, job_id: int) -> dict[str, Any] | None:
     if not found:
         return None
     [job] = found
-    written = Job.objects.values_list("next_seq", flat=True).get(pk=job_id) if job.status in ENDED else 0
-    return {"job": job.model_dump(mode="json", exclude={"payload"}), "written": written}
+    written = _written(job_id) if job.status in ENDED else 0
+    return (
+        None
+        if written is None
+        else {"job": job.model_dump(mode="json", exclude={"payload"}), "written": written}
+    )
+
+
+def _written(job_id: int) -> int | None:
+    """How many pieces the current attempt wrote; None for a job that is gone by now."""
+    return Job.objects.filter(pk=job_id).values_list("next_seq", flat=True).first()
 
 
 @job_json.may_see
