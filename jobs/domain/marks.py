@@ -1,33 +1,34 @@
 """How far the head of a queue's index has been taken: where the claims of one process begin to look (docs/adr/0036).
 
-A mark is a hint and never the truth. What it hides is found by the next sweep, a claim without marks; what it saves is
+A mark is a hint and never the truth. What it hides is found by the next sweep, a look past the marks; what it saves is
 reading index entries of jobs that were taken long ago, which a snapshot that somebody holds open keeps from being
-cleaned up.
+cleaned up. A sweep reads them all. When they are so many that this takes long, it goes through them in slices of due
+times, one with each claim, so that no claim is held up for longer than a slice takes.
 """
 
-import functools
+import math
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final, NamedTuple
+
+from jobs.domain.stretches import EVER, Head, Slice, Stretch, behind
 
 MARGIN_S: Final = 1.0  # what became due this lately is looked at in any case: it may be committed late
 SWEEP_S: Final = 1.0  # a queue is claimed from without marks this often, if there are claims at all
-SHARE: Final = 0.1  # of the time that claims without marks may take, where they have become slow
+SHARE: Final = 0.1  # of the time that looks past the marks may take, where they have become slow
 SAVED_S: Final = 1.0  # as much of that share as is kept for later: an idle farm need not ration anything
 PRIORITIES: Final = 8  # marks of a head; each is one more stretch to look at
 HEADS: Final = 10_000  # some 4 MB; beyond it all are forgotten, which costs one look everywhere each
-LOWEST, HIGHEST = -32767, 32767  # priorities: whatever the column can hold
-EVER: Final = datetime(1, 1, 1, tzinfo=UTC)  # before all that can be due
-
-
-class Head(NamedTuple):
-    """Where an index begins: with all jobs of a queue, or with those of them that are one person's or one group's."""
-
-    queue: str
-    owner_id: int | None = None
-    group_id: int | None = None
+SLOW_S: Final = (
+    0.03  # looks everywhere that take this long are taken in slices from then on: some 200,000 dead entries
+)
+SLOW_LOOKS: Final = 3  # in a row: one may have met a busy machine
+QUICK_S: Final = 0.005  # a look everywhere that took no longer may hold up jobs that were found already
+SLICE_S: Final = 0.01  # what a slice may take; the next is made narrower or wider by what this one took
+NARROWEST_S: Final = 10.0  # of due times
+MOST_SLICES: Final = 64  # of a pass; the last takes all that is left, however long that is
 
 
 class Taken(NamedTuple):
@@ -40,23 +41,33 @@ class Taken(NamedTuple):
     group_id: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
-    """Priorities `low` to `high` of a queue, or of somebody's jobs in it, from the moment `since` on."""
+@dataclass(slots=True, eq=False)
+class Pass:
+    """A look everywhere in slices, back from the marks; `piece` is the one that was given out last."""
 
-    queue: str
-    owner_id: int | None = None
-    group_id: int | None = None
-    low: int
-    high: int
-    since: datetime
+    piece: Slice
+    is_slow: bool = False
+    slices: int = 1
+
+    def go_on(self, width_s: float) -> None:
+        """Go on to the slice before. After the last there is none, and this one is looked at again."""
+        if not self.is_over:
+            self.slices += 1
+            is_last = self.slices == MOST_SLICES
+            self.piece = Slice.before(self.piece.since, width_s=math.inf if is_last else width_s)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether this is the last slice: nothing can be due before it."""
+        return self.piece.since == EVER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
     """What one claim looks at; `owner_id`: of a worker that takes only this person's jobs, and those of their groups.
 
-    `is_sweep`: one head at least as a whole, past its marks; `is_whole`: all of them.
+    `is_sweep`: one head at least past its marks; `is_whole`: after this, and those it goes on from, nothing is left.
+    `passes`: of the heads that are looked at in slices.
     """
 
     owner_id: int | None
@@ -64,6 +75,7 @@ class Look:
     versions: dict[Head, int]
     is_sweep: bool
     is_whole: bool
+    passes: Mapping[Head, Pass] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -71,6 +83,7 @@ class _Known:
     since: dict[int, datetime] = field(default_factory=dict)  # by priority; the one used last stands last
     version: int = 0  # a claim that began before the last sweep has nothing to say about marks any more
     sweep_at_s: float = 0.0
+    sweep: Pass | None = None  # that goes on with the next claim
 
 
 class Marks:
@@ -82,6 +95,10 @@ class Marks:
         self._groups: dict[int | None, set[int]] = {}  # of an owner, those whose jobs their workers took
         self._saved_s = SAVED_S
         self._saved_at_s: float | None = None
+        self._last_look_s = 0.0  # everywhere, not in slices
+        self._slow_looks = 0
+        self._is_sliced = False
+        self._width_s = NARROWEST_S
 
     def look(self, queues: Sequence[str], *, now_s: float, owner_id: int | None = None) -> Look:
         """Where a claim from these queues is to look now: behind the marks, or everywhere when a sweep is due.
@@ -93,14 +110,34 @@ class Marks:
             self._save(now_s)
             known = self._known(queues, owner_id)
             swept = {head for head, one in known.items() if self._is_to_sweep(one, now_s)}
-            return _look(known, swept, owner_id, now_s)
+            passes = self._sweeps(known, swept, now_s)
+            is_whole = len(swept) == len(known) and not passes
+            return _look(known, swept, passes, owner_id, is_whole=is_whole)
 
-    def everywhere(self, queues: Sequence[str], *, now_s: float, owner_id: int | None = None) -> Look | None:
-        """Where to look when a claim behind the marks found nothing; None while that would take too much time."""
+    def everywhere(
+        self,
+        queues: Sequence[str],
+        *,
+        now_s: float,
+        owner_id: int | None = None,
+        after: Look | None = None,
+        has_some: bool = False,
+    ) -> Look | None:
+        """Where to look when a claim behind the marks found nothing, or less than it may take (`has_some`).
+
+        None while that would take too much time. Where looking everywhere is slow it is a slice. `after`: the slice
+        that has been looked at last.
+        """
         with self._lock:
             self._save(now_s)
+            if self._saved_s <= 0 or (has_some and (self._is_sliced or self._last_look_s > QUICK_S)):
+                return None
             known = self._known(queues, owner_id)
-            return _look(known, set(known), owner_id, now_s) if self._saved_s > 0 else None
+            passes = self._go_on(known, after.passes if after else {}) if self._is_sliced else {}
+            is_whole = all(one.is_over for one in passes.values())
+            if is_whole:
+                _swept(known.values(), now_s)
+            return _look(known, set(known), passes, owner_id, is_whole=is_whole)
 
     def glance(self, owners: Collection[int | None] = (None,), *, now_s: float) -> tuple[Stretch, ...]:
         """Where to look for whether there is anything for these people's workers, or (None) for those of everybody:
@@ -118,27 +155,35 @@ class Marks:
             known = [
                 (head, one.since) for head, one in self._heads.items() if one.since and head[1:] in whose
             ]
-            return tuple(stretch for head, since in known for stretch in _stretches(head, since))
+            return tuple(stretch for head, since in known for stretch in behind(head, since))
 
     def spent(self, took_s: float) -> None:
         """So long did a glance everywhere take."""
         with self._lock:
             self._spend(took_s)
 
-    def took(self, look: Look, taken: Iterable[Taken], *, took_s: float) -> None:
-        """Note what a claim that looked so, and lasted so long, took, in its order."""
+    def lasted(self, look: Look, took_s: float) -> None:
+        """So long did a claim that looked so take to look."""
+        if look.is_sweep:
+            with self._lock:
+                self._spend(took_s)
+                self._learn(look, took_s)
+
+    def took(self, look: Look, taken: Iterable[Taken]) -> None:
+        """Note what a claim that looked so took, in its order. After its commit: should it fail, they wait where they
+        were.
+        """
         with self._lock:
-            self._spend(took_s if look.is_sweep else 0)
             for job in taken:
                 for head in _heads_of(job, look.owner_id):
                     self._put(look, head, job)
 
     def forget(self, queues: Iterable[str] | None = None) -> None:
         """Something became due behind the marks of these queues, or of all (None): the next claim looks everywhere."""
-        behind = None if queues is None else set(queues)
+        named = None if queues is None else set(queues)
         with self._lock:
             for head, known in self._heads.items():
-                if behind is None or head.queue in behind:
+                if named is None or head.queue in named:
                     known.since.clear()
                     known.version += 1
 
@@ -158,6 +203,45 @@ class Marks:
         if look.versions.get(head, known.version) == known.version:
             _put(known.since, job.priority, job.run_at)
 
+    def _sweeps(self, known: Mapping[Head, _Known], swept: Set[Head], now_s: float) -> dict[Head, Pass]:
+        """The next slices of the sweeps that are due; none where a head is swept at once."""
+        if not self._is_sliced:
+            _swept([known[head] for head in swept], now_s)
+            return {}
+        begun = {head: one.sweep for head in swept if (one := known[head]).sweep and one.since}
+        passes = self._go_on({head: known[head] for head in swept}, begun)
+        for head in swept:
+            known[head].sweep = going = passes.get(head)
+            if going is None or going.is_over:
+                _swept([known[head]], now_s)
+        return passes
+
+    def _go_on(self, known: Mapping[Head, _Known], begun: Mapping[Head, Pass | None]) -> dict[Head, Pass]:
+        """A slice further for each pass, and the first slice for each head that has marks and no pass yet."""
+        passes = {}
+        for head, one in known.items():
+            if going := begun.get(head):
+                going.go_on(self._width_s)
+                passes[head] = going
+            elif one.since:
+                self._width_s = NARROWEST_S
+                passes[head] = Pass(Slice.before(max(one.since.values()), width_s=NARROWEST_S))
+        return passes
+
+    def _learn(self, look: Look, took_s: float) -> None:
+        """Whether to go through piles in slices, and how wide the next is to be."""
+        if not look.passes:
+            self._last_look_s = took_s
+            self._slow_looks = self._slow_looks + 1 if took_s > SLOW_S else 0
+            self._is_sliced = self._slow_looks >= SLOW_LOOKS
+            return
+        for one in look.passes.values():
+            one.is_slow |= took_s > SLICE_S / 2
+        by = 4 if took_s < SLICE_S / 8 else 2 if took_s < SLICE_S / 2 else 1 if took_s <= SLICE_S else 0.5
+        self._width_s = max(NARROWEST_S, self._width_s * by)
+        if all(one.is_over and not one.is_slow for one in look.passes.values()):
+            self._is_sliced, self._slow_looks = False, 0
+
     def _is_to_sweep(self, known: _Known, now_s: float) -> bool:
         return not known.since or (known.sweep_at_s <= now_s and self._saved_s > 0)
 
@@ -172,24 +256,34 @@ class Marks:
         self._saved_at_s = now_s
 
 
-def _look(known: Mapping[Head, _Known], swept: Set[Head], owner_id: int | None, now_s: float) -> Look:
-    """Look at some heads, of which those in `swept` are looked at as a whole."""
-    is_sweep = any(known[head].since for head in swept)  # where nothing is known there is no other way
+def _look(
+    known: Mapping[Head, _Known],
+    swept: Set[Head],
+    passes: Mapping[Head, Pass],
+    owner_id: int | None,
+    *,
+    is_whole: bool,
+) -> Look:
+    """Look at some heads, of which those in `swept` are looked at past their marks: a slice, or the whole."""
     stretches: list[Stretch] = []
     for head, one in known.items():
-        if head in swept:
-            one.sweep_at_s = now_s + SWEEP_S
-            one.version += 1
-            stretches += _stretches(head, {})
-        else:
-            stretches += _stretches(head, one.since)
+        piece = passes[head].piece if head in passes else None
+        one.version += head in swept
+        stretches += behind(head, {} if head in swept and piece is None else one.since, piece)
     return Look(
         owner_id=owner_id,
         stretches=tuple(stretches),
         versions={head: one.version for head, one in known.items()},
-        is_sweep=is_sweep,
-        is_whole=len(swept) == len(known),
+        is_sweep=any(known[head].since for head in swept),  # where nothing is known there is no other way
+        is_whole=is_whole,
+        passes=passes,
     )
+
+
+def _swept(known: Iterable[_Known], now_s: float) -> None:
+    """The next sweep of these is not due for a while."""
+    for one in known:
+        one.sweep, one.sweep_at_s = None, now_s + SWEEP_S
 
 
 def _heads_of(job: Taken, owner_id: int | None) -> Iterable[Head]:
@@ -205,16 +299,3 @@ def _put(since: dict[int, datetime], priority: int, run_at: datetime) -> None:
     since[priority] = run_at
     if len(since) > PRIORITIES:
         del since[next(iter(since))]
-
-
-def _stretches(head: Head, since: dict[int, datetime]) -> Iterable[Stretch]:
-    """Each priority that has a mark from there on, and what lies between them as a whole."""
-    of = functools.partial(Stretch, **head._asdict())
-    above = HIGHEST + 1
-    for priority in sorted(since, reverse=True):
-        if priority + 1 < above:
-            yield of(low=priority + 1, high=above - 1, since=EVER)
-        yield of(low=priority, high=priority, since=since[priority])
-        above = priority
-    if above > LOWEST:
-        yield of(low=LOWEST, high=above - 1, since=EVER)

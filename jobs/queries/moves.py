@@ -10,8 +10,9 @@ from django.db.models.functions import Now
 
 from jobs.domain import marks
 from jobs.domain.leases import Lease
-from jobs.domain.marks import Look, Stretch
+from jobs.domain.marks import Look
 from jobs.domain.states import Outcome, Status
+from jobs.domain.stretches import Stretch
 from jobs.models import Job, Offspring, Origin, ResultFile, Worker
 from postgres import arrays, statements
 
@@ -72,6 +73,7 @@ def stretches(within: Sequence[Stretch]) -> dict[str, Any]:
         "low": [stretch.low for stretch in within],
         "high": [stretch.high for stretch in within],
         "since": [stretch.since for stretch in within],
+        "until": [stretch.until for stretch in within],
         "margin_s": marks.MARGIN_S,
     }
 

@@ -11,8 +11,8 @@ from django.db.models.functions import Now
 
 from jobs.domain import waiting
 from jobs.domain.leases import Lease
-from jobs.domain.marks import Stretch
 from jobs.domain.states import Status
+from jobs.domain.stretches import Stretch
 from jobs.models import Attempt, Job, OutputChunk, ResultFile, Share
 from jobs.queries import moves
 from postgres import statements
@@ -125,7 +125,7 @@ def claimable(
 ) -> list[Claimable]:
     """For each (interest, how many at most): what could be claimed now, and when more is due within the horizon.
 
-    Queues, and somebody's jobs in them, that occur in `within` are looked at there alone (`jobs.domain.marks`).
+    Queues, and somebody's jobs in them, that occur in `within` are looked at there alone (`jobs.domain.stretches`).
     """
     rows = statements.load("jobs", "claimable").run(
         {

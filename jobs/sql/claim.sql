@@ -4,7 +4,8 @@
 -- jobs hidden from this worker are jumped over in one step. The ranges are read in the order of their heads.
 -- The jobs that hide from nobody are nearly all. They are read in the stretches that the caller gives (priorities, and
 -- since when): what lies before is known to be taken, and may be a pile of dead index entries (docs/adr/0036). What
--- became due within the margin is always looked at: a transaction that is slow to commit may yet bring some.
+-- became due within the margin is always looked at: a transaction that is slow to commit may yet bring some. A stretch
+-- with an end is a slice of what lies before: it ends where that margin begins, since no job may be met twice.
 -- A queue with a ceiling gives as many jobs as it has free slots; who loses the race for a slot gets a row
 -- with no job but the queue's name ("crowded out"). Slots below `top` may be taken: below the ceiling, as a rule. While
 -- jobs still sit beyond a lowered ceiling they count too: then one job at a time, and all look at the same slot (the
@@ -39,22 +40,27 @@ WITH RECURSIVE asked AS MATERIALIZED (
         WHERE job.status = 'pending' AND job.queue = shy_set.name AND job.shy_of > shy_set.shy_of
         ORDER BY job.shy_of LIMIT 1) AS further
     WHERE shy_set.turn < 64
-), stretch (name, low, high, since) AS MATERIALIZED (
-    SELECT name, low, high, least(since, statement_timestamp() - make_interval(secs => %(margin_s)s::float8))
-    FROM unnest(%(stretch_of)s::text[], %(low)s::smallint[], %(high)s::smallint[], %(since)s::timestamptz[])
-         AS given (name, low, high, since)
+), stretch (name, low, high, since, until) AS MATERIALIZED (
+    SELECT name, low, high,
+           least(since, margin), CASE WHEN until IS NULL THEN 'infinity' ELSE least(until, margin) END
+    FROM unnest(%(stretch_of)s::text[], %(low)s::smallint[], %(high)s::smallint[], %(since)s::timestamptz[],
+                %(until)s::timestamptz[]) AS given (name, low, high, since, until)
+    CROSS JOIN LATERAL (
+        SELECT statement_timestamp() - make_interval(secs => %(margin_s)s::float8)) AS m (margin)
 ), range AS MATERIALIZED (
-    SELECT asked.*, shy_set.shy_of, stretch.low, stretch.high, stretch.since, head.priority, head.run_at
+    SELECT asked.*, shy_set.shy_of, stretch.low, stretch.high, stretch.since, stretch.until, head.priority,
+           head.run_at
     FROM asked JOIN shy_set USING (name)
     CROSS JOIN LATERAL (
-        SELECT low, high, since FROM stretch WHERE shy_set.shy_of = '{}' AND stretch.name = asked.name
+        SELECT low, high, since, until FROM stretch WHERE shy_set.shy_of = '{}' AND stretch.name = asked.name
         UNION ALL
-        SELECT -32767::smallint, 32767::smallint, '-infinity'::timestamptz WHERE shy_set.shy_of <> '{}') AS stretch
+        SELECT -32767::smallint, 32767::smallint, '-infinity'::timestamptz, 'infinity'::timestamptz
+        WHERE shy_set.shy_of <> '{}') AS stretch
     CROSS JOIN LATERAL (
         SELECT job.priority, job.run_at FROM jobs_job AS job
         WHERE job.status = 'pending' AND job.queue = asked.name AND job.shy_of = shy_set.shy_of
           AND job.priority BETWEEN stretch.low AND stretch.high
-          AND job.run_at >= stretch.since AND job.run_at <= statement_timestamp()
+          AND job.run_at >= stretch.since AND job.run_at < stretch.until AND job.run_at <= statement_timestamp()
         ORDER BY job.priority DESC, job.run_at LIMIT 1) AS head
     WHERE NOT %(worker)s::bigint = ANY (shy_set.shy_of)
 ), picked AS MATERIALIZED (
@@ -64,7 +70,7 @@ WITH RECURSIVE asked AS MATERIALIZED (
         SELECT job.id, job.priority, job.run_at FROM jobs_job AS job
         WHERE job.status = 'pending' AND job.queue = sorted.name AND job.shy_of = sorted.shy_of
           AND job.priority BETWEEN sorted.low AND sorted.high
-          AND job.run_at >= sorted.since AND job.run_at <= statement_timestamp()
+          AND job.run_at >= sorted.since AND job.run_at < sorted.until AND job.run_at <= statement_timestamp()
           AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp())
         ORDER BY job.priority DESC, job.run_at, job.id
         LIMIT sorted.room FOR UPDATE SKIP LOCKED) AS pick

@@ -44,36 +44,38 @@ WITH RECURSIVE asked AS MATERIALIZED (
               AND job.group_id = shy_set.group_id AND job.shy_of > shy_set.shy_of
             ORDER BY job.shy_of LIMIT 1) AS shared) AS further
     WHERE shy_set.turn < 64
-), given (name, owner_id, group_id, low, high, since) AS MATERIALIZED (
+), given (name, owner_id, group_id, low, high, since, until) AS MATERIALIZED (
     SELECT * FROM unnest(%(stretch_of)s::text[], %(stretch_owner)s::integer[], %(stretch_group)s::integer[],
-                         %(low)s::smallint[], %(high)s::smallint[], %(since)s::timestamptz[])
-), stretch (name, owner_id, group_id, low, high, since) AS MATERIALIZED (
+                         %(low)s::smallint[], %(high)s::smallint[], %(since)s::timestamptz[], %(until)s::timestamptz[])
+), stretch (name, owner_id, group_id, low, high, since, until) AS MATERIALIZED (
     SELECT name, owner_id, group_id, low, high,
-           least(since, statement_timestamp() - make_interval(secs => %(margin_s)s::float8))
-    FROM given
+           least(since, margin), CASE WHEN until IS NULL THEN 'infinity' ELSE least(until, margin) END
+    FROM given CROSS JOIN LATERAL (
+        SELECT statement_timestamp() - make_interval(secs => %(margin_s)s::float8)) AS m (margin)
     UNION ALL
-    SELECT asked.name, whose.owner_id, whose.group_id, -32767::smallint, 32767::smallint, '-infinity'::timestamptz
+    SELECT asked.name, whose.owner_id, whose.group_id, -32767::smallint, 32767::smallint, '-infinity', 'infinity'
     FROM asked CROSS JOIN whose
     WHERE NOT EXISTS (
         SELECT FROM given
         WHERE given.name = asked.name AND (given.owner_id = whose.owner_id OR given.group_id = whose.group_id))
 ), range AS MATERIALIZED (
     SELECT asked.*, shy_set.owner_id, shy_set.group_id, shy_set.shy_of, stretch.low, stretch.high, stretch.since,
-           head.priority, head.run_at
+           stretch.until, head.priority, head.run_at
     FROM asked JOIN shy_set USING (name)
     CROSS JOIN LATERAL (
-        SELECT low, high, since FROM stretch
+        SELECT low, high, since, until FROM stretch
         WHERE shy_set.shy_of = '{}' AND stretch.name = asked.name
           AND (stretch.owner_id = shy_set.owner_id OR stretch.group_id = shy_set.group_id)
         UNION ALL
-        SELECT -32767::smallint, 32767::smallint, '-infinity'::timestamptz WHERE shy_set.shy_of <> '{}') AS stretch
+        SELECT -32767::smallint, 32767::smallint, '-infinity'::timestamptz, 'infinity'::timestamptz
+        WHERE shy_set.shy_of <> '{}') AS stretch
     CROSS JOIN LATERAL (
         SELECT * FROM (
             SELECT job.priority, job.run_at FROM jobs_job AS job
             WHERE shy_set.owner_id IS NOT NULL AND job.status = 'pending' AND job.queue = asked.name
               AND job.owner_id = shy_set.owner_id AND job.shy_of = shy_set.shy_of
               AND job.priority BETWEEN stretch.low AND stretch.high
-              AND job.run_at >= stretch.since AND job.run_at <= statement_timestamp()
+              AND job.run_at >= stretch.since AND job.run_at < stretch.until AND job.run_at <= statement_timestamp()
             ORDER BY job.priority DESC, job.run_at LIMIT 1) AS owned
         UNION ALL
         SELECT * FROM (
@@ -81,7 +83,7 @@ WITH RECURSIVE asked AS MATERIALIZED (
             WHERE shy_set.group_id IS NOT NULL AND job.status = 'pending' AND job.queue = asked.name
               AND job.group_id = shy_set.group_id AND job.shy_of = shy_set.shy_of
               AND job.priority BETWEEN stretch.low AND stretch.high
-              AND job.run_at >= stretch.since AND job.run_at <= statement_timestamp()
+              AND job.run_at >= stretch.since AND job.run_at < stretch.until AND job.run_at <= statement_timestamp()
             ORDER BY job.priority DESC, job.run_at LIMIT 1) AS shared) AS head
     WHERE NOT %(worker)s::bigint = ANY (shy_set.shy_of)
 ), met AS MATERIALIZED (
@@ -93,7 +95,7 @@ WITH RECURSIVE asked AS MATERIALIZED (
             WHERE sorted.owner_id IS NOT NULL AND job.status = 'pending' AND job.queue = sorted.name
               AND job.owner_id = sorted.owner_id AND job.shy_of = sorted.shy_of
               AND job.priority BETWEEN sorted.low AND sorted.high
-              AND job.run_at >= sorted.since AND job.run_at <= statement_timestamp()
+              AND job.run_at >= sorted.since AND job.run_at < sorted.until AND job.run_at <= statement_timestamp()
               AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp())
             ORDER BY job.priority DESC, job.run_at, job.id
             LIMIT sorted.room FOR UPDATE SKIP LOCKED) AS owned
@@ -103,7 +105,7 @@ WITH RECURSIVE asked AS MATERIALIZED (
             WHERE sorted.group_id IS NOT NULL AND job.status = 'pending' AND job.queue = sorted.name
               AND job.group_id = sorted.group_id AND job.shy_of = sorted.shy_of
               AND job.priority BETWEEN sorted.low AND sorted.high
-              AND job.run_at >= sorted.since AND job.run_at <= statement_timestamp()
+              AND job.run_at >= sorted.since AND job.run_at < sorted.until AND job.run_at <= statement_timestamp()
               AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp())
             ORDER BY job.priority DESC, job.run_at, job.id
             LIMIT sorted.room FOR UPDATE SKIP LOCKED) AS shared) AS pick

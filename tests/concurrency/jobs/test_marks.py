@@ -5,6 +5,8 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -14,8 +16,10 @@ from django.contrib.auth.models import Group
 from django.db import connection, transaction
 
 from jobs import operations
-from jobs.domain.marks import Look, Marks, Stretch
+from jobs.domain import marks
+from jobs.domain.marks import Look, Marks
 from jobs.domain.retries import Backoff
+from jobs.domain.stretches import EVER, Head, Slice, Stretch, behind
 from jobs.models import Job, Worker
 from jobs.operations import taking
 from jobs.queries import moves
@@ -41,6 +45,14 @@ FROM generate_series(1, %(count)s) AS n
 def _fresh_marks(monkeypatch: pytest.MonkeyPatch) -> None:
     """As of a process that has just begun: no marks, and time saved for looking everywhere."""
     monkeypatch.setattr(taking, "MARKS", Marks())
+
+
+def _fill(**of_whom: int | None) -> None:
+    farm.kind()
+    with connection.cursor() as cursor:
+        cursor.execute(FILL, {"count": PASS + 1000, **of_whom})
+        cursor.execute("INSERT INTO jobs_body (job_id, payload) SELECT id, '1' FROM jobs_job")
+        cursor.execute("ANALYZE jobs_job")
 
 
 @contextmanager
@@ -88,19 +100,16 @@ class TestBehindASnapshotThatIsHeld:
     @pytest.mark.parametrize("whose", ["everybody", "a member"])
     def test_a_claim_reads_as_much_after_ten_thousand_as_after_one_thousand(self, whose: str) -> None:
         """A member's jobs, which are their group's too, are left in two indexes."""
-        farm.kind()
         club = Group.objects.create(name="club")
         ada = farm.user("ada", groups=[club])
         me = farm.worker(owner=ada if whose == "a member" else None)
-        with connection.cursor() as cursor:
-            cursor.execute(FILL, {"count": PASS + 1000, "owner": ada.pk, "group": club.pk})
-            cursor.execute("INSERT INTO jobs_body (job_id, payload) SELECT id, '1' FROM jobs_job")
-            cursor.execute("ANALYZE jobs_job")
+        _fill(owner=ada.pk, group=club.pk)
         with _held_snapshot():
             assert len(operations.claim(me, limit=1000)) == 1000
             first = _buffers(me, _behind(me))
-            for _ in range(PASS // 1000 - 1):
-                assert len(operations.claim(me, limit=1000)) == 1000
+            taken = 1000
+            while taken < PASS:
+                taken += len(operations.claim(me, limit=1000))
             bell, marked_bell = _bell(me, ()), _bell(me, _behind(me).stretches)
             last, unmarked = _buffers(me, _behind(me)), _buffers(me, _everywhere(me))
         print(f"buffers of a claim: {first}, after {PASS} {last}, without marks {unmarked}")
@@ -109,9 +118,36 @@ class TestBehindASnapshotThatIsHeld:
         assert last <= first + MORE_BUFFERS
         assert unmarked > last + 10 * MORE_BUFFERS  # or this test says nothing
 
+    @pytest.mark.parametrize("whose", ["everybody", "a member"])
+    def test_a_slice_reads_its_part_of_the_pile_and_no_more(self, whose: str) -> None:
+        ada = farm.user("ada")
+        owner = ada if whose == "a member" else None
+        me, head = farm.worker(owner=owner), Head("work", owner.pk if owner else None)
+        _fill(owner=ada.pk, group=None)
+        with _held_snapshot():
+            taken = 0
+            while taken < PASS:
+                taken += len(operations.claim(me, limit=1000))
+            look = _behind(me)
+            since = {one.low: one.since for one in look.stretches if one.since != EVER}
+            mark = max(since.values())
+            half = Slice(mark - timedelta(seconds=PASS / 1000 / 2), mark)
+            with_half = replace(look, stretches=tuple(behind(head, since, half)))
+            read, more, unmarked = (_buffers(me, one) for one in (look, with_half, _everywhere(me)))
+        print(f"buffers of a claim: {read}, with half of the pile {more}, with all of it {unmarked}")
+        assert read + MORE_BUFFERS < more < read + unmarked / 2
 
+
+@pytest.mark.parametrize("looks", ["at once", "in slices"])
 class TestNothingIsLeftBehind:
     """While newer jobs flow by, what turns up behind them is found by the next sweep."""
+
+    @pytest.fixture(autouse=True)
+    def _looks(self, looks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """In slices: as where each look everywhere is slow; after each quick pass it is tried at once again."""
+        if looks == "in slices":
+            monkeypatch.setattr(marks, "SLOW_S", -1.0)
+            monkeypatch.setattr(marks, "SLOW_LOOKS", 1)
 
     def _flow_until_claimed(self, worker: Worker, job_id: int, **of_whom: Any) -> None:
         """One job in, one job out, as long as the other one has not come."""

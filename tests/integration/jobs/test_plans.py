@@ -13,7 +13,8 @@ from django.db import connection, transaction
 from pytest_django import DjangoDbBlocker
 
 from jobs import operations
-from jobs.domain.marks import EVER, HIGHEST, LOWEST, Marks, Stretch
+from jobs.domain.marks import Marks
+from jobs.domain.stretches import EVER, HIGHEST, LOWEST, Stretch
 from jobs.models import Job, Worker
 from jobs.queries import moves
 from postgres import statements

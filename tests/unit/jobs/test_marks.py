@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from jobs.domain import marks
-from jobs.domain.marks import EVER, HIGHEST, LOWEST, Marks, Taken
+from jobs.domain.marks import Marks, Taken
+from jobs.domain.stretches import EVER, HIGHEST, LOWEST
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 Seen = list[tuple[str, int, int, datetime]]
@@ -16,11 +17,11 @@ def _seen(known: Marks, *queues: str, now_s: float) -> Seen:
     return [(one.queue, one.low, one.high, one.since) for one in look.stretches]
 
 
-def _take(known: Marks, queue: str, *taken: tuple[int, int], now_s: float, took_s: float = 0.0) -> None:
+def _take(known: Marks, queue: str, *taken: tuple[int, int], now_s: float) -> None:
     """A claim that takes (priority, seconds after NOW)."""
     look = known.look([queue], now_s=now_s)
     rows = [Taken(queue, priority, NOW + timedelta(seconds=at_s)) for priority, at_s in taken]
-    known.took(look, rows, took_s=took_s)
+    known.took(look, rows)
 
 
 WHOLE = ("q", LOWEST, HIGHEST, EVER)
@@ -70,7 +71,7 @@ class TestMarks:
         _take(known, "q", (0, 1), now_s=0)
         early = known.look(["q"], now_s=0.5)
         _take(known, "q", (0, 2), now_s=1.5)
-        known.took(early, [Taken("q", 0, NOW + timedelta(seconds=99))], took_s=0)
+        known.took(early, [Taken("q", 0, NOW + timedelta(seconds=99))])
         assert ("q", 0, 0, NOW + timedelta(seconds=2)) in _seen(known, "q", now_s=1.6)
 
     def test_of_a_queue_are_forgotten_and_what_is_under_way_brings_none_back(self) -> None:
@@ -79,7 +80,7 @@ class TestMarks:
             _take(known, queue, (0, 1), now_s=0)
         early = known.look(["q"], now_s=0.1)
         known.forget(["q", "never seen"])
-        known.took(early, [Taken("q", 0, NOW)], took_s=0)
+        known.took(early, [Taken("q", 0, NOW)])
         assert _seen(known, "q", now_s=0.2) == [WHOLE]
         assert len(_seen(known, "r", now_s=0.2)) == 3
         known.forget()
@@ -98,7 +99,7 @@ class TestMarks:
         _take(known, "q", (0, 1), now_s=0)
         early = known.look(["q"], now_s=0.1)
         known.look(["r", "s", "t"], now_s=0.2)
-        known.took(early, [Taken("q", 0, NOW)], took_s=0)
+        known.took(early, [Taken("q", 0, NOW)])
         assert _seen(known, "q", now_s=0.3) == [WHOLE]
 
 
@@ -117,7 +118,7 @@ class TestLookingEverywhere:
         spent, now_s, looks = 0.0, 0.0, 0
         while now_s < 100:
             if (look := known.everywhere(["q"], now_s=now_s)) is not None:
-                known.took(look, [], took_s=0.2)
+                known.lasted(look, 0.2)
                 spent, looks = spent + 0.2, looks + 1
             now_s += 0.25
         assert spent <= marks.SAVED_S + marks.SHARE * 100 + 0.2
@@ -126,14 +127,14 @@ class TestLookingEverywhere:
     def test_comes_ten_seconds_later_at_most_however_long_one_took(self) -> None:
         known = Marks()
         _take(known, "q", (0, 1), now_s=0)
-        known.took(known.look(["q"], now_s=1), [], took_s=1000)
+        known.lasted(known.look(["q"], now_s=1), 1000)
         assert known.everywhere(["q"], now_s=2) is None
         assert known.everywhere(["q"], now_s=1 + marks.SAVED_S / marks.SHARE + 0.1) is not None
 
     def test_is_the_only_way_where_nothing_is_known_whatever_it_costs(self) -> None:
         known = Marks()
         look = known.look(["q"], now_s=0)
-        known.took(look, [], took_s=1000)
+        known.lasted(look, 1000)
         assert _seen(known, "q", now_s=1) == [WHOLE]
 
     def test_of_one_queue_is_no_look_at_all_of_the_others(self) -> None:
@@ -152,7 +153,8 @@ class TestLookingEverywhere:
             sweeps += any(
                 one.queue == "q" and one.low == LOWEST and one.high == HIGHEST for one in look.stretches
             )
-            known.took(look, [Taken("q", 0, NOW)], took_s=0.008)
+            known.lasted(look, 0.008)
+            known.took(look, [Taken("q", 0, NOW)])
         assert sweeps >= 19
 
 
@@ -166,7 +168,7 @@ class TestOfAMember:
         return {(one.owner_id, one.group_id, one.since) for one in look.stretches if one.low <= 0 <= one.high}
 
     def _take(self, known: Marks, *taken: Taken, now_s: float = 0) -> None:
-        known.took(known.look(["q"], now_s=now_s, owner_id=7), taken, took_s=0)
+        known.took(known.look(["q"], now_s=now_s, owner_id=7), taken)
 
     def test_know_no_group_until_a_job_of_it_was_taken(self) -> None:
         known = Marks()
@@ -215,9 +217,7 @@ class TestAGlance:
         _take(known, "q", (0, 1), now_s=0)
         for owner_id, group_id in ((7, 3), (8, None)):
             known.took(
-                known.look(["q"], now_s=0, owner_id=owner_id),
-                [Taken("q", 0, NOW, owner_id, group_id)],
-                took_s=0,
+                known.look(["q"], now_s=0, owner_id=owner_id), [Taken("q", 0, NOW, owner_id, group_id)]
             )
         known.spent(100)
         for owners, whose in (
