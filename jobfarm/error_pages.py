@@ -1,26 +1,17 @@
-"""The pages for what went wrong: Django's own, which give back the connection that they took, and two of ours.
+"""The pages for what went wrong: one of Django's with a case of its own, and one that Django has not."""
 
-They ask the database who is logged in. Under ASGI Django makes them in any thread that is free, outside of the
-request's own, so no end of a request closes what they opened: each such thread would keep a connection, and twenty of
-them the whole pool.
-"""
-
-import inspect
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 import psycopg
-from asgiref.sync import sync_to_async
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.template import loader
 from django.urls import Resolver404, resolve
-from django.utils.decorators import sync_and_async_middleware
 from django.views import defaults
 
-from postgres import connections
 from postgres.errors import causes
 from postgres.reachability import explain_unreachable
 
@@ -29,12 +20,7 @@ _RETRY_AFTER_S: Final = 5  # an embedded server is back by then
 # full disk or too many connections (53), and of a file it cannot write (58).
 _AWAY: Final = ("57P0", "08", "53", "58")
 
-bad_request = connections.released()(defaults.bad_request)
-permission_denied = connections.released()(defaults.permission_denied)
-page_not_found = connections.released()(defaults.page_not_found)
 
-
-@connections.released()
 def server_error(request: HttpRequest) -> HttpResponse:
     """The page for an error in the server: 500, or 503 with `Retry-After` when it is the database that is away.
 
@@ -49,31 +35,19 @@ def server_error(request: HttpRequest) -> HttpResponse:
     )
 
 
-@sync_and_async_middleware
 def explain_not_allowed(
-    get_response: Callable[[HttpRequest], Any],
-) -> Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]:
+    get_response: Callable[[HttpRequest], HttpResponseBase],
+) -> Callable[[HttpRequest], HttpResponseBase]:
     """Middleware: who opens an address that only takes what a button sends is told so, instead of an empty page.
 
     It happens to whoever pressed the button after their log-in had ended: the log-in page leads to that address.
     """
-    if inspect.iscoroutinefunction(get_response):
 
-        async def asynchronous(request: HttpRequest) -> HttpResponseBase:
-            response = await get_response(request)
-            return (
-                await sync_to_async(_explained)(request, response)
-                if _is_bare(request, response)
-                else response
-            )
-
-        return asynchronous
-
-    def synchronous(request: HttpRequest) -> HttpResponseBase:
-        response: HttpResponseBase = get_response(request)
+    def explained(request: HttpRequest) -> HttpResponseBase:
+        response = get_response(request)
         return _explained(request, response) if _is_bare(request, response) else response
 
-    return synchronous
+    return explained
 
 
 def _is_away(error: BaseException) -> bool:

@@ -1,23 +1,93 @@
-"""Django's part of the server: one thread for each request, entered once."""
+"""Django's part of the server: a request enters a thread once, and leaves it with its answer."""
+
+import asyncio
+import contextvars
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import IO, Any, Final, TypeVar, cast
 
 from asgiref.sync import sync_to_async
-from django.core.handlers.asgi import ASGIHandler
-from django.http import HttpRequest
+from django.core.exceptions import RequestAborted
+from django.core.handlers.asgi import ASGIHandler, get_script_prefix
+from django.core.signals import request_started
+from django.db import close_old_connections
+from django.http import FileResponse
 from django.http.response import HttpResponseBase
+from django.urls import set_script_prefix
+
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+T = TypeVar("T")
+
+THREADS: Final = (
+    100  # five for each connection of a process: who reads no table should not wait for those who do
+)
 
 
 class OneHop(ASGIHandler):
-    """Django's handler for ASGI, with the middlewares and the view together in one hop into the request's thread.
+    """Django's handler for ASGI, with all that is done for a request in one hop into one of a few threads.
 
-    No view of ours is asynchronous: what waits, waits outside Django (jobs.waiting). Django's own chain is, and its
-    middlewares are not, so each of them would go into the thread and come back, before and after the view: some fifteen
-    hops, more than half of the processor time of a small request.
+    No view of ours is asynchronous: what waits, waits outside Django (jobs.waiting). Django's own handler starts a
+    thread for each request and enters it for each middleware, for the view, and for the signals before and after them
+    (docs/adr/0039). What streams is sent by Django's own code; its connection was given back before.
     """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="jobfarm-request")
 
     def load_middleware(self, is_async: bool = False) -> None:  # noqa: ARG002 (Django's own signature)
         """Make the chain of middlewares, a synchronous one."""
         super().load_middleware(is_async=False)
 
-    async def get_response_async(self, request: HttpRequest) -> HttpResponseBase:
-        """The answer, of middlewares and view."""
-        return await sync_to_async(self.get_response, thread_sensitive=True)(request)
+    async def handle(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        """Serve one request. It comes to its end whether or not the client is still there."""
+        try:
+            body = await self.read_body(receive)
+        except RequestAborted:
+            return
+        with body:
+            response = await self._in_a_thread(partial(self._answer, scope, body))
+            if response.streaming:
+                await self._stream(response, receive, send)
+            else:
+                await self.send_response(response, send)
+
+    async def _in_a_thread(self, deed: Callable[[], T]) -> T:
+        context = contextvars.copy_context()  # log lines of the thread are about what this request is about
+        return await asyncio.get_running_loop().run_in_executor(self._threads, context.run, deed)
+
+    def _answer(self, scope: dict[str, Any], body: IO[bytes]) -> HttpResponseBase:
+        set_script_prefix(get_script_prefix(scope))
+        request_started.send(sender=self.__class__, scope=scope)
+        request, refusal = self.create_request(scope, body)
+        response: Any = refusal if request is None else self.get_response(request)
+        response._handler_class = self.__class__  # noqa: SLF001 (the sender of the signal at its close)
+        if response.streaming:
+            close_old_connections()
+        else:
+            response.close()
+        return cast("HttpResponseBase", response)
+
+    async def _stream(self, response: Any, receive: Receive, send: Send) -> None:
+        """Send it piece by piece, until its end or until the client has gone."""
+        if isinstance(response, FileResponse):
+            response.block_size = self.chunk_size  # as Django does: servers cut it themselves
+        tasks = [
+            asyncio.create_task(self.send_response(response, send)),
+            asyncio.create_task(self._until_it_has_gone(receive)),
+        ]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            done = await asyncio.gather(*tasks, return_exceptions=True)
+            await sync_to_async(response.close)()
+        if isinstance(done[0], Exception):
+            raise done[0]
+
+    async def _until_it_has_gone(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass

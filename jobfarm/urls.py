@@ -28,7 +28,4 @@ urlpatterns = [
     path("", include("jobs.urls")),
 ]
 
-handler400 = "jobfarm.error_pages.bad_request"
-handler403 = "jobfarm.error_pages.permission_denied"
-handler404 = "jobfarm.error_pages.page_not_found"
 handler500 = "jobfarm.error_pages.server_error"

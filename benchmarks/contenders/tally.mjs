@@ -19,15 +19,17 @@ setInterval(() => {
   }
 }, 100).unref();
 
-// The verbs that every contender knows; `paced` sends one job each 20 ms and says in it when that began.
+// The verbs that every contender knows, as verbs.py has them; `paced` sends one job each 20 ms and says when that began.
 export async function main({ prepare, bulk, one, work }) {
   const verb = process.argv[2];
-  const count = Number(process.argv[3] ?? 0);
+  const count = Number(process.argv[3] ?? 0), warmUp = Number(process.env.BENCH_WARM_UP ?? 0);
+  const many = async (size) => { for (let n = 0; n < size; n += 1) await one(null); };
   if (verb === "prepare") await prepare();
   else if (verb === "work") return work();
   else {
+    if (verb === "bulk" && warmUp) await bulk(warmUp);
     if (verb === "bulk") await timed(count, () => bulk(count));
-    if (verb === "enqueue") await timed(count, async () => { for (let n = 0; n < count; n += 1) await one(null); });
+    if (verb === "enqueue") { await many(warmUp); await timed(count, () => many(count)); }
     if (verb === "paced") for (let n = 0; n < count; n += 1) { await one(now()); await new Promise((f) => setTimeout(f, 20)); }
   }
   if (verb === "steady") {

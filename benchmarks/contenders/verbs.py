@@ -16,22 +16,31 @@ def main(
     one: Callable[[float | None], None],
     work: Callable[[], None],
 ) -> None:
-    """Do what the command line says. `one` gets the moment at which it was asked, to be carried in the job."""
+    """Do what the command line says. `one` gets the moment at which it was asked, to be carried in the job.
+
+    What BENCH_WARM_UP says is done first and not timed: connections and plans are made by then.
+    """
     verb, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    warm_up = int(os.environ.get("BENCH_WARM_UP", "0"))
     if verb == "prepare":
         prepare()
     elif verb == "work":
         work()
     elif verb == "bulk":
-        _timed(count, lambda: bulk(count))
+        _timed(bulk, count, warm_up)
     elif verb == "enqueue":
-        _timed(count, lambda: [one(None) for _ in range(count)])
+        _timed(lambda number: _many(one, number), count, warm_up)
     elif verb == "paced":
         for _ in range(count):
             one(time.monotonic())
             time.sleep(PACE_S)
     elif verb == "steady":
         _steadily(count, one)
+
+
+def _many(one: Callable[[float | None], None], count: int) -> None:
+    for _ in range(count):
+        one(None)
 
 
 def _steadily(count: int, one: Callable[[float | None], None]) -> None:
@@ -42,7 +51,9 @@ def _steadily(count: int, one: Callable[[float | None], None]) -> None:
         one(time.monotonic())
 
 
-def _timed(jobs: int, deed: Callable[[], object]) -> None:
+def _timed(deed: Callable[[int], None], jobs: int, warm_up: int) -> None:
+    if warm_up:
+        deed(warm_up)
     began = time.monotonic()
-    deed()
+    deed(jobs)
     print(json.dumps({"jobs": jobs, "seconds": time.monotonic() - began}), flush=True)
