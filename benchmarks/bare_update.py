@@ -1,6 +1,7 @@
 """The floor that `benchmarks.network` measures against: a Django view that does one UPDATE by primary key.
 
-No middleware, no key, no lease: what Django and the database cost under this server.
+No middleware, no key, no lease: what Django and the database cost under this server. `application` is served as ours
+is, one hop into a thread for a request (docs/adr/0039), `in_djangos_own` by the handler that Django brings.
 """
 
 import os
@@ -14,9 +15,12 @@ from django.urls import path
 
 settings.MIDDLEWARE = []
 settings.ROOT_URLCONF = "benchmarks.bare_update"
-application = get_asgi_application()
+in_djangos_own = get_asgi_application()
 
-from jobs.models import Job  # noqa: E402 (Django has to be set up first)
+from jobfarm.one_hop import OneHop  # noqa: E402 (Django has to be set up first)
+from jobs.models import Job  # noqa: E402
+
+application = OneHop()
 
 
 def update(request: HttpRequest, job_id: int) -> HttpResponse:

@@ -2,13 +2,15 @@
 
 .venv/bin/python -m benchmarks.network [--quick] [--rounds 3]
 
-The floor is a bare view of the same server that does one UPDATE. The three take turns, a slice each in every round.
+The floor is a bare view of the same server that does one UPDATE; the same view in Django's own handler stands beside it.
+The four take turns, a slice each in every round.
 """
 
 import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from benchmarks import own, results
 from benchmarks.options import Options, parse
@@ -20,6 +22,7 @@ from jobs.models import Job
 CLIENTS, BATCH = 8, 50
 SLICE_S = 4.0
 FLOOR, OURS, BATCHES = "a bare view with one UPDATE", "finish with claim_next", f"batches of {BATCH}"
+DJANGOS = f"{FLOOR}, in Django's own handler"
 Slice = Callable[[Client, float], Awaitable[int]]
 
 
@@ -35,12 +38,14 @@ def main(options: Options) -> list[Table]:
         with (
             server("jobfarm.asgi:application", environment) as ours,
             server("benchmarks.bare_update:application", environment) as bare,
+            server("benchmarks.bare_update:in_djangos_own", environment) as djangos,
         ):
-            ids = _ids(100)
+            update = partial(_update, ids=_ids(100))
             for number in range(-1, options.rounds):  # the first warms all of them up
                 _refill(options)
                 found = {
-                    FLOOR: _rate(lambda client, until: _update(client, until, ids), bare, key, options),
+                    FLOOR: _rate(update, bare, key, options),
+                    DJANGOS: _rate(update, djangos, key, options),
                     OURS: _rate(_one_by_one, ours, key, options),
                     BATCHES: _rate(_by_batches, ours, key, options),
                 }
@@ -82,7 +87,7 @@ async def _all(work: Slice, port: int, key: str, seconds: float) -> int:
     return sum(await asyncio.gather(*(one() for _ in range(CLIENTS))))
 
 
-async def _update(client: Client, until: float, ids: list[int]) -> int:
+async def _update(client: Client, until: float, *, ids: list[int]) -> int:
     done = 0
     while time.monotonic() < until:
         await client.post(f"/bare/{ids[(done * 7 + id(client)) % len(ids)]}", {"n": done})
