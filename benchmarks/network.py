@@ -2,8 +2,8 @@
 
 .venv/bin/python -m benchmarks.network [--quick] [--rounds 3]
 
-The floor is a bare view of the same server that does one UPDATE; the same view in Django's own handler stands beside it.
-The four take turns, a slice each in every round.
+The floor is a bare view of the same server that does one UPDATE; the same view in Django's own handler stands beside
+it. The four take turns, a slice each in every round.
 """
 
 import asyncio
