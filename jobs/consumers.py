@@ -165,7 +165,8 @@ class Session:
             self._end_turn(found=bool(jobs))
         if self._is_gone:
             if jobs:
-                await connections.run(sessions.give_back, self._key, jobs)
+                leases = {job.id: self._leases[job.id] for job in jobs}
+                await connections.run(sessions.withdraw, self._key, leases)
             return
         await self._send(messages.answer(said, performed.answer))
         if performed.waits_for is not None:

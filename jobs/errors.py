@@ -25,9 +25,29 @@ class JobsError(Exception):
 
 
 class LeaseLost(JobsError):
-    """This lease no longer speaks for the job: it ended, ran out, was canceled, or was given to another worker."""
+    """This lease does not speak for the job, or not any more.
+
+    `reason` says which: "canceled", "ended" (`status` says how), "taken_over" (another claim has the job), "taken_back"
+    (the lease ran out, or was given back, and the job waits again), or "unknown".
+    """
 
     code = "lease_lost"
+    SENTENCES: ClassVar[dict[str, str]] = {
+        "canceled": "Somebody canceled this job.",
+        "ended": "This job has ended: it is {status}.",
+        "taken_over": "This lease is over, and another claim has the job.",
+        "taken_back": "This lease is over, and the job waits to be claimed again.",
+        "unknown": "This is no lease of this job.",
+    }
+
+    def __init__(self, *, reason: str = "unknown", **numbers: Any) -> None:
+        super().__init__(reason=reason, **numbers)
+
+    @property
+    def message(self) -> str:
+        """The sentence for this reason."""
+        status = str(self.numbers.get("status", "")).replace("_", " ")
+        return self.SENTENCES[self.numbers["reason"]].format(status=status)
 
 
 class OutputGap(JobsError):

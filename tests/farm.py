@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from django.contrib.auth.models import Group, User
 from django.db import connection, transaction
+from django.db.models import F
 from django.db.models.functions import Now
 
 from jobs import operations
@@ -108,16 +109,24 @@ def pass_time(job: Job | operations.Claimed, seconds: float) -> None:
     taking.MARKS.forget()  # of a moment that has moved
 
 
-def expire_lease(job: Job | operations.Claimed) -> None:
+def expire_lease(job: Job | operations.Claimed, *, is_confirmed: bool = True) -> None:
     """Let the lease of a running job run out, and nothing else: nobody has looked at it yet."""
     running = Job.objects.filter(pk=job.id, status="in_progress")  # somebody may cancel it at this moment
+    if is_confirmed:
+        running.update(confirmed_claim=F("claim_no"))
     running.update(lease_expires_at=Now() - timedelta(seconds=1))
 
 
-def time_out(job: Job | operations.Claimed) -> None:
+def lose(job: Job | operations.Claimed) -> None:
     """Let the lease of a running job run out, and the janitor notice."""
     expire_lease(job)
-    assert operations.sweep().timed_out == 1
+    assert operations.sweep().taken_back == 1
+
+
+def time_out(job: Job | operations.Claimed) -> None:
+    """The same for a job that must not run twice: its end."""
+    Job.objects.filter(pk=job.id).update(retry_when_lost=False)
+    lose(job)
 
 
 def everything(job: Job | operations.Claimed | int) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from jobs.operations import Kind, declare
 
 # Jobs of this kind that come in by the API, or the page of jobs, are plain prompts; they take of the same limit.
 CHAT = declare(
-    Kind(name=answers.KIND, timeout_s=600, limit=limits.TOKENS, limit_count=1_000),
+    Kind(name=answers.KIND, timeout_s=600, retry_when_lost=False, limit=limits.TOKENS, limit_count=1_000),
     prepare=operations.prepare,
     moved=operations.moved,
 )

@@ -23,8 +23,8 @@ FILTERS: Final = [
 ]
 COLOURS: Final = {
     Outcome.FAILED: "danger",
-    Outcome.LEASE_EXPIRED: "warning",
-    Outcome.OVERRAN: "warning",
+    Outcome.LOST: "warning",
+    Outcome.TIMED_OUT: "warning",
     Outcome.RELEASED: "default",
     Outcome.CANCELED: "default",
 }

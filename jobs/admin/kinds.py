@@ -28,7 +28,7 @@ class KindForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
         model = Kind
         fields = (
             "name", "queue", "priority", "max_attempts", "backoff_first_s", "backoff_base", "backoff_cap_s",
-            "timeout_s", "expires_s", "retry_on_timeout", "limit", "limit_count", "limit_key",
+            "timeout_s", "expires_s", "retry_when_lost", "retry_on_timeout", "limit", "limit_count", "limit_key",
         )  # fmt: skip
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -69,6 +69,7 @@ class KindAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
         "max_attempts",
         "timeout_s",
         "expires_s",
+        "retry_when_lost",
         "retry_on_timeout",
         "limit",
     ]
@@ -98,6 +99,7 @@ def _kind(name: str, given: dict[str, Any]) -> operations.Kind:
         ),
         timeout_s=given["timeout_s"],
         expires_s=given["expires_s"],
+        retry_when_lost=given["retry_when_lost"],
         retry_on_timeout=given["retry_on_timeout"],
         limit=given["limit"],
         limit_count=given["limit_count"],

@@ -15,8 +15,9 @@ NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
 class Kind:
     """The defaults of one sort of work. Times in seconds; `queue` is the kind's own name unless given.
 
-    `timeout_s` bounds one run, `expires_s` bounds the wait; None means no bound. `retry_on_timeout` says that an
-    attempt whose lease or time ran out counts as a failure to retry instead of ending the job as timed_out.
+    `timeout_s` bounds one run, `expires_s` bounds the wait; None means no bound. `retry_when_lost`: a job whose worker
+    died or could not be heard goes to another while attempts remain; False is for work that must not run twice, or that
+    nobody waits for any more: it ends as timed_out. `retry_on_timeout`: the same for a run longer than `timeout_s`.
 
     `limit` names a rate limit of which each job takes `limit_count` tokens when it is submitted, ahead of time if it
     must: the job may then start when they have come in. `limit_key` says whose tokens: "" is one state for all jobs
@@ -29,6 +30,7 @@ class Kind:
     backoff: Backoff = field(default_factory=Backoff)
     timeout_s: float | None = None
     expires_s: float | None = None
+    retry_when_lost: bool = True
     retry_on_timeout: bool = False
     priority: int = 0
     limit: str | None = None

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Self
 from uuid import UUID
 
+from jobs.domain.states import ENDED, Outcome, Status
 from jobs.errors import LeaseLost
 
 _WIRE = re.compile(r"([1-9][0-9]{0,17})-([0-9a-f]{32})")
@@ -27,3 +28,19 @@ class Lease:
         if match is None:
             raise LeaseLost
         return cls(claim_no=int(match[1]), secret=UUID(match[2]))
+
+
+def why_lost(
+    lease_no: int, *, claim_no: int, status: Status, outcome: Outcome | str | None
+) -> dict[str, str]:
+    """Why the lease of claim `lease_no` does not hold a job: what `LeaseLost` says.
+
+    `claim_no` and `status` are the job's own, `outcome` how the history says that the lease's attempt ended.
+    """
+    if lease_no > claim_no or (lease_no == claim_no and status is Status.IN_PROGRESS):
+        return {"reason": "unknown"}
+    if outcome == Outcome.CANCELED or status is Status.CANCELED:
+        return {"reason": "canceled"}
+    if status in ENDED:
+        return {"reason": "ended", "status": status.value}
+    return {"reason": "taken_over" if status is Status.IN_PROGRESS else "taken_back"}

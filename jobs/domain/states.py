@@ -29,13 +29,21 @@ class Verdict(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How an attempt ended without success."""
+    """How an attempt ended without success.
+
+    LOST: its lease ran out, so its worker died or could not be heard. TIMED_OUT: it ran longer than its timeout.
+    UNCONFIRMED: no call ever named its lease. That is no attempt, and no history is kept of it.
+    """
 
     FAILED = "failed"
-    LEASE_EXPIRED = "lease_expired"
-    OVERRAN = "overran"
+    LOST = "lost"
+    TIMED_OUT = "timed_out"
     RELEASED = "released"
     CANCELED = "canceled"
+    UNCONFIRMED = "unconfirmed"
+
+
+KEPT = tuple(outcome for outcome in Outcome if outcome is not Outcome.UNCONFIRMED)  # in the history
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +69,14 @@ MOVES: tuple[Move, ...] = (
     Move(
         source=Status.IN_PROGRESS,
         target=Status.PENDING,
-        when="the attempt failed or ran out of lease or time and may be retried, or it was released",
+        when="the attempt failed, was lost or took too long and may be retried, it was released, "
+        "or its lease was never confirmed",
     ),
     Move(source=Status.IN_PROGRESS, target=Status.CANCELED, when="canceled by its owner or staff"),
     Move(
         source=Status.IN_PROGRESS,
         target=Status.TIMED_OUT,
-        when="its lease or its time ran out, and its kind does not retry that",
+        when="it was lost or took too long, and its kind does not retry that or its attempts are used up",
     ),
 )
 
@@ -77,13 +86,13 @@ def may_move(source: Status | None, target: Status) -> bool:
     return any(move.source == source and move.target == target for move in MOVES)
 
 
-def cancel_verdict(status: Status, *, claim_no: int) -> Verdict:
-    """What canceling a job in this state comes to. `claim_no` counts how often a worker has had it.
+def cancel_verdict(status: Status, *, confirmed_claim: int) -> Verdict:
+    """What canceling a job in this state comes to. `confirmed_claim` is 0 while no worker ever spoke for it.
 
-    A job that was claimed before (it failed, or was given back) is not "before start": a worker ran some of it.
+    A job that a worker had before (it failed, or was given back) is not "before start": a worker ran some of it.
     """
     if status is Status.PENDING:
-        return Verdict.BEFORE_START if claim_no == 0 else Verdict.BEFORE_RETRY
+        return Verdict.BEFORE_START if confirmed_claim == 0 else Verdict.BEFORE_RETRY
     return Verdict.WHILE_RUNNING if status is Status.IN_PROGRESS else Verdict.TOO_LATE
 
 

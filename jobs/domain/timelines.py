@@ -47,18 +47,21 @@ def spans(
     end = current.ended_at or now
     pieces: dict[int, tuple[datetime, datetime, datetime | None]] = {}
     over = {attempt.number: attempt.ended_at for attempt in attempts} | {0: submitted_at}
-    for attempt in attempts:  # before the oldest one that is known, the wait is not
-        free_since = over.get(attempt.number - 1, attempt.claimed_at)
-        pieces[attempt.number] = (free_since, attempt.claimed_at, attempt.ended_at)
+    for attempt in attempts:
+        pieces[attempt.number] = (_free_since(over, attempt.number), attempt.claimed_at, attempt.ended_at)
     if current.is_waiting:
-        pieces[current.number + 1] = (over.get(current.number, submitted_at), end, None)
+        pieces[current.number + 1] = (_free_since(over, current.number + 1), end, None)
     elif current.claimed_at is not None and current.number not in pieces:
-        free_since = over.get(current.number - 1, current.claimed_at)
-        pieces[current.number] = (free_since, current.claimed_at, end)
+        pieces[current.number] = (_free_since(over, current.number), current.claimed_at, end)
     return {
         number: _span(*moments, begin=submitted_at.timestamp(), end=end.timestamp())
         for number, moments in pieces.items()
     }
+
+
+def _free_since(over: dict[int, datetime], number: int) -> datetime:
+    """When the attempt before this one was over. Claims that nobody confirmed are in no history."""
+    return over[max(before for before in over if before < number)]
 
 
 def _span(

@@ -56,7 +56,7 @@ def _(viewer: Viewer, *, job_id: int) -> str | None:
 
 @live_stream("job-output", topics=lambda job_id: [f"output:{job_id}"], rights_topics=_shared)
 def job_output(after: str | None, limit: int, *, job_id: int) -> list[Item]:
-    """The pieces after `<attempt>:<seq>`, through later attempts; without it, of the current attempt on."""
+    """The pieces after `<claim>:<seq>`, through later claims; without it, of the current claim on."""
     if after is None:
         start = _current_attempt(job_id)
     else:
@@ -80,7 +80,7 @@ def _chunks(job_id: int, start: tuple[int, int]) -> Any:
 
 
 def _item(chunk: OutputChunk) -> Item:
-    data = {"attempt": chunk.attempt, "seq": chunk.seq, "text": chunk.text}
+    data = {"claim": chunk.attempt, "seq": chunk.seq, "text": chunk.text}
     return Item(cursor=f"{chunk.attempt}:{chunk.seq}", data=data)
 
 

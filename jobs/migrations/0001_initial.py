@@ -134,7 +134,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('number', models.BigIntegerField(help_text='The claim number.')),
-                ('outcome', models.CharField(choices=[(jobs.domain.states.Outcome['FAILED'], 'failed'), (jobs.domain.states.Outcome['LEASE_EXPIRED'], 'lease expired'), (jobs.domain.states.Outcome['OVERRAN'], 'overran'), (jobs.domain.states.Outcome['RELEASED'], 'released'), (jobs.domain.states.Outcome['CANCELED'], 'canceled')], max_length=13)),
+                ('outcome', models.CharField(choices=[('failed', 'failed'), ('lease_expired', 'lease expired'), ('overran', 'overran'), ('released', 'released'), ('canceled', 'canceled')], max_length=13)),
                 ('worker_name', models.CharField(max_length=100)),
                 ('claimed_at', models.DateTimeField()),
                 ('ended_at', models.DateTimeField()),

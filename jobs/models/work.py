@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 
 from jobs.domain import kinds
 from jobs.domain.retries import LONGEST_S
-from jobs.domain.states import ENDED, LIVE, Outcome, Status
+from jobs.domain.states import ENDED, KEPT, LIVE, Status
 from ratelimits.domain.configs import LARGEST
 
 PENDING = Q(status=Status.PENDING)
@@ -80,8 +80,13 @@ class Kind(models.Model):
     backoff_cap_s = models.FloatField("longest backoff", default=3600, help_text="Seconds.")
     timeout_s = models.FloatField("timeout", null=True, blank=True, help_text="Longest run in seconds.")
     expires_s = models.FloatField("expires", null=True, blank=True, help_text="Longest wait in seconds.")
+    retry_when_lost = models.BooleanField(
+        default=True,
+        db_default=True,
+        help_text="Another worker tries again when the one that had it died or cannot be heard.",
+    )
     retry_on_timeout = models.BooleanField(
-        default=False, help_text="Try again when a worker fell silent or took too long."
+        default=False, help_text="Try again when a run took longer than its timeout."
     )
     priority = models.SmallIntegerField(
         default=0, validators=[MinValueValidator(-100), MaxValueValidator(100)]
@@ -171,8 +176,15 @@ class Job(models.Model):
     run_at = models.DateTimeField(db_default=Now(), help_text="Not before this moment.")
     expires_at = models.DateTimeField(null=True, blank=True, help_text="Not started by then: timed out.")
     max_attempts = models.PositiveSmallIntegerField(default=3)
-    failures = models.PositiveSmallIntegerField(default=0, help_text="Attempts that failed so far.")
+    attempt = models.PositiveSmallIntegerField(
+        default=0, db_default=0,
+        help_text="Number of the current attempt, or the last. What was given back or never confirmed is none.",
+    )  # fmt: skip
+    failures = models.PositiveSmallIntegerField(
+        default=0, help_text="Attempts that failed, were lost or took too long so far."
+    )
     timeout_s = models.FloatField(null=True, blank=True)
+    retry_when_lost = models.BooleanField(default=True, db_default=True)
     retry_on_timeout = models.BooleanField(default=False)
 
     shy_of = ArrayField(
@@ -181,6 +193,19 @@ class Job(models.Model):
     shy_until = models.DateTimeField(null=True, blank=True)
 
     claim_no = models.BigIntegerField(default=0, help_text="How often it was claimed; only ever grows.")
+    confirmed_claim = models.BigIntegerField(
+        default=0, db_default=0,
+        help_text="Number of the last claim whose worker spoke for the job; 0: no worker ever did.",
+    )  # fmt: skip
+    request = models.UUIDField(
+        null=True, blank=True, editable=False, help_text="Which call of its worker claimed it."
+    )
+    last_secret = models.UUIDField(
+        null=True, blank=True, editable=False, help_text="Secret of the lease that ended last."
+    )
+    releases = models.PositiveSmallIntegerField(
+        default=0, db_default=0, help_text="How often in a row it was given back."
+    )
     lease_secret = models.UUIDField(null=True, blank=True, editable=False)
     lease_expires_at = models.DateTimeField(null=True, blank=True)
     deadline_at = models.DateTimeField(
@@ -249,6 +274,7 @@ class Job(models.Model):
             models.Index("queue", "group", "shy_of", F("priority").desc(), "run_at", "id",
                          name="jobs_claimable_by_group", condition=PENDING & Q(group__isnull=False)),
             models.Index("worker", "id", name="jobs_running", condition=IN_PROGRESS),
+            models.Index("request", name="jobs_by_request", condition=IN_PROGRESS & Q(request__isnull=False)),
             models.Index("shy_until", name="jobs_shy", condition=PENDING & Q(shy_until__isnull=False)),
             models.Index("expires_at", name="jobs_expiring", condition=PENDING & Q(expires_at__isnull=False)),
             models.Index("ended_at", "id", name="jobs_ended", condition=Q(ended_at__isnull=False)),
@@ -277,11 +303,16 @@ class Body(models.Model):
 
 
 class Attempt(models.Model):
-    """One claim of one job that ended without success. The current one lives on the job's row."""
+    """One claim of one job that ended without success. The current one lives on the job's row.
+
+    `attempt` is null for one that was given back: it does not count. `secret` is that of its lease.
+    """
 
     job = models.ForeignKey(Job, models.CASCADE, db_constraint=False, db_index=False, related_name="attempts")
     number = models.BigIntegerField(help_text="The claim number.")
-    outcome = models.CharField(max_length=13, choices=[(o, o.replace("_", " ")) for o in Outcome])
+    attempt = models.PositiveSmallIntegerField(null=True, blank=True)
+    secret = models.UUIDField(null=True, blank=True, editable=False)
+    outcome = models.CharField(max_length=13, choices=[(o, o.replace("_", " ")) for o in KEPT])
     worker = _loose(Worker, on_delete=models.DO_NOTHING, related_name="attempts")
     worker_name = models.CharField(max_length=100)
     claimed_at = models.DateTimeField()

@@ -6,7 +6,7 @@ from jobs.domain.leases import Lease
 from jobs.kinds import declare
 from jobs.operations import bulk
 from jobs.operations.claiming import Claimed, claim
-from jobs.operations.ending import Cancellation, Finished, cancel, finish, release
+from jobs.operations.ending import Cancellation, Finished, cancel, finish, release, withdraw
 from jobs.operations.hooking import on_behalf_of
 from jobs.operations.looking import Standing, pictures, result_file, standing
 from jobs.operations.managing import create_kind, pause, resume, set_ceiling, share, sync, unshare
@@ -72,6 +72,7 @@ __all__ = [
     "sweep",
     "sync",
     "unshare",
+    "withdraw",
     "workers_for",
     "write_output",
 ]

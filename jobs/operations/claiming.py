@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 
 from jobs.domain.leases import Lease
 from jobs.errors import QueueNotAllowed, UnknownQueue
 from jobs.models import Worker
-from jobs.operations import announcing, preparing, taking
+from jobs.operations import announcing, preparing, repeating, taking
 from jobs.queries import keys, moves
 from observing import numbers
 
@@ -28,47 +29,71 @@ class Claimed:
     queue: str
     payload: Any
     attempt: int
+    max_attempts: int
+    retry_when_lost: bool
     lease: Lease
     lease_expires_at: datetime
     traceparent: str | None = None
 
 
-def claim(worker: Worker, *, queues: Sequence[str] | None = None, limit: int = 1) -> list[Claimed]:
+def claim(
+    worker: Worker,
+    *,
+    queues: Sequence[str] | None = None,
+    limit: int = 1,
+    request_id: str | None = None,
+) -> list[Claimed]:
     """Lease up to `limit` pending jobs (1,000 at most) to `worker`; empty only if there are none for it.
 
     Its home queues are served in their order, or `queues` in theirs. Only if they have nothing and the worker holds
-    no job does it steal from the other queues it is allowed (DESIGN section 5). Raises UnknownQueue for a queue that
-    nobody named yet, QueueNotAllowed for one this worker may not take from.
+    no job does it steal from the other queues it is allowed (DESIGN section 5). A lease is unconfirmed until the first
+    call that names it: not confirmed within one heartbeat interval, it goes back and was no attempt.
+
+    `request_id` is a name of the worker's choice for this one call: the same call again, since its answer was lost, is
+    given what it claimed the first time, as far as that still stands and is unconfirmed. Raises UnknownQueue for a
+    queue that nobody named yet, QueueNotAllowed for one this worker may not take from.
     """
     home, steals = _allowed(worker, queues)
+    request = repeating.claim_key(worker, request_id)
+    if request is not None and (before := claimed_before(worker, request)):
+        return before
     while True:
         with transaction.atomic():
-            taken, left_out = _round(worker, home, steals, limit=min(limit, MOST))
+            taken, left_out = _round(worker, home, steals, limit=min(limit, MOST), request=request)
         count(taken)
         if taken or not left_out:
             return taken
 
 
-def claim_once(worker: Worker, *, limit: int) -> tuple[list[Claimed], int]:
+def claimed_before(worker: Worker, request: UUID) -> list[Claimed]:
+    """What an earlier sending of this call claimed and no call has named since."""
+    with transaction.atomic():
+        rows = moves.claimed_before(worker, request)
+        payloads = preparing.handed_out_again(worker, rows) if rows else {}
+    return [_claimed(row, payloads[row.id]) for row in rows if row.id in payloads]
+
+
+def claim_once(worker: Worker, *, limit: int, request: UUID | None = None) -> tuple[list[Claimed], int]:
     """The first round of `claim`, in the caller's transaction: what it took, and how many it had to leave out.
 
     After the commit `count` them; if some were left out and nothing was taken, there may be more: ask `claim`.
     """
     home, steals = _allowed(worker, None)
-    return _round(worker, home, steals, limit=min(limit, MOST))
+    return _round(worker, home, steals, limit=min(limit, MOST), request=request)
 
 
 def _round(
-    worker: Worker, home: Sequence[str], steals: Sequence[str], *, limit: int
+    worker: Worker, home: Sequence[str], steals: Sequence[str], *, limit: int, request: UUID | None
 ) -> tuple[list[Claimed], int]:
     """Jobs for this worker, and how many more were taken that nobody is to have now (`preparing`).
 
     In the caller's transaction, which ends with the round: each of those has ended, or waits for another attempt,
     whatever the next round meets. None follows one that took something: if it broke, the worker would not hear of that.
     """
-    rows = taking.take(worker, queues=home, limit=limit, only_if_idle=False)
+    rows = taking.take(worker, queues=home, limit=limit, only_if_idle=False, request=request)
     if not rows and steals:
-        rows = taking.take(worker, queues=_spelled_out(steals, home), limit=limit, only_if_idle=True)
+        others = _spelled_out(steals, home)
+        rows = taking.take(worker, queues=others, limit=limit, only_if_idle=True, request=request)
     if not rows:
         return [], 0
     announcing.changed([row.id for row in rows], "workers")
@@ -119,7 +144,9 @@ def _claimed(row: moves.Row, payload: Any) -> Claimed:
         kind=row.kind,
         queue=row.queue,
         payload=payload,
-        attempt=row.claim_no,
+        attempt=row.attempt,
+        max_attempts=row.max_attempts,
+        retry_when_lost=row.retry_when_lost,
         lease=Lease(claim_no=row.claim_no, secret=row.lease_secret),
         lease_expires_at=row.lease_expires_at,
         traceparent=row.traceparent,

@@ -15,7 +15,7 @@ from jobs.domain.leases import Lease
 from jobs.domain.states import ENDED, Outcome, Status, Verdict
 from jobs.errors import LeaseLost, NotAllowed
 from jobs.models import Job, Worker
-from jobs.operations import announcing, audit, hooking, limiting, lookups
+from jobs.operations import announcing, audit, hooking, limiting, lookups, repeating
 from jobs.queries import moves, reads
 from jobs.queries.moves import Settlement
 
@@ -36,6 +36,14 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HandedIn:
+    """Each job's new status in order, or LeaseLost as a value. `is_repeat`: all that was taken was taken before."""
+
+    answers: list[Status | LeaseLost]
+    is_repeat: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cancellation:
     """What a cancel came to, and the job's status after it."""
 
@@ -47,31 +55,56 @@ def finish(worker: Worker, finished: Sequence[Finished]) -> list[Status | LeaseL
     """Settle jobs that `worker` ran, all in one transaction: each one's new status in order, or LeaseLost as a value.
 
     A failure goes back to pending with backoff and jitter until its attempts are used up or it is not retryable.
-    Raises InvalidJson or PayloadTooLarge for a result that cannot be stored; then nothing is settled.
+    The same lease again is answered as the first time, whatever it hands in now. Raises InvalidJson or PayloadTooLarge
+    for a result that cannot be stored; then nothing is settled.
     """
     with transaction.atomic():
-        return hand_in(worker, finished)
+        return hand_in(worker, finished).answers
 
 
-def hand_in(worker: Worker, finished: Sequence[Finished]) -> list[Status | LeaseLost]:
+def hand_in(worker: Worker, finished: Sequence[Finished]) -> HandedIn:
     """`finish`, in the caller's transaction."""
     results = [_encoded(entry) for entry in finished]
     if all(entry.outcome == "success" for entry in finished):
         ended = _succeed(worker, finished, results)
     else:
         ended = _settle_held(worker, finished, results)
-    return [ended[index] if index in ended else LeaseLost() for index in range(len(finished))]
+    return _answered(worker, finished, ended)
+
+
+def _answered(worker: Worker, finished: Sequence[Finished], ended: dict[int, Status]) -> HandedIn:
+    """Leases that hold nothing may have been handed in before, by a call whose answer was lost."""
+    left = [index for index in range(len(finished)) if index not in ended]
+    past = repeating.finished_before(worker, [_key(finished[index]) for index in left]) if left else []
+    answers = dict(ended) | dict(zip(left, past, strict=True))
+    was_answered = any(not isinstance(answer, LeaseLost) for answer in past)
+    return HandedIn(
+        answers=[answers[index] for index in range(len(finished))], is_repeat=not ended and was_answered
+    )
 
 
 def release(worker: Worker, job_id: int, lease: Lease) -> None:
-    """Give a job back: pending at once, and not counted as a failure. Raises LeaseLost."""
+    """Give a job back: pending at once, and not counted as an attempt; the same again changes nothing.
+
+    One that is given back again and again waits a while from the fourth time in a row on. Raises LeaseLost.
+    """
     with transaction.atomic():
         rows = moves.lock_held(worker, [(job_id, lease)])
-        if not rows:
-            raise LeaseLost
+        if not rows and repeating.was_released(worker, job_id, lease):
+            return
         settle(
             [judged(rows[0], Outcome.RELEASED, retryable=True, error="given back by the worker")], rows=rows
         )
+
+
+def withdraw(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> None:
+    """Take back at once what `worker` was given and will not get, since its call is gone: as if never claimed.
+
+    A lease that it has named meanwhile, or lost, is left alone.
+    """
+    with transaction.atomic():
+        rows = [row for row in moves.lock_held(worker, leases) if row.confirmed_claim < row.claim_no]
+        settle([judged(row, Outcome.UNCONFIRMED, retryable=True, error="") for row in rows], rows=rows)
 
 
 def cancel(job_id: int, *, by: User | None) -> Cancellation:
@@ -106,7 +139,8 @@ def cancel_locked(jobs: Sequence[Job], *, by: User | None) -> dict[int, Verdict]
     for worker_id in {job.worker_id for job in running if job.worker_id is not None}:
         announcing.stopped(worker_id)
     return {
-        job.pk: states.cancel_verdict(Status(job.status), claim_no=job.claim_no) for job in waiting + running
+        job.pk: states.cancel_verdict(Status(job.status), confirmed_claim=job.confirmed_claim)
+        for job in waiting + running
     }
 
 
@@ -119,6 +153,7 @@ def judged(row: Any, outcome: Outcome, *, retryable: bool, error: str) -> Settle
         retryable=retryable,
         backoff=lookups.backoff(row.kind),
         rng=_DICE,
+        releases=row.releases,
     )
     return Settlement(
         job_id=row.id,
@@ -126,6 +161,7 @@ def judged(row: Any, outcome: Outcome, *, retryable: bool, error: str) -> Settle
         status=judgement.status,
         failures=judgement.failures,
         delay_s=judgement.delay_s,
+        releases=judgement.releases,
         shy_of=row.shy_of if judgement.status is Status.PENDING else (),
         outcome=outcome,
         error=error[:ERROR_CHARACTERS],
@@ -219,8 +255,8 @@ def _hidden_from_those_who_failed(
 
 
 def _failed(settlement: Settlement) -> bool:
-    failed = settlement.status is Status.PENDING and settlement.outcome is not Outcome.RELEASED
-    return failed and settlement.blames_worker
+    returned = settlement.outcome in {Outcome.RELEASED, Outcome.UNCONFIRMED}
+    return settlement.status is Status.PENDING and not returned and settlement.blames_worker
 
 
 def _announce(row: Any) -> None:

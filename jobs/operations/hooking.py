@@ -44,9 +44,16 @@ def settled(moved: Iterable[Any], *, settlements: Iterable[Settlement], locked: 
 
 
 def ended_waiting(jobs: Iterable[Any], *, to: Status, error: str) -> None:
-    """These jobs ended while they waited. They have an id, a kind and a claim number."""
+    """These jobs ended while they waited. They have an id, a kind and the number of their last confirmed claim."""
     _tell(
-        Move(job_id=job.id, kind=job.kind, attempt=job.claim_no, from_=Status.PENDING, to=to, error=error)
+        Move(
+            job_id=job.id,
+            kind=job.kind,
+            attempt=job.confirmed_claim,
+            from_=Status.PENDING,
+            to=to,
+            error=error,
+        )
         for job in jobs
         if job.kind in kinds.HOOKS
     )

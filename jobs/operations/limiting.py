@@ -66,10 +66,10 @@ def give_back(rows: Iterable[dict[str, Any]]) -> None:
 def give_back_of_unstarted(jobs: Iterable[Any]) -> None:
     """Put back what these locked jobs, which the caller is about to end, took and will not use.
 
-    That is those no worker ever had: each ends once, so each gives back once. Of one whose limit is declared no more
-    nothing is left to give.
+    That is those no worker ever spoke for: each ends once, so each gives back once. Of one whose limit is declared no
+    more nothing is left to give.
     """
-    never_ran = [job for job in jobs if job.claim_no == 0]
+    never_ran = [job for job in jobs if job.confirmed_claim == 0]
     for (name, key), group in _grouped(never_ran, lambda job: (job.limit_name, job.limit_key)):
         _give_back(name, key, sum(job.limit_count for job in group))
 

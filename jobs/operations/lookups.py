@@ -25,7 +25,8 @@ def kind(name: str) -> Kind:
     backoff = Backoff(first_s=row.backoff_first_s, base=row.backoff_base, cap_s=row.backoff_cap_s)
     return Kind(
         name=row.name, queue=row.queue, max_attempts=row.max_attempts, backoff=backoff, timeout_s=row.timeout_s,
-        expires_s=row.expires_s, retry_on_timeout=row.retry_on_timeout, priority=row.priority,
+        expires_s=row.expires_s, retry_when_lost=row.retry_when_lost, retry_on_timeout=row.retry_on_timeout,
+        priority=row.priority,
         limit=row.limit, limit_count=row.limit_count, limit_key=cast("LimitKey", row.limit_key),
     )  # fmt: skip
 

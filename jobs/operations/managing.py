@@ -42,6 +42,7 @@ def create_kind(kind: Kind) -> None:
                 "backoff_cap_s": kind.backoff.cap_s,
                 "timeout_s": kind.timeout_s,
                 "expires_s": kind.expires_s,
+                "retry_when_lost": kind.retry_when_lost,
                 "retry_on_timeout": kind.retry_on_timeout,
                 "priority": kind.priority,
                 "limit": kind.limit,

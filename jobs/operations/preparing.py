@@ -44,13 +44,25 @@ def handed_out(worker: Worker, rows: Sequence[moves.Row]) -> dict[int, Any]:
     if not hooked:
         return stored
     hooking.claimed(hooked, worker_name=worker.name)
-    answers = stored | _prepared(worker, hooked, stored)
+    return _without_left_out(worker, hooked, stored)
+
+
+def _without_left_out(
+    worker: Worker, hooked: Sequence[moves.Row], stored: Mapping[int, Any]
+) -> dict[int, Any]:
+    answers = {**stored, **_prepared(worker, hooked, stored)}
     left_out = {
         job_id: answer for job_id, answer in answers.items() if isinstance(answer, Senseless | _Failure)
     }
     if left_out:
         _end(worker, [row for row in hooked if row.id in left_out], left_out)
     return {job_id: answer for job_id, answer in answers.items() if job_id not in left_out}
+
+
+def handed_out_again(worker: Worker, rows: Sequence[moves.Row]) -> dict[int, Any]:
+    """The same for jobs whose claim is answered once more; their apps know of the claim already."""
+    stored = {row.id: json.loads(row.payload) for row in rows}
+    return _without_left_out(worker, [row for row in rows if row.kind in kinds.HOOKS], stored)
 
 
 def _prepared(worker: Worker, rows: Sequence[moves.Row], stored: Mapping[int, Any]) -> dict[int, Any]:

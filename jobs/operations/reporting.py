@@ -11,9 +11,9 @@ from django.core.files.storage import default_storage
 from django.db import transaction
 
 from jobs.domain.leases import Lease
-from jobs.errors import InvalidName, InvalidValue, LeaseLost, OutputGap, PayloadTooLarge
+from jobs.errors import InvalidName, InvalidValue, OutputGap, PayloadTooLarge
 from jobs.models import ResultFile, Worker
-from jobs.operations import announcing
+from jobs.operations import announcing, repeating
 from jobs.queries import moves
 
 OUTPUT_BYTES = 1_000_000  # one piece; a worker sends a sentence at a time
@@ -24,17 +24,18 @@ FILE_NAME = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,100}")
 def heartbeat(
     worker: Worker, job_id: int, lease: Lease, *, progress: float | None = None, detail: str | None = None
 ) -> datetime:
-    """Renew the lease and note progress (0 to 1) and detail (cut at 200 characters) where given.
+    """Renew the lease, and note progress (0 to 1) and detail (cut at 200 characters) where given.
 
-    Returns when the lease runs out now. Outside of a transaction it does not wait for the disk: a crash of the server
-    may take back the reports of its last second, and nothing that was handed in. Raises LeaseLost, InvalidValue.
+    The first call that names a lease confirms it; any report does. Returns when the lease runs out now. Outside of a
+    transaction it does not wait for the disk: a crash of the server may take back the reports of its last second, and
+    nothing that was handed in. Raises LeaseLost, InvalidValue.
     """
     if progress is not None and not (math.isfinite(progress) and 0 <= progress <= 1):
         raise InvalidValue(field="progress", why=f"a share from 0 to 1, got {progress}")
     detail = None if detail is None else _storable(detail, "detail")[:DETAIL_CHARACTERS]
     rows = moves.heartbeat(worker, job_id, lease, progress=progress, detail=detail)
     if not rows:
-        raise LeaseLost
+        raise repeating.lost(worker, job_id, lease)
     if progress is not None or detail is not None:
         announcing.changed([job_id])
     expires_at: datetime = rows[0].lease_expires_at
@@ -53,7 +54,7 @@ def write_output(worker: Worker, job_id: int, lease: Lease, *, seq: int, text: s
         raise InvalidValue(field="seq", why=f"a whole number from 0 up, got {seq}")
     rows = moves.write_output(worker, job_id, lease, seq=seq, text=text)
     if not rows:
-        raise LeaseLost
+        raise repeating.lost(worker, job_id, lease)
     if rows[0].next_seq <= seq:
         raise OutputGap(next_seq=rows[0].next_seq)
     if rows[0].stored:
@@ -91,7 +92,7 @@ def _remember(
     sha256 = _sha256(content)
     with transaction.atomic():
         if not moves.lock_held(worker, [(job_id, lease)]):
-            raise LeaseLost
+            raise repeating.lost(worker, job_id, lease)
         replaced = moves.stored_file(job_id, attempt=lease.claim_no, name=name)
         file = moves.keep_file(
             job_id, attempt=lease.claim_no, name=name, stored_as=stored_as, size=content.size, sha256=sha256

@@ -30,11 +30,18 @@ _DICE = random.SystemRandom()
 # A job's columns as they are before anybody has claimed it, and what a row to store has beside a job's columns.
 _FRESH = dict.fromkeys(field.attname for field in Job._meta.concrete_fields) | {  # noqa: SLF001 (Django documents _meta)
     "status": Status.PENDING.value,
+    "attempt": 0,
     "failures": 0,
+    "releases": 0,
     "claim_no": 0,
+    "confirmed_claim": 0,
     "next_seq": 0,
 }
 _CHOICES = ("queue", "priority", "run_at", "expires_at", "unique_key", "max_attempts", "timeout_s")
+_OF_KIND = (
+    *("queue", "priority", "expires_s", "max_attempts", "timeout_s"),
+    *("retry_when_lost", "retry_on_timeout"),
+)
 _BESIDE = ("payload", "traceparent", "expires_s", "limit_wait_s")
 
 
@@ -192,10 +199,8 @@ def _rows(new_jobs: Sequence[NewJob], named: Mapping[str, Kind]) -> list[dict[st
 
 def _usual(kind: Kind) -> dict[str, Any]:
     """The row of a job that asks for nothing but this kind."""
-    of_kind = ("queue", "priority", "expires_s", "max_attempts", "timeout_s", "retry_on_timeout")
-    return (
-        _FRESH | {"kind": kind.name, "limit_wait_s": None} | {name: getattr(kind, name) for name in of_kind}
-    )
+    common = {name: getattr(kind, name) for name in _OF_KIND}
+    return _FRESH | {"kind": kind.name, "limit_wait_s": None} | common
 
 
 def _ask(row: dict[str, Any], new: NewJob, kind: Kind) -> None:

@@ -7,26 +7,38 @@ from django.db import transaction
 from jobs.domain.states import Status
 from jobs.errors import LeaseLost
 from jobs.models import Worker
-from jobs.operations.claiming import Claimed, claim, claim_once, count
+from jobs.operations import repeating
+from jobs.operations.claiming import Claimed, claim, claim_once, claimed_before, count
 from jobs.operations.ending import Finished, hand_in
 
 
 def finish_and_claim(
-    worker: Worker, finished: Sequence[Finished], *, limit: int, unless_lost: bool = False
+    worker: Worker,
+    finished: Sequence[Finished],
+    *,
+    limit: int,
+    unless_lost: bool = False,
+    request_id: str | None = None,
 ) -> tuple[list[Status | LeaseLost], list[Claimed]]:
     """`finish`, then `claim` for up to `limit` jobs of the worker's own queues (0: none), in one transaction.
 
     One transaction waits for the disk once, and a call that broke half-way changed nothing, so that it can be made
-    again. `unless_lost`: nothing is claimed if a lease was lost. Raises as `finish` does.
+    again: then it is answered as the first time, with those of the jobs that were claimed then whose leases still stand
+    and are unconfirmed. `request_id` names the call (`claim`); without it, the leases that it hands in do.
+    `unless_lost`: nothing is claimed if a lease was lost. Raises as `finish` does.
     """
     taken: list[Claimed] = []
     left_out = 0
+    request = repeating.finish_key(worker, request_id, [(entry.job_id, entry.lease) for entry in finished])
     with transaction.atomic():
-        ended = hand_in(worker, finished)
-        is_over = not limit or (unless_lost and any(isinstance(status, LeaseLost) for status in ended))
-        if not is_over:
-            taken, left_out = claim_once(worker, limit=limit)
-    count(taken)
+        handed_in = hand_in(worker, finished)
+        is_lost = any(isinstance(answer, LeaseLost) for answer in handed_in.answers)
+        if limit and handed_in.is_repeat:
+            taken = claimed_before(worker, request)
+        elif limit and not (unless_lost and is_lost):
+            taken, left_out = claim_once(worker, limit=limit, request=request)
+    if not handed_in.is_repeat:
+        count(taken)
     if left_out and not taken:
         taken = claim(worker, limit=limit)
-    return ended, taken
+    return handed_in.answers, taken

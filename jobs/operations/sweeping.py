@@ -10,6 +10,7 @@ from django.conf import settings
 from django.core.files.storage import default_storage
 from django.db import transaction
 
+from jobs.domain import waiting
 from jobs.domain.states import Outcome, Status
 from jobs.operations import announcing, ending, hooking, limiting
 from jobs.queries import keys, moves, reads
@@ -25,9 +26,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """What one round did, and in how many seconds the next thing is due (None: nothing in sight)."""
+    """What one round did, and in how many seconds the next thing is due (None: nothing in sight).
 
-    timed_out: int
+    `taken_back`: leases that ran out, confirmed or not, and runs that took too long.
+    """
+
+    taken_back: int
     expired: int
     forgiven: int
     next_in_s: float | None
@@ -36,7 +40,7 @@ class Sweep:
 def sweep() -> Sweep:
     """One round of the janitor. Any number of janitors may run at once; each row is handled by one of them."""
     return Sweep(
-        timed_out=_in_batches(_time_out),
+        taken_back=_in_batches(_take_back),
         expired=_in_batches(_expire),
         forgiven=_in_batches(_forgive),
         next_in_s=reads.next_wake_s(),
@@ -84,7 +88,7 @@ def _in_batches(step: Callable[[int], int], size: int = BATCH, most: int | None 
     return done
 
 
-def _time_out(limit: int) -> int:
+def _take_back(limit: int) -> int:
     with transaction.atomic():
         rows = moves.lock_overdue(limit)
         ending.settle([_overdue(row) for row in rows], rows=rows)
@@ -94,12 +98,13 @@ def _time_out(limit: int) -> int:
 
 
 def _overdue(row: Any) -> moves.Settlement:
+    if not row.confirmed:
+        return ending.judged(row, Outcome.UNCONFIRMED, retryable=True, error="")
     if row.silent:
-        error = f"{row.worker_name} was not heard of before its lease ran out"
-        return ending.judged(row, Outcome.LEASE_EXPIRED, retryable=row.retry_on_timeout, error=error)
-    return ending.judged(
-        row, Outcome.OVERRAN, retryable=row.retry_on_timeout, error="the run took longer than allowed"
-    )
+        error = f"lost: last heard of {waiting.duration(row.heard_ago_s)} ago"
+        return ending.judged(row, Outcome.LOST, retryable=row.retry_when_lost, error=error)
+    error = "the run took longer than allowed"
+    return ending.judged(row, Outcome.TIMED_OUT, retryable=row.retry_on_timeout, error=error)
 
 
 def _expire(limit: int) -> int:

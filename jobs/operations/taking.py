@@ -4,6 +4,7 @@ import functools
 import time
 from collections.abc import Iterable, Sequence
 from typing import Final
+from uuid import UUID
 
 from django.db import transaction
 
@@ -16,13 +17,15 @@ MARKS = Marks()
 _TAKING_S: Final = 0.00005  # a job in a claim of a hundred; what is left of the time was spent on looking
 
 
-def take(worker: Worker, *, queues: Sequence[str], limit: int, only_if_idle: bool) -> list[moves.Row]:
+def take(
+    worker: Worker, *, queues: Sequence[str], limit: int, only_if_idle: bool, request: UUID | None = None
+) -> list[moves.Row]:
     """Lease up to `limit` jobs of these queues, in the caller's transaction; a row each.
 
     A queue that lost its last free slots to others at this very moment is full: the rest is asked without it.
     """
     while queues:
-        rows = _look(worker, queues, limit=limit, only_if_idle=only_if_idle)
+        rows = _look(worker, queues, limit=limit, only_if_idle=only_if_idle, request=request)
         got = [row for row in rows if row.id is not None]
         if got or not rows:
             return got
@@ -51,15 +54,18 @@ def forget(queues: Iterable[str]) -> None:
         transaction.on_commit(functools.partial(MARKS.forget, behind))
 
 
-def _look(worker: Worker, queues: Sequence[str], *, limit: int, only_if_idle: bool) -> list[moves.Row]:
+def _look(
+    worker: Worker, queues: Sequence[str], *, limit: int, only_if_idle: bool, request: UUID | None
+) -> list[moves.Row]:
     """Behind the marks; and everywhere for what is still missing then, unless that would hold up what was found."""
     rows: list[moves.Row] = []
     look: Look | None = MARKS.look(queues, now_s=time.monotonic(), owner_id=worker.owner_id)
     after: Look | None = None
     while look is not None:
         began_s = time.monotonic()
+        still, if_idle = limit - len(rows), only_if_idle and not rows
         more = moves.claim(
-            worker, queues=queues, limit=limit - len(rows), only_if_idle=only_if_idle and not rows, look=look
+            worker, queues=queues, limit=still, only_if_idle=if_idle, look=look, request=request
         )
         MARKS.lasted(look, max(0.0, time.monotonic() - began_s - len(more) * _TAKING_S))
         _note(look, more)

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.db import connection
 from django.db.models.functions import Now
 
-from jobs.domain import marks
+from jobs.domain import hearing, marks
 from jobs.domain.leases import Lease
 from jobs.domain.marks import Look
 from jobs.domain.states import Outcome, Status
@@ -32,6 +33,7 @@ class Settlement:
     outcome: Outcome | None = None
     error: str | None = None
     result: str | None = None
+    releases: int = 0
     blames_worker: bool = True
 
 
@@ -45,23 +47,44 @@ def keep_offspring(job_id: int, *, function_ids: Sequence[int]) -> None:
     Offspring.objects.bulk_create([Offspring(job_id=job_id, function_id=made) for made in function_ids])
 
 
-def claim(worker: Worker, *, queues: Sequence[str], limit: int, only_if_idle: bool, look: Look) -> list[Row]:
+def claim(
+    worker: Worker,
+    *,
+    queues: Sequence[str],
+    limit: int,
+    only_if_idle: bool,
+    look: Look,
+    request: UUID | None = None,
+) -> list[Row]:
     """Lease up to `limit` jobs; a row with `id` None lost the race for a slot of the queue in `picked_from`.
 
-    `look` says where among what this worker may take (`jobs.domain.marks`).
+    `look` says where among what this worker may take (`jobs.domain.marks`), `request` which call of it asks.
     """
     parameters = {
         "worker": worker.pk,
         "worker_name": worker.name,
         "queues": list(queues),
         "limit": limit,
-        "lease_s": settings.JOBFARM["LEASE_S"],
+        "confirm_s": settings.JOBFARM["HEARTBEAT_S"],
         "only_if_idle": only_if_idle,
+        "request": request,
         **stretches(look.stretches),
     }
     if worker.owner_id is None:
         return statements.load("jobs", "claim").run(parameters)
     return statements.load("jobs", "claim_scoped").run(parameters | {"owner": worker.owner_id})
+
+
+def claimed_before(worker: Worker, request: UUID) -> list[Row]:
+    """What this call of the worker claimed when it was made before, as far as no call has named it since; renewed."""
+    return statements.load("jobs", "claimed_before").run(
+        {"worker": worker.pk, "request": request, "confirm_s": settings.JOBFARM["HEARTBEAT_S"]}
+    )
+
+
+def past_leases(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> list[Row]:
+    """For each of these (job id, lease) pairs, which hold nothing, what became of it; rows in order."""
+    return statements.load("jobs", "past_leases").run(_leases(worker, leases))
 
 
 def stretches(within: Sequence[Stretch]) -> dict[str, Any]:
@@ -95,14 +118,7 @@ def write_output(worker: Worker, job_id: int, lease: Lease, *, seq: int, text: s
 
 def lock_held(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> list[Row]:
     """Lock the jobs that these (job id, lease) pairs still hold, ordered by id."""
-    return statements.load("jobs", "lock_held").run(
-        {
-            "worker": worker.pk,
-            "job": [job_id for job_id, _ in leases],
-            "claim_no": [lease.claim_no for _, lease in leases],
-            "secret": [lease.secret for _, lease in leases],
-        }
-    )
+    return statements.load("jobs", "lock_held").run(_leases(worker, leases))
 
 
 def succeed(
@@ -126,8 +142,18 @@ def free(job_ids: Sequence[int]) -> set[str]:
 
 
 def lock_overdue(limit: int) -> list[Row]:
-    """Lock running jobs whose lease or time ran out, except those somebody else has locked."""
-    return statements.load("jobs", "lock_overdue").run({"limit": limit})
+    """Lock running jobs whose lease or time ran out, except those somebody else has locked.
+
+    None while the farm cannot hear its workers, nor for a grace after that (`jobs.domain.hearing`).
+    """
+    lease_s = settings.JOBFARM["LEASE_S"]
+    return statements.load("jobs", "lock_overdue").run({"limit": limit, "lease_s": lease_s, **absence()})
+
+
+def absence() -> dict[str, float]:
+    """After how many seconds of silence the farm counts as away, and for how long after that no lease ends."""
+    farm = settings.JOBFARM
+    return {"gap_s": hearing.gap_s(farm["LEASE_S"]), "grace_s": hearing.grace_s(farm["HEARTBEAT_S"])}
 
 
 def settle(settlements: Sequence[Settlement]) -> list[Row]:
@@ -143,6 +169,7 @@ def settle(settlements: Sequence[Settlement]) -> list[Row]:
             "outcome": [s.outcome and s.outcome.value for s in settlements],
             "error": [s.error for s in settlements],
             "result": [s.result for s in settlements],
+            "releases": [s.releases for s in settlements],
             "grace_s": settings.JOBFARM["SHY_GRACE_S"],
         }
     )
@@ -203,6 +230,15 @@ def keep_file(job_id: int, *, attempt: int, name: str, stored_as: str, size: int
         defaults={"stored_as": stored_as, "size": size, "sha256": sha256, "created_at": Now()},
     )  # fmt: skip
     return file
+
+
+def _leases(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> dict[str, Any]:
+    return {
+        "worker": worker.pk,
+        "job": [job_id for job_id, _ in leases],
+        "claim_no": [lease.claim_no for _, lease in leases],
+        "secret": [lease.secret for _, lease in leases],
+    }
 
 
 def _fence(worker: Worker, job_id: int, lease: Lease) -> dict[str, Any]:

@@ -162,7 +162,7 @@ def overdue_s() -> float:
 
 def next_wake_s() -> float | None:
     """Seconds until a lease, a run, a waiting job or a grace runs out; None if nothing is in sight."""
-    [row] = statements.load("jobs", "next_wake").run()
+    [row] = statements.load("jobs", "next_wake").run(moves.absence())
     seconds: float | None = row.seconds
     return seconds
 

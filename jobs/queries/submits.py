@@ -23,6 +23,7 @@ _IN_COMMON = (
     "retry_of_id",
     "max_attempts",
     "timeout_s",
+    "retry_when_lost",
     "retry_on_timeout",
 )
 _BESIDE_THEM = (

@@ -130,21 +130,24 @@ WITH RECURSIVE asked AS MATERIALIZED (
 ), claimed AS (
     UPDATE jobs_job AS job
     SET status = 'in_progress', claim_no = job.claim_no + 1, lease_secret = gen_random_uuid(),
-        lease_expires_at = statement_timestamp() + make_interval(secs => %(lease_s)s::float8),
+        attempt = job.failures + 1, request = %(request)s::uuid,
+        lease_expires_at = statement_timestamp() + make_interval(secs => %(confirm_s)s::float8),
         deadline_at = statement_timestamp() + make_interval(secs => job.timeout_s),
         worker_id = %(worker)s::bigint, worker_name = %(worker_name)s::text, claimed_at = statement_timestamp(),
         next_seq = 0, progress = NULL, detail = NULL
     FROM admitted WHERE job.id = admitted.id AND job.ended_at IS NULL AND job.lease_secret IS NULL
     RETURNING job.id, job.kind, job.queue, job.claim_no, job.lease_secret, job.lease_expires_at,
+           job.attempt, job.max_attempts, job.retry_when_lost,
            job.priority, job.run_at, job.owner_id, job.group_id, job.shy_of = '{}' AS is_open,
            admitted.pick_no, admitted.name
 )
 SELECT claimed.id, claimed.kind, claimed.queue, claimed.claim_no, claimed.lease_secret, claimed.lease_expires_at,
+       claimed.attempt, claimed.max_attempts, claimed.retry_when_lost,
        body.payload::text AS payload, body.traceparent, claimed.name AS picked_from, claimed.priority, claimed.run_at,
        claimed.owner_id, claimed.group_id, claimed.is_open, claimed.pick_no
 FROM claimed LEFT JOIN jobs_body AS body ON body.job_id = claimed.id
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, turn.name, NULL, NULL, NULL, NULL, NULL, turn.pick_no
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, turn.name, NULL, NULL, NULL, NULL, NULL, turn.pick_no
 FROM turn LEFT JOIN slot USING (name, turn_no)
 WHERE turn.top IS NOT NULL AND slot.id IS NULL
 ORDER BY pick_no

@@ -1,5 +1,6 @@
 -- New jobs as lines of COPY's text format: a bulk without twins and limits. Columns as queries.submits writes them.
 COPY jobs_job (
-    id, kind, queue, priority, owner_id, group_id, retry_of_id, max_attempts, timeout_s, retry_on_timeout, created_at,
+    id, kind, queue, priority, owner_id, group_id, retry_of_id, max_attempts, timeout_s, retry_when_lost, retry_on_timeout,
+    created_at,
     run_at, expires_at, status, failures, claim_no, next_seq, shy_of)
 FROM STDIN

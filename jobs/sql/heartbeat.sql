@@ -1,16 +1,17 @@
--- Renew a lease, and move progress and detail where given. No index holds these columns, so the update stays HOT.
+-- Renew a lease, confirm it if this is the first call that names it, and move progress and detail where given. No index
+-- holds these columns, so the update stays HOT. Whether the lease has run out is for the janitor alone to say: until it
+-- takes the job back, the lease holds.
 -- A detail that differs from the last one of this attempt begins a stage, 200 of them at most; without a detail the
 -- stages are not looked at.
 -- Where it is a transaction by itself it does not wait for the disk: a report is no promise, and the next one comes soon.
 WITH renewed AS (
     UPDATE jobs_job
     SET lease_expires_at = statement_timestamp() + make_interval(secs => %(lease_s)s::float8),
+        confirmed_claim = claim_no,
         progress = coalesce(%(progress)s::float8, progress),
         detail = coalesce(%(detail)s::text, detail)
     WHERE id = %(job)s::bigint AND status = 'in_progress' AND worker_id = %(worker)s::bigint
       AND claim_no = %(claim_no)s::bigint AND lease_secret = %(secret)s::uuid
-      AND lease_expires_at > statement_timestamp()
-      AND (deadline_at IS NULL OR deadline_at > statement_timestamp())
     RETURNING id, claim_no, progress, lease_expires_at
 ), staged AS (
     INSERT INTO jobs_stage (job_id, attempt, number, detail, progress, began_at)

@@ -1,11 +1,18 @@
 -- Lock running jobs whose lease or time has run out. SKIP LOCKED: another janitor has that one, or its worker is just
--- handing it in.
+-- handing it in. None while the farm does not hear its workers, nor for a grace after it hears again: the silence may have
+-- been its own (docs/adr/0042). A farm without web processes has no such row, and its workers stand at the database.
 SELECT job.id, job.kind, job.queue, job.claim_no, job.failures, job.max_attempts, job.worker_id, job.worker_name,
-       job.claimed_at, job.shy_of, job.owner_id, job.group_id, job.retry_on_timeout,
-       job.lease_expires_at <= statement_timestamp() AS silent
+       job.claimed_at, job.shy_of, job.owner_id, job.group_id, job.retry_when_lost, job.retry_on_timeout, job.releases,
+       job.confirmed_claim = job.claim_no AS confirmed,
+       job.lease_expires_at <= statement_timestamp() AS silent,
+       extract(epoch FROM statement_timestamp() - job.lease_expires_at)::float8 + %(lease_s)s::float8 AS heard_ago_s
 FROM jobs_job AS job
 WHERE job.status = 'in_progress'
   AND (job.lease_expires_at <= statement_timestamp() OR job.deadline_at <= statement_timestamp())
+  AND NOT EXISTS (
+      SELECT FROM jobs_hearing AS hearing
+      WHERE hearing.until < statement_timestamp() - make_interval(secs => %(gap_s)s::float8)
+         OR hearing.since > statement_timestamp() - make_interval(secs => %(grace_s)s::float8))
 ORDER BY job.id
 LIMIT %(limit)s::bigint
 FOR UPDATE OF job SKIP LOCKED

@@ -10,14 +10,12 @@ WITH held AS MATERIALIZED (
          AS lease (job_id, claim_no, secret, result, place)
       ON job.id = lease.job_id AND job.claim_no = lease.claim_no AND job.lease_secret = lease.secret
     WHERE job.worker_id = %(worker)s::bigint
-      AND job.lease_expires_at > statement_timestamp()
-      AND (job.deadline_at IS NULL OR job.deadline_at > statement_timestamp())
     ORDER BY job.id
     FOR UPDATE OF job
 ), settled AS (
     UPDATE jobs_job AS job
     SET status = 'success', ended_at = statement_timestamp(), shy_of = '{}', shy_until = NULL, progress = 1,
-        detail = NULL, lease_secret = NULL, lease_expires_at = NULL, deadline_at = NULL
+        detail = NULL, confirmed_claim = job.claim_no, last_secret = job.lease_secret, lease_secret = NULL, lease_expires_at = NULL, deadline_at = NULL
     FROM held WHERE job.id = held.id AND job.lease_secret IS NOT NULL
     RETURNING job.id, job.kind, job.queue, job.status, job.claim_no, job.failures, job.worker_name,
               held.place

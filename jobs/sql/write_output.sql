@@ -5,13 +5,11 @@ WITH held AS MATERIALIZED (
     SELECT id, claim_no, next_seq FROM jobs_job
     WHERE id = %(job)s::bigint AND status = 'in_progress' AND worker_id = %(worker)s::bigint
       AND claim_no = %(claim_no)s::bigint AND lease_secret = %(secret)s::uuid
-      AND lease_expires_at > statement_timestamp()
-      AND (deadline_at IS NULL OR deadline_at > statement_timestamp())
     FOR UPDATE
 ), renewed AS (
     UPDATE jobs_job AS job
     SET lease_expires_at = statement_timestamp() + make_interval(secs => %(lease_s)s::float8),
-        next_seq = held.next_seq + (held.next_seq = %(seq)s::integer)::integer
+        confirmed_claim = job.claim_no, next_seq = held.next_seq + (held.next_seq = %(seq)s::integer)::integer
     FROM held WHERE job.id = held.id AND held.next_seq >= %(seq)s::integer
 ), written AS (
     INSERT INTO jobs_outputchunk (job_id, attempt, seq, text, written_at)

@@ -83,15 +83,6 @@ class Django:
         )
 
 
-def elsewhere(scope: Scope, *, method: str, path: str) -> Scope:
-    """The same caller's request to another address, with a JSON body."""
-    kept = [
-        (name, value) for name, value in scope["headers"] if name not in {b"content-type", b"content-length"}
-    ]
-    moved = {"method": method, "path": path, "raw_path": path.encode(), "query_string": b""}
-    return {**scope, **moved, "headers": [*kept, (b"content-type", b"application/json")]}
-
-
 def header(scope: Scope, name: str) -> str:
     """The value of a request's header; empty if it has none."""
     wanted = name.lower().encode()

@@ -2,24 +2,23 @@
 
 import asyncio
 import json
-import logging
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from jobs import http, operations
+from jobs.domain.leases import Lease
 from jobs.waiting import asking, clients
 from jobs.waiting.asking import Answer, Django, Receive, Scope, Send
 from jobs.waiting.bell import Bell
 from jobs.waiting.rings import Turn
 from jobs.waiting.stopping import Stopping
-from jobs.wire.jobs import API
+from jobs.wire import sessions
 from live import hub
 from live.subscriptions import Subscription
 from postgres import connections
 
-logger = logging.getLogger("jobs")
 LONGEST_WAIT_S: Final = 60.0
 
 
@@ -45,7 +44,7 @@ class LongPoll:
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with jobs as soon as there are some, with none when the wait is over or the process ends.
 
-        For a client that has gone nothing is claimed, and what was claimed at that moment is given back.
+        For a client that has gone nothing is claimed, and what was claimed at that moment is taken back.
         """
         try:
             body = await clients.body(receive)
@@ -58,7 +57,7 @@ class LongPoll:
             if not client.is_gone:
                 await answer.send(send)
             else:
-                await self._give_back(scope, answer)
+                await self._withdraw(scope, answer)
         finally:
             client.close()
             if self._rights is not None:
@@ -130,13 +129,12 @@ class LongPoll:
             if turn is not None:
                 turn.used() if found else turn.passed()
 
-    async def _give_back(self, scope: Scope, answer: Answer) -> None:
-        for job in _jobs(answer):
-            path = f"{API}/worker/jobs/{job['id']}/release"
-            body = json.dumps({"lease": job["lease"]}).encode()
-            released = await self._django.ask(asking.elsewhere(scope, method="POST", path=path), body)
-            if released.status != 200:
-                logger.warning("Could not give job %s back: %s", job["id"], released.body[:200])
+    async def _withdraw(self, scope: Scope, answer: Answer) -> None:
+        """Nobody got this answer: its jobs are for others at once, not only when their leases run out."""
+        leases = {job["id"]: Lease.parse(job["lease"]) for job in _jobs(answer)}
+        if leases:
+            key = http.bearer(asking.header(scope, "authorization"))
+            await connections.run(sessions.withdraw, key, leases)
 
 
 def _jobs(answer: Answer) -> list[Any]:

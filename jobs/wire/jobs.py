@@ -33,9 +33,13 @@ class JobInList(BaseModel):
     queue: str = Field(examples=["chat"])
     status: Status
     priority: int = Field(description="-100 to 100; higher goes first.")
-    attempt: int = Field(description="Number of the current or last claim; 0 before the first.")
-    failures: int = Field(description="Attempts that failed so far.")
-    max_attempts: int = Field(description="After so many failures the job has failed.")
+    attempt: int = Field(description="Number of the current or last attempt; 0 before the first.")
+    claim: int = Field(
+        description="Number of the current or last claim; its output and files are kept under it. Claims that were "
+        "given back or never confirmed are no attempts."
+    )
+    failures: int = Field(description="Attempts that failed, were lost or took too long so far.")
+    max_attempts: int = Field(description="After so many of them the job has failed.")
     progress: float | None = Field(description="0 to 1, as told by the worker.")
     detail: str | None = Field(description="What the worker says it is doing.")
     worker: str | None = Field(description="Name of the worker that has it or had it last.")
@@ -123,7 +127,8 @@ def _line(job: models.Job) -> Mapping[str, Any]:
     times = ("created_at", "run_at", "claimed_at", "ended_at", "expires_at")
     return {
         **{name: getattr(job, name) for name in (*same, *times)},
-        "attempt": job.claim_no,
+        "attempt": job.attempt,
+        "claim": job.claim_no,
         "worker": job.worker_name,
         "owner": job.owner and job.owner.get_username(),
         "group": job.group and job.group.name,

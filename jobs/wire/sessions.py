@@ -8,7 +8,6 @@ from pydantic import BaseModel
 from jobs import operations
 from jobs.domain.leases import Lease
 from jobs.domain.states import Status
-from jobs.errors import LeaseLost
 from jobs.models import Job
 from jobs.queries import reads
 from jobs.queries.reads import Interest
@@ -89,14 +88,9 @@ def perform(key: str, said: Said) -> Performed:
     return Performed(answer=answer, waits_for=waits_for)
 
 
-def give_back(key: str, jobs: Sequence[ClaimedJob]) -> None:
-    """Release jobs whose answer could not be delivered. Raises InvalidKey."""
-    worker = operations.authenticate(key)
-    for job in jobs:
-        try:
-            operations.release(worker, job.id, Lease.parse(job.lease))
-        except LeaseLost:
-            continue
+def withdraw(key: str, leases: Leases) -> None:
+    """Take back jobs whose answer could not be delivered. Raises InvalidKey."""
+    operations.withdraw(operations.authenticate(key), list(leases.items()))
 
 
 def without_claiming(said: Said) -> Said | None:

@@ -14,12 +14,16 @@ from jobs.domain.states import Status
 from jobs.errors import LeaseLost
 from jobs.models import Worker
 from jobs.queries.reads import Interest
-from jobs.wire.values import Body, JobId, LeaseText, Name, Number, Text, Whole
+from jobs.wire.values import Body, JobId, LeaseText, Name, Number, RequestId, Text, Whole
 
 MOST_CLAIMED = 100  # jobs in one answer: payloads are up to a megabyte each
 LONGEST_WAIT_S = 60.0
 
 HowMany = Annotated[Whole, Field(ge=0, le=MOST_CLAIMED)]
+_REPEATED = (
+    "A name of your choice for this call: 1 to 64 printable ASCII characters without spaces. The same call with the "
+    "same name again is answered as the first time."
+)
 
 
 class Claim(Body):
@@ -33,6 +37,7 @@ class Claim(Body):
         0,
         description="Seconds to wait for the first one. A WebSocket answers at once, and says `work` later.",
     )
+    request_id: RequestId | None = Field(None, description=_REPEATED)
 
 
 class Leased(Body):
@@ -75,6 +80,7 @@ class Finish(Ending):
     """How an attempt ended, and how many jobs to claim with the answer."""
 
     claim_next: HowMany = 0
+    request_id: RequestId | None = Field(None, description=f"{_REPEATED} The lease is a name, too.")
 
 
 class NamedEnding(Ending):
@@ -88,6 +94,9 @@ class FinishMany(Body):
 
     finished: Annotated[list[NamedEnding], Field(min_length=1, max_length=1000)]
     claim_next: HowMany = 0
+    request_id: RequestId | None = Field(
+        None, description=f"{_REPEATED} The leases together are a name, too."
+    )
 
 
 class Release(Leased):
@@ -101,10 +110,17 @@ class ClaimedJob(BaseModel):
     kind: str
     queue: str
     payload: Any
-    attempt: int
+    attempt: int = Field(description="Number of this attempt, of `max_attempts`.")
+    max_attempts: int
+    claim: int = Field(description="Number of this claim of the job; its output and files are kept under it.")
     lease: str = Field(description="The right to speak for the job: send it with every later call.")
-    lease_expires_at: datetime
+    lease_expires_at: datetime = Field(
+        description="Unconfirmed, it runs out after one heartbeat interval: the first call that names it confirms it."
+    )
     heartbeat_every: float = Field(description="Seconds; later than `lease_expires_at` the job is lost.")
+    retry_when_lost: bool = Field(
+        description="False: it must not run twice. Begin only once a call that names the lease was answered."
+    )
     traceparent: str | None = Field(
         None, description="The trace that the job was submitted in (W3C Trace Context), if in one."
     )
@@ -118,9 +134,12 @@ class ClaimedJob(BaseModel):
             queue=claimed.queue,
             payload=claimed.payload,
             attempt=claimed.attempt,
+            max_attempts=claimed.max_attempts,
+            claim=claimed.lease.claim_no,
             lease=str(claimed.lease),
             lease_expires_at=claimed.lease_expires_at,
             heartbeat_every=settings.JOBFARM["HEARTBEAT_S"],
+            retry_when_lost=claimed.retry_when_lost,
             traceparent=claimed.traceparent,
         )
 
@@ -163,6 +182,8 @@ class LostOne(BaseModel):
     id: int
     error: str = Field(examples=["lease_lost"])
     message: str
+    reason: str = Field(description="`canceled`, `ended`, `taken_over`, `taken_back` or `unknown`.")
+    status: Status | None = Field(None, description="How it had ended.")
 
 
 class EndedMany(BaseModel):
@@ -180,7 +201,7 @@ class Released(BaseModel):
 
 def claim(worker: Worker, body: Claim) -> Claimed:
     """Claim once, without waiting. Raises UnknownQueue, QueueNotAllowed."""
-    jobs = operations.claim(worker, queues=body.queues, limit=body.limit)
+    jobs = operations.claim(worker, queues=body.queues, limit=body.limit, request_id=body.request_id)
     return Claimed(jobs=[ClaimedJob.of(job) for job in jobs])
 
 
@@ -201,7 +222,9 @@ def write_output(worker: Worker, job_id: int, body: Output) -> Written:
 def finish(worker: Worker, job_id: int, body: Finish) -> Ended:
     """Hand in one job, then claim the next. Raises LeaseLost, InvalidJson, PayloadTooLarge."""
     finished = [_finished(job_id, body)]
-    [status], jobs = operations.finish_and_claim(worker, finished, limit=body.claim_next, unless_lost=True)
+    [status], jobs = operations.finish_and_claim(
+        worker, finished, limit=body.claim_next, unless_lost=True, request_id=body.request_id
+    )
     if isinstance(status, LeaseLost):
         raise status
     return Ended(status=status, jobs=[ClaimedJob.of(job) for job in jobs])
@@ -213,7 +236,7 @@ def finish_many(worker: Worker, body: FinishMany) -> EndedMany:
     real = [
         _finished(e.id, e) for e, lease in zip(body.finished, leases, strict=True) if isinstance(lease, Lease)
     ]
-    ended, jobs = operations.finish_and_claim(worker, real, limit=body.claim_next)
+    ended, jobs = operations.finish_and_claim(worker, real, limit=body.claim_next, request_id=body.request_id)
     settled = iter(ended)
     verdicts = [next(settled) if isinstance(lease, Lease) else lease for lease in leases]
     answers = [_ended(ending.id, verdict) for ending, verdict in zip(body.finished, verdicts, strict=True)]
@@ -271,5 +294,5 @@ def _lease_or_loss(ending: Ending) -> Lease | LeaseLost:
 
 def _ended(job_id: int, verdict: Status | LeaseLost) -> EndedOne | LostOne:
     if isinstance(verdict, LeaseLost):
-        return LostOne(id=job_id, error=verdict.code, message=verdict.message)
+        return LostOne(id=job_id, error=verdict.code, message=verdict.message, **verdict.numbers)
     return EndedOne(id=job_id, status=verdict)

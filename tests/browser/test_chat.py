@@ -114,7 +114,7 @@ class TestTwoInARoom:
             for page in (first, second):
                 grows(page)
             process.kill()
-        farm.until(lambda: jobs.sweep().timed_out, what="the lease's end")
+        farm.until(lambda: jobs.sweep().taken_back, what="the lease's end")
         for page in (first, second):
             stands(page, "timed out")
             expect(answer(page)).to_contain_text("mo fell silent or took too long")

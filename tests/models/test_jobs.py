@@ -171,7 +171,7 @@ class JobsMachine(RuleBasedStateMachine):
 
     def _janitor(self, _: st.DataObject | None = None) -> None:
         silent = [job for job in self.jobs.values() if job.silent]
-        assert operations.sweep().timed_out == len(silent)
+        assert operations.sweep().taken_back == len(silent)
         for job in silent:
             job.fail("timed_out", retryable=job.kind == "again")
 

@@ -35,7 +35,7 @@ def reconcile() -> dict[str, Any]:
     files = jobs.delete_orphaned_files(now=clock.now())
     found = {
         "deliveries": deliveries,
-        "jobs": {"timed_out": swept.timed_out, "expired": swept.expired},
+        "jobs": {"taken_back": swept.taken_back, "expired": swept.expired},
         "files": files[:_TOLD],
     }
     return report(found=found, files=len(files))
@@ -61,7 +61,7 @@ def report(*, found: dict[str, Any], files: int) -> dict[str, Any]:
     """Keep what a round found; the same as numbers."""
     numbers = {
         "deliveries_without_run": len(found["deliveries"]),
-        "jobs_without_end": found["jobs"]["timed_out"] + found["jobs"]["expired"],
+        "jobs_without_end": found["jobs"]["taken_back"] + found["jobs"]["expired"],
         "files_without_job": files,
     }
     details = found | {"deliveries": found["deliveries"][:_TOLD]}

@@ -32,10 +32,11 @@ _BY_STATUS = {
 def state(status: str, *, outcome: str | None) -> State:
     """Where an answer stands whose job has this status; `outcome` is how the job's last attempt ended, if it did.
 
-    A job that waits has failed before, or was never tried, or was only given back. Raises KeyError for no status.
+    A job that waits has failed before, or was never tried, or was only given back or never confirmed. Raises KeyError
+    for no status.
     """
     if status == "pending":
-        return State.WAITING if outcome in {None, "released"} else State.RETRYING
+        return State.WAITING if outcome in {None, "released", "unconfirmed"} else State.RETRYING
     return _BY_STATUS[status]
 
 

@@ -1,6 +1,6 @@
 """`manage.py create_kind NAME`: a kind of job for those who only write workers."""
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, BooleanOptionalAction
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -27,7 +27,13 @@ class Command(BaseCommand):
         parser.add_argument("--timeout", type=float, metavar="SECONDS", help="longest run")
         parser.add_argument("--expires", type=float, metavar="SECONDS", help="longest wait")
         parser.add_argument(
-            "--retry-on-timeout", action="store_true", help="try again when a worker fell silent"
+            "--retry-when-lost", action=BooleanOptionalAction, default=True,
+            help="give a job whose worker died to another one (yes)",
+        )  # fmt: skip
+        parser.add_argument(
+            "--retry-on-timeout",
+            action="store_true",
+            help="try again when a run took longer than its timeout",
         )
         parser.add_argument("--priority", type=int, default=0, help="-100 to 100; higher goes first")
         parser.add_argument("--limit", metavar="NAME", help="the rate limit that each of its jobs takes from")
@@ -54,6 +60,7 @@ def _kind(name: str, options: dict[str, Any]) -> Kind:
         backoff=Backoff(first_s=options["backoff"]),
         timeout_s=options["timeout"],
         expires_s=options["expires"],
+        retry_when_lost=options["retry_when_lost"],
         retry_on_timeout=options["retry_on_timeout"],
         priority=options["priority"],
         limit=options["limit"],

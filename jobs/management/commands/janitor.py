@@ -47,7 +47,7 @@ def watch(stop: threading.Event) -> None:
 def _round() -> float:
     """One sweep; how long to sleep after it."""
     sweep = operations.sweep()
-    if sweep.timed_out or sweep.expired:
-        log.info("timed out %s running and %s waiting jobs", sweep.timed_out, sweep.expired)
+    if sweep.taken_back or sweep.expired:
+        log.info("took back %s running jobs and timed out %s waiting ones", sweep.taken_back, sweep.expired)
     longest: float = settings.JOBFARM["JANITOR_S"]
     return longest if sweep.next_in_s is None else min(max(sweep.next_in_s, SHORTEST_S), longest)

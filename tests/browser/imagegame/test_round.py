@@ -135,7 +135,7 @@ class TestAPicture:
         expect(steps).to_have_text("Saving", timeout=SOON_MS)
 
         farm.pass_time(claimed, 31)
-        assert jobs.sweep().timed_out == 1
+        assert jobs.sweep().taken_back == 1
         farmhands.shows(page.locator(".submission"), "Timed out: it was not finished within 30 s.")
         farmhands.shows(page.locator(".health"), "0 of 1 succeeded")
         with pytest.raises(LeaseLost):

@@ -174,7 +174,7 @@ def _answer_all(worker: Worker, *, until: Callable[[], bool]) -> None:
 
 def _end_all(*workers: Worker) -> None:
     """What is left when the race is over."""
-    while jobs.sweep().timed_out or Job.objects.filter(status="pending").exists():
+    while jobs.sweep().taken_back or Job.objects.filter(status="pending").exists():
         for worker in workers:
             _answer_all(worker, until=lambda: True)
     assert not Job.objects.filter(status__in=["pending", "in_progress"]).exists()

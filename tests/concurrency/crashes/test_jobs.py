@@ -49,7 +49,7 @@ def finish_again(scene: Scene) -> None:
 
 RUNNING: Stage = {"jobs": [("in_progress", 1, 0)]}
 # Nobody speaks for a job whose worker died: its lease runs out, and the second attempt does it.
-SECOND_TRY: Stage = {"jobs": [("success", 2, 1)], "attempts": ["lease_expired"]}
+SECOND_TRY: Stage = {"jobs": [("success", 2, 1)], "attempts": ["lost"]}
 
 
 class TestAJob:
@@ -152,8 +152,8 @@ class TestAJob:
                 farm.expire_lease(claimed)
 
         silent: Stage = {"jobs": [("in_progress", 1, 0)] * 2}
-        noticed: Stage = {"jobs": [("pending", 1, 1)] * 2, "attempts": ["lease_expired"] * 2}
-        end: Stage = {"jobs": [("success", 2, 1)] * 2, "attempts": ["lease_expired"] * 2}
+        noticed: Stage = {"jobs": [("pending", 1, 1)] * 2, "attempts": ["lost"] * 2}
+        end: Stage = {"jobs": [("success", 2, 1)] * 2, "attempts": ["lost"] * 2}
         die_at_every_point(
             forks, "sweep", prepare=prepare, go_on=go_on_with_jobs, lines=tmp_path / "lines",
             stages=[(silent, end), (noticed, end)],

@@ -128,7 +128,7 @@ class TestTheJanitor:
         farm.kind()
         for _ in range(15):
             job, sweeps = self._round()
-            assert sorted(sweep.timed_out for sweep in sweeps) == [0, 1]
+            assert sorted(sweep.taken_back for sweep in sweeps) == [0, 1]
             assert Attempt.objects.filter(job=job).count() == 1
             assert farm.status(job) == "timed_out"
 
@@ -140,15 +140,15 @@ class TestTheJanitor:
         Job.objects.update(lease_expires_at="2001-01-01T00:00:00Z")
         sweeps = farm.at_once(*[operations.sweep] * 4)
         sweeps.append(operations.sweep())  # a round ends when the rest is in other hands
-        assert sum(sweep.timed_out for sweep in sweeps) == 500
-        assert Attempt.objects.filter(outcome="lease_expired").count() == 500
+        assert sum(sweep.taken_back for sweep in sweeps) == 500
+        assert Attempt.objects.filter(outcome="lost").count() == 500
 
     def test_and_a_late_finish_end_it_once_and_never_as_a_success(self) -> None:
         farm.kind()
         for _ in range(15):
             job, answers = self._round(farm.succeed)
             assert isinstance(answers[2], LeaseLost)
-            assert sum(sweep.timed_out for sweep in answers[:2]) == 1
+            assert sum(sweep.taken_back for sweep in answers[:2]) == 1
             assert farm.status(job) == "timed_out"
 
     def test_leaves_a_job_that_is_just_being_handed_in(self) -> None:
@@ -160,7 +160,7 @@ class TestTheJanitor:
         with transaction.atomic():
             assert farm.succeed(me, claimed) == "success"
             [sweep] = farm.at_once(operations.sweep)
-        assert sweep.timed_out == 0
+        assert sweep.taken_back == 0
         assert farm.status(claimed) == "success"
 
 

@@ -74,7 +74,7 @@ class TestAKilledWorker:
 
         assert int(job_id) == job.pk
         [attempt] = Attempt.objects.filter(job=job)
-        assert (attempt.outcome, attempt.number, attempt.worker_name) == ("lease_expired", 1, "w1")
+        assert (attempt.outcome, attempt.number, attempt.worker_name) == ("lost", 1, "w1")
         before = farm.everything(job)
         lease = operations.Lease.parse(text)
         [answer] = operations.finish(

@@ -75,7 +75,7 @@ class TestAPicture:
         submission = operations.start("a fox", by=farm.user())
         claimed = farm.claim_one(painter)
         farm.pass_time(claimed, 31)
-        assert jobs.sweep().timed_out == 1
+        assert jobs.sweep().taken_back == 1
         before = _stored(submission)
         assert (before["state"], before["reason"]) == (
             "failed", "Timed out: it was not finished within 30 s."

@@ -128,10 +128,10 @@ class TestTheTableOfMoves:
 
     def test_is_what_the_operations_do(self) -> None:
         farm.kind("work", max_attempts=2)
-        farm.kind("patient", retry_on_timeout=True)
-        me = farm.worker("me", "work", "patient")
+        farm.kind("strict", retry_when_lost=False)
+        me = farm.worker("me", "work", "strict")
         seen: set[tuple[str | None, str]] = set()
-        for kind in ("work", "patient"):
+        for kind in ("work", "strict"):
             for reach in _reaching(me, kind).values():
                 for act in _acts(me).values():
                     [job] = farm.submit(1, kind)
@@ -190,7 +190,7 @@ def _acts(me: Any) -> dict[str, Act]:
         return claimed and _refused_or_done(lambda: operations.release(me, claimed.id, claimed.lease))
 
     def let_the_lease_run_out(job: Job, _: object) -> object:
-        Job.objects.filter(pk=job.pk, status="in_progress").update(lease_expires_at="2001-01-01T00:00:00Z")
+        farm.expire_lease(job)
         return operations.sweep()
 
     def let_the_wait_run_out(job: Job, _: object) -> object:

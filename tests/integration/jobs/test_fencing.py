@@ -13,7 +13,7 @@ from pytest_django.fixtures import Settings
 
 from jobs import operations
 from jobs.errors import LeaseLost
-from jobs.models import Job, Worker
+from jobs.models import Worker
 from tests import farm
 
 pytestmark = pytest.mark.django_db
@@ -69,14 +69,22 @@ def _running(**kind: Any) -> tuple[Worker, operations.Claimed]:
 
 def _is_refused(
     call: Call, worker: Worker, claimed: operations.Claimed, *, job_id: int | None = None
-) -> None:
+) -> LeaseLost:
     """The call raises LeaseLost, and no table and no stored file differs afterwards."""
     pk = job_id or claimed.id
     before, files = farm.everything(pk), _stored()
-    with pytest.raises(LeaseLost):
+    with pytest.raises(LeaseLost) as refusal:
         call(worker, claimed)
     assert farm.everything(pk) == before
     assert _stored() == files
+    return refusal.value
+
+
+def _changes_nothing(call: Call, worker: Worker, claimed: operations.Claimed) -> Any:
+    before, files = farm.everything(claimed), _stored()
+    answer = call(worker, claimed)
+    assert (farm.everything(claimed), _stored()) == (before, files)
+    return answer
 
 
 def _stored() -> dict[str, bytes]:
@@ -94,25 +102,31 @@ class TestACall:
         call(me, claimed)
         assert farm.everything(claimed) != before
 
-    def test_after_the_lease_ran_out_is_refused_before_the_janitor_looked(self, call: Call) -> None:
+    def test_after_the_lease_ran_out_is_taken_until_the_janitor_takes_the_job_back(self, call: Call) -> None:
+        """The silence may have been the farm's: whoever is heard in time has not lost anything."""
         me, claimed = _running()
         farm.expire_lease(claimed)
-        _is_refused(call, me, claimed)
-        assert farm.status(claimed) == "in_progress"
+        call(me, claimed)
+        assert operations.sweep().taken_back == 0
+
+    def test_after_the_janitor_took_it_back_is_refused(self, call: Call) -> None:
+        me, claimed = _running()
+        farm.lose(claimed)
+        assert _is_refused(call, me, claimed).numbers == {"reason": "taken_back"}
+        assert farm.status(claimed) == "pending"
 
     def test_after_the_janitor_timed_it_out_is_refused(self, call: Call) -> None:
         me, claimed = _running()
-        farm.expire_lease(claimed)
-        assert operations.sweep().timed_out == 1
-        _is_refused(call, me, claimed)
-        assert farm.status(claimed) == "timed_out"
+        farm.time_out(claimed)
+        refusal = _is_refused(call, me, claimed)
+        assert refusal.numbers == {"reason": "ended", "status": "timed_out"}
 
-    def test_after_its_time_is_over_is_refused_although_it_kept_beating(self, call: Call) -> None:
+    def test_after_its_time_was_over_is_refused_although_it_kept_beating(self, call: Call) -> None:
         me, claimed = _running(timeout_s=30)
         farm.pass_time(claimed, 29)
         operations.heartbeat(me, claimed.id, claimed.lease)
         farm.pass_time(claimed, 2)
-        assert Job.objects.get(pk=claimed.id).lease_expires_at is not None
+        assert operations.sweep().taken_back == 1
         _is_refused(call, me, claimed)
 
     def test_with_a_wrong_secret_is_refused(self, call: Call) -> None:
@@ -128,10 +142,10 @@ class TestACall:
 
     def test_with_the_lease_of_its_own_earlier_claim_is_refused(self, call: Call) -> None:
         me, first = _running()
-        operations.release(me, first.id, first.lease)
+        farm.lose(first)
         second = farm.claim_one(me)
         assert (second.id, second.attempt) == (first.id, 2)
-        _is_refused(call, me, first)
+        assert _is_refused(call, me, first).numbers == {"reason": "taken_over"}
         _is_refused(call, me, replace(first, lease=replace(first.lease, claim_no=2)))
         assert farm.succeed(me, second) == "success"
 
@@ -151,24 +165,26 @@ class TestACall:
         me, claimed = _running()
         _is_refused(call, me, replace(claimed, id=claimed.id + 10**6), job_id=claimed.id)
 
-    @pytest.mark.parametrize("end", ["success", "failed", "canceled"])
-    def test_after_the_end_is_refused(self, call: Call, end: str) -> None:
+    def test_after_a_cancel_is_refused(self, call: Call) -> None:
         me, claimed = _running()
-        if end == "canceled":
-            operations.cancel(claimed.id, by=None)
-        elif end == "failed":
-            farm.fail(me, claimed, retryable=False)
+        operations.cancel(claimed.id, by=None)
+        assert _is_refused(call, me, claimed).numbers == {"reason": "canceled"}
+
+    @pytest.mark.parametrize("end", ["success", "failed"])
+    def test_after_its_own_finish_changes_nothing(self, call: Call, end: str) -> None:
+        me, claimed = _running()
+        farm.fail(me, claimed, retryable=False) if end == "failed" else farm.succeed(me, claimed, "in time")
+        if call in (CALLS["success"], CALLS["failure"]):  # it may be that finish once more
+            assert _changes_nothing(call, me, claimed) == end
         else:
-            farm.succeed(me, claimed, "in time")
-        _is_refused(call, me, claimed)
-        assert farm.status(claimed) == end
+            assert _is_refused(call, me, claimed).numbers == {"reason": "ended", "status": end}
 
     def test_after_the_job_went_to_another_is_refused(self, call: Call) -> None:
         me, claimed = _running()
-        operations.release(me, claimed.id, claimed.lease)
         other = farm.worker("other")
+        farm.lose(claimed)
         theirs = farm.claim_one(other)
-        _is_refused(call, me, claimed)
+        assert _is_refused(call, me, claimed).numbers == {"reason": "taken_over"}
         assert farm.succeed(other, theirs) == "success"
 
 
@@ -179,12 +195,12 @@ class TestFinishingABatch:
         me = farm.worker()
         mine = operations.claim(me, limit=4)
         operations.cancel(mine[1].id, by=None)
-        farm.expire_lease(mine[2])
+        farm.time_out(mine[2])
         answers = operations.finish(
             me,
             [operations.Finished(job_id=j.id, lease=j.lease, outcome="success", result=j.id) for j in mine],
         )
-        assert [answer if isinstance(answer, str) else type(answer) for answer in answers] == [
-            "success", LeaseLost, LeaseLost, "success",
+        assert [answer if isinstance(answer, str) else answer.numbers for answer in answers] == [
+            "success", {"reason": "canceled"}, {"reason": "ended", "status": "timed_out"}, "success",
         ]  # fmt: skip
-        assert [farm.status(job) for job in mine] == ["success", "canceled", "in_progress", "success"]
+        assert [farm.status(job) for job in mine] == ["success", "canceled", "timed_out", "success"]

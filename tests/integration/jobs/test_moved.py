@@ -129,17 +129,17 @@ class TestMoved:
         )
 
     @pytest.mark.parametrize(
-        ("column", "outcome"), [("lease_expires_at", "lease_expired"), ("deadline_at", "overran")]
+        ("column", "outcome"), [("lease_expires_at", "lost"), ("deadline_at", "timed_out")]
     )
     def test_is_told_by_the_janitor_of_what_timed_out(
         self, told: Told, kind: Callable[..., None], column: str, outcome: str
     ) -> None:
-        kind(timeout_s=3600)
+        kind(timeout_s=3600, retry_when_lost=False)
         farm.submit(2)
         assert len(operations.claim(farm.worker(), limit=2)) == 2
-        Job.objects.update(**{column: farm.now()})
+        Job.objects.update(confirmed_claim=1, **{column: farm.now()})
         told.calls.clear()
-        assert operations.sweep().timed_out == 2
+        assert operations.sweep().taken_back == 2
         moves = told.once()
         assert [(move.from_, move.to, move.outcome) for move in moves] == [
             (RUNNING, Status.TIMED_OUT, outcome)
@@ -282,7 +282,7 @@ class TestRetell:
         assert [(move.job_id, move.to, move.outcome, move.result) for move in moves] == [
             (ids[0], Status.SUCCESS, None, {"n": 0}),
             (ids[1], Status.FAILED, Outcome.FAILED, None),
-            (ids[2], Status.TIMED_OUT, Outcome.LEASE_EXPIRED, None),
+            (ids[2], Status.TIMED_OUT, Outcome.LOST, None),
             (ids[3], RUNNING, None, None),
             (ids[4], PENDING, None, None),
         ]

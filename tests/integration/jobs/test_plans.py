@@ -125,7 +125,7 @@ def _explain(name: str, **params: Any) -> dict[str, Any]:
 
 def _claim(worker: Worker, *queues: str, limit: int = 1, steal: bool = False) -> dict[str, Any]:
     params = {"worker": worker.pk, "worker_name": worker.name, "queues": list(queues), "limit": limit}
-    params |= {"lease_s": 60.0, "only_if_idle": steal}
+    params |= {"confirm_s": 20.0, "only_if_idle": steal, "request": None}
     whole = Marks().look(queues, now_s=0, owner_id=worker.owner_id)
     statement = "claim" if worker.owner_id is None else "claim_scoped"
     return _explain(statement, **params, **moves.stretches(whole.stretches), owner=worker.owner_id)
@@ -244,8 +244,8 @@ class TestTheJanitor:
     @pytest.mark.parametrize(
         ("name", "params"),
         [
-            ("next_wake", {}),
-            ("lock_overdue", {"limit": 200}),
+            ("next_wake", {"gap_s": 15.0, "grace_s": 25.0}),
+            ("lock_overdue", {"limit": 200, "lease_s": 60.0, "gap_s": 15.0, "grace_s": 25.0}),
             ("lock_expired", {"limit": 200}),
         ],
     )

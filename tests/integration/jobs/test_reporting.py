@@ -132,10 +132,10 @@ class TestOutput:
         farm.pass_time(claimed, 50)
         operations.write_output(me, claimed.id, claimed.lease, seq=0, text="a")
         farm.pass_time(claimed, 50)
-        assert operations.sweep().timed_out == 0
+        assert operations.sweep().taken_back == 0
         operations.write_output(me, claimed.id, claimed.lease, seq=0, text="a")
         farm.pass_time(claimed, 50)
-        assert operations.sweep().timed_out == 0
+        assert operations.sweep().taken_back == 0
 
     def test_of_a_new_attempt_starts_at_nought_and_keeps_the_old(self, mine: Any) -> None:
         me, claimed = mine

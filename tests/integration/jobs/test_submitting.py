@@ -306,8 +306,7 @@ class TestAUniqueKey:
         claimed = farm.claim_one(me)
         assert farm.fail(me, claimed) == "pending"
         farm.pass_time(new, 60)
-        farm.expire_lease(farm.claim_one(farm.worker("other")))
-        operations.sweep()
+        farm.time_out(farm.claim_one(farm.worker("other")))
         assert (farm.status(new), farm.everything(old)) == ("timed_out", before)
 
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 class TestASweep:
     def test_of_an_idle_farm_finds_nothing_and_sees_nothing_coming(self) -> None:
-        assert operations.sweep() == operations.Sweep(timed_out=0, expired=0, forgiven=0, next_in_s=None)
+        assert operations.sweep() == operations.Sweep(taken_back=0, expired=0, forgiven=0, next_in_s=None)
 
     def test_says_what_it_did(self) -> None:
         farm.kind(retry_on_timeout=True)
@@ -26,16 +26,16 @@ class TestASweep:
             if claimed.id == failed.pk:
                 farm.fail(me, claimed)
         farm.expire_lease(silent)
-        Job.objects.filter(pk=overran.pk).update(deadline_at=Now() - timedelta(seconds=1))
+        Job.objects.filter(pk=overran.pk).update(deadline_at=Now() - timedelta(seconds=1), confirmed_claim=1)
         Job.objects.filter(pk=failed.pk).update(shy_until=Now() - timedelta(seconds=1))
         Job.objects.filter(pk=waiting.pk).update(expires_at=Now() - timedelta(seconds=1))
         before = farm.everything(fine)
 
         sweep = operations.sweep()
 
-        assert (sweep.timed_out, sweep.expired, sweep.forgiven) == (2, 1, 1)
+        assert (sweep.taken_back, sweep.expired, sweep.forgiven) == (2, 1, 1)
         assert sorted(Attempt.objects.values_list("job_id", "outcome")) == [
-            (silent.pk, "lease_expired"), (overran.pk, "overran"), (failed.pk, "failed"),
+            (silent.pk, "lost"), (overran.pk, "timed_out"), (failed.pk, "failed"),
         ]  # fmt: skip
         assert Job.objects.get(pk=waiting.pk).ended_at is not None
         assert (farm.status(waiting), Job.objects.get(pk=failed.pk).shy_of) == ("timed_out", [])
@@ -62,15 +62,15 @@ class TestASweep:
         farm.submit(450)
         me = farm.worker()
         operations.claim(me, limit=450)
-        Job.objects.update(lease_expires_at=F("created_at"))
-        assert operations.sweep().timed_out == 450
-        assert Attempt.objects.filter(outcome="lease_expired").count() == 450
+        Job.objects.update(lease_expires_at=F("created_at"), confirmed_claim=1)
+        assert operations.sweep().taken_back == 450
+        assert Attempt.objects.filter(outcome="lost").count() == 450
 
 
 class TestTheNextWake:
     @pytest.fixture(autouse=True)
     def _lease(self, settings: Settings) -> None:
-        settings.JOBFARM = {**settings.JOBFARM, "LEASE_S": 500.0}
+        settings.JOBFARM = {**settings.JOBFARM, "LEASE_S": 1500.0, "HEARTBEAT_S": 500.0}
 
     def _next(self) -> float:
         seconds = operations.sweep().next_in_s
