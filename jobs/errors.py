@@ -27,14 +27,14 @@ class JobsError(Exception):
 class LeaseLost(JobsError):
     """This lease does not speak for the job, or not any more.
 
-    `reason` says which: "canceled", "ended" (`status` says how), "taken_over" (another claim has the job), "taken_back"
+    `reason` says which: "canceled", "ended" (`job_status` says how), "taken_over" (another claim has the job), "taken_back"
     (the lease ran out, or was given back, and the job waits again), or "unknown".
     """
 
     code = "lease_lost"
     SENTENCES: ClassVar[dict[str, str]] = {
         "canceled": "Somebody canceled this job.",
-        "ended": "This job has ended: it is {status}.",
+        "ended": "This job has ended: it is {job_status}.",
         "taken_over": "This lease is over, and another claim has the job.",
         "taken_back": "This lease is over, and the job waits to be claimed again.",
         "unknown": "This is no lease of this job.",
@@ -46,8 +46,8 @@ class LeaseLost(JobsError):
     @property
     def message(self) -> str:
         """The sentence for this reason."""
-        status = str(self.numbers.get("status", "")).replace("_", " ")
-        return self.SENTENCES[self.numbers["reason"]].format(status=status)
+        job_status = str(self.numbers.get("job_status", "")).replace("_", " ")
+        return self.SENTENCES[self.numbers["reason"]].format(job_status=job_status)
 
 
 class OutputGap(JobsError):

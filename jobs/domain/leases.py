@@ -42,5 +42,5 @@ def why_lost(
     if outcome == Outcome.CANCELED or status is Status.CANCELED:
         return {"reason": "canceled"}
     if status in ENDED:
-        return {"reason": "ended", "status": status.value}
+        return {"reason": "ended", "job_status": status.value}
     return {"reason": "taken_over" if status is Status.IN_PROGRESS else "taken_back"}

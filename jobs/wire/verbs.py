@@ -183,7 +183,7 @@ class LostOne(BaseModel):
     error: str = Field(examples=["lease_lost"])
     message: str
     reason: str = Field(description="`canceled`, `ended`, `taken_over`, `taken_back` or `unknown`.")
-    status: Status | None = Field(None, description="How it had ended.")
+    job_status: Status | None = Field(None, description="How it had ended.")
 
 
 class EndedMany(BaseModel):

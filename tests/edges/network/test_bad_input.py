@@ -222,7 +222,8 @@ class TestLeases:
     ) -> None:
         job, other = operations.submit("chat", 1), operations.submit("chat", 2)
         old = crew.claim_one()["lease"]
-        crew.post(f"jobs/{job.pk}/release", lease=old)
+        Job.objects.filter(pk=job.pk).update(retry_when_lost=True)
+        farm.lose(job)
         current = crew.claim_one()["lease"]
         others = crew.claim_one()["lease"]
         before = farm.everything(job), farm.everything(other)

@@ -37,6 +37,7 @@ class TestSubmit:
             "status": "pending",
             "priority": 7,
             "attempt": 0,
+            "claim": 0,
             "failures": 0,
             "max_attempts": 3,
             "progress": None,

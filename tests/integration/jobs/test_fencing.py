@@ -119,7 +119,7 @@ class TestACall:
         me, claimed = _running()
         farm.time_out(claimed)
         refusal = _is_refused(call, me, claimed)
-        assert refusal.numbers == {"reason": "ended", "status": "timed_out"}
+        assert refusal.numbers == {"reason": "ended", "job_status": "timed_out"}
 
     def test_after_its_time_was_over_is_refused_although_it_kept_beating(self, call: Call) -> None:
         me, claimed = _running(timeout_s=30)
@@ -177,7 +177,7 @@ class TestACall:
         if call in (CALLS["success"], CALLS["failure"]):  # it may be that finish once more
             assert _changes_nothing(call, me, claimed) == end
         else:
-            assert _is_refused(call, me, claimed).numbers == {"reason": "ended", "status": end}
+            assert _is_refused(call, me, claimed).numbers == {"reason": "ended", "job_status": end}
 
     def test_after_the_job_went_to_another_is_refused(self, call: Call) -> None:
         me, claimed = _running()
@@ -201,6 +201,6 @@ class TestFinishingABatch:
             [operations.Finished(job_id=j.id, lease=j.lease, outcome="success", result=j.id) for j in mine],
         )
         assert [answer if isinstance(answer, str) else answer.numbers for answer in answers] == [
-            "success", {"reason": "canceled"}, {"reason": "ended", "status": "timed_out"}, "success",
+            "success", {"reason": "canceled"}, {"reason": "ended", "job_status": "timed_out"}, "success",
         ]  # fmt: skip
         assert [farm.status(job) for job in mine] == ["success", "canceled", "timed_out", "success"]
