@@ -67,6 +67,8 @@ A worker made of curl, from the claim to the result:
     curl -sS $FARM/api/v1/worker/claim -H "Authorization: Bearer $KEY" \\
          -H 'Content-Type: application/json' -d '{"wait": 30}'
     export JOB=7 LEASE=1-...      # id and lease of the job that came
+    curl -sS $FARM/api/v1/worker/jobs/$JOB/heartbeat -H "Authorization: Bearer $KEY" \\
+         -H 'Content-Type: application/json' -d '{"lease": "'$LEASE'"}'
     curl -sS $FARM/api/v1/worker/jobs/$JOB/output -H "Authorization: Bearer $KEY" \\
          -H 'Content-Type: application/json' -d '{"lease": "'$LEASE'", "seq": 0, "text": "Hello."}'
     curl -sS $FARM/api/v1/worker/jobs/$JOB/finish -H "Authorization: Bearer $KEY" \\
@@ -89,9 +91,16 @@ more than 60 times a minute is told 429 `rate_limited`.
     curl -sS $FARM/api/v1/worker/claim -H "Authorization: Bearer $KEY" \\
          -H 'Content-Type: application/json' -d '{"limit": 1, "wait": 30}'
 
-Each job comes with a `lease`. It is the right to speak for the job: send it with every later call. It runs
-out at `lease_expires_at` unless you send a heartbeat (or output) at least every `heartbeat_every` seconds.
-409 `lease_lost` from any call means: this job is not yours any more, drop it. `traceparent` is the trace
+Each job comes with a `lease`. It is the right to speak for the job: send it with every later call. The first of
+them confirms it, so send a heartbeat on receipt: unconfirmed for `heartbeat_every` seconds, the job goes back as
+if it had not been claimed. Then it runs out at `lease_expires_at` unless you send a heartbeat (or output) at
+least every `heartbeat_every` seconds; the attempt is lost, and another worker gets the job.
+
+If the answer does not arrive, send the same call with the same `request_id` again: it is answered with what it
+claimed the first time, as far as those leases still stand.
+
+409 `lease_lost` from any call means: this job is not yours, drop it. `reason` says why: `canceled`, `ended`
+(`job_status`: how), `taken_over`, `taken_back` or `unknown`. `traceparent` is the trace
 that the job was submitted in, from the header of that name; null if in none.
 """
 HEARTBEAT: Final = """
@@ -118,21 +127,22 @@ underscores). The same name again replaces it. Renews the lease as well.
 FINISH: Final = """
 Ends the attempt. `success` stores `result`. `failed` stores `error`, and the job is tried again later, by
 another worker if there is one, until its attempts are used up or `retryable` is false. With `claim_next`
-the next jobs come with the answer.
+the next jobs come with the answer. The same finish again, since its answer was lost, is answered as the first
+time, with those of the next jobs whose leases still stand and that no call has named.
 
     curl -sS $FARM/api/v1/worker/jobs/$JOB/finish -H "Authorization: Bearer $KEY" \\
          -H 'Content-Type: application/json' -d '{"lease": "'$LEASE'", "outcome": "success", "result": 42}'
 """
 RELEASE: Final = """
-Gives the job back: it waits again at once, and this does not count as a failure. For a worker that shuts
-down.
+Gives the job back: it waits again at once, and this does not count as an attempt. For a worker that shuts
+down. From the fourth time in a row on the job waits a while.
 
     curl -sS $FARM/api/v1/worker/jobs/$JOB/release -H "Authorization: Bearer $KEY" \\
          -H 'Content-Type: application/json' -d '{"lease": "'$LEASE'"}'
 """
 FINISH_MANY: Final = """
 Ends several attempts in one transaction. The answer has an entry for each, in order: its new `status`, or
-`"error": "lease_lost"`. A result that cannot be stored refuses the whole batch.
+`"error": "lease_lost"` with its `reason`. May be repeated as `finish` may. A result that cannot be stored refuses the whole batch.
 
     curl -sS $FARM/api/v1/worker/finish -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' \\
          -d '{"finished": [{"id": '$JOB', "lease": "'$LEASE'", "outcome": "success"}], "claim_next": 1}'
@@ -172,7 +182,7 @@ EVENTS: Final = """
 Server-sent events, until the job has ended:
 
 * `job`: the job as JSON, without its payload, now and whenever it changed;
-* `output`: `{"attempt": 1, "seq": 0, "text": "..."}`, every piece once;
+* `output`: `{"claim": 1, "seq": 0, "text": "..."}`, every piece once;
 * `end`: `{"status": "success"}`; nothing comes after it. In a browser, close the EventSource then.
 
 Every event has an `id`. After a lost connection send the last one as `Last-Event-ID` (a browser does so by

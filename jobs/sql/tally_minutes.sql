@@ -15,8 +15,8 @@ WITH arrived AS (
                 THEN extract(epoch FROM job.ended_at - job.claimed_at)::float8 END AS ran_s,
            CASE WHEN job.status IN ('success', 'failed')
                 THEN extract(epoch FROM job.claimed_at - greatest(job.created_at, job.run_at, CASE WHEN job.claim_no > 1
-                     THEN (SELECT before.ended_at FROM jobs_attempt AS before
-                           WHERE before.job_id = job.id AND before.number = job.claim_no - 1) END))::float8 END AS waited_s
+                     THEN (SELECT max(before.ended_at) FROM jobs_attempt AS before
+                           WHERE before.job_id = job.id AND before.number < job.claim_no) END))::float8 END AS waited_s
     FROM jobs_job AS job
     WHERE job.ended_at >= %(since)s::timestamptz AND job.ended_at < %(until)s::timestamptz
 ), outcome AS (

@@ -19,7 +19,7 @@ class TestState:
                 assert (state in ASKABLE) == (status in ENDED - {Status.SUCCESS})
                 assert answers.agrees(state, status=status)
 
-    @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.LEASE_EXPIRED, Outcome.OVERRAN])
+    @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.LOST, Outcome.TIMED_OUT])
     def test_says_that_an_attempt_failed_before_the_next_one(self, outcome: Outcome) -> None:
         assert answers.state(Status.PENDING, outcome=outcome) is State.RETRYING
 
