@@ -16,13 +16,14 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def a_job(scene: Scene, *, limit: str | None = None, is_claimed: bool = True) -> None:
-    """A job that is tried again whatever happens to it, and a worker that may have claimed it."""
+    """A job that is tried again whatever happens to it, and a worker that may have claimed it and said so."""
     farm.kind(retry_on_timeout=True, limit=limit)
     farm.submit(1)
     scene.worker = farm.worker()
     scene.given = {"worker": scene.worker.pk}
     if is_claimed:
         claimed = farm.claim_one(scene.worker)
+        jobs.heartbeat(scene.worker, claimed.id, claimed.lease)
         scene.claimed.append(claimed)
         scene.given |= {"job": claimed.id, "lease": str(claimed.lease)}
 
@@ -70,7 +71,9 @@ class TestAJob:
         def prepare(scene: Scene) -> None:
             a_job(scene, is_claimed=False)
 
-        stages = [({"jobs": [("pending", 0, 0)]}, {"jobs": [("success", 1, 0)]}), (RUNNING, SECOND_TRY)]
+        # Nobody got the answer, so nobody confirms it: that was no attempt.
+        again: Stage = {"jobs": [("success", 2, 0)]}
+        stages = [({"jobs": [("pending", 0, 0)]}, {"jobs": [("success", 1, 0)]}), (RUNNING, again)]
         die_at_every_point(
             forks, "claim", prepare=prepare, go_on=go_on_with_jobs, lines=tmp_path / "lines", stages=stages
         )

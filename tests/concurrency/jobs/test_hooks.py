@@ -24,7 +24,9 @@ def _declared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kinds, "DECLARED", dict(kinds.DECLARED))
     monkeypatch.setattr(kinds, "HOOKS", dict(kinds.HOOKS))
     operations.declare(
-        Kind(name="work", max_attempts=2, backoff=Backoff(first_s=0)), prepare=_prepare, moved=_moved
+        Kind(name="work", max_attempts=2, backoff=Backoff(first_s=0), retry_when_lost=False),
+        prepare=_prepare,
+        moved=_moved,
     )
     operations.sync()
 
@@ -70,7 +72,7 @@ def _work(worker: Worker) -> None:
                     farm.fail(worker, job)
                 case 1:
                     farm.expire_lease(job)
-                case 2 if job.attempt == 1:
+                case 2 if job.lease.claim_no == 1:
                     _give_back(worker, job)
                 case _:
                     farm.succeed(worker, job, {"n": job.id})

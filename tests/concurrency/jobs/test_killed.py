@@ -60,7 +60,7 @@ def _lease_expires_at(job_id: int) -> datetime:
 
 class TestAKilledWorker:
     def test_is_noticed_and_its_lease_is_worthless(self) -> None:
-        farm.kind()
+        farm.kind(retry_when_lost=False)
         [job] = farm.submit(1)
         me = farm.worker()
         with _process("manage.py", "janitor", "--skip-checks"), _process("-c", WORKER, str(me.pk)) as worker:
@@ -83,8 +83,8 @@ class TestAKilledWorker:
         assert isinstance(answer, LeaseLost)
         assert farm.everything(job) == before
 
-    def test_of_a_kind_that_retries_gives_its_job_to_another(self) -> None:
-        farm.kind(retry_on_timeout=True)
+    def test_gives_its_job_to_another(self) -> None:
+        farm.kind()
         [job] = farm.submit(1)
         killed, other = farm.worker("killed"), farm.worker("other")
         with (
