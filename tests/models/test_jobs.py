@@ -1,24 +1,27 @@
-"""Jobs under any sequence of calls: the database against a model of a few lines.
+"""Jobs under any sequence of calls: the database against a model of a few lines (job_model).
 
 Two honest workers, one that freezes and comes back, and one whose calls arrive late, twice or out of order: they keep
-every lease they ever had, and speak with any of them at any moment.
+every lease they ever had, and speak with any of them at any moment. Answers get lost, so any call is made again.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db.models.functions import Now
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from jobs import operations
 from jobs.domain.retries import Backoff
-from jobs.domain.states import ENDED, may_move
+from jobs.domain.states import ENDED
 from jobs.errors import LeaseLost, NotEnded, OutputGap
-from jobs.models import Job, Worker
+from jobs.models import Hearing, Job, Worker
 from tests import farm
 from tests.models.effort import begin, effort
+from tests.models.job_model import ATTEMPTS, COLUMNS, Model
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -28,46 +31,16 @@ AN_HOUR = Backoff(first_s=3600, base=1, cap_s=3600, jitter=0)
 # What somebody may do at any moment: workers (whose calls may be late, or come again), people, and time.
 CALLS = (
     *("submit", "claim", "claim", "claim", "claim"),
-    *("finish", "finish", "finish", "release", "heartbeat", "heartbeat", "write", "write", "write"),
+    *("finish", "finish", "swap", "swap", "release", "heartbeat", "heartbeat", "write", "write", "write"),
     *("cancel", "cancel", "retry", "pause_or_resume"),
-    *("fall_silent", "fall_silent", "janitor", "hours"),
+    *("fall_silent", "fall_silent", "janitor", "janitor", "hours", "go_deaf_or_hear"),
 )
 # Drawn whatever there is to choose from: which of two jobs of one moment is claimed is PostgreSQL's to say, and the
 # same dice must be thrown the next time.
 PLACES = st.integers(0, 999)
 TWISTS = st.sampled_from(["as it is"] * 4 + ["of another worker", "of another number"])
+NAMES_OF_CALLS = st.sampled_from([None, None, "a", "b"])
 LONG_S = 7200.0  # longer than any lease, backoff and grace
-ATTEMPTS = 3
-
-
-@dataclass
-class Model:
-    """What a job should be. `leases` are all that were ever given for it, with the worker who got each."""
-
-    kind: str
-    status: str = "pending"
-    claims: int = 0
-    failures: int = 0
-    waits: bool = False  # for its backoff, or for somebody who has not failed it yet
-    silent: bool = False  # its lease ran out, and nobody has looked
-    text: str = ""
-    leases: list[tuple[Worker, operations.Claimed]] = field(default_factory=list)
-
-    def move(self, status: str, *, failed: bool = False) -> None:
-        """One line of the table of moves."""
-        assert may_move(self.status, status), (self.status, status)  # type: ignore[arg-type]
-        self.status, self.silent, self.failures = status, False, self.failures + failed
-        self.waits = status == "pending" and failed
-
-    def fail(self, end: str, *, retryable: bool) -> None:
-        """An attempt ended without success: another one, if there may be one, else this end."""
-        again = retryable and self.failures + 1 < ATTEMPTS
-        self.move("pending" if again else end, failed=True)
-
-    def accepts(self, who: Worker, lease: operations.Claimed) -> bool:
-        """Whether a call of `who` with this lease may change anything."""
-        holder, last = self.leases[-1]
-        return self.status == "in_progress" and not self.silent and lease is last and holder is who
 
 
 class JobsMachine(RuleBasedStateMachine):
@@ -75,31 +48,47 @@ class JobsMachine(RuleBasedStateMachine):
 
     @initialize()
     def start(self) -> None:
-        begin("jobs_job", "jobs_kind", "jobs_worker", "jobs_queue")
+        begin("jobs_job", "jobs_kind", "jobs_worker", "jobs_queue", "jobs_hearing")
         alike: dict[str, Any] = {"queue": "work", "max_attempts": ATTEMPTS, "backoff": AN_HOUR}
-        farm.kind("plain", retry_on_timeout=False, **alike)
-        farm.kind("again", retry_on_timeout=True, **alike)
+        farm.kind("once", retry_when_lost=False, **alike)
+        farm.kind("again", **alike)
         self.workers = [farm.worker(name) for name in NAMES]
         self.jobs: dict[int, Model] = {}
-        self.paused = False
-        self.submit("plain", 2)
+        self.paused = self.deaf = False
+        self.submit("once", 2)
         self.submit("again", 2)
 
     def submit(self, kind: str, count: int) -> None:
         self.jobs |= {job.pk: Model(kind) for job in farm.submit(count, kind)}
 
-    def claim(self, who: int, limit: int) -> None:
-        worker = self.workers[who]
-        claimed = operations.claim(worker, limit=limit)
-        ready = [pk for pk, job in self.jobs.items() if job.status == "pending" and not job.waits]
+    def claim(self, who: Worker, limit: int, name: str | None = None) -> None:
+        standing = self._standing(who, name) if name else {}
+        self._got(who, operations.claim(who, limit=limit, request_id=name), limit, name, standing)
+
+    def _standing(self, who: Worker, request: object) -> dict[int, Model]:
+        return {pk: job for pk, job in self.jobs.items() if job.stands_unconfirmed(who, request)}
+
+    def _got(
+        self,
+        who: Worker,
+        claimed: list[operations.Claimed],
+        limit: int,
+        request: object,
+        standing: dict[int, Model],
+    ) -> None:
+        """What a claim brought: exactly what stands of its first sending, else jobs that were to be had."""
+        if standing:
+            assert {one.id: one.lease for one in claimed} == {
+                pk: job.leases[-1][1].lease for pk, job in standing.items()
+            }
+            for job in standing.values():
+                job.silent = False
+            return
+        ready = [pk for pk, job in self.jobs.items() if job.is_for(who)]
         assert len(claimed) == (0 if self.paused else min(limit, len(ready)))
         assert not {one.id for one in claimed} - set(ready)
         for one in claimed:
-            job = self.jobs[one.id]
-            job.move("in_progress")
-            job.claims, job.text = job.claims + 1, ""
-            job.leases.append((worker, one))
-            assert (one.attempt, one.lease.claim_no) == (job.claims, job.claims)
+            self.jobs[one.id].claim(who, one, request=request)
 
     @rule(data=st.data(), verb=st.sampled_from(CALLS))
     def call(self, data: st.DataObject, verb: str) -> None:
@@ -107,30 +96,62 @@ class JobsMachine(RuleBasedStateMachine):
         getattr(self, f"_{verb}")(data)
 
     def _submit(self, data: st.DataObject) -> None:
-        self.submit(data.draw(st.sampled_from(["plain", "again"])), data.draw(st.integers(1, 3)))
+        self.submit(data.draw(st.sampled_from(["once", "again"])), data.draw(st.integers(1, 3)))
 
     def _claim(self, data: st.DataObject) -> None:
-        self.claim(data.draw(st.integers(0, 3)), data.draw(st.integers(1, 4)))
+        who = self.workers[data.draw(st.integers(0, 3))]
+        self.claim(who, data.draw(st.integers(1, 4)), data.draw(NAMES_OF_CALLS))
 
     def _finish(self, data: st.DataObject) -> None:
         good, retryable = data.draw(st.booleans()), data.draw(st.booleans())
         for who, lease in self._some_leases(data, most=3):
-            job, accepted = self.jobs[lease.id], self.jobs[lease.id].accepts(who, lease)
             answer = farm.succeed(who, lease) if good else farm.fail(who, lease, retryable=retryable)
-            assert isinstance(answer, LeaseLost) is not accepted
-            if accepted and good:
-                job.move("success")
-            elif accepted:
-                job.fail("failed", retryable=retryable)
+            self._handed_in(who, lease, answer, good=good, retryable=retryable)
+
+    def _handed_in(
+        self, who: Worker, lease: operations.Claimed, answer: Any, *, good: bool, retryable: bool = True
+    ) -> bool:
+        """Check the answer to a finish; whether it was a repeat."""
+        job, key = self.jobs[lease.id], (who.pk, lease.lease.claim_no)
+        if job.accepts(who, lease):
+            job.succeed() if good else job.fail("failed", retryable=retryable, waits=True)
+            job.answers[key] = job.status
+            assert answer == job.status
+            return False
+        if key in job.answers:
+            assert answer == job.answers[key]
+            return True
+        assert isinstance(answer, LeaseLost)
+        assert answer.numbers == job.why_lost(lease)
+        return False
+
+    def _swap(self, data: st.DataObject) -> None:
+        """Hand in one job for the next ones; the same again brings what came with the first answer."""
+        limit = data.draw(st.integers(1, 2))
+        for who, lease in self._some_leases(data, most=2):
+            request = ("finish", lease.id, lease.lease)
+            done = operations.Finished(job_id=lease.id, lease=lease.lease, outcome="success")
+            [answer], claimed = operations.finish_and_claim(who, [done], limit=limit)
+            if not self._handed_in(who, lease, answer, good=True):
+                self._got(who, claimed, limit, request, {})
+            elif standing := self._standing(who, request):
+                self._got(who, claimed, limit, request, standing)
+            else:
+                assert claimed == []
 
     def _release(self, data: st.DataObject) -> None:
         for who, lease in self._some_leases(data, most=1):
-            if self._is_heard(operations.release, who, lease):
-                self.jobs[lease.id].move("pending")
+            job, key = self.jobs[lease.id], (who.pk, lease.lease.claim_no)
+            if key in job.released and not job.accepts(who, lease):
+                operations.release(who, lease.id, lease.lease)
+            elif self._is_heard(operations.release, who, lease):
+                job.release()
+                job.released.add(key)
 
     def _heartbeat(self, data: st.DataObject) -> None:
         for who, lease in self._some_leases(data, most=2):
-            self._is_heard(operations.heartbeat, who, lease, progress=0.5)
+            if self._is_heard(operations.heartbeat, who, lease, progress=0.5):
+                self.jobs[lease.id].confirm()
 
     def _write(self, data: st.DataObject) -> None:
         """A piece of output: the next one, one that was sent before, or one that comes too early."""
@@ -141,16 +162,12 @@ class JobsMachine(RuleBasedStateMachine):
                 with pytest.raises(OutputGap):
                     operations.write_output(who, lease.id, lease.lease, seq=seq, text=str(seq))
             elif self._is_heard(operations.write_output, who, lease, seq=seq, text=str(seq)):
+                job.confirm()
                 job.text += str(seq) if seq == len(job.text) else ""
 
     def _cancel(self, data: st.DataObject) -> None:
         for pk, job in self._some_job(data):
-            expected = "canceled_while_running" if job.status == "in_progress" else "too_late"
-            if job.status == "pending":
-                expected = "canceled_before_retry" if job.claims else "canceled_before_start"
-            assert operations.cancel(pk, by=None).verdict == expected
-            if expected != "too_late":
-                job.move("canceled")
+            assert operations.cancel(pk, by=None).verdict == job.cancel()
 
     def _retry(self, data: st.DataObject) -> None:
         for pk, job in self._some_job(data):
@@ -166,25 +183,33 @@ class JobsMachine(RuleBasedStateMachine):
         for _, lease in self._some_leases(data, most=1):
             job = self.jobs[lease.id]
             if job.status == "in_progress":
-                farm.expire_lease(lease)
+                farm.expire_lease(lease, is_confirmed=False)
                 job.silent = True
 
     def _janitor(self, _: st.DataObject | None = None) -> None:
-        silent = [job for job in self.jobs.values() if job.silent]
+        silent = [job for job in self.jobs.values() if job.silent and not self.deaf]
         assert operations.sweep().taken_back == len(silent)
         for job in silent:
-            job.fail("timed_out", retryable=job.kind == "again")
+            job.be_taken_back()
+
+    def _go_deaf_or_hear(self, _: st.DataObject | None = None) -> None:
+        """While the farm hears nobody, nothing is held against anybody."""
+        self.deaf = not self.deaf
+        Hearing.objects.all().delete()
+        if self.deaf:
+            Hearing.objects.create(since=Now() - timedelta(hours=9), until=Now() - timedelta(hours=1))
 
     def _hours(self, _: st.DataObject | None = None) -> None:
         """Backoffs and graces are over, and every lease that was held has run out."""
+        if self.deaf:
+            self._go_deaf_or_hear()
         for pk, job in self._live():
             farm.pass_time(Job(pk=pk), LONG_S)
             job.silent = job.status == "in_progress"
         self._janitor()
         for pk, job in self._live():
-            if job.waits:
-                farm.pass_time(Job(pk=pk), LONG_S)
-                job.waits = False
+            farm.pass_time(Job(pk=pk), LONG_S)
+            job.waits, job.hidden_from = False, set()
         operations.sweep()
 
     def _pause_or_resume(self, _: st.DataObject | None = None) -> None:
@@ -193,22 +218,16 @@ class JobsMachine(RuleBasedStateMachine):
 
     @invariant()
     def rows_are_as_the_model_says(self) -> None:
-        columns = ("pk", "status", "claim_no", "failures", "next_seq")
-        stored = {pk: tuple(rest) for pk, *rest in Job.objects.values_list(*columns)}
-        assert stored == {
-            pk: (job.status, job.claims, job.failures, len(job.text)) for pk, job in self.jobs.items()
-        }
+        stored = {pk: tuple(rest) for pk, *rest in Job.objects.values_list("pk", *COLUMNS)}
+        assert stored == {pk: job.row for pk, job in self.jobs.items()}
 
     def teardown(self) -> None:
         """However it went: with one honest worker and some time every job ends."""
         if self.paused:
             self._pause_or_resume()
-        for _ in range(ATTEMPTS + 1):
-            self._hours()
-            self.claim(0, 4)
-            self._finish_what_is_held()
         while self._live():
-            self.claim(0, 4)
+            self._hours()
+            self.claim(self.workers[0], 4)
             self._finish_what_is_held()
         self.rows_are_as_the_model_says()
 
@@ -216,20 +235,20 @@ class JobsMachine(RuleBasedStateMachine):
         for job in self.jobs.values():
             if job.status == "in_progress":
                 assert farm.succeed(*job.leases[-1]) == "success"
-                job.move("success")
+                job.succeed()
 
     def _is_heard(
         self, call: Callable[..., Any], who: Worker, lease: operations.Claimed, **said: Any
     ) -> bool:
-        """Make the call; whether it was accepted, which must be as the model says."""
-        accepted = self.jobs[lease.id].accepts(who, lease)
-        try:
+        """Make the call; whether it was accepted, which must be as the model says, and a refusal true."""
+        job = self.jobs[lease.id]
+        if job.accepts(who, lease):
             call(who, lease.id, lease.lease, **said)
-        except LeaseLost:
-            assert not accepted
-            return False
-        assert accepted
-        return True
+            return True
+        with pytest.raises(LeaseLost) as refusal:
+            call(who, lease.id, lease.lease, **said)
+        assert refusal.value.numbers == job.why_lost(lease)
+        return False
 
     def _live(self) -> list[tuple[int, Model]]:
         return [(pk, job) for pk, job in self.jobs.items() if job.status not in ENDED]

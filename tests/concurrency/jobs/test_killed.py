@@ -40,6 +40,7 @@ def _process(*command: str) -> Iterator[subprocess.Popen[str]]:
         **os.environ,
         "JOBFARM_TEST_DATABASE": str(connection.settings_dict["NAME"]),
         "JOBFARM_LEASE_S": "1",
+        "JOBFARM_HEARTBEAT_S": "0.3",
         "DJANGO_SETTINGS_MODULE": "jobfarm.settings",
     }
     process = subprocess.Popen(
@@ -93,6 +94,7 @@ class TestAKilledWorker:
         ):
             assert worker.stdout is not None
             worker.stdout.readline()
+            farm.until(lambda: Job.objects.get(pk=job.pk).confirmed_claim, what="a heartbeat")
             worker.kill()
             claimed = farm.until(lambda: operations.claim(other), within_s=20, what="the job")
         assert [(c.id, c.attempt) for c in claimed] == [(job.pk, 2)]

@@ -74,6 +74,7 @@ class TestAPicture:
         painter = players.painter()
         submission = operations.start("a fox", by=farm.user())
         claimed = farm.claim_one(painter)
+        jobs.heartbeat(painter, claimed.id, claimed.lease)
         farm.pass_time(claimed, 31)
         assert jobs.sweep().taken_back == 1
         before = _stored(submission)
