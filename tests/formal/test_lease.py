@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 MODEL = Path(__file__).parents[2] / "docs" / "formal" / "lease.pml"
-CLAIMS = ("an_end_is_final", "a_verdict_is_true", "silence_is_noticed")
+CLAIMS = ("an_end_is_final", "a_verdict_is_true", "silence_is_noticed", "nothing_is_lost_for_nothing")
 MUTANTS = [
     pytest.param("LEASE_IS_CURRENT(lease) true", "a_verdict_is_true", id="that a lease is the current one"),
     pytest.param("IS_RUNNING true", "an_end_is_final", id="that a job runs whose end is handed in"),
@@ -17,6 +17,16 @@ MUTANTS = [
     pytest.param("MAY_BE_CLAIMED (!(ENDED))", "an_end_is_final", id="that nobody has it yet"),
     pytest.param("MAY_BE_CANCELED true", "an_end_is_final", id="that a job has not ended which is canceled"),
     pytest.param("JANITOR_SEES false", "silence_is_noticed", id="of a janitor"),
+    pytest.param("FARM_HEARS true", "nothing_is_lost_for_nothing", id="that the farm could hear"),
+    pytest.param("FARM_HEARS (!deaf)", "nothing_is_lost_for_nothing", id="of a grace after it could not"),
+    pytest.param(
+        "WAS_CONFIRMED true", "nothing_is_lost_for_nothing", id="that somebody spoke for an attempt"
+    ),
+    pytest.param(
+        "STILL_STANDS(lease) true",
+        "nothing_is_lost_for_nothing",
+        id="that what is answered again still stands",
+    ),
 ]
 
 
@@ -24,7 +34,7 @@ def _search(folder: Path, *claims: str, change: str | None = None) -> list[str]:
     """What the searches over all states print, one for each claim; weak fairness: a process that can always go on
     does at last. A search that stops at its first error is short: optimizing it would take longer than it runs."""
     (folder / "model.pml").write_text(("" if change is None else f"#define {change}\n") + MODEL.read_text())
-    compiler = ["gcc", "-O0" if change else "-O1", "-w", "-DCOLLAPSE", "-DNFAIR=3", "-o", "pan", "pan.c"]
+    compiler = ["gcc", "-O0" if change else "-O1", "-w", "-DCOLLAPSE", "-DNFAIR=4", "-o", "pan", "pan.c"]
     for command in (["spin", "-a", "model.pml"], compiler):
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
     search = [str(folder / "pan"), "-a", "-f", "-m1000000", "-N"]
