@@ -11,7 +11,7 @@ from django.db import transaction
 from jobs.domain.leases import Lease
 from jobs.errors import QueueNotAllowed, UnknownQueue
 from jobs.models import Worker
-from jobs.operations import announcing, preparing, taking
+from jobs.operations import announcing, asking, preparing, taking
 from jobs.queries import keys, moves
 from observing import numbers
 
@@ -41,6 +41,7 @@ def claim(worker: Worker, *, queues: Sequence[str] | None = None, limit: int = 1
     nobody named yet, QueueNotAllowed for one this worker may not take from.
     """
     home, steals = _allowed(worker, queues)
+    asking.note(worker, queues)
     while True:
         with transaction.atomic():
             taken, left_out = _round(worker, home, steals, limit=min(limit, MOST))
@@ -55,6 +56,7 @@ def claim_once(worker: Worker, *, limit: int) -> tuple[list[Claimed], int]:
     After the commit `count` them; if some were left out and nothing was taken, there may be more: ask `claim`.
     """
     home, steals = _allowed(worker, None)
+    asking.note(worker, None)
     return _round(worker, home, steals, limit=min(limit, MOST))
 
 
