@@ -134,6 +134,12 @@ class Situation:
         told = [(job, reads.why_not_running(job.pk)) for job in self.jobs]
         return [(job, reasons) for job, reasons in told if reasons[0].code not in {"next", "not_waiting"}]
 
+    def open_queue(self, job: Job, reasons: Sequence[Reason]) -> None:
+        """What goes by while workers work, goes by only where they may: in a queue that is open and has room."""
+        for reason in reasons:
+            if reason.code in {"queue_paused", "queue_full"}:
+                self.remedies(job, reason)[reason.remedies[0].code]()
+
     def remedies(self, job: Job, reason: Reason) -> dict[str, Callable[[], Any]]:
         """How each remedy is applied, in this situation."""
         queue = job.queue
@@ -168,7 +174,6 @@ class Situation:
         if code == "waiting_for_limit":
             Job.objects.filter(pk=job.pk).update(run_at=Now(), limit_until=Now())
         if code in {"ahead", "stealers_busy"}:
-            Worker.objects.all()
             for held in Job.objects.filter(status="in_progress"):
                 operations.cancel(held.pk, by=None)
             self._work([client for client in self.clients if client.is_live])
@@ -203,10 +208,11 @@ class TestWhy:
 
     def test_says_something_else_once_a_remedy_that_it_names_is_applied(self, situation: Situation) -> None:
         for job, reasons in situation.blocked():
-            for reason in reasons:
+            for place, reason in enumerate(reasons):
                 assert reason.remedies, reason.code
                 for remedy in reason.remedies:
                     with farm.rolled_back():
+                        situation.open_queue(job, reasons[:place])
                         situation.remedies(job, reason)[remedy.code]()
                         after = {again.code for again in reads.why_not_running(job.pk)}
                         assert reason.code not in after, (remedy.code, after)
