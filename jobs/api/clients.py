@@ -215,9 +215,7 @@ def why(request: HttpRequest, job_id: int) -> clients.Reasons:
     )
 
 
-def _reason(
-    reason: waiting.Reason, job: Job, *, hidden: frozenset[str], may_operate: bool
-) -> clients.Reason:
+def _reason(reason: waiting.Reason, job: Job, *, hidden: frozenset[str], may_operate: bool) -> clients.Reason:
     numbers = {name: value for name, value in reason.numbers.items() if name not in hidden}
     remedies = [_remedy(remedy, job, may_operate=may_operate) for remedy in reason.remedies]
     return clients.Reason(

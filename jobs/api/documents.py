@@ -203,8 +203,8 @@ has ended, 409 `waits_for_limit` while the tokens of its limit have not come in.
 WHY: Final = """
     curl -sS $FARM/api/v1/jobs/$JOB/why -H "Authorization: Bearer $TOKEN"
 
-Every reason, the one that matters most first, each with its numbers and with `remedies`: what would change it, as a code
-and a label, and `method` and `path` where it is a call that you may make.
+Every reason, the one that matters most first, each with its numbers and with `remedies`: what would change it, as a
+code and a label, and `method` and `path` where it is a call that you may make.
 
 | code | means | numbers |
 | --- | --- | --- |
@@ -218,8 +218,8 @@ and a label, and `method` and `path` where it is a call that you may make.
 | `out_of_scope` | live workers do, but they serve other people's jobs only | for operators `others` |
 | `not_asked` | live workers could take it, but their claims name other queues | `workers` |
 | `all_failed_it` | every live worker that could take it has failed it | `workers`, `until` |
-| `stealers_busy` | only workers that steal from its queue could take it, and none of them is idle | `workers`; for operators `busy` |
-| `ahead` | the same workers take others first: `jobs` of its queue (1000: or more), and what waits in `queues` | `jobs`, `queues` |
+| `stealers_busy` | only workers that steal from it could take it, none is idle | `workers`; for operators `busy` |
+| `ahead` | the same workers take others first: of its queue (1000: or more), of other queues | `jobs`, `queues` |
 | `next` | none of these: the next worker that asks takes it | |
 
 Remedies: `wait`, `run_now`, `cancel`, `retry`, `resume_queue`, `raise_ceiling`, `raise_limit`, `add_worker`,

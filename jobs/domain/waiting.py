@@ -11,9 +11,7 @@ from jobs.domain.states import ENDED, Status
 # Numbers that speak of other people's jobs and workers, or of who runs the farm. No sentence holds them.
 FOR_OPERATORS: Final = frozenset({"running", "by", "others", "busy"})
 # Reasons that time alone does not remove.
-NEED_SOMEBODY: Final = frozenset(
-    {"queue_paused", "no_worker", "out_of_scope", "not_asked", "all_failed_it"}
-)
+NEED_SOMEBODY: Final = frozenset({"queue_paused", "no_worker", "out_of_scope", "not_asked", "all_failed_it"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +86,9 @@ def _not_waiting(status: Status) -> Reason:
 
 
 def _expired(facts: Facts) -> Reason:
-    sentence = f"It waited longer than it may{_until(facts.expires_at)}, and is about to be ended as timed out."
+    sentence = (
+        f"It waited longer than it may{_until(facts.expires_at)}, and is about to be ended as timed out."
+    )
     return _reason(facts, "expired", sentence, expires_at=facts.expires_at)
 
 
@@ -125,9 +125,7 @@ def _queue(facts: Facts) -> list[Reason]:
         return [_reason(facts, "queue_paused", sentence, since=facts.paused_at, by=facts.paused_by)]
     if facts.ceiling is not None and len(facts.running) >= facts.ceiling:
         sentence = f"The queue {facts.queue} is full: {facts.ceiling} of its jobs may run at a time."
-        return [
-            _reason(facts, "queue_full", sentence, ceiling=facts.ceiling, running=list(facts.running))
-        ]
+        return [_reason(facts, "queue_full", sentence, ceiling=facts.ceiling, running=list(facts.running))]
     return []
 
 
@@ -143,10 +141,10 @@ def _workers(facts: Facts) -> list[Reason]:
         sentence = f"The live workers that may serve the queue {queue} ask for other queues only."
         return [_reason(facts, "not_asked", sentence, workers=facts.in_scope)]
     if facts.shy_workers == facts.workers:
-        sentence = "Every live worker that could take it has failed it already; soon one of them may try again."
-        return [
-            _reason(facts, "all_failed_it", sentence, workers=facts.workers, until=facts.shy_until)
-        ]
+        sentence = (
+            "Every live worker that could take it has failed it already; soon one of them may try again."
+        )
+        return [_reason(facts, "all_failed_it", sentence, workers=facts.workers, until=facts.shy_until)]
     return _later(facts) if facts.due_in_s <= 0 else []
 
 
@@ -178,7 +176,9 @@ def _ahead(facts: Facts) -> str:
 def _next(facts: Facts) -> Reason:
     if facts.is_free:
         return _reason(facts, "next", "It is next: the first free worker takes it.")
-    sentence = "It is next: each worker that may take it holds a job now, and the first to ask again takes it."
+    sentence = (
+        "It is next: each worker that may take it holds a job now, and the first to ask again takes it."
+    )
     return _reason(facts, "next", sentence)
 
 

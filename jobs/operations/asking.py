@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from django.conf import settings
 from django.db import transaction
 
 from jobs.models import Worker
@@ -11,15 +12,14 @@ from jobs.queries import keys
 from live import operations as live
 
 ALL: Final = "*"  # all that its key may take
-NOTED_EVERY: Final = timedelta(seconds=30)  # a third of WORKER_ALIVE_S: what is asked for again is upheld in time
 
 
 def note(worker: Worker, queues: Sequence[str] | None) -> None:
     """Note that `worker` asks for these queues, in this order; None: for all that its key may take.
 
-    Nothing is written for a worker that never names queues, and at most once in NOTED_EVERY while it asks for the same.
-    What it asked for before is kept for WORKER_ALIVE_S, so that one which takes turns between its queues asks for all
-    of them.
+    Nothing is written for a worker that never names queues, and while another asks for the same only once in a third of
+    WORKER_ALIVE_S. What it asked for before is kept for so long, so that one which takes turns between its queues asks
+    for all of them.
     """
     names = [ALL] if queues is None or list(queues) == [*worker.queues, *worker.steals] else list(queues)
     if _is_known(worker, names):
@@ -38,5 +38,5 @@ def _is_known(worker: Worker, names: Sequence[str]) -> bool:
     if worker.read_at is None:  # by nobody who came with its key: how old the notes are is not known
         return False
     known: dict[str, datetime] = dict(zip(worker.asked_queues, worker.asked_at, strict=True))
-    since = worker.read_at - NOTED_EVERY
+    since = worker.read_at - timedelta(seconds=settings.JOBFARM["WORKER_ALIVE_S"] / 3)
     return all(name in known and known[name] > since for name in names)

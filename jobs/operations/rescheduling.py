@@ -16,8 +16,8 @@ from postgres import clock
 def run_now(job_id: int, *, by: User | None) -> Job:
     """Make a job that is due later due now, and return it; one that is due already stays as it is.
 
-    `by` None is the system itself. Raises NotFound (also for a job that `by` may not see), NotAllowed, NotWaiting for one
-    that runs or has ended, WaitsForLimit for one whose tokens have not come in.
+    `by` None is the system itself. Raises NotFound (also for a job that `by` may not see), NotAllowed, NotWaiting for
+    one that runs or has ended, WaitsForLimit for one whose tokens have not come in.
     """
     with transaction.atomic():
         job = lookups.job(job_id, by=by, lock=True)

@@ -76,7 +76,9 @@ class TestCurl:
         assert shell.example("put", f"{job}/files/{{name}}")["size"] == len(PICTURE)
         assert [j["id"] for j in shell.example("get", "/api/v1/jobs")["jobs"]] == [claimed["id"]]
         assert shell.example("get", "/api/v1/jobs/{job_id}/why")["reasons"][0]["code"] == "not_waiting"
-        waited = operations.submit("chat", {}, owner=User.objects.get(), run_at=farm.now() + timedelta(hours=1))
+        waited = operations.submit(
+            "chat", {}, owner=User.objects.get(), run_at=farm.now() + timedelta(hours=1)
+        )
         shell.variables["JOB"] = str(waited.pk)
         why = shell.example("get", "/api/v1/jobs/{job_id}/why")["reasons"][0]
         assert why["remedies"][0]["path"] == f"/api/v1/jobs/{waited.pk}/run_now"

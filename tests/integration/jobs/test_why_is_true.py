@@ -72,7 +72,9 @@ class Situation:
     def _client(self, name: str) -> Client:
         home = self._some(QUEUES)
         steals: list[str] = self.dice.choice([[], ["*"], self._some(QUEUES)])
-        owner = self.people[self.dice.choice(["ada", "bob", "eve", "gone"])] if self.dice.random() < 0.4 else None
+        owner = (
+            self.people[self.dice.choice(["ada", "bob", "eve", "gone"])] if self.dice.random() < 0.4 else None
+        )
         worker = farm.worker(name, *home, steals=steals, owner=owner)
         allowed = list(QUEUES) if "*" in steals else list(dict.fromkeys([*home, *steals]))
         asks = self._some(allowed) if self.dice.random() < 0.4 else None
@@ -181,14 +183,14 @@ class Situation:
 
     def _work(self, clients: Sequence[Client]) -> None:
         """Have them work until there is nothing for them any more."""
-        while any([self._work_one(client) for client in clients]):
+        while [job for client in clients for job in self._work_one(client)]:
             pass
 
-    def _work_one(self, client: Client) -> bool:
+    def _work_one(self, client: Client) -> list[operations.Claimed]:
         claimed = client.claim()
         for job in claimed:
             farm.succeed(client.worker, job)
-        return bool(claimed)
+        return claimed
 
 
 @pytest.fixture(params=range(SITUATIONS))

@@ -22,8 +22,9 @@ COUNTED_PAGES = 1300  # when it counts a thousand that are ahead, a page of the 
 FILL = """
 INSERT INTO jobs_job (kind, queue, status, priority, owner_id, created_at, run_at, max_attempts, failures,
                       retry_on_timeout, shy_of, shy_until, claim_no, next_seq)
-SELECT %(queue)s, %(queue)s, 'pending', 0, %(owner)s, now(), now() - interval '2 hours' + n * interval '1 ms', 3, 0, false,
-       %(shy_of)s::bigint[], CASE WHEN %(shy_of)s::bigint[] <> '{}' THEN now() + interval '1 hour' END, 0, 0
+SELECT %(queue)s, %(queue)s, 'pending', 0, %(owner)s, now(), now() - interval '2 hours' + n * interval '1 ms',
+       3, 0, false, %(shy_of)s::bigint[],
+       CASE WHEN %(shy_of)s::bigint[] <> '{}' THEN now() + interval '1 hour' END, 0, 0
 FROM generate_series(1, %(count)s) AS n
 """
 
