@@ -27,8 +27,8 @@ def job() -> Job:
     return job
 
 
-def _browser(who: str, **options: bool) -> Client:
-    client = Client(**options)
+def _browser(who: str, *, enforce_csrf_checks: bool = False) -> Client:
+    client = Client(enforce_csrf_checks=enforce_csrf_checks)
     client.force_login(User.objects.get(username=who))
     return client
 
