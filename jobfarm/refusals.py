@@ -54,6 +54,8 @@ STATUS: Final[Mapping[type[Exception], int]] = {
     jobs.OutputGap: 409,
     jobs.Duplicate: 409,
     jobs.NotEnded: 409,
+    jobs.NotWaiting: 409,
+    jobs.WaitsForLimit: 409,
     jobs.UnknownKind: 422,
     jobs.UnknownQueue: 422,
     jobs.InvalidJson: 422,

@@ -110,6 +110,18 @@ class NotEnded(JobsError):
     code = "not_ended"
 
 
+class NotWaiting(JobsError):
+    """The job does not wait any more: it is running, or has ended."""
+
+    code = "not_waiting"
+
+
+class WaitsForLimit(JobsError):
+    """The job waits for its limit {limit}: it may start when its tokens have come in."""
+
+    code = "waits_for_limit"
+
+
 class NotAllowed(JobsError):
     """You may look at this job, but only its owner or an operator may do that."""
 

@@ -20,6 +20,7 @@ urlpatterns = [
     path("jobs/<jobid:job_id>/", one.job, name="job"),
     path("jobs/<jobid:job_id>/cancel/", one.cancel, name="cancel"),
     path("jobs/<jobid:job_id>/retry/", one.retry, name="retry"),
+    path("jobs/<jobid:job_id>/run-now/", one.run_now, name="run_now"),
     path("jobs/<jobid:job_id>/share/", one.share, name="share"),
     path("jobs/<jobid:job_id>/unshare/", one.unshare, name="unshare"),
     path("jobs/<jobid:job_id>/files/<str:name>", files.file, name="file"),

@@ -133,7 +133,7 @@ class JobAdmin(common.Operated, administration.LookBack):
     ]  # fmt: skip
     inlines = [AttemptInline, FileInline]
     actions = ["cancel_selected", "retry_selected"]
-    actions_detail = ["cancel_one", "retry_one"]
+    actions_detail = ["cancel_one", "retry_one", "run_now_one"]
 
     class Media(common.LiveMedia):
         """Its page is live."""
@@ -266,6 +266,11 @@ class JobAdmin(common.Operated, administration.LookBack):
         """Submit this one once more, after a question."""
         return self._one(request, object_id, title="Try this job again?", button="Try it again", deed=_retry)
 
+    @action(description="Run now", url_path="run-now", permissions=["operate"])  # type: ignore[untyped-decorator]
+    def run_now_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Make this one due, after a question."""
+        return self._one(request, object_id, title="Run this job now?", button="Run it now", deed=_run_now)
+
     def _each(
         self, request: HttpRequest, queryset: QuerySet[Job], *, title: str, button: str, deed: "Deed"
     ) -> HttpResponse | None:
@@ -310,6 +315,14 @@ def _retry(request: HttpRequest, job_id: int) -> str:
     except (JobsError, RateLimitsError) as refusal:
         return refusal.message
     return "submitted once more"
+
+
+def _run_now(request: HttpRequest, job_id: int) -> str:
+    try:
+        operations.run_now(job_id, by=administration.person(request))
+    except JobsError as refusal:
+        return refusal.message
+    return "due now"
 
 
 def _preview(chosen: list[tuple[int, str]]) -> list[str]:

@@ -15,6 +15,7 @@ from accounts import http as people
 from jobs import http, operations
 from jobs.api import documents
 from jobs.domain import waiting
+from jobs.domain.remedies import Remedy
 from jobs.errors import Duplicate, NotAMember, NotFound
 from jobs.models import Job
 from jobs.queries import reads
@@ -186,6 +187,17 @@ def retry(request: HttpRequest, job_id: int) -> Status[wire.Job]:
     return Status(201, wire.in_full([operations.retry(job_id, by=_user(request)).pk])[0])
 
 
+@router.post(
+    "/jobs/{jobid:job_id}/run_now",
+    response={200: wire.Job, documents.REFUSALS: clients.Refusal},
+    summary="Let a job that is due later run now",
+    description=documents.RUN_NOW,
+)
+def run_now(request: HttpRequest, job_id: int) -> wire.Job:
+    """Make it due."""
+    return wire.in_full([operations.run_now(job_id, by=_user(request)).pk])[0]
+
+
 @router.get(
     "/jobs/{jobid:job_id}/why",
     response={200: clients.Reasons, documents.REFUSALS: clients.Refusal},
@@ -194,16 +206,31 @@ def retry(request: HttpRequest, job_id: int) -> Status[wire.Job]:
 )
 def why(request: HttpRequest, job_id: int) -> clients.Reasons:
     """The reasons, the one that matters most first."""
-    reasons = reads.why_not_running(_visible(request, job_id).pk)
-    hidden = (
-        set() if reads.is_operator(_user(request)) else {"running"}
-    )  # by whom a queue is full: others' jobs
-    return clients.Reasons(reasons=[_reason(reason, hidden) for reason in reasons])
+    job, user = _visible(request, job_id), _user(request)
+    hidden = frozenset() if reads.is_operator(user) else waiting.FOR_OPERATORS
+    may_operate = reads.may_operate(user, job)
+    reasons = reads.why_not_running(job.pk)
+    return clients.Reasons(
+        reasons=[_reason(reason, job, hidden=hidden, may_operate=may_operate) for reason in reasons]
+    )
 
 
-def _reason(reason: waiting.Reason, hidden: set[str]) -> clients.Reason:
+def _reason(reason: waiting.Reason, job: Job, *, hidden: frozenset[str], may_operate: bool) -> clients.Reason:
     numbers = {name: value for name, value in reason.numbers.items() if name not in hidden}
-    return clients.Reason(**{**numbers, "code": reason.code, "sentence": reason.sentence})
+    remedies = [_remedy(remedy, job, may_operate=may_operate) for remedy in reason.remedies]
+    return clients.Reason(
+        **{**numbers, "code": reason.code, "sentence": reason.sentence, "remedies": remedies}
+    )
+
+
+def _remedy(remedy: Remedy, job: Job, *, may_operate: bool) -> clients.Remedy:
+    is_ours = may_operate and remedy.call is not None
+    return clients.Remedy(
+        code=remedy.code,
+        label=remedy.label,
+        method="POST" if is_ours else None,
+        path=f"{wire.API}/jobs/{job.pk}/{remedy.call}" if is_ours else None,
+    )
 
 
 def _visible(request: HttpRequest, job_id: int) -> Job:

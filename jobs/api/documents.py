@@ -204,8 +204,36 @@ ended.
 
     curl -sS -X POST $FARM/api/v1/jobs/$JOB/retry -H "Authorization: Bearer $TOKEN"
 """
+RUN_NOW: Final = """
+Makes a job that is due later due now; one that is due already stays as it is. 409 `not_waiting` for one that runs or
+has ended, 409 `waits_for_limit` while the tokens of its limit have not come in.
+
+    curl -sS -X POST $FARM/api/v1/jobs/$JOB/run_now -H "Authorization: Bearer $TOKEN"
+"""
 WHY: Final = """
     curl -sS $FARM/api/v1/jobs/$JOB/why -H "Authorization: Bearer $TOKEN"
+
+Every reason, the one that matters most first, each with its numbers and with `remedies`: what would change it, as a
+code and a label, and `method` and `path` where it is a call that you may make.
+
+| code | means | numbers |
+| --- | --- | --- |
+| `not_waiting` | it runs, or has ended | |
+| `expired` | its `expires_at` has passed; it is about to be ended | `expires_at` |
+| `waiting_for_limit` | the tokens of its kind's limit come in later | `limit`, `until`, `seconds` |
+| `not_due` | its `run_at` lies ahead | `run_at`, `seconds` |
+| `queue_paused` | nothing of its queue is claimed | `since`; for operators `by` |
+| `queue_full` | as many of its queue run as may | `ceiling`; for operators `running` |
+| `no_worker` | no live worker's key allows its queue | |
+| `out_of_scope` | live workers do, but they serve other people's jobs only | for operators `others` |
+| `not_asked` | live workers could take it, but their claims name other queues | `workers` |
+| `all_failed_it` | every live worker that could take it has failed it | `workers`, `until` |
+| `stealers_busy` | only workers that steal from it could take it, none is idle | `workers`; for operators `busy` |
+| `ahead` | the same workers take others first: of its queue (1000: or more), of other queues | `jobs`, `queues` |
+| `next` | none of these: the next worker that asks takes it | |
+
+Remedies: `wait`, `run_now`, `cancel`, `retry`, `resume_queue`, `raise_ceiling`, `raise_limit`, `add_worker`,
+`ask_for_queue` (of a worker whose process names other queues than its key has).
 """
 
 

@@ -1,10 +1,17 @@
-"""Why a job is not running: facts in, sentences out."""
+"""Why a job is not running: facts in, sentences out, each with what would change it."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
-from jobs.domain.states import Status
+from jobs.domain import remedies
+from jobs.domain.remedies import Remedy
+from jobs.domain.states import ENDED, Status
+
+# Numbers that speak of other people's jobs and workers, or of who runs the farm. No sentence holds them.
+FOR_OPERATORS: Final = frozenset({"running", "by", "others", "busy"})
+# Reasons that time alone does not remove.
+NEED_SOMEBODY: Final = frozenset({"queue_paused", "no_worker", "out_of_scope", "not_asked", "all_failed_it"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,20 +19,35 @@ class Facts:
     """What one look at the database says about a job. `ahead` was counted up to `ahead_limit`; times in seconds.
 
     `limit` is what its kind's limit is called; it waits for that for `limit_in_s` more, until `limit_until`.
+    Live workers whose key allows the queue: `servers`; of those the job is in the scope of `in_scope`, of those
+    `workers` ask for the queue, and of those `shy_workers` failed the job. Of the rest `home_workers` serve the queue
+    first; the others steal from it when idle, `busy_stealers` hold a job, `stealers_at_home` have jobs of their own
+    queues to take. `ahead` jobs of the queue, and something in the queues `first`, are taken before it by the worker
+    that is nearest to it. `is_free`: a worker that may take it holds no job.
     """
 
     status: Status
     queue: str
     run_at: datetime
     due_in_s: float
+    expired: bool
+    expires_at: datetime | None
     shy_until: datetime | None
-    paused: bool
+    paused_at: datetime | None
+    paused_by: str | None
     ceiling: int | None
     running: tuple[int, ...]
+    servers: int
+    in_scope: int
     workers: int
     shy_workers: int
+    home_workers: int
+    busy_stealers: int
+    stealers_at_home: int
+    is_free: bool
     ahead: int
     ahead_limit: int
+    first: tuple[str, ...] = ()
     limit: str | None = None
     limit_until: datetime | None = None
     limit_in_s: float = 0.0
@@ -33,33 +55,60 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """One answer: a code for machines, a sentence for people, and the numbers in it."""
+    """One answer: a code for machines, a sentence for people, the numbers in it, and what would change it."""
 
     code: str
     sentence: str
     numbers: dict[str, Any] = field(default_factory=dict)
+    remedies: tuple[Remedy, ...] = ()
 
 
 def explain(facts: Facts) -> list[Reason]:
     """Every reason why this job is not running, the one that matters most first. Never empty."""
     if facts.status is not Status.PENDING:
-        return [
-            Reason(code="not_waiting", sentence=f"It does not wait: it is {facts.status.replace('_', ' ')}.")
-        ]
-    found = [*_limit(facts), *_due(facts), *_queue(facts), *_workers(facts), *_ahead(facts)]
-    return found or [Reason(code="next", sentence="It is next: the first free worker takes it.")]
+        return [_not_waiting(facts.status)]
+    if facts.expired:
+        return [_expired(facts)]
+    found = [*_limit(facts), *_due(facts), *_queue(facts), *_workers(facts)]
+    return found or [_next(facts)]
+
+
+def _reason(facts: Facts, code: str, sentence: str, **numbers: Any) -> Reason:
+    return Reason(code=code, sentence=sentence, numbers=numbers, remedies=remedies.OF[code](facts.queue))
+
+
+def _not_waiting(status: Status) -> Reason:
+    return Reason(
+        code="not_waiting",
+        sentence=f"It does not wait: it is {status.replace('_', ' ')}.",
+        remedies=(remedies.RETRY,) if status in ENDED else (remedies.CANCEL,),
+    )
+
+
+def _expired(facts: Facts) -> Reason:
+    sentence = (
+        f"It waited longer than it may{_until(facts.expires_at)}, and is about to be ended as timed out."
+    )
+    return _reason(facts, "expired", sentence, expires_at=facts.expires_at)
+
+
+def _until(moment: datetime | None) -> str:
+    return "" if moment is None else f" (until {_utc(moment)})"
+
+
+def _utc(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _limit(facts: Facts) -> list[Reason]:
     if facts.limit_until is None or facts.limit_in_s <= 0:
         return []
-    until = facts.limit_until.astimezone(UTC)
     sentence = (
-        f"It waits for its limit {facts.limit} until {until:%Y-%m-%d %H:%M:%S} UTC: "
+        f"It waits for its limit {facts.limit} until {_utc(facts.limit_until)}: "
         f"in {duration(facts.limit_in_s)}."
     )
     numbers = {"limit": facts.limit, "until": facts.limit_until, "seconds": facts.limit_in_s}
-    return [Reason(code="waiting_for_limit", sentence=sentence, numbers=numbers)]
+    return [_reason(facts, "waiting_for_limit", sentence, **numbers)]
 
 
 def _due(facts: Facts) -> list[Reason]:
@@ -67,40 +116,70 @@ def _due(facts: Facts) -> list[Reason]:
     if facts.due_in_s <= 0 or waits_no_longer:
         return []
     sentence = f"It is not due yet: it may start in {duration(facts.due_in_s)}."
-    return [
-        Reason(code="not_due", sentence=sentence, numbers={"run_at": facts.run_at, "seconds": facts.due_in_s})
-    ]
+    return [_reason(facts, "not_due", sentence, run_at=facts.run_at, seconds=facts.due_in_s)]
 
 
 def _queue(facts: Facts) -> list[Reason]:
-    if facts.paused:
-        return [Reason(code="queue_paused", sentence=f"The queue {facts.queue} is paused.")]
+    if facts.paused_at is not None:
+        sentence = f"The queue {facts.queue} is paused since {_utc(facts.paused_at)}."
+        return [_reason(facts, "queue_paused", sentence, since=facts.paused_at, by=facts.paused_by)]
     if facts.ceiling is not None and len(facts.running) >= facts.ceiling:
-        # By whom is among the numbers alone: the edges show it to operators, the jobs may be other people's.
         sentence = f"The queue {facts.queue} is full: {facts.ceiling} of its jobs may run at a time."
-        numbers = {"ceiling": facts.ceiling, "running": list(facts.running)}
-        return [Reason(code="queue_full", sentence=sentence, numbers=numbers)]
+        return [_reason(facts, "queue_full", sentence, ceiling=facts.ceiling, running=list(facts.running))]
     return []
 
 
 def _workers(facts: Facts) -> list[Reason]:
+    """Nobody takes it, or somebody will after something else; nothing if it is somebody's next."""
+    queue = facts.queue
+    if not facts.servers:
+        return [_reason(facts, "no_worker", f"No live worker serves the queue {queue}.")]
+    if not facts.in_scope:
+        sentence = f"The live workers of the queue {queue} serve other people's jobs only."
+        return [_reason(facts, "out_of_scope", sentence, others=facts.servers)]
     if not facts.workers:
-        return [
-            Reason(code="no_worker", sentence=f"No live worker serves the queue {facts.queue} for this job.")
-        ]
-    if facts.shy_workers < facts.workers:
-        return []
-    numbers = {"workers": facts.workers, "until": facts.shy_until}
-    sentence = "Every live worker that could take it has failed it already; soon one of them may try again."
-    return [Reason(code="all_failed_it", sentence=sentence, numbers=numbers)]
+        sentence = f"The live workers that may serve the queue {queue} ask for other queues only."
+        return [_reason(facts, "not_asked", sentence, workers=facts.in_scope)]
+    if facts.shy_workers == facts.workers:
+        sentence = (
+            "Every live worker that could take it has failed it already; soon one of them may try again."
+        )
+        return [_reason(facts, "all_failed_it", sentence, workers=facts.workers, until=facts.shy_until)]
+    return _later(facts) if facts.due_in_s <= 0 else []
 
 
-def _ahead(facts: Facts) -> list[Reason]:
-    if not facts.ahead or facts.due_in_s > 0:
-        return []
+def _later(facts: Facts) -> list[Reason]:
+    """The reasons that go by while workers work."""
+    stealers = facts.workers - facts.shy_workers - facts.home_workers
+    if not facts.home_workers and facts.busy_stealers + facts.stealers_at_home == stealers:
+        sentence = (
+            f"Only workers that take from the queue {facts.queue} when they are idle could run it, and each of "
+            "them holds a job or has jobs of its own queues to take first."
+        )
+        return [_reason(facts, "stealers_busy", sentence, workers=stealers, busy=facts.busy_stealers)]
+    if facts.ahead or facts.first:
+        queues = {"queues": list(facts.first)} if facts.first else {}
+        return [_reason(facts, "ahead", _ahead(facts), jobs=facts.ahead, **queues)]
+    return []
+
+
+def _ahead(facts: Facts) -> str:
     many = f"{facts.ahead:,}" if facts.ahead < facts.ahead_limit else f"{facts.ahead_limit:,} or more"
-    noun = "job is" if facts.ahead == 1 else "jobs are"
-    return [Reason(code="ahead", sentence=f"{many} {noun} ahead of it.", numbers={"jobs": facts.ahead})]
+    before = f"{many} {'job is' if facts.ahead == 1 else 'jobs are'} ahead of it"
+    if not facts.first:
+        return f"{before}."
+    noun = "queue" if len(facts.first) == 1 else "queues"
+    others = f"its workers take jobs of the {noun} {', '.join(facts.first)} first."
+    return f"{before}, and {others}" if facts.ahead else f"I{others[1:]}"
+
+
+def _next(facts: Facts) -> Reason:
+    if facts.is_free:
+        return _reason(facts, "next", "It is next: the first free worker takes it.")
+    sentence = (
+        "It is next: each worker that may take it holds a job now, and the first to ask again takes it."
+    )
+    return _reason(facts, "next", sentence)
 
 
 def duration(seconds: float) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.domain import files, timelines
+from jobs.domain import files, timelines, waiting
 from jobs.domain.states import ENDED, Status
 from jobs.domain.timelines import Current, Span
 from jobs.live_queries.common import MEMBER, OPERATOR, PUBLIC, audience_of_job, member
@@ -16,9 +16,6 @@ from live.registry import Item, Viewer, live_query, live_stream
 from postgres import clock
 
 _CURSOR = re.compile(r"([0-9]{1,18}):(-?[0-9]{1,9})")
-NEED_SOMEBODY = frozenset(
-    {"queue_paused", "no_worker", "all_failed_it"}
-)  # time alone will not start such a job
 
 
 def _of_job(job_id: int) -> list[str]:
@@ -222,13 +219,18 @@ def _stage_lines(stages: list[Stage], *, job: Job, attempt: Attempt | None) -> l
     template="jobs/live/why.html",
     at_most_every_s=1.0,
 )
-def job_why(*, job_id: int, queue: str) -> Mapping[str, Any] | None:  # noqa: ARG001  # its topics are named by it
-    """Why a pending job does not run; nothing for any other."""
+def job_why(*, job_id: int, queue: str) -> Mapping[str, Any] | None:
+    """Why a pending job does not run, and what would change that; nothing for any other."""
     found = pages.job(job_id)
     if found is None:
         return None
     reasons = reads.why_not_running(job_id) if found.status == Status.PENDING else []
-    return {"reasons": reasons, "needs_somebody": any(reason.code in NEED_SOMEBODY for reason in reasons)}
+    return {
+        "reasons": reasons,
+        "queue": queue,
+        "remedies": sorted({remedy.code for reason in reasons for remedy in reason.remedies}),
+        "needs_somebody": any(reason.code in waiting.NEED_SOMEBODY for reason in reasons),
+    }
 
 
 for part in (job, job_facts, job_files, job_history):

@@ -3,6 +3,7 @@
 Foreign keys on the way of a job carry no database constraint: the check cost a fifth of the claims (docs/adr/0007).
 """
 
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
@@ -35,6 +36,7 @@ class Queue(models.Model):
     paused_at = models.DateTimeField(
         null=True, blank=True, help_text="While paused, nothing of it is claimed."
     )
+    paused_by = _loose(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, related_name="+", editable=False)
     ceiling = models.PositiveSmallIntegerField(
         null=True,
         blank=True,
@@ -144,6 +146,11 @@ class Worker(models.Model):
         models.CharField(max_length=100), default=list, blank=True,
         help_text="Queues it takes from when idle; * means every other queue.",
     )  # fmt: skip
+    # Null for the many that never named queues. Otherwise what its claims asked for within WORKER_ALIVE_S, those of the
+    # latest first, and since when each is known; * stands for all that its key may take (jobs.operations.asking).
+    asked_queues = ArrayField(models.CharField(max_length=100), null=True, editable=False)
+    asked_at = ArrayField(models.DateTimeField(), null=True, editable=False)
+    read_at: datetime | None = None  # by the database's clock, of a worker that was found by its key
     key_hash = models.CharField(max_length=64, unique=True, editable=False)
     key_hint = models.CharField(max_length=12, editable=False, help_text="How its key begins.")
     created_at = models.DateTimeField(db_default=Now(), editable=False)

@@ -12,6 +12,7 @@ from jobs.operations.looking import Standing, pictures, result_file, standing
 from jobs.operations.managing import create_kind, pause, resume, set_ceiling, share, sync, unshare
 from jobs.operations.orphans import delete_orphaned_files
 from jobs.operations.reporting import heartbeat, put_file, write_output
+from jobs.operations.rescheduling import run_now
 from jobs.operations.retelling import output_text, retell, statuses, workers_for
 from jobs.operations.rolling_up import roll_up
 from jobs.operations.scoring import Score, scores_of_queues, scores_of_workers
@@ -60,6 +61,7 @@ __all__ = [
     "revoke",
     "roll_up",
     "rotate_key",
+    "run_now",
     "scores_of_queues",
     "scores_of_workers",
     "seen",

@@ -12,7 +12,7 @@ from django.db import transaction
 from jobs.domain.leases import Lease
 from jobs.errors import QueueNotAllowed, UnknownQueue
 from jobs.models import Worker
-from jobs.operations import announcing, preparing, repeating, taking
+from jobs.operations import announcing, asking, preparing, repeating, taking
 from jobs.queries import keys, moves
 from observing import numbers
 
@@ -57,6 +57,7 @@ def claim(
     request = repeating.claim_key(worker, request_id)
     if request is not None and (before := claimed_before(worker, request)):
         return before
+    asking.note(worker, queues)
     while True:
         with transaction.atomic():
             taken, left_out = _round(worker, home, steals, limit=min(limit, MOST), request=request)
@@ -79,6 +80,7 @@ def claim_once(worker: Worker, *, limit: int, request: UUID | None = None) -> tu
     After the commit `count` them; if some were left out and nothing was taken, there may be more: ask `claim`.
     """
     home, steals = _allowed(worker, None)
+    asking.note(worker, None)
     return _round(worker, home, steals, limit=min(limit, MOST), request=request)
 
 

@@ -57,7 +57,7 @@ def pause(queue: str, *, by: User | None = None) -> None:
     with transaction.atomic():
         row = _locked(queue)
         if row.paused_at is None:
-            keys.set_paused(queue, paused=True)
+            keys.set_paused(queue, paused=True, by=by)
             audit.record(by, row, "paused")
             live.touch(f"queue:{queue}", "queues")
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db.models import Exists, OuterRef
 from django.db.models.functions import Now
 
@@ -30,6 +31,7 @@ def worker_by_hash(key_hash: str) -> Caller | None:
     given = {"key_hash": key_hash, "every_s": SEEN_EVERY_S}
     for row in statements.load("jobs", "worker_by_hash").run(given):
         worker = Worker.from_db("default", _COLUMNS, [getattr(row, name) for name in _COLUMNS])
+        worker.read_at = row.read_at
         return Caller(worker=worker, is_welcome=row.is_welcome, is_fresh=row.is_fresh)
     return None
 
@@ -45,6 +47,12 @@ def mark_seen(worker_ids: Iterable[int]) -> bool:
         {"worker": list(worker_ids), "every_s": SEEN_EVERY_S, "alive_s": settings.JOBFARM["WORKER_ALIVE_S"]}
     )
     return any(row.was_away for row in rows)
+
+
+def note_asked(worker_id: int, names: Sequence[str]) -> statements.Row | None:
+    """Note which queues this worker asks for: what is known now, and what was; None if its row is being written."""
+    given = {"worker": worker_id, "queues": list(names), "alive_s": settings.JOBFARM["WORKER_ALIVE_S"]}
+    return next(iter(statements.load("jobs", "note_asked").run(given)), None)
 
 
 def make_queues(names: Iterable[str]) -> None:
@@ -67,9 +75,11 @@ def lock_queue(name: str) -> Queue | None:
     return Queue.objects.select_for_update().filter(name=name).first()
 
 
-def set_paused(name: str, *, paused: bool) -> None:
+def set_paused(name: str, *, paused: bool, by: User | None = None) -> None:
     """Pause a queue, or resume it."""
-    Queue.objects.filter(name=name).update(paused_at=Now() if paused else None)
+    Queue.objects.filter(name=name).update(
+        paused_at=Now() if paused else None, paused_by=by if paused else None
+    )
 
 
 def set_ceiling(name: str, ceiling: int | None) -> None:

@@ -168,20 +168,13 @@ def next_wake_s() -> float | None:
 
 
 def _facts(row: statements.Row) -> waiting.Facts:
-    return waiting.Facts(
-        status=Status(row.status),
-        queue=row.queue,
-        run_at=row.run_at,
-        due_in_s=row.due_in_s,
-        limit=row.limit_name,
-        limit_until=row.limit_until,
-        limit_in_s=row.limit_in_s or 0.0,
-        shy_until=row.shy_until,
-        paused=bool(row.paused),
-        ceiling=row.ceiling,
-        running=tuple(row.running),
-        workers=row.workers,
-        shy_workers=row.shy_workers,
-        ahead=row.ahead,
-        ahead_limit=COUNT_LIMIT,
-    )
+    known = row._asdict()
+    renamed = {
+        "status": Status(row.status),
+        "limit": known.pop("limit_name"),
+        "limit_in_s": row.limit_in_s or 0.0,
+        "running": tuple(row.running),
+        "first": tuple(row.first),
+        "ahead_limit": COUNT_LIMIT,
+    }
+    return waiting.Facts(**known | renamed)

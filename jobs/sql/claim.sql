@@ -1,7 +1,7 @@
 -- Lease up to N pending jobs of some queues, in the order of the queues, to a worker that serves everybody.
 -- One statement under READ COMMITTED. SKIP LOCKED: two workers asking at once get two different jobs.
 -- A job hides from the workers in its shy_of. shy_of is an index key: each distinct set is one range, so ten thousand
--- jobs hidden from this worker are jumped over in one step. The ranges are read in the order of their heads.
+-- jobs hidden from this worker are jumped over in one step. The ranges are read in the order of their heads: the first jobs in them that may be taken.
 -- The jobs that hide from nobody are nearly all. They are read in the stretches that the caller gives (priorities, and
 -- since when): what lies before is known to be taken, and may be a pile of dead index entries (docs/adr/0036). What
 -- became due within the margin is always looked at: a transaction that is slow to commit may yet bring some. A stretch
@@ -50,7 +50,7 @@ WITH RECURSIVE asked AS MATERIALIZED (
         SELECT statement_timestamp() - make_interval(secs => %(margin_s)s::float8)) AS m (margin)
 ), range AS MATERIALIZED (
     SELECT asked.*, shy_set.shy_of, stretch.low, stretch.high, stretch.since, stretch.until, head.priority,
-           head.run_at
+           head.run_at, head.id
     FROM asked JOIN shy_set USING (name)
     CROSS JOIN LATERAL (
         SELECT low, high, since, until FROM stretch WHERE shy_set.shy_of = '{}' AND stretch.name = asked.name
@@ -58,15 +58,16 @@ WITH RECURSIVE asked AS MATERIALIZED (
         SELECT -32767::smallint, 32767::smallint, '-infinity'::timestamptz, 'infinity'::timestamptz
         WHERE shy_set.shy_of <> '{}') AS stretch
     CROSS JOIN LATERAL (
-        SELECT job.priority, job.run_at FROM jobs_job AS job
+        SELECT job.priority, job.run_at, job.id FROM jobs_job AS job
         WHERE job.status = 'pending' AND job.queue = asked.name AND job.shy_of = shy_set.shy_of
           AND job.priority BETWEEN stretch.low AND stretch.high
           AND job.run_at >= stretch.since AND job.run_at < stretch.until AND job.run_at <= statement_timestamp()
-        ORDER BY job.priority DESC, job.run_at LIMIT 1) AS head
+          AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp())
+        ORDER BY job.priority DESC, job.run_at, job.id LIMIT 1) AS head
     WHERE NOT %(worker)s::bigint = ANY (shy_set.shy_of)
 ), picked AS MATERIALIZED (
     SELECT pick.*, sorted.name, sorted.top, sorted.shy_of = '{}' AS is_open, row_number() OVER () AS pick_no
-    FROM (SELECT * FROM range ORDER BY place, priority DESC, run_at) AS sorted
+    FROM (SELECT * FROM range ORDER BY place, priority DESC, run_at, id) AS sorted
     CROSS JOIN LATERAL (
         SELECT job.id, job.priority, job.run_at FROM jobs_job AS job
         WHERE job.status = 'pending' AND job.queue = sorted.name AND job.shy_of = sorted.shy_of

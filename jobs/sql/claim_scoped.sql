@@ -60,7 +60,7 @@ WITH RECURSIVE asked AS MATERIALIZED (
         WHERE given.name = asked.name AND (given.owner_id = whose.owner_id OR given.group_id = whose.group_id))
 ), range AS MATERIALIZED (
     SELECT asked.*, shy_set.owner_id, shy_set.group_id, shy_set.shy_of, stretch.low, stretch.high, stretch.since,
-           stretch.until, head.priority, head.run_at
+           stretch.until, head.priority, head.run_at, head.id
     FROM asked JOIN shy_set USING (name)
     CROSS JOIN LATERAL (
         SELECT low, high, since, until FROM stretch
@@ -71,24 +71,26 @@ WITH RECURSIVE asked AS MATERIALIZED (
         WHERE shy_set.shy_of <> '{}') AS stretch
     CROSS JOIN LATERAL (
         SELECT * FROM (
-            SELECT job.priority, job.run_at FROM jobs_job AS job
+            SELECT job.priority, job.run_at, job.id FROM jobs_job AS job
             WHERE shy_set.owner_id IS NOT NULL AND job.status = 'pending' AND job.queue = asked.name
               AND job.owner_id = shy_set.owner_id AND job.shy_of = shy_set.shy_of
               AND job.priority BETWEEN stretch.low AND stretch.high
               AND job.run_at >= stretch.since AND job.run_at < stretch.until AND job.run_at <= statement_timestamp()
-            ORDER BY job.priority DESC, job.run_at LIMIT 1) AS owned
+              AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp())
+            ORDER BY job.priority DESC, job.run_at, job.id LIMIT 1) AS owned
         UNION ALL
         SELECT * FROM (
-            SELECT job.priority, job.run_at FROM jobs_job AS job
+            SELECT job.priority, job.run_at, job.id FROM jobs_job AS job
             WHERE shy_set.group_id IS NOT NULL AND job.status = 'pending' AND job.queue = asked.name
               AND job.group_id = shy_set.group_id AND job.shy_of = shy_set.shy_of
               AND job.priority BETWEEN stretch.low AND stretch.high
               AND job.run_at >= stretch.since AND job.run_at < stretch.until AND job.run_at <= statement_timestamp()
-            ORDER BY job.priority DESC, job.run_at LIMIT 1) AS shared) AS head
+              AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp())
+            ORDER BY job.priority DESC, job.run_at, job.id LIMIT 1) AS shared) AS head
     WHERE NOT %(worker)s::bigint = ANY (shy_set.shy_of)
 ), met AS MATERIALIZED (
     SELECT pick.id, sorted.name, sorted.top, row_number() OVER () AS pick_no
-    FROM (SELECT * FROM range ORDER BY place, priority DESC, run_at) AS sorted
+    FROM (SELECT * FROM range ORDER BY place, priority DESC, run_at, id) AS sorted
     CROSS JOIN LATERAL (
         SELECT * FROM (
             SELECT job.id FROM jobs_job AS job

@@ -1,31 +1,141 @@
--- What stands between a waiting job and a worker: the facts, in one row. Counting stops at the given limit.
-WITH job AS MATERIALIZED (
-    SELECT * FROM jobs_job WHERE id = %(job)s::bigint
-), eligible AS MATERIALIZED (
-    SELECT worker.id, worker.id = ANY (job.shy_of) AS shy
+-- What stands between a waiting job and a worker: the facts, in one row and from one snapshot. Counting stops at the
+-- given limit.
+-- server: the live workers whose key allows the job's queue. candidate: those that may take the job and ask for its queue,
+-- without those that steal only when idle and hold a job; with the queues that each of them looks at before this one. All
+-- candidates that are alike in that, and in what they may take, are one profile.
+-- What a profile would take first is counted as a claim finds it (claim.sql): by queue and set of excluded workers, and of
+-- an owner's and a group's jobs apart, so that what it may not take is not read. In the job's own queue what lies before
+-- the job is counted, of the queues before it only those are named in which something is to be had.
+WITH RECURSIVE job AS MATERIALIZED (
+    SELECT job.*, job.expires_at <= statement_timestamp() AS expired, job.status = 'pending' AS waits,
+           job.run_at > statement_timestamp() AS is_early
+    FROM jobs_job AS job WHERE job.id = %(job)s::bigint
+), server AS MATERIALIZED (
+    SELECT worker.id, worker.owner_id, worker.queues, worker.steals,
+           CASE WHEN '*' = ANY (worker.asked_queues) THEN NULL ELSE worker.asked_queues END AS named,
+           worker.asked_queues IS NULL OR worker.asked_queues && ARRAY[job.queue, '*']::varchar[] AS asks,
+           job.queue = ANY (worker.queues) AS is_home, worker.id = ANY (job.shy_of) AS is_shy,
+           worker.owner_id IS NULL OR worker.owner_id = job.owner_id OR EXISTS (
+               SELECT FROM auth_user_groups AS membership
+               WHERE membership.user_id = worker.owner_id AND membership.group_id = job.group_id) AS is_in_scope
     FROM job JOIN jobs_worker AS worker
-      ON worker.revoked_at IS NULL
+      ON job.waits AND worker.revoked_at IS NULL
      AND worker.last_seen_at > statement_timestamp() - make_interval(secs => %(alive_s)s::float8)
      AND (job.queue = ANY (worker.queues) OR worker.steals && ARRAY[job.queue, '*']::varchar[])
-     AND (worker.owner_id IS NULL OR worker.owner_id = job.owner_id OR EXISTS (
-         SELECT FROM auth_user_groups AS membership
-         WHERE membership.user_id = worker.owner_id AND membership.group_id = job.group_id))
+    LEFT JOIN auth_user AS person ON person.id = worker.owner_id
+    WHERE coalesce(person.is_active, true)
+), able AS MATERIALIZED (
+    SELECT server.*, NOT is_home AND EXISTS (
+               SELECT FROM jobs_job AS held WHERE held.status = 'in_progress' AND held.worker_id = server.id) AS is_busy
+    FROM server WHERE is_in_scope AND asks AND NOT is_shy
+), candidate AS MATERIALIZED (
+    SELECT able.id, able.owner_id, able.is_home, ARRAY(
+               SELECT DISTINCT one.name FROM unnest(coalesce(able.named, able.queues)) WITH ORDINALITY AS one (name, place)
+               WHERE one.name = ANY (able.queues)
+                 AND (NOT able.is_home OR one.place < array_position(coalesce(able.named, able.queues), job.queue))
+               ORDER BY one.name) AS homes,
+           CASE WHEN able.is_home THEN '{}' WHEN able.named IS NULL AND job.queue <> ALL (able.steals) THEN ARRAY(
+               SELECT one.name FROM unnest(able.steals) AS one (name) WHERE one.name <> ALL (able.queues)
+               UNION
+               SELECT queue.name FROM jobs_queue AS queue WHERE queue.name < job.queue AND queue.name <> ALL (able.queues)
+               ORDER BY name)
+           ELSE ARRAY(
+               SELECT DISTINCT one.name FROM unnest(coalesce(able.named, able.steals)) WITH ORDINALITY AS one (name, place)
+               WHERE one.name <> ALL (able.queues)
+                 AND one.place < array_position(coalesce(able.named, able.steals), job.queue)
+               ORDER BY one.name) END AS others
+    FROM job CROSS JOIN able WHERE NOT able.is_busy AND NOT job.expired IS TRUE AND NOT job.is_early
+), open AS MATERIALIZED (
+    SELECT queue.name FROM jobs_queue AS queue
+    WHERE queue.name IN (SELECT unnest(homes || others) FROM candidate) AND queue.paused_at IS NULL
+      AND (queue.ceiling IS NULL OR queue.ceiling > (
+          SELECT count(slot.job_id) FROM jobs_slot AS slot WHERE slot.queue_id = queue.name))
+    UNION
+    SELECT queue FROM job WHERE EXISTS (SELECT FROM candidate)
+), shy_set (name, shy_of, turn) AS (
+    SELECT name, '{}'::bigint[], 0 FROM open
+    UNION ALL
+    SELECT shy_set.name, further.shy_of, shy_set.turn + 1
+    FROM shy_set CROSS JOIN LATERAL (
+        SELECT other.shy_of FROM jobs_job AS other
+        WHERE other.status = 'pending' AND other.queue = shy_set.name AND other.shy_of > shy_set.shy_of
+        ORDER BY other.shy_of LIMIT 1) AS further
+    WHERE shy_set.turn < 64
+), profile AS MATERIALIZED (
+    SELECT row_number() OVER () AS n, alike.* FROM (
+        SELECT owner_id, is_home, homes, others, shy_worker, count(*) AS workers
+        FROM (SELECT candidate.*, CASE WHEN candidate.id IN (SELECT unnest(shy_of) FROM shy_set) THEN candidate.id END
+                     AS shy_worker FROM candidate) AS each
+        GROUP BY owner_id, is_home, homes, others, shy_worker) AS alike
+), look AS (
+    SELECT profile.n, profile.owner_id, shy_set.name, shy_set.shy_of, job.id, job.priority, job.run_at,
+           shy_set.name = job.queue AS is_own,
+           CASE WHEN shy_set.name = job.queue THEN %(limit)s::bigint ELSE 1 END AS most
+    FROM job CROSS JOIN profile JOIN shy_set
+      ON shy_set.name = job.queue OR shy_set.name = ANY (profile.homes) OR shy_set.name = ANY (profile.others)
+    WHERE profile.shy_worker IS NULL OR profile.shy_worker <> ALL (shy_set.shy_of)
+), hit AS MATERIALIZED (
+    SELECT look.n, look.name, look.is_own, least(sum(
+        CASE WHEN look.owner_id IS NULL THEN (
+            SELECT count(*) FROM (
+                SELECT other.priority, other.run_at, other.id FROM jobs_job AS other
+                WHERE other.status = 'pending' AND other.queue = look.name AND other.shy_of = look.shy_of
+                  AND other.run_at <= statement_timestamp()
+                  AND (other.expires_at IS NULL OR other.expires_at > statement_timestamp())
+                ORDER BY other.priority DESC, other.run_at, other.id LIMIT look.most) AS head
+            WHERE NOT look.is_own OR (-head.priority, head.run_at, head.id) < (-look.priority, look.run_at, look.id))
+        ELSE (
+            SELECT count(*) FROM (
+                SELECT other.priority, other.run_at, other.id FROM jobs_job AS other
+                WHERE other.status = 'pending' AND other.queue = look.name AND other.owner_id = look.owner_id
+                  AND other.shy_of = look.shy_of AND other.run_at <= statement_timestamp()
+                  AND (other.expires_at IS NULL OR other.expires_at > statement_timestamp())
+                ORDER BY other.priority DESC, other.run_at, other.id LIMIT look.most) AS head
+            WHERE NOT look.is_own OR (-head.priority, head.run_at, head.id) < (-look.priority, look.run_at, look.id)
+        ) + (
+            SELECT count(*) FROM auth_user_groups AS membership CROSS JOIN LATERAL (
+                SELECT other.priority, other.run_at, other.id, other.owner_id FROM jobs_job AS other
+                WHERE other.status = 'pending' AND other.queue = look.name AND other.group_id = membership.group_id
+                  AND other.shy_of = look.shy_of AND other.run_at <= statement_timestamp()
+                  AND (other.expires_at IS NULL OR other.expires_at > statement_timestamp())
+                ORDER BY other.priority DESC, other.run_at, other.id LIMIT look.most) AS head
+            WHERE membership.user_id = look.owner_id
+              AND (NOT look.is_own OR head.owner_id IS DISTINCT FROM look.owner_id
+                   AND (-head.priority, head.run_at, head.id) < (-look.priority, look.run_at, look.id)))
+        END), %(limit)s::bigint)::bigint AS jobs
+    FROM look GROUP BY look.n, look.name, look.is_own
+), outlook AS MATERIALIZED (
+    SELECT profile.is_home, profile.workers,
+           coalesce((SELECT jobs FROM hit WHERE hit.n = profile.n AND hit.is_own), 0) AS ahead,
+           ARRAY(SELECT hit.name FROM hit WHERE hit.n = profile.n AND NOT hit.is_own AND hit.jobs > 0
+                 ORDER BY hit.name) AS first,
+           NOT profile.is_home AND EXISTS (
+               SELECT FROM hit WHERE hit.n = profile.n AND hit.jobs > 0 AND hit.name = ANY (profile.homes)) AS is_at_home
+    FROM profile
+), best AS (
+    SELECT * FROM outlook ORDER BY is_at_home, cardinality(first) > 0, ahead LIMIT 1
 )
-SELECT job.status, job.queue, job.run_at, job.shy_until,
+SELECT job.status, job.queue, job.run_at, job.shy_until, coalesce(job.expired, false) AS expired, job.expires_at,
        greatest(extract(epoch FROM job.run_at - statement_timestamp()), 0)::float8 AS due_in_s,
        job.limit_name, job.limit_until,
        greatest(extract(epoch FROM job.limit_until - statement_timestamp()), 0)::float8 AS limit_in_s,
-       queue.paused_at IS NOT NULL AS paused, queue.ceiling,
+       queue.paused_at, person.username AS paused_by, queue.ceiling,
        ARRAY(SELECT slot.job_id FROM jobs_slot AS slot
              WHERE slot.queue_id = job.queue AND slot.job_id IS NOT NULL ORDER BY slot.n) AS running,
-       (SELECT count(*) FROM eligible) AS workers,
-       (SELECT count(*) FROM eligible WHERE shy) AS shy_workers,
-       (SELECT count(*) FROM (
-           SELECT FROM jobs_job AS other
-           WHERE other.status = 'pending' AND other.queue = job.queue AND other.run_at <= statement_timestamp()
-             AND other.id <> job.id
-             AND (other.priority > job.priority
-                  OR other.priority = job.priority AND (other.run_at, other.id) < (job.run_at, job.id))
-           ORDER BY other.shy_of, other.priority DESC, other.run_at  -- as the index has it: without, a LIMIT invites a scan
-           LIMIT %(limit)s::bigint) AS counted) AS ahead
-FROM job LEFT JOIN jobs_queue AS queue ON queue.name = job.queue
+       tally.*, stealing.*,
+       EXISTS (SELECT FROM candidate WHERE NOT EXISTS (
+           SELECT FROM jobs_job AS held WHERE held.status = 'in_progress' AND held.worker_id = candidate.id)) AS is_free,
+       coalesce(best.ahead, 0) AS ahead, coalesce(best.first, '{}') AS first
+FROM job
+LEFT JOIN jobs_queue AS queue ON queue.name = job.queue
+LEFT JOIN auth_user AS person ON person.id = queue.paused_by_id
+LEFT JOIN best ON true
+CROSS JOIN (
+    SELECT count(*) AS servers, count(*) FILTER (WHERE is_in_scope) AS in_scope,
+           count(*) FILTER (WHERE is_in_scope AND asks) AS workers,
+           count(*) FILTER (WHERE is_in_scope AND asks AND is_shy) AS shy_workers,
+           count(*) FILTER (WHERE is_in_scope AND asks AND NOT is_shy AND is_home) AS home_workers
+    FROM server) AS tally
+CROSS JOIN (
+    SELECT (SELECT count(*) FROM able WHERE is_busy) AS busy_stealers,
+           (SELECT coalesce(sum(workers), 0)::bigint FROM outlook WHERE is_at_home) AS stealers_at_home) AS stealing

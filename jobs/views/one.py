@@ -12,8 +12,17 @@ from django.views.decorators.http import require_POST, require_safe
 
 from jobs import http, operations
 from jobs.domain.states import Verdict
-from jobs.errors import Duplicate, JobsError, NotAllowed, NotEnded, NotFound, UnknownKind
-from jobs.queries import pages, reads
+from jobs.errors import (
+    Duplicate,
+    JobsError,
+    NotAllowed,
+    NotEnded,
+    NotFound,
+    NotWaiting,
+    UnknownKind,
+    WaitsForLimit,
+)
+from jobs.queries import lines, pages, reads
 from jobs.views import access
 from ratelimits.errors import RateLimitsError
 
@@ -36,6 +45,7 @@ def job(request: HttpRequest, job_id: int) -> HttpResponse:
     context = {
         "job": found,
         "may_operate": may_operate,
+        "may_run_farm": lines.runs_the_farm(request.user),
         "origin": pages.origin(job_id),
         "offspring": pages.offspring(job_id),
         "share_url": share and _share_url(request, share.token),
@@ -76,6 +86,20 @@ def retry(request: HttpRequest, job_id: int) -> HttpResponse:
         return access.told(request, refusal.message, level=messages.ERROR, url=page)
     messages.success(request, f"Submitted once more, as job #{again.pk}.")
     return HttpResponseRedirect(reverse("jobs:job", args=[again.pk]))
+
+
+@login_required
+@require_POST
+def run_now(request: HttpRequest, job_id: int) -> HttpResponse:
+    """Let a job that is due later run now."""
+    page = reverse("jobs:job", args=[job_id])
+    try:
+        operations.run_now(job_id, by=access.person(request))
+    except NotFound as refusal:
+        raise Http404(refusal.message) from refusal
+    except (NotAllowed, NotWaiting, WaitsForLimit) as refusal:
+        return access.told(request, refusal.message, level=messages.ERROR, url=page)
+    return access.told(request, "It is due now.", level=messages.SUCCESS, url=page)
 
 
 @login_required

@@ -96,13 +96,23 @@ class Canceled(BaseModel):
     status: Status = Field(description="The job's status after it; for too_late, how it had ended.")
 
 
+class Remedy(BaseModel):
+    """What would change it. With `method` and `path`: a call that the caller may make."""
+
+    code: str = Field(examples=["run_now"])
+    label: str = Field(examples=["Run it now"])
+    method: str | None = Field(None, examples=["POST"])
+    path: str | None = Field(None, examples=["/api/v1/jobs/7/run_now"])
+
+
 class Reason(BaseModel):
     """One reason why a job does not run; its numbers stand beside these."""
 
     model_config = {"extra": "allow"}
 
-    code: str = Field(examples=["queue_paused"])
+    code: str = Field(examples=["not_due"])
     sentence: str
+    remedies: list[Remedy] = Field(description="The surest first.")
 
 
 class Reasons(BaseModel):

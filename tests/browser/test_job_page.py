@@ -1,6 +1,7 @@
 """A job's page in a browser: everything moves without a reload, and ends as it ended."""
 
 import re
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -140,6 +141,21 @@ class TestLive:
         second.get_by_role("button", name="Cancel the job").click()
         for page in (first, second):
             farmhands.status(page, "canceled")
+
+
+class TestWhyItWaits:
+    def test_a_button_for_what_changes_it_goes_with_the_reason(
+        self, visit: Visit, ada: User, worker: Worker
+    ) -> None:
+        job = operations.submit("image", {}, owner=ada, run_at=farm.now() + timedelta(hours=1))
+        page = visit(f"/jobs/{job.pk}/", by=ada)
+        same = farmhands.stays(page)
+        farmhands.shows(page.locator(".why"), "It is not due yet")
+        expect(page.get_by_role("button", name="Resume the queue")).to_have_count(0)
+        page.get_by_role("button", name="Run it now").click()
+        farmhands.shows(page.locator(".why"), "the first free worker takes it")
+        expect(page.get_by_role("button", name="Run it now")).to_be_hidden(timeout=SOON_MS)
+        assert same()
 
 
 class TestCanceling:

@@ -62,6 +62,7 @@ class Command(BaseCommand):
             if job.status == Status.PENDING:
                 for reason in queries.reads.why_not_running(job_id):
                     self.stdout.write(f"  waits    {reason.sentence}")
+                    self.stdout.write(f"           {'; '.join(remedy.label for remedy in reason.remedies)}")
 
     def _cancel(self, options: dict[str, Any]) -> None:
         for job_id in options["job"]:

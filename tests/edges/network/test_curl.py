@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from accounts import operations as accounts
 from jobfarm.api import api
 from jobs import operations
 from jobs.models import Job, OutputChunk, ResultFile
+from tests import farm
 from tests.edges.network.callers import Crew
 from tests.servers import Server
 
@@ -74,6 +76,15 @@ class TestCurl:
         assert shell.example("put", f"{job}/files/{{name}}")["size"] == len(PICTURE)
         assert [j["id"] for j in shell.example("get", "/api/v1/jobs")["jobs"]] == [claimed["id"]]
         assert shell.example("get", "/api/v1/jobs/{job_id}/why")["reasons"][0]["code"] == "not_waiting"
+        waited = operations.submit(
+            "chat", {}, owner=User.objects.get(), run_at=farm.now() + timedelta(hours=1)
+        )
+        shell.variables["JOB"] = str(waited.pk)
+        why = shell.example("get", "/api/v1/jobs/{job_id}/why")["reasons"][0]
+        assert why["remedies"][0]["path"] == f"/api/v1/jobs/{waited.pk}/run_now"
+        assert shell.example("post", "/api/v1/jobs/{job_id}/run_now")["id"] == waited.pk
+        operations.cancel(waited.pk, by=None)
+        shell.variables["JOB"] = str(submitted["id"])
         assert shell.example("post", f"{job}/finish") == {"status": "success", "jobs": []}
 
         output = shell.example("get", "/api/v1/jobs/{job_id}/output")
@@ -130,6 +141,7 @@ class TestDocument:
             "GET /api/v1/jobs/{job_id}/events",
             "POST /api/v1/jobs/{job_id}/cancel",
             "POST /api/v1/jobs/{job_id}/retry",
+            "POST /api/v1/jobs/{job_id}/run_now",
             "GET /api/v1/jobs/{job_id}/why",
         }
 

@@ -99,6 +99,7 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
     picture = ContentFile(players.png(), name="x.png")
     stored = operations.put_file(worker, job.pk, claimed.lease, name="x.png", content=picture)
     farm.submit(1, "chat", owner=owner, group=group)  # one that waits, for bulks and claims
+    [later] = farm.submit(1, "chat", owner=owner, group=group, run_at=farm.now() + timedelta(hours=1))
     own, _ = operations.create_worker("adas", queues=["chat"], owner=owner)
     bulk = operations.bulk.ask(Deed.CANCEL, by=owner, filters=Filters())
     begun = operations.bulk.begin(operations.bulk.ask(Deed.RUN_NOW, by=owner, filters=Filters()).pk, by=owner)
@@ -116,6 +117,8 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
         "queues/": {"name": "chat"},
         "jobs/<jobid:job_id>/retry/": {"job_id": ended.pk},
         "api/v1/jobs/<jobid:job_id>/retry": {"job_id": ended.pk},
+        "jobs/<jobid:job_id>/run-now/": {"job_id": later.pk},
+        "api/v1/jobs/<jobid:job_id>/run_now": {"job_id": later.pk},
         "jobs/bulk/": {"bulk_id": bulk.pk},
         "jobs/bulk/<jobid:bulk_id>/stop/": {"bulk_id": begun.pk},
         "jobs/bulk/<jobid:bulk_id>/undo/": {"bulk_id": over.pk},

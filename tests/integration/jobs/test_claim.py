@@ -1,10 +1,15 @@
 """Claiming: who gets what, and in which order."""
 
+from datetime import timedelta
+from typing import Any
+
 import pytest
+from django.db.models.functions import Now
 
 from jobs import operations
 from jobs.errors import QueueNotAllowed, UnknownQueue
-from jobs.models import Job
+from jobs.models import Job, Worker
+from jobs.operations import taking
 from tests import farm
 
 pytestmark = pytest.mark.django_db
@@ -149,3 +154,31 @@ class TestScope:
         [own] = farm.submit(1, owner=ada)
         assert farm.claim_one(farm.worker("hers", owner=ada)).id == own.pk
         assert Job.objects.filter(status="in_progress").count() == 1
+
+
+class TestRanges:
+    """A claim reads one range for each set of excluded workers; which goes first is decided by what it would get."""
+
+    def _excluded(self, by: Worker, **options: Any) -> Job:
+        [job] = farm.submit(1, **options)
+        Job.objects.filter(pk=job.pk).update(shy_of=[by.pk], shy_until=Now() + timedelta(seconds=20))
+        return job
+
+    def test_are_not_led_by_a_job_that_has_expired(self) -> None:
+        farm.kind()
+        me, other = farm.worker("me"), farm.worker("other")
+        farm.submit(1, priority=10, expires_at=farm.now() - timedelta(seconds=1))
+        farm.submit(1, priority=0)
+        urgent = self._excluded(other, priority=5)
+        assert farm.claim_one(me).id == urgent.pk
+
+    @pytest.mark.parametrize("scoped", [False, True])
+    def test_that_are_due_at_the_same_moment_are_read_in_the_order_of_their_jobs(self, scoped: bool) -> None:
+        farm.kind()
+        ada = farm.user("ada")
+        me = farm.worker("me", owner=ada if scoped else None)
+        others = [farm.worker(f"other{n}") for n in range(4)]
+        jobs = [self._excluded(other, owner=ada) for other in reversed(others)]
+        Job.objects.update(run_at=farm.now() - timedelta(minutes=1))
+        taking.MARKS.forget()
+        assert [farm.claim_one(me).id for _ in jobs] == [job.pk for job in jobs]

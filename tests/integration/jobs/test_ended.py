@@ -207,6 +207,7 @@ def _acts(me: Any) -> dict[str, Act]:
         "lease": let_the_lease_run_out,
         "wait": let_the_wait_run_out,
         "retry": lambda job, _: _refused_or_done(lambda: operations.retry(job.pk, by=None)),
+        "run now": lambda job, _: _refused_or_done(lambda: operations.run_now(job.pk, by=None)),
         "retain": lambda *_: operations.retain(),
     }
 

@@ -58,25 +58,27 @@ class TestWhy:
         assert _codes(third) == ["next"]
 
     @pytest.mark.parametrize(
-        ("worker", "serves"),
+        ("worker", "code"),
         [
-            ({}, True),
-            ({"queues": ["else"]}, False),
-            ({"queues": ["else"], "steals": ["work"]}, True),
-            ({"queues": ["else"], "steals": ["*"]}, True),
-            ({"owner": "ada"}, True),
-            ({"owner": "bob"}, True),
-            ({"owner": "eve"}, False),
-            ({"silent_s": 91}, False),
-            ({"revoked": True}, False),
+            ({}, "next"),
+            ({"queues": ["else"]}, "no_worker"),
+            ({"queues": ["else"], "steals": ["work"]}, "next"),
+            ({"queues": ["else"], "steals": ["*"]}, "next"),
+            ({"owner": "ada"}, "next"),
+            ({"owner": "bob"}, "next"),
+            ({"owner": "eve"}, "out_of_scope"),
+            ({"owner": "gone"}, "no_worker"),
+            ({"silent_s": 91}, "no_worker"),
+            ({"revoked": True}, "no_worker"),
         ],
         ids=str,
     )
-    def test_no_live_worker_serves_it(self, worker: dict[str, Any], serves: bool) -> None:
+    def test_no_live_worker_serves_it(self, worker: dict[str, Any], code: str) -> None:
         farm.kind()
         club = Group.objects.create(name="club")
         people = {
-            name: farm.user(name, groups=[] if name == "eve" else [club]) for name in ("ada", "bob", "eve")
+            name: farm.user(name, groups=[] if name == "eve" else [club], is_active=name != "gone")
+            for name in ("ada", "bob", "eve", "gone")
         }
         made = farm.worker(
             "w1", *worker.get("queues", ["work"]), steals=worker.get("steals", []),
@@ -87,7 +89,7 @@ class TestWhy:
         if worker.get("revoked"):
             operations.revoke(made)
         [job] = farm.submit(1, owner=people["ada"], group=club)
-        assert _codes(job) == (["next"] if serves else ["no_worker"])
+        assert _codes(job) == [code]
 
     def test_everyone_eligible_failed_it(self) -> None:
         farm.kind()
@@ -124,7 +126,95 @@ class TestWhy:
         farm.submit(1)
         [job] = farm.submit(1)
         operations.pause("work")
-        assert _codes(job) == ["queue_paused", "no_worker", "ahead"]
+        assert _codes(job) == ["queue_paused", "no_worker"]
+        farm.worker()
+        assert _codes(job) == ["queue_paused", "ahead"]
+
+    def test_it_waited_too_long_and_the_janitor_is_about_to_end_it(self) -> None:
+        farm.kind()
+        farm.worker()
+        [job] = farm.submit(1, expires_at=farm.now() - timedelta(seconds=1))
+        assert _codes(job) == ["expired"]
+        operations.sweep()
+        assert _codes(job) == ["not_waiting"]
+
+    def test_the_only_live_worker_asks_for_other_queues(self) -> None:
+        farm.kind()
+        farm.kind("else")
+        me = farm.worker("me", "work", "else")
+        [job] = farm.submit(1)
+        operations.claim(me, queues=["else"])
+        [reason] = reads.why_not_running(job.pk)
+        assert (reason.code, reason.numbers) == ("not_asked", {"workers": 1})
+        assert [remedy.code for remedy in reason.remedies] == ["ask_for_queue", "add_worker"]
+        farm.worker("other")
+        assert _codes(job) == ["next"]
+
+    def test_only_a_worker_that_steals_and_holds_a_job_could_take_it(self) -> None:
+        farm.kind()
+        farm.kind("home")
+        me = farm.worker("me", "home", steals=["*"])
+        farm.submit(1, "home")
+        held = farm.claim_one(me)
+        [job] = farm.submit(1)
+        [reason] = reads.why_not_running(job.pk)
+        assert (reason.code, reason.numbers) == ("stealers_busy", {"workers": 1, "busy": 1})
+        farm.succeed(me, held)
+        assert _codes(job) == ["next"]
+
+    def test_only_a_worker_that_steals_and_has_work_at_home_could_take_it(self) -> None:
+        farm.kind()
+        farm.kind("home")
+        me = farm.worker("me", "home", steals=["*"])
+        farm.submit(1, "home")
+        [job] = farm.submit(1)
+        assert _codes(job) == ["stealers_busy"]
+        farm.succeed(me, farm.claim_one(me))
+        assert _codes(job) == ["next"]
+
+    def test_its_worker_looks_at_another_queue_first(self) -> None:
+        farm.kind()
+        farm.kind("sooner")
+        farm.worker("me", "sooner", "work")
+        farm.submit(1, "sooner")
+        [job] = farm.submit(1)
+        [reason] = reads.why_not_running(job.pk)
+        assert (reason.code, reason.numbers) == ("ahead", {"jobs": 0, "queues": ["sooner"]})
+
+    def test_does_not_count_what_the_same_workers_may_not_take(self) -> None:
+        farm.kind()
+        ada, bob = farm.user("ada"), farm.user("bob")
+        mine = farm.worker("hers", owner=ada)
+        farm.worker("his", owner=bob)
+        farm.submit(3, owner=bob)
+        [excluded] = farm.submit(1, owner=ada)
+        Job.objects.filter(pk=excluded.pk).update(shy_of=[mine.pk], shy_until=Now() + timedelta(seconds=20))
+        farm.submit(1, owner=ada, expires_at=farm.now() - timedelta(seconds=1))
+        [job] = farm.submit(1, owner=ada)
+        assert _codes(job) == ["next"]
+
+    def test_it_is_next_for_workers_that_all_hold_a_job(self) -> None:
+        farm.kind()
+        me = farm.worker()
+        farm.submit(1)
+        farm.claim_one(me)
+        [job] = farm.submit(1)
+        [reason] = reads.why_not_running(job.pk)
+        assert reason.code == "next"
+        assert "holds a job now" in reason.sentence
+
+    def test_its_queue_is_paused_by_somebody_since_some_moment(self) -> None:
+        farm.kind()
+        farm.worker()
+        boss = farm.user("boss")
+        [job] = farm.submit(1)
+        operations.pause("work", by=boss)
+        [reason] = reads.why_not_running(job.pk)
+        assert reason.numbers["by"] == "boss"
+        assert abs((reason.numbers["since"] - farm.now()).total_seconds()) < 60
+        operations.resume("work")
+        operations.pause("work")
+        assert reads.why_not_running(job.pk)[0].numbers["by"] is None
 
     @pytest.mark.parametrize("state", ["in_progress", "success", "failed", "canceled", "timed_out"])
     def test_does_not_apply_to_one_that_does_not_wait(self, state: str) -> None:

@@ -6,16 +6,20 @@ from typing import Any
 
 import pytest
 
-from jobs.domain import waiting
+from jobs.domain import remedies, waiting
 from jobs.domain.states import Status
 
 AT = datetime(2024, 3, 10, 1, 59, tzinfo=UTC)
 NEXT = waiting.Facts(
-    status=Status.PENDING, queue="gpu", run_at=AT, due_in_s=0, shy_until=None, paused=False, ceiling=None,
-    running=(), workers=1, shy_workers=0, ahead=0, ahead_limit=1000,
+    status=Status.PENDING, queue="gpu", run_at=AT, due_in_s=0, expired=False, expires_at=None, shy_until=None,
+    paused_at=None, paused_by=None, ceiling=None, running=(), servers=1, in_scope=1, workers=1, shy_workers=0,
+    home_workers=1, busy_stealers=0, stealers_at_home=0, is_free=True, ahead=0, ahead_limit=1000,
 )  # fmt: skip
 
 WAITS = {"limit": "llm", "limit_until": AT, "limit_in_s": 5}
+PAUSED = {"paused_at": AT, "paused_by": "boss"}
+NOBODY = {"servers": 0, "in_scope": 0, "workers": 0, "home_workers": 0}
+STEALERS = {"servers": 3, "in_scope": 3, "workers": 3, "home_workers": 0}
 
 
 def _codes(**facts: Any) -> list[str]:
@@ -31,30 +35,35 @@ class TestReasons:
         ("facts", "codes"),
         [
             ({}, ["next"]),
-            ({"status": Status.IN_PROGRESS, "paused": True}, ["not_waiting"]),
+            ({"is_free": False}, ["next"]),
+            ({"status": Status.IN_PROGRESS, **PAUSED}, ["not_waiting"]),
             ({"status": Status.TIMED_OUT}, ["not_waiting"]),
+            ({"expired": True, **PAUSED, **NOBODY}, ["expired"]),
             ({"due_in_s": 5}, ["not_due"]),
             ({"due_in_s": 5, **WAITS}, ["waiting_for_limit"]),
-            ({"due_in_s": 90, **WAITS, "paused": True}, ["waiting_for_limit", "not_due", "queue_paused"]),
+            ({"due_in_s": 90, **WAITS, **PAUSED}, ["waiting_for_limit", "not_due", "queue_paused"]),
             ({**WAITS, "limit_in_s": 0}, ["next"]),
             ({"due_in_s": 5, "ahead": 3}, ["not_due"]),
-            ({"paused": True, "ceiling": 0}, ["queue_paused"]),
+            ({**PAUSED, "ceiling": 0}, ["queue_paused"]),
             ({"ceiling": 2, "running": (1, 2)}, ["queue_full"]),
             ({"ceiling": 2, "running": (1, 2, 3)}, ["queue_full"]),
             ({"ceiling": 2, "running": (1,)}, ["next"]),
-            ({"workers": 0}, ["no_worker"]),
-            ({"workers": 2, "shy_workers": 2}, ["all_failed_it"]),
+            (NOBODY, ["no_worker"]),
+            (NOBODY | {"servers": 2}, ["out_of_scope"]),
+            (NOBODY | {"servers": 2, "in_scope": 1}, ["not_asked"]),
+            ({"workers": 2, "shy_workers": 2, "home_workers": 0}, ["all_failed_it"]),
             ({"workers": 2, "shy_workers": 1}, ["next"]),
+            (STEALERS, ["next"]),
+            (STEALERS | {"busy_stealers": 1, "stealers_at_home": 1}, ["next"]),
+            (STEALERS | {"busy_stealers": 1, "stealers_at_home": 2}, ["stealers_busy"]),
+            (STEALERS | {"busy_stealers": 2, "shy_workers": 1, "ahead": 3}, ["stealers_busy"]),
+            (STEALERS | {"home_workers": 1, "busy_stealers": 2}, ["next"]),
+            (STEALERS | {"busy_stealers": 3, "due_in_s": 5}, ["not_due"]),
             ({"ahead": 1}, ["ahead"]),
-            (
-                {"due_in_s": 1, "paused": True, "workers": 0, "ahead": 9},
-                ["not_due", "queue_paused", "no_worker"],
-            ),
-            ({"paused": True, "workers": 0, "ahead": 9}, ["queue_paused", "no_worker", "ahead"]),
-            (
-                {"ceiling": 0, "workers": 1, "shy_workers": 1, "ahead": 1},
-                ["queue_full", "all_failed_it", "ahead"],
-            ),
+            ({"first": ("a",)}, ["ahead"]),
+            ({"due_in_s": 1, **PAUSED, **NOBODY, "ahead": 9}, ["not_due", "queue_paused", "no_worker"]),
+            ({**PAUSED, "ahead": 9}, ["queue_paused", "ahead"]),
+            ({"ceiling": 0, "workers": 1, "shy_workers": 1}, ["queue_full", "all_failed_it"]),
         ],
     )
     def test_are_all_given_the_one_that_matters_most_first(
@@ -66,26 +75,67 @@ class TestReasons:
         ("facts", "sentence"),
         [
             ({"status": Status.IN_PROGRESS}, "It does not wait: it is in progress."),
+            (
+                {"expired": True, "expires_at": AT},
+                "It waited longer than it may (until 2024-03-10 01:59:00 UTC), and is about to be ended as timed out.",
+            ),
             ({"due_in_s": 90}, "It is not due yet: it may start in 90 s."),
-            ({"paused": True}, "The queue gpu is paused."),
+            (PAUSED, "The queue gpu is paused since 2024-03-10 01:59:00 UTC."),
             ({"ceiling": 0}, "The queue gpu is full: 0 of its jobs may run at a time."),
             (
                 {"ceiling": 2, "running": (4, 7)},
                 "The queue gpu is full: 2 of its jobs may run at a time.",
             ),
-            ({"workers": 0}, "No live worker serves the queue gpu for this job."),
+            (NOBODY, "No live worker serves the queue gpu."),
+            (NOBODY | {"servers": 2}, "The live workers of the queue gpu serve other people's jobs only."),
             ({"ahead": 1}, "1 job is ahead of it."),
             ({"ahead": 999}, "999 jobs are ahead of it."),
             ({"ahead": 1000}, "1,000 or more jobs are ahead of it."),
+            ({"first": ("a",)}, "Its workers take jobs of the queue a first."),
+            (
+                {"ahead": 2, "first": ("a", "b")},
+                "2 jobs are ahead of it, and its workers take jobs of the queues a, b first.",
+            ),
         ],
     )
     def test_read_as_sentences(self, facts: dict[str, Any], sentence: str) -> None:
         assert _sentence(**facts) == sentence
 
-    def test_tell_who_fills_the_queue_among_the_numbers_alone(self) -> None:
-        [full] = waiting.explain(replace(NEXT, ceiling=7, running=tuple(range(1, 8))))
-        assert full.sentence == "The queue gpu is full: 7 of its jobs may run at a time."
-        assert full.numbers == {"ceiling": 7, "running": [1, 2, 3, 4, 5, 6, 7]}
+    @pytest.mark.parametrize(
+        "facts",
+        [
+            {"ceiling": 1, "running": (98765,)},
+            PAUSED,
+            NOBODY | {"servers": 98765},
+            STEALERS | {"workers": 98765, "busy_stealers": 98765},
+        ],
+        ids=str,
+    )
+    def test_tell_what_is_for_operators_among_the_numbers_alone(self, facts: dict[str, Any]) -> None:
+        [reason] = waiting.explain(replace(NEXT, **facts))
+        assert reason.numbers.keys() & waiting.FOR_OPERATORS
+        assert "98765" not in reason.sentence
+        assert "boss" not in reason.sentence
+
+
+class TestRemedies:
+    def test_are_named_by_every_reason(self) -> None:
+        assert all(of("gpu") for of in remedies.OF.values())
+
+    @pytest.mark.parametrize(
+        ("facts", "codes"),
+        [
+            ({"status": Status.IN_PROGRESS}, ["cancel"]),
+            ({"status": Status.FAILED}, ["retry"]),
+            ({"due_in_s": 5}, ["run_now", "cancel"]),
+            (PAUSED, ["resume_queue"]),
+            ({"ceiling": 0}, ["raise_ceiling"]),
+            (NOBODY, ["add_worker"]),
+        ],
+    )
+    def test_are_what_changes_it(self, facts: dict[str, Any], codes: list[str]) -> None:
+        [reason] = waiting.explain(replace(NEXT, **facts))
+        assert [remedy.code for remedy in reason.remedies] == codes
 
 
 class TestADuration:

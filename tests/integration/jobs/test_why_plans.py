@@ -1,0 +1,116 @@
+"""What `why` reads on a farm where 100,000 jobs wait and 500 workers live. The plan is the generic one."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import connection
+from django.db.models.functions import Now
+
+from jobs import operations
+from jobs.models import Job, Worker
+from jobs.queries import reads
+from postgres import statements
+from tests import farm
+
+pytestmark = pytest.mark.django_db
+WAITING, WORKERS = 100_000, 500
+PAGES = 150  # beside the rows of the workers. Measured: 30 to 90.
+COUNTED_PAGES = 1300  # when it counts a thousand that are ahead, a page of the table for each at worst
+
+FILL = """
+INSERT INTO jobs_job (kind, queue, status, priority, owner_id, created_at, run_at, max_attempts, failures,
+                      retry_on_timeout, shy_of, shy_until, claim_no, next_seq)
+SELECT %(queue)s, %(queue)s, 'pending', 0, %(owner)s, now(), now() - interval '2 hours' + n * interval '1 ms',
+       3, 0, false, %(shy_of)s::bigint[],
+       CASE WHEN %(shy_of)s::bigint[] <> '{}' THEN now() + interval '1 hour' END, 0, 0
+FROM generate_series(1, %(count)s) AS n
+"""
+
+
+@pytest.fixture
+def queue(request: pytest.FixtureRequest) -> str:
+    """One of its own for each test: what the others rolled back lies in the index until it is vacuumed."""
+    name = request.node.name
+    farm.kind(name)
+    return str(name)
+
+
+def _fill(queue: str, **fields: Any) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(FILL, {"queue": queue, "count": WAITING, "owner": None, "shy_of": [], **fields})
+        cursor.execute("ANALYZE jobs_job")
+
+
+def _workers(queue: str) -> None:
+    made = [
+        Worker(name=f"w{n}", queues=[queue], key_hash=str(n), key_hint="", last_seen_at=Now())
+        for n in range(WORKERS)
+    ]
+    Worker.objects.bulk_create(made)
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", []):
+        yield from _nodes(child)
+
+
+def _pages(job: Job) -> int:
+    given = {"job": job.pk, "alive_s": settings.JOBFARM["WORKER_ALIVE_S"], "limit": reads.COUNT_LIMIT}
+    plan = statements.load("jobs", "why_not_running").explain(given)["Plan"]
+    scanned = {n["Relation Name"] for n in _nodes(plan) if n["Node Type"] == "Seq Scan"}
+    assert "jobs_job" not in scanned
+    pages: int = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+    print(f"pages: {pages}")
+    return pages
+
+
+def _says(job: Job) -> list[str]:
+    return [reason.code for reason in reads.why_not_running(job.pk)]
+
+
+class TestWhy:
+    def test_reads_the_head_of_the_queue_for_its_first_job(self, queue: str) -> None:
+        [first] = farm.submit(1, queue, priority=1)
+        _fill(queue)
+        _workers(queue)
+        assert _says(first) == ["next"]
+        assert _pages(first) <= PAGES + 4 * WORKERS  # whether each holds a job is asked until one holds none
+
+    def test_counts_a_thousand_for_its_last_job(self, queue: str) -> None:
+        _fill(queue)
+        farm.worker("w1", queue)
+        [last] = farm.submit(1, queue)
+        assert _says(last) == ["ahead"]
+        assert _pages(last) <= COUNTED_PAGES
+
+    def test_does_not_read_what_its_worker_may_not_take(self, queue: str) -> None:
+        ada, bob = farm.user("ada"), farm.user("bob")
+        _fill(queue, owner=bob.pk)
+        farm.worker("w1", queue, owner=ada)
+        [last] = farm.submit(1, queue, owner=ada)
+        assert _says(last) == ["next"]
+        assert _pages(last) <= PAGES
+
+    def test_does_not_read_what_its_worker_has_failed(self, queue: str) -> None:
+        _fill(queue, shy_of=[farm.worker("w1", queue).pk])
+        [last] = farm.submit(1, queue, priority=-1)
+        assert _says(last) == ["next"]
+        assert _pages(last) <= PAGES
+
+    def test_counts_once_for_all_workers_that_are_alike(self, queue: str) -> None:
+        _fill(queue)
+        _workers(queue)
+        [last] = farm.submit(1, queue)
+        assert _says(last) == ["ahead"]
+        assert _pages(last) <= COUNTED_PAGES + 4 * WORKERS
+
+    def test_reads_the_same_when_the_queue_is_full(self, queue: str) -> None:
+        _fill(queue)
+        farm.worker("w1", queue)
+        operations.set_ceiling(queue, 0)
+        [last] = farm.submit(1, queue)
+        assert _says(last) == ["queue_full", "ahead"]
+        assert _pages(last) <= COUNTED_PAGES
