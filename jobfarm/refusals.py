@@ -52,7 +52,7 @@ STATUS: Final[Mapping[type[Exception], int]] = {
     UnsupportedMediaTypeError: 415,
     jobs.LeaseLost: 409,
     jobs.OutputGap: 409,
-    jobs.Duplicate: 409,
+    jobs.NotUnique: 409,
     jobs.NotEnded: 409,
     jobs.UnknownKind: 422,
     jobs.UnknownQueue: 422,

@@ -72,10 +72,10 @@ class InvalidValue(JobsError):
     code = "invalid"
 
 
-class Duplicate(JobsError):
+class NotUnique(JobsError):
     """A job of this kind with the same unique_key has not ended yet."""
 
-    code = "duplicate"
+    code = "not_unique"
 
 
 class NotFound(JobsError):

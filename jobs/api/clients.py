@@ -15,7 +15,7 @@ from accounts import http as people
 from jobs import http, operations
 from jobs.api import documents
 from jobs.domain import waiting
-from jobs.errors import Duplicate, NotAMember, NotFound
+from jobs.errors import NotAMember, NotFound, NotUnique
 from jobs.models import Job
 from jobs.queries import reads
 from jobs.wire import clients
@@ -52,7 +52,7 @@ def submit(request: HttpRequest, body: clients.NewJob) -> Status[wire.Job]:
     http.count_submitted(request, _user(request))
     new = _new_job(body, _user(request), _groups(_user(request)))
     [job] = operations.submit_many([new])
-    if isinstance(job, Duplicate):
+    if isinstance(job, NotUnique):
         raise job
     return Status(201, wire.in_full([job.pk])[0])
 
@@ -233,8 +233,8 @@ def _new_job(body: clients.NewJob, owner: User, groups: Mapping[str, Group]) -> 
     )
 
 
-def _twin(duplicate: Duplicate) -> clients.TwinFound:
-    return clients.TwinFound(error=duplicate.code, message=duplicate.message)
+def _twin(duplicate: NotUnique) -> clients.JobLeftOut:
+    return clients.JobLeftOut(error=duplicate.code, message=duplicate.message)
 
 
 def _filtered(jobs: QuerySet[Job], filters: clients.Filters) -> QuerySet[Job]:

@@ -56,7 +56,7 @@ Errors always have this form, with the status that fits, and with the numbers th
 
 400 `not_json`; 401 `unauthorized` (no key, a wrong or a revoked one); 403 `forbidden`, `queue_not_allowed`;
 404 `not_found` (also for jobs that are not yours to see); 405 `method_not_allowed`; 409 `lease_lost`,
-`output_gap`, `duplicate`, `not_ended`; 413 `too_large`; 415 `unsupported_media_type`; 422 `invalid`,
+`output_gap`, `not_unique`, `not_ended`; 413 `too_large`; 415 `unsupported_media_type`; 422 `invalid`,
 `invalid_json`, `invalid_name`, `unknown_kind`, `unknown_queue`, `not_a_member`, `count_exceeds` (more at once than a
 limit ever grants); 429 `rate_limited`: nothing was stored, come back after `retry_after` seconds, which the header
 `Retry-After` says too.
@@ -141,11 +141,11 @@ SUBMIT: Final = """
     curl -sS $FARM/api/v1/jobs -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
          -d '{"kind": "chat", "payload": {"prompt": "Why is the sky blue?"}}'
 
-`unique_key` refuses a twin: 409 `duplicate` while a job of the same kind and key has not ended.
+`unique_key` refuses a twin: 409 `not_unique` while a job of the same kind and key has not ended.
 """
 SUBMIT_MANY: Final = """
 Up to 1,000 jobs in one transaction. The answer has an entry for each, in order: the job, or `"error":
-"duplicate"` for one whose twin has not ended. Any other fault refuses all of them.
+"not_unique"` for one whose twin has not ended. Any other fault refuses all of them.
 
     curl -sS $FARM/api/v1/jobs/bulk -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
          -d '{"jobs": [{"kind": "chat", "payload": {}}, {"kind": "chat", "payload": {}, "priority": 5}]}'

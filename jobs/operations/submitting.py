@@ -17,7 +17,7 @@ from jobs.domain import payloads
 from jobs.domain.kinds import Kind
 from jobs.domain.marks import MARGIN_S
 from jobs.domain.states import ENDED, Status
-from jobs.errors import Duplicate, InvalidValue, NotAllowed, NotAMember, NotEnded, UnknownQueue
+from jobs.errors import InvalidValue, NotAllowed, NotAMember, NotEnded, NotUnique, UnknownQueue
 from jobs.models import Job
 from jobs.operations import announcing, audit, hooking, limiting, lookups, taking
 from jobs.queries import keys, moves, reads, submits
@@ -64,22 +64,22 @@ def submit(kind: str, payload: Any, **options: Any) -> Job:
     """Put a job into the table, in the caller's transaction if there is one (DESIGN promise 9), and return it.
 
     `options` are the other fields of NewJob. Raises UnknownKind, UnknownQueue, InvalidJson, PayloadTooLarge,
-    InvalidValue, NotAMember, and Duplicate when a twin with the same kind and `unique_key` has not ended.
+    InvalidValue, NotAMember, and NotUnique when a twin with the same kind and `unique_key` has not ended.
 
     A job whose kind names a limit reserves its tokens here, and is due when they have come in. Raises
     RateLimited where the limit lets nobody so far ahead, CountExceedsLimit where it never will. How many jobs a person
     or a token may submit is for edges to ask (`jobs.http`): code of the site itself is not counted.
     """
     [job] = submit_many([NewJob(kind=kind, payload=payload, **options)])
-    if isinstance(job, Duplicate):
+    if isinstance(job, NotUnique):
         raise job
     return job
 
 
-def submit_many(new_jobs: Sequence[NewJob]) -> list[Job | Duplicate]:
+def submit_many(new_jobs: Sequence[NewJob]) -> list[Job | NotUnique]:
     """Put many jobs into the table in one statement: an answer for each, in order.
 
-    A job that has a twin is answered by Duplicate and left out; any other refusal (see `submit`) is raised before
+    A job that has a twin is answered by NotUnique and left out; any other refusal (see `submit`) is raised before
     anything is stored.
     """
     if not new_jobs:
@@ -95,14 +95,14 @@ def submit_many(new_jobs: Sequence[NewJob]) -> list[Job | Duplicate]:
         with nullcontext() if _is_one_statement(rows) else transaction.atomic():
             stored = _stored(rows)
             _announce(new_jobs, stored)
-    return [job or Duplicate() for job in stored]
+    return [job or NotUnique() for job in stored]
 
 
 def retry(job_id: int, *, by: User | None) -> Job:
     """Submit an ended job once more, as a new job that points at it; history never changes.
 
     `by` None is the system itself. Raises NotFound (also for a job that `by` may not see), NotAllowed, NotEnded, and
-    Duplicate while a twin with the same `unique_key` lives; of its kind's limit it takes anew, see `submit`.
+    NotUnique while a twin with the same `unique_key` lives; of its kind's limit it takes anew, see `submit`.
     """
     job = lookups.job(job_id, by=by)
     if by is not None and not reads.may_operate(by, job):
@@ -127,7 +127,7 @@ def submit_again(job: Job, *, by: User | None, run_at: datetime | None = None) -
     with transaction.atomic():
         [stored] = _stored([row])
         if stored is None:
-            raise Duplicate
+            raise NotUnique
         _announce([new], [stored])
         announcing.changed([job.pk])
         hooking.tried_again(stored, retry_of=job.pk)

@@ -61,17 +61,17 @@ class Page(BaseModel):
     next: int | None = Field(description="Ask for the next page with `cursor=` this; null: there is none.")
 
 
-class TwinFound(BaseModel):
+class JobLeftOut(BaseModel):
     """A job of a bulk that was left out, since its twin has not ended."""
 
-    error: str = Field(examples=["duplicate"])
+    error: str = Field(examples=["not_unique"])
     message: str
 
 
 class Submitted(BaseModel):
     """An answer for each job, in order."""
 
-    jobs: list[Job | TwinFound]
+    jobs: list[Job | JobLeftOut]
 
 
 class Piece(BaseModel):

@@ -5,14 +5,14 @@ from functools import partial
 import pytest
 
 from jobs import operations
-from jobs.errors import Duplicate
+from jobs.errors import NotUnique
 from jobs.models import Body, Job
 from tests import farm
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def _bulk(keys: list[str]) -> list[Job | Duplicate]:
+def _bulk(keys: list[str]) -> list[Job | NotUnique]:
     return operations.submit_many(
         [operations.NewJob(kind="work", payload=key, unique_key=key) for key in keys]
     )
@@ -54,10 +54,10 @@ class TestBulkSubmits:
         assert isinstance(old, Job)
         operations.cancel(old.pk, by=None)
 
-        def again() -> Job | Duplicate:
+        def again() -> Job | NotUnique:
             try:
                 return operations.retry(old.pk, by=None)
-            except Duplicate as refusal:
+            except NotUnique as refusal:
                 return refusal
 
         answers = farm.at_once(*[again] * 8)

@@ -69,7 +69,7 @@ class TestSubmit:
         body = {"kind": "chat", "payload": 1, "unique_key": "daily"}
         first = client.post("/api/v1/jobs", json=body).json()
         twin = client.post("/api/v1/jobs", json=body)
-        assert (twin.status_code, twin.json()["error"]) == (409, "duplicate")
+        assert (twin.status_code, twin.json()["error"]) == (409, "not_unique")
         client.post(f"/api/v1/jobs/{first['id']}/cancel")
         assert client.post("/api/v1/jobs", json=body).status_code == 201
 
@@ -79,7 +79,7 @@ class TestSubmit:
         response = client.post("/api/v1/jobs/bulk", json={"jobs": jobs})
         assert response.status_code == 201
         told = [job.get("error") or job["payload"] for job in response.json()["jobs"]]
-        assert told == [1, 2, "duplicate"]
+        assert told == [1, 2, "not_unique"]
         assert Job.objects.count() == 2
 
     def test_a_bulk_with_one_bad_job_stores_none(self, client: httpx.Client) -> None:
