@@ -1,6 +1,6 @@
 """The tables: `work` is what the farm lives by, `looking` what its pages keep to look back and to act on many jobs."""
 
-from jobs.models.looking import Bulk, BulkItem, Offspring, Origin, Stage, Tally, TallyMark
+from jobs.models.looking import Bulk, BulkItem, IdempotencyKey, Offspring, Origin, Stage, Tally, TallyMark
 from jobs.models.work import (
     Attempt,
     Body,
@@ -20,6 +20,7 @@ __all__ = [
     "Body",
     "Bulk",
     "BulkItem",
+    "IdempotencyKey",
     "Job",
     "Kind",
     "Offspring",

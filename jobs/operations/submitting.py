@@ -21,7 +21,7 @@ from jobs.errors import InvalidValue, NotAllowed, NotAMember, NotEnded, NotUniqu
 from jobs.models import Job
 from jobs.operations import announcing, audit, hooking, limiting, lookups, taking
 from jobs.queries import keys, moves, reads, submits
-from jobs.queries.submits import Stored
+from jobs.queries.submits import Stored, Twin
 from observing import traces
 from scheduling import context
 
@@ -64,7 +64,8 @@ def submit(kind: str, payload: Any, **options: Any) -> Job:
     """Put a job into the table, in the caller's transaction if there is one (DESIGN promise 9), and return it.
 
     `options` are the other fields of NewJob. Raises UnknownKind, UnknownQueue, InvalidJson, PayloadTooLarge,
-    InvalidValue, NotAMember, and NotUnique when a twin with the same kind and `unique_key` has not ended.
+    InvalidValue, NotAMember, and NotUnique when a twin has not ended: a job of the same owner and kind with the same
+    `unique_key`; its `job` is the twin's id. Jobs without an owner are the site's own and share one space of keys.
 
     A job whose kind names a limit reserves its tokens here, and is due when they have come in. Raises
     RateLimited where the limit lets nobody so far ahead, CountExceedsLimit where it never will. How many jobs a person
@@ -95,7 +96,7 @@ def submit_many(new_jobs: Sequence[NewJob]) -> list[Job | NotUnique]:
         with nullcontext() if _is_one_statement(rows) else transaction.atomic():
             stored = _stored(rows)
             _announce(new_jobs, stored)
-    return [job or NotUnique() for job in stored]
+    return stored
 
 
 def retry(job_id: int, *, by: User | None) -> Job:
@@ -126,8 +127,8 @@ def submit_again(job: Job, *, by: User | None, run_at: datetime | None = None) -
     )
     with transaction.atomic():
         [stored] = _stored([row])
-        if stored is None:
-            raise NotUnique
+        if isinstance(stored, NotUnique):
+            raise stored
         _announce([new], [stored])
         announcing.changed([job.pk])
         hooking.tried_again(stored, retry_of=job.pk)
@@ -210,14 +211,14 @@ def _ask(row: dict[str, Any], new: NewJob, kind: Kind) -> None:
         row |= limiting.columns(kind, owner_id=row["owner_id"], count=new.limit_count)
 
 
-def _stored(rows: Sequence[dict[str, Any]]) -> list[Job | None]:
-    """Store them, and return them in their order; None for a twin, which gives back what was reserved for it."""
+def _stored(rows: Sequence[dict[str, Any]]) -> list[Job | NotUnique]:
+    """Store them, and return them in their order. One with a twin gives back what was reserved for it."""
     limiting.reserve(rows, rng=_DICE)
     answers = [submits.one(rows[0])] if len(rows) == 1 else submits.many(rows)
     stored = [_job(row, new) for row, new in zip(rows, answers, strict=True)]
-    limiting.give_back(row for row, job in zip(rows, stored, strict=True) if job is None)
+    limiting.give_back(row for row, job in zip(rows, stored, strict=True) if isinstance(job, NotUnique))
     if (running := context.current()) is not None:
-        moves.keep_origin([job.pk for job in stored if job is not None], function_id=running.id)
+        moves.keep_origin([job.pk for job in stored if isinstance(job, Job)], function_id=running.id)
     return stored
 
 
@@ -226,13 +227,13 @@ def _is_one_statement(rows: Sequence[dict[str, Any]]) -> bool:
     return len(rows) == 1 and rows[0]["limit_name"] is None and context.current() is None
 
 
-def _job(row: dict[str, Any], new: Stored | None) -> Job | None:
+def _job(row: dict[str, Any], new: Stored | Twin) -> Job | NotUnique:
     """The job as it was stored: what was asked for, and what the database added. It is not read back.
 
     The row becomes the job's own dictionary and is not copied: a bulk makes thousands of them.
     """
-    if new is None:
-        return None
+    if isinstance(new, Twin):
+        return NotUnique(job=new.id)
     for name in _BESIDE:
         del row[name]
     row["id"], row["created_at"], row["run_at"], row["expires_at"], row["limit_until"] = new
@@ -245,8 +246,8 @@ def _job(row: dict[str, Any], new: Stored | None) -> Job | None:
     return job
 
 
-def _announce(new_jobs: Sequence[NewJob], stored: Sequence[Job | None]) -> None:
-    pairs = [(new, job) for new, job in zip(new_jobs, stored, strict=True) if job is not None]
+def _announce(new_jobs: Sequence[NewJob], stored: Sequence[Job | NotUnique]) -> None:
+    pairs = [(new, job) for new, job in zip(new_jobs, stored, strict=True) if isinstance(job, Job)]
     due = {(job.queue, job.run_at if new.run_at or job.limit_until else None) for new, job in pairs}
     if pairs:
         taking.forget({job.queue for _, job in pairs if job.run_at < job.created_at - AT_ONCE})
