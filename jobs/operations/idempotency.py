@@ -103,10 +103,10 @@ def _repeated(request: Repeatable) -> list[Answer]:
     known = idempotency.known(request.owner_id, request.key)
     if bytes(known.fingerprint) != request.fingerprint:
         raise IdempotencyKeyReused
-    left_out = set(known.left_out)
-    return [
-        NotUnique(job=job_id) if place in left_out else job_id for place, job_id in enumerate(known.job_ids)
-    ]
+    answers: list[Any] = known.job_ids
+    for place in known.left_out:
+        answers[place] = NotUnique(job=answers[place])
+    return answers
 
 
 def _carried_out(

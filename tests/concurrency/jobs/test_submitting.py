@@ -1,6 +1,8 @@
 """Submitting from many sides: unique keys hold, nobody waits in a circle, and a rollback leaves nothing."""
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -50,11 +52,8 @@ class TestBulkSubmits:
         for round_no in range(60):
             keys = [f"{round_no}-{n}" for n in range(8)]
             old = [answer.pk for answer in _bulk(keys[:4]) if isinstance(answer, Job)]
-            *_, there, back = farm.at_once(
-                *[partial(operations.cancel, pk, by=None) for pk in old],
-                partial(_bulk, keys),
-                partial(_bulk, keys[::-1]),
-            )
+            calls: list[Callable[[], Any]] = [partial(operations.cancel, pk, by=None) for pk in old]
+            *_, there, back = farm.at_once(*calls, partial(_bulk, keys), partial(_bulk, keys[::-1]))
             live = dict(Job.objects.filter(status="pending").values_list("unique_key", "pk"))
             for key, one, other in zip(keys, there, back[::-1], strict=True):
                 made = [answer.pk for answer in (one, other) if isinstance(answer, Job)]
