@@ -52,7 +52,10 @@ STATUS: Final[Mapping[type[Exception], int]] = {
     UnsupportedMediaTypeError: 415,
     jobs.LeaseLost: 409,
     jobs.OutputGap: 409,
-    jobs.Duplicate: 409,
+    jobs.NotUnique: 409,
+    jobs.IdempotencyKeyInUse: 409,
+    jobs.IdempotencyKeyReused: 422,
+    jobs.JobDeleted: 410,
     jobs.NotEnded: 409,
     jobs.NotWaiting: 409,
     jobs.WaitsForLimit: 409,
@@ -210,6 +213,8 @@ def _explained(status: int, error: _Explained) -> Refusal:
     if isinstance(error, ratelimits.RateLimited):  # in the form that limits on views and routes have
         return Refusal(status=status, body=limits.body(error), headers=limits.retry_headers(error))
     headers = _CHALLENGE if status == 401 else {}
+    if "retry_after" in numbers:  # whole seconds
+        headers = {"Retry-After": str(numbers["retry_after"]), "Cache-Control": "no-store"}
     return Refusal(
         status=status, body={**numbers, "error": error.code, "message": error.message}, headers=headers
     )
@@ -235,7 +240,7 @@ def _invalid(faults: Any) -> Refusal:
 
 def _fault(fault: Mapping[str, Any]) -> dict[str, str]:
     # django-ninja begins a place with where it looked and with the name of our argument.
-    place = [str(step) for step in fault["loc"] if step not in {"body", "query", "filters", "path"}]
+    place = [str(step) for step in fault["loc"] if step not in {"body", "query", "filters", "path", "header"}]
     why = "there is no such field" if fault["type"] == "extra_forbidden" else str(fault["msg"])
     sentence = why.removeprefix("Value error, ")
     return {"field": ".".join(place)[:200], "why": f"{sentence[:1].lower()}{sentence[1:]}."}

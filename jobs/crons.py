@@ -6,3 +6,4 @@ from scheduling.operations import declare, interval
 declare("expire waiting jobs", interval(minutes=1), operations.expire)
 declare("count jobs for the charts", interval(seconds=10), operations.roll_up)
 declare("forget old jobs", interval(minutes=5), operations.retain)
+declare("forget idempotency keys", interval(minutes=5), operations.forget_idempotency_keys)

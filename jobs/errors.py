@@ -92,10 +92,28 @@ class InvalidValue(JobsError):
     code = "invalid"
 
 
-class Duplicate(JobsError):
-    """A job of this kind with the same unique_key has not ended yet."""
+class NotUnique(JobsError):
+    """A job of the same owner and kind with the same unique_key has not ended yet."""
 
-    code = "duplicate"
+    code = "not_unique"
+
+
+class IdempotencyKeyReused(JobsError):
+    """This Idempotency-Key came with another request within the last 24 hours: each request needs one of its own."""
+
+    code = "idempotency_key_reused"
+
+
+class IdempotencyKeyInUse(JobsError):
+    """The first request with this Idempotency-Key is still being carried out: send it again in {retry_after} s."""
+
+    code = "idempotency_key_in_use"
+
+
+class JobDeleted(JobsError):
+    """What this request submitted was job {job}, which has ended and was deleted since."""
+
+    code = "job_deleted"
 
 
 class NotFound(JobsError):

@@ -19,6 +19,7 @@ from django.http import HttpRequest, HttpResponseNotModified, HttpResponseRedire
 from django.http.response import HttpResponseBase
 from django.urls import register_converter, reverse
 from ninja.security import HttpBearer
+from pydantic import BaseModel
 
 from accounts import http as people
 from jobs import limits, operations
@@ -107,6 +108,16 @@ def count_submitted(request: HttpRequest, user: User, *, jobs: int = 1) -> None:
     if (token := people.token_id(request)) is not None:
         asks.append(Ask(name=limits.SUBMIT_TOKEN, key=f"token:{token}", count=jobs))
     ratelimits.limit_all(asks, throws=True)
+
+
+def repeatable(
+    request: HttpRequest, user: User, key: str | None, body: BaseModel | None = None
+) -> operations.Repeatable | None:
+    """This request, if it came with an Idempotency-Key. What it asks for is said by its path and its parsed body.
+
+    Raises InvalidJson, see `operations.repeatable`.
+    """
+    return None if key is None else operations.repeatable(user, key, [request.path, body])
 
 
 def count_empty_claim(worker: Worker) -> None:

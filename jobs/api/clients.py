@@ -1,8 +1,8 @@
 """What clients call: submit, look, cancel, try again."""
 
 import json
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypeVar
 
 from django.contrib.auth.models import Group, User
 from django.db.models import QuerySet
@@ -16,13 +16,14 @@ from jobs import http, operations
 from jobs.api import documents
 from jobs.domain import waiting
 from jobs.domain.remedies import Remedy
-from jobs.errors import Duplicate, NotAMember, NotFound
+from jobs.errors import JobDeleted, JobsError, NotAMember, NotFound, NotUnique
 from jobs.models import Job
 from jobs.queries import reads
 from jobs.wire import clients
 from jobs.wire import jobs as wire
 from jobs.wire.values import BIGINT, INTEGER
 
+T = TypeVar("T")
 router = Router(auth=people.PEOPLE, tags=["Clients"])
 MOST_PIECES = 500
 MOST_OUTPUT_CHARACTERS = 4_000_000
@@ -34,6 +35,14 @@ Attempt = Annotated[
         ..., ge=1, le=BIGINT, description="Of which attempt; the current or last one if absent."
     ),
 ]
+
+IdempotencyKey = Annotated[
+    str | None,
+    parameters.Header(
+        ..., alias="Idempotency-Key", min_length=1, max_length=255, pattern="^[ -~]+$",
+        description="Any text, new for each request: a repeat with it within 24 hours submits nothing.",
+    ),
+]  # fmt: skip
 
 
 def _user(request: HttpRequest) -> User:
@@ -48,14 +57,17 @@ def _user(request: HttpRequest) -> User:
     description=documents.SUBMIT,
     openapi_extra=documents.with_body(documents.SUBMIT),
 )
-def submit(request: HttpRequest, body: clients.NewJob) -> Status[wire.Job]:
+def submit(
+    request: HttpRequest, body: clients.NewJob, idempotency_key: IdempotencyKey = None
+) -> Status[wire.Job]:
     """Submit one job."""
-    http.count_submitted(request, _user(request))
-    new = _new_job(body, _user(request), _groups(_user(request)))
-    [job] = operations.submit_many([new])
-    if isinstance(job, Duplicate):
-        raise job
-    return Status(201, wire.in_full([job.pk])[0])
+    repeatable = http.repeatable(request, _user(request), idempotency_key, body)
+    [answer] = operations.once(
+        repeatable,
+        count=lambda: http.count_submitted(request, _user(request)),
+        submit=lambda: [_raised(job) for job in _submitted(request, [body])],
+    )
+    return Status(201, _raised(_answered([answer])[0]))
 
 
 @router.post(
@@ -65,14 +77,17 @@ def submit(request: HttpRequest, body: clients.NewJob) -> Status[wire.Job]:
     description=documents.SUBMIT_MANY,
     openapi_extra=documents.with_body(documents.SUBMIT_MANY),
 )
-def submit_many(request: HttpRequest, body: clients.NewJobs) -> Status[clients.Submitted]:
+def submit_many(
+    request: HttpRequest, body: clients.NewJobs, idempotency_key: IdempotencyKey = None
+) -> Status[clients.Submitted]:
     """Submit many jobs at once."""
-    http.count_submitted(request, _user(request), jobs=len(body.jobs))
-    groups = _groups(_user(request))
-    stored = operations.submit_many([_new_job(new, _user(request), groups) for new in body.jobs])
-    found = {job.id: job for job in wire.in_full([job.pk for job in stored if isinstance(job, Job)])}
-    answers = [found[job.pk] if isinstance(job, Job) else _twin(job) for job in stored]
-    return Status(201, clients.Submitted(jobs=answers))
+    answers = operations.once(
+        http.repeatable(request, _user(request), idempotency_key, body),
+        count=lambda: http.count_submitted(request, _user(request), jobs=len(body.jobs)),
+        submit=lambda: _submitted(request, body.jobs),
+    )
+    jobs = [_left_out(job) if isinstance(job, JobsError) else job for job in _answered(answers)]
+    return Status(201, clients.Submitted(jobs=jobs))
 
 
 @router.get(
@@ -181,10 +196,14 @@ def cancel(request: HttpRequest, job_id: int) -> clients.Canceled:
     summary="Try an ended job again",
     description=documents.RETRY,
 )
-def retry(request: HttpRequest, job_id: int) -> Status[wire.Job]:
+def retry(request: HttpRequest, job_id: int, idempotency_key: IdempotencyKey = None) -> Status[wire.Job]:
     """Submit an ended job once more."""
-    http.count_submitted(request, _user(request))
-    return Status(201, wire.in_full([operations.retry(job_id, by=_user(request)).pk])[0])
+    [answer] = operations.once(
+        http.repeatable(request, _user(request), idempotency_key),
+        count=lambda: http.count_submitted(request, _user(request)),
+        submit=lambda: [operations.retry(job_id, by=_user(request))],
+    )
+    return Status(201, _raised(_answered([answer])[0]))
 
 
 @router.post(
@@ -260,8 +279,28 @@ def _new_job(body: clients.NewJob, owner: User, groups: Mapping[str, Group]) -> 
     )
 
 
-def _twin(duplicate: Duplicate) -> clients.TwinFound:
-    return clients.TwinFound(error=duplicate.code, message=duplicate.message)
+def _submitted(request: HttpRequest, new_jobs: Sequence[clients.NewJob]) -> list[Job | NotUnique]:
+    groups = _groups(_user(request))
+    return operations.submit_many([_new_job(new, _user(request), groups) for new in new_jobs])
+
+
+def _answered(answers: Sequence[int | NotUnique]) -> list[wire.Job | JobsError]:
+    """The jobs with these ids, in full. A repeat may come after its job was deleted."""
+    found = {job.id: job for job in wire.in_full([answer for answer in answers if isinstance(answer, int)])}
+    return [
+        answer if isinstance(answer, NotUnique) else found.get(answer, JobDeleted(job=answer))
+        for answer in answers
+    ]
+
+
+def _raised(job: T | JobsError) -> T:
+    if isinstance(job, JobsError):
+        raise job
+    return job
+
+
+def _left_out(why: JobsError) -> clients.JobLeftOut:
+    return clients.JobLeftOut(error=why.code, message=why.message, job=why.job)
 
 
 def _filtered(jobs: QuerySet[Job], filters: clients.Filters) -> QuerySet[Job]:

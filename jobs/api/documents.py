@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any, Final
 
-REFUSALS: Final = frozenset({400, 401, 403, 404, 409, 413, 415, 422, 429})
+REFUSALS: Final = frozenset({400, 401, 403, 404, 409, 410, 413, 415, 422, 429})
 
 ANY_BYTES: Final[dict[str, Any]] = {
     "requestBody": {
@@ -56,10 +56,10 @@ Errors always have this form, with the status that fits, and with the numbers th
 
 400 `not_json`; 401 `unauthorized` (no key, a wrong or a revoked one); 403 `forbidden`, `queue_not_allowed`;
 404 `not_found` (also for jobs that are not yours to see); 405 `method_not_allowed`; 409 `lease_lost`,
-`output_gap`, `duplicate`, `not_ended`; 413 `too_large`; 415 `unsupported_media_type`; 422 `invalid`,
-`invalid_json`, `invalid_name`, `unknown_kind`, `unknown_queue`, `not_a_member`, `count_exceeds` (more at once than a
-limit ever grants); 429 `rate_limited`: nothing was stored, come back after `retry_after` seconds, which the header
-`Retry-After` says too.
+`output_gap`, `not_unique`, `not_ended`, `idempotency_key_in_use`; 410 `job_deleted`; 413 `too_large`;
+415 `unsupported_media_type`; 422 `invalid`, `invalid_json`, `invalid_name`, `unknown_kind`, `unknown_queue`,
+`not_a_member`, `idempotency_key_reused`, `count_exceeds` (more at once than a limit ever grants); 429 `rate_limited`:
+nothing was stored, come back after `retry_after` seconds, which the header `Retry-After` says too.
 
 A worker made of curl, from the claim to the result:
 
@@ -151,11 +151,22 @@ SUBMIT: Final = """
     curl -sS $FARM/api/v1/jobs -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
          -d '{"kind": "chat", "payload": {"prompt": "Why is the sky blue?"}}'
 
-`unique_key` refuses a twin: 409 `duplicate` while a job of the same kind and key has not ended.
+`unique_key` refuses a twin: 409 `not_unique`, with the living one's id as `job`, while a job of yours of the same
+kind and key has not ended. Other people's keys are theirs.
+
+With an `Idempotency-Key` the call may be repeated when its answer was lost: for 24 hours the same key with the same
+body submits nothing more, and is answered with the same job, as it stands now, whatever has become of it (410
+`job_deleted` if that was deletion). Another body: 422 `idempotency_key_reused`. While the first is still being carried
+out a repeat waits for it; after 5 s it is told 409 `idempotency_key_in_use`: send it again after `Retry-After` seconds.
+A refusal is not kept: a repeat of it is tried anew.
+
+    curl -sS $FARM/api/v1/jobs -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
+         -H 'Idempotency-Key: 2f1a6f0e-report-7' -d '{"kind": "chat", "payload": {"prompt": "What happened?"}}'
 """
 SUBMIT_MANY: Final = """
 Up to 1,000 jobs in one transaction. The answer has an entry for each, in order: the job, or `"error":
-"duplicate"` for one whose twin has not ended. Any other fault refuses all of them.
+"not_unique"` and the twin's id as `job` for one whose twin has not ended. Any other fault refuses all of them.
+An `Idempotency-Key` makes it repeatable, as it does a single submit: the same jobs, the same ones left out.
 
     curl -sS $FARM/api/v1/jobs/bulk -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
          -d '{"jobs": [{"kind": "chat", "payload": {}}, {"kind": "chat", "payload": {}, "priority": 5}]}'
@@ -200,7 +211,8 @@ CANCEL: Final = """
 """
 RETRY: Final = """
 Submits the job once more, as a new job whose `retry_of` names the old one. 409 `not_ended` while it has not
-ended.
+ended, `not_unique` while its owner has another with its `unique_key`. An `Idempotency-Key` makes it repeatable, as it
+does a submit.
 
     curl -sS -X POST $FARM/api/v1/jobs/$JOB/retry -H "Authorization: Bearer $TOKEN"
 """

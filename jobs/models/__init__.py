@@ -1,6 +1,16 @@
 """The tables: `work` is what the farm lives by, `looking` what its pages keep to look back and to act on many jobs."""
 
-from jobs.models.looking import Bulk, BulkItem, Hearing, Offspring, Origin, Stage, Tally, TallyMark
+from jobs.models.looking import (
+    Bulk,
+    BulkItem,
+    Hearing,
+    IdempotencyKey,
+    Offspring,
+    Origin,
+    Stage,
+    Tally,
+    TallyMark,
+)
 from jobs.models.work import (
     Attempt,
     Body,
@@ -21,6 +31,7 @@ __all__ = [
     "Bulk",
     "BulkItem",
     "Hearing",
+    "IdempotencyKey",
     "Job",
     "Kind",
     "Offspring",

@@ -1,6 +1,7 @@
 """Tables beside the way of a job: what was counted of the past, what an attempt went through, what was done to many."""
 
 from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -87,6 +88,32 @@ class Offspring(models.Model):
 
     function_id = models.BigIntegerField(primary_key=True)
     job = models.ForeignKey("jobs.Job", models.CASCADE, db_constraint=False, related_name="offspring")
+
+
+class IdempotencyKey(models.Model):
+    """A request that came with an Idempotency-Key, and which jobs it was answered with (docs/adr/0049)."""
+
+    pk = models.CompositePrimaryKey("owner_id", "key")
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, db_constraint=False, db_index=False, related_name="+"
+    )
+    key = models.CharField(max_length=255, db_collation="C")
+    fingerprint = models.BinaryField(help_text="SHA-256 of what was asked for.")
+    created_at = models.DateTimeField()
+    job_ids = ArrayField(
+        models.BigIntegerField(null=True),
+        default=list,
+        help_text="The job of each entry; of one left out, its twin.",
+    )
+    left_out = ArrayField(
+        models.SmallIntegerField(), default=list, help_text="Places of the entries that had a twin, from 0."
+    )
+
+    class Meta:
+        indexes = [models.Index("created_at", name="jobs_idempotency_keys_by_age")]
+
+    def __str__(self) -> str:
+        return self.key
 
 
 class Bulk(models.Model):

@@ -268,9 +268,10 @@ class Job(models.Model):
                 & Q(limit_key__isnull=True, limit_until__isnull=True),
             ),
             models.UniqueConstraint(
-                name="only_one_live_job_per_kind_and_unique_key",
-                fields=["kind", "unique_key"],
+                name="only_one_live_job_per_owner_kind_and_unique_key",
+                fields=["kind", "unique_key", "owner"],
                 condition=Q(status__in=sorted(LIVE), unique_key__isnull=False),
+                nulls_distinct=False,  # jobs without an owner are the site's own, one space of keys
             ),
         ]
         indexes = [

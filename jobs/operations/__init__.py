@@ -8,6 +8,7 @@ from jobs.operations import bulk
 from jobs.operations.claiming import Claimed, claim
 from jobs.operations.ending import Cancellation, Finished, cancel, finish, release, withdraw
 from jobs.operations.hooking import on_behalf_of
+from jobs.operations.idempotency import Repeatable, forget_idempotency_keys, once, repeatable
 from jobs.operations.looking import Standing, pictures, result_file, standing
 from jobs.operations.managing import create_kind, pause, resume, set_ceiling, share, sync, unshare
 from jobs.operations.orphans import delete_orphaned_files
@@ -30,6 +31,7 @@ __all__ = [
     "Move",
     "NewJob",
     "Prepared",
+    "Repeatable",
     "Score",
     "Senseless",
     "Standing",
@@ -46,13 +48,16 @@ __all__ = [
     "expire",
     "finish",
     "finish_and_claim",
+    "forget_idempotency_keys",
     "heartbeat",
     "on_behalf_of",
+    "once",
     "output_text",
     "pause",
     "pictures",
     "put_file",
     "release",
+    "repeatable",
     "result_file",
     "resume",
     "retain",

@@ -17,11 +17,11 @@ from jobs.domain import payloads
 from jobs.domain.kinds import Kind
 from jobs.domain.marks import MARGIN_S
 from jobs.domain.states import ENDED, Status
-from jobs.errors import Duplicate, InvalidValue, NotAllowed, NotAMember, NotEnded, UnknownQueue
+from jobs.errors import InvalidValue, NotAllowed, NotAMember, NotEnded, NotUnique, UnknownQueue
 from jobs.models import Job
 from jobs.operations import announcing, audit, hooking, limiting, lookups, taking
 from jobs.queries import keys, moves, reads, submits
-from jobs.queries.submits import Stored
+from jobs.queries.submits import Stored, Twin
 from observing import traces
 from scheduling import context
 
@@ -71,22 +71,23 @@ def submit(kind: str, payload: Any, **options: Any) -> Job:
     """Put a job into the table, in the caller's transaction if there is one (DESIGN promise 9), and return it.
 
     `options` are the other fields of NewJob. Raises UnknownKind, UnknownQueue, InvalidJson, PayloadTooLarge,
-    InvalidValue, NotAMember, and Duplicate when a twin with the same kind and `unique_key` has not ended.
+    InvalidValue, NotAMember, and NotUnique when a twin has not ended: a job of the same owner and kind with the same
+    `unique_key`; its `job` is the twin's id. Jobs without an owner are the site's own and share one space of keys.
 
     A job whose kind names a limit reserves its tokens here, and is due when they have come in. Raises
     RateLimited where the limit lets nobody so far ahead, CountExceedsLimit where it never will. How many jobs a person
     or a token may submit is for edges to ask (`jobs.http`): code of the site itself is not counted.
     """
     [job] = submit_many([NewJob(kind=kind, payload=payload, **options)])
-    if isinstance(job, Duplicate):
+    if isinstance(job, NotUnique):
         raise job
     return job
 
 
-def submit_many(new_jobs: Sequence[NewJob]) -> list[Job | Duplicate]:
+def submit_many(new_jobs: Sequence[NewJob]) -> list[Job | NotUnique]:
     """Put many jobs into the table in one statement: an answer for each, in order.
 
-    A job that has a twin is answered by Duplicate and left out; any other refusal (see `submit`) is raised before
+    A job that has a twin is answered by NotUnique and left out; any other refusal (see `submit`) is raised before
     anything is stored.
     """
     if not new_jobs:
@@ -102,14 +103,14 @@ def submit_many(new_jobs: Sequence[NewJob]) -> list[Job | Duplicate]:
         with nullcontext() if _is_one_statement(rows) else transaction.atomic():
             stored = _stored(rows)
             _announce(new_jobs, stored)
-    return [job or Duplicate() for job in stored]
+    return stored
 
 
 def retry(job_id: int, *, by: User | None) -> Job:
     """Submit an ended job once more, as a new job that points at it; history never changes.
 
     `by` None is the system itself. Raises NotFound (also for a job that `by` may not see), NotAllowed, NotEnded, and
-    Duplicate while a twin with the same `unique_key` lives; of its kind's limit it takes anew, see `submit`.
+    NotUnique while a twin with the same `unique_key` lives; of its kind's limit it takes anew, see `submit`.
     """
     job = lookups.job(job_id, by=by)
     if by is not None and not reads.may_operate(by, job):
@@ -133,8 +134,8 @@ def submit_again(job: Job, *, by: User | None, run_at: datetime | None = None) -
     )
     with transaction.atomic():
         [stored] = _stored([row])
-        if stored is None:
-            raise Duplicate
+        if isinstance(stored, NotUnique):
+            raise stored
         _announce([new], [stored])
         announcing.changed([job.pk])
         hooking.tried_again(stored, retry_of=job.pk)
@@ -215,14 +216,14 @@ def _ask(row: dict[str, Any], new: NewJob, kind: Kind) -> None:
         row |= limiting.columns(kind, owner_id=row["owner_id"], count=new.limit_count)
 
 
-def _stored(rows: Sequence[dict[str, Any]]) -> list[Job | None]:
-    """Store them, and return them in their order; None for a twin, which gives back what was reserved for it."""
+def _stored(rows: Sequence[dict[str, Any]]) -> list[Job | NotUnique]:
+    """Store them, and return them in their order. One with a twin gives back what was reserved for it."""
     limiting.reserve(rows, rng=_DICE)
     answers = [submits.one(rows[0])] if len(rows) == 1 else submits.many(rows)
     stored = [_job(row, new) for row, new in zip(rows, answers, strict=True)]
-    limiting.give_back(row for row, job in zip(rows, stored, strict=True) if job is None)
+    limiting.give_back(row for row, job in zip(rows, stored, strict=True) if isinstance(job, NotUnique))
     if (running := context.current()) is not None:
-        moves.keep_origin([job.pk for job in stored if job is not None], function_id=running.id)
+        moves.keep_origin([job.pk for job in stored if isinstance(job, Job)], function_id=running.id)
     return stored
 
 
@@ -231,13 +232,13 @@ def _is_one_statement(rows: Sequence[dict[str, Any]]) -> bool:
     return len(rows) == 1 and rows[0]["limit_name"] is None and context.current() is None
 
 
-def _job(row: dict[str, Any], new: Stored | None) -> Job | None:
+def _job(row: dict[str, Any], new: Stored | Twin) -> Job | NotUnique:
     """The job as it was stored: what was asked for, and what the database added. It is not read back.
 
     The row becomes the job's own dictionary and is not copied: a bulk makes thousands of them.
     """
-    if new is None:
-        return None
+    if isinstance(new, Twin):
+        return NotUnique(job=new.id)
     for name in _BESIDE:
         del row[name]
     row["id"], row["created_at"], row["run_at"], row["expires_at"], row["limit_until"] = new
@@ -250,8 +251,8 @@ def _job(row: dict[str, Any], new: Stored | None) -> Job | None:
     return job
 
 
-def _announce(new_jobs: Sequence[NewJob], stored: Sequence[Job | None]) -> None:
-    pairs = [(new, job) for new, job in zip(new_jobs, stored, strict=True) if job is not None]
+def _announce(new_jobs: Sequence[NewJob], stored: Sequence[Job | NotUnique]) -> None:
+    pairs = [(new, job) for new, job in zip(new_jobs, stored, strict=True) if isinstance(job, Job)]
     due = {(job.queue, job.run_at if new.run_at or job.limit_until else None) for new, job in pairs}
     if pairs:
         taking.forget({job.queue for _, job in pairs if job.run_at < job.created_at - AT_ONCE})

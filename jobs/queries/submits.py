@@ -6,12 +6,15 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from django.db import connection
+from django.db import connection, transaction
 
 from postgres import arrays, statements
 
 # From here on two COPYs are cheaper than one INSERT from arrays, although they are four round trips more.
 COPIED_FROM = 50
+# A twin that stood in the way of the insert and has ended by the next statement; so often in a row, and another came
+# each time, that it is no accident.
+MOST_TRIES = 10
 _LINES_AT_ONCE = 250  # the server stores these while the next are written
 _NULL = "\\N"
 _IN_COMMON = (
@@ -51,32 +54,70 @@ class Stored(NamedTuple):
     limit_until: datetime | None
 
 
-def one(columns: dict[str, Any]) -> Stored | None:
-    """Insert one job, in one statement; None for a twin."""
-    for row in statements.load("jobs", "submit_one").run(columns):
-        return Stored(*row)
-    return None
+class Twin(NamedTuple):
+    """The living job that a new one would have been the twin of; None: others came and went, MOST_TRIES times."""
+
+    id: int | None
 
 
-def many(rows: Sequence[dict[str, Any]]) -> list[Stored | None]:
-    """Insert jobs; an answer for each in that order, None for a twin, which is left out."""
-    is_plain = not any(row["unique_key"] or row["limit_name"] for row in rows)
-    return _copied(rows) if is_plain and len(rows) >= COPIED_FROM else _inserted(rows)
+def one(columns: dict[str, Any]) -> Stored | Twin:
+    """Insert one job, in one statement unless it has a twin, which the answer names.
+
+    A twin that ended before it could be named is in nobody's way: then the job is inserted after all.
+    """
+    for _ in range(MOST_TRIES):
+        for row in statements.load("jobs", "submit_one").run(columns):
+            return Stored(*row)
+        for twin_id in _living_twins([columns]).values():
+            return Twin(twin_id)
+    return Twin(None)
 
 
-def _inserted(rows: Sequence[dict[str, Any]]) -> list[Stored | None]:
+def many(rows: Sequence[dict[str, Any]]) -> list[Stored | Twin]:
+    """Insert jobs; an answer for each in that order. One with a twin is left out and the twin is named, as in `one`."""
+    if any(row["unique_key"] for row in rows):
+        return _inserted_but_twins(rows)
+    is_plain = len(rows) >= COPIED_FROM and not any(row["limit_name"] for row in rows)
+    return [*(_copied(rows) if is_plain else _inserted(rows).values())]
+
+
+def _inserted_but_twins(rows: Sequence[dict[str, Any]]) -> list[Stored | Twin]:
+    """All of them once more where a twin has ended meanwhile: with the others stored, the one that was left out would
+    come out of the order in which all go in, and could meet another bulk in a circle."""
+    for tries_left in reversed(range(MOST_TRIES)):
+        with transaction.atomic():
+            stored = _inserted(rows)
+            left_out = [place for place in range(len(rows)) if place not in stored]
+            twins = _living_twins([rows[place] for place in left_out])
+            if len(twins) == len(left_out) or not tries_left:
+                break
+            transaction.set_rollback(True)
+    named = {place: Twin(twins.get(n)) for n, place in enumerate(left_out)}
+    return [stored.get(place) or named[place] for place in range(len(rows))]
+
+
+def _living_twins(rows: Sequence[dict[str, Any]]) -> dict[int, int]:
+    """Which living job stands in the way of each of these, by its place among them."""
+    if not rows:
+        return {}
+    given = {name: arrays.literal(row[name] for row in rows) for name in ("owner_id", "kind", "unique_key")}
+    return {row.place - 1: row.id for row in statements.load("jobs", "living_twins").run(given)}
+
+
+def _inserted(rows: Sequence[dict[str, Any]]) -> dict[int, Stored]:
+    """Those that were stored, by their place among the given."""
     columns = {name: arrays.literal(row[name] for row in rows) for name in (*_IN_COMMON, *_BESIDE_THEM)}
     found = statements.load("jobs", "submit").run(columns)
-    return [None if row.id is None else Stored(*row) for row in found]
+    return {place: Stored(*row) for place, row in enumerate(found) if row.id is not None}
 
 
-def _copied(rows: Sequence[dict[str, Any]]) -> list[Stored | None]:
+def _copied(rows: Sequence[dict[str, Any]]) -> list[Stored]:
     """Where none can have a twin or takes of a limit, the database has nothing to say but ids and the time."""
     [numbered] = statements.load("jobs", "number_new").run({"count": len(rows)})
     stored = list(_stored(rows, ids=numbered.ids, now=numbered.now))
     _copy("copy_jobs", _job_lines(rows, stored, created_at=str(numbered.now)))
     _copy("copy_bodies", (_body_line(row, new.id) for row, new in zip(rows, stored, strict=True)))
-    return list(stored)
+    return stored
 
 
 def _stored(rows: Sequence[dict[str, Any]], *, ids: Sequence[int], now: datetime) -> Iterator[Stored]:

@@ -1,6 +1,6 @@
 -- Insert jobs with their payloads in one statement and return what only the database knows, in the order given.
--- Twins (same kind and unique_key, not ended) are left out. Rows go in ordered by unique_key: two bulk submits with
--- the same keys in opposite orders would otherwise wait for one another in a circle.
+-- Twins (same owner, kind and unique_key, not ended) are left out. Rows go in ordered by what makes a twin: two bulk
+-- submits with the same keys in opposite orders would otherwise wait for one another in a circle.
 -- Jobs that are due at once are due a microsecond after one another, in the order given: claims remember how far they
 -- came by run_at alone (docs/adr/0036), and ten thousand with one moment would be one step.
 -- `limit_wait_s`: for how long the tokens it reserved of its kind's limit have yet to come in; it is not due before.
@@ -32,8 +32,9 @@ WITH given AS MATERIALIZED (
            coalesce(expires_at, greatest(run_at, limit_until, statement_timestamp()) + make_interval(secs => expires_s)),
            max_attempts, 0, timeout_s, retry_when_lost, retry_on_timeout, '{}', 0, 0,
            limit_name, limit_key, limit_count, limit_until
-    FROM given ORDER BY kind, unique_key, place
-    ON CONFLICT (kind, unique_key) WHERE status IN ('in_progress', 'pending') AND unique_key IS NOT NULL DO NOTHING
+    FROM given ORDER BY kind, unique_key, owner_id, place
+    ON CONFLICT (kind, unique_key, owner_id) WHERE status IN ('in_progress', 'pending') AND unique_key IS NOT NULL
+    DO NOTHING
     RETURNING id, created_at, run_at, expires_at
 ), stored AS (
     INSERT INTO jobs_body (job_id, payload, traceparent)

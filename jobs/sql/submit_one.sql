@@ -14,7 +14,8 @@ WITH inserted AS (
            %(retry_on_timeout)s::boolean, '{}', 0, 0,
            %(limit_name)s::text, %(limit_key)s::text, %(limit_count)s::float8, reserved.until
     FROM (SELECT statement_timestamp() + make_interval(secs => %(limit_wait_s)s::float8) AS until) AS reserved
-    ON CONFLICT (kind, unique_key) WHERE status IN ('in_progress', 'pending') AND unique_key IS NOT NULL DO NOTHING
+    ON CONFLICT (kind, unique_key, owner_id) WHERE status IN ('in_progress', 'pending') AND unique_key IS NOT NULL
+    DO NOTHING
     RETURNING id, created_at, run_at, expires_at, limit_until
 ), stored AS (
     INSERT INTO jobs_body (job_id, payload, traceparent)

@@ -10,11 +10,11 @@ from django.contrib.auth.models import Group, User
 from jobs import operations
 from jobs.domain import kinds
 from jobs.errors import (
-    Duplicate,
     InvalidJson,
     InvalidValue,
     JobsError,
     NotAMember,
+    NotUnique,
     PayloadTooLarge,
     UnknownKind,
 )
@@ -89,7 +89,7 @@ class SubmitForm(forms.Form):
             return "payload" if "payload" in self.fields else "prompt"
         if isinstance(refusal, InvalidValue):
             return refusal.field if refusal.field in self.fields else None
-        return {Duplicate: "unique_key", NotAMember: "group", UnknownKind: "kind"}.get(type(refusal))
+        return {NotUnique: "unique_key", NotAMember: "group", UnknownKind: "kind"}.get(type(refusal))
 
 
 class ChatForm(SubmitForm):

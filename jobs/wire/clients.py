@@ -25,7 +25,7 @@ class NewJob(Body):
         None, description="Not before this moment.", examples=["2030-01-31T12:00:00Z"]
     )
     unique_key: Annotated[Text, Field(min_length=1, max_length=200)] | None = Field(
-        None, description="Refused while a job of the same kind and key has not ended."
+        None, description="Refused while a job of yours of the same kind and key has not ended."
     )
     group: Name | None = Field(
         None, description="Name of a group of yours that may see the job and work on it."
@@ -61,17 +61,18 @@ class Page(BaseModel):
     next: int | None = Field(description="Ask for the next page with `cursor=` this; null: there is none.")
 
 
-class TwinFound(BaseModel):
-    """A job of a bulk that was left out, since its twin has not ended."""
+class JobLeftOut(BaseModel):
+    """An entry of a bulk without a job of its own: its twin has not ended, or, in a repeat, it was deleted since."""
 
-    error: str = Field(examples=["duplicate"])
+    error: str = Field(examples=["not_unique"])
     message: str
+    job: int | None = Field(description="The twin's id, or that of the deleted job.")
 
 
 class Submitted(BaseModel):
     """An answer for each job, in order."""
 
-    jobs: list[Job | TwinFound]
+    jobs: list[Job | JobLeftOut]
 
 
 class Piece(BaseModel):

@@ -124,7 +124,7 @@ def _tried_again(job_id: int, by: User) -> int:
         return jobs.retry(job_id, by=by).pk
     except jobs_errors.NotFound:
         raise TooOld from None
-    except (jobs_errors.NotEnded, jobs_errors.Duplicate):
+    except (jobs_errors.NotEnded, jobs_errors.NotUnique):
         raise NothingToAskAgain from None
 
 

@@ -14,7 +14,7 @@ from examples.chat.domain import answers as rules
 from examples.chat.errors import ChatError, NoSuchMessage
 from examples.chat.models import Answer, Message
 from jobs import operations as jobs
-from jobs.errors import Duplicate, JobsError
+from jobs.errors import JobsError, NotUnique
 from jobs.models import Job, Worker
 from tests import farm
 from tests.integration.chat import people
@@ -88,7 +88,7 @@ class TestAskingAgain:
                 partial(_try, again), partial(_try, again), partial(_try, partial(jobs.retry, first, by=ada))
             )
             assert Counter(tried)["done"] == 1, tried
-            assert set(tried) <= {"done", Duplicate.__name__, "NothingToAskAgain", "Unanswered"}
+            assert set(tried) <= {"done", NotUnique.__name__, "NothingToAskAgain", "Unanswered"}
             [live] = Job.objects.filter(retry_of=first)
             assert people.job_of(answer) == live
             assert people.stands(answer) == ("waiting", "")

@@ -1,18 +1,20 @@
 """Submitting from many sides: unique keys hold, nobody waits in a circle, and a rollback leaves nothing."""
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 
 from jobs import operations
-from jobs.errors import Duplicate
+from jobs.errors import NotUnique
 from jobs.models import Body, Job
 from tests import farm
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def _bulk(keys: list[str]) -> list[Job | Duplicate]:
+def _bulk(keys: list[str]) -> list[Job | NotUnique]:
     return operations.submit_many(
         [operations.NewJob(kind="work", payload=key, unique_key=key) for key in keys]
     )
@@ -28,6 +30,39 @@ class TestBulkSubmits:
             assert [isinstance(answer, Job) for answer in back[::-1]] == [not mine for mine in stored]
         assert Job.objects.count() == Job.objects.values("unique_key").distinct().count() == 160 * 12
         assert Body.objects.count() == 160 * 12
+
+    def test_for_several_owners_of_one_key_in_opposite_orders_never_deadlock(self) -> None:
+        farm.kind()
+        owners = [*[farm.user(f"user{n}") for n in range(11)], None]
+        for round_no in range(80):
+            news = [
+                operations.NewJob(kind="work", payload=1, unique_key=f"{round_no}", owner=owner)
+                for owner in owners
+            ]
+            there, back = farm.at_once(
+                partial(operations.submit_many, news), partial(operations.submit_many, news[::-1])
+            )
+            stored = [isinstance(answer, Job) for answer in there]
+            assert [isinstance(answer, Job) for answer in back[::-1]] == [not mine for mine in stored]
+        assert Job.objects.count() == 80 * 12
+
+    def test_against_the_ends_of_twins_in_opposite_orders_never_deadlock(self) -> None:
+        """Who finds that a twin has ended begins anew: after the later keys the earlier one would be out of order."""
+        farm.kind()
+        for round_no in range(60):
+            keys = [f"{round_no}-{n}" for n in range(8)]
+            old = [answer.pk for answer in _bulk(keys[:4]) if isinstance(answer, Job)]
+            calls: list[Callable[[], Any]] = [partial(operations.cancel, pk, by=None) for pk in old]
+            *_, there, back = farm.at_once(*calls, partial(_bulk, keys), partial(_bulk, keys[::-1]))
+            live = dict(Job.objects.filter(status="pending").values_list("unique_key", "pk"))
+            for key, one, other in zip(keys, there, back[::-1], strict=True):
+                made = [answer.pk for answer in (one, other) if isinstance(answer, Job)]
+                assert made == ([live[key]] if key in live else [])
+                assert {answer.job for answer in (one, other) if isinstance(answer, NotUnique)} <= {
+                    *made,
+                    *old,
+                }
+            Job.objects.filter(status="pending").update(status="canceled", ended_at=farm.now())
 
     def test_of_the_same_key_by_sixteen_have_one_winner(self) -> None:
         farm.kind()
@@ -54,10 +89,10 @@ class TestBulkSubmits:
         assert isinstance(old, Job)
         operations.cancel(old.pk, by=None)
 
-        def again() -> Job | Duplicate:
+        def again() -> Job | NotUnique:
             try:
                 return operations.retry(old.pk, by=None)
-            except Duplicate as refusal:
+            except NotUnique as refusal:
                 return refusal
 
         answers = farm.at_once(*[again] * 8)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jobs import operations
-from jobs.errors import Duplicate
+from jobs.errors import NotUnique
 from jobs.models import Job
 from ratelimits.errors import RateLimited
 from tests import farm
@@ -91,7 +91,7 @@ class TestNobodyWaitsInACircle:
             def twin(n: int, round_no: int = round_no) -> Any:
                 try:
                     return operations.submit("work", {}, unique_key=f"{round_no}-{n}")
-                except Duplicate as refusal:
+                except NotUnique as refusal:
                     return refusal
 
             farm.at_once(

@@ -70,7 +70,8 @@ class TestSubmit:
         body = {"kind": "chat", "payload": 1, "unique_key": "daily"}
         first = client.post("/api/v1/jobs", json=body).json()
         twin = client.post("/api/v1/jobs", json=body)
-        assert (twin.status_code, twin.json()["error"]) == (409, "duplicate")
+        refused = {name: twin.json()[name] for name in ("error", "job")}
+        assert (twin.status_code, refused) == (409, {"error": "not_unique", "job": first["id"]})
         client.post(f"/api/v1/jobs/{first['id']}/cancel")
         assert client.post("/api/v1/jobs", json=body).status_code == 201
 
@@ -79,8 +80,9 @@ class TestSubmit:
         jobs = [keyed, {"kind": "image", "payload": 2}, keyed]
         response = client.post("/api/v1/jobs/bulk", json={"jobs": jobs})
         assert response.status_code == 201
-        told = [job.get("error") or job["payload"] for job in response.json()["jobs"]]
-        assert told == [1, 2, "duplicate"]
+        first, second, twin = response.json()["jobs"]
+        assert (first["payload"], second["payload"]) == (1, 2)
+        assert (twin["error"], twin["job"]) == ("not_unique", first["id"])
         assert Job.objects.count() == 2
 
     def test_a_bulk_with_one_bad_job_stores_none(self, client: httpx.Client) -> None:

@@ -70,7 +70,7 @@ class TestSubmitting:
     def test_an_error_stands_beside_its_field(
         self, browse: Browse, little_farm: Farm, tab: str, said: dict[str, str], field: str
     ) -> None:
-        operations.submit("chat", {}, unique_key="taken")
+        operations.submit("chat", {}, unique_key="taken", owner=little_farm.ada)
         before = Job.objects.count()
         answer = browse(little_farm.ada).post(f"/jobs/new/?kind={tab}", said)
         assert (422, [field]) == (answer.status_code, list(answer.context["form"].errors))

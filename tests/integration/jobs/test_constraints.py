@@ -60,8 +60,8 @@ BAD: list[tuple[str, dict[str, Any]]] = [
             {"limit_until": AT},
         )
     ],
-    ("only_one_live_job_per_kind_and_unique_key", {"unique_key": "taken"}),
-    ("only_one_live_job_per_kind_and_unique_key", {"unique_key": "taken", **RUNNING}),
+    ("only_one_live_job_per_owner_kind_and_unique_key", {"unique_key": "taken"}),
+    ("only_one_live_job_per_owner_kind_and_unique_key", {"unique_key": "taken", **RUNNING}),
 ]
 
 BAD_KINDS: list[tuple[str, dict[str, Any]]] = [

@@ -14,8 +14,9 @@ from pytest_django import Settings
 import jobs.crons
 import ratelimits.crons
 from jobs import operations
-from jobs.models import Job, ResultFile
+from jobs.models import IdempotencyKey, Job, ResultFile
 from jobs.operations import sweeping
+from jobs.operations.idempotency import DELETED_AFTER_S
 from ratelimits import operations as limits
 from ratelimits.models import Bucket
 from scheduling import operations as scheduling
@@ -69,6 +70,7 @@ class TestTheCrons:
         found = dict(Cron.objects.values_list("name", "schedule"))
         assert found["expire waiting jobs"] == "every 60 s"
         assert found["forget old jobs"] == found["prune limits"] == "every 300 s"
+        assert found["forget idempotency keys"] == "every 300 s"
 
     def test_forget_old_jobs_and_their_files(self) -> None:
         file = old_job_with_a_file()
@@ -77,6 +79,22 @@ class TestTheCrons:
         assert (fired.state, fired.result) == ("success", 1)
         assert not Job.objects.exists()
         assert not default_storage.exists(file.stored_as)
+
+    def test_forget_idempotency_keys_that_are_no_longer_kept(self) -> None:
+        ada = farm.user("ada")
+        farm.kind()
+        for age_s in (0, DELETED_AFTER_S - 60, DELETED_AFTER_S + 1):
+            operations.once(
+                operations.repeatable(ada, f"{age_s}", None),
+                count=lambda: None,
+                submit=lambda: farm.submit(1),
+            )
+            IdempotencyKey.objects.filter(key=f"{age_s}").update(
+                created_at=F("created_at") - timedelta(seconds=age_s)
+            )
+        fired = fire("forget idempotency keys")
+        assert (fired.state, fired.result, IdempotencyKey.objects.count()) == ("success", 1, 2)
+        assert Job.objects.count() == 3
 
     def test_try_again_to_delete_what_the_storage_will_not_give_up(self, tmp_path: Path) -> None:
         file = old_job_with_a_file()

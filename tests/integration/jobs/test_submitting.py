@@ -11,13 +11,13 @@ from django.db import transaction
 
 from jobs import operations
 from jobs.errors import (
-    Duplicate,
     InvalidJson,
     InvalidValue,
     NotAllowed,
     NotAMember,
     NotEnded,
     NotFound,
+    NotUnique,
     PayloadTooLarge,
     UnknownKind,
     UnknownQueue,
@@ -143,7 +143,7 @@ class TestManyAtOnce:
         answers = operations.submit_many(
             [operations.NewJob(kind="work", payload=n, unique_key=key) for n, key in enumerate("abbc")]
         )
-        assert [isinstance(a, Duplicate) for a in answers] == [True, False, True, False]
+        assert [isinstance(a, NotUnique) for a in answers] == [True, False, True, False]
         stored = Body.objects.exclude(job=old).order_by("job_id").values_list("job__unique_key", "payload")
         assert list(stored) == [("b", 1), ("c", 3)]
         assert Body.objects.count() == Job.objects.count() == 3
@@ -211,7 +211,7 @@ class TestALargeBulk:
         many = [operations.NewJob(kind="work", payload=n) for n in range(100)]
         many[42] = operations.NewJob(kind="work", payload=42, unique_key="k")
         answers = operations.submit_many(many)
-        assert [n for n, answer in enumerate(answers) if isinstance(answer, Duplicate)] == [42]
+        assert [n for n, answer in enumerate(answers) if isinstance(answer, NotUnique)] == [42]
         assert Job.objects.count() == 100
 
     def _stored(self, jobs: Sequence[Any]) -> list[dict[str, Any]]:
@@ -257,7 +257,7 @@ class TestAUniqueKey:
         with transaction.atomic():
             try:
                 operations.submit("work", "twin", unique_key="k")
-            except Duplicate:
+            except NotUnique:
                 return False
             transaction.set_rollback(True)
             return True
@@ -339,7 +339,7 @@ class TestRetryingByHand:
         farm.kind()
         old = farm.ended("failed", unique_key="k")
         newer = operations.submit("work", 1, unique_key="k")
-        with pytest.raises(Duplicate):
+        with pytest.raises(NotUnique):
             operations.retry(old.pk, by=None)
         assert (Job.objects.count(), farm.status(old), farm.status(newer)) == (2, "failed", "pending")
 

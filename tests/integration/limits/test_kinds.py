@@ -10,7 +10,7 @@ from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from jobs import kinds, operations
-from jobs.errors import Duplicate, InvalidValue
+from jobs.errors import InvalidValue, NotUnique
 from jobs.models import Job, Kind
 from jobs.queries import reads
 from ratelimits import operations as limits
@@ -116,7 +116,7 @@ class TestSubmit:
     def test_gives_back_what_a_twin_would_have_taken(self) -> None:
         sample.kind(limit=SLOW)
         farm.submit(1, unique_key="same")
-        with pytest.raises(Duplicate):
+        with pytest.raises(NotUnique):
             operations.submit("work", {}, unique_key="same")
         again = [operations.NewJob(kind="work", payload={}, unique_key=key) for key in ("same", "new", "new")]
         assert [isinstance(job, Job) for job in operations.submit_many(again)] == [False, True, False]
