@@ -99,7 +99,7 @@ Call = Callable[[Stage, int], int]
 # What it is, its limit, a call with so much of it, and the status of what is taken and of what is refused.
 LIMITS: dict[str, tuple[int, Call, int, int]] = {
     "payload, bytes": (MEGABYTE, lambda at, n: at.submit(payload=_payload(n)), 201, 413),
-    "payload, levels": (101, lambda at, n: at.submit(payload=_deep(n)), 201, 422),
+    "payload, levels": (100, lambda at, n: at.submit(payload=_deep(n)), 201, 422),
     "unique key": (200, lambda at, n: at.submit(unique_key="é" * n), 201, 422),
     "priority": (100, lambda at, n: at.submit(priority=n), 201, 422),
     "lowest priority": (100, lambda at, n: at.submit(priority=-n), 201, 422),
