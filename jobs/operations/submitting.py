@@ -33,6 +33,8 @@ _FRESH = dict.fromkeys(field.attname for field in Job._meta.concrete_fields) | {
     "failures": 0,
     "claim_no": 0,
     "next_seq": 0,
+    "output_bytes": 0,
+    "earlier_output_bytes": 0,
 }
 _CHOICES = ("queue", "priority", "run_at", "expires_at", "unique_key", "max_attempts", "timeout_s")
 _BESIDE = ("payload", "traceparent", "expires_s", "limit_wait_s")
