@@ -63,6 +63,7 @@ STATUS: Final[Mapping[type[Exception], int]] = {
     jobs.QueueNotAllowed: 403,
     jobs.NotAllowed: 403,
     jobs.PayloadTooLarge: 413,
+    jobs.QuotaReached: 413,
     jobs.NotFound: 404,
     jobs.LinkRanOut: 410,
     jobs.InvalidKey: 401,

@@ -197,6 +197,13 @@ JOBFARM: dict[str, Any] = {
     "RETENTION_DAYS": int(os.environ.get("JOBFARM_RETENTION_DAYS", "30")),
     "PAYLOAD_BYTES": 1_000_000,
     "FILE_BYTES": 50_000_000,
+    # What one attempt, and all attempts of one job, may hand in (docs/adr/0050).
+    "OUTPUT_BYTES_PER_ATTEMPT": int(os.environ.get("JOBFARM_OUTPUT_BYTES_PER_ATTEMPT", "50000000")),
+    "OUTPUT_BYTES_PER_JOB": int(os.environ.get("JOBFARM_OUTPUT_BYTES_PER_JOB", "200000000")),
+    "FILES_PER_ATTEMPT": int(os.environ.get("JOBFARM_FILES_PER_ATTEMPT", "200")),
+    "FILES_PER_JOB": int(os.environ.get("JOBFARM_FILES_PER_JOB", "1000")),
+    "FILE_BYTES_PER_ATTEMPT": int(os.environ.get("JOBFARM_FILE_BYTES_PER_ATTEMPT", "500000000")),
+    "FILE_BYTES_PER_JOB": int(os.environ.get("JOBFARM_FILE_BYTES_PER_JOB", "2000000000")),
     "BODY_BYTES": 10_000_000,  # of any other request: ten payloads in one call
     # Jobs that come in with one API token, on average and at once; a person may have twice as many with all of theirs.
     "SUBMIT_PER_MINUTE": float(os.environ.get("JOBFARM_SUBMIT_PER_MINUTE", "600")),

@@ -66,6 +66,12 @@ class PayloadTooLarge(JobsError):
     code = "too_large"
 
 
+class QuotaReached(JobsError):
+    """One {of} may hand in {quota} {what}: {used} are there, and there is no room for {more} more."""
+
+    code = "quota_reached"
+
+
 class InvalidValue(JobsError):
     """{field}: {why}."""
 
