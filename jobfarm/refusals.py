@@ -62,6 +62,8 @@ STATUS: Final[Mapping[type[Exception], int]] = {
     jobs.NotAMember: 422,
     jobs.QueueNotAllowed: 403,
     jobs.NotAllowed: 403,
+    jobs.PriorityNotAllowed: 403,
+    jobs.QueueChoiceNotAllowed: 403,
     jobs.PayloadTooLarge: 413,
     jobs.QuotaReached: 413,
     jobs.NotFound: 404,

@@ -102,6 +102,18 @@ class NotAllowed(JobsError):
     code = "forbidden"
 
 
+class PriorityNotAllowed(JobsError):
+    """The priority {priority} takes the right {right}: without it {what} may have {highest} at most."""
+
+    code = "forbidden"
+
+
+class QueueChoiceNotAllowed(JobsError):
+    """The queue {queue} takes the right {right}: without it {what} goes into: {allowed}."""
+
+    code = "forbidden"
+
+
 class NotAMember(JobsError):
     """You are not a member of this group, so your jobs cannot be shared with it."""
 

@@ -51,7 +51,7 @@ def submit(request: HttpRequest, body: clients.NewJob) -> Status[wire.Job]:
     """Submit one job."""
     http.count_submitted(request, _user(request))
     new = _new_job(body, _user(request), _groups(_user(request)))
-    [job] = operations.submit_many([new])
+    [job] = operations.submit_many([new], by=_user(request))
     if isinstance(job, Duplicate):
         raise job
     return Status(201, wire.in_full([job.pk])[0])
@@ -68,7 +68,8 @@ def submit_many(request: HttpRequest, body: clients.NewJobs) -> Status[clients.S
     """Submit many jobs at once."""
     http.count_submitted(request, _user(request), jobs=len(body.jobs))
     groups = _groups(_user(request))
-    stored = operations.submit_many([_new_job(new, _user(request), groups) for new in body.jobs])
+    new_jobs = [_new_job(new, _user(request), groups) for new in body.jobs]
+    stored = operations.submit_many(new_jobs, by=_user(request))
     found = {job.id: job for job in wire.in_full([job.pk for job in stored if isinstance(job, Job)])}
     answers = [found[job.pk] if isinstance(job, Job) else _twin(job) for job in stored]
     return Status(201, clients.Submitted(jobs=answers))

@@ -148,7 +148,7 @@ Up to 1,000 jobs in one transaction. The answer has an entry for each, in order:
 "duplicate"` for one whose twin has not ended. Any other fault refuses all of them.
 
     curl -sS $FARM/api/v1/jobs/bulk -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
-         -d '{"jobs": [{"kind": "chat", "payload": {}}, {"kind": "chat", "payload": {}, "priority": 5}]}'
+         -d '{"jobs": [{"kind": "chat", "payload": {}}, {"kind": "chat", "payload": {}, "priority": -5}]}'
 """
 LIST: Final = """
 The jobs that you may see, newest first: yours, those of your groups; all of them for operators.

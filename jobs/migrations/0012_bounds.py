@@ -1,4 +1,4 @@
-"""How much a job wrote, and guards for its payload and its result (docs/adr/0050)."""
+"""How much a job wrote, guards for its payload and its result (docs/adr/0050), two rights (docs/adr/0051)."""
 
 from django.db import migrations, models
 
@@ -89,4 +89,15 @@ class Migration(migrations.Migration):
             ),
         ),
         migrations.RunSQL(GUARDS, NO_GUARDS),
+        migrations.AlterModelOptions(
+            name="job",
+            options={
+                "ordering": ["-id"],
+                "permissions": [
+                    ("operate_job", "Can cancel, retry and move any job"),
+                    ("raise_priority", "Can give jobs any priority"),
+                    ("choose_queue", "Can put jobs into any queue"),
+                ],
+            },
+        ),
     ]

@@ -208,7 +208,11 @@ class Job(models.Model):
 
     class Meta:
         ordering = ["-id"]
-        permissions = [("operate_job", "Can cancel, retry and move any job")]
+        permissions = [
+            ("operate_job", "Can cancel, retry and move any job"),
+            ("raise_priority", "Can give jobs any priority"),
+            ("choose_queue", "Can put jobs into any queue"),
+        ]
         constraints = [
             models.CheckConstraint(name="job_status_is_known", condition=Q(status__in=sorted(Status))),
             models.CheckConstraint(

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from jobs import http, operations
 from jobs.domain.states import Verdict
-from jobs.errors import Duplicate, JobsError, NotAllowed, NotEnded, NotFound, UnknownKind
+from jobs.errors import JobsError, NotAllowed, NotFound
 from jobs.queries import pages, reads
 from jobs.views import access
 from ratelimits.errors import RateLimitsError
@@ -72,7 +72,7 @@ def retry(request: HttpRequest, job_id: int) -> HttpResponse:
         again = operations.retry(job_id, by=person)
     except NotFound as refusal:
         raise Http404(refusal.message) from refusal
-    except (NotAllowed, NotEnded, Duplicate, UnknownKind, RateLimitsError) as refusal:
+    except (JobsError, RateLimitsError) as refusal:
         return access.told(request, refusal.message, level=messages.ERROR, url=page)
     messages.success(request, f"Submitted once more, as job #{again.pk}.")
     return HttpResponseRedirect(reverse("jobs:job", args=[again.pk]))

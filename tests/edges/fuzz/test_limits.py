@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings as configured
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.db import connection, transaction
 from django.test import Client
 from pytest_django import Settings
@@ -73,6 +73,7 @@ def stage(settings: Settings, tmp_path: Path) -> Stage:
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 10 * MEGABYTE
     operations.sync()
     ada = farm.user("ada")
+    ada.user_permissions.set(Permission.objects.filter(codename="raise_priority"))  # beyond it is a limit, too
     _, token = accounts.create_token(ada, name="tests")
     worker, key = operations.create_worker("w1", queues=["chat"])
     operations.submit("chat", {}, owner=ada)

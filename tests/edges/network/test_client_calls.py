@@ -24,7 +24,7 @@ def client(server: Server, ada: User) -> httpx.Client:
 class TestSubmit:
     def test_answers_with_the_job(self, client: httpx.Client, ada: User) -> None:
         response = client.post(
-            "/api/v1/jobs", json={"kind": "chat", "payload": {"prompt": "Why?"}, "priority": 7}
+            "/api/v1/jobs", json={"kind": "chat", "payload": {"prompt": "Why?"}, "priority": -7}
         )
         assert response.status_code == 201
         told = response.json()
@@ -35,7 +35,7 @@ class TestSubmit:
             "kind": "chat",
             "queue": "chat",
             "status": "pending",
-            "priority": 7,
+            "priority": -7,
             "attempt": 0,
             "failures": 0,
             "max_attempts": 3,
