@@ -9,15 +9,21 @@ from jobs.domain.quotas import Quota
 from jobs.errors import QuotaReached
 from jobs.queries import reports
 
-OUTPUT = "bytes of output"
 
+def refuse_output(*, size: int, pieces: int, of_attempt: int, of_job: int) -> None:
+    """Raise QuotaReached for a piece of so many bytes, where so many pieces and bytes were written already.
 
-def refuse_output(*, size: int, of_attempt: int, of_job: int) -> None:
-    """Raise QuotaReached for a piece of so many bytes, where so many were written already. The statement that stores
-    pieces decides; this says why."""
-    attempt = Quota(what=OUTPUT, of="attempt", quota=allowed("OUTPUT_BYTES_PER_ATTEMPT"), used=of_attempt)
-    job = Quota(what=OUTPUT, of="job", quota=allowed("OUTPUT_BYTES_PER_JOB"), used=of_job)
-    _refuse_first((quota, size) for quota in (attempt, job))
+    The statement that stores pieces decides; this says why.
+    """
+    what = "bytes of output"
+    per_piece, per_attempt = allowed("OUTPUT_PIECES_PER_ATTEMPT"), allowed("OUTPUT_BYTES_PER_ATTEMPT")
+    _refuse_first(
+        [
+            (Quota(what=what, of="attempt", quota=per_attempt, used=of_attempt), size),
+            (Quota(what=what, of="job", quota=allowed("OUTPUT_BYTES_PER_JOB"), used=of_job), size),
+            (Quota(what="pieces of output", of="attempt", quota=per_piece, used=pieces), 1),
+        ]
+    )
 
 
 def check_file(job_id: int, *, attempt: int, name: str, size: int) -> None:

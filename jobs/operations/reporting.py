@@ -54,7 +54,7 @@ def write_output(worker: Worker, job_id: int, lease: Lease, *, seq: int, text: s
         raise LeaseLost
     [row] = rows
     if row.next_seq == seq and not row.fits:
-        quotas.refuse_output(size=size, of_attempt=row.output_bytes, of_job=row.job_bytes)
+        quotas.refuse_output(size=size, pieces=seq, of_attempt=row.output_bytes, of_job=row.job_bytes)
     if row.next_seq <= seq:
         raise OutputGap(next_seq=row.next_seq)
     if row.stored:

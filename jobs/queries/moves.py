@@ -93,6 +93,7 @@ def write_output(worker: Worker, job_id: int, lease: Lease, *, seq: int, text: s
     """
     quotas = {
         "attempt_quota": settings.JOBFARM["OUTPUT_BYTES_PER_ATTEMPT"],
+        "piece_quota": settings.JOBFARM["OUTPUT_PIECES_PER_ATTEMPT"],
         "job_quota": settings.JOBFARM["OUTPUT_BYTES_PER_JOB"],
     }
     piece = {"seq": seq, "text": text, "size": size}

@@ -5,7 +5,8 @@
 WITH held AS MATERIALIZED (
     SELECT id, claim_no, next_seq, output_bytes, output_bytes + earlier_output_bytes AS job_bytes,
            output_bytes + %(size)s::bigint <= %(attempt_quota)s::bigint
-           AND output_bytes + earlier_output_bytes + %(size)s::bigint <= %(job_quota)s::bigint AS fits
+           AND output_bytes + earlier_output_bytes + %(size)s::bigint <= %(job_quota)s::bigint
+           AND next_seq < %(piece_quota)s::integer AS fits
     FROM jobs_job
     WHERE id = %(job)s::bigint AND status = 'in_progress' AND worker_id = %(worker)s::bigint
       AND claim_no = %(claim_no)s::bigint AND lease_secret = %(secret)s::uuid

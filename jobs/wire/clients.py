@@ -84,7 +84,7 @@ class Piece(BaseModel):
 class OutputPage(BaseModel):
     """Consecutive pieces of one attempt's output."""
 
-    attempt: int
+    claim: int = Field(description="Of which attempt; 0: nobody had the job yet.")
     chunks: list[Piece]
     next_seq: int = Field(description="What comes next has this number: ask with `after=` one less.")
 

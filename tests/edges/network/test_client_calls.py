@@ -53,6 +53,7 @@ class TestSubmit:
             "result": None,
             "error": None,
             "files": [],
+            "attempts": [],
         }
 
     def test_takes_a_group_of_ones_own_and_no_other(self, client: httpx.Client, ada: User) -> None:
@@ -190,12 +191,12 @@ class TestLook:
             2,
         )
         assert client.get(f"/api/v1/jobs/{job.pk}/output?after=0").json() == {
-            "attempt": 2,
+            "claim": 2,
             "chunks": [{"seq": 1, "text": "world"}],
             "next_seq": 2,
         }
-        assert client.get(f"/api/v1/jobs/{job.pk}/output?attempt=1").json() == {
-            "attempt": 1,
+        assert client.get(f"/api/v1/jobs/{job.pk}/output?claim=1").json() == {
+            "claim": 1,
             "chunks": [],
             "next_seq": 0,
         }

@@ -1,4 +1,4 @@
-"""Who may give which priority, and choose another queue than the kind's own: by the API, by bulk actions, by a retry."""
+"""Who may give which priority, and choose another queue than the kind's own: by the API, bulk actions and a retry."""
 
 import json
 from collections.abc import Iterator
@@ -30,7 +30,11 @@ def people() -> dict[str, User]:
     farm.kind("fast")
     farm.kind("slow")
     found = {name: farm.user(name, is_staff=name in {"staff", "operator"}) for name in WHO[:-1]}
-    rights = {"raiser": ["raise_priority"], "chooser": ["choose_queue"], "operator": ["operate_job", "view_job"]}
+    rights = {
+        "raiser": ["raise_priority"],
+        "chooser": ["choose_queue"],
+        "operator": ["operate_job", "view_job"],
+    }
     for name, codenames in rights.items():
         found[name].user_permissions.set(Permission.objects.filter(codename__in=codenames))
     return {**found, "root": User.objects.create_superuser("root")}
@@ -47,7 +51,9 @@ def _submit(user: User, path: str = "jobs", **asked: Any) -> Any:
     _, token = accounts.create_token(user, name="tests")
     program = Client(headers={"Authorization": f"Bearer {token}"})
     job = {"kind": "work", "payload": {}, **asked}
-    return program.post(f"/api/v1/{path}", {"jobs": [job]} if path == "jobs/bulk" else job, "application/json")
+    return program.post(
+        f"/api/v1/{path}", {"jobs": [job]} if path == "jobs/bulk" else job, "application/json"
+    )
 
 
 # What is asked for, and the status that each of WHO is answered.
@@ -104,7 +110,12 @@ class TestSubmitting:
 
     def test_is_bounded_by_the_settings(self, people: dict[str, User]) -> None:
         with _members(MEMBER_PRIORITY=10, MEMBER_QUEUES=("slow",)):
-            asked: list[dict[str, Any]] = [{"priority": 10}, {"priority": 11}, {"queue": "slow"}, {"queue": "fast"}]
+            asked: list[dict[str, Any]] = [
+                {"priority": 10},
+                {"priority": 11},
+                {"queue": "slow"},
+                {"queue": "fast"},
+            ]
             assert [_submit(people["member"], **each).status_code for each in asked] == [201, 403, 201, 403]
         with _members(MEMBER_QUEUES=("*",)):
             assert _submit(people["member"], queue="fast").status_code == 201
@@ -217,7 +228,9 @@ class TestBulkActions:
         done = _done(Deed.RETRY, people["member"])
         assert (done.changed, done.handled) == (1, 2)
         assert [said for said in done.came_to if "jobs.raise_priority" in said]
-        assert set(Job.objects.filter(retry_of__isnull=False).values_list("retry_of", flat=True)) == {plain.pk}
+        assert set(Job.objects.filter(retry_of__isnull=False).values_list("retry_of", flat=True)) == {
+            plain.pk
+        }
         assert _done(Deed.RETRY, people["operator"], status="canceled").changed == 2
         assert Job.objects.filter(retry_of=raised.pk).count() == 1
 

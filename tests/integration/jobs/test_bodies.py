@@ -1,4 +1,4 @@
-"""A payload is never changed and a result is written once, by the end of its job: whoever writes, SQL by hand included."""
+"""A payload is never changed, and a result is written once, by the end of its job: also for SQL by hand."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

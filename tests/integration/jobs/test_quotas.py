@@ -24,7 +24,7 @@ def _quotas(settings: Settings, tmp_path: Path) -> None:
     settings.MEDIA_ROOT = tmp_path
     settings.JOBFARM = {
         **settings.JOBFARM,
-        "OUTPUT_BYTES_PER_ATTEMPT": 10, "OUTPUT_BYTES_PER_JOB": 25,
+        "OUTPUT_BYTES_PER_ATTEMPT": 10, "OUTPUT_BYTES_PER_JOB": 25, "OUTPUT_PIECES_PER_ATTEMPT": 8,
         "FILES_PER_ATTEMPT": 3, "FILES_PER_JOB": 5, "FILE_BYTES_PER_ATTEMPT": 20, "FILE_BYTES_PER_JOB": 50,
     }  # fmt: skip
 
@@ -104,6 +104,14 @@ class TestOutput:
         job = Job.objects.get(pk=held[1].id)
         assert (job.output_bytes, job.earlier_output_bytes) == (5, 20)
         assert sum(len(chunk.text) for chunk in OutputChunk.objects.all()) == 25
+
+    def test_has_a_quota_of_pieces_too_since_each_is_a_row(self, held: Held) -> None:
+        for seq in range(8):
+            assert _write(held, seq, "") == seq + 1
+        assert _refused(_write, held, 8, "") == {
+            "what": "pieces of output", "of": "attempt", "quota": 8, "used": 8, "more": 1,
+        }  # fmt: skip
+        assert _write(held, 7, "") == 8
 
     def test_costs_one_statement_however_much_there_is(self, held: Held) -> None:
         with CaptureQueriesContext(connection) as asked:
