@@ -96,7 +96,7 @@ class AttemptAdmin(administration.LookBack):
         """The end of what it wrote, and where all of it is."""
         text, is_cut = reports.end_of_output(attempt.job_id, claim=attempt.number, characters=TEXT_END)
         if not text:
-            return administration.NOTHING
+            return "–"
         shown = administration.preformatted(
             f"… cut here; all of it is the text behind the link\n{text}" if is_cut else text
         )

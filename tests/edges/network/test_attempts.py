@@ -98,7 +98,7 @@ class TestAttempts:
         def read(**asked: Any) -> Any:
             return client.get(f"/api/v1/jobs/{job.pk}/output", params=asked).json()
 
-        first = {
+        first: dict[str, Any] = {
             "claim": 1,
             "chunks": [{"seq": 0, "text": "first "}, {"seq": 1, "text": "try"}],
             "next_seq": 2,

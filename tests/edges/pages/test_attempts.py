@@ -94,7 +94,7 @@ class TestTheJobsPage:
         rows = _rows(browse(None).get(link).content.decode())
         assert 'href="output/1"' in rows["a1"]
         answers = [browse(None).get(f"{link}{path}") for path in ("output/1", "files/draft.txt?claim=1")]
-        found = [b"".join(cast("Any", answer.streaming_content)) for answer in answers]
+        found = [b"".join(cast("Any", answer).streaming_content) for answer in answers]
         assert found == [b"what it thought <b>", b"bytes"]
 
 
