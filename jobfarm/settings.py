@@ -197,10 +197,22 @@ JOBFARM: dict[str, Any] = {
     "RETENTION_DAYS": int(os.environ.get("JOBFARM_RETENTION_DAYS", "30")),
     "PAYLOAD_BYTES": 1_000_000,
     "FILE_BYTES": 50_000_000,
+    # What one attempt, and all attempts of one job, may hand in (docs/adr/0050).
+    "OUTPUT_BYTES_PER_ATTEMPT": int(os.environ.get("JOBFARM_OUTPUT_BYTES_PER_ATTEMPT", "50000000")),
+    "OUTPUT_BYTES_PER_JOB": int(os.environ.get("JOBFARM_OUTPUT_BYTES_PER_JOB", "200000000")),
+    "OUTPUT_PIECES_PER_ATTEMPT": int(os.environ.get("JOBFARM_OUTPUT_PIECES_PER_ATTEMPT", "500000")),
+    "FILES_PER_ATTEMPT": int(os.environ.get("JOBFARM_FILES_PER_ATTEMPT", "200")),
+    "FILES_PER_JOB": int(os.environ.get("JOBFARM_FILES_PER_JOB", "1000")),
+    "FILE_BYTES_PER_ATTEMPT": int(os.environ.get("JOBFARM_FILE_BYTES_PER_ATTEMPT", "500000000")),
+    "FILE_BYTES_PER_JOB": int(os.environ.get("JOBFARM_FILE_BYTES_PER_JOB", "2000000000")),
     "BODY_BYTES": 10_000_000,  # of any other request: ten payloads in one call
     # Jobs that come in with one API token, on average and at once; a person may have twice as many with all of theirs.
     "SUBMIT_PER_MINUTE": float(os.environ.get("JOBFARM_SUBMIT_PER_MINUTE", "600")),
     "SUBMIT_BURST": float(os.environ.get("JOBFARM_SUBMIT_BURST", "2000")),
+    # What people without the rights to raise priorities and to choose queues may ask for (docs/adr/0051): beside a
+    # kind's own priority at most this one, and beside its own queue these; * is every queue.
+    "MEMBER_PRIORITY": int(os.environ.get("JOBFARM_MEMBER_PRIORITY", "0")),
+    "MEMBER_QUEUES": tuple(os.environ.get("JOBFARM_MEMBER_QUEUES", "").replace(",", " ").split()),
     "SIGN_UP": _flag("JOBFARM_SIGN_UP", default=True),  # whether people may make accounts by themselves
     "GUESTS": _flag("JOBFARM_GUESTS", default=True),  # whether a captcha lets visitors in for a while
 }

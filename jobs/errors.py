@@ -27,8 +27,8 @@ class JobsError(Exception):
 class LeaseLost(JobsError):
     """This lease does not speak for the job, or not any more.
 
-    `reason` says which: "canceled", "ended" (`job_status` says how), "taken_over" (another claim has the job), "taken_back"
-    (the lease ran out, or was given back, and the job waits again), or "unknown".
+    `reason` says which: "canceled", "ended" (`job_status` says how), "taken_over" (another claim has the job),
+    "taken_back" (the lease ran out, or was given back, and the job waits again), or "unknown".
     """
 
     code = "lease_lost"
@@ -84,6 +84,12 @@ class PayloadTooLarge(JobsError):
     """The {what} has {size} bytes; at most {limit} are taken."""
 
     code = "too_large"
+
+
+class QuotaReached(JobsError):
+    """One {of} may hand in {quota} {what}: {used} are there, and there is no room for {more} more."""
+
+    code = "quota_reached"
 
 
 class InvalidValue(JobsError):
@@ -142,6 +148,18 @@ class WaitsForLimit(JobsError):
 
 class NotAllowed(JobsError):
     """You may look at this job, but only its owner or an operator may do that."""
+
+    code = "forbidden"
+
+
+class PriorityNotAllowed(JobsError):
+    """The priority {priority} takes the right {right}: without it {what} may have {highest} at most."""
+
+    code = "forbidden"
+
+
+class QueueChoiceNotAllowed(JobsError):
+    """The queue {queue} takes the right {right}: without it {what} goes into: {allowed}."""
 
     code = "forbidden"
 

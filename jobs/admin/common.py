@@ -5,6 +5,8 @@ from typing import Any
 from django.forms import Script
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 
@@ -28,6 +30,11 @@ class Operated:
 def job_link(pk: int | None) -> SafeString | str:
     """A job's page, by its number."""
     return administration.link("jobs_job", pk, f"#{pk}")
+
+
+def output_link(job_id: int, claim: int) -> SafeString:
+    """What this claim of a job wrote, as text."""
+    return format_html('<a href="{}">Output as text</a>', reverse("jobs:output", args=[job_id, claim]))
 
 
 def key_page(admin: ModelAdmin, request: HttpRequest, *, worker: Any, key: str) -> TemplateResponse:

@@ -6,16 +6,18 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.db.models.functions import Right
 from django.http import HttpRequest
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from jobs.admin import common
 from jobs.domain.states import Outcome
 from jobs.models import Attempt
-from jobs.queries import attempts
+from jobs.queries import attempts, reports
 from jobs.templatetags import farm
 from live import administration
 
+TEXT_END: Final = 20_000  # characters of an attempt's output on its page
 ENDING: Final = 500  # characters at the end of an error, among which its last line is looked for
 FILTERS: Final = [
     "outcome",
@@ -38,7 +40,7 @@ class AttemptAdmin(administration.LookBack):
     list_filter = FILTERS
     search_fields = ["job_id"]
     search_help_text = "The id of a job"
-    fields = ["job_link", "number", "how", "worker_link", "claimed_at", "ended_at", "traceback"]
+    fields = ["job_link", "number", "how", "worker_link", "claimed_at", "ended_at", "traceback", "output"]
     readonly_fields = fields
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Attempt]:
@@ -87,3 +89,15 @@ class AttemptAdmin(administration.LookBack):
     def traceback(self, attempt: Attempt) -> SafeString:
         """All of the error."""
         return administration.preformatted(farm.cut(attempt.error))
+
+    @display(description="Output")  # type: ignore[untyped-decorator]
+    @administration.once
+    def output(self, attempt: Attempt) -> SafeString | str:
+        """The end of what it wrote, and where all of it is."""
+        text, is_cut = reports.end_of_output(attempt.job_id, claim=attempt.number, characters=TEXT_END)
+        if not text:
+            return "–"
+        shown = administration.preformatted(
+            f"… cut here; all of it is the text behind the link\n{text}" if is_cut else text
+        )
+        return format_html("{}{}", shown, common.output_link(attempt.job_id, attempt.number))

@@ -18,7 +18,7 @@ from jobs.admin import common
 from jobs.domain.states import Status
 from jobs.errors import JobsError
 from jobs.models import Attempt, Job, ResultFile
-from jobs.queries import lines, lists, pages, tallies
+from jobs.queries import attempts, lines, lists, pages, tallies
 from jobs.templatetags import farm
 from live import administration, html
 from ratelimits.errors import RateLimitsError
@@ -67,14 +67,24 @@ class AttemptInline(administration.Part):
     """The attempts that ended without success."""
 
     model = Attempt
-    fields = ["number", "outcome", "worker_name", "claimed_at", "ended_at", "what_went_wrong"]
+    fields = ["number", "outcome", "worker_name", "claimed_at", "ended_at", "what_went_wrong", "output"]
     readonly_fields = fields
     ordering = ["-number"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Attempt]:
+        """With whether each wrote anything."""
+        rows: QuerySet[Attempt] = super().get_queryset(request)
+        return rows.annotate(wrote=attempts.wrote())
 
     @display(description="Error")  # type: ignore[untyped-decorator]
     def what_went_wrong(self, attempt: Attempt) -> SafeString | str:
         """The error, its traceback folded away."""
         return administration.folded(farm.last_line(attempt.error), farm.cut(attempt.error))
+
+    @display(description="Output")  # type: ignore[untyped-decorator]
+    def output(self, attempt: Any) -> SafeString | str:
+        """What it wrote, as text."""
+        return common.output_link(attempt.job_id, attempt.number) if attempt.wrote else "–"
 
 
 class FileInline(administration.Part):
@@ -89,7 +99,7 @@ class FileInline(administration.Part):
     def link(self, file: ResultFile) -> SafeString:
         """The file, to look at or to save."""
         url = reverse("jobs:file", args=[file.job_id, file.name])
-        return format_html('<a href="{}?attempt={}">{}</a>', url, file.attempt, file.name)
+        return format_html('<a href="{}?claim={}">{}</a>', url, file.attempt, file.name)
 
 
 @admin.register(Job)
@@ -214,7 +224,7 @@ class JobAdmin(common.Operated, administration.LookBack):
         """Why it does not run, live."""
         return html.wrapper("job-why", {"job_id": job.pk, "queue": job.queue}, audience=live_queries.MEMBER)
 
-    @display(description="Of the latest attempt")  # type: ignore[untyped-decorator]
+    @display(description="Of the latest attempt that wrote")  # type: ignore[untyped-decorator]
     @administration.once
     def live_output(self, job: Job) -> SafeString:
         """What it writes, live."""

@@ -18,7 +18,7 @@ from jobs.domain import waiting
 from jobs.domain.remedies import Remedy
 from jobs.errors import JobDeleted, JobsError, NotAMember, NotFound, NotUnique
 from jobs.models import Job
-from jobs.queries import reads
+from jobs.queries import reads, reports
 from jobs.wire import clients
 from jobs.wire import jobs as wire
 from jobs.wire.values import BIGINT, INTEGER
@@ -29,11 +29,9 @@ MOST_PIECES = 500
 MOST_OUTPUT_CHARACTERS = 4_000_000
 
 After = Annotated[int, parameters.Query(..., ge=-1, le=INTEGER, description="Pieces after this number.")]
-Attempt = Annotated[
+Claim = Annotated[
     int | None,
-    parameters.Query(
-        ..., ge=1, le=BIGINT, description="Of which attempt; the current or last one if absent."
-    ),
+    parameters.Query(..., ge=1, le=BIGINT, description="Of which attempt: `claim` of the job's `attempts`."),
 ]
 
 IdempotencyKey = Annotated[
@@ -113,7 +111,7 @@ def list_jobs(request: HttpRequest, filters: Query[clients.Filters]) -> clients.
 )
 def show(request: HttpRequest, job_id: int) -> wire.Job:
     """One job in full."""
-    return wire.in_full([_visible(request, job_id).pk])[0]
+    return wire.with_attempts(_visible(request, job_id).pk)
 
 
 @router.get(
@@ -126,12 +124,12 @@ def output(
     request: HttpRequest,
     job_id: int,
     after: After = -1,
-    attempt: Attempt = None,
+    claim: Claim = None,
 ) -> clients.OutputPage:
     """The pieces of output that follow a number."""
-    http.refuse_unknown_parameters(request, ["after", "attempt"])
+    http.refuse_unknown_parameters(request, ["after", "claim"])
     job = _visible(request, job_id)
-    number = job.claim_no if attempt is None else attempt
+    number = (reports.claim_to_read(job.pk) or 0) if claim is None else claim
     chunks: list[clients.Piece] = []
     room = MOST_OUTPUT_CHARACTERS
     for chunk in reads.output(job.pk, attempt=number, after=after, limit=MOST_PIECES):
@@ -140,7 +138,7 @@ def output(
         if room <= 0:
             break
     next_seq = chunks[-1].seq + 1 if chunks else after + 1
-    return clients.OutputPage(attempt=number, chunks=chunks, next_seq=next_seq)
+    return clients.OutputPage(claim=number, chunks=chunks, next_seq=next_seq)
 
 
 @router.get(
@@ -154,11 +152,11 @@ def get_file(
     request: HttpRequest,
     job_id: int,
     name: str,
-    attempt: Attempt = None,
+    claim: Claim = None,
 ) -> HttpResponseBase:
     """A result file's bytes."""
     job = _visible(request, job_id)
-    number = job.claim_no if attempt is None else attempt
+    number = job.claim_no if claim is None else claim
     for stored in reads.files([job.pk])[job.pk]:
         if (stored.attempt, stored.name) == (number, name):
             return http.sent(request, stored)
@@ -281,7 +279,8 @@ def _new_job(body: clients.NewJob, owner: User, groups: Mapping[str, Group]) -> 
 
 def _submitted(request: HttpRequest, new_jobs: Sequence[clients.NewJob]) -> list[Job | NotUnique]:
     groups = _groups(_user(request))
-    return operations.submit_many([_new_job(new, _user(request), groups) for new in new_jobs])
+    user = _user(request)
+    return operations.submit_many([_new_job(new, user, groups) for new in new_jobs], by=user)
 
 
 def _answered(answers: Sequence[int | NotUnique]) -> list[wire.Job | JobsError]:

@@ -56,7 +56,7 @@ Errors always have this form, with the status that fits, and with the numbers th
 
 400 `not_json`; 401 `unauthorized` (no key, a wrong or a revoked one); 403 `forbidden`, `queue_not_allowed`;
 404 `not_found` (also for jobs that are not yours to see); 405 `method_not_allowed`; 409 `lease_lost`,
-`output_gap`, `not_unique`, `not_ended`, `idempotency_key_in_use`; 410 `job_deleted`; 413 `too_large`;
+`output_gap`, `not_unique`, `not_ended`, `idempotency_key_in_use`; 410 `job_deleted`; 413 `too_large`, `quota_reached`;
 415 `unsupported_media_type`; 422 `invalid`, `invalid_json`, `invalid_name`, `unknown_kind`, `unknown_queue`,
 `not_a_member`, `idempotency_key_reused`, `count_exceeds` (more at once than a limit ever grants); 429 `rate_limited`:
 nothing was stored, come back after `retry_after` seconds, which the header `Retry-After` says too.
@@ -112,14 +112,16 @@ Renews the lease; `progress` and `detail` are shown to people and kept until you
 OUTPUT: Final = """
 Appends a piece of text to the job's output. Pieces are numbered from 0 in each attempt. Sending the same
 number twice stores it once, so after a lost answer just send again; a number too far is refused with 409
-`output_gap` and the `next_seq` expected. Renews the lease as well.
+`output_gap` and the `next_seq` expected. Renews the lease as well. An attempt and a job have quotas: what has
+no room is refused with 413 `quota_reached`, and nothing changes.
 
     curl -sS $FARM/api/v1/worker/jobs/$JOB/output -H "Authorization: Bearer $KEY" \\
          -H 'Content-Type: application/json' -d '{"lease": "'$LEASE'", "seq": 0, "text": "Once upon a time"}'
 """
 PUT_FILE: Final = """
 Keeps the request's body as a file of the job, under a plain name (letters, digits, dots, dashes,
-underscores). The same name again replaces it. Renews the lease as well.
+underscores). The same name again replaces it. Renews the lease as well. Without room in the quotas of the attempt
+or the job: 413 `quota_reached`.
 
     curl -sS -X PUT "$FARM/api/v1/worker/jobs/$JOB/files/picture.png?lease=$LEASE" \\
          -H "Authorization: Bearer $KEY" --data-binary @picture.png
@@ -142,7 +144,8 @@ down. From the fourth time in a row on the job waits a while.
 """
 FINISH_MANY: Final = """
 Ends several attempts in one transaction. The answer has an entry for each, in order: its new `status`, or
-`"error": "lease_lost"` with its `reason`. May be repeated as `finish` may. A result that cannot be stored refuses the whole batch.
+`"error": "lease_lost"` with its `reason`. May be repeated as `finish` may. A result that cannot be stored refuses
+the whole batch.
 
     curl -sS $FARM/api/v1/worker/finish -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' \\
          -d '{"finished": [{"id": '$JOB', "lease": "'$LEASE'", "outcome": "success"}], "claim_next": 1}'
@@ -150,6 +153,9 @@ Ends several attempts in one transaction. The answer has an entry for each, in o
 SUBMIT: Final = """
     curl -sS $FARM/api/v1/jobs -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
          -d '{"kind": "chat", "payload": {"prompt": "Why is the sky blue?"}}'
+
+Without the right to do so (403 `forbidden` says which) `priority` is at most the kind's own or 0, and `queue` the
+kind's own.
 
 `unique_key` refuses a twin: 409 `not_unique`, with the living one's id as `job`, while a job of yours of the same
 kind and key has not ended. Other people's keys are theirs.
@@ -169,7 +175,7 @@ Up to 1,000 jobs in one transaction. The answer has an entry for each, in order:
 An `Idempotency-Key` makes it repeatable, as it does a single submit: the same jobs, the same ones left out.
 
     curl -sS $FARM/api/v1/jobs/bulk -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
-         -d '{"jobs": [{"kind": "chat", "payload": {}}, {"kind": "chat", "payload": {}, "priority": 5}]}'
+         -d '{"jobs": [{"kind": "chat", "payload": {}}, {"kind": "chat", "payload": {}, "priority": -5}]}'
 """
 LIST: Final = """
 The jobs that you may see, newest first: yours, those of your groups; all of them for operators.
@@ -179,12 +185,16 @@ The jobs that you may see, newest first: yours, those of your groups; all of the
 `next` is the `cursor` of the following page, null on the last one.
 """
 SHOW: Final = """
+`attempts` has the latest first, 50 at most. What one wrote and handed in stays there after it was lost: see `claim`
+of the calls below.
+
     curl -sS $FARM/api/v1/jobs/$JOB -H "Authorization: Bearer $TOKEN"
 """
 READ_OUTPUT: Final = """
     curl -sS "$FARM/api/v1/jobs/$JOB/output?after=-1" -H "Authorization: Bearer $TOKEN"
 
-At most 500 pieces come at once: ask again with `after` one less than `next_seq` until none come.
+At most 500 pieces come at once: ask again with `after` one less than `next_seq` until none come. Without `claim`
+it is the attempt that runs or succeeded; of any other job the last that wrote anything.
 """
 GET_FILE: Final = """
     curl -sS $FARM/api/v1/jobs/$JOB/files/picture.png -H "Authorization: Bearer $TOKEN" -o picture.png
@@ -210,7 +220,8 @@ CANCEL: Final = """
 `status` says how.
 """
 RETRY: Final = """
-Submits the job once more, as a new job whose `retry_of` names the old one. 409 `not_ended` while it has not
+Submits the job once more, as a new job whose `retry_of` names the old one, with its queue and priority: 403
+`forbidden` where you could not submit it so. 409 `not_ended` while it has not
 ended, `not_unique` while its owner has another with its `unique_key`. An `Idempotency-Key` makes it repeatable, as it
 does a submit.
 

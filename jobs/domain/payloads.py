@@ -5,6 +5,7 @@ from typing import Any
 
 from jobs.errors import InvalidJson, PayloadTooLarge
 
+# Arrays and objects around one another; a number or a text has depth 0, `[]` and `[1]` depth 1, `[[]]` depth 2.
 # jsonb nests by recursion and refuses at the server's stack depth; json.dumps refuses at about 1,000.
 MAX_DEPTH = 100
 _ENCODER = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))
@@ -14,7 +15,7 @@ def encoded(value: Any, *, limit_bytes: int, what: str) -> str:
     """The JSON text of `value`, ready for a jsonb column. `what` names it in the refusal.
 
     Raises PayloadTooLarge over `limit_bytes` of UTF-8, InvalidJson for what jsonb cannot hold: NaN and infinities,
-    NUL characters, lone surrogates, numbers beyond its range, nesting over 100 levels.
+    NUL characters, lone surrogates, numbers beyond its range, more than 100 arrays and objects around one another.
     """
     try:
         _check(value, depth=0)
@@ -28,8 +29,9 @@ def encoded(value: Any, *, limit_bytes: int, what: str) -> str:
 
 
 def _check(value: Any, *, depth: int) -> None:
-    if depth > MAX_DEPTH:
-        raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
+    """Raise for what jsonb cannot hold. `depth`: how many arrays and objects are around this value."""
+    if depth == MAX_DEPTH and isinstance(value, dict | list | tuple):
+        raise ValueError(f"it has more than {MAX_DEPTH} levels of arrays and objects")
     if isinstance(value, str):
         _check_text(value)
     elif isinstance(value, dict):

@@ -9,8 +9,8 @@ from jobs.domain import files, timelines, waiting
 from jobs.domain.states import ENDED, Status
 from jobs.domain.timelines import Current, Span
 from jobs.live_queries.common import MEMBER, OPERATOR, PUBLIC, audience_of_job, member
-from jobs.models import Attempt, Job, OutputChunk, Stage
-from jobs.queries import pages, reads
+from jobs.models import Attempt, Job, OutputChunk, ResultFile, Stage
+from jobs.queries import pages, reads, reports
 from jobs.wire import jobs as wire
 from live.registry import Item, Viewer, live_query, live_stream
 from postgres import clock
@@ -37,7 +37,7 @@ def job_json(*, job_id: int) -> dict[str, Any] | None:
     return (
         None
         if written is None
-        else {"job": job.model_dump(mode="json", exclude={"payload"}), "written": written}
+        else {"job": job.model_dump(mode="json", exclude={"payload", "attempts"}), "written": written}
     )
 
 
@@ -53,9 +53,13 @@ def _(viewer: Viewer, *, job_id: int) -> str | None:
 
 @live_stream("job-output", topics=lambda job_id: [f"output:{job_id}"], rights_topics=_shared)
 def job_output(after: str | None, limit: int, *, job_id: int) -> list[Item]:
-    """The pieces after `<claim>:<seq>`, through later claims; without it, of the current claim on."""
+    """The pieces after `<claim>:<seq>`, through later claims.
+
+    Without it, of the current attempt on; where none runs and none succeeded, of the last that wrote anything.
+    """
     if after is None:
-        start = _current_attempt(job_id)
+        claim = reports.claim_to_read(job_id)
+        start = None if claim is None else (claim, -1)
     else:
         match = _CURSOR.fullmatch(after)
         start = (int(match[1]), int(match[2])) if match else None
@@ -63,11 +67,6 @@ def job_output(after: str | None, limit: int, *, job_id: int) -> list[Item]:
 
 
 job_output.may_see(audience_of_job)
-
-
-def _current_attempt(job_id: int) -> tuple[int, int] | None:
-    claim_no = Job.objects.filter(pk=job_id).values_list("claim_no", flat=True).first()
-    return None if claim_no is None else (claim_no, -1)
 
 
 def _chunks(job_id: int, start: tuple[int, int]) -> Any:
@@ -167,11 +166,17 @@ class StageLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One attempt in the history of a job; the current one, and a wait for the next, have no `attempt`."""
+    """One claim in the history of a job; the current one, and a wait for the next, have no `attempt`.
+
+    `counted` is the attempt's number, None for one that was given back.
+    """
 
     number: int
+    counted: int | None
     span: Span | None
     stages: list[StageLine]
+    has_output: bool
+    files: list[ResultFile]
     attempt: Attempt | None = None
 
 
@@ -179,18 +184,27 @@ def _rows(job: Job) -> list[Row]:
     """The latest first. A job that waits begins with that wait."""
     attempts = pages.attempts(job.pk)
     is_waiting = job.status == Status.PENDING
+    is_known = job.status == Status.IN_PROGRESS or job.confirmed_claim == job.claim_no
     current = Current(
-        number=job.claim_no, claimed_at=job.claimed_at, ended_at=job.ended_at, is_waiting=is_waiting
+        number=job.claim_no,
+        claimed_at=job.claimed_at if is_known else None,
+        ended_at=job.ended_at,
+        is_waiting=is_waiting,
     )
     spans = timelines.spans(attempts, current, submitted_at=job.created_at, now=clock.now())
     stages = pages.stages(job.pk)
     ended = {attempt.number: attempt for attempt in attempts}
     numbers = sorted({*spans, *ended}, reverse=True)
+    wrote = reports.claims_that_wrote(job.pk, numbers)
+    files = pages.files_by_attempt(job.pk)
     return [
         Row(
             number=number,
+            counted=ended[number].attempt if number in ended else job.attempt + is_waiting,
             span=spans.get(number),
             attempt=ended.get(number),
+            has_output=number in wrote,
+            files=files.get(number, []),
             stages=_stage_lines(stages.get(number, []), job=job, attempt=ended.get(number)),
         )
         for number in numbers

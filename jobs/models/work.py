@@ -222,6 +222,10 @@ class Job(models.Model):
     worker_name = models.CharField(max_length=100, null=True, blank=True)
     claimed_at = models.DateTimeField(null=True, blank=True)
     next_seq = models.IntegerField(default=0, help_text="Number of the next piece of output of this attempt.")
+    output_bytes = models.BigIntegerField(default=0, db_default=0, help_text="Written by this attempt.")
+    earlier_output_bytes = models.BigIntegerField(
+        default=0, db_default=0, help_text="Written by the attempts before it."
+    )
     progress = models.FloatField(null=True, blank=True)
     detail = models.CharField(max_length=200, null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
@@ -236,7 +240,11 @@ class Job(models.Model):
 
     class Meta:
         ordering = ["-id"]
-        permissions = [("operate_job", "Can cancel, retry and move any job")]
+        permissions = [
+            ("operate_job", "Can cancel, retry and move any job"),
+            ("raise_priority", "Can give jobs any priority"),
+            ("choose_queue", "Can put jobs into any queue"),
+        ]
         constraints = [
             models.CheckConstraint(name="job_status_is_known", condition=Q(status__in=sorted(Status))),
             models.CheckConstraint(

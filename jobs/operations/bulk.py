@@ -14,9 +14,9 @@ from django.db import transaction
 from jobs import limits
 from jobs.domain.bulks import OVER, Deed, Phase, sentence
 from jobs.domain.filters import Filters
-from jobs.errors import InvalidValue, NotFound, UnknownQueue
+from jobs.errors import InvalidValue, JobsError, NotFound, UnknownQueue
 from jobs.models import Bulk
-from jobs.operations import audit, deeds
+from jobs.operations import audit, deeds, rights
 from jobs.queries import bulks, keys
 from live import operations as live
 from postgres import clock
@@ -34,9 +34,11 @@ _RESTING = OVER | {Phase.READY}
 def ask(deed: Deed, *, by: User, filters: Filters, value: str = "") -> Bulk:
     """Ask to do this to every job that matches and that `by` may act on. Nothing is done before `begin`.
 
-    A large number may still be being counted when this returns. Raises UnknownQueue, InvalidValue.
+    A large number may still be being counted when this returns. Raises UnknownQueue, InvalidValue, and
+    PriorityNotAllowed or QueueChoiceNotAllowed for what takes a right that `by` does not have.
     """
     _check(deed, value)
+    rights.check_bulk(deed, value, kind=filters.kind, by=by)
     newest = bulks.top_id()
     with transaction.atomic():
         asked = filters.at(clock.now()).as_dict()
@@ -129,7 +131,19 @@ def _next(bulk: Bulk) -> float | None:
     if not bulk.by.is_active:
         _end(bulk, Phase.STOPPED, why="whoever asked for it is no longer active")
         return None
+    if (why := _no_longer_allowed(bulk)) is not None:
+        _end(bulk, Phase.STOPPED, why=why)
+        return None
     return _undo_batch(bulk) if bulk.undoes is not None else _do_batch(bulk)
+
+
+def _no_longer_allowed(bulk: Bulk) -> str | None:
+    """Why whoever asked for it may not do so any more, cut to what a bulk keeps."""
+    try:
+        rights.check_bulk(Deed(bulk.deed), bulk.value, kind=Filters.of(bulk.filters).kind, by=bulk.by)
+    except JobsError as refusal:
+        return refusal.message[:200]
+    return None
 
 
 def _count(bulk: Bulk) -> None:

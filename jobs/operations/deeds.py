@@ -12,7 +12,7 @@ from jobs.domain.bulks import FITS, Deed
 from jobs.domain.states import ENDED, Status, Verdict
 from jobs.errors import JobsError
 from jobs.models import Bulk, BulkItem, Job
-from jobs.operations import announcing, ending, submitting
+from jobs.operations import announcing, ending, rights, submitting
 from jobs.queries import bulks
 from ratelimits.operations import RateLimitsError
 
@@ -40,7 +40,7 @@ def do(bulk: Bulk, job_ids: Sequence[int], *, now: datetime) -> Outcome:
         case Deed.CANCEL:
             return _cancel(job_ids, by=bulk.by)
         case Deed.RETRY:
-            return _retry(job_ids)
+            return _retry(job_ids, by=bulk.by)
         case Deed.QUEUE:
             return _change(job_ids, "queue", bulk.value)
         case Deed.PRIORITY:
@@ -76,17 +76,22 @@ def _cancel(job_ids: Sequence[int], *, by: User) -> Outcome:
     return outcome
 
 
-def _retry(job_ids: Sequence[int]) -> Outcome:
+def _retry(job_ids: Sequence[int], *, by: User) -> Outcome:
     outcome = Outcome()
     for job in bulks.with_bodies(job_ids, states=ENDED):
-        made = _again(job, outcome)
+        made = _again(job, outcome, by=by)
         if made is not None:
             outcome.items[job.pk] = {"made": made.pk}
     return outcome
 
 
-def _again(job: Job, outcome: Outcome, *, run_at: datetime | None = None) -> Job | None:
+def _again(
+    job: Job, outcome: Outcome, *, by: User | None = None, run_at: datetime | None = None
+) -> Job | None:
+    """The job once more, within the rights of `by`; None, and a note of why, where it was refused."""
     try:
+        if by is not None:
+            rights.check_retry(job, by=by)
         made = submitting.submit_again(job, by=None, run_at=run_at)
     except (JobsError, RateLimitsError) as refusal:
         outcome.note(refusal.message)

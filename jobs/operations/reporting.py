@@ -13,7 +13,7 @@ from django.db import transaction
 from jobs.domain.leases import Lease
 from jobs.errors import InvalidName, InvalidValue, OutputGap, PayloadTooLarge
 from jobs.models import ResultFile, Worker
-from jobs.operations import announcing, repeating
+from jobs.operations import announcing, quotas, repeating
 from jobs.queries import moves
 
 OUTPUT_BYTES = 1_000_000  # one piece; a worker sends a sentence at a time
@@ -46,36 +46,48 @@ def write_output(worker: Worker, job_id: int, lease: Lease, *, seq: int, text: s
     """Append a piece of output; pieces of an attempt are numbered from 0. Returns the number expected next.
 
     The same number again is stored once. Raises LeaseLost, OutputGap (with `next_seq`) for a number further on,
-    PayloadTooLarge over a megabyte, InvalidValue for text that PostgreSQL cannot hold.
+    PayloadTooLarge over a megabyte, QuotaReached for what the attempt or the job has no room for, InvalidValue for text
+    that PostgreSQL cannot hold.
     """
-    if len(_storable(text, "text").encode()) > OUTPUT_BYTES:
-        raise PayloadTooLarge(what="output", size=len(text.encode()), limit=OUTPUT_BYTES)
-    if not 0 <= seq < 2**31 - 1:
-        raise InvalidValue(field="seq", why=f"a whole number from 0 up, got {seq}")
-    rows = moves.write_output(worker, job_id, lease, seq=seq, text=text)
+    size = _check_piece(seq, text)
+    rows = moves.write_output(worker, job_id, lease, seq=seq, text=text, size=size)
     if not rows:
         raise repeating.lost(worker, job_id, lease)
-    if rows[0].next_seq <= seq:
-        raise OutputGap(next_seq=rows[0].next_seq)
-    if rows[0].stored:
+    [row] = rows
+    if row.next_seq == seq and not row.fits:
+        quotas.refuse_output(size=size, pieces=seq, of_attempt=row.output_bytes, of_job=row.job_bytes)
+    if row.next_seq <= seq:
+        raise OutputGap(next_seq=row.next_seq)
+    if row.stored:
         announcing.wrote(job_id)
-    next_seq: int = rows[0].next_seq
+    next_seq: int = row.next_seq
     return next_seq
 
 
 def put_file(worker: Worker, job_id: int, lease: Lease, *, name: str, content: "File[bytes]") -> ResultFile:
     """Keep a result file of this attempt; the same name again replaces it.
 
-    Raises InvalidName, PayloadTooLarge, and LeaseLost, before the file is stored or after: then it is deleted again.
+    Raises InvalidName, PayloadTooLarge, and LeaseLost and QuotaReached, before the file is stored or after: then it is
+    deleted again.
     """
     _check_file(name, content)
     heartbeat(worker, job_id, lease)
+    quotas.check_file(job_id, attempt=lease.claim_no, name=name, size=content.size)
     stored_as = default_storage.save(f"jobs/{job_id}/{lease.claim_no}/{name}", content)
     try:
         return _remember(worker, job_id, lease, name=name, stored_as=stored_as, content=content)
     except BaseException:
         default_storage.delete(stored_as)
         raise
+
+
+def _check_piece(seq: int, text: str) -> int:
+    size = len(_storable(text, "text").encode())
+    if size > OUTPUT_BYTES:
+        raise PayloadTooLarge(what="output", size=size, limit=OUTPUT_BYTES)
+    if not 0 <= seq < 2**31 - 1:
+        raise InvalidValue(field="seq", why=f"a whole number from 0 up, got {seq}")
+    return size
 
 
 def _check_file(name: str, content: "File[bytes]") -> None:
@@ -93,6 +105,7 @@ def _remember(
     with transaction.atomic():
         if not moves.lock_held(worker, [(job_id, lease)]):
             raise repeating.lost(worker, job_id, lease)
+        quotas.check_file(job_id, attempt=lease.claim_no, name=name, size=content.size)
         replaced = moves.stored_file(job_id, attempt=lease.claim_no, name=name)
         file = moves.keep_file(
             job_id, attempt=lease.claim_no, name=name, stored_as=stored_as, size=content.size, sha256=sha256

@@ -19,7 +19,7 @@ from jobs.domain.marks import MARGIN_S
 from jobs.domain.states import ENDED, Status
 from jobs.errors import InvalidValue, NotAllowed, NotAMember, NotEnded, NotUnique, UnknownQueue
 from jobs.models import Job
-from jobs.operations import announcing, audit, hooking, limiting, lookups, taking
+from jobs.operations import announcing, audit, hooking, limiting, lookups, rights, taking
 from jobs.queries import keys, moves, reads, submits
 from jobs.queries.submits import Stored, Twin
 from observing import traces
@@ -36,6 +36,8 @@ _FRESH = dict.fromkeys(field.attname for field in Job._meta.concrete_fields) | {
     "claim_no": 0,
     "confirmed_claim": 0,
     "next_seq": 0,
+    "output_bytes": 0,
+    "earlier_output_bytes": 0,
 }
 _CHOICES = ("queue", "priority", "run_at", "expires_at", "unique_key", "max_attempts", "timeout_s")
 _OF_KIND = (
@@ -67,24 +69,26 @@ class NewJob:
     limit_count: float | None = None
 
 
-def submit(kind: str, payload: Any, **options: Any) -> Job:
+def submit(kind: str, payload: Any, *, by: User | None = None, **options: Any) -> Job:
     """Put a job into the table, in the caller's transaction if there is one (DESIGN promise 9), and return it.
 
     `options` are the other fields of NewJob. Raises UnknownKind, UnknownQueue, InvalidJson, PayloadTooLarge,
     InvalidValue, NotAMember, and NotUnique when a twin has not ended: a job of the same owner and kind with the same
-    `unique_key`; its `job` is the twin's id. Jobs without an owner are the site's own and share one space of keys.
+    `unique_key`; its `job` is the twin's id. Jobs without an owner are the site's own and share one space of keys. `by`
+    None is the site itself, which chooses queue and priority as it likes; for a person that raises PriorityNotAllowed
+    and QueueChoiceNotAllowed beyond their rights.
 
     A job whose kind names a limit reserves its tokens here, and is due when they have come in. Raises
     RateLimited where the limit lets nobody so far ahead, CountExceedsLimit where it never will. How many jobs a person
     or a token may submit is for edges to ask (`jobs.http`): code of the site itself is not counted.
     """
-    [job] = submit_many([NewJob(kind=kind, payload=payload, **options)])
+    [job] = submit_many([NewJob(kind=kind, payload=payload, **options)], by=by)
     if isinstance(job, NotUnique):
         raise job
     return job
 
 
-def submit_many(new_jobs: Sequence[NewJob]) -> list[Job | NotUnique]:
+def submit_many(new_jobs: Sequence[NewJob], *, by: User | None = None) -> list[Job | NotUnique]:
     """Put many jobs into the table in one statement: an answer for each, in order.
 
     A job that has a twin is answered by NotUnique and left out; any other refusal (see `submit`) is raised before
@@ -98,6 +102,8 @@ def submit_many(new_jobs: Sequence[NewJob]) -> list[Job | NotUnique]:
         limiting.check_count(named[new.kind], new.limit_count)
     _check_queues(new_jobs)
     _check_groups(new_jobs)
+    if by is not None:
+        rights.check_submits(new_jobs, named, by=by)
     with traces.span("submit", kind="producer", jobs=len(new_jobs)):
         rows = _rows(new_jobs, named)
         with nullcontext() if _is_one_statement(rows) else transaction.atomic():
@@ -110,13 +116,16 @@ def retry(job_id: int, *, by: User | None) -> Job:
     """Submit an ended job once more, as a new job that points at it; history never changes.
 
     `by` None is the system itself. Raises NotFound (also for a job that `by` may not see), NotAllowed, NotEnded, and
-    NotUnique while a twin with the same `unique_key` lives; of its kind's limit it takes anew, see `submit`.
+    NotUnique while a twin with the same `unique_key` lives; of its kind's limit it takes anew, see `submit`. It keeps
+    queue and priority: PriorityNotAllowed and QueueChoiceNotAllowed where `by` could not submit it so.
     """
     job = lookups.job(job_id, by=by)
     if by is not None and not reads.may_operate(by, job):
         raise NotAllowed
     if Status(job.status) not in ENDED:
         raise NotEnded
+    if by is not None:
+        rights.check_retry(job, by=by)
     return submit_again(job, by=by)
 
 

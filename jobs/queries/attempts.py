@@ -3,11 +3,20 @@
 from datetime import datetime, timedelta
 from typing import Final
 
+from django.db.models import Exists, OuterRef
+
+from jobs.models import OutputChunk
 from postgres import halving
 
 _DISORDER: Final = timedelta(
     minutes=1
 )  # between the moment that an attempt's row says, and when it was written
+
+
+def wrote() -> Exists:
+    """Whether the attempt of a row wrote any output, to annotate."""
+    pieces = OutputChunk.objects.filter(job_id=OuterRef("job_id"), attempt=OuterRef("number"), seq=0)
+    return Exists(pieces)
 
 
 def first_since(moment: datetime) -> int:

@@ -109,11 +109,18 @@ def heartbeat(
     return statements.load("jobs", "heartbeat").run(_fence(worker, job_id, lease) | given)
 
 
-def write_output(worker: Worker, job_id: int, lease: Lease, *, seq: int, text: str) -> list[Row]:
-    """Store a piece of output if it is the next one; a row of `next_seq` and `stored`; none: the lease is lost."""
-    return statements.load("jobs", "write_output").run(
-        _fence(worker, job_id, lease) | {"seq": seq, "text": text}
-    )
+def write_output(worker: Worker, job_id: int, lease: Lease, *, seq: int, text: str, size: int) -> list[Row]:
+    """Store a piece of output of `size` bytes if it is the next one and the quotas have room for it.
+
+    A row of `next_seq`, `stored`, and `fits`, with how much was written before; no row: the lease is lost.
+    """
+    quotas = {
+        "attempt_quota": settings.JOBFARM["OUTPUT_BYTES_PER_ATTEMPT"],
+        "piece_quota": settings.JOBFARM["OUTPUT_PIECES_PER_ATTEMPT"],
+        "job_quota": settings.JOBFARM["OUTPUT_BYTES_PER_JOB"],
+    }
+    piece = {"seq": seq, "text": text, "size": size}
+    return statements.load("jobs", "write_output").run(_fence(worker, job_id, lease) | piece | quotas)
 
 
 def lock_held(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> list[Row]:

@@ -97,6 +97,15 @@ def latest_files(job_id: int) -> list[ResultFile]:
     return list(files[:MOST_FILES])
 
 
+def files_by_attempt(job_id: int) -> dict[int, list[ResultFile]]:
+    """The files of each attempt by name, by the attempt's claim number; of the latest MOST_FILES."""
+    by_attempt: dict[int, list[ResultFile]] = {}
+    latest = ResultFile.objects.filter(job_id=job_id).order_by("-attempt", "name")[:MOST_FILES]
+    for file in latest:
+        by_attempt.setdefault(file.attempt, []).append(file)
+    return by_attempt
+
+
 def file_names(job_id: int, *, attempt: int) -> list[str]:
     """The names of the files that this attempt handed in, in the order of their coming."""
     files = ResultFile.objects.filter(job_id=job_id, attempt=attempt).order_by("pk")

@@ -49,6 +49,12 @@ def may_operate(user: AnyUser, job: Job) -> bool:
     return job.owner_id == user.pk or (user.is_staff and user.has_perm("jobs.operate_job"))
 
 
+def has_right(user: User, right: str) -> bool:
+    """Whether `user` was given this right by its name ("jobs.choose_queue"), or runs the farm and needs none."""
+    runs_it = user.is_staff and user.has_perm("jobs.operate_job")
+    return user.is_active and (runs_it or user.has_perm(right))
+
+
 def visible_to(user: AnyUser) -> QuerySet[Job]:
     """The jobs that `user` may look at: their own, those of their groups; all of them for operators."""
     if is_operator(user):

@@ -136,7 +136,8 @@ WITH RECURSIVE asked AS MATERIALIZED (
         lease_expires_at = statement_timestamp() + make_interval(secs => %(confirm_s)s::float8),
         deadline_at = statement_timestamp() + make_interval(secs => job.timeout_s),
         worker_id = %(worker)s::bigint, worker_name = %(worker_name)s::text, claimed_at = statement_timestamp(),
-        next_seq = 0, progress = NULL, detail = NULL
+        next_seq = 0, progress = NULL, detail = NULL,
+        earlier_output_bytes = job.earlier_output_bytes + job.output_bytes, output_bytes = 0
     FROM admitted WHERE job.id = admitted.id AND job.ended_at IS NULL AND job.lease_secret IS NULL
     RETURNING job.id, job.kind, job.queue, job.claim_no, job.lease_secret, job.lease_expires_at,
            job.attempt, job.max_attempts, job.retry_when_lost,

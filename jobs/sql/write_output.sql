@@ -1,18 +1,26 @@
--- Store the next piece of an attempt's output and renew its lease. Returns the number expected next and whether this
--- piece was the one expected; no row: the lease is lost. The same number twice is stored once, since only the expected
--- number inserts; a gap changes nothing.
+-- Store the next piece of an attempt's output and renew its lease. Returns the number expected next, whether this piece
+-- was stored, and whether there was room for it; no row: the lease is lost. The same number twice is stored once, since
+-- only the expected number inserts; a gap changes nothing, and neither does the expected piece without room.
+-- What was written so far stands on the row that is written anyway: nothing is counted.
 WITH held AS MATERIALIZED (
-    SELECT id, claim_no, next_seq FROM jobs_job
+    SELECT id, claim_no, next_seq, output_bytes, output_bytes + earlier_output_bytes AS job_bytes,
+           output_bytes + %(size)s::bigint <= %(attempt_quota)s::bigint
+           AND output_bytes + earlier_output_bytes + %(size)s::bigint <= %(job_quota)s::bigint
+           AND next_seq < %(piece_quota)s::integer AS fits
+    FROM jobs_job
     WHERE id = %(job)s::bigint AND status = 'in_progress' AND worker_id = %(worker)s::bigint
       AND claim_no = %(claim_no)s::bigint AND lease_secret = %(secret)s::uuid
     FOR UPDATE
+), piece AS MATERIALIZED (
+    SELECT *, next_seq = %(seq)s::integer AND fits AS is_next FROM held
 ), renewed AS (
     UPDATE jobs_job AS job
     SET lease_expires_at = statement_timestamp() + make_interval(secs => %(lease_s)s::float8),
-        confirmed_claim = job.claim_no, next_seq = held.next_seq + (held.next_seq = %(seq)s::integer)::integer
-    FROM held WHERE job.id = held.id AND held.next_seq >= %(seq)s::integer
+        confirmed_claim = job.claim_no, next_seq = piece.next_seq + piece.is_next::integer,
+        output_bytes = piece.output_bytes + CASE WHEN piece.is_next THEN %(size)s::bigint ELSE 0 END
+    FROM piece WHERE job.id = piece.id AND (piece.next_seq > %(seq)s::integer OR piece.is_next)
 ), written AS (
     INSERT INTO jobs_outputchunk (job_id, attempt, seq, text, written_at)
-    SELECT id, claim_no, next_seq, %(text)s::text, statement_timestamp() FROM held WHERE next_seq = %(seq)s::integer
+    SELECT id, claim_no, next_seq, %(text)s::text, statement_timestamp() FROM piece WHERE is_next
 )
-SELECT next_seq + (next_seq = %(seq)s::integer)::integer AS next_seq, next_seq = %(seq)s::integer AS stored FROM held
+SELECT next_seq + is_next::integer AS next_seq, is_next AS stored, fits, output_bytes, job_bytes FROM piece

@@ -72,6 +72,7 @@ class SubmitForm(forms.Form):
             return operations.submit(
                 self.cleaned_data["kind"],
                 self.cleaned_data["payload"],
+                by=self._user,
                 owner=self._user,
                 group=self.cleaned_data["group"],
                 unique_key=self.cleaned_data["unique_key"] or None,

@@ -12,16 +12,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from jobs import http, operations
 from jobs.domain.states import Verdict
-from jobs.errors import (
-    JobsError,
-    NotAllowed,
-    NotEnded,
-    NotFound,
-    NotUnique,
-    NotWaiting,
-    UnknownKind,
-    WaitsForLimit,
-)
+from jobs.errors import JobsError, NotAllowed, NotFound, NotWaiting, WaitsForLimit
 from jobs.queries import lines, pages, reads
 from jobs.views import access
 from ratelimits.errors import RateLimitsError
@@ -82,7 +73,7 @@ def retry(request: HttpRequest, job_id: int) -> HttpResponse:
         again = operations.retry(job_id, by=person)
     except NotFound as refusal:
         raise Http404(refusal.message) from refusal
-    except (NotAllowed, NotEnded, NotUnique, UnknownKind, RateLimitsError) as refusal:
+    except (JobsError, RateLimitsError) as refusal:
         return access.told(request, refusal.message, level=messages.ERROR, url=page)
     messages.success(request, f"Submitted once more, as job #{again.pk}.")
     return HttpResponseRedirect(reverse("jobs:job", args=[again.pk]))

@@ -17,10 +17,16 @@ class NewJob(Body):
 
     kind: Name = Field(examples=["chat"])
     payload: Any = Field(
-        description="Any JSON up to a megabyte.", examples=[{"prompt": "Why is the sky blue?"}]
+        description="Any JSON up to a megabyte and 100 levels of arrays and objects.",
+        examples=[{"prompt": "Why is the sky blue?"}],
     )
-    queue: Name | None = Field(None, description="The kind's own queue if absent.")
-    priority: Annotated[Whole, Field(ge=-100, le=100)] | None = Field(None, description="Higher goes first.")
+    queue: Name | None = Field(
+        None, description="The kind's own queue if absent. Another one takes the right to choose queues."
+    )
+    priority: Annotated[Whole, Field(ge=-100, le=100)] | None = Field(
+        None,
+        description="Higher goes first. Above the kind's own, and above 0, it takes the right to raise it.",
+    )
     run_at: Moment | None = Field(
         None, description="Not before this moment.", examples=["2030-01-31T12:00:00Z"]
     )
@@ -85,7 +91,7 @@ class Piece(BaseModel):
 class OutputPage(BaseModel):
     """Consecutive pieces of one attempt's output."""
 
-    attempt: int
+    claim: int = Field(description="Of which attempt; 0: nobody had the job yet.")
     chunks: list[Piece]
     next_seq: int = Field(description="What comes next has this number: ask with `after=` one less.")
 

@@ -2,16 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.db.models import QuerySet
 from pydantic import BaseModel, Field
 
 from jobs import models
-from jobs.domain.states import Status
-from jobs.queries import reads
+from jobs.domain.states import Outcome, Status
+from jobs.queries import pages, reads, reports
 
+MOST_ATTEMPTS = 50  # in one answer
 API = "/api/v1"  # where the API is mounted; DESIGN section 6 fixes it
 
 
@@ -54,6 +55,22 @@ class JobInList(BaseModel):
     expires_at: datetime | None = Field(description="Not started by then: timed_out.")
 
 
+class Attempt(BaseModel):
+    """One attempt: what became of it, and what of it can be read."""
+
+    attempt: int | None = Field(
+        description="Its number; null for one that was given back, which does not count."
+    )
+    claim: int = Field(description="Number of its claim: ask for output and files with `claim=` this.")
+    outcome: Outcome | Literal["success"] | None = Field(description="Null while it runs.")
+    worker: str | None = Field(description="Name of the worker.")
+    claimed_at: datetime
+    ended_at: datetime | None
+    error: str | None = Field(description="What went wrong; null while it runs, and after a success.")
+    has_output: bool
+    files: list[ResultFile]
+
+
 class Job(JobInList):
     """A job with everything but its output."""
 
@@ -63,6 +80,9 @@ class Job(JobInList):
         None, description="How the newest attempt that failed did so; null after a success."
     )
     files: list[ResultFile] = Field(default_factory=list)
+    attempts: list[Attempt] = Field(
+        default_factory=list, description=f"The latest first, {MOST_ATTEMPTS} at most. Not in event streams."
+    )
 
 
 def visible_to(user: AbstractBaseUser) -> QuerySet[models.Job]:
@@ -86,11 +106,27 @@ def in_full(job_ids: Sequence[int]) -> list[Job]:
     return [_full(job, error=errors.get(job.pk), files=files[job.pk]) for job in found]
 
 
-def file(stored: models.ResultFile) -> ResultFile:
-    """The wire form of a result file."""
-    return ResultFile(
-        name=stored.name, size=stored.size, url=f"{API}/jobs/{stored.job_id}/files/{stored.name}"
-    )
+def with_attempts(job_id: int) -> Job:
+    """The long form of one job with its attempts, whoever asks. It must be there."""
+    [job] = in_full([job_id])
+    ended = pages.attempts(job_id, limit=MOST_ATTEMPTS)
+    latest = _latest(job)
+    claims = [attempt.number for attempt in ended] + ([latest.claim] if latest else [])
+    wrote = reports.claims_that_wrote(job_id, claims)
+    files = reads.files([job_id])[job_id]
+    told = [latest] if latest else []
+    told += [_ended(attempt) for attempt in ended]
+    for attempt in told:
+        attempt.has_output = attempt.claim in wrote
+        attempt.files = [file(stored, by_claim=True) for stored in files if stored.attempt == attempt.claim]
+    return job.model_copy(update={"attempts": told[:MOST_ATTEMPTS]})
+
+
+def file(stored: models.ResultFile, *, by_claim: bool = False) -> ResultFile:
+    """The wire form of a result file. `by_claim`: at the address that stays that attempt's."""
+    url = f"{API}/jobs/{stored.job_id}/files/{stored.name}"
+    url += f"?claim={stored.attempt}" if by_claim else ""
+    return ResultFile(name=stored.name, size=stored.size, url=url)
 
 
 # What the row and the JSON call by the same name.
@@ -144,3 +180,20 @@ def _full(job: models.Job, *, error: str | None, files: Sequence[models.ResultFi
         error=None if job.status == Status.SUCCESS else error,
         files=[file(stored) for stored in files if stored.attempt == job.claim_no],
     )
+
+
+def _latest(job: Job) -> Attempt | None:
+    """The attempt that runs or succeeded: the history has those that ended otherwise."""
+    if job.claimed_at is None or job.status not in {Status.IN_PROGRESS, Status.SUCCESS}:
+        return None
+    return Attempt(
+        attempt=job.attempt, claim=job.claim, outcome="success" if job.status is Status.SUCCESS else None, worker=job.worker,
+        claimed_at=job.claimed_at, ended_at=job.ended_at, error=None, has_output=False, files=[],
+    )  # fmt: skip
+
+
+def _ended(attempt: models.Attempt) -> Attempt:
+    return Attempt(
+        attempt=attempt.attempt, claim=attempt.number, outcome=Outcome(attempt.outcome), worker=attempt.worker_name,
+        claimed_at=attempt.claimed_at, ended_at=attempt.ended_at, error=attempt.error, has_output=False, files=[],
+    )  # fmt: skip

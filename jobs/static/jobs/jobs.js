@@ -62,7 +62,7 @@
     if (event.target.dataset?.live !== "job") return;
     const state = event.target.querySelector(".job-state");
     if (!state) return;
-    beginAttempt(Number(state.dataset.claim));
+    if (state.dataset.status === "in_progress") beginAttempt(Number(state.dataset.claim));
     if (state.dataset.status !== status) {
       status = state.dataset.status;
       window.jobfarm?.announce(`The job is now ${state.dataset.words}`);

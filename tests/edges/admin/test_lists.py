@@ -95,7 +95,7 @@ _NARROWED = [
     ),
     *(
         f"/admin/jobs/attempt/{end}"
-        for end in ("", "?outcome__exact=overran", "?q=7", "?ended_at_day=2020-01-01")
+        for end in ("", "?outcome__exact=lost", "?q=7", "?ended_at_day=2020-01-01")
     ),
     *(
         f"/admin/scheduling/scheduledfunction/{end}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings as configured
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.db import connection, transaction
 from django.test import Client
 from pytest_django import Settings
@@ -73,6 +73,9 @@ def stage(settings: Settings, tmp_path: Path) -> Stage:
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 10 * MEGABYTE
     operations.sync()
     ada = farm.user("ada")
+    ada.user_permissions.set(
+        Permission.objects.filter(codename="raise_priority")
+    )  # beyond it is a limit, too
     _, token = accounts.create_token(ada, name="tests")
     worker, key = operations.create_worker("w1", queues=["chat"])
     operations.submit("chat", {}, owner=ada)
@@ -99,7 +102,7 @@ Call = Callable[[Stage, int], int]
 # What it is, its limit, a call with so much of it, and the status of what is taken and of what is refused.
 LIMITS: dict[str, tuple[int, Call, int, int]] = {
     "payload, bytes": (MEGABYTE, lambda at, n: at.submit(payload=_payload(n)), 201, 413),
-    "payload, levels": (101, lambda at, n: at.submit(payload=_deep(n)), 201, 422),
+    "payload, levels": (100, lambda at, n: at.submit(payload=_deep(n)), 201, 422),
     "unique key": (200, lambda at, n: at.submit(unique_key="é" * n), 201, 422),
     "priority": (100, lambda at, n: at.submit(priority=n), 201, 422),
     "lowest priority": (100, lambda at, n: at.submit(priority=-n), 201, 422),

@@ -24,7 +24,7 @@ def client(server: Server, ada: User) -> httpx.Client:
 class TestSubmit:
     def test_answers_with_the_job(self, client: httpx.Client, ada: User) -> None:
         response = client.post(
-            "/api/v1/jobs", json={"kind": "chat", "payload": {"prompt": "Why?"}, "priority": 7}
+            "/api/v1/jobs", json={"kind": "chat", "payload": {"prompt": "Why?"}, "priority": -7}
         )
         assert response.status_code == 201
         told = response.json()
@@ -35,7 +35,7 @@ class TestSubmit:
             "kind": "chat",
             "queue": "chat",
             "status": "pending",
-            "priority": 7,
+            "priority": -7,
             "attempt": 0,
             "claim": 0,
             "failures": 0,
@@ -54,6 +54,7 @@ class TestSubmit:
             "result": None,
             "error": None,
             "files": [],
+            "attempts": [],
         }
 
     def test_takes_a_group_of_ones_own_and_no_other(self, client: httpx.Client, ada: User) -> None:
@@ -193,12 +194,12 @@ class TestLook:
             2,
         )
         assert client.get(f"/api/v1/jobs/{job.pk}/output?after=0").json() == {
-            "attempt": 2,
+            "claim": 2,
             "chunks": [{"seq": 1, "text": "world"}],
             "next_seq": 2,
         }
-        assert client.get(f"/api/v1/jobs/{job.pk}/output?attempt=1").json() == {
-            "attempt": 1,
+        assert client.get(f"/api/v1/jobs/{job.pk}/output?claim=1").json() == {
+            "claim": 1,
             "chunks": [],
             "next_seq": 0,
         }

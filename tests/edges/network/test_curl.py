@@ -101,13 +101,13 @@ class TestCurl:
 
     def test_can_hand_in_a_batch_and_submit_many(self, shell: Shell) -> None:
         many = shell.example("post", "/api/v1/jobs/bulk")
-        assert [job["priority"] for job in many["jobs"]] == [0, 5]
+        assert [job["priority"] for job in many["jobs"]] == [0, -5]
         [claimed] = shell.example("post", "/api/v1/worker/claim")["jobs"]
-        assert claimed["id"] == many["jobs"][1]["id"]
+        assert claimed["id"] == many["jobs"][0]["id"]
         shell.variables |= {"JOB": str(claimed["id"]), "LEASE": claimed["lease"]}
         ended = shell.example("post", "/api/v1/worker/finish")
         assert ended["finished"] == [{"id": claimed["id"], "status": "success"}]
-        assert [job["id"] for job in ended["jobs"]] == [many["jobs"][0]["id"]]
+        assert [job["id"] for job in ended["jobs"]] == [many["jobs"][1]["id"]]
 
     def test_can_give_a_job_back(self, shell: Shell) -> None:
         job = operations.submit("chat", {})

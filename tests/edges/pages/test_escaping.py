@@ -2,6 +2,7 @@
 
 import html
 import re
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -27,7 +28,7 @@ def evil_job(request: pytest.FixtureRequest, little_farm: Farm) -> tuple[Job, st
     evil = str(request.param)
     operations.revoke(little_farm.worker)  # so that the one who failed it may have it again
     by = farm.worker(evil[:100], "image")
-    options = {"owner": little_farm.ada, "unique_key": evil, "group": None}
+    options: dict[str, Any] = {"owner": little_farm.ada, "unique_key": evil, "group": None}
     job = operations.submit("image", {"prompt": evil, evil: [evil]}, **options)
     for is_last in (False, True):
         claimed = _claim(by, job)

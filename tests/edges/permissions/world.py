@@ -107,7 +107,7 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
     operations.bulk.stop(over.pk, by=owner)
     names = {
         "job_id": job.pk,
-        "attempt": 1,
+        "claim": 1,
         "name": "x.png",
         "worker_id": own.pk,
         "lease": str(claimed.lease),

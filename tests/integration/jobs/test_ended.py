@@ -59,6 +59,7 @@ class TestAnEndedJob:
             {"ended_at": "2001-01-01T00:00:00Z"}, {"worker_id": 1}, {"worker_name": "me"}, {"kind": "x"},
             {"queue": "x"}, {"priority": 9}, {"run_at": "2001-01-01T00:00:00Z"}, {"unique_key": "x"},
             {"progress": 0.123}, {"detail": "x"}, {"shy_of": [1]}, {"next_seq": 7}, {"max_attempts": 9},
+            {"output_bytes": 7}, {"earlier_output_bytes": 7},
         ],
         ids=str,
     )  # fmt: skip

@@ -316,7 +316,7 @@ class TestRetryingByHand:
         farm.kind(max_attempts=4)
         club = Group.objects.create(name="club")
         ada = farm.user("ada", groups=[club])
-        old = farm.ended(end, owner=ada, group=club, priority=9, unique_key="k", timeout_s=30.0)
+        old = farm.ended(end, owner=ada, group=club, priority=-9, unique_key="k", timeout_s=30.0)
         before = farm.everything(old)
         new = operations.retry(old.pk, by=ada)
         same = (

@@ -54,7 +54,7 @@ def _filled(old: Any) -> tuple[int, int]:
     ran = {"worker_id": worker.pk, "worker_name": "box", "claimed_at": now, "claim_no": 1}
     ended = jobs.create(**common, **ran, status="success", ended_at=now)
     jobs.create(**common, status="pending")
-    held = Job.objects.create(
+    held = jobs.create(
         **common, **ran, status="in_progress", lease_secret=SECRET, lease_expires_at=now + timedelta(hours=1)
     )
     for job in jobs.all():

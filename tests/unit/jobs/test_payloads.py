@@ -14,8 +14,8 @@ def _encoded(value: Any, limit: int = 1_000_000) -> str:
     return payloads.encoded(value, limit_bytes=limit, what="payload")
 
 
-def _nested(levels: int, *, kind: type) -> Any:
-    value: Any = 1
+def _nested(levels: int, *, kind: type, around: Any = 1) -> Any:
+    value: Any = around
     for _ in range(levels):
         value = [value] if kind is list else {"k": value}
     return value
@@ -98,6 +98,14 @@ class TestDepth:
         for levels in (101, 500, 20_000):
             with pytest.raises(InvalidJson, match="100 levels"):
                 _encoded(_nested(levels, kind=kind))
+
+    @pytest.mark.parametrize("kind", [list, dict])
+    @pytest.mark.parametrize("innermost", [1, "text", None, [], {}], ids=repr)
+    def test_counts_arrays_and_objects_whatever_the_innermost_holds(self, kind: type, innermost: Any) -> None:
+        own = isinstance(innermost, list | dict)
+        assert _encoded(_nested(100 - own, kind=kind, around=innermost))
+        with pytest.raises(InvalidJson, match="more than 100 levels of arrays and objects"):
+            _encoded(_nested(101 - own, kind=kind, around=innermost))
 
     def test_of_a_value_that_holds_itself_is_refused(self) -> None:
         value: list[Any] = []

@@ -1,0 +1,63 @@
+"""Statements about what attempts handed in: which files, how much, and which of them wrote anything."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from django.db.models import Count, Q, Sum
+
+from jobs.domain.states import Status
+from jobs.models import Job, OutputChunk, ResultFile
+
+_WRITES_ITS_OWN: Final = frozenset({Status.IN_PROGRESS, Status.SUCCESS})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesUsed:
+    """How many files, of how many bytes, an attempt and all attempts of its job handed in."""
+
+    files: int
+    bytes: int
+    files_of_job: int
+    bytes_of_job: int
+
+
+def files_used(job_id: int, *, attempt: int, but_for: str) -> FilesUsed:
+    """What is there of a job and of this attempt, but for this attempt's file of that name."""
+    others = ResultFile.objects.filter(job_id=job_id).exclude(attempt=attempt, name=but_for)
+    own = Q(attempt=attempt)
+    used = others.aggregate(
+        files=Count("pk", filter=own), bytes=Sum("size", filter=own, default=0),
+        files_of_job=Count("pk"), bytes_of_job=Sum("size", default=0),
+    )  # fmt: skip
+    return FilesUsed(**{name: int(value) for name, value in used.items()})
+
+
+def claims_that_wrote(job_id: int, claims: Iterable[int]) -> set[int]:
+    """Those of these claims of a job that wrote any output: it begins with piece 0, so the key leads there."""
+    first = OutputChunk.objects.filter(job_id=job_id, attempt__in=list(claims), seq=0)
+    return set(first.values_list("attempt", flat=True))
+
+
+def claim_to_read(job_id: int) -> int | None:
+    """Whose output is shown of a job where nobody says which: of one that runs or succeeded its own claim's, of any
+    other the last that wrote anything. 0 for a job that nobody had, None for one that is gone."""
+    found = Job.objects.filter(pk=job_id).values_list("status", "claim_no").first()
+    if found is None or found[0] in _WRITES_ITS_OWN:
+        return None if found is None else found[1]
+    written = OutputChunk.objects.filter(job_id=job_id).order_by("-attempt")
+    latest: int | None = written.values_list("attempt", flat=True).first()
+    return found[1] if latest is None else latest
+
+
+def end_of_output(job_id: int, *, claim: int, characters: int) -> tuple[str, bool]:
+    """The last characters that this claim wrote, and whether something came before them."""
+    written = OutputChunk.objects.filter(job_id=job_id, attempt=claim).order_by("-seq")
+    pieces: list[str] = []
+    room = characters
+    for text in written.values_list("text", flat=True).iterator(chunk_size=100):
+        pieces.append(text)
+        room -= len(text)
+        if room < 0:
+            break
+    return "".join(reversed(pieces))[-characters:], room < 0
