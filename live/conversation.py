@@ -94,7 +94,7 @@ class Conversation:
                 await self._serve(request)
 
     async def _person(self) -> AbstractBaseUser | AnonymousUser:
-        """Who it is, as of a moment from which on their changes are listened for: who it will be is not known before."""
+        """Who it is. Changes are listened for before the look, of everybody: whose they are is not known yet."""
         touched: set[str] = set()
         listening = self._hub.watch_topics(["user:*"], touched.update)
         try:
