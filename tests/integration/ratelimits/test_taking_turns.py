@@ -28,7 +28,9 @@ def ignored(what: str) -> Iterator[None]:
     A decision that goes on for ever is canceled after some seconds, instead of the whole run of the tests.
     """
     with connection.cursor() as cursor:
-        cursor.execute("CREATE FUNCTION test_ignored() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")
+        cursor.execute(
+            "CREATE FUNCTION test_ignored() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'"
+        )
         cursor.execute(
             f"CREATE TRIGGER test_ignored BEFORE {what} ON ratelimits_bucket"
             " FOR EACH ROW EXECUTE FUNCTION test_ignored()"
