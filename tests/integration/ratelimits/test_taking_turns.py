@@ -23,7 +23,7 @@ SHARDED = TokenBucket(10, LONG, shards=4)
 
 @contextmanager
 def ignored(what: str) -> Iterator[None]:
-    """A table whose writes of this sort come to nothing, without an error: as a row reads, it grants, and it never does.
+    """A table whose writes of this sort come to nothing, without an error: what is read grants, and it is never so.
 
     A decision that goes on for ever is canceled after some seconds, instead of the whole run of the tests.
     """
@@ -63,7 +63,7 @@ class TestADecision:
         full = database.State(config.most / config.shards, 0)
         database.put(config, [full] * config.shards, name="test/turns")
         before = list(Bucket.objects.order_by("pk").values_list())
-        with ignored("UPDATE"), pytest.raises(InternalError, match='limit "test/turns" .*after 100 turns'):
+        with ignored("UPDATE"), pytest.raises(InternalError, match=r'limit "test/turns" .*after 100 turns'):
             ask()
         assert list(Bucket.objects.order_by("pk").values_list()) == before
 
@@ -71,7 +71,7 @@ class TestADecision:
     def test_whose_row_is_never_made_ends_with_an_error_and_grants_nothing(
         self, ask: Callable[[], None]
     ) -> None:
-        with ignored("INSERT"), pytest.raises(InternalError, match='limit "test/.*after 100 turns'):
+        with ignored("INSERT"), pytest.raises(InternalError, match=r'limit "test/.*after 100 turns'):
             ask()
         assert not Bucket.objects.exists()
 
