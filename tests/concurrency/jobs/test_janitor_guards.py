@@ -45,16 +45,16 @@ def _silent(count: int) -> list[int]:
 
 
 def _late(count: int) -> list[int]:
-    """Waiting jobs whose time to start has passed: of those with higher ids longer ago."""
+    """Waiting jobs whose time to start has passed. No index has them in the order of their ids."""
     ids = [job.pk for job in farm.submit(count)]
-    _each(ids, lambda n: {"expires_at": Now() - timedelta(minutes=n)})
+    _each(ids, lambda n: {"expires_at": Now() - timedelta(minutes=n), "priority": n})
     return ids
 
 
 def _shy(count: int) -> list[int]:
-    """Jobs whose grace is over: of those with higher ids longer ago."""
+    """Jobs whose grace is over. No index has them in the order of their ids."""
     ids = [job.pk for job in farm.submit(count)]
-    _each(ids, lambda n: {"shy_of": [7], "shy_until": Now() - timedelta(minutes=n)})
+    _each(ids, lambda n: {"shy_of": [7], "shy_until": Now() - timedelta(minutes=n), "priority": n})
     return ids
 
 
@@ -174,6 +174,16 @@ class TestOfJobsThatDoNotStandSo:
         Job.objects.filter(pk=running).update(shy_of=[7], shy_until=Now() - timedelta(seconds=1))
         assert moves.forgive(10) == []
         assert Job.objects.get(pk=running).shy_of == [7]
+
+    def test_none_that_runs_takes_the_place_of_one_that_waits(self, jobs: tuple[int, int, int]) -> None:
+        waiting, running, _ = jobs
+        assert running < waiting
+        Job.objects.filter(pk__in=[waiting, running]).update(
+            shy_of=[7], shy_until=Now() - timedelta(seconds=1)
+        )
+        assert [row.id for row in moves.forgive(1)] == [waiting]
+        forgiven = Job.objects.get(pk=waiting)
+        assert (forgiven.shy_of, forgiven.shy_until) == ([], None)
 
     def test_none_is_forgiven_before_its_grace_is_over(self, jobs: tuple[int, int, int]) -> None:
         waiting, *_ = jobs

@@ -94,6 +94,7 @@ class TestTheTimesOfAJob:
         answer = how(_row((None,) * 4))
         assert answer is not None
         assert answer.created_at > begun_at
+        assert answer.run_at > begun_at
 
 
 @pytest.mark.parametrize("how", HOW.values(), ids=HOW.keys())
