@@ -81,6 +81,23 @@ class TestRightsThatAreTakenAway:
         assert await page.hears() == {"gone": "a"}
         assert await page.hears_nothing()
 
+    async def test_by_a_ticket_that_is_withdrawn_while_it_is_judged_show_nothing(
+        self, pages: type[Page]
+    ) -> None:
+        """Nobody is logged in: what may change the verdict is named by the wish alone."""
+        group_id, _, _ = await closed_group()
+        await new_group(f"ticket:{group_id}:sesame")
+        page = await pages.open()
+        verdicts.may_go_on.clear()
+        await page.watches("test-judged", group_id=group_id, ticket="sesame")
+        await eventually(lambda: verdicts.count == 1)
+        async with heard(f"share:{group_id}"):
+            await connections.run(Group.objects.filter(name__startswith="ticket").delete)
+            await connections.run(operations.touch, f"share:{group_id}")
+        verdicts.may_go_on.set()
+        assert await page.hears() == {"gone": "a"}
+        assert await page.hears_nothing()
+
     async def test_while_it_is_rendered_show_nothing(self, pages: type[Page]) -> None:
         group_id, user, client = await closed_group()
         page = await pages.open(client)
@@ -116,10 +133,13 @@ class TestRightsThatAreTakenAway:
         async with heard(f"share:{group_id}"):
             await connections.run(operations.touch, f"share:{group_id}")
         await eventually(lambda: verdicts.count == 2)  # it has read that she still is a member
+        await is_renamed(group_id, "closed, changed")
         await loses(user, group_id)
+        let_one_verdict_go()
+        await eventually(lambda: verdicts.count == 3)
+        assert not await page.has_news()
         verdicts.may_go_on.set()
         assert await page.hears() == {"gone": "a"}
-        assert verdicts.count == 3
 
     async def test_but_for_those_of_everybody_leave_what_was_rendered_for_members_unsaid(
         self, pages: type[Page]

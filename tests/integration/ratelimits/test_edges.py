@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import psycopg
 import pytest
@@ -23,18 +24,18 @@ LONG = timedelta(days=1000)
 HOUR = timedelta(hours=1)
 HOUR_MS = 3_600_000
 NOW = 1_700_000_000_000
-Take = Callable[..., tuple[bool, float | None, float | None]]
+Answer = tuple[bool, Any]
+Row = tuple[str, str, int]
+Take = Callable[..., Answer]
 
 
-def _alone(config: Config, *, now: int, count: float = 1, reserve: bool = False) -> tuple[bool, float | None]:
+def _alone(config: Config, *, now: int, count: float = 1, reserve: bool = False) -> Answer:
     """By the function for one limit: the first use, then the row."""
     granted, retry_after, _ = database.take(config, now=now, count=count, reserve=reserve)
     return granted, retry_after
 
 
-def _with_others(
-    config: Config, *, now: int, count: float = 1, reserve: bool = False
-) -> tuple[bool, float | None]:
+def _with_others(config: Config, *, now: int, count: float = 1, reserve: bool = False) -> Answer:
     """By the function for several, beside a limit that has room for all."""
     roomy = database.parameters(TokenBucket(1e6, LONG), name="roomy")
     asked = database.parameters(config, count=count, reserve=reserve)
@@ -141,7 +142,7 @@ def held(name: str, key: str = "", shard: int = 0) -> Iterator[None]:
             other.rollback()
 
 
-def _locked() -> set[tuple[str, str, int]]:
+def _locked() -> set[Row]:
     """The rows that somebody holds at this moment."""
     with psycopg.connect(connections.conninfo()) as other:
         every = "SELECT name, key, shard FROM ratelimits_bucket"
@@ -158,13 +159,13 @@ def _somebody_waits() -> bool:
         return bool(cursor.fetchone()[0])
 
 
-def _held_while_it_waits(call: Callable[[], object], *row: str | int) -> set[tuple[str, str, int]]:
+def _held_while_it_waits(call: Callable[[], object], row: Row) -> set[Row]:
     """The rows that `call` holds while it waits for this one, which somebody else has."""
-    seen: list[set[tuple[str, str, int]]] = []
+    seen: list[set[Row]] = []
     is_held = threading.Event()
 
     def hold() -> None:
-        with held(*row):  # type: ignore[arg-type]
+        with held(*row):
             is_held.set()
             until(_somebody_waits, what="a wait for the row")
             seen.append(_locked())
@@ -174,7 +175,7 @@ def _held_while_it_waits(call: Callable[[], object], *row: str | int) -> set[tup
         call()
 
     at_once(hold, ask)
-    return seen[0] - {(row[0], row[1], row[2])}  # type: ignore[arg-type]
+    return seen[0] - {row}
 
 
 class TestSeveralLimits:
@@ -193,14 +194,14 @@ class TestSeveralLimits:
     @pytest.mark.parametrize("nth", range(4))
     def test_are_locked_up_to_the_one_that_is_waited_for(self, nth: int, step: int) -> None:
         assert operations.limit_all(self.ASKS).ok
-        locked = _held_while_it_waits(lambda: operations.limit_all(self.ASKS[::step]), *self.ROWS[nth])
+        locked = _held_while_it_waits(lambda: operations.limit_all(self.ASKS[::step]), self.ROWS[nth])
         assert locked == set(self.ROWS[:nth])
 
     def test_of_shards_are_locked_from_the_first_shard_on(self) -> None:
         config = TokenBucket(8, LONG, shards=4)
         assert operations.limit("x", count=8, config=config).ok
         operations.give_back("x", count=8, config=config)
-        locked = _held_while_it_waits(lambda: operations.limit("x", count=8, config=config), "x", "", 2)
+        locked = _held_while_it_waits(lambda: operations.limit("x", count=8, config=config), ("x", "", 2))
         assert locked == {("x", "", 0), ("x", "", 1)}
 
     def test_that_are_given_back_lock_shards_in_that_order_too(self) -> None:
@@ -208,5 +209,5 @@ class TestSeveralLimits:
         database.put(config, [State(0, 0)] * 4)
         with connection.cursor() as cursor:  # so that the first shard lies last in the table
             cursor.execute("UPDATE ratelimits_bucket SET value = 0.5 WHERE shard = 0")
-        locked = _held_while_it_waits(lambda: operations.give_back("x", count=4, config=config), "x", "", 2)
+        locked = _held_while_it_waits(lambda: operations.give_back("x", count=4, config=config), ("x", "", 2))
         assert locked == {("x", "", 0), ("x", "", 1)}

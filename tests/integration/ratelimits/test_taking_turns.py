@@ -10,6 +10,7 @@ from django.db import InternalError, connection, transaction
 
 from postgres import connections
 from ratelimits import operations
+from ratelimits.domain import State
 from ratelimits.models import Bucket
 from ratelimits.operations import Ask, TokenBucket
 from tests.integration.ratelimits import database
@@ -60,7 +61,7 @@ class TestADecision:
     def test_whose_row_says_yes_and_is_never_written_ends_with_an_error_and_grants_nothing(
         self, config: TokenBucket, ask: Callable[[], None]
     ) -> None:
-        full = database.State(config.most / config.shards, 0)
+        full = State(config.most / config.shards, 0)
         database.put(config, [full] * config.shards, name="test/turns")
         before = list(Bucket.objects.order_by("pk").values_list())
         with ignored("UPDATE"), pytest.raises(InternalError, match=r'limit "test/turns" .*after 100 turns'):
@@ -83,7 +84,7 @@ class TestADecision:
 
     def test_whose_row_holds_no_number_takes_it_for_full_and_no_more(self) -> None:
         """NaN written by hand: greater than all numbers to PostgreSQL, and refilled to the most like any that is."""
-        database.put(CONFIG, [database.State(float("nan"), 0)])
+        database.put(CONFIG, [State(float("nan"), 0)])
         now = 10
         assert [database.take(CONFIG, now=now, count=10)[0], database.take(CONFIG, now=now, count=1)[0]] == [
             True,
