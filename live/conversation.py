@@ -83,9 +83,8 @@ class Conversation:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _work_off(self) -> int:
-        self._user = await connections.run(people.of_session, self._session_key)
-        own = set() if self._user.pk is None else {f"user:{self._user.pk}"}
-        self._heard.add(self._hub.watch_topics(own, self._rights_changed))
+        self._user = await self._person()
+        self._heard.add(self._hub.watch_topics(_own_topics(self._user), self._rights_changed))
         self._ask_in(_ASK_AGAIN_S)
         while True:
             request = await self._next()
@@ -93,6 +92,19 @@ class Conversation:
                 return NO_LONGER_YOU
             if request is not None:
                 await self._serve(request)
+
+    async def _person(self) -> AbstractBaseUser | AnonymousUser:
+        """Who it is. Changes are listened for before the look, of everybody: whose they are is not known yet."""
+        touched: set[str] = set()
+        listening = self._hub.watch_topics(["user:*"], touched.update)
+        try:
+            while True:
+                touched.clear()
+                person = await connections.run(people.of_session, self._session_key)
+                if touched.isdisjoint(_own_topics(person) | {RECONNECTED}):
+                    return person
+        finally:
+            listening.close()
 
     async def _deliver(self) -> NoReturn:
         while True:
@@ -133,7 +145,10 @@ class Conversation:
                 await self._say(protocol.refusal(verdict.wish.watch_id, verdict.error))
 
     async def _is_still_allowed(self) -> bool:
-        """Look at the person and at all rights again. False: it is not the same person any more."""
+        """Look at the person and at all rights again. False: it is not the same person any more.
+
+        What was held back for it goes out, unless the rights changed once more while they were looked at.
+        """
         self._ask_in(_ASK_AGAIN_S)
         watched = list(self._watched.values())
         try:
@@ -150,6 +165,8 @@ class Conversation:
         self._user = user
         for each, verdict in zip(watched, verdicts, strict=True):
             await self._apply(each, verdict)
+        if self._loop.time() < self._ask_at:
+            self._outbox.let_go()
         return True
 
     async def _apply(self, watched: _Watched, verdict: rights.Verdict) -> None:
@@ -196,6 +213,7 @@ class Conversation:
             self._ask_in(_SPREAD_S * self._hub.rng.random())
         else:
             self._ask_at = self._loop.time()
+            self._outbox.hold()
         with contextlib.suppress(asyncio.QueueFull):  # it is awake then
             self._work.put_nowait(None)
 
@@ -211,3 +229,7 @@ class Conversation:
             subscription.close()
         for watched in self._watched.values():
             watched.watch.close()
+
+
+def _own_topics(user: AbstractBaseUser | AnonymousUser) -> set[str]:
+    return set() if user.pk is None else {f"user:{user.pk}"}

@@ -50,6 +50,7 @@ class Outbox:
         self._pending: dict[tuple[str, Watch], list[Message]] = {}
         self._waiting_bytes = 0
         self._paused: dict[Watch, None] = {}
+        self._is_held = False
         self._news = asyncio.Event()
 
     def state(self, watch: Watch, latest: Rendering) -> None:
@@ -81,10 +82,19 @@ class Outbox:
         self._waiting_bytes -= sum(len(message.encoded) for message in dropped)
         self._paused.pop(watch, None)
 
+    def hold(self) -> None:
+        """Give nothing out until `let_go`: what comes meanwhile may be for whoever may not see it any more."""
+        self._is_held = True
+
+    def let_go(self) -> None:
+        """Give out what there is."""
+        self._is_held = False
+        self._news.set()
+
     async def take(self) -> Sequence[Message]:
         """Wait for news and take all of it, oldest first. Taking again says that the last was sent."""
         self._resume()
-        while not self._pending:
+        while self._is_held or not self._pending:
             self._news.clear()
             await self._news.wait()
         taken = [message for messages in self._pending.values() for message in messages]

@@ -197,3 +197,20 @@ def rolled_back() -> Iterator[None]:
     with contextlib.suppress(ZeroDivisionError), transaction.atomic():
         yield
         raise ZeroDivisionError
+
+
+@contextlib.contextmanager
+def rescanning() -> Iterator[None]:
+    """The planner joins by going through one side anew for each row of the other, where it may: what a LIMIT holds back
+    there comes with the next turn. Plans of this connection are made anew, before and after."""
+    wanted = ("hashagg", "hashjoin", "mergejoin", "sort", "material", "memoize")
+    with connection.cursor() as cursor:
+        for name in wanted:
+            cursor.execute(f"SET enable_{name} = off")
+        cursor.execute("DISCARD PLANS")
+        try:
+            yield
+        finally:
+            for name in wanted:
+                cursor.execute(f"RESET enable_{name}")
+            cursor.execute("DISCARD PLANS")

@@ -1,8 +1,10 @@
 -- The grace is over: workers that failed these jobs may have them again.
+-- Their ids go on as an array, which is made once: as a list to be in, it may be made anew for each job of the table,
+-- and each time finds the next ones, past the limit.
 UPDATE jobs_job SET shy_of = '{}', shy_until = NULL
-WHERE id IN (
+WHERE id = ANY (ARRAY(
     SELECT id FROM jobs_job
     WHERE status = 'pending' AND shy_until <= statement_timestamp()
-    ORDER BY id LIMIT %(limit)s::bigint FOR UPDATE SKIP LOCKED)
+    ORDER BY id LIMIT %(limit)s::bigint FOR UPDATE SKIP LOCKED))
   AND status = 'pending'
 RETURNING id, queue

@@ -3,7 +3,7 @@ it."""
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final
 
 from django.conf import settings
@@ -13,8 +13,9 @@ from jobs.waiting import asking, clients
 from jobs.waiting.asking import Answer, Django, Receive, Scope, Send
 from jobs.waiting.stopping import Stopping
 from jobs.waiting.story import Story
-from live import hub
+from live import RECONNECTED, hub
 from live.outbox import Outbox
+from live.subscriptions import Subscription
 
 PING_S: Final = 15.0
 _PING: Final = b": still here\n\n"
@@ -38,43 +39,43 @@ class EventStream:
             await clients.body(receive)
         except clients.ClientGone:
             return
-        answer = await self._django.ask(scope, b"")
-        note = answer.notes.get(http.STREAMS.lower())
-        if note is None:
-            await answer.send(send)
-            return
-        client = clients.Presence(receive)
-        try:
-            await client.during(self._stream(scope, send, **json.loads(note)))
-        finally:
-            client.close()
-
-    async def _stream(self, scope: Scope, send: Send, *, job: int, user: int) -> None:
-        story = Story.resumed(asking.header(scope, "last-event-id"))
-        rights_changed = asyncio.Event()
         outbox = Outbox()
+        rights = Rights(self._django, scope, outbox)
+        client: clients.Presence | None = None
+        try:
+            answer, job_id = await rights.asked()
+            if job_id is None:
+                await answer.send(send)
+                return
+            client = clients.Presence(receive)
+            await client.during(self._stream(scope, send, outbox, rights, job_id=job_id))
+        finally:
+            rights.close()
+            if client is not None:
+                client.close()
+
+    async def _stream(
+        self, scope: Scope, send: Send, outbox: Outbox, rights: "Rights", *, job_id: int
+    ) -> None:
+        story = Story.resumed(asking.header(scope, "last-event-id"))
         here = hub.current()
         watched = {"watch_id": "", "audience": "member", "language": settings.LANGUAGE_CODE}
-        subscription = here.watch_topics([f"user:{user}"], lambda _: rights_changed.set())
         # From the start, whatever the client has seen: an ended job has to be told of its end once more.
-        watches = [here.watch(outbox, "job-json", {"job_id": job}, **watched)]
+        watches = [here.watch(outbox, "job-json", {"job_id": job_id}, **watched)]
 
         def follow_output() -> None:
             """Once: the job itself is told before its output."""
             if len(watches) == 1:
                 seen = story.cursor
-                watches.append(here.watch(outbox, "job-output", {"job_id": job}, seen=seen, **watched))
+                watches.append(here.watch(outbox, "job-output", {"job_id": job_id}, seen=seen, **watched))
 
         try:
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             await _first_of(
-                self._tell(story, outbox, send, follow_output),
-                self._rights_lost(scope, rights_changed),
-                self._stopping.wait(),
+                self._tell(story, outbox, send, follow_output), rights.lost(), self._stopping.wait()
             )
             await send({"type": "http.response.body", "body": b""})
         finally:
-            subscription.close()
             for watch in watches:
                 watch.close()
 
@@ -93,17 +94,64 @@ class EventStream:
             follow_output()
             await _piece(send, b"".join(story.events(messages)))
 
-    async def _rights_lost(self, scope: Scope, changed: asyncio.Event) -> None:
-        """Return when the caller may not see the job any more: asked again whenever their rights changed."""
+
+class Rights:
+    """Whether the caller may see the job: Django is asked again whenever the caller's rights changed.
+
+    What comes for the caller meanwhile waits in the outbox for its answer.
+    """
+
+    def __init__(self, django: Django, scope: Scope, outbox: Outbox) -> None:
+        self._django = django
+        self._scope = scope
+        self._outbox = outbox
+        self._changed = asyncio.Event()
+        self._listening: Subscription | None = None
+
+    async def asked(self) -> tuple[Answer, int | None]:
+        """Django's first answer, and the id of the job; None where it is a refusal.
+
+        Changes are listened for before it is asked, of everybody's rights: whose they are is in the answer.
+        """
+        touched: set[str] = set()
+        early = hub.current().watch_topics(["user:*"], touched.update)
+        try:
+            answer = await self._django.ask(self._scope, b"")
+            note = _note(answer)
+            if note is None:
+                return answer, None
+            own = f"user:{note['user']}"
+            self._listening = hub.current().watch_topics([own], self._change)
+            if touched & {own, RECONNECTED}:
+                self._change()
+            return answer, note["job"]
+        finally:
+            early.close()
+
+    async def lost(self) -> None:
+        """Return when the caller may not see the job any more."""
         while True:
-            await changed.wait()
-            changed.clear()
-            if not _is_allowed(await self._django.ask(scope, b"")):
+            await self._changed.wait()
+            self._changed.clear()
+            if _note(await self._django.ask(self._scope, b"")) is None:
                 return
+            if not self._changed.is_set():
+                self._outbox.let_go()
+
+    def close(self) -> None:
+        """Listen no longer."""
+        if self._listening is not None:
+            self._listening.close()
+
+    def _change(self, _topics: Iterable[str] = ()) -> None:
+        self._changed.set()
+        self._outbox.hold()
 
 
-def _is_allowed(answer: Answer) -> bool:
-    return http.STREAMS.lower() in answer.notes
+def _note(answer: Answer) -> dict[str, int] | None:
+    """What Django says of a stream that it allows: the job's id and the person's."""
+    note = answer.notes.get(http.STREAMS.lower())
+    return None if note is None else json.loads(note)
 
 
 async def _piece(send: Send, body: bytes) -> None:

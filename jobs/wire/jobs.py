@@ -187,7 +187,8 @@ def _latest(job: Job) -> Attempt | None:
     if job.claimed_at is None or job.status not in {Status.IN_PROGRESS, Status.SUCCESS}:
         return None
     return Attempt(
-        attempt=job.attempt, claim=job.claim, outcome="success" if job.status is Status.SUCCESS else None, worker=job.worker,
+        attempt=job.attempt, claim=job.claim, outcome="success" if job.status is Status.SUCCESS else None,
+        worker=job.worker,
         claimed_at=job.claimed_at, ended_at=job.ended_at, error=None, has_output=False, files=[],
     )  # fmt: skip
 

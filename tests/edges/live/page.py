@@ -73,6 +73,10 @@ class Page:
         await self.says(ping=True)
         return await self.hears() == {"pong": True}
 
+    async def has_news(self) -> bool:
+        """Whether something comes within a moment, without a ping, which waits for what is being worked off."""
+        return not await self._communicator.receive_nothing(timeout=0.2)
+
     async def is_closed_with(self) -> int:
         """The code that the server closes with; an AssertionError when it sends something else first."""
         output = await self.receives()

@@ -16,7 +16,8 @@ from tests.integration.live import support
 
 @pytest.fixture(autouse=True)
 def _fresh_reads() -> None:
-    support.reads.__init__()  # type: ignore[misc]  # the queries hold on to this object
+    for brake in (support.reads, support.verdicts):
+        brake.__init__()  # type: ignore[misc]  # the queries hold on to these objects
 
 
 @pytest.fixture(autouse=True)

@@ -44,6 +44,7 @@ class Reads:
 
 
 reads = Reads()
+verdicts = Reads()  # the same of the question who may see `test-judged`
 
 
 @registry.live_query(
@@ -82,6 +83,26 @@ def count(*, prefix: str = "") -> Mapping[str, Any]:
 def _(viewer: Viewer, *, prefix: str) -> str | None:
     reads.may_go_on.wait(10)
     return "public"
+
+
+@registry.live_query(
+    "test-judged",
+    topics=lambda group_id: [f"group:{group_id}"],
+    rights_topics=lambda group_id: [f"share:{group_id}"],
+    audiences=("public", "member"),
+    template="tests/group.html",
+)
+def judged(*, group_id: int) -> Mapping[str, Any] | None:
+    """One group, as `test-group`."""
+    return group.read(group_id=group_id)
+
+
+@judged.may_see
+def _(viewer: Viewer, *, group_id: int) -> str | None:
+    """As of `test-group`; held back behind the read, so that it may be untrue by the time it is said."""
+    audience = group.audience(viewer, {"group_id": group_id})
+    verdicts.note()
+    return audience
 
 
 @registry.live_stream("test-log", topics=lambda log_id: [f"log:{log_id}"], page=7)

@@ -10,7 +10,7 @@ from django.db import OperationalError, connection, transaction
 from pytest_django import DjangoAssertNumQueries
 
 from postgres import transactions
-from ratelimits import operations
+from ratelimits import operations, queries
 from ratelimits.domain import State
 from ratelimits.errors import (
     CountExceedsLimit,
@@ -23,7 +23,7 @@ from ratelimits.errors import (
 )
 from ratelimits.models import Bucket
 from ratelimits.operations import Answer, Ask, FixedWindow, TokenBucket
-from tests.farm import at_once
+from tests.farm import at_once, rescanning
 from tests.integration.ratelimits import database
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -338,6 +338,12 @@ class TestPrune:
         for n in range(10):
             database.put(TEN, [State(10, self.NOW)], str(n))
         assert operations.prune() == 10
+
+    def test_forgets_no_more_than_a_batch_in_one_statement_whatever_its_plan(self) -> None:
+        for n in range(10):
+            database.put(TEN, [State(10, self.NOW)], str(n))
+        with rescanning():
+            assert [queries.prune(limit=3) for _ in range(5)] == [3, 3, 3, 1, 0]
 
     def test_passes_by_what_somebody_is_using(self) -> None:
         database.put(TEN, [State(10, self.NOW)], "locked")

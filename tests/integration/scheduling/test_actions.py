@@ -17,9 +17,10 @@ from scheduling.domain.states import Kind, State, Verdict
 from scheduling.errors import NotEnded, NotFound
 from scheduling.models import Due, ScheduledFunction
 from scheduling.operations import clusters, running
+from scheduling.queries import functions
 from scheduling.queries.clusters import Report
 from scheduling.queries.functions import Holder
-from tests.farm import until
+from tests.farm import rescanning, until
 from tests.integration.scheduling import sample
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -306,6 +307,13 @@ class TestRetention:
         scheduling.run_due()
         assert stored(next_run).result == 1
         assert ScheduledFunction.objects.count() == 1
+
+    def test_forgets_no_more_than_a_batch_in_one_statement_whatever_its_plan(self) -> None:
+        old = [scheduling.run_after(0, sample.say, word=str(n)) for n in range(5)]
+        scheduling.run_due()
+        _age(old)
+        with rescanning():
+            assert [functions.retain(age_s=7 * 86400.0, limit=2) for _ in range(4)] == [2, 2, 1, 0]
 
 
 def _age(rows: list[ScheduledFunction]) -> None:

@@ -1,0 +1,209 @@
+"""Rights taken away at the worst moment: while they are judged, while what they show is rendered, before they are
+listened for. Nothing that was rendered meanwhile reaches the page (promise 13)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import psycopg
+import pytest
+from django.contrib.auth.models import Group, User
+from django.test import Client
+
+from live import hub, operations
+from live.feeds import StateFeed
+from postgres import connections
+from tests.edges.live.page import Page
+from tests.edges.live.test_socket import ada_in, new_group
+from tests.integration.live.support import eventually, reads, rename, verdicts, write
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@asynccontextmanager
+async def heard(topic: str) -> AsyncIterator[None]:
+    """The block touches this topic; at its end the hub has told all who listen to it, in one turn of the loop."""
+    told = asyncio.Event()
+    listening = hub.current().watch_topics([topic], lambda _: told.set())
+    yield
+    await asyncio.wait_for(told.wait(), 10)
+    listening.close()
+
+
+async def loses(user: User, group_id: int) -> None:
+    """The person leaves the group, and the hub has heard of it."""
+    async with heard(f"user:{user.pk}"):
+        await connections.run(user.groups.remove, group_id)
+
+
+async def is_rendered() -> None:
+    """Every feed has read, and handed on what it read."""
+    feeds = hub.current()._feeds
+    await eventually(lambda: reads.count and all(feed._task is None for feed, _ in feeds.values()))
+
+
+async def is_renamed(group_id: int, name: str) -> None:
+    """The group has another name, and its one feed has handed that on."""
+    [feed] = [feed for feed, _ in hub.current()._feeds.values() if isinstance(feed, StateFeed)]
+    before = feed._version
+    await connections.run(rename, group_id, name)
+    await eventually(lambda: feed._version != before and feed._task is None)
+
+
+async def closed_group() -> tuple[int, User, Client]:
+    """A group that its one member may see alone, the member, and their browser."""
+    await (
+        hub.current().ready()
+    )  # who comes before is told that messages may be lost, and asks once more for that
+    group_id = await new_group("closed")
+    return group_id, *await ada_in(group_id)
+
+
+def let_one_verdict_go() -> None:
+    """Whoever waits for the brake goes on; the next one waits."""
+    verdicts.may_go_on.set()
+    verdicts.may_go_on.clear()
+
+
+class TestRightsThatAreTakenAway:
+    async def test_while_a_watch_is_judged_show_nothing(self, pages: type[Page]) -> None:
+        group_id, user, client = await closed_group()
+        page = await pages.open(client)
+        verdicts.may_go_on.clear()
+        await page.watches("test-judged", group_id=group_id)
+        await eventually(lambda: verdicts.count == 1)  # it has read that she is a member
+        await loses(user, group_id)
+        let_one_verdict_go()
+        await eventually(lambda: verdicts.count == 2)  # asked again, since they changed
+        await is_rendered()
+        assert not await page.has_news()
+        verdicts.may_go_on.set()
+        assert await page.hears() == {"gone": "a"}
+        assert await page.hears_nothing()
+
+    async def test_by_a_ticket_that_is_withdrawn_while_it_is_judged_show_nothing(
+        self, pages: type[Page]
+    ) -> None:
+        """Nobody is logged in: what may change the verdict is named by the wish alone."""
+        group_id, _, _ = await closed_group()
+        await new_group(f"ticket:{group_id}:sesame")
+        page = await pages.open()
+        verdicts.may_go_on.clear()
+        await page.watches("test-judged", group_id=group_id, ticket="sesame")
+        await eventually(lambda: verdicts.count == 1)
+        async with heard(f"share:{group_id}"):
+            await connections.run(Group.objects.filter(name__startswith="ticket").delete)
+            await connections.run(operations.touch, f"share:{group_id}")
+        verdicts.may_go_on.set()
+        assert await page.hears() == {"gone": "a"}
+        assert await page.hears_nothing()
+
+    async def test_while_it_is_rendered_show_nothing(self, pages: type[Page]) -> None:
+        group_id, user, client = await closed_group()
+        page = await pages.open(client)
+        reads.may_go_on.clear()
+        await page.watches("test-judged", group_id=group_id)
+        await eventually(lambda: reads.count == 1)
+        await loses(user, group_id)
+        assert await page.hears() == {"gone": "a"}
+        reads.may_go_on.set()
+        await is_rendered()
+        assert await page.hears_nothing()
+
+    async def test_show_nothing_that_is_rendered_while_they_are_asked_again(self, pages: type[Page]) -> None:
+        group_id, user, client = await closed_group()
+        page = await pages.open(client)
+        await page.watches("test-judged", group_id=group_id)
+        await page.hears()
+        verdicts.may_go_on.clear()
+        await loses(user, group_id)
+        await eventually(lambda: verdicts.count == 2)
+        await is_renamed(group_id, "closed, changed")
+        assert not await page.has_news()
+        verdicts.may_go_on.set()
+        assert await page.hears() == {"gone": "a"}
+        assert await page.hears_nothing()
+
+    async def test_while_they_are_asked_again_are_asked_once_more(self, pages: type[Page]) -> None:
+        group_id, user, client = await closed_group()
+        page = await pages.open(client)
+        await page.watches("test-judged", group_id=group_id)
+        await page.hears()
+        verdicts.may_go_on.clear()
+        async with heard(f"share:{group_id}"):
+            await connections.run(operations.touch, f"share:{group_id}")
+        await eventually(lambda: verdicts.count == 2)  # it has read that she still is a member
+        await is_renamed(group_id, "closed, changed")
+        await loses(user, group_id)
+        let_one_verdict_go()
+        await eventually(lambda: verdicts.count == 3)
+        assert not await page.has_news()
+        verdicts.may_go_on.set()
+        assert await page.hears() == {"gone": "a"}
+
+    async def test_but_for_those_of_everybody_leave_what_was_rendered_for_members_unsaid(
+        self, pages: type[Page]
+    ) -> None:
+        group_id, user, client = await closed_group()
+        await connections.run(rename, group_id, "open")
+        page = await pages.open(client)
+        reads.may_go_on.clear()
+        await page.watches("test-judged", group_id=group_id)
+        await eventually(lambda: reads.count == 1)
+        await loses(user, group_id)
+        await eventually(lambda: reads.count == 2)  # for everybody; the one for members is still under way
+        reads.may_go_on.set()
+        assert (await page.hears())["html"] == '<b class="public">open</b>'
+        await is_rendered()
+        assert await page.hears_nothing()
+
+    async def test_and_given_back_bring_what_changed_meanwhile(self, pages: type[Page]) -> None:
+        """What is held back while they are asked is not lost to who keeps them."""
+        group_id, user, client = await closed_group()
+        page = await pages.open(client)
+        await page.watches("test-judged", group_id=group_id)
+        await page.hears()
+        verdicts.may_go_on.clear()
+        async with heard(f"user:{user.pk}"):
+            await connections.run(operations.touch, f"user:{user.pk}")
+        await eventually(lambda: verdicts.count == 2)
+        await is_renamed(group_id, "closed, changed")
+        verdicts.may_go_on.set()
+        assert (await page.hears())["html"] == '<b class="member">closed, changed</b>'
+
+
+class TestALogOut:
+    async def test_while_the_person_is_looked_up_leaves_nobody_logged_in(self, pages: type[Page]) -> None:
+        """The session has been read, the person not yet, and nobody can know whose changes to listen for."""
+        group_id, user, client = await closed_group()
+        with psycopg.connect(connections.conninfo()) as other:
+            other.execute("LOCK TABLE auth_user IN ACCESS EXCLUSIVE MODE")
+            page = await pages.open(client)
+            await page.watches("test-judged", group_id=group_id)
+            await eventually(lambda: _waits_for_lock(other))
+            async with heard(f"user:{user.pk}"):
+                await connections.run(client.session.flush)
+            other.rollback()
+        assert await page.hears() == {"gone": "a"}
+
+
+class TestAStream:
+    async def test_that_is_watched_no_more_while_it_is_read_says_nothing(self, pages: type[Page]) -> None:
+        await connections.run(Group.objects.create, name="log:1")
+        await connections.run(write, 1, "one")
+        page = await pages.open()
+        reads.may_go_on.clear()
+        await page.watches("test-log", log_id=1)
+        await eventually(lambda: reads.count == 1)
+        await page.says(unwatch=["a"])
+        assert await page.hears_nothing()
+        reads.may_go_on.set()
+        await is_rendered()
+        assert await page.hears_nothing()
+
+
+def _waits_for_lock(other: psycopg.Connection) -> bool:
+    row = other.execute(
+        "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'auth_user'::regclass"
+    ).fetchone()
+    return row is not None and row[0] > 0
