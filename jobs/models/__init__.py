@@ -1,6 +1,8 @@
-"""The tables: `work` is what the farm lives by, `looking` what its pages keep to look back and to act on many jobs."""
+"""The tables: `work` is what the farm lives by, `looking` what its pages keep to look back and to act on many jobs,
+`presence` who is there."""
 
 from jobs.models.looking import Bulk, BulkItem, Offspring, Origin, Stage, Tally, TallyMark
+from jobs.models.presence import Process
 from jobs.models.work import (
     Attempt,
     Body,
@@ -25,6 +27,7 @@ __all__ = [
     "Offspring",
     "Origin",
     "OutputChunk",
+    "Process",
     "Queue",
     "ResultFile",
     "Share",

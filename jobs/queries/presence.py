@@ -1,0 +1,41 @@
+"""Statements about the processes of the farm: who is there."""
+
+from uuid import UUID
+
+from django.db.models import F
+from django.db.models.functions import Now
+
+from jobs.domain.presence import Part
+from jobs.domain.presence import Process as Known
+from jobs.models import Process
+from postgres import statements
+
+LISTED = 200  # those heard of last: a process that dies at each start must not make a page of itself
+
+
+def report(process: UUID, *, part: Part, host: str, pid: int) -> None:
+    """A process is there."""
+    given = {"id": process, "part": part, "host": host[:200], "pid": pid}
+    statements.load("jobs", "report").run(given)
+
+
+def end(process: UUID) -> None:
+    """A process ends, and says so."""
+    Process.objects.filter(pk=process, ended_at=None).update(ended_at=Now(), seen_at=Now())
+
+
+def processes() -> list[Known]:
+    """The processes that were heard of within a day, those heard of last first."""
+    rows = Process.objects.annotate(age=Now() - F("started_at"), silence=Now() - F("seen_at"))
+    return [
+        Known(
+            part=row.part,
+            host=row.host,
+            pid=row.pid,
+            started_at=row.started_at,
+            age_s=row.age.total_seconds(),
+            silent_s=row.silence.total_seconds(),
+            has_ended=row.ended_at is not None,
+        )
+        for row in rows.order_by("-seen_at")[:LISTED]
+    ]
