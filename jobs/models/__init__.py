@@ -1,6 +1,7 @@
 """The tables: `work` is what the farm lives by, `looking` what its pages keep to look back and to act on many jobs,
 `presence` who is there."""
 
+from jobs.models.hearing import Hearing
 from jobs.models.looking import Bulk, BulkItem, Offspring, Origin, Stage, Tally, TallyMark
 from jobs.models.presence import Process
 from jobs.models.work import (
@@ -22,6 +23,7 @@ __all__ = [
     "Body",
     "Bulk",
     "BulkItem",
+    "Hearing",
     "Job",
     "Kind",
     "Offspring",
