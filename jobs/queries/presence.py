@@ -1,4 +1,4 @@
-"""Statements about the processes of the farm: who is there."""
+"""Statements about the processes of the farm: who is there, and since when the farm could hear its workers."""
 
 from uuid import UUID
 
@@ -15,8 +15,12 @@ LISTED = 200  # those heard of last: a process that dies at each start must not 
 
 def report(process: UUID, *, part: Part, host: str, pid: int) -> None:
     """A process is there."""
-    given = {"id": process, "part": part, "host": host[:200], "pid": pid}
-    statements.load("jobs", "report").run(given)
+    _report(process, part=part, host=host, pid=pid, hears=False, beat_s=0.0, gap_s=0.0)
+
+
+def beat(process: UUID, *, part: Part, host: str, pid: int, beat_s: float, gap_s: float) -> None:
+    """A process is there and hears workers."""
+    _report(process, part=part, host=host, pid=pid, hears=True, beat_s=beat_s, gap_s=gap_s)
 
 
 def end(process: UUID) -> None:
@@ -39,3 +43,7 @@ def processes() -> list[Known]:
         )
         for row in rows.order_by("-seen_at")[:LISTED]
     ]
+
+
+def _report(process: UUID, **given: object) -> None:
+    statements.load("jobs", "report").run({"id": process, **given})

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -45,6 +46,25 @@ def locked(table: str) -> Iterator[None]:
     """Let nobody else read or write this table for the length of the block."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
+        yield
+
+
+@contextlib.contextmanager
+def row_locked(table: str) -> Iterator[None]:
+    """Hold a lock on every row of this table for the length of the block."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(f"SELECT FROM {table} FOR UPDATE")
+        yield
+
+
+@contextlib.contextmanager
+def asked(server: Server, path: str) -> Iterator[None]:
+    """Have a worker's call under way, which ends after the block."""
+    with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as caller:
+        head = (
+            f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer jfw_x\r\nContent-Length: 2\r\n"
+        )
+        caller.sendall(f"{head}Content-Type: application/json\r\nConnection: close\r\n\r\n{{}}".encode())
         yield
 
 
