@@ -90,7 +90,7 @@ class TestAKilledJanitor:
             killed.wait()
         rows = Process.objects.filter(pid=killed.pid)
         rows.update(seen_at=Now() - timedelta(seconds=20), started_at=Now() - timedelta(hours=1))
-        assert "WRONG  A janitor has not reported for 20 s." in doctor()
+        assert re.search(r"WRONG  A janitor has not reported for \d+ s\.", doctor())
         rows.update(seen_at=Now() - timedelta(seconds=61))
         said = doctor()
         assert "WRONG  No janitor runs" in said
