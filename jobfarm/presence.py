@@ -61,6 +61,12 @@ def lines() -> list[Line]:
     )
 
 
+def counts() -> dict[str, int]:
+    """Of each part how many processes report; a cluster is none of these."""
+    known = processes()
+    return {part.value: len(presence.of(known, part, State.PRESENT)) for part in Part}
+
+
 _PLACES: Final = {"web": 0, "janitor": 1}
 
 
