@@ -3,17 +3,21 @@
 import contextlib
 import html
 import io
+import json
 import os
 import re
 import signal
 import time
+from collections.abc import Iterator
 from datetime import timedelta
 
 import httpx
 import pytest
+import websockets
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db.models.functions import Now
+from websockets.sync.client import ClientConnection, connect
 
 from jobs.models import Process
 from tests import farm
@@ -47,6 +51,23 @@ def overview(server: Server, cookies: dict[str, str]) -> list[str]:
     return [html.unescape(found) for found in re.findall(r'<div class="notice[^"]*">(.*?)</div>', page.text)]
 
 
+@contextlib.contextmanager
+def open_page(server: Server, cookies: dict[str, str]) -> Iterator[ClientConnection]:
+    """The overview, left open in a browser."""
+    cookie = {"Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items())}
+    origin = websockets.Origin(server.url)
+    with connect(f"{server.ws_url}/ws/live/", origin=origin, additional_headers=cookie) as page:
+        page.send(json.dumps({"watch": [{"id": "a", "name": "overview-warnings", "args": {}}]}))
+        yield page
+
+
+def shows(page: ClientConnection, words: str) -> bool:
+    """Wait until the open page is sent these words."""
+    while words not in str(page.recv(timeout=TOLD_WITHIN_S)):
+        pass
+    return True
+
+
 @pytest.fixture
 def cookies() -> dict[str, str]:
     """Those of an operator."""
@@ -55,7 +76,7 @@ def cookies() -> dict[str, str]:
 
 class TestAFrozenJanitor:
     def test_is_told_everywhere_until_it_goes_on(self, cookies: dict[str, str]) -> None:
-        with serve() as server, running.janitor() as janitor:
+        with serve() as server, running.janitor() as janitor, open_page(server, cookies) as page:
             assert ready(server) == {"status": "ok"}
             assert "janitor" not in " ".join(overview(server, cookies))
             with running.frozen(janitor.pid):
@@ -69,6 +90,7 @@ class TestAFrozenJanitor:
                     within_s=TOLD_WITHIN_S + 20,
                     what="the finding",
                 )
+                assert shows(page, f"pid {janitor.pid}")
                 assert time.monotonic() - since < TOLD_WITHIN_S
                 messages = ready(server)["messages"]
                 assert isinstance(messages, list)
