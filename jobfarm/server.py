@@ -5,14 +5,14 @@ import logging
 import signal
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from jobfarm import refusals
 from jobfarm.bodies import BoundedBodies
 from jobfarm.one_hop import OneHop
 from jobfarm.requests import Observed
 from jobs.routing import WORKER_SOCKET, WorkerSocket
-from jobs.waiting.asking import Receive, Scope, Send
+from jobs.waiting.asking import App, Receive, Scope, Send
 from jobs.waiting.bell import Bell
 from jobs.waiting.hearing import Beats
 from jobs.waiting.seen import Seen
@@ -65,7 +65,7 @@ class Running:
         self._beats = Beats(in_a_request_thread=django.run)
         self._bell: Bell | None = None
         self._ending: asyncio.Task[None] | None = None
-        waiting = BoundedBodies(Waiting(django, bell=self.bell, stopping=self._stopping))
+        waiting = BoundedBodies(Waiting(cast("App", django), bell=self.bell, stopping=self._stopping))
         self._http = Observed(Webhooks(waiting, refuse=refusals.refusal))
         sockets: dict[str, Any] = {
             LIVE_SOCKET: live.application,

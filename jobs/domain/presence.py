@@ -11,7 +11,10 @@ EVERY_S: Final = (
 )
 SILENT_S: Final = 15.0  # two reports in a row are missing, and the third is late
 GONE_S: Final = 60.0  # nobody takes so long to come back: it was killed
-STARTING_S: Final = 15.0  # from the start of a process until its neighbours can be expected
+STARTING_S: Final = (
+    20.0  # from the start of a process until its neighbours are there: 3 s, more on a busy machine
+)
+RESTARTED_S: Final = 15.0  # from the end of one that was told to end until the next is there
 
 
 class Part(StrEnum):
@@ -68,4 +71,4 @@ def is_expected(processes: Sequence[Process], part: Part) -> bool:
     """Whether one of this part, of which none is there, may well be on its way: the farm starts, or one of them has
     just ended in good order, as in a restart."""
     ended = of(processes, part, State.ENDED)
-    return is_starting(processes) or any(process.silent_s < STARTING_S for process in ended)
+    return is_starting(processes) or any(process.silent_s < RESTARTED_S for process in ended)

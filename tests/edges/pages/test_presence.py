@@ -71,7 +71,7 @@ class TestAFarmThatHasJustBeenStarted:
         assert ready("scheduler")["status"] == "starting"  # type: ignore[index]
 
     def test_is_told_what_it_lacks_once_that_could_be_there(self, little_farm: Farm) -> None:
-        report(Part.WEB, started_at=ago(16))
+        report(Part.WEB, started_at=ago(21))
         assert Level.STARTING not in [finding.level for finding in health.examine(surroundings=list)]
         assert ready("janitor") == {
             "status": "error",

@@ -171,7 +171,6 @@ class TestFarm:
     def test_replaces_what_is_killed_works_and_leaves_nothing_running_after_ctrl_c(self, farm: Farm) -> None:
         """Both clusters do their work: an interval fires at once when it is new."""
         farm.start("--with-worker")
-        assert "error" not in farm.checks().values()  # what is not there yet is on its way
         before = farm.children()
         assert set(before) == {"web", "janitor", *CLUSTERS, "worker"}
         until(farm.is_complete, "the clusters report")

@@ -39,8 +39,8 @@ class TestAProcess:
 
 class TestTheFarm:
     def test_starts_while_all_of_it_is_new(self) -> None:
-        assert presence.is_starting([process(age_s=2), process(Part.WEB, age_s=14)])
-        assert not presence.is_starting([process(age_s=2), process(Part.WEB, age_s=16)])
+        assert presence.is_starting([process(age_s=2), process(Part.WEB, age_s=19)])
+        assert not presence.is_starting([process(age_s=2), process(Part.WEB, age_s=21)])
 
     def test_of_which_nothing_is_there_does_not_start(self) -> None:
         assert not presence.is_starting([])
