@@ -5,8 +5,8 @@
 What the process asks the database while nothing happens, how soon one new job is with one of them and how many it
 wakes, and the memory of the process. The clients live in this process, the server in one of its own for each way.
 Queries are read off pg_stat_activity, fifty times a second and from another database. Beside those for work there are
-signs of life, as many with one worker as with thousands: LISTEN's connection is tried each 20 s, and who is connected
-by socket is noted each 30 s.
+signs of life, as many with one worker as with thousands: the process's own each 5 s, LISTEN's connection is tried each
+20 s, and who is connected by socket is noted each 30 s.
 """
 
 import asyncio

@@ -1,10 +1,6 @@
 """The server's entry: `uvicorn jobfarm.asgi:application --ws websockets-sansio --lifespan on`."""
 
 import os
-from typing import TYPE_CHECKING, cast
-
-if TYPE_CHECKING:
-    from jobs.waiting.asking import App
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "jobfarm.settings")
 
@@ -16,5 +12,5 @@ from jobfarm import collector  # noqa: E402  # they need Django set up
 from jobfarm.one_hop import OneHop  # noqa: E402
 from jobfarm.server import Server  # noqa: E402
 
-application = Server(cast("App", OneHop()))
+application = Server(OneHop())
 collector.freeze()

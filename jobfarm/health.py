@@ -2,17 +2,16 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from enum import IntEnum
 
 from django.conf import settings
 from django.core.files.storage import storages
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
-from jobfarm import notifications
+from jobfarm import notifications, presence
+from jobfarm.findings import Check, Finding, Level
 from jobs.queries import keys, reads
 from postgres import clock, statements
 from scheduling import operations as scheduling
@@ -27,31 +26,24 @@ SKEW_S = 2.0
 HEARD_WITHIN_S = 2.0
 
 
-class Level(IntEnum):
-    """How bad it is."""
+def examine(*, surroundings: Callable[[], Iterable[Finding]] | None = None) -> Iterator[Finding]:
+    """Look at everything, one finding after the other. Raises the database's error if it cannot be reached.
 
-    FINE = 0
-    WARNING = 1
-    ERROR = 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One thing that was looked at: a sentence, and what to do if it is not fine."""
-
-    level: Level
-    sentence: str
-    remedy: str = ""
-
-
-def examine() -> Iterator[Finding]:
-    """Look at everything, one finding after the other. Raises the database's error if it cannot be reached."""
+    `surroundings` says how what is not in the database stands, for those who have just looked there.
+    """
     for foundation in FOUNDATIONS.values():
         findings = list(foundation())
         yield from findings
         if any(finding.level is Level.ERROR for finding in findings):
             return  # the others would stumble over the same thing
     for check in CHECKS:
+        yield from check()
+    yield from surroundings() if surroundings else look_around()
+
+
+def look_around() -> Iterator[Finding]:
+    """Look at what is not in the database: that may take seconds when something is wrong with it."""
+    for check in SURROUNDINGS:
         yield from check()
 
 
@@ -89,13 +81,14 @@ def _clock() -> Iterator[Finding]:
 
 
 def janitor() -> Iterator[Finding]:
-    """Whether leases that run out are noticed."""
+    """Whether a janitor is there, and leases that run out are noticed."""
+    yield from presence.janitors()
     late = reads.overdue_s()
     if late > NOTICED_WITHIN_S:
         yield Finding(
             level=Level.ERROR,
             sentence=f"A running job is {late:.0f} s past its lease and nobody has noticed.",
-            remedy="No janitor runs: start manage.py janitor (manage.py farm does).",
+            remedy="The log of the janitors says what they fail at; if none runs, start manage.py janitor.",
         )
 
 
@@ -103,11 +96,7 @@ def scheduler() -> Iterator[Finding]:
     """Whether scheduled functions run, and what came of them in the last day."""
     facts = scheduling.health()
     for role in facts.missing_roles():
-        yield Finding(
-            level=Level.ERROR,
-            sentence=f"No cluster for {role} runs: no {role[:-1]} is run, however long it is due.",
-            remedy=f"Start manage.py cluster --{role} (manage.py farm does).",
-        )
+        yield _no_cluster(role)
     if not facts.missing_roles():
         yield Finding(level=Level.FINE, sentence=f"{len(facts.clusters)} clusters run scheduled functions.")
     if facts.late:
@@ -128,6 +117,16 @@ def scheduler() -> Iterator[Finding]:
             sentence=f"Actions whose end nobody knows, within a day: {facts.unknown}.",
             remedy="Their processes died. Look at each on the page of functions, and run again what may happen twice.",
         )
+
+
+def _no_cluster(role: str) -> Finding:
+    if presence.is_starting():
+        return Finding(level=Level.STARTING, sentence=f"No cluster for {role} has reported yet.")
+    return Finding(
+        level=Level.ERROR,
+        sentence=f"No cluster for {role} runs: no {role[:-1]} is run, however long it is due.",
+        remedy=f"Start manage.py cluster --{role} (manage.py farm does).",
+    )
 
 
 def _webhooks() -> Iterator[Finding]:
@@ -171,6 +170,8 @@ def _workers() -> Iterator[Finding]:
     live = keys.count_live()
     if live:
         yield Finding(level=Level.FINE, sentence=f"{live} live workers.")
+    elif presence.is_starting():
+        yield Finding(level=Level.STARTING, sentence="No worker has reported yet.")
     else:
         yield Finding(
             level=Level.WARNING,
@@ -189,10 +190,33 @@ def _queues() -> Iterator[Finding]:
             )
         elif not queue.served:
             yield Finding(
-                level=Level.WARNING,
+                level=_absence(),
                 sentence=f"Jobs wait in the queue {queue.name}, which no live worker serves.",
                 remedy=f"Start a worker whose queues include {queue.name}.",
             )
+        elif queue.out_of_scope:
+            yield Finding(
+                level=_absence(),
+                sentence=f"Jobs wait in the queue {queue.name} that none of its live workers may take.",
+                remedy="Each of them serves the jobs of its owner and of the owner's groups alone. Start one that "
+                f"serves everybody: manage.py create_worker NAME --queue {queue.name}.",
+            )
+
+
+def served() -> Iterator[Finding]:
+    """Whether each job that waits is one that a live worker may take; names no queue."""
+    waiting = [queue for queue in reads.waiting_queues() if not queue.paused]
+    for sentence, queues in (
+        ("Queues with waiting jobs that no live worker serves", [q for q in waiting if not q.served]),
+        ("Queues with jobs that none of their live workers may take", [q for q in waiting if q.out_of_scope]),
+    ):
+        if queues:
+            yield Finding(level=_absence(), sentence=f"{sentence}: {len(queues)}.")
+
+
+def _absence() -> Level:
+    """How bad it is that a worker is missing: not at all while the farm starts."""
+    return Level.STARTING if presence.is_starting() else Level.WARNING
 
 
 def _snapshots() -> Iterator[Finding]:
@@ -247,9 +271,8 @@ def _settings() -> Iterator[Finding]:
         )
 
 
-Check = Callable[[], Iterator[Finding]]
 FOUNDATIONS: Mapping[str, Check] = {"database": database, "migrations": migrations}
 CHECKS: tuple[Check, ...] = (
-    _clock, _notifications, janitor, scheduler, _webhooks, _workers, _queues, _snapshots, _dead_rows, _files,
-    _settings,
+    janitor, presence.web, scheduler, _webhooks, _workers, _queues, _snapshots, _dead_rows, _settings,
 )  # fmt: skip
+SURROUNDINGS: tuple[Check, ...] = (_clock, _notifications, _files)

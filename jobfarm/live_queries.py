@@ -7,8 +7,9 @@ from typing import Any, Final, Generic, TypeVar
 
 from django.contrib.auth.models import User
 
-from jobfarm import health
-from jobfarm.health import Finding, Level
+from jobfarm import health, presence
+from jobfarm.findings import Finding, Level
+from jobs.operations.presence import TOPIC as PRESENCE
 from jobs.operations.rolling_up import TOPIC as TALLIES
 from jobs.queries import reads
 from live.registry import MaySee, Viewer, live_query
@@ -22,7 +23,8 @@ from webhooks import operations as webhooks
 T = TypeVar("T")
 
 OPERATOR = "operator"
-EXAMINED_EVERY_S: Final = 60.0  # doctor reads every migration, the catalog and the disk: half a second
+EXAMINED_EVERY_S: Final = 3.0  # however many watch: 20 ms of some thirty short statements
+LOOKED_AROUND_EVERY_S: Final = 10.0  # a bucket that is away, or a pooler that swallows LISTEN, takes seconds
 NEXT_FIRINGS: Final = 6
 AT_THE_EDGE: Final = 0.2  # of what a limit holds when it is full
 MOST_GAUGES: Final = 6
@@ -49,8 +51,11 @@ class _Remembered(Generic[T]):
         self._until = 0.0
 
 
+_around: Final = _Remembered(lambda: list(health.look_around()), for_s=LOOKED_AROUND_EVERY_S)
+
+
 def _warnings() -> list[Finding]:
-    return [finding for finding in health.examine() if finding.level >= Level.WARNING]
+    return [finding for finding in health.examine(surroundings=_around) if finding.level > Level.FINE]
 
 
 warnings: Final = _Remembered(_warnings, for_s=EXAMINED_EVERY_S)
@@ -58,14 +63,31 @@ warnings: Final = _Remembered(_warnings, for_s=EXAMINED_EVERY_S)
 
 @live_query(
     "overview-warnings",
-    topics=lambda: [TALLIES, "workers", "queues"],
+    topics=lambda: [TALLIES, "workers", "queues", PRESENCE],
     audiences=(OPERATOR,),
     template="jobfarm/live/warnings.html",
-    at_most_every_s=5.0,
+    at_most_every_s=2.0,
 )
 def overview_warnings() -> Mapping[str, Any]:
-    """What `manage.py doctor` warns of."""
-    return {"findings": sorted(warnings(), key=lambda finding: -finding.level)}
+    """What `manage.py doctor` warns of, the worst first; apart from it what a farm that starts still waits for."""
+    found = warnings()
+    bad = [finding for finding in found if finding.level > Level.STARTING]
+    return {
+        "findings": sorted(bad, key=lambda finding: -finding.level),
+        "starting": [finding for finding in found if finding.level is Level.STARTING],
+    }
+
+
+@live_query(
+    "overview-processes",
+    topics=lambda: [PRESENCE],
+    audiences=(OPERATOR,),
+    template="jobfarm/live/processes.html",
+    at_most_every_s=2.0,
+)
+def overview_processes() -> Mapping[str, Any]:
+    """The processes of the farm, and which of them is silent."""
+    return {"processes": presence.lines()}
 
 
 @live_query(
@@ -108,6 +130,7 @@ def overview_webhooks() -> Mapping[str, Any]:
 # Beside being an operator, what the page of each of them asks for: keys of limits are people's names and addresses.
 _RIGHTS: Final = (
     (overview_warnings, "jobs.view_job"),
+    (overview_processes, "jobs.view_job"),
     (overview_crons, "scheduling.view_scheduledfunction"),
     (overview_limits, "ratelimits.view_bucket"),
     (overview_webhooks, "webhooks.view_delivery"),

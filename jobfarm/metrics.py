@@ -17,7 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 from psycopg_pool import PoolTimeout
 
-from jobfarm import tallied
+from jobfarm import presence, tallied
 from jobs.queries import gauges, keys, reads
 from postgres import statements
 from postgres.errors import PostgresError
@@ -63,6 +63,7 @@ class Farm(Collector):
                 found = [
                     *_queues(),
                     *_workers(),
+                    *_processes(),
                     *self._past.told(),
                     *_functions(),
                     *_webhooks(),
@@ -103,9 +104,18 @@ def _workers() -> Iterator[Metric]:
     yield GaugeMetricFamily("jobfarm_workers_live", "Workers heard of lately.", value=keys.count_live())
     yield GaugeMetricFamily(
         "jobfarm_lease_overdue_seconds",
-        "By how much the running job most past its lease is; more than 5: no janitor runs.",
+        "By how much the running job most past its lease is; more than 5: janitors are missing or stuck.",
         value=reads.overdue_s(),
     )
+
+
+def _processes() -> Iterator[Metric]:
+    reporting = GaugeMetricFamily(
+        "jobfarm_processes", "Web processes and janitors that report themselves.", labels=["part"]
+    )
+    for part, number in presence.counts().items():
+        reporting.add_metric([part], number)
+    yield reporting
 
 
 def _functions() -> Iterator[Metric]:

@@ -16,6 +16,8 @@ from django.http import FileResponse
 from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
 
+from postgres import connections
+
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 T = TypeVar("T")
@@ -53,6 +55,10 @@ class OneHop(ASGIHandler):
                 await self._stream(response, receive, send)
             else:
                 await self.send_response(response, send)
+
+    async def run(self, deed: Callable[[], T]) -> T:
+        """Call it in one of the threads that serve requests, when one is free; its connection is given back."""
+        return await self._in_a_thread(connections.released()(deed))
 
     async def _in_a_thread(self, deed: Callable[[], T]) -> T:
         context = contextvars.copy_context()  # log lines of the thread are about what this request is about

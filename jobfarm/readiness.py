@@ -4,20 +4,22 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from jobfarm import health
-from jobfarm.health import Check, Finding, Level
+from jobfarm import health, presence
+from jobfarm.findings import Check, Finding, Level
 from postgres.reachability import explain_unreachable
 
-WORDS = {Level.FINE: "ok", Level.WARNING: "warning", Level.ERROR: "error"}
+WORDS = {Level.FINE: "ok", Level.STARTING: "starting", Level.WARNING: "warning", Level.ERROR: "error"}
 # What a server can serve without. A load balancer that sent its visitors elsewhere for these would mend nothing.
-SURROUNDINGS: Mapping[str, Check] = {"janitor": health.janitor, "scheduler": health.scheduler}
+SURROUNDINGS: Mapping[str, Check] = {
+    "janitor": health.janitor, "scheduler": health.scheduler, "web": presence.web, "queues": health.served,
+}  # fmt: skip
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readiness:
-    """`is_ready`: requests can be served. `checks`: of each its status ("ok", "warning", "error", or "skipped" when
-    what it stands on is wrong) and sentences, which name no host, user or password."""
+    """`is_ready`: requests can be served. `checks`: of each its status ("ok", "starting", "warning", "error", or
+    "skipped" when what it stands on is wrong) and sentences, which name no host, queue, user or password."""
 
     is_ready: bool
     checks: Mapping[str, Mapping[str, object]]

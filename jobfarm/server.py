@@ -5,14 +5,16 @@ import logging
 import signal
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from jobfarm import refusals
 from jobfarm.bodies import BoundedBodies
+from jobfarm.one_hop import OneHop
 from jobfarm.requests import Observed
 from jobs.routing import WORKER_SOCKET, WorkerSocket
 from jobs.waiting.asking import App, Receive, Scope, Send
 from jobs.waiting.bell import Bell
+from jobs.waiting.hearing import Beats
 from jobs.waiting.seen import Seen
 from jobs.waiting.stopping import Stopping
 from jobs.waiting.wrapper import Waiting
@@ -28,7 +30,7 @@ LIVE_SOCKET: Final = "/ws/live/"
 class Server:
     """The ASGI application. What belongs to an event loop is made on it when it is first needed."""
 
-    def __init__(self, django: App) -> None:
+    def __init__(self, django: OneHop) -> None:
         self._django = django
         self._running: Running | None = None
 
@@ -44,6 +46,7 @@ class Server:
     async def _live(self, running: "Running", receive: Receive, send: Send) -> None:
         await receive()
         restore = _on_signals(running.begin_to_stop)
+        await running.begin()
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await running.stop()
@@ -55,19 +58,24 @@ class Server:
 class Running:
     """One process while it serves."""
 
-    def __init__(self, django: App) -> None:
+    def __init__(self, django: OneHop) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopping = Stopping()
         self._seen = Seen()
+        self._beats = Beats(in_a_request_thread=django.run)
         self._bell: Bell | None = None
         self._ending: asyncio.Task[None] | None = None
-        waiting = BoundedBodies(Waiting(django, bell=self.bell, stopping=self._stopping))
+        waiting = BoundedBodies(Waiting(cast("App", django), bell=self.bell, stopping=self._stopping))
         self._http = Observed(Webhooks(waiting, refuse=refusals.refusal))
         sockets: dict[str, Any] = {
             LIVE_SOCKET: live.application,
             WORKER_SOCKET: WorkerSocket(bell=self.bell, seen=self._seen, refuse=refusals.told),
         }
         self._sockets = sockets
+
+    async def begin(self) -> None:
+        """What comes before the first request."""
+        await self._beats.begin()
 
     def bell(self) -> Bell:
         """The process's bell, made when somebody waits for the first time: a server that is idle asks
@@ -105,6 +113,7 @@ class Running:
         if self._ending is not None:
             await self._ending
         await self._seen.stop()
+        await self._beats.stop()
         await hub.current().stop()  # one that nobody has used yet is gone before it begins
 
     async def _stop_waiting(self) -> None:

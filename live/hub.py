@@ -34,6 +34,14 @@ def current() -> "Hub":
     return hub
 
 
+def touch_here(topics: set[str]) -> None:
+    """Have those who watch these topics in this process read again; nobody else is told. For what goes stale by time
+    alone. Raises RuntimeError without a loop."""
+    hub = _hubs.get(asyncio.get_running_loop())
+    if hub is not None:
+        hub.tell(topics)
+
+
 class Hub:
     """What `current()` gives. All methods are called on its loop."""
 
@@ -89,6 +97,10 @@ class Hub:
         watch = Watch(watch_id=watch_id, sink=sink, feed=feed, seen=seen)
         feed.join(watch)
         return watch
+
+    def tell(self, touched: Iterable[str]) -> None:
+        """Let those who watch these topics here know that they were touched."""
+        self._subscriptions.tell(touched)
 
     async def stop(self) -> None:
         """End everything this hub does, and its membership. `current()` then starts a new one."""

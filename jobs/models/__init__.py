@@ -1,9 +1,9 @@
-"""The tables: `work` is what the farm lives by, `looking` what its pages keep to look back and to act on many jobs."""
+"""The tables: `work` is what the farm lives by, `looking` what its pages keep to look back and to act on many jobs,
+`presence` who is there."""
 
 from jobs.models.looking import (
     Bulk,
     BulkItem,
-    Hearing,
     IdempotencyKey,
     Offspring,
     Origin,
@@ -11,6 +11,7 @@ from jobs.models.looking import (
     Tally,
     TallyMark,
 )
+from jobs.models.presence import Hearing, Process
 from jobs.models.work import (
     Attempt,
     Body,
@@ -37,6 +38,7 @@ __all__ = [
     "Offspring",
     "Origin",
     "OutputChunk",
+    "Process",
     "Queue",
     "ResultFile",
     "Share",

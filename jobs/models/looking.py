@@ -60,20 +60,6 @@ class Stage(models.Model):
     began_at = models.DateTimeField(db_default=Now())
 
 
-class Hearing(models.Model):
-    """Since when, without a gap, the farm could hear its workers, and when that was last noted: one row.
-
-    Written by the web processes, read by the janitors: a lease is not held against time in which nobody heard.
-    """
-
-    id = models.SmallIntegerField(primary_key=True, default=1)
-    since = models.DateTimeField()
-    until = models.DateTimeField()
-
-    class Meta:
-        constraints = [models.CheckConstraint(name="there_is_one_hearing", condition=Q(id=1))]
-
-
 class Origin(models.Model):
     """The scheduled function that submitted a job. Most jobs come from people and have none."""
 

@@ -37,12 +37,15 @@ class Sweep:
     next_in_s: float | None
 
 
-def sweep() -> Sweep:
-    """One round of the janitor. Any number of janitors may run at once; each row is handled by one of them."""
+def sweep(*, between: Callable[[], None] = lambda: None) -> Sweep:
+    """One round of the janitor. Any number of janitors may run at once; each row is handled by one of them.
+
+    `between` is called after each batch, outside of its transaction: a round that has much to do takes long.
+    """
     return Sweep(
-        taken_back=_in_batches(_take_back),
-        expired=_in_batches(_expire),
-        forgiven=_in_batches(_forgive),
+        taken_back=_in_batches(_take_back, between=between),
+        expired=_in_batches(_expire, between=between),
+        forgiven=_in_batches(_forgive, between=between),
         next_in_s=reads.next_wake_s(),
     )
 
@@ -79,10 +82,16 @@ def delete_files(*, names: list[str]) -> None:
         raise errors[0]
 
 
-def _in_batches(step: Callable[[int], int], size: int = BATCH, most: int | None = None) -> int:
+def _in_batches(
+    step: Callable[[int], int],
+    size: int = BATCH,
+    most: int | None = None,
+    between: Callable[[], None] = lambda: None,
+) -> int:
     done = 0
     for _ in count() if most is None else range(most):
         done += (handled := step(size))
+        between()
         if handled < size:
             break
     return done

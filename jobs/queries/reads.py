@@ -154,7 +154,8 @@ def stopped(leases: Sequence[tuple[int, Lease]]) -> list[int]:
 
 
 def waiting_queues() -> list[statements.Row]:
-    """Queues in which a due job waits: rows of `name`, `paused`, `served` (by a live worker, whatever its scope)."""
+    """Queues in which a due job waits: rows of `name`, `paused`, `workers` (live ones that serve it), `served` (there
+    is one), `out_of_scope` (there is one, and a job waits that none of them may take)."""
     return statements.load("jobs", "unserved").run({"alive_s": settings.JOBFARM["WORKER_ALIVE_S"]})
 
 

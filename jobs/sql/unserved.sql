@@ -1,11 +1,48 @@
--- For the doctor: queues in which a due job waits, whether they are paused, and whether a live worker serves them.
-SELECT queue.name, queue.paused_at IS NOT NULL AS paused, EXISTS (
-           SELECT FROM jobs_worker AS worker
-           WHERE worker.revoked_at IS NULL
-             AND worker.last_seen_at > statement_timestamp() - make_interval(secs => %(alive_s)s::float8)
-             AND (queue.name = ANY (worker.queues) OR worker.steals && ARRAY[queue.name, '*']::varchar[])) AS served
-FROM jobs_queue AS queue
-WHERE EXISTS (
-    SELECT FROM jobs_job AS job
-    WHERE job.status = 'pending' AND job.queue = queue.name AND job.run_at <= statement_timestamp())
+-- For the doctor: queues in which a due job waits, whether they are paused, whether a live worker serves them, and whether
+-- a job waits that none of those workers may take: each of them serves the jobs of its owner, and of the owner's groups.
+-- Waiting jobs are ordered by whom they hide from and by priority: these pairs are jumped over, a hundred of them at most, so
+-- that jobs due later cost nothing. Of each pair the 200 that are due longest are looked at: what nobody may take stays
+-- there, and all before it is taken.
+WITH RECURSIVE head (name, shy_of, priority, run_at, turn) AS (
+    SELECT queue.name, first.shy_of, first.priority, first.run_at, 1
+    FROM jobs_queue AS queue CROSS JOIN LATERAL (
+        SELECT job.shy_of, job.priority, job.run_at FROM jobs_job AS job
+        WHERE job.status = 'pending' AND job.queue = queue.name
+        ORDER BY job.shy_of, job.priority DESC, job.run_at, job.id LIMIT 1) AS first
+    UNION ALL
+    SELECT head.name, further.shy_of, further.priority, further.run_at, head.turn + 1
+    FROM head CROSS JOIN LATERAL (
+        SELECT * FROM (
+            (SELECT job.shy_of, job.priority, job.run_at FROM jobs_job AS job
+             WHERE job.status = 'pending' AND job.queue = head.name AND job.shy_of = head.shy_of
+               AND job.priority < head.priority
+             ORDER BY job.priority DESC, job.run_at LIMIT 1)
+            UNION ALL
+            (SELECT job.shy_of, job.priority, job.run_at FROM jobs_job AS job
+             WHERE job.status = 'pending' AND job.queue = head.name AND job.shy_of > head.shy_of
+             ORDER BY job.shy_of, job.priority DESC, job.run_at LIMIT 1)
+        ) AS one_of_two
+        ORDER BY shy_of, priority DESC LIMIT 1) AS further
+    WHERE head.turn < 100
+), due AS MATERIALIZED (
+    SELECT name, shy_of, priority FROM head WHERE run_at <= statement_timestamp()
+)
+SELECT queue.name, queue.paused_at IS NOT NULL AS paused, serving.workers, serving.workers > 0 AS served,
+       serving.workers > 0 AND NOT serving.somebody_serves_all AND EXISTS (
+           SELECT FROM due CROSS JOIN LATERAL (
+               SELECT job.owner_id, job.group_id FROM jobs_job AS job
+               WHERE job.status = 'pending' AND job.queue = due.name AND job.shy_of = due.shy_of
+                 AND job.priority = due.priority AND job.run_at <= statement_timestamp()
+               ORDER BY job.run_at, job.id LIMIT 200) AS job
+           WHERE due.name = queue.name
+             AND NOT coalesce(job.owner_id = ANY (serving.owners), false)
+             AND NOT coalesce(job.group_id = ANY (serving.groups), false)) AS out_of_scope
+FROM jobs_queue AS queue CROSS JOIN LATERAL (
+    SELECT count(DISTINCT worker.id) AS workers, coalesce(bool_or(worker.owner_id IS NULL), false) AS somebody_serves_all,
+           array_agg(worker.owner_id) AS owners, array_agg(membership.group_id) AS groups
+    FROM jobs_worker AS worker LEFT JOIN auth_user_groups AS membership ON membership.user_id = worker.owner_id
+    WHERE worker.revoked_at IS NULL
+      AND worker.last_seen_at > statement_timestamp() - make_interval(secs => %(alive_s)s::float8)
+      AND (queue.name = ANY (worker.queues) OR worker.steals && ARRAY[queue.name, '*']::varchar[])) AS serving
+WHERE queue.name IN (SELECT name FROM due)
 ORDER BY queue.name

@@ -1,7 +1,7 @@
 """Whether scheduled functions run: the facts for `manage.py doctor` and the health page."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from postgres import statements
 from scheduling.domain.firing import LATE
@@ -17,6 +17,7 @@ class Living:
     role: str
     host: str
     pid: int
+    started_at: datetime
     workers: int
     free: int
 
@@ -43,7 +44,7 @@ def health() -> Health:
     """The facts as they are now."""
     [numbers] = statements.load("scheduling", "health").run({"late_s": LATE.total_seconds()})
     living = [
-        Living(role=c.role, host=c.host, pid=c.pid, workers=c.workers, free=c.free)
+        Living(role=c.role, host=c.host, pid=c.pid, started_at=c.started_at, workers=c.workers, free=c.free)
         for c in clusters.living(within=HEARD_WITHIN)
     ]
     return Health(

@@ -6,9 +6,9 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from jobfarm import health
-from jobfarm.health import Level
+from jobfarm.findings import Level
 
-WORDS = {Level.FINE: "ok", Level.WARNING: "look", Level.ERROR: "WRONG"}
+WORDS = {Level.FINE: "ok", Level.STARTING: "wait", Level.WARNING: "look", Level.ERROR: "WRONG"}
 
 
 class Command(BaseCommand):

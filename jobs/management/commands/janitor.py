@@ -1,8 +1,10 @@
 """`manage.py janitor`: notices leases that ran out, jobs that waited too long, and graces that are over."""
 
+import contextlib
 import logging
 import signal
 import threading
+import time
 from typing import Any
 
 from django.conf import settings
@@ -10,6 +12,8 @@ from django.core.management.base import BaseCommand
 from django.db import DatabaseError, InterfaceError, connections
 
 from jobs import operations
+from jobs.domain.presence import EVERY_S, Part
+from jobs.operations.presence import Presence
 from postgres import embedded
 
 SHORTEST_S = 0.05  # between two rounds, so that a row which cannot be handled is no hot loop
@@ -26,17 +30,45 @@ class Command(BaseCommand):
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
+        reports = Reports()
         try:
-            watch(stop)
+            watch(stop, reports)
+            reports.end()
         finally:
             embedded.release()
 
 
-def watch(stop: threading.Event) -> None:
+class Reports:
+    """What the janitor says of itself, from between its steps. One that is frozen, stuck in a statement, or whose
+    every sweep fails, says nothing; a long sweep is no silence."""
+
+    def __init__(self) -> None:
+        self._presence = Presence(part=Part.JANITOR)
+        self._due_at: float | None = None
+
+    def begin(self) -> None:
+        """Say for the first time that it is there: before it has done anything."""
+        if self._due_at is None:
+            self.report()
+
+    def report(self) -> None:
+        """Say that it is there and gets on with its work, unless it has done so a moment ago."""
+        if self._due_at is None or time.monotonic() >= self._due_at:
+            self._presence.report()
+            self._due_at = time.monotonic() + EVERY_S
+
+    def end(self) -> None:
+        """Say that it ends, if the database can be told."""
+        with contextlib.suppress(DatabaseError, InterfaceError):
+            self._presence.end()
+
+
+def watch(stop: threading.Event, reports: Reports) -> None:
     """Sweep until `stop` is set. A database that is away for a while is waited for."""
     while not stop.is_set():
         try:
-            pause = _round()
+            reports.begin()
+            pause = _round(reports)
         except (DatabaseError, InterfaceError) as error:
             log.warning("the janitor lost the database and tries again: %s", error)
             connections.close_all()
@@ -44,9 +76,10 @@ def watch(stop: threading.Event) -> None:
         stop.wait(pause)
 
 
-def _round() -> float:
+def _round(reports: Reports) -> float:
     """One sweep; how long to sleep after it."""
-    sweep = operations.sweep()
+    sweep = operations.sweep(between=reports.report)
+    reports.report()
     if sweep.taken_back or sweep.expired:
         log.info("took back %s running jobs and timed out %s waiting ones", sweep.taken_back, sweep.expired)
     longest: float = settings.JOBFARM["JANITOR_S"]

@@ -19,7 +19,9 @@ from psycopg.conninfo import conninfo_to_dict
 from pytest_django import DjangoAssertNumQueries
 
 from jobfarm import health, notifications
-from jobfarm.health import Finding, Level
+from jobfarm.findings import Finding, Level
+from jobs.domain.presence import Part
+from jobs.operations.presence import Presence
 from postgres import connections
 from scheduling import operations as scheduling
 from scheduling.models import Cluster, Due, ScheduledFunction
@@ -33,6 +35,7 @@ from webhooks.domain.names import Source
 from webhooks.models import Delivery, Secret
 from webhooks.operations import secrets
 
+AROUND = ("janitor", "scheduler", "web", "queues")
 NO_MUTATIONS = "No cluster for mutations runs: no mutation is run, however long it is due."
 NO_ACTIONS = "No cluster for actions runs: no action is run, however long it is due."
 
@@ -59,8 +62,10 @@ class TestReady:
     def test_says_that_all_is_well(self, db: None) -> None:
         live_cluster("mutations")
         live_cluster("actions")
+        for part in Part:
+            Presence(part=part).report()
         answer = Client().get("/health/ready")
-        names = ["database", "migrations", "janitor", "scheduler"]
+        names = ["database", "migrations", "janitor", "scheduler", "web", "queues"]
         assert (answer.status_code, answer.json()) == (
             200,
             {"status": "ready", "checks": {name: {"status": "ok"} for name in names}},
@@ -82,8 +87,7 @@ class TestReady:
             "checks": {
                 "database": {"status": "ok"},
                 "migrations": {"status": "error", "messages": ["1 migrations are missing."]},
-                "janitor": {"status": "skipped"},
-                "scheduler": {"status": "skipped"},
+                **{name: {"status": "skipped"} for name in AROUND},
             },
         }
 
@@ -102,8 +106,7 @@ class TestReady:
                     "checks": {
                         "database": {"status": "error", "messages": ["The database does not answer."]},
                         "migrations": {"status": "skipped"},
-                        "janitor": {"status": "skipped"},
-                        "scheduler": {"status": "skipped"},
+                        **{name: {"status": "skipped"} for name in AROUND},
                     },
                 },
             )

@@ -23,7 +23,7 @@ from tests.edges.pages.conftest import Browse, Farm
 
 pytestmark = pytest.mark.django_db
 
-OPERATORS_ALONE = ("overview-states", "overview-charts", "overview-warnings")
+OPERATORS_ALONE = ("overview-states", "overview-charts", "overview-warnings", "overview-processes")
 WITH_A_RIGHT = {
     "overview-crons": "view_scheduledfunction",
     "overview-limits": "view_bucket",

@@ -59,6 +59,7 @@ overview-crons         -        -        -        -        -        -        ope
 overview-figures       -        -        -        -        -        member   -        -        -
 overview-figures*      -        -        -        -        -        -        operator operator operator
 overview-limits        -        -        -        -        -        -        operator operator operator
+overview-processes     -        -        -        -        -        -        operator operator operator
 overview-states        -        -        -        -        -        -        operator operator operator
 overview-warnings      -        -        -        -        -        -        operator operator operator
 overview-webhooks      -        -        -        -        -        -        operator operator operator

@@ -53,6 +53,12 @@ class TestWatchingTopics:
         await connections.run(operations.touch, "job:7", "job:8", "work:images", "worker:3", "homework:1")
         await eventually(lambda: heard == [{"job:7", "work:images"}])
 
+    async def test_is_told_of_what_goes_stale_by_time_and_nobody_elsewhere_is(self, here: hub.Hub) -> None:
+        heard: list[set[str]] = []
+        here.watch_topics(["processes"], heard.append)
+        hub.touch_here({"processes", "job:7"})
+        assert heard == [{"processes"}]  # at once, without a message
+
     async def test_calls_back_no_more_after_the_end(self, here: hub.Hub) -> None:
         ended: list[set[str]] = []
         heard: list[set[str]] = []

@@ -15,7 +15,10 @@ from pytest_django import Settings
 from jobfarm import metrics, tallied
 from jobs import operations
 from jobs.domain import tallies
+from jobs.domain.presence import Part
+from jobs.models import Process
 from jobs.operations import rolling_up
+from jobs.operations.presence import Presence
 from jobs.queries.tallies import Moments
 from tests import farm
 
@@ -83,6 +86,14 @@ class TestWhatItSays:
         assert 90 <= of(said, "jobfarm_queue_oldest_seconds", queue="work") < 150
         assert of(said, "jobfarm_workers_live") == 1
         assert of(said, "jobfarm_clusters_live", role="mutations") == 0
+
+    def test_tells_how_many_processes_report(self) -> None:
+        for part in (Part.WEB, Part.WEB, Part.JANITOR):
+            Presence(part=part).report()
+        Process.objects.filter(part=Part.JANITOR).update(seen_at=farm.now() - timedelta(seconds=16))
+        said = scraped()
+        assert of(said, "jobfarm_processes", part="web") == 2
+        assert of(said, "jobfarm_processes", part="janitor") == 0
 
     def test_finds_the_oldest_job_behind_those_that_hide_and_those_that_matter_more(self) -> None:
         farm.kind()

@@ -1,0 +1,29 @@
+"""What a look at the farm comes to: findings, and how bad they are."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Level(IntEnum):
+    """How bad it is. `STARTING`: it would be bad later; the farm has only just been started."""
+
+    FINE = 0
+    STARTING = 1
+    WARNING = 2
+    ERROR = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that was looked at: a sentence, and what to do if it is not fine.
+
+    /health/ready shows strangers the sentences of its checks and never a remedy: hosts are named in remedies alone.
+    """
+
+    level: Level
+    sentence: str
+    remedy: str = ""
+
+
+Check = Callable[[], Iterator[Finding]]

@@ -1,0 +1,141 @@
+"""Whether the processes of the farm are there: they report themselves, and the silent are named (docs/adr/0047)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from jobfarm.findings import Finding, Level
+from jobs.domain import presence
+from jobs.domain.presence import Part, Process, State
+from jobs.queries.presence import processes
+from scheduling import operations as scheduling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """How a part is spoken of: as a noun, by what its absence means, and by the command that starts it."""
+
+    noun: str
+    plural: str
+    absence: str
+    start: str
+
+
+WORDS: Final = {
+    Part.WEB: Words(
+        noun="web process",
+        plural="web processes",
+        absence="no page is served, and no call of a worker is heard",
+        start="Start manage.py web (manage.py farm does).",
+    ),
+    Part.JANITOR: Words(
+        noun="janitor",
+        plural="janitors",
+        absence="nobody notices leases that run out, nor jobs that wait too long",
+        start="Start manage.py janitor (manage.py farm does).",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One process in the list of them. `silent_s`: None for one that reports."""
+
+    part: str
+    host: str
+    pid: int
+    started_at: datetime
+    silent_s: float | None = None
+
+
+def lines() -> list[Line]:
+    """The processes of the farm that are there, and those that have fallen silent a moment ago."""
+    clusters = [
+        Line(part=f"cluster for {one.role}", host=one.host, pid=one.pid, started_at=one.started_at)
+        for one in scheduling.health().clusters
+    ]
+    others = [_line(one) for one in processes() if one.state in {State.PRESENT, State.SILENT}]
+    return sorted(
+        [*others, *clusters], key=lambda line: (_PLACES.get(line.part, 2), line.part, line.started_at)
+    )
+
+
+def counts() -> dict[str, int]:
+    """Of each part how many processes report; a cluster is none of these."""
+    known = processes()
+    return {part.value: len(presence.of(known, part, State.PRESENT)) for part in Part}
+
+
+_PLACES: Final = {"web": 0, "janitor": 1}
+
+
+def _line(process: Process) -> Line:
+    silent_s = process.silent_s if process.state is State.SILENT else None
+    return Line(
+        part=process.part,
+        host=process.host,
+        pid=process.pid,
+        started_at=process.started_at,
+        silent_s=silent_s,
+    )
+
+
+def is_starting() -> bool:
+    """Whether the farm has just been started, so that what is missing may well be on its way."""
+    return presence.is_starting(processes())
+
+
+def janitors() -> Iterator[Finding]:
+    """Whether a janitor is there, and each that is silent."""
+    return _of(Part.JANITOR, processes())
+
+
+def web() -> Iterator[Finding]:
+    """Whether a web process is there, and each that is silent."""
+    return _of(Part.WEB, processes())
+
+
+def _of(part: Part, known: Sequence[Process]) -> Iterator[Finding]:
+    there = presence.of(known, part, State.PRESENT)
+    silent = presence.of(known, part, State.SILENT)
+    for process in silent:
+        yield _silent(process, WORDS[part], level=Level.WARNING if there else Level.ERROR)
+    if there:
+        noun = f"{WORDS[part].noun} runs" if len(there) == 1 else f"{WORDS[part].plural} run"
+        yield Finding(level=Level.FINE, sentence=f"{len(there)} {noun}.")
+    elif not silent:
+        yield _missing(part, known)
+
+
+def _silent(process: Process, words: Words, *, level: Level) -> Finding:
+    return Finding(
+        level=level,
+        sentence=f"A {words.noun} has not reported for {process.silent_s:.0f} s.",
+        remedy=f"It is pid {process.pid} on {process.host}: frozen (kill -CONT {process.pid} lets it go on), "
+        f"stuck, or killed. If it does not come back, end it (kill -9). {words.start}",
+    )
+
+
+def _missing(part: Part, known: Sequence[Process]) -> Finding:
+    words = WORDS[part]
+    if presence.is_expected(known, part):
+        return Finding(level=Level.STARTING, sentence=f"No {words.noun} has reported yet.")
+    last = next((process for process in known if process.part == part), None)
+    return Finding(
+        level=Level.ERROR,
+        sentence=f"No {words.noun} runs: {words.absence}.",
+        remedy=words.start if last is None else f"{words.start} {_farewell(last)}",
+    )
+
+
+def _farewell(last: Process) -> str:
+    how = "was stopped" if last.has_ended else "fell silent"
+    return f"The last one, pid {last.pid} on {last.host}, {how} {_ago(last.silent_s)}."
+
+
+def _ago(seconds: float) -> str:
+    for unit, length_s in (("hours", 7200), ("minutes", 120)):
+        if seconds >= length_s:
+            return f"{seconds // (length_s / 2):.0f} {unit} ago"
+    return f"{seconds:.0f} seconds ago"

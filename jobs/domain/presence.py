@@ -1,0 +1,74 @@
+"""Which processes of the farm are there, from when they were last heard of. Durations in seconds."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+EVERY_S: Final = (
+    4.0  # how often a process reports; with the two seconds a janitor sleeps, at most 6 s lie between
+)
+SILENT_S: Final = 15.0  # two reports in a row are missing, and the third is late
+GONE_S: Final = 60.0  # nobody takes so long to come back: it was killed
+STARTING_S: Final = (
+    20.0  # from the start of a process until its neighbours are there: 3 s, more on a busy machine
+)
+RESTARTED_S: Final = 15.0  # from the end of one that was told to end until the next is there
+
+
+class Part(StrEnum):
+    """What a process does for the farm. Clusters report to the scheduler."""
+
+    WEB = "web"
+    JANITOR = "janitor"
+
+
+class State(StrEnum):
+    """`silent`: it does not report and did not say that it ends, so it is frozen or was killed. `gone`: for so long
+    that it will not come back."""
+
+    PRESENT = "present"
+    SILENT = "silent"
+    ENDED = "ended"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One process: how long ago it began, and how long ago it was heard of last. `has_ended`: that was its farewell."""
+
+    part: str
+    host: str
+    pid: int
+    started_at: datetime
+    age_s: float
+    silent_s: float
+    has_ended: bool = False
+
+    @property
+    def state(self) -> State:
+        """How it stands."""
+        if self.has_ended:
+            return State.ENDED
+        if self.silent_s <= SILENT_S:
+            return State.PRESENT
+        return State.SILENT if self.silent_s <= GONE_S else State.GONE
+
+
+def of(processes: Iterable[Process], part: Part, state: State) -> list[Process]:
+    """Those of this part that stand so, in their order."""
+    return [process for process in processes if process.part == part and process.state is state]
+
+
+def is_starting(processes: Sequence[Process]) -> bool:
+    """Whether the farm has just been started: some of it is there, and all of that since a moment ago."""
+    ages = [process.age_s for process in processes if process.state is State.PRESENT]
+    return bool(ages) and max(ages) < STARTING_S
+
+
+def is_expected(processes: Sequence[Process], part: Part) -> bool:
+    """Whether one of this part, of which none is there, may well be on its way: the farm starts, or one of them has
+    just ended in good order, as in a restart."""
+    ended = of(processes, part, State.ENDED)
+    return is_starting(processes) or any(process.silent_s < RESTARTED_S for process in ended)

@@ -1,0 +1,35 @@
+"""Who is there: the processes of the farm beside its clusters, which report to the scheduler."""
+
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+
+class Process(models.Model):
+    """One process of the farm, from its start on. It reports every few seconds, says when it ends, and is forgotten a
+    day after it was heard of last."""
+
+    id = models.UUIDField(primary_key=True)
+    part = models.CharField(max_length=7)
+    host = models.CharField(max_length=200)
+    pid = models.IntegerField()
+    started_at = models.DateTimeField(db_default=Now())
+    seen_at = models.DateTimeField(db_default=Now())
+    ended_at = models.DateTimeField(null=True, help_text="When it said that it ends.")
+
+    def __str__(self) -> str:
+        return f"{self.part} on {self.host} ({self.pid})"
+
+
+class Hearing(models.Model):
+    """Since when, without a gap, the farm could hear its workers, and when that was last noted: one row.
+
+    Written by the web processes, read by the janitors: a lease is not held against time in which nobody heard.
+    """
+
+    id = models.SmallIntegerField(primary_key=True, default=1)
+    since = models.DateTimeField()
+    until = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.CheckConstraint(name="there_is_one_hearing", condition=Q(id=1))]

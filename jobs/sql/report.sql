@@ -1,0 +1,31 @@
+-- A process of the farm says that it is there. One that said that it ends stays ended, whatever was still on its way. What
+-- was not heard of for a day is forgotten: a process that dies at each start leaves a row each time.
+-- One that hears workers notes that the farm could hear them. `since` moves to now when that was not noted for longer than
+-- gap_s: what workers said meanwhile reached nobody. A note of another process that is younger than half a beat serves as
+-- well, and so does one that is being written: nobody waits for the row. The very first note begins no gap: before it
+-- nothing was noted that could have been missed. A note that lies ahead is of a clock that was set
+-- back since.
+WITH forgotten AS (
+    DELETE FROM jobs_process
+    WHERE seen_at < statement_timestamp() - interval '1 day' AND id <> %(id)s::uuid
+), reported AS (
+    INSERT INTO jobs_process (id, part, host, pid)
+    VALUES (%(id)s::uuid, %(part)s::text, %(host)s::text, %(pid)s::integer)
+    ON CONFLICT (id) DO UPDATE SET seen_at = statement_timestamp() WHERE jobs_process.ended_at IS NULL
+), first AS (
+    INSERT INTO jobs_hearing (id, since, until)
+    SELECT 1, 'epoch', statement_timestamp()
+    WHERE %(hears)s::boolean AND NOT EXISTS (SELECT FROM jobs_hearing)
+    ON CONFLICT DO NOTHING
+), stale AS MATERIALIZED (
+    SELECT id FROM jobs_hearing
+    WHERE %(hears)s::boolean
+      AND until NOT BETWEEN statement_timestamp() - make_interval(secs => %(beat_s)s::float8 / 2)
+                        AND statement_timestamp() + make_interval(secs => %(gap_s)s::float8)
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE jobs_hearing AS hearing
+SET since = CASE WHEN abs(extract(epoch FROM statement_timestamp() - hearing.until)) > %(gap_s)s::float8
+                 THEN statement_timestamp() ELSE hearing.since END,
+    until = statement_timestamp()
+FROM stale WHERE hearing.id = stale.id

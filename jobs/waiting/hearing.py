@@ -1,0 +1,101 @@
+"""A web process says that it is there and hears workers, every few seconds (docs/adr/0047, 0048)."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from django.conf import settings
+from django.db import InterfaceError, OperationalError
+from psycopg_pool import PoolTimeout
+
+from jobs.domain import hearing
+from jobs.domain.presence import Part
+from jobs.operations.presence import TOPIC, Presence
+from live import hub
+from postgres import connections
+from postgres.errors import PostgresError
+from postgres.reachability import explain_unreachable
+
+logger = logging.getLogger("jobs")
+# For so long a process that starts waits for its first beat. Without a database it serves all the same, and says so.
+BEGIN_WITHIN_S: Final = 5.0
+END_WITHIN_S: Final = 2.0
+
+Run = Callable[[Callable[[], None]], Awaitable[None]]
+
+
+class Beats:
+    """The beats of this process. A beat goes the ways that calls of workers go: the loop turns, a thread of those that
+    serve sockets is free, then one of those that serve requests, and a connection of theirs answers.
+
+    Belongs to one event loop. `begin` it before the first request, `stop` it after the last.
+    """
+
+    def __init__(self, *, in_a_request_thread: Run) -> None:
+        self._in_a_request_thread = in_a_request_thread
+        self._presence = Presence(part=Part.WEB)
+        self._every_s = hearing.beat_s(settings.JOBFARM["LEASE_S"])
+        self._stopping = asyncio.Event()
+        self._first = asyncio.Event()
+        self._is_noted = False
+        self._task: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Begin, and wait for the first beat, for some seconds at most."""
+        self._task = asyncio.create_task(self._beat_for_ever(), name="jobs: beats")
+        await _within(BEGIN_WITHIN_S, self._first)
+
+    async def stop(self) -> None:
+        """End, and say so if the database hears it."""
+        if self._task is None:
+            return
+        self._stopping.set()
+        await asyncio.wait({self._task}, timeout=END_WITHIN_S)
+        self._task.cancel()
+        await asyncio.wait({self._task})
+        if self._is_noted:
+            await self._end()
+
+    async def _beat_for_ever(self) -> None:
+        while not self._stopping.is_set():
+            self._is_noted = await self._beat()
+            self._first.set()
+            if self._is_noted:
+                hub.touch_here({TOPIC})
+            await _within(self._every_s, self._stopping)
+
+    async def _beat(self) -> bool:
+        try:
+            await connections.run(_nothing)
+            await self._in_a_request_thread(self._presence.beat)
+        except Exception as error:
+            _log("Could not note that this process hears workers", error)
+            return False
+        return True
+
+    async def _end(self) -> None:
+        try:
+            async with asyncio.timeout(END_WITHIN_S):
+                await self._in_a_request_thread(self._presence.end)
+        except Exception as error:
+            _log("Could not note that this process ends", error)
+
+
+def _log(what: str, error: Exception) -> None:
+    if isinstance(error, (InterfaceError, OperationalError, PoolTimeout, PostgresError, TimeoutError)):
+        logger.warning("%s: %s", what, explain_unreachable(error) or str(error).partition("\n")[0])
+    else:
+        logger.error("%s", what, exc_info=error)
+
+
+def _nothing() -> None:
+    """What only has to come about."""
+
+
+async def _within(seconds: float, event: asyncio.Event) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        pass

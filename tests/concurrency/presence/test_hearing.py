@@ -1,0 +1,185 @@
+"""Since when the farm could hear its workers: what moves that, and what does not."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+import psycopg
+import pytest
+from django.db import connection
+from django.db.models.functions import Now
+
+from jobs.domain import hearing
+from jobs.domain.presence import Part
+from jobs.models import Hearing, Process
+from jobs.operations.presence import Presence
+from postgres import connections
+from tests import farm
+from tests.concurrency.presence import running
+from tests.servers import Server, serve
+
+pytestmark = pytest.mark.django_db(transaction=True)
+LEASE_S = 6.0  # noted twice a second
+GAP_S = hearing.gap_s(LEASE_S)
+QUICKLY = {"JOBFARM_LEASE_S": str(LEASE_S), "JOBFARM_HEARTBEAT_S": "2"}
+
+
+def heard() -> tuple[datetime, datetime]:
+    """Since when, and when that was last noted."""
+    row = Hearing.objects.get()
+    return row.since, row.until
+
+
+def silence_lasts() -> None:
+    """Wait until nobody has noted anything for longer than the gap."""
+    long_ago = Now() - timedelta(seconds=GAP_S + 0.2)
+    farm.until(lambda: Hearing.objects.filter(until__lt=long_ago).exists(), what="silence")
+
+
+def is_noted_again(after: datetime) -> None:
+    """Wait until it was noted after this moment."""
+    farm.until(lambda: heard()[1] > after, what="a beat")
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A web process with short leases."""
+    with serve(**QUICKLY) as made:
+        yield made
+
+
+class TestOneWebProcess:
+    def test_has_noted_it_before_it_serves(self, server: Server) -> None:
+        since, until = heard()
+        row = running.row_of(server)
+        assert since <= until
+        assert row.started_at <= until
+        assert row.ended_at is None
+
+    def test_that_goes_on_and_on_moves_nothing(self, server: Server) -> None:
+        since, until = heard()
+        is_noted_again(until + timedelta(seconds=2 * GAP_S))
+        assert heard()[0] == since
+
+    def test_that_was_frozen_for_longer_than_the_gap_moves_it(self, server: Server) -> None:
+        [since, _] = heard()
+        with running.frozen(server.pid):
+            silence_lasts()
+            assert heard()[0] == since
+            thawed = farm.now()
+        is_noted_again(thawed)
+        moved, noted = heard()
+        assert moved >= thawed
+        assert noted >= moved
+
+    def test_that_is_stopped_says_so(self, server: Server) -> None:
+        pid = server.pid
+        server.stop()
+        row = Process.objects.get(pid=pid)
+        assert row.ended_at is not None
+
+    def test_notes_nothing_while_requests_have_no_thread_or_connection(self) -> None:
+        """Its loop turns and the database answers others; and yet no call of a worker could be answered."""
+        with serve(**QUICKLY, JOBFARM_DB_POOL="1") as server:
+            with running.locked("jobs_worker"), running.asked(server, "/api/v1/worker/claim"):
+                silence_lasts()
+                freed = farm.now()
+            is_noted_again(freed)
+            assert heard()[0] >= freed
+
+
+class TestADatabaseThatIsAway:
+    def test_moves_it(self, server: Server) -> None:
+        """Who was connected is thrown out, and nobody can come in; as when it restarts, which here would end the
+        database of all other tests too."""
+        name = str(connection.settings_dict["NAME"])
+        connection.ensure_connection()
+        with psycopg.connect(connections.conninfo(), dbname="postgres", autocommit=True) as admin:
+            admin.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+            try:
+                admin.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> %s",
+                    [name, connection.connection.info.backend_pid],
+                )
+                silence_lasts()
+                back = farm.now()
+            finally:
+                admin.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
+        is_noted_again(back)
+        assert heard()[0] >= back
+
+
+class TestTwoWebProcesses:
+    def test_of_which_one_is_frozen_move_nothing(self, server: Server) -> None:
+        with serve(**QUICKLY) as other:
+            since, until = heard()
+            with running.frozen(other.pid):
+                frozen = Process.objects.get(pid=other.pid).seen_at
+                is_noted_again(until + timedelta(seconds=2 * GAP_S))
+            farm.until(lambda: Process.objects.get(pid=other.pid).seen_at > frozen, what="the other's beat")
+            assert heard()[0] == since
+
+
+class TestABeat:
+    @pytest.fixture
+    def web(self) -> Presence:
+        """This process, as one that serves."""
+        return Presence(part=Part.WEB)
+
+    def test_soon_after_one_of_another_leaves_it_alone(self, web: Presence) -> None:
+        web.beat()
+        noted = heard()
+        Presence(part=Part.WEB).beat()
+        assert heard() == noted
+        assert Process.objects.count() == 2
+
+    def test_waits_for_nobody(self, web: Presence) -> None:
+        """A test with a lock that never goes would wait for ever."""
+        web.beat()
+        Hearing.objects.update(until=Now() - timedelta(seconds=8))
+        [before] = Hearing.objects.values_list("since", "until")
+        with running.row_locked("jobs_hearing"):
+            farm.at_once(web.beat)
+        assert heard() == before
+        web.beat()
+        assert heard()[1] > before[1]
+
+    def test_after_a_pause_within_the_gap_goes_on(self, web: Presence) -> None:
+        web.beat()
+        Hearing.objects.update(since=Now() - timedelta(hours=1), until=Now() - timedelta(seconds=19))
+        [since, _] = heard()
+        web.beat()
+        assert heard()[0] == since
+
+    def test_after_a_longer_one_begins_anew(self, web: Presence) -> None:
+        web.beat()
+        Hearing.objects.update(since=Now() - timedelta(hours=1), until=Now() - timedelta(seconds=21))
+        web.beat()
+        since, until = heard()
+        assert since == until
+
+    def test_finds_its_way_when_the_databases_clock_was_set_back(self, web: Presence) -> None:
+        web.beat()
+        Hearing.objects.update(since=Now() + timedelta(hours=1), until=Now() + timedelta(hours=2))
+        web.beat()
+        since, until = heard()
+        assert since == until <= farm.now()
+
+    def test_of_a_process_that_has_ended_counts_no_more(self, web: Presence) -> None:
+        web.beat()
+        web.end()
+        ended = Process.objects.get().seen_at
+        web.beat()
+        row = Process.objects.get()
+        assert (row.seen_at, row.ended_at is not None) == (ended, True)
+
+    def test_of_a_janitor_says_nothing_of_hearing(self) -> None:
+        Presence(part=Part.JANITOR).report()
+        assert Hearing.objects.count() == 0
+        assert Process.objects.count() == 1
+
+    def test_forgets_who_was_not_heard_of_for_a_day(self, web: Presence) -> None:
+        for part in Part:
+            Presence(part=part).report()
+        Process.objects.filter(part=Part.JANITOR).update(seen_at=Now() - timedelta(hours=25))
+        web.beat()
+        assert sorted(Process.objects.values_list("part", flat=True)) == ["web", "web"]
