@@ -20,6 +20,7 @@ MOST_CLAIMED = 100  # jobs in one answer: payloads are up to a megabyte each
 LONGEST_WAIT_S = 60.0
 
 HowMany = Annotated[Whole, Field(ge=0, le=MOST_CLAIMED)]
+RequestId = Annotated[str, Strict(), Field(pattern=r"^[ -~]{1,64}$")] | None
 
 
 class Claim(Body):
@@ -33,6 +34,7 @@ class Claim(Body):
         0,
         description="Seconds to wait for the first one. A WebSocket answers at once, and says `work` later.",
     )
+    request_id: RequestId = None
 
 
 class Leased(Body):
@@ -75,6 +77,7 @@ class Finish(Ending):
     """How an attempt ended, and how many jobs to claim with the answer."""
 
     claim_next: HowMany = 0
+    request_id: RequestId = None
 
 
 class NamedEnding(Ending):
@@ -88,6 +91,7 @@ class FinishMany(Body):
 
     finished: Annotated[list[NamedEnding], Field(min_length=1, max_length=1000)]
     claim_next: HowMany = 0
+    request_id: RequestId = None
 
 
 class Release(Leased):
