@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -212,17 +213,26 @@ class TestWire:
         assert json.loads(call.message(ref=3)) == {
             "type": "output", "ref": 3, "job": 7, "lease": "l", "seq": 0, "text": "hé",
         }  # fmt: skip
-        assert wire.claim(queues=["a"], limit=2, wait_s=25) == Call(
-            verb="claim", body={"queues": ["a"], "limit": 2, "wait": 25}
+
+    def test_gives_each_request_an_id_of_its_own_and_keeps_it(self) -> None:
+        first, second = wire.claim(queues=["a"], limit=2), wire.claim(queues=None, limit=1)
+        own = first.body["request_id"]
+        assert own.isascii()
+        assert 1 <= len(own) <= 64
+        assert own != second.body["request_id"]
+        assert wire.waiting(first, seconds=25) == Call(
+            verb="claim", body={"queues": ["a"], "limit": 2, "request_id": own, "wait": 25}
         )
 
     def test_reads_a_claimed_job(self) -> None:
         told = {"id": 7, "kind": "k", "queue": "q", "payload": {"a": 1}, "attempt": 2, "lease": "l"}
-        answer = {"jobs": [{**told, "lease_expires_at": "whenever", "heartbeat_every": 5, "more": True}]}
+        answer = {"lease_expires_at": "whenever", "heartbeat_every": 5, "more": True, **told}
         expected = ClaimedJob(
             id=7, kind="k", queue="q", payload={"a": 1}, attempt=2, lease="l", heartbeat_s=5.0
         )
-        assert wire.claimed_jobs(answer) == [expected]
+        assert wire.claimed_jobs({"jobs": [answer]}) == [expected]
+        [careful] = wire.claimed_jobs({"jobs": [{**answer, "max_attempts": 3, "retry_when_lost": False}]})
+        assert careful == replace(expected, max_attempts=3, retry_when_lost=False)
         assert wire.claimed_jobs({}) == []
 
     @pytest.mark.parametrize("told", [None, float("inf"), float("nan")])
