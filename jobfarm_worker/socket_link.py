@@ -136,10 +136,12 @@ class SocketLink:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._reader.cancel()
-        with contextlib.suppress(Exception):
-            async with asyncio.timeout(1):
-                await self._connection.close()
-        self._connection.transport.abort()
+        try:
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(1):
+                    await self._connection.close()
+        finally:  # also when the worker ends while we wait for an answer that never comes
+            self._connection.transport.abort()
 
 
 def _forget(answer: asyncio.Future[dict[str, Any]]) -> None:
