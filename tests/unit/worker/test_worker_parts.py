@@ -68,6 +68,19 @@ class TestOutbox:
         box.flush()
         assert (before, box.take_text()) == ("", "Hello")
 
+    def test_knows_how_long_text_that_is_not_due_may_still_wait(self) -> None:
+        clock = iter([10.0, 10.25, 10.5, 20.0, 20.0])
+        box = Outbox(wake=lambda: None, clock=lambda: next(clock))
+        assert box.due_in_s is None
+        box.write("Loa", may_block=False)  # at 10.0
+        assert box.due_in_s == 0.75
+        box.write("ding", may_block=False)
+        assert box.due_in_s == 0.5  # since its first word
+        box.write("!", may_block=False)
+        assert (box.due_in_s, box.take_text()) == (None, "Loading!")
+        box.write("Next", may_block=False)
+        assert box.due_in_s == 1.0
+
     @given(st.lists(st.text(max_size=200), max_size=30))
     def test_gives_every_character_once_and_in_order(self, texts: list[str]) -> None:
         box = outbox()
