@@ -17,6 +17,7 @@ from jobfarm_worker.errors import Unauthorized, Unreachable, WorkerError
 from jobfarm_worker.wire import Call
 
 KEY_REFUSED = 4401  # close code
+CLOSE_S = 1.0  # for the farm to close a connection it has said farewell on; a call would wait for that
 LONGEST_MESSAGE = 250_000  # characters: a longer one would hold up the heartbeats behind it, and goes by HTTP
 Push = Callable[[dict[str, Any]], None]
 
@@ -64,6 +65,7 @@ class SocketLink:
                 additional_headers=headers,
                 user_agent_header=headers.get("User-Agent"),
                 open_timeout=timeout_s,
+                close_timeout=CLOSE_S,
                 compression=None,  # small messages; a window per socket would cost the farm its memory
                 max_size=None,  # an answer holds as many payloads as we asked for
             )
@@ -138,7 +140,7 @@ class SocketLink:
         self._reader.cancel()
         try:
             with contextlib.suppress(Exception):
-                async with asyncio.timeout(1):
+                async with asyncio.timeout(CLOSE_S):
                     await self._connection.close()
         finally:  # also when the worker ends while we wait for an answer that never comes
             self._connection.transport.abort()

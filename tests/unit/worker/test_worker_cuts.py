@@ -70,7 +70,7 @@ class TestWorker:
             for _ in range(9):
                 before = sum(farm.ways.values()) + farm.opened
                 proxy.forget()
-                await until(lambda at=before: sum(farm.ways.values()) + farm.opened > at)
+                await until(lambda at=before: sum(farm.ways.values()) + farm.opened > at)  # type: ignore[misc]
             proxy.forget()
             await heard_again(farm, within_s=HEARTBEAT_S)
 

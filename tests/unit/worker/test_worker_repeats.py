@@ -239,7 +239,7 @@ class TestConfirmation:
 
         async with working(worker):
             job = farm.submit("pay", retry_when_lost=False)
-            await until(lambda: job.finishes)
+            await until(lambda: job.finishes, timeout_s=30)
 
         assert (runs, job.beats) == ([job.id], 3)
 
