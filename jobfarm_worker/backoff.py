@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 
@@ -24,10 +25,11 @@ class Backoff:
         self._cap_s = cap_s
         self._failures = 0
 
-    def failed(self) -> float:
-        """Count one more failure; returns the seconds to wait now."""
+    def failed(self, *, within_s: float = math.inf) -> float:
+        """Count one more failure; returns the seconds to wait now, at most `within_s` of them."""
         self._failures += 1
-        return delay_s(self._failures, rng=self._rng, base_s=self._base_s, cap_s=self._cap_s)
+        cap_s = min(self._cap_s, within_s)
+        return delay_s(self._failures, rng=self._rng, base_s=self._base_s, cap_s=cap_s)
 
     def succeeded(self) -> None:
         """Start again from the shortest pause."""

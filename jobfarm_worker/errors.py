@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+LOST = {
+    "canceled": "it was canceled",
+    "ended": "it had ended",
+    "taken_over": "another worker has it",
+    "taken_back": "its lease ran out, and it waits again",
+}
+"""The reasons that a farm gives for a lease that is lost, for people."""
+
 
 class WorkerError(Exception):
     """Something went wrong in the worker."""
@@ -72,13 +80,19 @@ class Refused(WorkerError):
         self.status = status
         self.reason = reason
         self.details = details
-        self.resent = False
-        """An earlier sending of the same call may have taken effect (set by whoever sends again)."""
 
     @property
     def is_lease_lost(self) -> bool:
         """The job is not ours any more: 409, or the job itself is gone."""
         return self.reason == "lease_lost" or self.status in {404, 410}
+
+    @property
+    def why_lost(self) -> str:
+        """Why the job is not ours any more, in a few words; the farm's own sentence where it names no reason."""
+        reason, how = str(self.details.get("reason")), self.details.get("job_status")
+        if reason == "ended" and isinstance(how, str):  # over the socket `status` is the number of the error
+            return f"it had ended: {how.replace('_', ' ')}"
+        return LOST.get(reason, str(self))
 
     @property
     def is_for_now(self) -> bool:

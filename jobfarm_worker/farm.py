@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import math
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
-from jobfarm_worker import wire
+from jobfarm_worker import pace, wire
 from jobfarm_worker.backoff import Backoff
 from jobfarm_worker.errors import Refused, Unreachable, WrongServer
 from jobfarm_worker.http_link import HttpLink
 from jobfarm_worker.outbox import File
-from jobfarm_worker.socket_link import SocketLink, SocketRefused
+from jobfarm_worker.socket_link import MessageTooLong, SocketLink, SocketRefused
 from jobfarm_worker.wire import Call, ClaimedJob
 
 Transport = Literal["auto", "ws", "http"]
+Opener = Callable[[float], Awaitable[SocketLink]]
 
-CALL_S = 20.0
 FILE_S = 300.0
-ANSWER_CAP_S = 10.0  # between two sendings of one call: well within a lease of 60 s
+OPEN_S = 10.0
+QUIET_S = 1.0  # a farm that shows us out does so before
 LONG_POLL_S = 25
 ASK_ANYWAY_S = 30.0  # a push that got lost costs this much, not the job
 SOCKET_AGAIN_S = 60.0  # after a server that does not open sockets; HTTP serves meanwhile
@@ -35,48 +38,51 @@ class Farm:
         self,
         http: HttpLink,
         *,
-        socket: Callable[[], Awaitable[SocketLink]] | None,
+        socket: Opener | None,
         needs_socket: bool,
-        rng: random.Random,
+        dice: random.Random,
     ) -> None:
-        """`socket` opens one (None: never try); `needs_socket`: calls wait for it, none goes by HTTP."""
+        """`socket` opens one within so many seconds (None: never try); `needs_socket`: calls wait for it."""
+        self.dice = dice
+        self.heartbeat_s = wire.DEFAULT_HEARTBEAT_S
+        """The heartbeat interval of this farm, as the last job told it."""
         self._http = http
         self._open = socket
         self._needs_socket = needs_socket
-        self._rng = rng
         self._socket: SocketLink | None = None
         self._up = asyncio.Event()
         self._tried = asyncio.Event()
         self._work = asyncio.Event()
         self.on_up: Callable[[], None] = _nothing
         self.on_stop: Callable[[int, str], None] = _nothing_for
+        self.on_unclaimed: Callable[[ClaimedJob], None] = _nothing_for
+        self.heartbeat_of_held: Callable[[], float] = _infinite
+        """The shortest heartbeat interval of the jobs that are held; infinite while there is none."""
 
     @property
     def transport(self) -> str:
         """How calls travel at the moment, for people."""
         return "WebSocket" if self._socket else "no connection" if self._needs_socket else "HTTP"
 
-    async def claim(
-        self, *, queues: Sequence[str] | None, limit: int, stop: asyncio.Event
-    ) -> list[ClaimedJob]:
-        """Up to `limit` jobs; an empty list after having waited for some. Setting `stop` ends the waiting.
+    async def claim(self, call: Call, *, stop: asyncio.Event) -> list[ClaimedJob]:
+        """The jobs that a claim brings, none after having waited for some. Setting `stop` ends the waiting.
 
         Raises Refused, Unauthorized, Unreachable or WrongServer.
         """
-        socket = await self._socket_for(CALL_S)
+        timeout_s = pace.answer_s(self.heartbeat_s)
+        socket = await self._socket_for(timeout_s)
         if socket is None:
-            return await self._long_poll(
-                wire.claim(queues=queues, limit=limit, wait_s=LONG_POLL_S), stop=stop
-            )
+            return await self._long_poll(wire.waiting(call, seconds=LONG_POLL_S), stop=stop)
         self._work.clear()  # before asking: a push that comes after this belongs to the next round
-        answer = await socket.call(wire.claim(queues=queues, limit=limit), timeout_s=CALL_S)
+        answer = await socket.call(call, timeout_s=timeout_s)
         jobs = wire.claimed_jobs(answer)
         if not jobs:
             await _first(self._work.wait(), socket.closed(), stop.wait(), timeout_s=ASK_ANYWAY_S)
         return jobs
 
     async def _long_poll(self, call: Call, *, stop: asyncio.Event) -> list[ClaimedJob]:
-        asking = asyncio.create_task(self._http.call(call, timeout_s=LONG_POLL_S + CALL_S))
+        timeout_s = LONG_POLL_S + pace.answer_s(self.heartbeat_s)
+        asking = asyncio.create_task(self._http.call(call, timeout_s=timeout_s))
         try:
             await _first(asyncio.shield(asking), stop.wait(), timeout_s=None)
             return wire.claimed_jobs(asking.result()) if asking.done() else []
@@ -84,44 +90,47 @@ class Farm:
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
 
-    async def call(self, call: Call, *, timeout_s: float = CALL_S) -> dict[str, Any]:
-        """Send one call once; raises Refused, Unauthorized, Unreachable or WrongServer."""
-        socket = await self._socket_for(timeout_s)
-        if socket is None:
-            return await self._http.call(call, timeout_s=timeout_s)
-        return await socket.call(call, timeout_s=timeout_s)
+    async def call(self, call: Call, *, heartbeat_s: float) -> dict[str, Any]:
+        """Send one call once, for a job with this heartbeat interval.
 
-    async def insist(self, call: Call) -> dict[str, Any]:
-        """Send a call again and again until the farm has answered it; only for calls that may arrive twice.
-
-        Raises Unauthorized, or Refused with `resent`: an earlier sending may have taken effect.
+        Raises Refused, Unauthorized, Unreachable or WrongServer.
         """
-        return await self._until_answered(lambda: self.call(call))
+        timeout_s = pace.answer_s(heartbeat_s)
+        if (socket := await self._socket_for(timeout_s)) is not None:
+            with contextlib.suppress(MessageTooLong):
+                return await socket.call(call, timeout_s=timeout_s)
+        return await self._http.call(call, timeout_s=timeout_s)
 
-    async def put(self, file: File, *, job: int, lease: str) -> None:
+    async def insist(self, call: Call, *, heartbeat_s: float) -> dict[str, Any]:
+        """Send a call until the farm has answered it; only for calls that may arrive twice.
+
+        Raises Unauthorized or Refused.
+        """
+        return await self._until_answered(lambda: self.call(call, heartbeat_s=heartbeat_s), heartbeat_s)
+
+    async def put(self, file: File, *, claimed: ClaimedJob) -> None:
         """Store a result file, trying until the farm has answered; raises Refused or Unauthorized."""
 
         async def send() -> dict[str, Any]:
-            await self._http.put(file, job=job, lease=lease, timeout_s=FILE_S)
+            await self._http.put(file, job=claimed.id, lease=claimed.lease, timeout_s=FILE_S)
             return {}
 
-        await self._until_answered(send)
+        await self._until_answered(send, claimed.heartbeat_s)
 
-    async def _until_answered(self, send: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
-        backoff = Backoff(rng=self._rng, cap_s=ANSWER_CAP_S)
-        maybe_done = False
+    async def _until_answered(
+        self, send: Callable[[], Awaitable[dict[str, Any]]], heartbeat_s: float
+    ) -> dict[str, Any]:
+        longest_s = pace.pause_s(heartbeat_s)
+        backoff = Backoff(rng=self.dice, cap_s=longest_s)
         while True:
             try:
                 return await send()
-            except Unreachable as error:
-                maybe_done = maybe_done or error.maybe_done
+            except Unreachable:
                 pause_s = backoff.failed()
             except Refused as error:
-                error.resent = maybe_done
                 if not error.is_for_now:
                     raise
-                maybe_done = maybe_done or error.status >= 500
-                pause_s = max(backoff.failed(), error.retry_after_s)
+                pause_s = max(backoff.failed(), min(error.retry_after_s, longest_s))
             await asyncio.sleep(pause_s)
 
     async def _socket_for(self, patience_s: float) -> SocketLink | None:
@@ -143,7 +152,7 @@ class Farm:
         """
         if self._open is None:
             return
-        backoff = Backoff(rng=self._rng)
+        backoff = Backoff(rng=self.dice)
         while True:
             opened_at = asyncio.get_running_loop().time()
             try:
@@ -153,28 +162,44 @@ class Farm:
             except Unreachable as error:
                 if asyncio.get_running_loop().time() - opened_at > STEADY_S:
                     backoff.succeeded()
-                pause_s = backoff.failed()
+                pause_s = self._pause_s(backoff)
                 log.debug("no socket: %s Next try in %.1f s.", error, pause_s)
             await asyncio.sleep(pause_s)
 
-    async def _serve_socket(self, opener: Callable[[], Awaitable[SocketLink]]) -> None:
+    def _pause_s(self, backoff: Backoff) -> float:
+        """A short one while jobs are held: their leases run."""
+        return backoff.failed(within_s=pace.pause_s(self.heartbeat_of_held()))
+
+    async def _serve_socket(self, opener: Opener) -> None:
+        timeout_s = min(OPEN_S, pace.answer_s(self.heartbeat_of_held()))
         try:
-            async with await opener() as socket:
-                self._socket = socket
-                self._http.known = True
-                self._up.set()
-                self._tried.set()
-                log.info("connected by WebSocket")
-                self.on_up()
-                await socket.closed()
-        except Unreachable as error:
-            if self._up.is_set():
-                log.warning("the socket to the farm is lost: %s", error)
-            raise
+            async with await opener(timeout_s) as socket:
+                await self._while_open(socket)
         finally:
+            self._tried.set()
+
+    async def _while_open(self, socket: SocketLink) -> None:
+        """Let calls go by this socket until it is lost; raises Unauthorized or Unreachable."""
+        self._socket = socket
+        self._http.known = True
+        self._up.set()
+        self._tried.set()
+        self.on_up()
+        try:
+            await self._announced(socket)
+            await socket.closed()
+        except Unreachable as error:
+            log.warning("the socket to the farm is lost: %s", error)
+            raise
+        finally:  # at once: closing it properly takes its time, and calls go by HTTP meanwhile
             self._socket = None
             self._up.clear()
-            self._tried.set()
+
+    async def _announced(self, socket: SocketLink) -> None:
+        """Say that we are connected once the farm has spoken: a wrong key it lets in, and shows out."""
+        await _first(socket.heard.wait(), socket.closed(), timeout_s=QUIET_S)
+        if not socket.is_closed:
+            log.info("connected by WebSocket")
 
     def _refused_socket(self, error: SocketRefused, backoff: Backoff) -> float:
         """How long to wait after a server that answered, but opened no socket."""
@@ -182,7 +207,7 @@ class Farm:
             log.info("%s HTTP it is; the socket is tried again now and then.", error)
             return SOCKET_AGAIN_S
         if error.status >= 500 or self._http.known:
-            return backoff.failed()
+            return self._pause_s(backoff)
         raise WrongServer(f"{error} Is the key right, and the address? HTTP may do: --transport http.")
 
     def look_again(self) -> None:
@@ -190,13 +215,21 @@ class Farm:
         self._work.set()
 
     def pushed(self, message: dict[str, Any]) -> None:
-        """Take a message that answers no call: there is work, or a job is to stop."""
-        if message.get("type") == "work":
+        """Take a message that nobody waits for: there is work, a job is to stop, an answer comes late."""
+        if message.get("ref") is not None:
+            self._late(message)
+        elif message.get("type") == "work":
             self._work.set()
         elif message.get("type") == "stop" and isinstance(message.get("job"), int):
             self.on_stop(message["job"], str(message.get("reason") or "canceled"))
         elif message.get("type") == "error":
             log.error("the farm complains: %s", message.get("message"))
+
+    def _late(self, message: dict[str, Any]) -> None:
+        """An answer to a call of ours that was given up. Nobody here runs the jobs that came with it."""
+        with contextlib.suppress(Unreachable):
+            for job in wire.claimed_jobs(message):
+                self.on_unclaimed(job)
 
 
 async def _first(*awaitables: Awaitable[Any], timeout_s: float | None) -> None:
@@ -214,5 +247,10 @@ def _nothing() -> None:
     """Nobody listens yet."""
 
 
-def _nothing_for(_job: int, _reason: str) -> None:
+def _nothing_for(*_: object) -> None:
     """Nobody listens yet."""
+
+
+def _infinite() -> float:
+    """Nothing is held yet."""
+    return math.inf

@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from jobfarm_worker import logs, tracing
+from jobfarm_worker import logs, tracing, wire
 from jobfarm_worker.errors import Failed, Refused, Unreachable, WorkerError
 from jobfarm_worker.farm import Farm
 from jobfarm_worker.job import Job
@@ -17,7 +17,7 @@ from jobfarm_worker.registry import Handler
 from jobfarm_worker.reporter import Reporter
 from jobfarm_worker.running import failure, is_async, perform
 from jobfarm_worker.scoreboard import Ending, Scoreboard
-from jobfarm_worker.wire import Call, ClaimedJob, Outcome, claimed_jobs
+from jobfarm_worker.wire import Call, ClaimedJob, Outcome
 
 STILL_RUNS_S = 30.0
 log = logging.getLogger("jobfarm_worker")
@@ -48,6 +48,8 @@ class HeldJob:
         self._stopped = asyncio.Event()
         self._running: asyncio.Task[Outcome] | None = None
         self._is_finishing = False
+        self._is_over = asyncio.Event()
+        self._lost_because = ""
         self._is_note_due = False
 
     async def run(self, *, claim_next: Callable[[], int]) -> list[ClaimedJob]:
@@ -56,8 +58,10 @@ class HeldJob:
         `claim_next` says, at the moment of finishing, how many are wanted. Returns when the handler has
         really ended, also for a job that was stopped: until then its slot is not free.
         """
-        with logs.about(self._claimed):
+        try:
             return await self._run(claim_next)
+        finally:
+            self._is_over.set()
 
     async def _run(self, claim_next: Callable[[], int]) -> list[ClaimedJob]:
         started_s = time.monotonic()
@@ -67,15 +71,22 @@ class HeldJob:
                 ending, jobs = await self._ended(outcome, claim_next)
             attempt.ended(ending, error=outcome.error if outcome else "")
         self._board.count(ending)
-        taken_s = time.monotonic() - started_s
-        log.info("job %s %s: %s after %.1f s", self._claimed.id, self._claimed.kind, ending, taken_s)
+        why = f" ({self._lost_because})" if ending == "stopped" and self._lost_because else ""
+        log.info("%s: %s after %.1f s%s", self._claimed, ending, time.monotonic() - started_s, why)
         return jobs
+
+    @property
+    def heartbeat_s(self) -> float:
+        """Seconds between heartbeats of this job."""
+        return self._claimed.heartbeat_s
 
     def stop(self, reason: str) -> None:
         """The job is not ours any more: an async handler is canceled, a plain one meets JobStopped."""
         if self._is_finishing or self._outbox.stopped:
             return
-        log.warning("job %s %s is stopped: %s", self._claimed.id, self._claimed.kind, reason)
+        self._lost_because = reason
+        with logs.about(self._claimed):
+            log.warning("%s is stopped: %s", self._claimed, reason)
         self._halt()
 
     def beat_now(self) -> None:
@@ -83,14 +94,22 @@ class HeldJob:
         self._reporter.beat_now()
 
     async def give_back(self) -> None:
-        """Stop the handler and release the job, so that another worker gets it at once."""
-        log.info("job %s %s: given back", self._claimed.id, self._claimed.kind)
+        """Stop the handler and release the job, so that another worker gets it at once.
+
+        A job whose finish is on its way is not released: then this waits for the farm's answer.
+        """
+        if self._is_finishing:
+            await self._is_over.wait()
+            return
+        with logs.about(self._claimed):
+            log.info("%s: given back", self._claimed)
         self._halt()
         await give_back(self._claimed, farm=self._farm)
 
     def _halt(self) -> None:
         self._outbox.stop()
         self._stopped.set()
+        self._reporter.end()
         if self._running is not None and is_async(self._handler):
             self._running.cancel()
 
@@ -109,19 +128,31 @@ class HeldJob:
 
     async def _performed(self) -> Outcome | None:
         """How the handler ended, with everything it said confirmed; None when the job was stopped."""
-        if self._outbox.stopped:
-            return None
-        self._running = asyncio.create_task(perform(self._handler, self._job), name=repr(self._job))
         stop = asyncio.create_task(self._stopped.wait())
         try:
+            await self._allowed_to_begin(stop)
+            if self._outbox.stopped:
+                return None
+            self._running = asyncio.create_task(perform(self._handler, self._job), name=repr(self._job))
             await asyncio.wait({self._running, stop}, return_when=asyncio.FIRST_COMPLETED)
             if stop.done():
-                await _wound_up(self._running, self._claimed.id)
+                await _wound_up(self._running, self._claimed)
                 return None
             return await self._confirmed(self._running.result(), stop)
         finally:
             stop.cancel()
-            self._running.cancel()
+            if self._running is not None:
+                self._running.cancel()
+
+    async def _allowed_to_begin(self, stop: asyncio.Task[bool]) -> None:
+        """A job that must not run twice begins once its lease is confirmed: until then another may get it."""
+        if self._claimed.retry_when_lost:
+            return
+        confirmed = asyncio.create_task(self._reporter.lease_confirmed.wait())
+        try:
+            await asyncio.wait({confirmed, stop}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            confirmed.cancel()
 
     async def _confirmed(self, outcome: Outcome, stop: asyncio.Task[bool]) -> Outcome | None:
         """The outcome, once the farm has all text and files: what it refused makes a failure of a success."""
@@ -144,32 +175,24 @@ class HeldJob:
         if outcome is None:
             return "stopped", []
         self._is_finishing = True
+        self._reporter.stop_beating()
         ending: Ending = "success" if outcome.success else "failed"
         if not outcome.success:
-            log.warning(
-                "job %s %s failed: %s", self._claimed.id, self._claimed.kind, _last_line(outcome.error)
-            )
+            log.warning("%s failed: %s", self._claimed, _last_line(outcome.error))
         try:
             return ending, await self._finish(outcome, claim_next())
         except Refused as error:
             if error.is_lease_lost:
-                # After a resend this is our own finish, whose answer was lost on the way.
-                return (ending if error.resent else "stopped"), []
+                self._lost_because = error.why_lost
+                return "stopped", []
             return "failed", await self._finish_refused(outcome, error)
 
     async def _finish(self, outcome: Outcome, claim_next: int) -> list[ClaimedJob]:
-        wanted = {"claim_next": claim_next} if claim_next else {}
-        body = {"lease": self._claimed.lease, **outcome.fields(), **wanted}
-        answer = await self._farm.insist(Call(verb="finish", job=self._claimed.id, body=body))
-        try:
-            return claimed_jobs(answer)
-        except Unreachable as error:
-            log.warning("job %s: %s", self._claimed.id, error)
-            return []
+        return await finish(self._claimed, outcome, farm=self._farm, claim_next=claim_next)
 
     async def _finish_refused(self, outcome: Outcome, refusal: Refused) -> list[ClaimedJob]:
         """The farm will not take this result (too large, for instance): tell it so as a failure, once."""
-        log.error("job %s: the farm refused how it ended: %s", self._claimed.id, refusal)
+        log.error("%s: the farm refused how it ended: %s", self._claimed, refusal)
         if not outcome.success:
             return []
         error = f"The farm refused the result: {refusal}"
@@ -178,20 +201,32 @@ class HeldJob:
         return []
 
 
-async def _wound_up(running: asyncio.Task[Outcome], job: int) -> None:
+async def _wound_up(running: asyncio.Task[Outcome], claimed: ClaimedJob) -> None:
     """Wait for a stopped handler to come to its end, however long it takes."""
     while not running.done():
         await asyncio.wait({running}, timeout=STILL_RUNS_S)
         if not running.done():
-            log.warning("job %s was stopped, but its handler runs on", job)
+            log.warning("%s was stopped, but its handler runs on", claimed)
     if not running.cancelled():
         running.exception()
 
 
+async def finish(claimed: ClaimedJob, outcome: Outcome, *, farm: Farm, claim_next: int) -> list[ClaimedJob]:
+    """Say how an attempt ended; returns the jobs that came with the answer. Raises Refused or Unauthorized."""
+    call = wire.finish(claimed, outcome, claim_next=claim_next)
+    answer = await farm.insist(call, heartbeat_s=claimed.heartbeat_s)
+    try:
+        return wire.claimed_jobs(answer)
+    except Unreachable as error:
+        log.warning("%s: %s", claimed, error)
+        return []
+
+
 async def give_back(claimed: ClaimedJob, *, farm: Farm) -> None:
     """Release a job. A lease that is lost already is fine; raises Unauthorized."""
+    call = Call(verb="release", job=claimed.id, body={"lease": claimed.lease})
     with contextlib.suppress(Refused):
-        await farm.insist(Call(verb="release", job=claimed.id, body={"lease": claimed.lease}))
+        await farm.insist(call, heartbeat_s=claimed.heartbeat_s)
 
 
 def _last_line(error: str) -> str:

@@ -45,7 +45,7 @@ class HttpLink:
     async def _request(
         self, method: str, path: str, *, content: bytes, headers: dict[str, str], timeout_s: float
     ) -> dict[str, Any]:
-        timeout = httpx.Timeout(timeout_s, connect=CONNECT_S)
+        timeout = httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s))
         try:
             response = await self._client.request(
                 method, self._url + path, content=content, headers=headers, timeout=timeout

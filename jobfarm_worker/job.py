@@ -31,7 +31,8 @@ class Job:
         self.kind = claimed.kind
         self.queue = claimed.queue
         self.payload: Any = claimed.payload
-        self.attempt = claimed.attempt
+        self.attempt = claimed.attempt  # counts from 1; what was given back or lost unseen does not count
+        self.max_attempts = claimed.max_attempts  # how many there may be; None when the farm does not say
         self.traceparent = claimed.traceparent  # the trace it was submitted in, to pass on to what you call
         self._outbox = outbox
         self._confirmed = confirmed
@@ -55,9 +56,9 @@ class Job:
     def write(self, text: str) -> None:
         """Append text to the job's output.
 
-        It is sent when the unsent text holds one of `\\n . ? ! ,` or is longer than 100 characters, and at
-        the end. In a plain function the call waits while more than a million characters are unsent.
-        Raises JobStopped when stopped.
+        It is sent when the unsent text holds one of `\\n . ? ! ,` or is longer than 100 characters, after one
+        second in any case (also while a plain function blocks), and at the end. In a plain function the call
+        waits while more than a million characters are unsent. Raises JobStopped when stopped.
         """
         if not isinstance(text, str):
             raise TypeError(f"Output is text; got {type(text).__name__}.")

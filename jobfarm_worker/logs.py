@@ -1,4 +1,7 @@
-"""Log lines of a worker as JSON, one object a line (JOBFARM_LOG=json): the same names as the farm's own."""
+"""Log lines of a worker, each with the job it is about: as text, or as JSON with the names of the farm's own.
+
+JOBFARM_LOG=json chooses JSON, one object a line.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,18 @@ def about(claimed: ClaimedJob) -> Iterator[None]:
         yield
     finally:
         _about.reset(token)
+
+
+class TextLines(logging.Formatter):
+    """Lines of text; within a job `job 7 chat: ` stands before the message, whoever logged it."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the name is logging's)
+        """The line without its traceback."""
+        if about := _about.get():
+            prefix = f"job {about['job_id']} {about['kind']}"
+            if not record.message.startswith(prefix):
+                record.message = f"{prefix}: {record.message}"
+        return super().formatMessage(record)
 
 
 class JsonLines(logging.Formatter):

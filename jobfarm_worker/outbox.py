@@ -6,6 +6,7 @@ Handlers fill it from any thread, the reporter empties it.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from jobfarm_worker.errors import JobStopped
 
 FLUSH_AT = frozenset("\n.?!,")
 FLUSH_OVER = 100  # characters
+FLUSH_AFTER_S = 1.0
 PIECE = 65_536  # characters in one output call: at most 256 KB, far from the farm's limit on a body
 ROOM = 1_000_000  # unsent characters after which a plain handler waits for the network
 
@@ -53,10 +55,12 @@ class Outbox:
     `wake` is called, outside of the lock, whenever there is something to send.
     """
 
-    def __init__(self, *, wake: Callable[[], None]) -> None:
+    def __init__(self, *, wake: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._wake = wake
+        self._clock = clock
         self._changed = threading.Condition()
         self._young = ""  # written, not due by the flush rule
+        self._young_since_s = 0.0
         self._due = ""
         self._files: dict[str, File] = {}
         self._progress: Progress | None = None
@@ -78,11 +82,21 @@ class Outbox:
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or not may_block or len(self._due) < ROOM)
             self.check()
+            is_first = bool(text) and not self._young
+            if is_first:
+                self._young_since_s = self._clock()
             self._young += text
-            if not is_due(self._young):
+            if is_due(self._young):
+                self._due, self._young = self._due + self._young, ""
+            elif not is_first:
                 return
-            self._due, self._young = self._due + self._young, ""
-        self._wake()
+        self._wake()  # also for the first word of a text that is not due: its second begins
+
+    @property
+    def due_in_s(self) -> float | None:
+        """Seconds until the text that is not due becomes so by its age; None when there is none."""
+        with self._changed:
+            return self._young_since_s + FLUSH_AFTER_S - self._clock() if self._young else None
 
     def flush(self) -> None:
         """Make all text due, whatever the rule says."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Generic, TypeVar
 
+from jobfarm_worker import pace
 from jobfarm_worker.backoff import Backoff
 from jobfarm_worker.errors import Failed, Refused, Unreachable, WorkerError
 from jobfarm_worker.farm import Farm
@@ -16,7 +16,7 @@ from jobfarm_worker.outbox import File, Outbox, Progress
 from jobfarm_worker.wire import Call, ClaimedJob
 
 BEAT_GAP_S = 0.2  # at most five reports of progress a second
-BEAT_CALL_S = 15.0
+CONFIRM_S = 0.2  # a job that ends within this, or says something, needs no heartbeat to confirm its lease
 T = TypeVar("T")
 log = logging.getLogger("jobfarm_worker")
 
@@ -41,6 +41,11 @@ class Reporter:
         self._on_fatal = on_fatal
         self._seq = 0
         self._trouble = ""
+        self._is_named = False
+        self._is_ending = False
+        self._flushing: asyncio.TimerHandle | None = None
+        self.lease_confirmed = asyncio.Event()
+        """The farm has answered a heartbeat: the lease is confirmed, and ours."""
         self._text: Lane[str] = Lane(take=lambda: outbox.take_text() or None, send=self._send_text)
         self._files: Lane[File] = Lane(take=outbox.take_file, send=self._send_file)
         self._beat_now = asyncio.Event()
@@ -54,16 +59,41 @@ class Reporter:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.end()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def stop_beating(self) -> None:
+        """Send no further heartbeat: the finish follows. What the farm says to one under way is ignored."""
+        self._is_ending = True
+
+    def end(self) -> None:
+        """Send nothing more of this job, and give up what is under way."""
+        self._is_ending = True
+        if self._flushing is not None:
+            self._flushing.cancel()
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def wake(self) -> None:
         """There is something in the outbox (call on the loop's thread)."""
         self._text.wake()
         self._files.wake()
+        self._flush_in_time()
         if self._outbox.has_progress:
             self._beat_now.set()
+
+    def _flush_in_time(self) -> None:
+        """See to it that text which the flush rule leaves lying is sent a second after it was written."""
+        if self._flushing is None and not self._is_ending and (left_s := self._outbox.due_in_s) is not None:
+            self._flushing = asyncio.get_running_loop().call_later(left_s, self._flush_aged)
+
+    def _flush_aged(self) -> None:
+        self._flushing = None
+        left_s = self._outbox.due_in_s
+        if left_s is not None and left_s <= 0:
+            self._outbox.flush()
+        else:  # what was old has gone, and younger text lies there
+            self._flush_in_time()
 
     def beat_now(self) -> None:
         """Ask the farm at once whether the lease is still ours, for instance after a reconnect."""
@@ -85,22 +115,23 @@ class Reporter:
             job=self._claimed.id,
             body={"lease": self._claimed.lease, "seq": self._seq, "text": text},
         )
-        await self._sent(self._farm.insist(call), what="output")
+        sending = self._farm.insist(call, heartbeat_s=self._claimed.heartbeat_s)
+        await self._sent(sending, what="output")
         self._seq += 1
 
     async def _send_file(self, file: File) -> None:
         if self._outbox.stopped:
             return
-        putting = self._farm.put(file, job=self._claimed.id, lease=self._claimed.lease)
-        await self._sent(putting, what=f"the file {file.name}")
+        await self._sent(self._farm.put(file, claimed=self._claimed), what=f"the file {file.name}")
 
     async def _sent(self, sending: Awaitable[object], *, what: str) -> None:
         """Await a call that must arrive. Note the first thing that the farm will never take."""
+        self._is_named = True
         try:
             await sending
         except Refused as error:
             if error.is_lease_lost:
-                self._on_lost(str(error))
+                self._on_lost(error.why_lost)
             elif not self._is_stored_already(error):
                 self._trouble = self._trouble or f"The farm refused {what}: {error}"
         except WorkerError as error:
@@ -113,23 +144,34 @@ class Reporter:
     async def _beat(self) -> None:
         """Keep the lease: every `heartbeat_every` seconds of our own clock, and whenever there is progress.
 
+        The first one confirms it, soon after the job came, unless another call has named the lease by then.
         A heartbeat that was not heard is sent again soon, with backoff, not one interval later.
         """
-        backoff = Backoff(rng=random.SystemRandom(), cap_s=self._claimed.heartbeat_s / 2)
-        while True:
-            await self._wait_for_news()
+        is_due = await self._wait_for_news(self._confirm_after_s()) or not self._is_named
+        while not self._is_ending:
+            if is_due:
+                await self._beat_until_heard()
+            await self._wait_for_news(self._claimed.heartbeat_s)
+            is_due = True
+
+    def _confirm_after_s(self) -> float:
+        """At once where the handler waits for it (the job must not run twice); else soon."""
+        return min(CONFIRM_S, self._claimed.heartbeat_s) if self._claimed.retry_when_lost else 0.0
+
+    async def _beat_until_heard(self) -> None:
+        backoff = Backoff(rng=self._farm.dice, cap_s=pace.pause_s(self._claimed.heartbeat_s))
+        while not self._is_ending:
             if await self._beaten():
-                backoff.succeeded()
-                await asyncio.sleep(BEAT_GAP_S)
-            else:
-                await asyncio.sleep(backoff.failed())
-                self._beat_now.set()
+                break
+            await asyncio.sleep(backoff.failed())
+        await asyncio.sleep(BEAT_GAP_S)
 
     async def _beaten(self) -> bool:
         """Send one heartbeat with the latest progress; False when it should be sent again soon."""
         progress = self._outbox.take_progress()
         try:
-            await self._farm.call(self._heartbeat(progress), timeout_s=BEAT_CALL_S)
+            await self._farm.call(self._heartbeat(progress), heartbeat_s=self._claimed.heartbeat_s)
+            self.lease_confirmed.set()
         except Unreachable as error:
             return self._missed(progress, error)
         except Refused as error:
@@ -138,12 +180,13 @@ class Reporter:
             self._on_fatal(error)
         return True
 
-    async def _wait_for_news(self) -> None:
+    async def _wait_for_news(self, patience_s: float) -> bool:
+        """Wait until a heartbeat is wanted at once, for so long at most; whether one is."""
         try:
-            async with asyncio.timeout(self._claimed.heartbeat_s):
-                await self._beat_now.wait()
+            async with asyncio.timeout(patience_s):
+                return await self._beat_now.wait()
         except TimeoutError:
-            return
+            return False
         finally:
             self._beat_now.clear()
 
@@ -154,17 +197,19 @@ class Reporter:
         return Call(verb="heartbeat", job=self._claimed.id, body=body)
 
     def _missed(self, progress: Progress | None, error: WorkerError) -> bool:
-        log.debug("job %s: a heartbeat was not heard: %s", self._claimed.id, error)
+        log.debug("%s: a heartbeat was not heard: %s", self._claimed, error)
         if progress is not None:
             self._outbox.give_back(progress)
         return False
 
     def _refused(self, error: Refused) -> bool:
         """Saying it again would not help: the lease is lost, or the heartbeat itself is at fault."""
-        if error.is_lease_lost:
-            self._on_lost(str(error))
+        if self._is_ending:
+            return True  # overtaken by our own finish
+        if error.is_lease_lost or not (self._claimed.retry_when_lost or self.lease_confirmed.is_set()):
+            self._on_lost(error.why_lost)
         else:
-            log.error("job %s: the farm refused a heartbeat: %s", self._claimed.id, error)
+            log.error("%s: the farm refused a heartbeat: %s", self._claimed, error)
         return True
 
 

@@ -6,46 +6,24 @@ import asyncio
 import contextlib
 import functools
 import logging
-import random
+import math
 from collections.abc import Callable
 from typing import Any
 
-from jobfarm_worker.backoff import Backoff
-from jobfarm_worker.errors import Refused, Unreachable
+from jobfarm_worker import logs
+from jobfarm_worker.claims import AT_ONCE_S, Claims
+from jobfarm_worker.errors import Refused
 from jobfarm_worker.farm import Farm
-from jobfarm_worker.held import HeldJob, give_back
+from jobfarm_worker.held import HeldJob, finish, give_back
 from jobfarm_worker.options import Options
 from jobfarm_worker.registry import Handlers
 from jobfarm_worker.running import failure
 from jobfarm_worker.scoreboard import Scoreboard
-from jobfarm_worker.wire import Call, ClaimedJob, claimed_jobs
+from jobfarm_worker.wire import ClaimedJob
 
 CLAIM_ENDS_S = 2.0  # how long a claim under way may take to answer when the worker stops
-GIVE_BACK_S = 5.0  # for all releases together; a job that could not be released times out at the farm
-MOST_CLAIMED = 100  # what a farm gives in one answer
-AT_ONCE_S = 1.0  # an empty answer faster than this was no waiting
+GIVE_BACK_S = 5.0  # for all releases together; a job that could not be released is lost at the farm
 log = logging.getLogger("jobfarm_worker")
-
-
-class Empties:
-    """How long to pause after a claim: not at all, unless two in a row brought nothing and did not wait for it.
-
-    One that soon ends without a job is good news: over a socket it ends when the farm says that there is work, and to
-    pause then was 25 ms of each job's 30. A second one is a farm that is wrong about it, or does not know how to wait.
-    """
-
-    def __init__(self, backoff: Backoff) -> None:
-        self._backoff = backoff
-        self._in_a_row = 0
-
-    def pause_s(self, *, found: int, took_s: float) -> float:
-        """The pause after a claim that found so many jobs and took so long."""
-        if found or took_s >= AT_ONCE_S:
-            self._in_a_row = 0
-            self._backoff.succeeded()
-            return 0.0
-        self._in_a_row += 1
-        return self._backoff.failed() if self._in_a_row > 1 else 0.0
 
 
 class Session:
@@ -58,12 +36,15 @@ class Session:
         self._board = board
         self._held: dict[int, HeldJob] = {}
         self._slots: set[asyncio.Task[None]] = set()
+        self._returning: set[asyncio.Task[None]] = set()
         self._freed = asyncio.Event()
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
         self._fatal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         farm.on_up = self._ask_all
         farm.on_stop = self._stop_job
+        farm.on_unclaimed = self._return
+        farm.heartbeat_of_held = self._shortest_heartbeat_s
 
     async def run(self) -> None:
         """Claim and run until stopped, then let go of everything; raises what ended the worker."""
@@ -99,16 +80,14 @@ class Session:
 
     async def _claim_all(self) -> None:
         """Keep every slot busy: ask for as many jobs as there are free slots, wait, ask again."""
-        outages = Backoff(rng=random.SystemRandom())
-        empties = Empties(Backoff(rng=random.SystemRandom(), base_s=0.05, cap_s=1.0))
+        claims = Claims(self.farm, options=self._options, stop=self._stopping)
         while not self._stopping.is_set():
             free = await self._free_slots()
             started_s = asyncio.get_running_loop().time()
-            jobs = await self._claimed(free, outages)
+            jobs = await claims.ask(free) if free else []
             for job in jobs:
-                await self._start(job)
-            took_s = asyncio.get_running_loop().time() - started_s
-            await asyncio.sleep(empties.pause_s(found=len(jobs), took_s=took_s))
+                self._start(job)
+            await claims.rest(found=len(jobs), took_s=asyncio.get_running_loop().time() - started_s)
 
     async def _free_slots(self) -> int:
         while (free := self._options.concurrency - len(self._slots)) < 1:
@@ -118,36 +97,23 @@ class Session:
                 return 0
         return free
 
-    async def _claimed(self, free: int, outages: Backoff) -> list[ClaimedJob]:
-        if not free:
-            return []
-        try:
-            jobs = await self.farm.claim(
-                queues=self._options.queues, limit=min(free, MOST_CLAIMED), stop=self._stopping
-            )
-        except (Unreachable, Refused) as error:
-            if isinstance(error, Refused) and not error.is_for_now:
-                raise
-            await self._wait_out(error, outages)
-            return []
-        outages.succeeded()
-        return jobs
-
-    async def _wait_out(self, error: Unreachable | Refused, outages: Backoff) -> None:
-        pause_s = outages.failed()
-        if isinstance(error, Refused):
-            pause_s = max(pause_s, error.retry_after_s)
-        log.warning("no work from %s: %s Asking again in %.1f s.", self._options.url, error, pause_s)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), pause_s)
-
-    async def _start(self, claimed: ClaimedJob) -> None:
+    def _start(self, claimed: ClaimedJob) -> None:
+        self.farm.heartbeat_s = claimed.heartbeat_s
         if self._stopping.is_set():
-            await give_back(claimed, farm=self.farm)
+            self._return(claimed)
             return
         slot = asyncio.create_task(self._guarded(functools.partial(self._work, claimed)))
         self._slots.add(slot)
         slot.add_done_callback(self._free)
+
+    def _return(self, claimed: ClaimedJob) -> None:
+        """Give back a job that nobody here will run, beside everything else."""
+        self._let_return(functools.partial(give_back, claimed, farm=self.farm))
+
+    def _let_return(self, giving: Callable[[], Any]) -> None:
+        task = asyncio.create_task(self._guarded(giving))
+        self._returning.add(task)
+        task.add_done_callback(self._returning.discard)
 
     def _free(self, slot: asyncio.Task[None]) -> None:
         self._slots.discard(slot)
@@ -159,26 +125,28 @@ class Session:
         while following:
             job, *others = following
             for other in others:
-                await self._start(other)
+                self._start(other)
             following = await self._one(job)
             if following:  # then there may be more for the slots that wait, and no push will say so
                 self.farm.look_again()
             if self._stopping.is_set():
-                await asyncio.gather(*(give_back(each, farm=self.farm) for each in following))
+                for each in following:
+                    self._return(each)
                 return
 
     async def _one(self, claimed: ClaimedJob) -> list[ClaimedJob]:
-        handler = self._handlers.get(claimed.kind)
-        if handler is None:
-            return await self._refuse(claimed)
-        held = HeldJob(claimed, handler=handler, farm=self.farm, board=self._board, on_fatal=self._end)
-        log.info("job %s %s: attempt %s", claimed.id, claimed.kind, claimed.attempt)
-        self._held[claimed.id] = held
-        try:
-            return await held.run(claim_next=self._wanted_next)
-        finally:
-            if self._held.get(claimed.id) is held:
-                del self._held[claimed.id]
+        with logs.about(claimed):
+            handler = self._handlers.get(claimed.kind)
+            if handler is None:
+                return await self._refuse(claimed)
+            held = HeldJob(claimed, handler=handler, farm=self.farm, board=self._board, on_fatal=self._end)
+            log.info("%s: attempt %s", claimed, claimed.attempt)
+            self._held[claimed.id] = held
+            try:
+                return await held.run(claim_next=self._wanted_next)
+            finally:
+                if self._held.get(claimed.id) is held:
+                    del self._held[claimed.id]
 
     def _wanted_next(self) -> int:
         """One more for the slot that becomes free; none when stopping, or when only some queues will do.
@@ -190,16 +158,17 @@ class Session:
     async def _refuse(self, claimed: ClaimedJob) -> list[ClaimedJob]:
         """Fail the attempt rather than release it: released, it would come back to us at once, for ever."""
         known = ", ".join(self._handlers)
-        log.warning("job %s: no handler for the kind %s (there is: %s)", claimed.id, claimed.kind, known)
+        log.warning("%s: no handler for this kind (there is: %s)", claimed, known)
         outcome = failure(f"This worker has no handler for the kind {claimed.kind!r}; it knows {known}.")
-        wanted = {"claim_next": 1} if self._wanted_next() else {}
-        body = {"lease": claimed.lease, **outcome.fields(), **wanted}
         self._board.count("failed")
         try:
-            return claimed_jobs(await self.farm.insist(Call(verb="finish", job=claimed.id, body=body)))
-        except (Refused, Unreachable) as error:
-            log.warning("job %s: %s", claimed.id, error)
+            return await finish(claimed, outcome, farm=self.farm, claim_next=self._wanted_next())
+        except Refused as error:
+            log.warning("%s: %s", claimed, error)
             return []
+
+    def _shortest_heartbeat_s(self) -> float:
+        return min((held.heartbeat_s for held in self._held.values()), default=math.inf)
 
     def _ask_all(self) -> None:
         """The socket was away: what happened meanwhile nobody pushed, so every job asks for itself."""
@@ -229,14 +198,21 @@ class Session:
         if self._fatal.done():
             for held in self._held.values():
                 held.stop("the worker ends")
-        elif self._held:
-            returning = [asyncio.create_task(held.give_back()) for held in self._held.values()]
-            await asyncio.wait(returning, timeout=GIVE_BACK_S)
-            background.extend(returning)
-        tasks = [*background, *self._slots]
+        else:
+            await self._give_all_back()
+        tasks = [*background, *self._slots, *self._returning]
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks, timeout=AT_ONCE_S)
+
+    async def _give_all_back(self) -> None:
+        """Release what is held, and what comes meanwhile with answers that are late."""
+        for held in self._held.values():
+            self._let_return(held.give_back)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GIVE_BACK_S):
+                while self._returning:
+                    await asyncio.wait(self._returning)
 
 
 async def _any_of(*awaitables: Any) -> None:

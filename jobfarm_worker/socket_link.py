@@ -16,9 +16,16 @@ from jobfarm_worker import wire
 from jobfarm_worker.errors import Unauthorized, Unreachable, WorkerError
 from jobfarm_worker.wire import Call
 
-OPEN_S = 10.0
 KEY_REFUSED = 4401  # close code
+CLOSE_S = 1.0  # for the farm to close a connection it has said farewell on; a call would wait for that
+LONGEST_MESSAGE = 250_000  # characters: a longer one would hold up the heartbeats behind it, and goes by HTTP
 Push = Callable[[dict[str, Any]], None]
+
+
+class MessageTooLong(WorkerError):
+    """The message is too long for the socket."""
+
+    code = "message_too_long"
 
 
 class SocketRefused(WorkerError):
@@ -41,9 +48,13 @@ class SocketLink:
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._ending: WorkerError = Unreachable("The socket was closed.")
         self._reader = asyncio.create_task(self._read(), name="socket reader")
+        self.heard = asyncio.Event()
+        """The farm has said something: it did not only let us in to show us out."""
 
     @classmethod
-    async def opened(cls, *, url: str, headers: dict[str, str], on_push: Push) -> SocketLink:
+    async def opened(
+        cls, *, url: str, headers: dict[str, str], on_push: Push, timeout_s: float
+    ) -> SocketLink:
         """Connect to `url` (ws or wss); `on_push` gets every message that answers no call.
 
         Raises SocketRefused when a server answered but did not open a socket, Unreachable when none did.
@@ -53,7 +64,8 @@ class SocketLink:
                 url,
                 additional_headers=headers,
                 user_agent_header=headers.get("User-Agent"),
-                open_timeout=OPEN_S,
+                open_timeout=timeout_s,
+                close_timeout=CLOSE_S,
                 compression=None,  # small messages; a window per socket would cost the farm its memory
                 max_size=None,  # an answer holds as many payloads as we asked for
             )
@@ -64,15 +76,20 @@ class SocketLink:
         return cls(connection, on_push=on_push)
 
     async def call(self, call: Call, *, timeout_s: float) -> dict[str, Any]:
-        """Send one call and wait for its answer; raises Refused, Unauthorized, or Unreachable.
+        """Send one call and wait for its answer; raises Refused, Unauthorized, Unreachable or MessageTooLong.
 
-        A socket that does not answer in time is closed: its late answers must not be mistaken for news.
+        A socket that does not answer in time is given up, and every call that waits for it with this one.
         """
+        if self.is_closed:
+            raise self._ending
         ref = next(self._refs)
+        text = call.message(ref=ref)
+        if len(text) > LONGEST_MESSAGE:
+            raise MessageTooLong
         answer = self._waiting[ref] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(timeout_s):
-                await self._connection.send(call.message(ref=ref))
+                await self._connection.send(text)
                 return _answer(await answer)
         except TimeoutError as error:
             self._reader.cancel()
@@ -81,6 +98,12 @@ class SocketLink:
             raise _lost(error) from error
         finally:
             self._waiting.pop(ref, None)
+            _forget(answer)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connection is lost."""
+        return self._reader.done()
 
     async def closed(self) -> None:
         """Wait until the connection is lost; then raises Unauthorized or Unreachable."""
@@ -101,6 +124,7 @@ class SocketLink:
                     answer.set_exception(self._ending)
 
     def _take(self, message: dict[str, Any]) -> None:
+        self.heard.set()
         answer = self._waiting.get(message["ref"]) if isinstance(message.get("ref"), int) else None
         if answer is None:
             self._on_push(message)
@@ -114,10 +138,18 @@ class SocketLink:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._reader.cancel()
-        with contextlib.suppress(Exception):
-            async with asyncio.timeout(1):
-                await self._connection.close()
-        self._connection.transport.abort()
+        try:
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(CLOSE_S):
+                    await self._connection.close()
+        finally:  # also when the worker ends while we wait for an answer that never comes
+            self._connection.transport.abort()
+
+
+def _forget(answer: asyncio.Future[dict[str, Any]]) -> None:
+    """Nobody reads this any more; an error that nobody reads would be logged with a traceback."""
+    if not answer.cancel() and not answer.cancelled():
+        answer.exception()
 
 
 def _answer(message: dict[str, Any]) -> dict[str, Any]:

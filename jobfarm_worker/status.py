@@ -32,7 +32,7 @@ def show(worker: Worker, *, is_verbose: bool) -> None:
 
 
 def _log_to(handler: logging.Handler, form: str, *, is_verbose: bool) -> None:
-    handler.setFormatter(logs.JsonLines() if logs.are_json() else logging.Formatter(form))
+    handler.setFormatter(logs.JsonLines() if logs.are_json() else logs.TextLines(form))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("jobfarm_worker").setLevel(logging.DEBUG if is_verbose else logging.INFO)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jobfarm_worker.errors import Refused, Unreachable
@@ -46,7 +47,12 @@ class ClaimedJob:
     attempt: int
     lease: str
     heartbeat_s: float
+    max_attempts: int | None = None
+    retry_when_lost: bool = True
     traceparent: str | None = None
+
+    def __str__(self) -> str:
+        return f"job {self.id} {self.kind}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +124,8 @@ def _claimed(job: Mapping[str, Any]) -> ClaimedJob:
         attempt=int(job.get("attempt", 1)),
         lease=str(job["lease"]),
         heartbeat_s=_heartbeat_s(job.get("heartbeat_every")),
+        max_attempts=None if job.get("max_attempts") is None else int(job["max_attempts"]),
+        retry_when_lost=job.get("retry_when_lost") is not False,
         traceparent=None if job.get("traceparent") is None else str(job["traceparent"]),
     )
 
@@ -128,7 +136,23 @@ def _heartbeat_s(told: float | None) -> float:
     return max(seconds, SHORTEST_HEARTBEAT_S) if math.isfinite(seconds) else DEFAULT_HEARTBEAT_S
 
 
-def claim(*, queues: Sequence[str] | None, limit: int, wait_s: int = 0) -> Call:
-    """Ask for up to `limit` jobs, waiting at the farm up to `wait_s` seconds for the first."""
+def claim(*, queues: Sequence[str] | None, limit: int) -> Call:
+    """Ask for up to `limit` jobs. The request has an id of its own, which it keeps when it is sent again."""
     named = {} if queues is None else {"queues": list(queues)}
-    return Call(verb="claim", body={**named, "limit": limit, "wait": wait_s})
+    return Call(verb="claim", body={**named, "limit": limit, "request_id": _request_id()})
+
+
+def waiting(call: Call, *, seconds: float) -> Call:
+    """The same claim, to be answered only when there is a job, or after so long."""
+    return replace(call, body={**call.body, "wait": seconds})
+
+
+def finish(claimed: ClaimedJob, outcome: Outcome, *, claim_next: int = 0) -> Call:
+    """Say how an attempt ended, and ask for so many jobs with the answer; its id is kept like that of a claim."""
+    wanted = {"claim_next": claim_next} if claim_next else {}
+    body = {"lease": claimed.lease, "request_id": _request_id(), **outcome.fields(), **wanted}
+    return Call(verb="finish", job=claimed.id, body=body)
+
+
+def _request_id() -> str:
+    return uuid.uuid4().hex

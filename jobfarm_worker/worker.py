@@ -53,6 +53,7 @@ class Worker:
         )
         self.name = socket.gethostname()
         self.board = Scoreboard()
+        self.dice: random.Random = random.SystemRandom()  # for pauses
         self._handlers = Handlers()
         self._session: Session | None = None
 
@@ -96,14 +97,15 @@ class Worker:
                 self._session = None
 
     def _farm(self, http: HttpLink, headers: dict[str, str]) -> Farm:
-        async def opener() -> SocketLink:
-            return await SocketLink.opened(url=self.options.socket_url, headers=headers, on_push=farm.pushed)
+        async def opener(timeout_s: float) -> SocketLink:
+            url = self.options.socket_url
+            return await SocketLink.opened(url=url, headers=headers, on_push=farm.pushed, timeout_s=timeout_s)
 
         farm = Farm(
             http,
             socket=None if self.options.transport == "http" else opener,
             needs_socket=self.options.transport == "ws",
-            rng=random.SystemRandom(),
+            dice=self.dice,
         )
         return farm
 

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from django.db import connection
 
+from jobfarm.management.commands import web
+
 ROOT = Path(__file__).resolve().parent.parent
 UP_WITHIN_S = 30.0
 
@@ -48,7 +50,7 @@ class Server:
         command = [
             *(sys.executable, "-W", "error::RuntimeWarning", "-m", "uvicorn", "jobfarm.asgi:application"),
             *("--fd", str(self._listener.fileno()), "--ws", "websockets-sansio", "--lifespan", "on"),
-            *("--log-level", "warning"),
+            *("--log-level", "warning", "--ws-max-size", str(web.configuration().ws_max_size)),
         ]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(

@@ -1,14 +1,19 @@
 """When to ask an OpenAI-compatible server once more.
 
-Waits of 1, 10 and 20 seconds plus up to 100 ms of jitter, after 408, 409, 429, 5xx and lost connections;
-a server that sends `x-should-retry` decides for itself.
+Waits of 1, 10 and 20 seconds plus up to 100 ms of jitter, after 408, 409, 429, 5xx and lost connections.
+A server that sends `x-should-retry` decides for itself; one that sends `retry-after` or `retry-after-ms` is given that
+long instead, up to two minutes: a longer wait is the farm's, which has the slot for another job meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
 import openai
@@ -17,6 +22,7 @@ from jobfarm_worker.errors import Failed
 
 DELAYS_S = (1.0, 10.0, 20.0)
 JITTER_S = 0.1
+LONGEST_WAIT_S = 120.0
 AGAIN = frozenset({408, 409, 429})
 T = TypeVar("T")
 
@@ -65,4 +71,40 @@ async def retried(
             delay_s = next(delays, None)
             if not passing or delay_s is None or not may_retry():
                 raise Failed(sentence(error), retryable=passing) from error
+            delay_s = _asked_for_s(error) or delay_s
+            if delay_s > LONGEST_WAIT_S:
+                raise Failed(_too_long(error, delay_s)) from error
         await asyncio.sleep(delay_s + rng.uniform(0, JITTER_S))
+
+
+def _asked_for_s(error: Exception) -> float | None:
+    if not isinstance(error, openai.APIStatusError):
+        return None
+    now = datetime.now(UTC)  # noqa: TID251 (the edge to the model server: nobody above knows of its dates)
+    return retry_after_s(error.response.headers, now=now)
+
+
+def _too_long(error: Exception, delay_s: float) -> str:
+    asked = f"It asks to wait {delay_s:.0f} s, longer than the {LONGEST_WAIT_S:.0f} s that a worker waits."
+    return f"{sentence(error)} {asked}"
+
+
+def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:
+    """The seconds that an answer with these headers (names in lower case) asks to wait; None when it does not.
+
+    A date is compared with the answer's own, or with `now` where it has none.
+    """
+    for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        with contextlib.suppress(ValueError):
+            seconds = float(headers.get(name, "")) * unit_s
+            return seconds if 0 < seconds < math.inf else None
+    at, since = _moment(headers.get("retry-after")), _moment(headers.get("date")) or now
+    return None if at is None or at <= since else (at - since).total_seconds()
+
+
+def _moment(text: str | None) -> datetime | None:
+    try:
+        at = parsedate_to_datetime(text or "")
+    except ValueError:
+        return None
+    return at if at.tzinfo else at.replace(tzinfo=UTC)

@@ -80,7 +80,8 @@ here names a job, the message has it as `"job"`. Types: `claim heartbeat output 
 An error is `{"type": "error", "ref": 1, "status": 409, "error": "lease_lost", "message": "..."}`. Without
 being asked the farm says `{"type": "work", "available": true}` after a claim that got fewer jobs than it
 asked for, as soon as there is something for this worker, and `{"type": "stop", "job": 7, "reason":
-"canceled"}` when a job was taken from it. It closes with code 4401 when the key is refused or revoked.
+"canceled"}` when a job was taken from it. It closes with code 4401 when the key is refused or revoked. A message
+may have 10 MB; put `ref` before the long fields, and one that is larger is refused (413 `too_large`) under it.
 """
 
 CLAIM: Final = """

@@ -1,6 +1,7 @@
 """Messages of the worker's WebSocket, checked, and the answers to them."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,12 @@ from jobs.wire.values import Body, JobId, loads
 from jobs.wire.verbs import VERBS, Verb
 
 _JOB_ID: TypeAdapter[int] = TypeAdapter(JobId)
+_HEAD = 1000  # characters
+_TEXT = r'"(?:[^"\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*"'
+_PLAIN = rf"(?:{_TEXT}|-?(?:0|[1-9][0-9]*)|true|false|null)"
+_HEAD_WITH_REF = re.compile(
+    rf'\s*{{(?:\s*{_TEXT}\s*:\s*{_PLAIN}\s*,)*?\s*"ref"\s*:\s*(?P<ref>{_PLAIN})\s*[,}}]'
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +46,9 @@ def read(text: str | None) -> Said:
     """What the message says. Raises Unreadable, whatever the message is."""
     ref = None
     try:
+        if (size := _size(text)) > (limit := settings.JOBFARM["BODY_BYTES"]):
+            ref = _ref_at_head(text or "")
+            raise PayloadTooLarge(what="message", size=size, limit=limit)
         message = _message(text)
         ref = message.pop("ref", None)
         return _said(message, ref)
@@ -66,12 +76,21 @@ def stop(job_id: int, *, reason: str) -> str:
     return _dumps({"type": "stop", "job": job_id, "reason": reason})
 
 
+def _size(text: str | None) -> int:
+    if text is None or text.isascii():
+        return len(text or "")
+    return len(text.encode())
+
+
+def _ref_at_head(text: str) -> Any:
+    """The `ref` of a message too large to be read, if it stands near its beginning; else None."""
+    found = _HEAD_WITH_REF.match(text[:_HEAD])
+    return None if found is None else json.loads(found["ref"])
+
+
 def _message(text: str | None) -> dict[str, Any]:
     if text is None:
         raise InvalidValue(field="message", why="a text frame with a JSON object is wanted, not a binary one")
-    limit = settings.JOBFARM["BODY_BYTES"]
-    if len(text) > limit:
-        raise PayloadTooLarge(what="message", size=len(text), limit=limit)
     message = loads(text)
     if not isinstance(message, dict):
         raise InvalidValue(field="message", why="a JSON object is wanted")

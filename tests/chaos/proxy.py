@@ -85,10 +85,22 @@ class Proxy:
         """New connections pass; those of before stay silent for ever: the box does not even say so."""
         self._network.do(self._forget(reset=False))
 
+    def close(self) -> None:
+        """Take no more connections, and end those there are."""
+        self._network.do(self._close())
+
     async def _listen(self) -> int:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        port: int = server.sockets[0].getsockname()[1]
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        port: int = self._server.sockets[0].getsockname()[1]
         return port
+
+    async def _close(self) -> None:
+        self._server.close()
+        while self._lines:
+            for line in self._lines:
+                line.flows.set()
+                line.reset()
+            await asyncio.sleep(0.01)
 
     async def _set(self, *, silent: bool) -> None:
         self._is_silent = silent

@@ -7,6 +7,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 import uvicorn
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from jobfarm import listening
@@ -47,7 +48,9 @@ def configuration() -> uvicorn.Config:
     return uvicorn.Config(
         "jobfarm.asgi:application",
         ws="websockets-sansio",
-        ws_max_size=2_100_000,  # a finished job with a megabyte of result, escaped
+        # A megabyte of result is six in escapes (\u0065). A message over its limit is refused with a sentence; only one
+        # over twice that costs its worker the socket.
+        ws_max_size=2 * settings.JOBFARM["BODY_BYTES"],
         ws_per_message_deflate=False,  # 50 KB of memory a socket; messages are small
         ws_ping_interval=20,
         ws_ping_timeout=20,

@@ -12,82 +12,50 @@ import contextlib
 import json
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
 import uvicorn
 
 from jobfarm_worker import Worker
+from tests.unit.worker.stored import Jobs, SayNo, StoredJob
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 KEY = "test-key"
+__all__ = ["KEY", "Door", "FarmServer", "SayNo", "StoredJob", "serving", "until", "working"]
 
 
-@dataclass(kw_only=True)
-class StoredJob:
-    """What the farm knows of a job."""
-
-    id: int
-    kind: str
-    payload: Any
-    queue: str = "default"
-    status: str = "pending"
-    attempt: int = 0
-    lease: str = ""
-    pieces: list[str] = field(default_factory=list)
-    reports: list[dict[str, Any]] = field(default_factory=list)
-    files: dict[str, bytes] = field(default_factory=dict)
-    result: Any = None
-    error: str = ""
-    retryable: bool | None = None
-    finishes: int = 0
-    beats: int = 0
-
-    @property
-    def text(self) -> str:
-        return "".join(self.pieces)
-
-
-class SayNo(Exception):
-    """A refusal in the farm's error form."""
-
-    def __init__(self, status: int, error: str, **more: Any) -> None:
-        super().__init__(error)
-        self.status = status
-        self.body = {"error": error, "message": f"No: {error}.", **more}
-
-
-class FarmServer:
-    """Jobs in memory, the verbs of the protocol, and the faults that a test asks for."""
+class FarmServer(Jobs):
+    """Jobs in memory, the two ways to speak of them, and the faults that a test asks for."""
 
     def __init__(self) -> None:
-        self.jobs: dict[int, StoredJob] = {}
-        self.calls: Counter[str] = Counter()
+        super().__init__()
         self.ways: Counter[str] = Counter()  # calls by "ws" or "http"
-        self.bodies: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-        self.heartbeat_every = 20.0
         self.has_socket = True
         self.key_is_good = True
+        self.lets_in_first = (
+            False  # a wrong key is shown out after the socket was opened, as the real farm does
+        )
         self.never_waits = False
         self.is_silent = False
         self.lose_answers: Counter[str] = Counter()  # verb: so many answers are lost after they took effect
-        self.refusals: defaultdict[str, list[SayNo]] = defaultdict(list)
+        self.hold: set[str] = set()  # verbs that take effect, and whose answers wait until they are taken out
         self.sockets: dict[int, tuple[asyncio.Queue[dict[str, Any]], set[str]]] = {}
+        self.opened = 0  # sockets so far
+        self._late: set[asyncio.Task[None]] = set()
         self.url = ""
-        self._lock = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     # What tests do
 
-    def submit(self, kind: str, payload: Any = None, *, queue: str = "default") -> StoredJob:
+    def submit(self, kind: str, payload: Any = None, *, queue: str = "default", **fields: Any) -> StoredJob:
         with self._lock:
-            job = StoredJob(id=len(self.jobs) + 1, kind=kind, payload=payload, queue=queue)
+            job = StoredJob(id=len(self.jobs) + 1, kind=kind, payload=payload, queue=queue, **fields)
             self.jobs[job.id] = job
         if not self.is_silent:
             self._push({"type": "work", "available": True}, only_waiting=True)
@@ -102,10 +70,6 @@ class FarmServer:
         """Say that there is work, whether or not there is."""
         self._push({"type": "work", "available": True})
 
-    def take_away(self, job: StoredJob) -> None:
-        """The lease is lost, and nobody is told."""
-        job.lease = "somebody-else"
-
     def cut_sockets(self, code: int = 1012) -> None:
         self._push({"close": code})
 
@@ -117,68 +81,6 @@ class FarmServer:
 
         if self._loop is not None:
             self._loop.call_soon_threadsafe(deliver)
-
-    # The verbs
-
-    def answer(self, verb: str, body: dict[str, Any]) -> dict[str, Any]:
-        with self._lock:
-            self.calls[verb] += 1
-            self.bodies[verb].append(body)
-            if self.refusals[verb]:
-                raise self.refusals[verb].pop(0)
-            answered: dict[str, Any] = getattr(self, f"_{verb}")(body)
-            return answered
-
-    def _claim(self, body: dict[str, Any]) -> dict[str, Any]:
-        waiting = [job for job in self.jobs.values() if job.status == "pending"]
-        wanted = [job for job in waiting if job.queue in body.get("queues", [job.queue])]
-        return {"jobs": [self._lease(job) for job in wanted[: body["limit"]]]}
-
-    def _lease(self, job: StoredJob) -> dict[str, Any]:
-        job.attempt += 1
-        job.status, job.lease = "in_progress", f"{job.id}.{job.attempt}"
-        job.pieces = []
-        told = {name: getattr(job, name) for name in ("id", "kind", "queue", "payload", "attempt", "lease")}
-        expires_at = "1999-12-31T23:59:59Z"  # the farm's clock is not the worker's
-        return {**told, "lease_expires_at": expires_at, "heartbeat_every": self.heartbeat_every}
-
-    def _held(self, body: dict[str, Any]) -> StoredJob:
-        job = self.jobs[body["job"]]
-        if job.status != "in_progress" or job.lease != body["lease"]:
-            raise SayNo(409, "lease_lost")
-        return job
-
-    def _heartbeat(self, body: dict[str, Any]) -> dict[str, Any]:
-        job = self._held(body)
-        job.beats += 1
-        if "progress" in body or "detail" in body:
-            job.reports.append({name: body.get(name) for name in ("progress", "detail")})
-        return {"lease_expires_at": "1999-12-31T23:59:59Z"}
-
-    def _output(self, body: dict[str, Any]) -> dict[str, Any]:
-        job = self._held(body)
-        if body["seq"] > len(job.pieces):
-            raise SayNo(409, "output_gap", next_seq=len(job.pieces))
-        if body["seq"] == len(job.pieces):
-            job.pieces.append(body["text"])
-        return {"next_seq": len(job.pieces)}
-
-    def _file(self, body: dict[str, Any]) -> dict[str, Any]:
-        self._held(body).files[body["name"]] = body["data"]
-        return {}
-
-    def _finish(self, body: dict[str, Any]) -> dict[str, Any]:
-        job = self._held(body)
-        job.status = body["outcome"]
-        job.result, job.error = body.get("result"), body.get("error", "")
-        job.retryable = body.get("retryable")
-        job.finishes += 1
-        following = self._claim({"limit": body.get("claim_next", 0)})
-        return {"status": job.status, **following}
-
-    def _release(self, body: dict[str, Any]) -> dict[str, Any]:
-        self._held(body).status = "pending"
-        return {}
 
     # The two ways to speak
 
@@ -219,8 +121,14 @@ class FarmServer:
                 await asyncio.sleep(0.02)
                 answer = self._claim(body)
         except SayNo as no:
+            await self._held_back(verb)
             return no.status, no.body
+        await self._held_back(verb)
         return 200, None if self._loses(verb) else answer
+
+    async def _held_back(self, verb: str) -> None:
+        while verb in self.hold:  # noqa: ASYNC110 (taken out by another thread)
+            await asyncio.sleep(0.01)
 
     def _loses(self, verb: str) -> bool:
         if self.lose_answers[verb] < 1:
@@ -230,10 +138,14 @@ class FarmServer:
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
-        if not self.has_socket or not self._is_known(scope):
+        if not self.has_socket or not (self._is_known(scope) or self.lets_in_first):
             await send({"type": "websocket.close", "code": 4401})  # before accepting: an HTTP 403
             return
         await send({"type": "websocket.accept"})
+        if not self._is_known(scope):
+            await send({"type": "websocket.close", "code": 4401})
+            return
+        self.opened += 1
         queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         marks: set[str] = set()
         self.sockets[id(queue)] = (queue, marks)
@@ -252,16 +164,31 @@ class FarmServer:
             body = json.loads(message["text"])
             verb, ref = body["type"], body["ref"]
             self.ways["ws"] += 1
-            try:
-                answer = self.answer(verb, body)
-            except SayNo as no:
-                queue.put_nowait({"type": "error", "ref": ref, "status": no.status, **no.body})
-                continue
+            await self._answer_to(verb, body, queue, marks, ref)
+        queue.put_nowait({"close": 1000})
+
+    async def _answer_to(
+        self, verb: str, body: dict[str, Any], queue: asyncio.Queue[dict[str, Any]], marks: set[str], ref: Any
+    ) -> None:
+        try:
+            answer = {"type": verb, "ref": ref, **self.answer(verb, body)}
+        except SayNo as no:
+            answer = {**no.body, "type": "error", "ref": ref, "status": no.status}
+        else:
             if verb == "claim":
                 (marks.discard if len(answer["jobs"]) == body["limit"] else marks.add)("waiting")
-            answer = {"type": verb, "ref": ref, **answer}
-            queue.put_nowait({"close": 1012} if self._loses(verb) else answer)
-        queue.put_nowait({"close": 1000})
+            answer = {"close": 1012} if self._loses(verb) else answer
+        if verb not in self.hold:
+            queue.put_nowait(answer)
+            return
+        task = asyncio.create_task(self._answer_later(verb, answer, queue))
+        self._late.add(task)
+
+    async def _answer_later(
+        self, verb: str, answer: dict[str, Any], queue: asyncio.Queue[dict[str, Any]]
+    ) -> None:
+        await self._held_back(verb)
+        queue.put_nowait(answer)
 
     def served_by(self, door: Door) -> FarmServer:
         """Take the place behind this door."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 
 from jobfarm_worker import Handlers, Job
@@ -16,6 +17,12 @@ async def wait(job: Job) -> str:
     job.progress(0.1, "Waiting")
     await asyncio.sleep(job.payload)
     return "waited"
+
+
+@handlers.handler("talk")
+def talk(job: Job) -> None:
+    """Say something in the log."""
+    logging.getLogger("own").warning("The model has %s layers", job.payload)
 
 
 @handlers.handler("deaf")

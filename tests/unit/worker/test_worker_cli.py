@@ -80,11 +80,28 @@ class TestOptions:
 
 
 class TestProcess:
-    async def test_with_a_wrong_key_ends_in_one_sentence_and_code_1(self, farm: FarmServer) -> None:
-        async with process("--url", farm.url, "--handler", HANDLERS, key="wrong") as child:
+    @pytest.mark.parametrize("transport", ["auto", "ws", "http"])
+    async def test_with_a_wrong_key_ends_in_one_sentence_and_code_1(
+        self, farm: FarmServer, transport: str
+    ) -> None:
+        farm.lets_in_first = True  # the socket is opened, and closed with 4401
+        arguments = ("--url", farm.url, "--handler", HANDLERS, "--transport", transport)
+        async with process(*arguments, key="wrong") as child:
             code, output = await ended(child)
-        assert (code, output.count("\n")) == (1, output.count("INFO") + 1)
-        assert "jobfarm_worker: The farm does not accept this key" in output
+        sentence = "jobfarm_worker: The farm does not accept this key: it is wrong or was revoked.\n"
+        assert (code, output) == (1, sentence)
+
+    async def test_logs_which_job_a_line_of_a_handler_is_about(self, farm: FarmServer) -> None:
+        job = farm.submit("talk", 32)
+        async with process("--url", farm.url, "--handler", HANDLERS) as child:
+            await until(lambda: job.finishes)
+            child.send_signal(signal.SIGTERM)
+            _, output = await ended(child)
+        assert "WARNING job 1 talk: The model has 32 layers" in output
+        about = [line for line in output.splitlines() if "job 1" in line]
+        assert [line.split("job 1 talk: ")[1].split(" after ")[0] for line in about] == [
+            "attempt 1", "The model has 32 layers", "success",
+        ]  # fmt: skip
 
     async def test_lets_a_job_finish_on_sigterm_and_ends_with_code_0(self, farm: FarmServer) -> None:
         first, second = farm.submit("wait", 0.5), farm.submit("wait", 0.5)
@@ -103,7 +120,7 @@ class TestProcess:
     ) -> None:
         job = farm.submit(kind, 60)
         async with process("--url", farm.url, "--handler", HANDLERS, *arguments) as child:
-            await until(lambda: job.status == "in_progress")
+            await until(lambda: job.is_confirmed)
             child.send_signal(signal.SIGTERM)
             if "60" in arguments:  # a long grace: the second signal ends it
                 assert child.stdout is not None

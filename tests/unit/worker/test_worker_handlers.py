@@ -33,6 +33,37 @@ class TestHandler:
         assert (job.text, job.files) == ("Hello, you", {"a-name_1.txt": b"\x00\xff"})
         assert job.reports == [{"progress": 0.5, "detail": "Greeting"}]
 
+    async def test_is_heard_after_a_second_whatever_it_wrote_and_while_it_blocks(
+        self, farm: FarmServer, worker: Worker
+    ) -> None:
+        go_on = threading.Event()
+
+        @worker.handler("load")
+        def load(job: Job) -> str:
+            job.write("Loading the model")
+            return "heard" if go_on.wait(20) else "never heard"
+
+        async with working(worker):
+            job = farm.submit("load")
+            await until(lambda: job.text)
+            early = job.text
+            go_on.set()
+            await until(lambda: job.finishes)
+
+        assert (early, job.text, job.result) == ("Loading the model", "Loading the model", "heard")
+
+    async def test_may_return_a_megabyte_of_any_text_without_holding_up_the_socket(
+        self, farm: FarmServer, socket_worker: Worker
+    ) -> None:
+        """So long a message goes by HTTP: behind it heartbeats would wait, and servers close sockets for less."""
+        socket_worker.handler("long")(lambda _job: "é" * 499_999)
+
+        async with working(socket_worker):
+            job = farm.submit("long")
+            await until(lambda: job.finishes)
+
+        assert (job.result, farm.ways["http"], farm.opened) == ("é" * 499_999, 1, 1)
+
     async def test_may_be_a_plain_function_that_uses_the_same_interface(
         self, farm: FarmServer, worker: Worker
     ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from jobfarm_worker import logs
 from jobfarm_worker.wire import ClaimedJob
 
+FORM = "%(levelname)s %(message)s"
 JOB = ClaimedJob(id=7, kind="chat", queue="chat", payload=None, attempt=2, lease="1-x", heartbeat_s=20.0)
 
 
@@ -20,6 +21,25 @@ def said(message: str, *, error: bool = False) -> dict[str, object]:
     assert "\n" not in line
     told: dict[str, object] = json.loads(line)
     return told
+
+
+def line(message: str) -> str:
+    """The same as a line of text."""
+    record = logging.LogRecord("handlers", logging.WARNING, "", 0, message, None, None)
+    return logs.TextLines(FORM).format(record)
+
+
+class TestTextLines:
+    def test_say_which_job_they_are_about(self) -> None:
+        with logs.about(JOB):
+            within = line("Loading the model")
+        assert within == "WARNING job 7 chat: Loading the model"
+        assert line("Afterwards") == "WARNING Afterwards"
+
+    def test_say_it_once(self) -> None:
+        with logs.about(JOB):
+            assert line("job 7 chat: success after 0.1 s") == "WARNING job 7 chat: success after 0.1 s"
+            assert line("job 70 is another") == "WARNING job 7 chat: job 70 is another"
 
 
 class TestJsonLines:

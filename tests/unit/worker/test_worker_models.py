@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import io
 import json
+import time
+from datetime import UTC, datetime
 from typing import Any
 
 import openai
@@ -13,7 +15,7 @@ from PIL import Image
 
 from jobfarm_worker import BadOption
 from jobfarm_worker.handlers import chat, image, named
-from jobfarm_worker.handlers.retrying import BrokenStreamError, is_worth_retrying
+from jobfarm_worker.handlers.retrying import BrokenStreamError, is_worth_retrying, retry_after_s
 from tests.unit.worker.outside import Door
 from tests.unit.worker.test_worker_demonstrators import run
 
@@ -163,6 +165,27 @@ class TestChat:
         outcome, _ = await run(chatting(server), {"prompt": "A tale"})
         assert (outcome.success, len(server.asked)) == (True, 2)
 
+    @pytest.mark.parametrize(
+        "headers",
+        [{"retry_after": "1"}, {"retry_after_ms": "300"}, {"retry_after": "9", "retry_after_ms": "250.5"}],
+    )
+    async def test_waits_as_long_as_the_server_asks(
+        self, server: ModelServer, headers: dict[str, str]
+    ) -> None:
+        server.scripts = [error(429, **headers), whole(WORDS)]
+        started_s = time.monotonic()
+        outcome, _ = await run(chatting(server), {"prompt": "A tale"})
+        assert (outcome.success, len(server.asked)) == (True, 2)
+        assert time.monotonic() - started_s >= 0.25  # and not the 0.01 s of this handler
+
+    @pytest.mark.parametrize("header", ["121", "3600", "Sat, 22 Nov 2053 10:00:00 GMT"])
+    async def test_leaves_a_longer_wait_to_the_farm(self, server: ModelServer, header: str) -> None:
+        server.scripts = [error(503, retry_after=header)] * 9
+        outcome, _ = await run(chatting(server), {"prompt": "A tale"})
+        assert (outcome.success, outcome.retryable, len(server.asked)) == (False, True, 1)
+        assert "503" in outcome.error
+        assert "longer than the 120 s that a worker waits" in outcome.error
+
     async def test_asks_again_when_the_stream_broke_before_the_first_token(self, server: ModelServer) -> None:
         server.scripts = [broken([]), whole(WORDS)]
         outcome, heard = await run(chatting(server), {"prompt": "A tale"})
@@ -251,7 +274,7 @@ class TestNamed:
     def test_may_serve_another_kind_and_be_functions_or_sets_of_ones_own(self) -> None:
         assert list(named.handlers("story=chat-demo", environ={})) == ["story"]
         assert named.handlers("shout=builtins:print", environ={}).get("shout") is print
-        assert list(named.handlers("tests.unit.worker.own_handlers:handlers")) == ["deaf", "wait"]
+        assert list(named.handlers("tests.unit.worker.own_handlers:handlers")) == ["deaf", "talk", "wait"]
 
     @pytest.mark.parametrize(
         ("what", "said"),
@@ -267,6 +290,28 @@ class TestNamed:
     def test_that_name_nothing_are_refused_with_a_sentence(self, what: str, said: str) -> None:
         with pytest.raises(BadOption, match=said):
             named.handlers(what, environ={})
+
+
+class TestRetryAfter:
+    @pytest.mark.parametrize(
+        ("headers", "seconds"),
+        [
+            ({"retry-after": "7"}, 7),
+            ({"retry-after": "2.5"}, 2.5),
+            ({"retry-after-ms": "1500", "retry-after": "7"}, 1.5),
+            ({"retry-after-ms": "soon", "retry-after": "7"}, 7),
+            ({"retry-after": "Sat, 22 Nov 2025 10:00:30 GMT"}, 30),
+            ({"retry-after": "Sat, 22 Nov 2025 10:00:30 GMT", "date": "Sat, 22 Nov 2025 10:00:10 GMT"}, 20),
+            ({"retry-after": "Sat, 22 Nov 2025 09:00:00 GMT"}, None),
+            ({"retry-after": "0"}, None),
+            ({"retry-after": "-1"}, None),
+            ({"retry-after": "nan"}, None),
+            ({"retry-after": "later"}, None),
+            ({}, None),
+        ],
+    )
+    def test_is_read_as_seconds_or_as_a_date(self, headers: dict[str, str], seconds: float | None) -> None:
+        assert retry_after_s(headers, now=datetime(2025, 11, 22, 10, 0, 0, tzinfo=UTC)) == seconds
 
 
 def test_other_errors_are_not_worth_retrying() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -66,6 +67,15 @@ class TestOutbox:
         before = box.take_text()
         box.flush()
         assert (before, box.take_text()) == ("", "Hello")
+
+    def test_knows_how_long_text_that_is_not_due_may_still_wait(self) -> None:
+        clock = iter([10.0, 10.25, 10.5, 20.0, 20.0])
+        box = Outbox(wake=lambda: None, clock=lambda: next(clock))
+        left_s = [box.due_in_s]
+        for text in ("Loa", "ding", "!", "Next"):  # the second is counted from the first word
+            box.write(text, may_block=False)
+            left_s.append(box.due_in_s)
+        assert left_s == [None, 0.75, 0.5, None, 1.0]
 
     @given(st.lists(st.text(max_size=200), max_size=30))
     def test_gives_every_character_once_and_in_order(self, texts: list[str]) -> None:
@@ -212,17 +222,26 @@ class TestWire:
         assert json.loads(call.message(ref=3)) == {
             "type": "output", "ref": 3, "job": 7, "lease": "l", "seq": 0, "text": "hé",
         }  # fmt: skip
-        assert wire.claim(queues=["a"], limit=2, wait_s=25) == Call(
-            verb="claim", body={"queues": ["a"], "limit": 2, "wait": 25}
+
+    def test_gives_each_request_an_id_of_its_own_and_keeps_it(self) -> None:
+        first, second = wire.claim(queues=["a"], limit=2), wire.claim(queues=None, limit=1)
+        own = first.body["request_id"]
+        assert own.isascii()
+        assert 1 <= len(own) <= 64
+        assert own != second.body["request_id"]
+        assert wire.waiting(first, seconds=25) == Call(
+            verb="claim", body={"queues": ["a"], "limit": 2, "request_id": own, "wait": 25}
         )
 
     def test_reads_a_claimed_job(self) -> None:
         told = {"id": 7, "kind": "k", "queue": "q", "payload": {"a": 1}, "attempt": 2, "lease": "l"}
-        answer = {"jobs": [{**told, "lease_expires_at": "whenever", "heartbeat_every": 5, "more": True}]}
+        answer = {"lease_expires_at": "whenever", "heartbeat_every": 5, "more": True, **told}
         expected = ClaimedJob(
             id=7, kind="k", queue="q", payload={"a": 1}, attempt=2, lease="l", heartbeat_s=5.0
         )
-        assert wire.claimed_jobs(answer) == [expected]
+        assert wire.claimed_jobs({"jobs": [answer]}) == [expected]
+        [careful] = wire.claimed_jobs({"jobs": [{**answer, "max_attempts": 3, "retry_when_lost": False}]})
+        assert careful == replace(expected, max_attempts=3, retry_when_lost=False)
         assert wire.claimed_jobs({}) == []
 
     @pytest.mark.parametrize("told", [None, float("inf"), float("nan")])

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from jobfarm_worker.backoff import Backoff
-from jobfarm_worker.session import AT_ONCE_S, Empties
+from jobfarm_worker.claims import AT_ONCE_S, Empties
 
 
 class Most(random.Random):
