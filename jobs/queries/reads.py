@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
@@ -13,7 +14,7 @@ from jobs.domain import waiting
 from jobs.domain.leases import Lease
 from jobs.domain.states import Status
 from jobs.domain.stretches import Stretch
-from jobs.models import Attempt, Job, OutputChunk, ResultFile, Share
+from jobs.models import Attempt, Hearing, Job, OutputChunk, ResultFile, Share
 from jobs.queries import moves
 from postgres import statements
 
@@ -160,7 +161,12 @@ def waiting_queues() -> list[statements.Row]:
 
 
 def overdue_s() -> float:
-    """By how many seconds the longest overdue running job is past its lease; 0 if none is. A janitor keeps it small."""
+    """By how many seconds the longest overdue running job is past its lease; 0 if none is, and while the farm's own
+    absence keeps leases from running out (`lock_overdue`). A janitor keeps it small."""
+    away = moves.absence()
+    gap, grace = timedelta(seconds=away["gap_s"]), timedelta(seconds=away["grace_s"])
+    if Hearing.objects.filter(Q(until__lt=Now() - gap) | Q(since__gt=Now() - grace)).exists():
+        return 0.0
     oldest = Job.objects.filter(status=Status.IN_PROGRESS).aggregate(late=Now() - Min("lease_expires_at"))[
         "late"
     ]

@@ -11,7 +11,7 @@ from jobs.domain.kinds import Kind
 from jobs.models import Body, Job
 from jobs.operations import submitting
 from jobs.queries import submits
-from jobs.queries.submits import Stored
+from jobs.queries.submits import Stored, Twin
 from tests import farm
 
 pytestmark = pytest.mark.django_db
@@ -50,21 +50,21 @@ def _in_s(seconds: float | None) -> datetime | None:
     return None if seconds is None else farm.now() + timedelta(seconds=seconds)
 
 
-def _one(row: Row) -> Stored | None:
+def _one(row: Row) -> Stored | Twin:
     return submits.one(row)
 
 
-def _among_several(row: Row) -> Stored | None:
+def _among_several(row: Row) -> Stored | Twin:
     """The second of three."""
     return submits.many([_row((None,) * 4), row, _row((None,) * 4)])[1]
 
 
-def _copied(row: Row) -> Stored | None:
+def _copied(row: Row) -> Stored | Twin:
     """The second of many that take of no limit."""
     return submits.many([_row((None,) * 4), row, *[_row((None,) * 4) for _ in range(60)]])[1]
 
 
-HOW: dict[str, Callable[[Row], Stored | None]] = {
+HOW: dict[str, Callable[[Row], Stored | Twin]] = {
     "one": _one, "among several": _among_several, "copied": _copied
 }  # fmt: skip
 
@@ -74,35 +74,35 @@ class TestTheTimesOfAJob:
     @pytest.mark.parametrize(("given", "expected"), TIMES.values(), ids=TIMES.keys())
     def test_are_stored_and_answered_as_asked(
         self,
-        how: Callable[[Row], Stored | None],
+        how: Callable[[Row], Stored | Twin],
         given: tuple[float | None, ...],
         expected: tuple[float | None, ...],
     ) -> None:
         farm.kind()
         answer = how(_row(given))
-        assert answer is not None
+        assert isinstance(answer, Stored)
         job = Job.objects.get(pk=answer.id)
         moments = (job.run_at, job.expires_at, job.limit_until)
         assert moments == (answer.run_at, answer.expires_at, answer.limit_until)
         since = [None if at is None else (at - job.created_at).total_seconds() for at in moments]
         assert since == pytest.approx(list(expected), abs=1)
 
-    def test_are_of_its_own_moment_where_nothing_is_asked(self, how: Callable[[Row], Stored | None]) -> None:
+    def test_are_of_its_own_moment_where_nothing_is_asked(self, how: Callable[[Row], Stored | Twin]) -> None:
         """Not the beginning of the transaction around it: a job that was submitted late in one is not late."""
         farm.kind()
         begun_at = Job.objects.get(pk=operations.submit("work", 1).pk).created_at
         answer = how(_row((None,) * 4))
-        assert answer is not None
+        assert isinstance(answer, Stored)
         assert answer.created_at > begun_at
         assert answer.run_at > begun_at
 
 
 @pytest.mark.parametrize("how", HOW.values(), ids=HOW.keys())
 class TestANewJob:
-    def test_is_as_nobody_ever_had_it(self, how: Callable[[Row], Stored | None]) -> None:
+    def test_is_as_nobody_ever_had_it(self, how: Callable[[Row], Stored | Twin]) -> None:
         farm.kind()
         answer = how(_row((None,) * 4))
-        assert answer is not None
+        assert isinstance(answer, Stored)
         job = Job.objects.get(pk=answer.id)
         assert (job.status, job.claim_no, job.failures, job.next_seq) == ("pending", 0, 0, 0)
         assert (job.shy_of, job.shy_until, job.worker_id, job.lease_secret) == ([], None, None, None)
@@ -112,7 +112,7 @@ class TestANewJob:
 
 class TestATwin:
     @pytest.mark.parametrize("how", [_one, _among_several], ids=["one", "among several"])
-    def test_is_left_out_with_its_payload(self, how: Callable[[Row], Stored | None]) -> None:
+    def test_is_left_out_with_its_payload(self, how: Callable[[Row], Stored | Twin]) -> None:
         farm.kind()
         operations.submit("work", "first", unique_key="k")
         before = set(Job.objects.values_list("pk", flat=True))
