@@ -11,7 +11,7 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 
 from live import hub, operations
-from live.feeds import StateFeed
+from live.feeds import Feed, StateFeed
 from postgres import connections
 from tests.edges.live.page import Page
 from tests.edges.live.test_socket import ada_in, new_group
@@ -36,15 +36,19 @@ async def loses(user: User, group_id: int) -> None:
         await connections.run(user.groups.remove, group_id)
 
 
-async def is_rendered() -> None:
-    """Every feed has read, and handed on what it read."""
-    feeds = hub.current()._feeds
-    await eventually(lambda: reads.count and all(feed._task is None for feed, _ in feeds.values()))
+def feeds() -> list[Feed]:
+    """Those that read now, and go on with that when nobody watches them any more."""
+    return [feed for feed, _ in hub.current()._feeds.values()]
+
+
+async def are_done(those: list[Feed]) -> None:
+    """They have read, and handed on what they read."""
+    await eventually(lambda: reads.count and all(feed._task is None for feed in those))
 
 
 async def is_renamed(group_id: int, name: str) -> None:
     """The group has another name, and its one feed has handed that on."""
-    [feed] = [feed for feed, _ in hub.current()._feeds.values() if isinstance(feed, StateFeed)]
+    [feed] = [feed for feed in feeds() if isinstance(feed, StateFeed)]
     before = feed._version
     await connections.run(rename, group_id, name)
     await eventually(lambda: feed._version != before and feed._task is None)
@@ -75,7 +79,7 @@ class TestRightsThatAreTakenAway:
         await loses(user, group_id)
         let_one_verdict_go()
         await eventually(lambda: verdicts.count == 2)  # asked again, since they changed
-        await is_rendered()
+        await are_done(feeds())
         assert not await page.has_news()
         verdicts.may_go_on.set()
         assert await page.hears() == {"gone": "a"}
@@ -104,10 +108,11 @@ class TestRightsThatAreTakenAway:
         reads.may_go_on.clear()
         await page.watches("test-judged", group_id=group_id)
         await eventually(lambda: reads.count == 1)
+        reading = feeds()
         await loses(user, group_id)
         assert await page.hears() == {"gone": "a"}
         reads.may_go_on.set()
-        await is_rendered()
+        await are_done(reading)
         assert await page.hears_nothing()
 
     async def test_show_nothing_that_is_rendered_while_they_are_asked_again(self, pages: type[Page]) -> None:
@@ -150,11 +155,28 @@ class TestRightsThatAreTakenAway:
         reads.may_go_on.clear()
         await page.watches("test-judged", group_id=group_id)
         await eventually(lambda: reads.count == 1)
+        reading = feeds()
         await loses(user, group_id)
         await eventually(lambda: reads.count == 2)  # for everybody; the one for members is still under way
         reads.may_go_on.set()
         assert (await page.hears())["html"] == '<b class="public">open</b>'
-        await is_rendered()
+        await are_done(reading)
+        assert await page.hears_nothing()
+
+    async def test_but_for_those_of_everybody_drop_what_waits_for_the_verdict(
+        self, pages: type[Page]
+    ) -> None:
+        group_id, user, client = await closed_group()
+        await connections.run(rename, group_id, "open")
+        page = await pages.open(client)
+        await page.watches("test-judged", group_id=group_id)
+        assert (await page.hears())["html"] == '<b class="member">open</b>'
+        verdicts.may_go_on.clear()
+        await loses(user, group_id)
+        await eventually(lambda: verdicts.count == 2)
+        await is_renamed(group_id, "open, changed")
+        verdicts.may_go_on.set()
+        assert (await page.hears())["html"] == '<b class="public">open, changed</b>'
         assert await page.hears_nothing()
 
     async def test_and_given_back_bring_what_changed_meanwhile(self, pages: type[Page]) -> None:
@@ -195,10 +217,11 @@ class TestAStream:
         reads.may_go_on.clear()
         await page.watches("test-log", log_id=1)
         await eventually(lambda: reads.count == 1)
+        reading = feeds()
         await page.says(unwatch=["a"])
         assert await page.hears_nothing()
         reads.may_go_on.set()
-        await is_rendered()
+        await are_done(reading)
         assert await page.hears_nothing()
 
 
