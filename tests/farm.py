@@ -183,6 +183,22 @@ def now() -> datetime:
 
 
 @contextlib.contextmanager
+def plans_without(*nodes: str) -> Iterator[None]:
+    """The plans that this thread's connection makes in the block do without these (`enable_...`) where they can."""
+    with connection.cursor() as cursor:
+        for node in nodes:
+            cursor.execute(f"SET enable_{node} = off")
+        cursor.execute("DISCARD PLANS")
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            for node in nodes:
+                cursor.execute(f"RESET enable_{node}")
+            cursor.execute("DISCARD PLANS")
+
+
+@contextlib.contextmanager
 def rolled_back() -> Iterator[None]:
     """A transaction (or a savepoint in one) whose block ends in an error, as code of somebody else may."""
     with contextlib.suppress(ZeroDivisionError), transaction.atomic():

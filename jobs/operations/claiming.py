@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db import transaction
-
 from jobs.domain.leases import Lease
 from jobs.errors import QueueNotAllowed, UnknownQueue
 from jobs.models import Worker
 from jobs.operations import announcing, preparing, taking
 from jobs.queries import keys, moves
 from observing import numbers
+from postgres import transactions
 
 ANY_QUEUE = "*"
 MOST = 1000  # jobs in one claim
@@ -42,8 +41,7 @@ def claim(worker: Worker, *, queues: Sequence[str] | None = None, limit: int = 1
     """
     home, steals = _allowed(worker, queues)
     while True:
-        with transaction.atomic():
-            taken, left_out = _round(worker, home, steals, limit=min(limit, MOST))
+        taken, left_out = _whole_round(worker, home, steals, limit=min(limit, MOST))
         count(taken)
         if taken or not left_out:
             return taken
@@ -75,6 +73,9 @@ def _round(
     payloads = preparing.handed_out(worker, rows)
     taken = [_claimed(row, payloads[row.id]) for row in rows if row.id in payloads]
     return taken, len(rows) - len(taken)
+
+
+_whole_round = transactions.retried(_round)
 
 
 def count(taken: Sequence[Claimed]) -> None:
