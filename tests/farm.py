@@ -139,6 +139,18 @@ def until(check: Callable[[], T], *, within_s: float = 30, what: str = "it") -> 
     return answer
 
 
+def waiting_for_locks() -> int:
+    """How many sessions wait for a lock at this moment."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_clear_snapshot()")  # a transaction sees the first look again and again
+        cursor.execute("""
+            SELECT count(*) FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event_type = 'Lock'
+        """)
+        [waiting] = cursor.fetchone()
+        return int(waiting)
+
+
 def at_once(*functions: Callable[[], T]) -> list[T]:
     """Call each function in a thread of its own, all released by one barrier; their answers in order.
 

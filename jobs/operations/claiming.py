@@ -36,8 +36,8 @@ def claim(worker: Worker, *, queues: Sequence[str] | None = None, limit: int = 1
     """Lease up to `limit` pending jobs (1,000 at most) to `worker`; empty only if there are none for it.
 
     Its home queues are served in their order, or `queues` in theirs. Only if they have nothing and the worker holds
-    no job does it steal from the other queues it is allowed (DESIGN section 5). Raises UnknownQueue for a queue that
-    nobody named yet, QueueNotAllowed for one this worker may not take from.
+    no job does it steal from the other queues it is allowed (DESIGN section 5), and of its claims at one moment one.
+    Raises UnknownQueue for a queue that nobody named yet, QueueNotAllowed for one this worker may not take from.
     """
     home, steals = _allowed(worker, queues)
     while True:
@@ -65,7 +65,7 @@ def _round(
     whatever the next round meets. None follows one that took something: if it broke, the worker would not hear of that.
     """
     rows = taking.take(worker, queues=home, limit=limit, only_if_idle=False)
-    if not rows and steals:
+    if not rows and steals and keys.begin_to_steal(worker):
         rows = taking.take(worker, queues=_spelled_out(steals, home), limit=limit, only_if_idle=True)
     if not rows:
         return [], 0

@@ -17,6 +17,9 @@ _COLUMNS = [field.attname for field in Worker._meta.concrete_fields]  # noqa: SL
 SLOTS_WAIT_MS = (
     500  # for those who claim and end jobs at this moment; less than the second of `deadlock_timeout`
 )
+_STEALING = (
+    1_784_635_251  # the first of the two numbers that these advisory locks have; the second is the worker's
+)
 SEEN_EVERY_S = 5  # a worker's row is rewritten at most this often, however many calls it makes
 
 
@@ -41,6 +44,13 @@ def worker_by_hash(key_hash: str) -> Caller | None:
 def own_worker(name: str) -> Worker | None:
     """The oldest worker of this name that serves everybody."""
     return Worker.objects.filter(name=name, owner__isnull=True).order_by("pk").first()
+
+
+def begin_to_steal(worker: Worker) -> bool:
+    """Whether the caller's transaction may steal for this worker until it ends; False while another one does."""
+    given = {"class": _STEALING, "worker": worker.pk}
+    [row] = statements.load("jobs", "begin_to_steal").run(given)
+    return bool(row.may_steal)
 
 
 def mark_seen(worker_ids: Iterable[int]) -> bool:

@@ -1,24 +1,29 @@
 """A ceiling that moves while everything else goes on: nobody waits in a circle, and the slots are always true."""
 
+import collections
+import itertools
 import random
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
+import httpx
 import psycopg
 import pytest
 from django.contrib.auth.models import Group, User
 from django.db import connection, transaction
 from django.db.models import F
+from django.test import Client
 
 from jobs import operations
 from jobs.models import Job, Queue, Slot, Worker
 from postgres import connections, transactions
 from postgres.errors import causes
 from tests import farm
+from tests.servers import Server, serve
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -147,7 +152,7 @@ def _is_any_left() -> bool:
 
 def _was_never_exceeded(looks: Sequence[tuple[int, ...]]) -> None:
     """While a ceiling stays where it is, more run than before only as long as they are no more than it allows."""
-    for (moves, ceiling, before, *_), (moves_then, _, after, *_) in pairwise(looks):
+    for (moves, ceiling, before, *_), (moves_then, _, after, *_) in itertools.pairwise(looks):
         if moves == moves_then and ceiling is not None and after > before:
             assert after <= ceiling
 
@@ -215,7 +220,7 @@ class TestTheOrderOfLocks:
             with transaction.atomic():
                 Slot.objects.select_for_update().get(n=2)
                 third_has_it.set()
-                farm.until(lambda: _waiting_for_locks() == 2, what="two who wait")
+                farm.until(lambda: farm.waiting_for_locks() == 2, what="two who wait")
 
         def end() -> None:
             third_has_it.wait(timeout=30)
@@ -224,7 +229,7 @@ class TestTheOrderOfLocks:
 
         def move() -> None:
             third_has_it.wait(timeout=30)
-            farm.until(lambda: _waiting_for_locks() == 1, what="the one who ends them")
+            farm.until(lambda: farm.waiting_for_locks() == 1, what="the one who ends them")
             with collisions.noted():
                 operations.set_ceiling("work", ceiling)
 
@@ -253,7 +258,7 @@ class TestAFirstCeiling:
             with transaction.atomic():
                 mine = operations.claim(me, limit=2)
                 is_under_way.set()
-                farm.until(lambda: _waiting_for_locks() == 1, what="the ceiling")
+                farm.until(lambda: farm.waiting_for_locks() == 1, what="the ceiling")
             return mine
 
         def move() -> list[operations.Claimed]:
@@ -320,11 +325,60 @@ def _lay_the_slots_backwards() -> None:
         Slot.objects.filter(pk=pk).update(job_id=F("job_id"))
 
 
-def _waiting_for_locks() -> int:
-    with connection.cursor() as cursor:
-        cursor.execute("""
-            SELECT count(*) FROM pg_stat_activity
-            WHERE datname = current_database() AND wait_event_type = 'Lock'
-        """)
-        [waiting] = cursor.fetchone()
-        return int(waiting)
+class TestOverHttp:
+    def test_no_call_is_refused_while_the_ceiling_moves(self) -> None:
+        farm.kind()
+        farm.submit(250)
+        boss = User.objects.create_superuser("boss")
+        keys = [operations.create_worker(f"w{n}", queues=["work"])[1] for n in range(5)]
+        with serve() as server:
+            answers = farm.at_once(
+                *(partial(_work_by_http, server, key, limit=30) for key in keys),
+                partial(_move_by_pages, server, boss),
+            )
+            log = server.log
+        statuses = collections.Counter(status for mine in answers for status in mine)
+        assert set(statuses) <= {200, 302}
+        assert statuses[302] > 2
+        assert "Traceback" not in log
+        assert set(Job.objects.values_list("status", flat=True)) == {"success"}
+        assert not Slot.objects.filter(job_id__isnull=False).exists()
+
+
+def _work_by_http(server: Server, key: str, *, limit: int) -> list[int]:
+    """Claim and hand in by turns, each batch the other way round and with the next one, until nothing is left."""
+    statuses = []
+    with httpx.Client(
+        base_url=f"{server.url}/api/v1/worker", headers={"Authorization": f"Bearer {key}"}
+    ) as http:
+        while _is_any_left():
+            answer = http.post("/claim", json={"limit": limit})
+            statuses.append(answer.status_code)
+            while mine := answer.json().get("jobs"):
+                ended = [{"id": job["id"], "lease": job["lease"], "outcome": "success"} for job in mine]
+                answer = http.post("/finish", json={"finished": ended[::-1], "claim_next": limit})
+                statuses.append(answer.status_code)
+    return statuses
+
+
+def _move_by_pages(server: Server, boss: User) -> list[int]:
+    """Move the ceiling by the form of the queue's page, and leave none in the end."""
+    client = Client()
+    client.force_login(boss)
+    statuses = []
+    with httpx.Client(
+        base_url=server.url, cookies={name: m.value for name, m in client.cookies.items()}
+    ) as http:
+        token = _csrf_token(http.get("/queues/work/").text)
+        for ceiling in itertools.cycle(["60", "10", "", "25", "80"]):
+            if not _is_any_left():
+                return statuses
+            said = {"ceiling": ceiling, "csrfmiddlewaretoken": token}
+            statuses.append(http.post("/queues/work/ceiling/", data=said).status_code)
+    return statuses
+
+
+def _csrf_token(page: str) -> str:
+    found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
+    assert found is not None
+    return found[1]
