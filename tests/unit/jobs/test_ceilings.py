@@ -43,8 +43,8 @@ class TestEveryMove:
 
     def test_moves_nothing_when_the_ceiling_stays(self) -> None:
         move = ceilings.move(held={0, 2}, free={1}, ceiling=3)
-        assert (move.removed, dict(move.renumbered), list(move.added)) == (frozenset(), {}, [])
+        assert move == ceilings.Move(removed=frozenset(), renumbered={}, added=[])
 
     def test_gives_the_numbers_below_to_those_beyond(self) -> None:
         move = ceilings.move(held={1, 4}, free={0, 2, 3}, ceiling=2)
-        assert (move.removed, dict(move.renumbered), list(move.added)) == ({0, 2, 3}, {4: 0}, [])
+        assert move == ceilings.Move(removed=frozenset({0, 2, 3}), renumbered={4: 0}, added=[])
