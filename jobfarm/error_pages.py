@@ -12,6 +12,8 @@ from django.template import loader
 from django.urls import Resolver404, resolve
 from django.views import defaults
 
+from jobfarm.refusals import PASSING_S
+from postgres import transactions
 from postgres.errors import causes
 from postgres.reachability import explain_unreachable
 
@@ -22,17 +24,17 @@ _AWAY: Final = ("57P0", "08", "53", "58")
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """The page for an error in the server: 500, or 503 with `Retry-After` when it is the database that is away.
+    """The page for an error in the server: 500, or 503 with `Retry-After` when the database is away, or others were
+    changing the same at every try.
 
     Made without asking who is logged in, since that may be what failed.
     """
     error = sys.exception()  # Django calls this while it handles the exception, under ASGI too
-    if error is None or not _is_away(error):
-        return defaults.server_error(request)
-    page = loader.get_template("503.html").render()
-    return HttpResponse(
-        page, status=HTTPStatus.SERVICE_UNAVAILABLE, headers={"Retry-After": str(_RETRY_AFTER_S)}
-    )
+    if error is not None and transactions.is_passing(error):
+        return _later("busy.html", retry_after_s=PASSING_S)
+    if error is not None and _is_away(error):
+        return _later("503.html", retry_after_s=_RETRY_AFTER_S)
+    return defaults.server_error(request)
 
 
 def explain_not_allowed(
@@ -48,6 +50,12 @@ def explain_not_allowed(
         return _explained(request, response) if _is_bare(request, response) else response
 
     return explained
+
+
+def _later(template: str, *, retry_after_s: int) -> HttpResponse:
+    page = loader.get_template(template).render()
+    headers = {"Retry-After": str(retry_after_s)}
+    return HttpResponse(page, status=HTTPStatus.SERVICE_UNAVAILABLE, headers=headers)
 
 
 def _is_away(error: BaseException) -> bool:

@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
@@ -19,6 +19,7 @@ from accounts import errors as accounts
 from examples.chat import errors as chat
 from jobs import errors as jobs
 from jobs.wire.values import NotJsonError
+from postgres import transactions
 from ratelimits import errors as ratelimits
 from ratelimits import http as limits
 from webhooks import errors as webhooks
@@ -131,6 +132,7 @@ _GENERAL: Final[Mapping[int, tuple[str, str]]] = {
     503: ("unavailable", "The farm cannot answer just now; try again later."),
 }
 _MOST_FAULTS: Final = 20
+PASSING_S: Final = 1  # what collided is not what stands in the way a second later
 _CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="jobfarm"'}
 
 
@@ -147,7 +149,16 @@ def refusal(error: Exception) -> Refusal | None:
     if isinstance(error, ninja.errors.HttpError):
         return _of_ninja(error)
     status = STATUS.get(type(error))
-    return None if status is None else _explained(status, error)  # type: ignore[arg-type]  # all of the table are
+    if status is not None:
+        return _explained(status, error)  # type: ignore[arg-type]  # all of the table are
+    return _passing() if transactions.is_passing(error) else None
+
+
+def _passing() -> Refusal:
+    """Others changed the same again and again until this was given up (docs/adr/0044): nothing of it is done."""
+    logger.warning("A call was refused: it collided with others at every try, or waited too long for a lock")
+    refused = general(503)
+    return replace(refused, headers={"Retry-After": str(PASSING_S)})
 
 
 def general(status: int) -> Refusal:

@@ -1,4 +1,4 @@
-"""Serializable transactions that are tried again when PostgreSQL says that they collided."""
+"""Transactions that are tried again when PostgreSQL says that they collided: serializable ones, and plain ones."""
 
 import functools
 import random
@@ -19,6 +19,9 @@ P = ParamSpec("P")
 # serialization_failure and deadlock_detected: PostgreSQL's manual (13.5) says to run the whole transaction
 # again.
 RETRIED = frozenset({"40001", "40P01"})
+# lock_not_available: a lock that was waited for no longer than the transaction may. What a plain transaction may try
+# again, and no collision to whoever asks `collided`: a function of somebody else may raise it on purpose (NOWAIT).
+_NOT_AVAILABLE = "55P03"
 # With the delays below that is 0.75 s in the mean: what is not through by then is a hot spot, not bad luck.
 ATTEMPTS = 10
 FIRST_DELAY_S = 0.004  # about the length of a short transaction
@@ -44,15 +47,9 @@ def serializable(
     if attempts < 1:
         raise ValueError(f"attempts must be at least 1, not {attempts}")
     _refuse_to_nest(using)
-    for attempt in range(1, attempts):
-        committed: list[bool] = []
-        try:
-            return _attempt(function, committed, using)
-        except Exception as error:
-            if committed or not collided(error):
-                raise
-        time.sleep(_delay_s(attempt, rng))
-    return _attempt(function, [], using)
+    return _again(
+        lambda committed: _attempt(function, committed, using), collided, attempts=attempts, rng=rng
+    )
 
 
 def serialized(function: Callable[P, T]) -> Callable[P, T]:
@@ -66,10 +63,70 @@ def serialized(function: Callable[P, T]) -> Callable[P, T]:
     return in_a_transaction
 
 
+def retried(function: Callable[P, T]) -> Callable[P, T]:
+    """The decorator for what changes something in one plain transaction (READ COMMITTED) on the default database.
+
+    Called, `function` is a transaction of its own, and is run again from its beginning after a collision or a lock that
+    was waited for too long: `ATTEMPTS` times at most, with random pauses; then that error is raised (`is_passing` says
+    so). As with `serializable` it must do nothing that a rollback does not undo, and its on_commit hooks run once.
+    Called inside a transaction it is a part of that, with a savepoint around it, and whoever opened that one runs it
+    again.
+    """
+
+    @functools.wraps(function)
+    def in_a_transaction(*args: P.args, **kwargs: P.kwargs) -> T:
+        def attempt(committed: list[bool]) -> T:
+            with transaction.atomic():
+                transaction.on_commit(lambda: committed.append(True))
+                return function(*args, **kwargs)
+
+        if connections["default"].in_atomic_block:
+            return attempt([])
+        return _again(attempt, is_passing, attempts=ATTEMPTS, rng=_DICE)
+
+    return in_a_transaction
+
+
+def is_serializable() -> bool:
+    """Whether this thread is in a serializable transaction on the default database: what it reads is as old as that."""
+    wrapper = connections["default"]
+    raw = wrapper.connection
+    level = None if raw is None else raw.isolation_level
+    return wrapper.in_atomic_block and level == psycopg.IsolationLevel.SERIALIZABLE
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether what stood in the way is over by itself: a collision, or a lock that somebody held for too long. What
+    was to be changed is not changed, and may be tried again."""
+    lacked = any(
+        isinstance(cause, psycopg.Error) and cause.sqlstate == _NOT_AVAILABLE for cause in causes(error)
+    )
+    return lacked or collided(error)
+
+
 def collided(error: BaseException) -> bool:
     """Whether `error`, or an error it was raised from, says that the transaction collided and may be tried
     again."""
     return any(isinstance(cause, psycopg.Error) and cause.sqlstate in RETRIED for cause in causes(error))
+
+
+def _again(
+    attempt: Callable[[list[bool]], T],
+    may_be_tried_again: Callable[[BaseException], bool],
+    *,
+    attempts: int,
+    rng: random.Random,
+) -> T:
+    """Call `attempt` until it comes through. It puts something into its list once it has committed."""
+    for number in range(1, attempts):
+        committed: list[bool] = []
+        try:
+            return attempt(committed)
+        except Exception as error:
+            if committed or not may_be_tried_again(error):
+                raise
+        time.sleep(_delay_s(number, rng))
+    return attempt([])
 
 
 def _refuse_to_nest(using: str) -> None:

@@ -148,6 +148,18 @@ def until(check: Callable[[], T], *, within_s: float = 30, what: str = "it") -> 
     return answer
 
 
+def waiting_for_locks() -> int:
+    """How many sessions wait for a lock at this moment."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_clear_snapshot()")  # a transaction sees the first look again and again
+        cursor.execute("""
+            SELECT count(*) FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event_type = 'Lock'
+        """)
+        [waiting] = cursor.fetchone()
+        return int(waiting)
+
+
 def at_once(*functions: Callable[[], T]) -> list[T]:
     """Call each function in a thread of its own, all released by one barrier; their answers in order.
 
@@ -189,6 +201,22 @@ def ended(how: str, **options: Any) -> Job:
 def now() -> datetime:
     """The database's now."""
     return clock.now()
+
+
+@contextlib.contextmanager
+def plans_without(*nodes: str) -> Iterator[None]:
+    """The plans that this thread's connection makes in the block do without these (`enable_...`) where they can."""
+    with connection.cursor() as cursor:
+        for node in nodes:
+            cursor.execute(f"SET enable_{node} = off")
+        cursor.execute("DISCARD PLANS")
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            for node in nodes:
+                cursor.execute(f"RESET enable_{node}")
+            cursor.execute("DISCARD PLANS")
 
 
 @contextlib.contextmanager

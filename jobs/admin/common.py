@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 
 from live import administration
+from postgres import transactions
 
 
 class LiveMedia(administration.LiveMedia):
@@ -25,6 +26,11 @@ class Operated:
     def has_operate_permission(self, request: HttpRequest, object_id: Any = None) -> bool:  # noqa: ARG002
         """Who may cancel jobs and try them again, pause and bound queues, make workers, change and revoke keys."""
         return request.user.has_perm("jobs.operate_job")
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        """Django's, which is one transaction: what is sent is done again when that collides."""
+        view = super().changeform_view  # type: ignore[misc]  # of the ModelAdmin that this is mixed into
+        return (transactions.retried(view) if request.method == "POST" else view)(request, *args, **kwargs)
 
 
 def job_link(pk: int | None) -> SafeString | str:

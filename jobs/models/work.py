@@ -54,17 +54,14 @@ class Queue(models.Model):
 class Slot(models.Model):
     """One running job's place in a queue that has a ceiling. Free while `job` is null."""
 
-    queue = models.ForeignKey(Queue, models.CASCADE, related_name="slots")
-    n = models.PositiveSmallIntegerField()
+    queue = models.ForeignKey(Queue, models.CASCADE, related_name="slots", db_constraint=False)
+    n = models.PositiveIntegerField()
     job_id = models.BigIntegerField(null=True)
 
     class Meta:
+        # Nothing here is checked at the commit: that would take locks after all others (docs/adr/0044).
         constraints = [
-            models.UniqueConstraint(
-                fields=["queue", "n"],
-                name="slot_numbers_are_unique_in_a_queue",
-                deferrable=models.Deferrable.DEFERRED,  # numbers change places when a ceiling moves
-            )
+            models.UniqueConstraint(fields=["queue", "n"], name="slot_numbers_are_unique_in_a_queue")
         ]
         indexes = [models.Index(fields=["job_id"], name="jobs_slot_taken", condition=Q(job_id__isnull=False))]
 

@@ -19,7 +19,7 @@ from jobs.models import Bulk
 from jobs.operations import audit, deeds, rights
 from jobs.queries import bulks, keys
 from live import operations as live
-from postgres import clock
+from postgres import clock, transactions
 from ratelimits import operations as ratelimits
 from scheduling import operations as scheduling
 from scheduling.operations import Retry, action
@@ -51,52 +51,50 @@ def ask(deed: Deed, *, by: User, filters: Filters, value: str = "") -> Bulk:
     return bulk
 
 
+@transactions.retried
 def begin(bulk_id: int, *, by: User) -> Bulk:
     """Do it; a second yes changes nothing. Raises NotFound, InvalidValue while it is being counted."""
-    with transaction.atomic():
-        bulk = _own(bulk_id, by=by)
-        if bulk.phase == Phase.COUNTING:
-            raise InvalidValue(field="phase", why="it is still being counted")
-        if bulk.phase == Phase.READY:
-            bulk.phase, bulk.began_at = Phase.RUNNING, clock.now()
-            bulk.save(update_fields=["phase", "began_at"])
-            audit.record(
-                by, bulk, f"{sentence(Deed(bulk.deed), bulk.value)} {bulk.matched} jobs: {bulk.filters}"
-            )
-            _soon(bulk)
+    bulk = _own(bulk_id, by=by)
+    if bulk.phase == Phase.COUNTING:
+        raise InvalidValue(field="phase", why="it is still being counted")
+    if bulk.phase == Phase.READY:
+        bulk.phase, bulk.began_at = Phase.RUNNING, clock.now()
+        bulk.save(update_fields=["phase", "began_at"])
+        audit.record(by, bulk, f"{sentence(Deed(bulk.deed), bulk.value)} {bulk.matched} jobs: {bulk.filters}")
+        _soon(bulk)
     return bulk
 
 
+@transactions.retried
 def stop(bulk_id: int, *, by: User) -> Bulk:
     """Do no more of it; what is done is done. Raises NotFound."""
-    with transaction.atomic():
-        bulk = _own(bulk_id, by=by)
-        if bulk.phase not in OVER:
-            _end(bulk, Phase.STOPPED, by=by, why=f"stopped by {by.get_username()}")
+    bulk = _own(bulk_id, by=by)
+    if bulk.phase not in OVER:
+        _end(bulk, Phase.STOPPED, by=by, why=f"stopped by {by.get_username()}")
     return bulk
 
 
+@transactions.retried
 def undo(bulk_id: int, *, by: User) -> Bulk:
     """Take it back, job by job, where that is still true to do; the bulk that does so. A second call finds the first.
 
     Raises NotFound, InvalidValue while it runs, or for one that took another back.
     """
-    with transaction.atomic():
-        bulk = _own(bulk_id, by=by)
-        if bulk.phase not in OVER or bulk.deed == Deed.UNDO:
-            raise InvalidValue(field="undo", why="only what is over, and no undoing itself, can be undone")
-        undoing, is_new = Bulk.objects.get_or_create(
-            undoes=bulk,
-            defaults={
-                "by": by, "deed": Deed.UNDO, "filters": bulk.filters, "top_id": bulk.top_id,
-                "next_id": bulk.top_id + 1, "matched": bulks.count_items(bulk_id),
-                "phase": Phase.RUNNING, "began_at": clock.now(),
-            },
-        )  # fmt: skip
-        if is_new:
-            audit.record(by, bulk, f"undone by #{undoing.pk}")
-            live.touch(_topic(bulk))
-            _soon(undoing)
+    bulk = _own(bulk_id, by=by)
+    if bulk.phase not in OVER or bulk.deed == Deed.UNDO:
+        raise InvalidValue(field="undo", why="only what is over, and no undoing itself, can be undone")
+    undoing, is_new = Bulk.objects.get_or_create(
+        undoes=bulk,
+        defaults={
+            "by": by, "deed": Deed.UNDO, "filters": bulk.filters, "top_id": bulk.top_id,
+            "next_id": bulk.top_id + 1, "matched": bulks.count_items(bulk_id),
+            "phase": Phase.RUNNING, "began_at": clock.now(),
+        },
+    )  # fmt: skip
+    if is_new:
+        audit.record(by, bulk, f"undone by #{undoing.pk}")
+        live.touch(_topic(bulk))
+        _soon(undoing)
     return undoing
 
 
@@ -112,15 +110,23 @@ def _go_on(bulk_id: int, *, for_s: float) -> float | None:
     """Batch after batch until the time is over; in how many seconds to go on, None when nothing is left to do."""
     until = time.monotonic() + for_s
     while True:
-        with transaction.atomic():
-            bulk = bulks.find(bulk_id, lock=True)
-            if bulk is None or bulk.phase in _RESTING:
-                return None
-            wait_s = _next(bulk)
-            bulk.save()
-            live.touch(_topic(bulk))
+        is_resting, wait_s = _batch(bulk_id)
+        if is_resting:
+            return None
         if wait_s is not None or time.monotonic() > until:
             return wait_s or 0.0
+
+
+@transactions.retried
+def _batch(bulk_id: int) -> tuple[bool, float | None]:
+    """One batch: whether nothing was left to do, and the seconds to wait where a limit says so."""
+    bulk = bulks.find(bulk_id, lock=True)
+    if bulk is None or bulk.phase in _RESTING:
+        return True, None
+    wait_s = _next(bulk)
+    bulk.save()
+    live.touch(_topic(bulk))
+    return False, wait_s
 
 
 def _next(bulk: Bulk) -> float | None:

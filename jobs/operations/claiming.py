@@ -7,14 +7,13 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
-
 from jobs.domain.leases import Lease
 from jobs.errors import QueueNotAllowed, UnknownQueue
 from jobs.models import Worker
 from jobs.operations import announcing, asking, preparing, repeating, taking
 from jobs.queries import keys, moves
 from observing import numbers
+from postgres import transactions
 
 ANY_QUEUE = "*"
 MOST = 1000  # jobs in one claim
@@ -46,8 +45,10 @@ def claim(
     """Lease up to `limit` pending jobs (1,000 at most) to `worker`; empty only if there are none for it.
 
     Its home queues are served in their order, or `queues` in theirs. Only if they have nothing and the worker holds
-    no job does it steal from the other queues it is allowed (DESIGN section 5). A lease is unconfirmed until the first
-    call that names it: not confirmed within one heartbeat interval, it goes back and was no attempt.
+    no job does it steal from the other queues it is allowed (DESIGN section 5), and of its claims at one moment one.
+
+    A lease is unconfirmed until the first call that names it: not confirmed within one heartbeat interval, it goes back
+    and was no attempt.
 
     `request_id` is a name of the worker's choice for this one call: the same call again, since its answer was lost, is
     given what it claimed the first time, as far as that still stands and is unconfirmed. Raises UnknownQueue for a
@@ -59,18 +60,17 @@ def claim(
         return before
     asking.note(worker, queues)
     while True:
-        with transaction.atomic():
-            taken, left_out = _round(worker, home, steals, limit=min(limit, MOST), request=request)
+        taken, left_out = _whole_round(worker, home, steals, limit=min(limit, MOST), request=request)
         count(taken)
         if taken or not left_out:
             return taken
 
 
+@transactions.retried
 def claimed_before(worker: Worker, request: UUID) -> list[Claimed]:
     """What an earlier sending of this call claimed and no call has named since."""
-    with transaction.atomic():
-        rows = moves.claimed_before(worker, request)
-        payloads = preparing.handed_out_again(worker, rows) if rows else {}
+    rows = moves.claimed_before(worker, request)
+    payloads = preparing.handed_out_again(worker, rows) if rows else {}
     return [_claimed(row, payloads[row.id]) for row in rows if row.id in payloads]
 
 
@@ -93,7 +93,7 @@ def _round(
     whatever the next round meets. None follows one that took something: if it broke, the worker would not hear of that.
     """
     rows = taking.take(worker, queues=home, limit=limit, only_if_idle=False, request=request)
-    if not rows and steals:
+    if not rows and steals and keys.begin_to_steal(worker):
         others = _spelled_out(steals, home)
         rows = taking.take(worker, queues=others, limit=limit, only_if_idle=True, request=request)
     if not rows:
@@ -102,6 +102,9 @@ def _round(
     payloads = preparing.handed_out(worker, rows)
     taken = [_claimed(row, payloads[row.id]) for row in rows if row.id in payloads]
     return taken, len(rows) - len(taken)
+
+
+_whole_round = transactions.retried(_round)
 
 
 def count(taken: Sequence[Claimed]) -> None:

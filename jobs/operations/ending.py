@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import transaction
 
 from jobs import kinds
 from jobs.domain import payloads, retries, states
@@ -16,8 +15,9 @@ from jobs.domain.states import ENDED, Outcome, Status, Verdict
 from jobs.errors import LeaseLost, NotAllowed
 from jobs.models import Job, Worker
 from jobs.operations import announcing, audit, hooking, limiting, lookups, repeating
-from jobs.queries import moves, reads
+from jobs.queries import keys, moves, reads
 from jobs.queries.moves import Settlement
+from postgres import transactions
 
 ERROR_CHARACTERS = 100_000  # of a traceback; the rest is cut
 _DICE = random.SystemRandom()
@@ -51,6 +51,7 @@ class Cancellation:
     status: Status
 
 
+@transactions.retried
 def finish(worker: Worker, finished: Sequence[Finished]) -> list[Status | LeaseLost]:
     """Settle jobs that `worker` ran, all in one transaction: each one's new status in order, or LeaseLost as a value.
 
@@ -58,8 +59,7 @@ def finish(worker: Worker, finished: Sequence[Finished]) -> list[Status | LeaseL
     The same lease again is answered as the first time, whatever it hands in now. Raises InvalidJson or PayloadTooLarge
     for a result that cannot be stored; then nothing is settled.
     """
-    with transaction.atomic():
-        return hand_in(worker, finished).answers
+    return hand_in(worker, finished).answers
 
 
 def hand_in(worker: Worker, finished: Sequence[Finished]) -> HandedIn:
@@ -83,44 +83,42 @@ def _answered(worker: Worker, finished: Sequence[Finished], ended: dict[int, Sta
     )
 
 
+@transactions.retried
 def release(worker: Worker, job_id: int, lease: Lease) -> None:
     """Give a job back: pending at once, and not counted as an attempt; the same again changes nothing.
 
     One that is given back again and again waits a while from the fourth time in a row on. Raises LeaseLost.
     """
-    with transaction.atomic():
-        rows = moves.lock_held(worker, [(job_id, lease)])
-        if not rows and repeating.was_released(worker, job_id, lease):
-            return
-        settle(
-            [judged(rows[0], Outcome.RELEASED, retryable=True, error="given back by the worker")], rows=rows
-        )
+    rows = moves.lock_held(worker, [(job_id, lease)])
+    if not rows and repeating.was_released(worker, job_id, lease):
+        return
+    settle([judged(rows[0], Outcome.RELEASED, retryable=True, error="given back by the worker")], rows=rows)
 
 
+@transactions.retried
 def withdraw(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> None:
     """Take back at once what `worker` was given and will not get, since its call is gone: as if never claimed.
 
     A lease that it has named meanwhile, or lost, is left alone.
     """
-    with transaction.atomic():
-        rows = [row for row in moves.lock_held(worker, leases) if row.confirmed_claim < row.claim_no]
-        settle([judged(row, Outcome.UNCONFIRMED, retryable=True, error="") for row in rows], rows=rows)
+    rows = [row for row in moves.lock_held(worker, leases) if row.confirmed_claim < row.claim_no]
+    settle([judged(row, Outcome.UNCONFIRMED, retryable=True, error="") for row in rows], rows=rows)
 
 
+@transactions.retried
 def cancel(job_id: int, *, by: User | None) -> Cancellation:
     """Cancel a job and say truthfully what that came to (DESIGN promise 4). `by` None is the system itself.
 
     One that no worker ever had gives back what it reserved of its kind's limit.
     Raises NotFound (also for a job that `by` may not see), NotAllowed (for one that `by` may only look at).
     """
-    with transaction.atomic():
-        job = lookups.job(job_id, by=by, lock=True)
-        if by is not None and not reads.may_operate(by, job):
-            raise NotAllowed
-        if Status(job.status) in ENDED:
-            return Cancellation(verdict=Verdict.TOO_LATE, status=Status(job.status))
-        verdict = cancel_locked([job], by=by)[job.pk]
-        audit.record(by, job, verdict.value.replace("_", " "))
+    job = lookups.job(job_id, by=by, lock=True)
+    if by is not None and not reads.may_operate(by, job):
+        raise NotAllowed
+    if Status(job.status) in ENDED:
+        return Cancellation(verdict=Verdict.TOO_LATE, status=Status(job.status))
+    verdict = cancel_locked([job], by=by)[job.pk]
+    audit.record(by, job, verdict.value.replace("_", " "))
     return Cancellation(verdict=verdict, status=Status.CANCELED)
 
 
@@ -173,6 +171,7 @@ def settle(settlements: Sequence[Settlement], *, rows: Any) -> dict[int, Status]
     if not settlements:
         return {}
     locked = {row.id: row for row in rows}
+    keys.share_queues(row.queue for row in locked.values())
     moved = moves.settle(_hidden_from_those_who_failed(settlements, locked))
     announcing.changed([row.id for row in moved], "workers")
     hooking.settled(moved, settlements=settlements, locked=locked)
@@ -191,6 +190,7 @@ def _succeed(
     order = list(first.values())
     moved = moves.succeed(worker, list(first), results=[results[index] for index in order])
     if moved:
+        keys.share_queues(row.queue for row in moved)
         _tell_of_successes(moved, [finished[order[row.place - 1]] for row in moved])
         for queue in moves.free([row.id for row in moved]):
             announcing.room(queue)

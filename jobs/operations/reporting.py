@@ -15,6 +15,7 @@ from jobs.errors import InvalidName, InvalidValue, OutputGap, PayloadTooLarge
 from jobs.models import ResultFile, Worker
 from jobs.operations import announcing, quotas, repeating
 from jobs.queries import moves
+from postgres import transactions
 
 OUTPUT_BYTES = 1_000_000  # one piece; a worker sends a sentence at a time
 DETAIL_CHARACTERS = 200
@@ -98,21 +99,21 @@ def _check_file(name: str, content: "File[bytes]") -> None:
         raise PayloadTooLarge(what="file", size=content.size, limit=limit)
 
 
+@transactions.retried
 def _remember(
     worker: Worker, job_id: int, lease: Lease, *, name: str, stored_as: str, content: "File[bytes]"
 ) -> ResultFile:
     sha256 = _sha256(content)
-    with transaction.atomic():
-        if not moves.lock_held(worker, [(job_id, lease)]):
-            raise repeating.lost(worker, job_id, lease)
-        quotas.check_file(job_id, attempt=lease.claim_no, name=name, size=content.size)
-        replaced = moves.stored_file(job_id, attempt=lease.claim_no, name=name)
-        file = moves.keep_file(
-            job_id, attempt=lease.claim_no, name=name, stored_as=stored_as, size=content.size, sha256=sha256
-        )
-        announcing.changed([job_id])
-        if replaced and replaced != stored_as:
-            transaction.on_commit(lambda: default_storage.delete(replaced), robust=True)
+    if not moves.lock_held(worker, [(job_id, lease)]):
+        raise repeating.lost(worker, job_id, lease)
+    quotas.check_file(job_id, attempt=lease.claim_no, name=name, size=content.size)
+    replaced = moves.stored_file(job_id, attempt=lease.claim_no, name=name)
+    file = moves.keep_file(
+        job_id, attempt=lease.claim_no, name=name, stored_as=stored_as, size=content.size, sha256=sha256
+    )
+    announcing.changed([job_id])
+    if replaced and replaced != stored_as:
+        transaction.on_commit(lambda: default_storage.delete(replaced), robust=True)
     return file
 
 

@@ -3,14 +3,12 @@
 import math
 import random
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import Group, User
-from django.db import transaction
 from django.db.models.base import ModelState
 
 from jobs.domain import payloads
@@ -23,6 +21,7 @@ from jobs.operations import announcing, audit, hooking, limiting, lookups, right
 from jobs.queries import keys, moves, reads, submits
 from jobs.queries.submits import Stored, Twin
 from observing import traces
+from postgres import transactions
 from scheduling import context
 
 AT_ONCE = timedelta(seconds=MARGIN_S / 2)  # the jobs of a bulk lie up to this far apart (sql/submit.sql)
@@ -106,9 +105,13 @@ def submit_many(new_jobs: Sequence[NewJob], *, by: User | None = None) -> list[J
         rights.check_submits(new_jobs, named, by=by)
     with traces.span("submit", kind="producer", jobs=len(new_jobs)):
         rows = _rows(new_jobs, named)
-        with nullcontext() if _is_one_statement(rows) else transaction.atomic():
-            stored = _stored(rows)
-            _announce(new_jobs, stored)
+        put = _put if _is_one_statement(rows) else transactions.retried(_put)
+        return put(new_jobs, rows)
+
+
+def _put(new_jobs: Sequence[NewJob], rows: Sequence[dict[str, Any]]) -> list[Job | NotUnique]:
+    stored = _stored([row.copy() for row in rows])  # they become the jobs' own, and this may be done again
+    _announce(new_jobs, stored)
     return stored
 
 
@@ -129,6 +132,7 @@ def retry(job_id: int, *, by: User | None) -> Job:
     return submit_again(job, by=by)
 
 
+@transactions.retried
 def submit_again(job: Job, *, by: User | None, run_at: datetime | None = None) -> Job:
     """A new job like this ended one, which points at it; the caller knows that `by` may do so. Raises as `retry`."""
     again = {
@@ -141,14 +145,13 @@ def submit_again(job: Job, *, by: User | None, run_at: datetime | None = None) -
     row = (
         _rows([new], {new.kind: kind})[0] | whose | limiting.columns(kind, owner_id=job.owner_id, count=count)
     )
-    with transaction.atomic():
-        [stored] = _stored([row])
-        if isinstance(stored, NotUnique):
-            raise stored
-        _announce([new], [stored])
-        announcing.changed([job.pk])
-        hooking.tried_again(stored, retry_of=job.pk)
-        audit.record(by, job, f"tried again as job {stored.pk}")
+    [stored] = _stored([row])
+    if isinstance(stored, NotUnique):
+        raise stored
+    _announce([new], [stored])
+    announcing.changed([job.pk])
+    hooking.tried_again(stored, retry_of=job.pk)
+    audit.record(by, job, f"tried again as job {stored.pk}")
     return stored
 
 

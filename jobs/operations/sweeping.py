@@ -8,12 +8,12 @@ from typing import Any
 
 from django.conf import settings
 from django.core.files.storage import default_storage
-from django.db import transaction
 
 from jobs.domain import waiting
 from jobs.domain.states import Outcome, Status
 from jobs.operations import announcing, ending, hooking, limiting
 from jobs.queries import keys, moves, reads
+from postgres import transactions
 from scheduling import operations as scheduling
 from scheduling.operations import Retry, action
 
@@ -97,12 +97,12 @@ def _in_batches(
     return done
 
 
+@transactions.retried
 def _take_back(limit: int) -> int:
-    with transaction.atomic():
-        rows = moves.lock_overdue(limit)
-        ending.settle([_overdue(row) for row in rows], rows=rows)
-        for worker_id in {row.worker_id for row in rows}:
-            announcing.stopped(worker_id)
+    rows = moves.lock_overdue(limit)
+    ending.settle([_overdue(row) for row in rows], rows=rows)
+    for worker_id in {row.worker_id for row in rows}:
+        announcing.stopped(worker_id)
     return len(rows)
 
 
@@ -116,33 +116,33 @@ def _overdue(row: Any) -> moves.Settlement:
     return ending.judged(row, Outcome.TIMED_OUT, retryable=row.retry_on_timeout, error=error)
 
 
+@transactions.retried
 def _expire(limit: int) -> int:
-    with transaction.atomic():
-        rows = moves.lock_expired(limit)
-        if rows:
-            limiting.give_back_of_unstarted(rows)
-            moves.expire([row.id for row in rows])
-            announcing.changed([row.id for row in rows])
-            hooking.ended_waiting(rows, to=Status.TIMED_OUT, error="it waited longer than allowed")
+    rows = moves.lock_expired(limit)
+    if rows:
+        limiting.give_back_of_unstarted(rows)
+        moves.expire([row.id for row in rows])
+        announcing.changed([row.id for row in rows])
+        hooking.ended_waiting(rows, to=Status.TIMED_OUT, error="it waited longer than allowed")
     return len(rows)
 
 
+@transactions.retried
 def _forgive(limit: int) -> int:
-    with transaction.atomic():
-        rows = moves.forgive(limit)
-        for queue in {row.queue for row in rows}:
-            announcing.available(queue)
-        if rows:
-            announcing.changed([row.id for row in rows])
+    rows = moves.forgive(limit)
+    for queue in {row.queue for row in rows}:
+        announcing.available(queue)
+    if rows:
+        announcing.changed([row.id for row in rows])
     return len(rows)
 
 
+@transactions.retried
 def _forget(limit: int) -> int:
     """The files go after the rows, by a function of the same transaction: none is left over, whoever is killed."""
-    with transaction.atomic():
-        rows = moves.retain(age_s=settings.JOBFARM["RETENTION_DAYS"] * 86400.0, limit=limit)
-        if names := [name for row in rows for name in row.files]:
-            scheduling.run_after(0, delete_files, names=names)
+    rows = moves.retain(age_s=settings.JOBFARM["RETENTION_DAYS"] * 86400.0, limit=limit)
+    if names := [name for row in rows for name in row.files]:
+        scheduling.run_after(0, delete_files, names=names)
     return len(rows)
 
 

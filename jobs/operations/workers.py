@@ -5,7 +5,6 @@ import secrets
 from collections.abc import Iterable, Sequence
 
 from django.contrib.auth.models import User
-from django.db import transaction
 
 from jobs.domain import kinds
 from jobs.errors import InvalidKey, InvalidValue
@@ -14,11 +13,13 @@ from jobs.operations import audit
 from jobs.operations.claiming import ANY_QUEUE
 from jobs.queries import keys
 from live import operations as live
+from postgres import transactions
 
 PREFIX = "jfw_"  # so that a leaked key says what it is, to people and to secret scanners
 HINT_CHARACTERS = 8
 
 
+@transactions.retried
 def create_worker(
     name: str,
     *,
@@ -40,13 +41,12 @@ def create_worker(
     if not queues or not name.strip() or len(name) > 100:
         raise InvalidValue(field="name", why="a worker needs a name (at most 100 characters) and a queue")
     key = _new_key()
-    with transaction.atomic():
-        keys.make_queues([*queues, *(queue for queue in steals if queue != ANY_QUEUE)])
-        worker = Worker.objects.create(
-            name=name, queues=list(queues), steals=list(steals), owner=owner, **_stored(key)
-        )
-        audit.record(by, worker, f"made, for {'everybody' if owner is None else owner}")
-        live.touch("workers")
+    keys.make_queues([*queues, *(queue for queue in steals if queue != ANY_QUEUE)])
+    worker = Worker.objects.create(
+        name=name, queues=list(queues), steals=list(steals), owner=owner, **_stored(key)
+    )
+    audit.record(by, worker, f"made, for {'everybody' if owner is None else owner}")
+    live.touch("workers")
     return worker, key
 
 
@@ -58,24 +58,24 @@ def ensure_worker(name: str, *, queues: Sequence[str]) -> str:
     return rotate_key(worker)
 
 
+@transactions.retried
 def rotate_key(worker: Worker, *, by: User | None = None) -> str:
     """Give a worker a new key and return it; the old one is worthless at once, on open sockets too."""
     key = _new_key()
-    with transaction.atomic():
-        # Whoever comes with the new key may ask for other queues.
-        fresh = {"revoked_at": None, "asked_queues": None, "asked_at": None}
-        Worker.objects.filter(pk=worker.pk).update(**fresh, **_stored(key))
-        audit.record(by, worker, "given a new key")
-        live.touch(f"worker:{worker.pk}", "workers")
+    # Whoever comes with the new key may ask for other queues.
+    fresh = {"revoked_at": None, "asked_queues": None, "asked_at": None}
+    Worker.objects.filter(pk=worker.pk).update(**fresh, **_stored(key))
+    audit.record(by, worker, "given a new key")
+    live.touch(f"worker:{worker.pk}", "workers")
     return key
 
 
+@transactions.retried
 def revoke(worker: Worker, *, by: User | None = None) -> None:
     """Make a worker's key worthless at once, on open sockets too. What it holds runs into its lease's end."""
-    with transaction.atomic():
-        keys.revoke(worker)
-        audit.record(by, worker, "key revoked")
-        live.touch(f"worker:{worker.pk}", "workers")
+    keys.revoke(worker)
+    audit.record(by, worker, "key revoked")
+    live.touch(f"worker:{worker.pk}", "workers")
 
 
 def authenticate(key: str) -> Worker:
@@ -92,11 +92,11 @@ def authenticate(key: str) -> Worker:
     return caller.worker
 
 
+@transactions.retried
 def seen(worker_ids: Iterable[int]) -> None:
     """Note that these workers were heard of; rows that are fresh already are left alone."""
-    with transaction.atomic():
-        if keys.mark_seen(worker_ids):
-            live.touch("workers")
+    if keys.mark_seen(worker_ids):
+        live.touch("workers")
 
 
 def _new_key() -> str:

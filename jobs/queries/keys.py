@@ -3,17 +3,24 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import zip_longest
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db.models import Exists, OuterRef
+from django.db import connection
 from django.db.models.functions import Now
 
 from jobs.domain.states import Status
 from jobs.models import Job, Kind, Queue, Slot, Worker
-from postgres import clock, statements
+from postgres import clock, statements, transactions
 
 _COLUMNS = [field.attname for field in Worker._meta.concrete_fields]  # noqa: SLF001 (Django documents _meta)
+SLOTS_WAIT_MS = (
+    500  # for those who claim and end jobs at this moment; less than the second of `deadlock_timeout`
+)
+_STEALING = (
+    1_784_635_251  # the first of the two numbers that these advisory locks have; the second is the worker's
+)
 SEEN_EVERY_S = 5  # a worker's row is rewritten at most this often, however many calls it makes
 
 
@@ -39,6 +46,13 @@ def worker_by_hash(key_hash: str) -> Caller | None:
 def own_worker(name: str) -> Worker | None:
     """The oldest worker of this name that serves everybody."""
     return Worker.objects.filter(name=name, owner__isnull=True).order_by("pk").first()
+
+
+def begin_to_steal(worker: Worker) -> bool:
+    """Whether the caller's transaction may steal for this worker until it ends; False while another one does."""
+    given = {"class": _STEALING, "worker": worker.pk}
+    [row] = statements.load("jobs", "begin_to_steal").run(given)
+    return bool(row.may_steal)
 
 
 def mark_seen(worker_ids: Iterable[int]) -> bool:
@@ -83,7 +97,7 @@ def set_paused(name: str, *, paused: bool, by: User | None = None) -> None:
 
 
 def set_ceiling(name: str, ceiling: int | None) -> None:
-    """Write a queue's ceiling; the slots are `seat`'s."""
+    """Write a queue's ceiling. Its slots are to follow in the same transaction."""
     Queue.objects.filter(name=name).update(ceiling=ceiling)
 
 
@@ -92,42 +106,62 @@ def kind(name: str) -> Kind | None:
     return Kind.objects.filter(name=name).first()
 
 
-def lock_running(queue: str) -> list[int]:
-    """The running jobs of a queue, locked in the order of their ids."""
-    running = Job.objects.select_for_update().filter(status=Status.IN_PROGRESS, queue=queue).order_by("pk")
-    return list(running.values_list("pk", flat=True))
+def running(queue: str) -> list[int]:
+    """The running jobs of a queue, by id."""
+    jobs = Job.objects.filter(status=Status.IN_PROGRESS, queue=queue).order_by("pk")
+    return list(jobs.values_list("pk", flat=True))
 
 
-def seat(queue: str, newcomers: Sequence[int], *, ceiling: int) -> None:
-    """Give the queue slots 0 to `ceiling` - 1, the first ones held by running jobs.
+def share_queues(names: Iterable[str]) -> None:
+    """In a serializable transaction, see to it that these queues stand as its snapshot says, until it ends.
 
-    Who holds a slot is read from the locked slots themselves: a claim that was under way has committed by
-    then. `newcomers` run without one, and their rows are locked. More running jobs than `ceiling` keep slots
-    beyond it. Rows are changed in place: a job that ends now waits for its slot's row, and frees it.
+    It fails with a serialization error where a ceiling was moved since: the slots of a first ceiling, which it could
+    not see, would never be freed. Any other transaction sees all slots that are there, and asks nothing here.
     """
-    slots = list(Slot.objects.select_for_update().filter(queue_id=queue).order_by("n"))
-    free = [slot for slot in slots if slot.job_id is None]
-    seats = [slot for slot in slots if slot.job_id is not None]
-    for job_id in [*newcomers, *[None] * max(0, ceiling - len(seats) - len(newcomers))]:
-        slot = free.pop(0) if free else Slot(queue_id=queue)
-        slot.job_id = job_id
-        seats.append(slot)
-    for n, slot in enumerate(seats):
-        slot.n = n
-    Slot.objects.filter(pk__in=[slot.pk for slot in free]).delete()
-    Slot.objects.bulk_update([slot for slot in seats if slot.pk], ["n", "job_id"])
-    Slot.objects.bulk_create([slot for slot in seats if not slot.pk])
+    if transactions.is_serializable():
+        statements.load("jobs", "share_queues").run({"names": sorted(set(names))})
 
 
-def remove_slots(queue: str) -> None:
-    """Take all slots of a queue away; jobs that hold one run on without."""
-    Slot.objects.filter(queue_id=queue).delete()
+def close_slots() -> None:
+    """Wait until no transaction that claims or ends jobs is under way, and let none begin until this one ends.
+
+    Those that begin later see what this one does. The farm's claims wait meanwhile, half a second at most: after that
+    this fails as a lock that is not available.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT current_setting('lock_timeout'), set_config('lock_timeout', %s, true)",
+            [f"{SLOTS_WAIT_MS}ms"],
+        )
+        before, _ = cursor.fetchone()
+        cursor.execute("LOCK TABLE jobs_slot IN SHARE ROW EXCLUSIVE MODE")
+        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [before])
+
+
+def lock_slots(queue: str) -> list[Slot]:
+    """All slots of a queue, locked in the order of their ids, which is everybody's order."""
+    return list(Slot.objects.select_for_update().filter(queue_id=queue).order_by("pk"))
+
+
+def add_slots(queue: str, numbers: Iterable[int], *, holders: Sequence[int] = ()) -> None:
+    """New slots of a queue: the first ones are held by these jobs, the others are free."""
+    pairs = zip_longest(holders, numbers)
+    Slot.objects.bulk_create([Slot(queue_id=queue, n=n, job_id=job_id) for job_id, n in pairs])
+
+
+def renumber_slots(slots: Sequence[Slot]) -> None:
+    """Write the numbers of locked slots, in place: a job that ends now waits for its slot's row, and frees it."""
+    Slot.objects.bulk_update(slots, ["n"])
+
+
+def remove_slots(slots: Sequence[Slot]) -> None:
+    """Take these locked slots away; jobs that hold one run on without."""
+    Slot.objects.filter(pk__in=[slot.pk for slot in slots]).delete()
 
 
 def free_empty_slots() -> int:
     """Free slots whose job does not run any more; how many there were. None, unless somebody edited rows by hand."""
-    running = Job.objects.filter(status=Status.IN_PROGRESS, pk=OuterRef("job_id"))
-    return Slot.objects.filter(~Exists(running), job_id__isnull=False).update(job_id=None)
+    return len(statements.load("jobs", "free_empty").run())
 
 
 def count_live() -> int:

@@ -2,6 +2,7 @@
 -- What was released is no attempt of the job's count, and what was never confirmed is no attempt at all.
 -- A job has a secret exactly while it runs. Said so, and not by its status, no partial index offers itself: that of
 -- the running jobs holds the dead entries of all that ran lately.
+-- Slots are freed in the order of their ids (docs/adr/0044).
 -- The caller holds the rows' locks (lock_held, lock_overdue, or cancel). Returns the moment each is due again.
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest(
@@ -37,8 +38,11 @@ WITH given AS MATERIALIZED (
            statement_timestamp(), given.error
     FROM given JOIN settled ON settled.id = given.job_id
     WHERE given.outcome <> 'unconfirmed'
+), held AS MATERIALIZED (
+    SELECT slot.id FROM jobs_slot AS slot WHERE slot.job_id IN (SELECT settled.id FROM settled)
+    ORDER BY slot.id FOR UPDATE OF slot
 ), freed AS (
-    UPDATE jobs_slot SET job_id = NULL FROM settled WHERE jobs_slot.job_id = settled.id
+    UPDATE jobs_slot SET job_id = NULL FROM held WHERE jobs_slot.id = held.id
     RETURNING jobs_slot.queue_id
 ), kept AS (
     UPDATE jobs_body AS body SET result = given.result::jsonb

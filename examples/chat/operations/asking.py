@@ -25,11 +25,13 @@ from jobs import errors as jobs_errors
 from jobs import operations as jobs
 from jobs.domain.states import Status, Verdict
 from jobs.operations import Cancellation
+from postgres import transactions
 from ratelimits import operations as ratelimits
 
 _ONE_UNANSWERED = "one_unanswered_question_for_each_person_in_a_group"
 
 
+@transactions.retried
 def say(group_id: int, text: str, *, by: User, key: str, asks: bool = True) -> Message:
     """Say something in a room and, if `asks`, have it answered: the message, the empty answer and the job at once.
 
@@ -41,12 +43,11 @@ def say(group_id: int, text: str, *, by: User, key: str, asks: bool = True) -> M
     if not text or not texts.is_storable(text, limit=texts.MESSAGE_LIMIT):
         raise InvalidText(limit=texts.MESSAGE_LIMIT)
     group = rooms.room(group_id, by=by)
-    with transaction.atomic():
-        ratelimits.limit(limits.SEND, key=key, throws=True)
-        message = queries.say(group, author=by, text=text)
-        if asks:
-            _ask(message, by)
-        announcing.said([group_id])
+    ratelimits.limit(limits.SEND, key=key, throws=True)
+    message = queries.say(group, author=by, text=text)
+    if asks:
+        _ask(message, by)
+    announcing.said([group_id])
     return message
 
 
@@ -58,6 +59,7 @@ def cancel(group_id: int, answer_id: int, *, by: User) -> Cancellation:
     return _canceled(answer, by)
 
 
+@transactions.retried
 def ask_again(group_id: int, answer_id: int, *, by: User, key: str) -> None:
     """Have a question answered after all that was not: a new job takes the answer over. For who asked.
 
@@ -69,12 +71,11 @@ def ask_again(group_id: int, answer_id: int, *, by: User, key: str) -> None:
         raise NotYours
     if State(answer.state) not in ASKABLE:
         raise NothingToAskAgain
-    with transaction.atomic():
-        ratelimits.limit(limits.SEND, key=key, throws=True)
-        job_id = _tried_again(answer.job_id, by)
-        # The hook gave it the answer, unless the answer had moved on or another question of theirs waits.
-        if queries.job_of(answer.pk) != job_id:
-            raise Unanswered
+    ratelimits.limit(limits.SEND, key=key, throws=True)
+    job_id = _tried_again(answer.job_id, by)
+    # The hook gave it the answer, unless the answer had moved on or another question of theirs waits.
+    if queries.job_of(answer.pk) != job_id:
+        raise Unanswered
 
 
 def remove(group_id: int, message_id: int, *, by: User) -> None:
@@ -89,12 +90,12 @@ def remove(group_id: int, message_id: int, *, by: User) -> None:
     discard([message.pk])
 
 
+@transactions.retried
 def discard(message_ids: Sequence[int]) -> None:
     """Delete messages, whoever said them, with a question its answers; jobs that write one are canceled."""
-    with transaction.atomic():
-        for answer in queries.answers_among(message_ids):
-            _canceled(answer, None)
-        announcing.said(queries.delete(message_ids))
+    for answer in queries.answers_among(message_ids):
+        _canceled(answer, None)
+    announcing.said(queries.delete(message_ids))
 
 
 # The order of locks is that of `jobs`: a job, then its limit, then what is stored of the answer. Who stored the answer

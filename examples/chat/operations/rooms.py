@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from django.contrib.auth.models import Group, User
-from django.db import transaction
 
 from accounts import operations as accounts
 from accounts.errors import GroupNameTaken
@@ -14,6 +13,7 @@ from examples.chat.models import Message
 from examples.chat.operations import announcing
 from jobs import operations as jobs
 from jobs.errors import InvalidValue
+from postgres import transactions
 
 LOBBY = "lobby"
 WORKER_NAME_LIMIT = 60
@@ -56,6 +56,7 @@ def may_instruct(group: Group, *, user: User, present: Message | None) -> bool:
     return accounts.keeper(group) == user
 
 
+@transactions.retried
 def instruct(group_id: int, text: str, *, by: User) -> None:
     """Tell the assistant how to answer in this room; an empty text takes the instructions back.
 
@@ -66,13 +67,12 @@ def instruct(group_id: int, text: str, *, by: User) -> None:
     if not texts.is_storable(text, limit=texts.INSTRUCTIONS_LIMIT):
         raise InstructionsTooLong(limit=texts.INSTRUCTIONS_LIMIT)
     group = room(group_id, by=by)
-    with transaction.atomic():
-        present = queries.instructions(group_id)
-        if not may_instruct(group, user=by, present=present):
-            raise NotYourInstructions
-        if text != (present.text if present else ""):
-            queries.instruct(group, author=by, text=text)
-            announcing.instructed(group_id)
+    present = queries.instructions(group_id)
+    if not may_instruct(group, user=by, present=present):
+        raise NotYourInstructions
+    if text != (present.text if present else ""):
+        queries.instruct(group, author=by, text=text)
+        announcing.instructed(group_id)
 
 
 def connect_worker(group_id: int, name: str, *, by: User) -> tuple[str, str]:

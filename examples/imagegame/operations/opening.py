@@ -25,7 +25,7 @@ from examples.imagegame.errors import (
 from examples.imagegame.models import CODE_LENGTH, THEME_LIMIT, Game
 from examples.imagegame.operations import announcing, moving
 from examples.imagegame.queries import games, rounds
-from postgres import clock
+from postgres import clock, transactions
 from ratelimits import operations as ratelimits
 
 _LETTERS: Final = "BCDFGHJKLMNPQRSTVWXZ2569"  # none that looks like another, no vowels to make words of
@@ -33,6 +33,7 @@ _TRIES: Final = 10  # of eight million codes some are taken
 _DICE = random.SystemRandom()
 
 
+@transactions.retried
 def open_game(theme: str, *, by: User, group: Group | None) -> Game:
     """Open a game with this person as its host and first player; for everybody, or for the members of a group.
 
@@ -43,9 +44,8 @@ def open_game(theme: str, *, by: User, group: Group | None) -> Game:
         raise InvalidTheme(limit=THEME_LIMIT)
     if group is not None and not accounts.is_member(by, group):
         raise NotAMember
-    with transaction.atomic():
-        ratelimits.limit(limits.OPEN, key=accounts.limit_key(by), throws=True)
-        return _opened(tidied, by=by, group=group)
+    ratelimits.limit(limits.OPEN, key=accounts.limit_key(by), throws=True)
+    return _opened(tidied, by=by, group=group)
 
 
 def find(code: str, *, by: User) -> Game:
@@ -80,24 +80,24 @@ def join(code: str, *, by: User) -> Game:
     return game
 
 
+@transactions.retried
 def leave(code: str, *, by: User) -> None:
     """Play no more in a game that has not begun. A game whose host leaves is abandoned.
 
     Once it has begun nobody waits for who is away: every stage ends by itself. Raises GameUnknown, NotAPlayer,
     WrongMoment.
     """
-    with transaction.atomic():
-        game = moving.locked(code)
-        if game.stage != Stage.LOBBY:
-            raise WrongMoment
-        if game.host_id == by.pk:
-            moving.enter(game, Stage.ABANDONED)
-            return
-        if not games.remove_player(game, by):
-            raise NotAPlayer
-        games.changed(game.pk)
-        announcing.left(game, by.pk)
-        announcing.changed(game)
+    game = moving.locked(code)
+    if game.stage != Stage.LOBBY:
+        raise WrongMoment
+    if game.host_id == by.pk:
+        moving.enter(game, Stage.ABANDONED)
+        return
+    if not games.remove_player(game, by):
+        raise NotAPlayer
+    games.changed(game.pk)
+    announcing.left(game, by.pk)
+    announcing.changed(game)
 
 
 def begin(code: str, *, by: User) -> None:
@@ -112,41 +112,41 @@ def begin(code: str, *, by: User) -> None:
         moving.enter(game, Stage.PAINTING)
 
 
+@transactions.retried
 def go_on(code: str, *, step: int, by: User) -> None:
     """Wait for nobody any longer. For the host, who saw the game at this step; what it has left is left alone.
 
     Raises GameUnknown, NotTheHost, WrongMoment, and NothingPlayed while there is no picture to go on with.
     """
-    with transaction.atomic():
-        game = _hosted(code, by)
-        if game.stage in {Stage.LOBBY, *stages.ENDED}:
-            raise WrongMoment
-        if game.step != step:
-            return
-        if game.stage == Stage.PAINTING and not rounds.pictures(game):
-            raise NothingPlayed
-        moving.advance(game, is_pushed=True)
+    game = _hosted(code, by)
+    if game.stage in {Stage.LOBBY, *stages.ENDED}:
+        raise WrongMoment
+    if game.step != step:
+        return
+    if game.stage == Stage.PAINTING and not rounds.pictures(game):
+        raise NothingPlayed
+    moving.advance(game, is_pushed=True)
 
 
+@transactions.retried
 def again(code: str, *, by: User) -> Game:
     """The game that follows one that is over: opened by whoever asks first, the same for all who ask.
 
     Raises GameUnknown, NotAPlayer, WrongMoment, NotAMember.
     """
-    with transaction.atomic():
-        game = moving.locked(code)
-        if not games.is_player(game.pk, by):
-            raise NotAPlayer
-        if game.stage not in stages.ENDED:
-            raise WrongMoment
-        following = games.next_of(game)
-        if following is not None:
-            return following
-        if not _may_join(game, by):  # no longer in its group
-            raise NotAMember
-        following = _opened(game.theme, by=by, group=game.group)
-        games.follow_with(game, following)
-        announcing.changed(game)
+    game = moving.locked(code)
+    if not games.is_player(game.pk, by):
+        raise NotAPlayer
+    if game.stage not in stages.ENDED:
+        raise WrongMoment
+    following = games.next_of(game)
+    if following is not None:
+        return following
+    if not _may_join(game, by):  # no longer in its group
+        raise NotAMember
+    following = _opened(game.theme, by=by, group=game.group)
+    games.follow_with(game, following)
+    announcing.changed(game)
     return following
 
 

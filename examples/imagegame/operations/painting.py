@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 
 from accounts import operations as accounts
 from examples.imagegame import limits
@@ -21,7 +21,7 @@ from jobs import operations as jobs
 from jobs.domain.files import PREVIEW
 from jobs.domain.states import ENDED, Status, Verdict
 from jobs.errors import NotFound
-from postgres import clock
+from postgres import clock, transactions
 from ratelimits import operations as ratelimits
 from scheduling.operations import mutation
 
@@ -31,6 +31,7 @@ AT_ONCE: Final = 200  # submissions that are mended in one transaction
 _LONGEST_REASON = 300
 
 
+@transactions.retried
 def start(prompt: str, *, by: User) -> Submission:
     """Have a prompt painted: the submission and its job, in one transaction.
 
@@ -39,10 +40,10 @@ def start(prompt: str, *, by: User) -> Submission:
     guests, whom nobody knows, get fewer.
     """
     text = _checked(prompt)
-    with transaction.atomic():
-        return _submitted(text, by=by)
+    return _submitted(text, by=by)
 
 
+@transactions.retried
 def change(submission_id: int, prompt: str, *, by: User) -> Submission:
     """Have another prompt painted instead of one that still waits: cancelled and submitted, both or neither.
 
@@ -50,10 +51,9 @@ def change(submission_id: int, prompt: str, *, by: User) -> Submission:
     one then goes on waiting).
     """
     text = _checked(prompt)
-    with transaction.atomic():
-        if _cancel(submission_id, by=by) not in {Verdict.BEFORE_START, Verdict.BEFORE_RETRY}:
-            raise TooLateToChange  # which takes the cancel back too: what runs goes on
-        return _submitted(text, by=by)
+    if _cancel(submission_id, by=by) not in {Verdict.BEFORE_START, Verdict.BEFORE_RETRY}:
+        raise TooLateToChange  # which takes the cancel back too: what runs goes on
+    return _submitted(text, by=by)
 
 
 def withdraw(submission_id: int, *, by: User) -> None:

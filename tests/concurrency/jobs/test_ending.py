@@ -78,7 +78,7 @@ class TestTwoFinishesOfOneLease:
             with transaction.atomic():
                 answer = farm.succeed(me, claimed, "first")
                 said.set()
-                farm.until(_somebody_waits_for_a_lock)
+                farm.until(farm.waiting_for_locks)
             return answer
 
         answers = farm.at_once(first, late)
@@ -176,15 +176,3 @@ class TestTheJanitor:
             [sweep] = farm.at_once(operations.sweep)
         assert sweep.taken_back == 0
         assert farm.status(claimed) == "success"
-
-
-def _somebody_waits_for_a_lock() -> bool:
-    from django.db import connection
-
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        )
-        row: tuple[int] = cursor.fetchone()
-    return row[0] > 0

@@ -28,9 +28,9 @@ def _attempt(little_farm: Farm, *texts: str, file: str = "") -> operations.Claim
 
 def _lose(claimed: operations.Claimed) -> None:
     """It may be tried again."""
-    Job.objects.filter(pk=claimed.id).update(retry_on_timeout=True)
-    farm.time_out(claimed)
-    Job.objects.filter(pk=claimed.id).update(run_at=farm.now(), shy_of=[])
+    Job.objects.filter(pk=claimed.id).update(retry_when_lost=True)
+    farm.lose(claimed)
+    Job.objects.filter(pk=claimed.id).update(shy_of=[])
 
 
 @pytest.fixture

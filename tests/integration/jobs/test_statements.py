@@ -2,17 +2,23 @@
 
 import json
 import re
+import uuid
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection, transaction
+from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 
 from jobs import operations
-from jobs.models import Body, Job
+from jobs.domain.bulks import Deed
+from jobs.domain.filters import Filters
+from jobs.domain.leases import Lease
+from jobs.models import Body, Job, Slot, Worker
 from live import layer
 from postgres import connections
 from tests import farm
@@ -175,3 +181,56 @@ class TestWhatIsPublished:
         [due] = [topic for topic in heard() if topic.startswith("due:")]
         run_at = Job.objects.get(pk=fourth.id).run_at
         assert due == f"due:work:{int(run_at.timestamp() * 1000)}"
+
+
+End = Callable[[Worker, operations.Claimed], object]
+ENDS: dict[str, End] = {
+    "a success": farm.succeed,
+    "a success and the next claim": lambda me, job: operations.finish_and_claim(me, [_ended(job)], limit=1),
+    "successes among failures": lambda me, job: operations.finish(me, [_ended(job), _lost()]),
+    "a failure for good": lambda me, job: farm.fail(me, job, retryable=False),
+    "a failure that is tried again": farm.fail,
+    "a release": lambda me, job: operations.release(me, job.id, job.lease),
+    "a cancel": lambda _, job: operations.cancel(job.id, by=None),
+    "a lease that ran out": lambda _, job: farm.lose(job),
+    "a run that took too long": lambda _, job: _overrun(job),
+    "a bulk action": lambda _, job: _cancel_all(),
+}
+
+
+def _ended(job: operations.Claimed) -> operations.Finished:
+    return operations.Finished(job_id=job.id, lease=job.lease, outcome="success")
+
+
+def _lost() -> operations.Finished:
+    lease = Lease(claim_no=1, secret=uuid.uuid4())
+    return operations.Finished(job_id=1, lease=lease, outcome="failed")
+
+
+def _overrun(job: operations.Claimed) -> None:
+    Job.objects.filter(pk=job.id).update(deadline_at=Now() - timedelta(seconds=1), confirmed_claim=1)
+    assert operations.sweep().taken_back == 1
+
+
+def _cancel_all() -> None:
+    boss = User.objects.create_superuser("boss")
+    asked = operations.bulk.ask(Deed.CANCEL, by=boss, filters=Filters(status="in_progress"))
+    operations.bulk.begin(asked.pk, by=boss)
+    operations.bulk.step(bulk_id=asked.pk)
+
+
+class TestASlotThatIsFreeAgain:
+    @pytest.mark.parametrize("is_retried", [True, False], ids=["retried", "not retried"])
+    @pytest.mark.parametrize("end", ENDS)
+    def test_is_said_to_who_waits_for_the_queue(
+        self, heard: Callable[[], list[str]], end: str, *, is_retried: bool
+    ) -> None:
+        farm.kind(max_attempts=3 if is_retried else 1, timeout_s=60, retry_on_timeout=is_retried)
+        operations.set_ceiling("work", 1)
+        me = farm.worker()
+        farm.submit(1)
+        claimed = farm.claim_one(me)
+        heard()
+        ENDS[end](me, claimed)
+        assert "work:work" in heard()
+        assert Slot.objects.get().job_id is None

@@ -1,0 +1,395 @@
+"""A ceiling that moves while everything else goes on: nobody waits in a circle, and the slots are always true."""
+
+import collections
+import itertools
+import random
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+from django.contrib.auth.models import Group, User
+from django.db import connection, transaction
+from django.db.models import F
+from django.test import Client
+
+from jobs import operations
+from jobs.models import Job, Queue, Slot, Worker
+from postgres import connections, transactions
+from postgres.errors import causes
+from tests import farm
+from tests.servers import Server, serve
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+# What one snapshot says of a queue: how often its ceiling moved (the log has a line of each), where it stands, how many
+# run, how many hold a slot, how many jobs or slots have no other half, and how many slots the ceiling has.
+LOOK = """
+SELECT (SELECT count(*) FROM django_admin_log WHERE object_id = 'work'), ceiling,
+       (SELECT count(*) FROM jobs_job WHERE queue = 'work' AND status = 'in_progress'),
+       (SELECT count(*) FROM jobs_slot WHERE queue_id = 'work' AND job_id IS NOT NULL),
+       (SELECT count(*) FROM (SELECT id FROM jobs_job WHERE queue = 'work' AND status = 'in_progress') AS job
+        FULL JOIN (SELECT job_id FROM jobs_slot WHERE queue_id = 'work' AND job_id IS NOT NULL) AS slot
+        ON slot.job_id = job.id WHERE job.id IS NULL OR slot.job_id IS NULL),
+       (SELECT count(*) FROM jobs_slot WHERE queue_id = 'work' AND n < ceiling)
+FROM jobs_queue WHERE name = 'work'
+"""
+
+
+Look = tuple[int, int | None, int, int, int, int | None]
+# No index is to lend its order to a plan.
+INDEXES = ("indexscan", "indexonlyscan", "bitmapscan")
+
+
+class Collisions:
+    """The statements of the farm that PostgreSQL refused because they collided, whoever tried them again."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Note those of this thread."""
+        with connection.execute_wrapper(self._note):
+            yield
+
+    def _note(self, execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+        try:
+            return execute(sql, *rest)
+        except Exception as error:
+            if transactions.is_passing(error):
+                [why] = [str(cause) for cause in causes(error) if isinstance(cause, psycopg.Error)]
+                self.seen.append(f"{sql[:60]}: {why}")
+            raise
+
+
+class Storm:
+    """Workers that claim and hand in, people who cancel, a janitor, and a ceiling that moves, until no job is left."""
+
+    def __init__(self, *, seed: int) -> None:
+        self.collisions = Collisions()
+        self.over = threading.Event()
+        self.dice = random.Random(seed)
+        self.looks: list[Look] = []
+
+    def rage(self, *parts: Callable[[random.Random], None]) -> None:
+        """Run all of them at once, each with dice of its own, under the eyes of a watcher."""
+        own = [random.Random(self.dice.random()) for _ in parts]
+        watcher = threading.Thread(target=self._watch)
+        watcher.start()
+        try:
+            farm.at_once(*(partial(self._noted, part, dice) for part, dice in zip(parts, own, strict=True)))
+        finally:
+            self.over.set()
+            watcher.join()
+
+    def _noted(self, part: Callable[[random.Random], None], dice: random.Random) -> None:
+        with self.collisions.noted():
+            part(dice)
+
+    def work(self, worker: Worker, *, limit: int, dice: random.Random) -> None:
+        """Claim and hand in, in every way there is, until nothing is left."""
+        while _is_any_left():
+            mine = operations.claim(worker, limit=dice.randint(1, limit))
+            dice.shuffle(mine)
+            half = mine[: len(mine) * 3 // 4]
+            operations.finish(worker, [_ended(job, dice) for job in half])
+            for job in mine[len(half) :]:
+                self._end_one(worker, job, dice)
+
+    def _end_one(self, worker: Worker, job: operations.Claimed, dice: random.Random) -> None:
+        match dice.randrange(4):
+            case 0:
+                operations.finish_and_claim(worker, [_ended(job, dice)], limit=0)
+            case 1:
+                operations.cancel(job.id, by=None)
+            case 2:
+                farm.expire_lease(job)
+            case _:
+                operations.finish(worker, [_ended(job, dice)])
+
+    def sweep(self, _dice: random.Random) -> None:
+        """Be the janitor."""
+        while _is_any_left():
+            operations.sweep()
+
+    def cancel(self, dice: random.Random) -> None:
+        """Cancel one job in ten, whatever it does."""
+        ids = list(Job.objects.values_list("pk", flat=True))
+        for job_id in dice.sample(ids, len(ids) // 10):
+            operations.cancel(job_id, by=None)
+
+    def move(self, ceilings: Sequence[int | None], _dice: random.Random) -> None:
+        """Move the ceiling on and on."""
+        turn = 0
+        while _is_any_left():
+            operations.set_ceiling("work", ceilings[turn % len(ceilings)], by=self.boss)
+            turn += 1
+        operations.set_ceiling("work", 3, by=self.boss)
+
+    boss: User
+
+    def _watch(self) -> None:
+        with connections.released():
+            while not self.over.is_set():
+                with connection.cursor() as cursor:
+                    cursor.execute(LOOK)
+                    self.looks.append(cursor.fetchone())
+
+
+def _ended(job: operations.Claimed, dice: random.Random) -> operations.Finished:
+    outcome = dice.choice(["success", "success", "failed"])
+    return operations.Finished(job_id=job.id, lease=job.lease, outcome=outcome, retryable=False)  # type: ignore[arg-type]
+
+
+def _is_any_left() -> bool:
+    return Job.objects.filter(status__in=["pending", "in_progress"]).exists()
+
+
+def _was_never_exceeded(looks: Sequence[Look]) -> None:
+    """While a ceiling stays where it is, more run than before only as long as they are no more than it allows."""
+    for (moves, ceiling, before, *_), (moves_then, _, after, *_) in itertools.pairwise(looks):
+        if moves == moves_then and ceiling is not None and after > before:
+            assert after <= ceiling
+
+
+class TestUnderLoad:
+    @pytest.mark.parametrize(
+        "ceilings", [[90, 20, 60, 5], [40, None, 10, 80, None, 5]], ids=["moved", "taken away"]
+    )
+    def test_a_moving_ceiling_collides_with_nobody_and_every_slot_is_true(
+        self, ceilings: list[int | None]
+    ) -> None:
+        club = Group.objects.create(name="club")
+        ada = farm.user("ada", groups=[club])
+        farm.kind(retry_when_lost=False)
+        for _ in range(6):
+            farm.submit(50)
+            farm.submit(20, owner=ada)
+            farm.submit(20, owner=ada, group=club)
+        storm = Storm(seed=len(ceilings))
+        storm.boss = farm.user("boss", is_superuser=True, is_staff=True)
+        workers = [farm.worker(f"w{n}") for n in range(5)] + [farm.worker("hers", owner=ada)]
+        limits = [1, 40, 40, 20, 1, 40]
+
+        storm.rage(
+            *(partial(_work, storm, worker, limit) for worker, limit in zip(workers, limits, strict=True)),
+            storm.cancel,
+            storm.sweep,
+            partial(storm.move, ceilings),
+        )
+
+        assert storm.collisions.seen == []
+        assert not Slot.objects.filter(job_id__isnull=False).exists()
+        assert list(Slot.objects.values_list("n", flat=True).order_by("n")) == [0, 1, 2]
+        assert Queue.objects.get(pk="work").ceiling == 3
+        bounded = [look for look in storm.looks if look[1] is not None]
+        assert bounded
+        assert [
+            look for look in bounded if look[4]
+        ] == []  # a job without its slot, or a slot without its job
+        assert [look for look in bounded if look[5] != look[1]] == []
+        _was_never_exceeded(storm.looks)
+
+
+def _work(storm: Storm, worker: Worker, limit: int, dice: random.Random) -> None:
+    storm.work(worker, limit=limit, dice=dice)
+
+
+class TestTheOrderOfLocks:
+    """A slot in the middle is held by a third: both come to it, and neither may have locked what the other wants."""
+
+    @pytest.mark.parametrize("outcome", ["success", "failed"])
+    @pytest.mark.parametrize("ceiling", [2, None], ids=["lowered", "taken away"])
+    def test_is_the_same_for_who_ends_a_batch_and_who_moves_the_ceiling(
+        self, outcome: str, ceiling: int | None
+    ) -> None:
+        farm.kind()
+        operations.set_ceiling("work", 5)
+        farm.submit(5)
+        me = farm.worker()
+        mine = operations.claim(me, limit=5)[::-1]
+        _lay_the_slots_backwards()
+        collisions, third_has_it = Collisions(), threading.Event()
+
+        def third() -> None:
+            with transaction.atomic():
+                Slot.objects.select_for_update().get(n=2)
+                third_has_it.set()
+                farm.until(lambda: farm.waiting_for_locks() == 2, what="two who wait")
+
+        def end() -> None:
+            third_has_it.wait(timeout=30)
+            with collisions.noted(), farm.plans_without(*INDEXES):
+                operations.finish(me, [_with_outcome(job, outcome) for job in mine])
+
+        def move() -> None:
+            third_has_it.wait(timeout=30)
+            farm.until(lambda: farm.waiting_for_locks() == 1, what="the one who ends them")
+            with collisions.noted():
+                operations.set_ceiling("work", ceiling)
+
+        farm.at_once(third, end, move)
+        assert collisions.seen == []
+        assert not Slot.objects.filter(job_id__isnull=False).exists()
+        assert Slot.objects.count() == (ceiling or 0)
+
+    def test_leaves_nothing_to_be_checked_at_the_commit(self) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("""
+                SELECT conname FROM pg_constraint
+                WHERE (conrelid = 'jobs_slot'::regclass OR confrelid = 'jobs_slot'::regclass) AND condeferrable
+            """)
+            assert cursor.fetchall() == []
+
+
+class TestAFirstCeiling:
+    def test_counts_the_job_of_a_claim_that_is_under_way(self) -> None:
+        farm.kind()
+        farm.submit(3)
+        me, other = farm.worker("me"), farm.worker("other")
+        is_under_way = threading.Event()
+
+        def claim() -> list[operations.Claimed]:
+            with transaction.atomic():
+                mine = operations.claim(me, limit=2)
+                is_under_way.set()
+                farm.until(lambda: farm.waiting_for_locks() == 1, what="the ceiling")
+            return mine
+
+        def move() -> list[operations.Claimed]:
+            is_under_way.wait(timeout=30)
+            operations.set_ceiling("work", 2)
+            return operations.claim(other)
+
+        mine, others = farm.at_once(claim, move)
+        assert (len(mine), others) == (2, [])
+        held = Slot.objects.filter(job_id__isnull=False).values_list("job_id", flat=True)
+        assert collections.Counter(held) == collections.Counter(job.id for job in mine)
+
+    def test_lets_the_others_go_on_when_a_claim_does_not_end(self) -> None:
+        farm.kind()
+        farm.submit(3)
+        me, other = farm.worker("me"), farm.worker("other")
+        is_under_way, collisions = threading.Event(), Collisions()
+
+        def claim() -> list[operations.Claimed]:
+            with transaction.atomic():
+                mine = operations.claim(me)
+                is_under_way.set()
+                farm.until(lambda: collisions.seen, what="a ceiling that gave up for now")
+                [others] = farm.at_once(partial(operations.claim, other))
+            return [*mine, *others]
+
+        def move() -> list[operations.Claimed]:
+            is_under_way.wait(timeout=30)
+            with collisions.noted():
+                operations.set_ceiling("work", 1)
+            return []
+
+        running, _ = farm.at_once(claim, move)
+        assert len(running) == 2
+        assert Slot.objects.filter(job_id__isnull=False).count() == 2
+        assert operations.claim(other) == []
+
+    def test_is_seen_by_a_mutation_that_began_before_it(self) -> None:
+        """Its snapshot has no slot for the job that it ends; the slot would be held by nobody for ever."""
+        farm.kind()
+        [job] = farm.submit(1)
+        farm.claim_one(farm.worker())
+        tries: list[int] = []
+
+        def mutation() -> None:
+            assert Slot.objects.count() == 0 or tries
+            tries.append(1)
+            if len(tries) == 1:
+                [_] = farm.at_once(partial(operations.set_ceiling, "work", 1))
+            operations.cancel(job.pk, by=None)
+
+        transactions.serializable(mutation)
+        assert len(tries) == 2
+        assert not Slot.objects.filter(job_id__isnull=False).exists()
+
+
+def _with_outcome(job: operations.Claimed, outcome: Any) -> operations.Finished:
+    return operations.Finished(job_id=job.id, lease=job.lease, outcome=outcome, retryable=False)
+
+
+def _lay_the_slots_backwards() -> None:
+    """Who reads the table from its beginning meets the last slot first."""
+    for pk in Slot.objects.order_by("-pk").values_list("pk", flat=True):
+        Slot.objects.filter(pk=pk).update(job_id=F("job_id"))
+
+
+MOVES = 40
+
+
+class TestOverHttp:
+    def test_no_call_is_refused_while_the_ceiling_moves(self) -> None:
+        farm.kind()
+        farm.submit(50)
+        is_over, is_broken = threading.Event(), threading.Event()
+        boss = User.objects.create_superuser("boss")
+        keys = [operations.create_worker(f"w{n}", queues=["work"])[1] for n in range(5)]
+        with serve() as server:
+            answers = farm.at_once(
+                *(partial(_work_by_http, server, key, is_over, is_broken) for key in keys),
+                partial(_move_by_pages, server, boss, is_over),
+            )
+            log = server.log
+        statuses = collections.Counter(status for mine in answers for status in mine)
+        assert set(statuses) <= {200, 302}
+        assert statuses[302] == MOVES
+        assert "Traceback" not in log
+        assert set(Job.objects.values_list("status", flat=True)) == {"success"}
+        assert not Slot.objects.filter(job_id__isnull=False).exists()
+
+
+def _work_by_http(
+    server: Server, key: str, is_over: threading.Event, is_broken: threading.Event
+) -> list[int]:
+    """Claim and hand in by turns, each batch the other way round and with the next one, until no more come."""
+    statuses: list[int] = []
+    with httpx.Client(
+        base_url=f"{server.url}/api/v1/worker", headers={"Authorization": f"Bearer {key}"}
+    ) as http:
+        while not is_broken.is_set() and (not is_over.is_set() or _is_any_left()):
+            answer = http.post("/claim", json={"limit": 50, "wait": 0.5})
+            statuses.append(answer.status_code)
+            while mine := answer.json().get("jobs"):
+                ended = [{"id": job["id"], "lease": job["lease"], "outcome": "success"} for job in mine]
+                answer = http.post("/finish", json={"finished": ended[::-1], "claim_next": 50})
+                statuses.append(answer.status_code)
+            if answer.status_code != 200:  # what it holds stays as it is: the others need not wait for that
+                is_broken.set()
+    return statuses
+
+
+def _move_by_pages(server: Server, boss: User, is_over: threading.Event) -> list[int]:
+    """Move the ceiling by the form of the queue's page, each time with new jobs to be done under it."""
+    try:
+        client = Client()
+        client.force_login(boss)
+        statuses: list[int] = []
+        with httpx.Client(
+            base_url=server.url, cookies={name: m.value for name, m in client.cookies.items()}
+        ) as http:
+            token = _csrf_token(http.get("/queues/work/").text)
+            for ceiling in itertools.islice(itertools.cycle(["100", "40", "90", "", "80", "50"]), MOVES):
+                farm.submit(40)
+                said = {"ceiling": ceiling, "csrfmiddlewaretoken": token}
+                statuses.append(http.post("/queues/work/ceiling/", data=said).status_code)
+        return statuses
+    finally:
+        is_over.set()
+
+
+def _csrf_token(page: str) -> str:
+    found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
+    assert found is not None
+    return found[1]

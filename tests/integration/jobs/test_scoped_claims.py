@@ -1,0 +1,75 @@
+"""What a member's worker may take, where the statement has a range for the member and one for each group."""
+
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.db.models.functions import Now
+
+from jobs import operations
+from jobs.models import Job, Slot
+from tests import farm
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def club() -> Group:
+    farm.kind()
+    return Group.objects.create(name="club")
+
+
+@pytest.fixture
+def ada(club: Group) -> User:
+    return farm.user("ada", groups=[club])
+
+
+@pytest.fixture
+def bob(club: Group) -> User:
+    return farm.user("bob", groups=[club])
+
+
+class TestAJobInTwoRanges:
+    """It is mine, and my group's."""
+
+    def test_takes_one_slot_of_a_ceiling(self, ada: User, club: Group) -> None:
+        operations.set_ceiling("work", 3)
+        [job] = farm.submit(1, owner=ada, group=club)
+        claimed = operations.claim(farm.worker(owner=ada), limit=3)
+        assert [one.id for one in claimed] == [job.pk]
+        assert list(Slot.objects.filter(job_id__isnull=False).values_list("job_id", flat=True)) == [job.pk]
+
+    def test_leaves_the_other_slots_to_other_jobs(self, ada: User, club: Group) -> None:
+        operations.set_ceiling("work", 3)
+        both = farm.submit(2, owner=ada, group=club)
+        [mine] = farm.submit(1, owner=ada)
+        claimed = operations.claim(farm.worker(owner=ada), limit=9)
+        assert {one.id for one in claimed} == {mine.pk, *(job.pk for job in both)}
+        held = Slot.objects.filter(job_id__isnull=False).values_list("job_id", flat=True)
+        assert Counter(held) == Counter(one.id for one in claimed)
+
+
+class TestAJobThatWaitedTooLong:
+    """The janitor has not looked at it yet: nobody is to get it all the same."""
+
+    @pytest.mark.parametrize("is_hidden", [False, True], ids=["from nobody", "from somebody else"])
+    @pytest.mark.parametrize("whose", ["mine", "my group's", "everybody's"])
+    def test_is_passed_over_for_the_one_behind_it(
+        self, ada: User, bob: User, club: Group, whose: str, *, is_hidden: bool
+    ) -> None:
+        of: dict[str, dict[str, Any]] = {
+            "mine": {"owner": ada},
+            "my group's": {"owner": bob, "group": club},
+            "everybody's": {},
+        }
+        expired, live = farm.submit(2, **of[whose])
+        past = Now() - timedelta(seconds=1)
+        Job.objects.filter(pk=expired.pk).update(expires_at=past, run_at=Now() - timedelta(seconds=5))
+        if is_hidden:
+            other = farm.worker("other")
+            Job.objects.filter(pk__in=[expired.pk, live.pk]).update(shy_of=[other.pk], shy_until=Now())
+        me = farm.worker("me", owner=None if whose == "everybody's" else ada)
+        assert [claimed.id for claimed in operations.claim(me, limit=9)] == [live.pk]
+        assert farm.status(expired) == "pending"
