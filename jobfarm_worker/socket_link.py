@@ -137,13 +137,17 @@ class SocketLink:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._reader.cancel()
         try:
-            with contextlib.suppress(Exception):
-                async with asyncio.timeout(CLOSE_S):
-                    await self._connection.close()
-        finally:  # also when the worker ends while we wait for an answer that never comes
+            if not self.is_closed:  # one that was given up would not answer, and calls wait for the next
+                await self._take_leave()
+        finally:
             self._connection.transport.abort()
+
+    async def _take_leave(self) -> None:
+        self._reader.cancel()
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(CLOSE_S):
+                await self._connection.close()
 
 
 def _forget(answer: asyncio.Future[dict[str, Any]]) -> None:

@@ -84,7 +84,7 @@ class TestWorker:
             proxy.fall_silent()
             proxy.forsake()  # what was open stays silent, new connections pass
             await heard_again(
-                farm, within_s=2 * HEARTBEAT_S
+                farm, within_s=2.5 * HEARTBEAT_S
             )  # the next heartbeat is due, and then not answered
 
     async def test_finishes_by_http_while_the_socket_is_away(self, farm: FarmServer, proxy: Proxy) -> None:
