@@ -228,3 +228,19 @@ def hold_everything_up(*, path: str) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
     Path(path).touch()
     time.sleep(100)
+
+
+@mutation
+def dawdle_until(*, path: str) -> None:
+    """Keep a transaction open until the test has made this file; no longer than two minutes."""
+    until = time.monotonic() + 120
+    while not Path(path).exists() and time.monotonic() < until:
+        time.sleep(0.01)
+
+
+@mutation
+def kill_its_process(*, path: str, line: str) -> None:
+    """Be killed each time that it runs, as by the kernel when memory is short."""
+    with Path(path).open("ab", buffering=0) as ledger:
+        ledger.write(f"{line}\n".encode())
+    os.kill(os.getpid(), signal.SIGKILL)
