@@ -56,6 +56,12 @@ class NotJson(SchedulingError):
     code = "not_json"
 
 
+class BadPlace(SchedulingError):
+    """This is no queue or priority: {why}."""
+
+    code = "bad_place"
+
+
 class BadMoment(SchedulingError):
     """This is no moment to run a function at: {why}."""
 

@@ -13,8 +13,8 @@ _NEVER: Final = 0.0
 
 
 class Scoreboard:
-    """One line for each worker, and for `spares` that may stand in for some. Made before the processes are forked; times
-    are of the machine's monotonic clock."""
+    """One line for each worker, and for `spares` that may stand in for some. Made before the processes are forked;
+    times are of the machine's monotonic clock."""
 
     def __init__(self, workers: int, *, spares: int = 0) -> None:
         self.workers, self.spares = workers, spares

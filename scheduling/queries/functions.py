@@ -154,6 +154,11 @@ def postpone(
     return bool(statements.load("scheduling", "postpone").run(given))
 
 
+def colliding(*, limit: int) -> list[Row]:
+    """The pending mutations that collided most."""
+    return statements.load("scheduling", "colliding").run({"limit": limit})
+
+
 def count_death(function_id: int, *, delay_s: float) -> int | None:
     """Count a death of the process that ran a mutation; how many that makes. None if it is gone, or still locked."""
     rows = statements.load("scheduling", "count_death").run({"id": function_id, "delay_s": delay_s})

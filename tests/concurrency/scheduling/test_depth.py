@@ -26,7 +26,9 @@ END $$;
 CREATE TRIGGER test_count_write BEFORE INSERT OR UPDATE OR DELETE ON scheduling_due
 FOR EACH ROW EXECUTE FUNCTION test_count_write();
 """
-COUNT_NO_WRITES = "DROP TRIGGER test_count_write ON scheduling_due; DROP FUNCTION test_count_write; DROP TABLE test_write"
+COUNT_NO_WRITES = (
+    "DROP TRIGGER test_count_write ON scheduling_due; DROP FUNCTION test_count_write; DROP TABLE test_write"
+)
 
 
 @pytest.fixture

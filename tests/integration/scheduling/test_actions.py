@@ -90,24 +90,20 @@ class TestAnAction:
         scheduling.run_after(0, sample.say, word="once")
         boot = uuid.uuid4()
         by = Holder(boot=boot, ran_by="test:1")
-        [handed] = clusters.hand_out(boot, Kind.ACTION, limit=5)
+        [handed] = clusters.dispatch(Kind.ACTION, limit=5)
         assert running.action(handed, by=by) is True
         assert running.action(handed, by=by) is False
 
-    def test_starts_only_for_the_cluster_that_holds_it(self) -> None:
+    def test_is_not_started_by_a_cluster_that_was_given_up(self) -> None:
+        """What it ran was ended as unknown, and it will find out at its next report."""
         scheduling.run_after(0, sample.say, word="mine")
-        first, second = uuid.uuid4(), uuid.uuid4()
-        [handed] = clusters.hand_out(first, Kind.ACTION, limit=5)
-        Due.objects.update(next_at=scheduling_now())
-        [again] = clusters.hand_out(second, Kind.ACTION, limit=5)
-        assert running.action(handed, by=Holder(boot=first, ran_by="a")) is False
-        assert running.action(again, by=Holder(boot=second, ran_by="b")) is True
-
-
-def scheduling_now() -> object:
-    from postgres import clock
-
-    return clock.now()
+        over, living = uuid.uuid4(), uuid.uuid4()
+        clusters.begin(over, role="actions")
+        clusters.begin(living, role="actions")
+        clusters.end(over, ending="lost")
+        [found] = clusters.dispatch(Kind.ACTION, limit=5)
+        assert running.action(found, by=Holder(boot=over, ran_by="a")) is False
+        assert running.action(found, by=Holder(boot=living, ran_by="b")) is True
 
 
 class TestAFunctionThatIsGone:
@@ -153,7 +149,7 @@ class TestARetry:
         ]
         boot = uuid.uuid4()
         clusters.begin(boot, role="actions")
-        for handed in clusters.hand_out(boot, Kind.ACTION, limit=5):
+        for handed in clusters.dispatch(Kind.ACTION, limit=5):
             from scheduling.queries import functions
 
             assert functions.start(handed.id, by=Holder(boot=boot, ran_by="dead:1"))
@@ -342,7 +338,7 @@ class TestASilentCluster:
         row = scheduling.run_after(0, sample.say, word="lost")
         boot = uuid.uuid4()
         clusters.begin(boot, role="actions")
-        [handed] = clusters.hand_out(boot, Kind.ACTION, limit=5)
+        [handed] = clusters.dispatch(Kind.ACTION, limit=5)
         functions.start(handed.id, by=Holder(boot=boot, ran_by="dead:1"))
         assert clusters.sweep() == 0
         Cluster.objects.update(started_at=F("started_at") - timedelta(seconds=11))
