@@ -307,5 +307,5 @@ def _work(desk: tasks.Desk, queue: channel.WorkersEnd, results: Results) -> None
 
 
 def _push(queue: TaskQueue, board: Scoreboard, broker: Broker) -> None:
-    connecting.hand_out_quickly()
+    connecting.dispatch_quickly()
     pusher(queue, _Stopping(board), broker)
