@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import quantiles
+from typing import Any
 
 from benchmarks import results
 from benchmarks.options import Options, parse
@@ -23,7 +24,7 @@ from benchmarks.own import database
 from benchmarks.peers import ROOT
 from benchmarks.results import Table
 
-DUE, WAITING = 50_000, 1_000_000
+DUE, WAITING = int(os.environ.get("BENCH_DUE", "50000")), 1_000_000
 PACE_S = 0.05
 CHUNK = 5_000
 ALONE, LONG, NEXT_YEAR = "alone", "beside a mutation that runs all the while", "before 1,000,000 of next year"
@@ -36,6 +37,14 @@ WITH born AS (
     FROM generate_series(1, %s) AS n RETURNING id, kind, queue, priority, due_at)
 INSERT INTO scheduling_due (function_id, kind, queue, priority, due_at, next_at)
 SELECT id, kind, queue, priority, due_at, due_at FROM born
+"""
+END_LONG = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE query LIKE '%%bench_wait%%' AND pid <> pg_backend_pid()
+"""
+WAITS = """
+SELECT extract(epoch FROM started_at - due_at)::float8 FROM scheduling_scheduledfunction
+WHERE function = 'tests.integration.scheduling.sample.nothing' AND id >= %s
 """
 
 
@@ -85,8 +94,8 @@ def _drained(count: int, *, is_beside_a_long_one: bool) -> Seen:
         time.sleep(2)
     before = _writes()
     first = _schedule(count)
-    over, fresh = threading.Event(), [0.0]
-    thread = threading.Thread(target=_keep_scheduling, args=(over, fresh))
+    over = threading.Event()
+    thread = threading.Thread(target=_keep_scheduling, args=(over,))
     thread.start()
     last = first + count
     while _one("SELECT count(*) FROM scheduling_due WHERE function_id BETWEEN %s AND %s", first, last - 1):
@@ -94,7 +103,7 @@ def _drained(count: int, *, is_beside_a_long_one: bool) -> Seen:
     over.set()
     thread.join()
     if long is not None:
-        _run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%%bench_wait%%' AND pid <> pg_backend_pid()")
+        _run(END_LONG)
         scheduling.cancel(long)
     took = _one(
         "SELECT extract(epoch FROM max(ended_at) - min(started_at))::float8 FROM scheduling_scheduledfunction"
@@ -104,22 +113,24 @@ def _drained(count: int, *, is_beside_a_long_one: bool) -> Seen:
 
 
 def _schedule(count: int) -> int:
-    """So many that are due two seconds after the first was scheduled; the first one's id. They lie side by side."""
+    """So many that are due at one instant, when this commits; the id of the first. They lie side by side."""
     from django.db import transaction  # noqa: PLC0415
 
     from postgres import clock  # noqa: PLC0415
     from scheduling.operations.scheduling import insert, new  # noqa: PLC0415
 
+    moment = clock.now()
     with transaction.atomic():
-        moment = clock.now()
         made = [
-            insert([new(UPDATE, {"n": 1 + n % 20_000}, due_at=moment) for n in range(at, min(at + CHUNK, count))])
+            insert(
+                [new(UPDATE, {"n": 1 + n % 20_000}, due_at=moment) for n in range(at, min(at + CHUNK, count))]
+            )
             for at in range(0, count, CHUNK)
         ]
     return int(made[0][0].pk)
 
 
-def _keep_scheduling(over: threading.Event, _: list[float]) -> None:
+def _keep_scheduling(over: threading.Event) -> None:
     from django.db import connection  # noqa: PLC0415
 
     from scheduling import operations as scheduling  # noqa: PLC0415
@@ -131,18 +142,14 @@ def _keep_scheduling(over: threading.Event, _: list[float]) -> None:
 
 def _waits(*, since: int) -> list[float]:
     """How long each of the fresh ones waited, once all have run."""
-    fresh = "FROM scheduling_scheduledfunction WHERE id >= %s AND function LIKE '%%nothing'"
-    while _one(f"SELECT count(*) {fresh} AND ended_at IS NULL", since):
+    while None in (waits := [row[0] for row in _run(WAITS, since)]):
         time.sleep(0.1)
-    return [
-        float(row[0]) for row in _run(f"SELECT extract(epoch FROM started_at - due_at)::float8 {fresh}", since)
-    ]
+    return waits
 
 
 def _writes() -> float:
     """Inserts, updates and deletes of the queue so far."""
-    _run("SELECT pg_stat_force_next_flush()")
-    time.sleep(2)
+    time.sleep(2)  # sessions say what they did once a second
     return float(
         _one(
             "SELECT n_tup_ins + n_tup_upd + n_tup_del FROM pg_stat_user_tables WHERE relname = 'scheduling_due'"
@@ -164,11 +171,11 @@ def _empty() -> None:
         _run(statement)
 
 
-def _one(statement: str, *values: object) -> float:
+def _one(statement: str, *values: Any) -> float:
     return float(_run(statement, *values)[0][0] or 0)
 
 
-def _run(statement: str, *values: object) -> list[tuple[float, ...]]:
+def _run(statement: str, *values: Any) -> list[tuple[float, ...]]:
     from django.db import connection  # noqa: PLC0415
 
     with connection.cursor() as cursor:

@@ -212,7 +212,7 @@ class Cluster(models.Model):
     workers = models.PositiveSmallIntegerField(default=0)
     free = models.PositiveSmallIntegerField(default=0, help_text="Workers that wait for a task.")
     waits = models.BooleanField(default=False, help_text="A task waits although a worker is free.")
-    handed = models.BigIntegerField(db_default=0, help_text="How many tasks it has handed out.")
+    handed = models.BigIntegerField(db_default=0, help_text="How many tasks it has dispatched.")
     stat = models.BinaryField(null=True, blank=True, help_text="What django-q2's own monitor shows.")
     ended_at = models.DateTimeField(null=True, blank=True)
     ending = models.CharField(

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 LONGEST_CALL_S = 0.25
 AWAY_S = 0.5
 AGAIN_S = 0.01  # what became due while we looked, or a cron that another cluster fires: no reason to turn in circles
-CRONS_S = 0.1  # a pusher that always finds something to hand out looks after crons this often
+CRONS_S = 0.1  # a pusher that always finds something to dispatch looks after crons this often
 _OWN = "own"  # wakes those who run django-q2's own tasks
 
 Package = tuple[
@@ -77,7 +77,7 @@ class Broker(DjangoQBroker):  # type: ignore[misc]  # django-q2 ships no types
         room = self._dispatcher.room() if self._dispatcher else 1
         if not room:
             self._plan_crons()
-            self._ear.wait(LONGEST_CALL_S, board=self.post and self.post.board)
+            self._ear.wait(LONGEST_CALL_S, board=self.post.board if self.post else None)
             return None
         sent = self._dispatcher.dispatch(room) if self._dispatcher else 0
         found = self._own_tasks(room - sent)

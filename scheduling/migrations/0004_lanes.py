@@ -54,5 +54,10 @@ class Migration(migrations.Migration):
                 "collisions", condition=models.Q(("collisions__gt", 0)), name="scheduling_due_colliding"
             ),
         ),
+        migrations.AlterField(
+            model_name="cluster",
+            name="handed",
+            field=models.BigIntegerField(db_default=0, help_text="How many tasks it has dispatched."),
+        ),
         migrations.RunSQL(STORAGE, STORAGE_BEFORE),
     ]

@@ -22,7 +22,7 @@ from scheduling.queries.functions import Dispatch, Holder, Lane, Share
 
 # How long a cluster may be silent until the others take what it had. Its own watcher is much quicker.
 SILENT_S = 10.0
-# How late a row must be to say that its cluster does not hand out any more.
+# How late a row must be to say that its cluster does not dispatch any more.
 OVERDUE_S = 5.0
 MOST_SHARES = 16  # clusters of a role that divide the head of the queue among them
 RETAIN_BATCH = 1000

@@ -196,7 +196,7 @@ def _fire(row: crons.Row) -> list[ScheduledFunction]:
 
 def _firing(function: str, args: dict[str, Any], *, name: str, fire_at: datetime) -> NewFunction:
     """A firing of a function that this process does not know is an action that will fail and say so."""
-    given = {"function": function, "args": json.dumps(args), "cron": name, "fire_at": fire_at}
+    given: dict[str, Any] = {"function": function, "args": json.dumps(args), "cron": name, "fire_at": fire_at}
     try:
         found = registry.find(function)
     except UnknownFunction:

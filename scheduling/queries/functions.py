@@ -78,7 +78,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """Who holds a hand-out: a cluster's boot id, and the process in it."""
+    """Who runs a function: a cluster's boot id, and the process in it."""
 
     boot: UUID
     ran_by: str

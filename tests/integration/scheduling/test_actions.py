@@ -109,7 +109,7 @@ class TestAnAction:
 class TestAFunctionThatIsGone:
     @pytest.mark.parametrize("function", [sample.say, sample.make_group])
     def test_fails_when_it_is_to_run(self, function: Any) -> None:
-        args = {"word": "x"} if function is sample.say else {"name": "x"}
+        args: dict[str, Any] = {"word": "x"} if function is sample.say else {"name": "x"}
         row = scheduling.run_after(0, function, **args)
         ScheduledFunction.objects.filter(pk=row.pk).update(function="shop.tasks.gone")
         scheduling.run_due()

@@ -102,7 +102,7 @@ class TestScheduling:
             scheduling.run_after(0, function, word="x")  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("args", [{}, {"name": "a", "more": 1}, {"nam": "a"}])
-    def test_refuses_arguments_that_do_not_fit(self, args: dict[str, object]) -> None:
+    def test_refuses_arguments_that_do_not_fit(self, args: dict[str, Any]) -> None:
         with pytest.raises(BadArguments):
             scheduling.run_after(0, sample.make_group, **args)
 
@@ -190,7 +190,7 @@ class TestAMutation:
 class TestARowThatIsGone:
     @pytest.mark.parametrize("function", [sample.make_group, sample.say])
     def test_leaves_the_queue(self, function: Any) -> None:
-        args = {"word": "x"} if function is sample.say else {"name": "x"}
+        args: dict[str, Any] = {"word": "x"} if function is sample.say else {"name": "x"}
         row = scheduling.run_after(0, function, **args)
         with connection.cursor() as cursor:
             cursor.execute("TRUNCATE scheduling_scheduledfunction")

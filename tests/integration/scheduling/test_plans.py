@@ -1,4 +1,4 @@
-"""Depth must not show: what a look into the queue reads, with 20,000 due and 200,000 that wait, whatever statistics say.
+"""Depth must not show: what a look into the queue reads, with 20,000 due and 200,000 that wait.
 
 The statistics are those of the empty queue, as after a quiet hour: they say that nothing waits.
 """
