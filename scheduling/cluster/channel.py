@@ -133,11 +133,8 @@ class WorkersEnd:
         return board.is_stopping or board.is_dismissed(self._worker) or os.getppid() != _sentinel.pid
 
     def try_next(self) -> Any:
-        """The next task if one waits and the cluster goes on, else None. Whoever takes one and leaves few rings."""
-        mine, task = (False, None) if self._board.is_stopping else self._take()
-        if mine and self._board.is_low():
-            self._board.ring()
-        return task
+        """The next task if one waits and the cluster goes on, else None."""
+        return None if self._board.is_stopping else self._take()[1]
 
     def _wrap(self, task: Any) -> Any:
         """What django-q2's worker loop takes: one of its own tasks as it is."""
@@ -153,6 +150,8 @@ class WorkersEnd:
             return False, None
         number, task = message
         self._board.busy(self._worker, message=number)
+        if self._board.is_low():
+            self._board.ring()
         return True, task
 
 

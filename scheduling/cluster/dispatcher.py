@@ -21,6 +21,7 @@ from scheduling.queries.functions import Dispatch, Lane, Share
 # Of the time, a look from the beginning of the queue may take a twentieth. Behind a long transaction what is done stays
 # in the index, 0.3 us each: in between, looks begin where the last one found something.
 SELDOM = 20
+KEPT_LANES = 32
 SHARE_S = 2.0  # how often the other clusters are counted
 
 
@@ -101,7 +102,7 @@ class Dispatcher:
         began = time.monotonic()
         self._is_whole = began >= self._whole_at
         if self._is_whole:
-            self._lanes = clusters.lanes(self.post.kind, queues=self.post.queues)
+            self._find_lanes()
         found, heads = clusters.look(
             self.post.kind, self._lanes, limit=room, excluded=self._excluded(), share=self._share
         )
@@ -111,6 +112,13 @@ class Dispatcher:
             ended = time.monotonic()
             self._whole_at = ended + SELDOM * (ended - began)
         return found
+
+    def _find_lanes(self) -> None:
+        """All there are, from their beginnings; and some that are empty now and will be used again."""
+        present = clusters.lanes(self.post.kind, queues=self.post.queues)
+        names = {(lane.queue, lane.priority) for lane in present}
+        empty = [lane for lane in self._lanes if (lane.queue, lane.priority) not in names]
+        self._lanes = [*present, *empty[-KEPT_LANES:]]
 
     def _excluded(self) -> list[int]:
         return [*(one.id for one in self._sent.values()), *self._barren]
@@ -124,8 +132,10 @@ class Dispatcher:
 
     def _forget(self) -> None:
         """What is neither waiting for a worker nor run by one has left our hands; a lease later it may come again."""
-        now, held = time.monotonic(), self.post.board.is_held
-        for number in [number for number in self._sent if not held(number)]:
+        now, board = time.monotonic(), self.post.board
+        # A worker that is killed as it takes a message takes it along: of an empty queue nothing waits.
+        waits_from = board.count_taken() if not self.post.tasks.empty() else board.count_sent()
+        for number in [n for n in self._sent if n <= waits_from and not board.is_busy_with(n)]:
             one = self._sent.pop(number)
             self._tried[one.id, one.due_place] = now
         until = now - settings.SCHEDULING["LEASE_S"]

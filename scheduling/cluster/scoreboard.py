@@ -114,9 +114,9 @@ class Scoreboard:
         """Whether the pusher wants to be woken."""
         return self.in_queue() <= int(self._low[0])
 
-    def is_held(self, message: int) -> bool:
-        """Whether the message of this number waits for a worker, or one is busy with it."""
-        return message > self.count_taken() or message in self._busy_with[:]
+    def is_busy_with(self, message: int) -> bool:
+        """Whether a worker is busy with the message of this number."""
+        return message in self._busy_with[:]
 
     def count_free(self, *, for_s: float = 0.0) -> int:
         """How many workers have been waiting for at least so long."""
