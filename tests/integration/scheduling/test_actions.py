@@ -7,10 +7,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from django.contrib.auth.models import Group
 from django.db import connection, connections, transaction
 
+from postgres import clock
+from postgres.connections import conninfo
 from postgres.errors import NestedTransaction
 from scheduling import operations as scheduling
 from scheduling.domain.states import Kind, State, Verdict
@@ -106,6 +109,21 @@ class TestAnAction:
         assert running.action(found, by=Holder(boot=living, ran_by="b")) is True
 
 
+class TestWhatIsLate:
+    def test_is_what_nobody_has_begun_and_not_a_mutation_that_runs(self) -> None:
+        running_now, waiting = (scheduling.run_after(0, sample.make_group, name=n) for n in ("long", "late"))
+        Due.objects.update(
+            due_at=clock.now() - timedelta(minutes=1), next_at=clock.now() - timedelta(minutes=1)
+        )
+        with psycopg.connect(conninfo()) as session:
+            session.execute("DELETE FROM scheduling_due WHERE function_id = %s", [running_now.pk])
+            health = scheduling.health()
+            session.rollback()
+        assert (health.late, round(health.oldest_late_s)) == (1, 60)
+        assert scheduling.health().late == 2
+        assert scheduling.cancel(waiting).verdict == "canceled_before_start"
+
+
 class TestAFunctionThatIsGone:
     @pytest.mark.parametrize("function", [sample.say, sample.make_group])
     def test_fails_when_it_is_to_run(self, function: Any) -> None:
@@ -121,6 +139,13 @@ class TestRunningWhatIsDue:
     def test_is_refused_inside_a_transaction(self) -> None:
         with transaction.atomic(), pytest.raises(NestedTransaction):
             scheduling.run_due()
+
+    def test_once_keeps_to_its_queues(self) -> None:
+        mail, other = (
+            scheduling.run_after(0, sample.say, word="x", queue=queue) for queue in ("mail", "other")
+        )
+        assert scheduling.run_due(queues=["mail"]) == 1
+        assert (stored(mail).state, stored(other).state) == ("success", "pending")
 
 
 class TestARetry:

@@ -3,21 +3,24 @@
 The statistics are those of the empty queue, as after a quiet hour: they say that nothing waits.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import psycopg
 import pytest
 from django.db import connection, transaction
 
-from postgres import statements
+from postgres import connections, statements
 from scheduling.domain.states import Kind
+from scheduling.models import Due
 from scheduling.operations import clusters
 from scheduling.queries import functions
+from scheduling.queries.functions import Lane
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 DUE, WAITING = 20_000, 200_000
-LIMIT = 50
+LIMIT, PILE = 50, 15_000
 # A row of the wide table is found by its key (4 pages), one of the queue by its lane. Measured: 260 for fifty.
 BUFFERS_FOR_EACH, BUFFERS_BESIDES = 6, 60
 
@@ -76,8 +79,8 @@ def ways_into_the_queue(plan: dict[str, Any]) -> set[str]:
     return {n.get("Index Name", n["Node Type"]) for n in scans}
 
 
-def dispatch_params(limit: int) -> dict[str, Any]:
-    lanes = functions.lanes(Kind.MUTATION)
+def dispatch_params(limit: int, lanes: Sequence[Lane] | None = None) -> dict[str, Any]:
+    lanes = functions.lanes(Kind.MUTATION) if lanes is None else lanes
     columns = {
         "queue": [lane.queue for lane in lanes], "priority": [lane.priority for lane in lanes],
         "since_at": [lane.since_at for lane in lanes], "since_id": [lane.since_id for lane in lanes],
@@ -94,6 +97,21 @@ class TestALookIntoTheQueue:
         assert ways_into_the_queue(plan) == {"scheduling_due_lanes"}
         assert max(n["Actual Rows"] * n["Actual Loops"] for n in nodes(plan)) <= 3 * LIMIT
         assert buffers(plan) <= BUFFERS_FOR_EACH * LIMIT + BUFFERS_BESIDES
+
+    def test_begins_where_the_last_one_found_something_behind_a_pile_of_what_is_done(self) -> None:
+        """A long transaction keeps the rows of all that ran since: they stay in the index."""
+        done = [one.id for one in clusters.dispatch(Kind.MUTATION, limit=PILE)]
+        with psycopg.connect(connections.conninfo()) as long:
+            long.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            long.execute("SELECT count(*) FROM scheduling_due WHERE function_id = 0")
+            Due.objects.filter(pk__in=done).delete()
+            _, heads = clusters.look(Kind.MUTATION, functions.lanes(Kind.MUTATION), limit=LIMIT)
+            whole, part = (
+                explained("dispatch", dispatch_params(LIMIT, lanes))
+                for lanes in (functions.lanes(Kind.MUTATION), heads)
+            )
+        assert whole["Actual Rows"] == part["Actual Rows"] == LIMIT
+        assert buffers(part) <= BUFFERS_FOR_EACH * LIMIT + BUFFERS_BESIDES < buffers(whole)
 
     def test_finds_the_lanes_by_jumping_from_one_to_the_next(self) -> None:
         plan = explained("lanes", {"kind": "mutation", "queues": None})
