@@ -71,8 +71,10 @@ def _one_by_one(first: Dispatch) -> Iterator[Dispatch]:
     following: Dispatch | None = first
     while following is not None:
         desk.board.runs(desk.worker, following.id)
-        yield following
-        desk.board.runs(desk.worker, 0)
+        try:
+            yield following
+        finally:  # an error of ours is no death of its process
+            desk.board.runs(desk.worker, 0)
         following = queue.try_next() if queue and time.monotonic() < until else None
 
 

@@ -90,9 +90,12 @@ class TestEnqueueing:
         result = tasks.add.using(run_after=clock.now() + timedelta(hours=1)).enqueue(1)
         assert scheduling.run_due() == 0
         assert result.task.run_after is not None
-        past = tasks.add.using(run_after=clock.now() - timedelta(hours=1)).enqueue(1)
+        moment = clock.now() - timedelta(hours=1)
+        past = tasks.add.using(run_after=moment).enqueue(1)
+        assert past.task.run_after == moment
         assert scheduling.run_due() == 1
         past.refresh()
+        assert past.task.run_after == moment
         assert past.status == TaskResultStatus.SUCCESSFUL
 
     def test_goes_by_priority(self) -> None:
