@@ -26,6 +26,7 @@ ROWS = (
     "pickup",
     "network",
     "scheduled",
+    "backlog",
     "watched",
     "idle",
     "depth",

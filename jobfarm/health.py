@@ -105,6 +105,14 @@ def scheduler() -> Iterator[Finding]:
             sentence=f"{facts.late} scheduled functions are late, the oldest by {facts.oldest_late_s:.0f} s.",
             remedy="Start more clusters, or more processes with --workers, for what is late on the page of functions.",
         )
+    if facts.colliding:
+        worst = facts.colliding[0]
+        yield Finding(
+            level=Level.WARNING,
+            sentence=f"Mutations that collide again and again: {len(facts.colliding)}, most of all {worst.function} "
+            f"#{worst.id}: {worst.collisions} runs, last at {worst.statement[:100]}",
+            remedy="Let it touch fewer rows and find them by an index. Without a success it is failed in the end.",
+        )
     if facts.frozen:
         yield Finding(
             level=Level.WARNING,

@@ -146,7 +146,22 @@ def _functions() -> Iterator[Metric]:
     frozen = GaugeMetricFamily(
         "jobfarm_clusters_frozen_of_a_day", "Clusters that froze within a day.", value=facts.frozen
     )
-    yield from (clusters, free, late, oldest, bad, frozen, _lateness())
+    yield from (clusters, free, late, oldest, bad, frozen, _colliding(facts), _lateness())
+
+
+def _colliding(facts: scheduling.Health) -> Metric:
+    colliding = GaugeMetricFamily(
+        "jobfarm_mutation_collisions",
+        "Runs that collided, of mutations that still wait to be run again (the 20 with the most, by function).",
+        labels=["function", "statement"],
+    )
+    worst: dict[tuple[str, str], int] = {}
+    for one in facts.colliding:
+        label = (one.function, one.statement[:100])
+        worst[label] = max(worst.get(label, 0), one.collisions)
+    for label, collisions in worst.items():
+        colliding.add_metric(label, collisions)
+    return colliding
 
 
 def _lateness() -> Metric:

@@ -223,7 +223,10 @@ CHAT = {"TOKENS_PER_MINUTE": float(os.environ.get("JOBFARM_CHAT_TOKENS_PER_MINUT
 
 # The scheduler. Durations in seconds.
 SCHEDULING: dict[str, Any] = {
-    "LEASE_S": 5.0,  # a function that was handed out and not begun by then is handed out again
+    "LEASE_S": 5.0,  # a function that a worker had in its hands and that was not started is given to one again
+    # A mutation that collided in so many runs, or whose process died so often while it ran, is failed.
+    "MOST_COLLISIONS": int(os.environ.get("SCHEDULING_MOST_COLLISIONS", "100")),
+    "MOST_DEATHS": int(os.environ.get("SCHEDULING_MOST_DEATHS", "3")),
     "GRACE_S": float(os.environ.get("SCHEDULING_GRACE_S", "30")),  # for running actions, after SIGTERM
     # An action that ignores its timeout (a C library that holds everything up) is killed after this much more.
     "HOPELESS_S": float(os.environ.get("SCHEDULING_HOPELESS_S", "10")),

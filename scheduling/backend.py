@@ -121,7 +121,7 @@ class SchedulingBackend(BaseTaskBackend):
 
     def _result(self, row: ScheduledFunction, *, task: Task[Any, Any]) -> "TaskResult[Any]":
         state = State(row.state)
-        later = row.due_at if row.due_at > row.created_at else None
+        later = row.due_at if row.due_at != row.created_at else None
         result: TaskResult[Any] = TaskResult(
             task=task.using(priority=row.priority, queue_name=row.queue, run_after=later, backend=self.alias),
             id=str(row.pk),

@@ -56,6 +56,12 @@ class NotJson(SchedulingError):
     code = "not_json"
 
 
+class BadPlace(SchedulingError):
+    """This is no queue or priority: {why}."""
+
+    code = "bad_place"
+
+
 class BadMoment(SchedulingError):
     """This is no moment to run a function at: {why}."""
 
@@ -120,6 +126,21 @@ class OutcomeUnknown(SchedulingError):
 
 
 class KillsItsProcess(SchedulingError):
-    """This mutation was handed out {deliveries} times and never ended: it seems to kill the process it runs in."""
+    """The process that ran this mutation died {deaths} times, each time while it ran: memory, or a fault in a C
+    library. Mend the function, then run it again."""
 
     code = "kills_its_process"
+
+
+class KeepsColliding(SchedulingError):
+    """This mutation was run {collisions} times and collided with another transaction each time, last at: {statement}.
+    Let it touch fewer rows, find them by an index, or change what others change all the time in a mutation of its
+    own; then run it again."""
+
+    code = "keeps_colliding"
+
+
+class ItsRowMoved(SchedulingError):
+    """The row of this scheduled function was changed while it ran, by itself or by a rewrite of the table."""
+
+    code = "its_row_moved"

@@ -47,6 +47,7 @@ def function(*, function_id: int) -> Mapping[str, Any] | None:
         return None
     return {
         "function": row,
+        "queued": pages.queued(function_id),
         "next_try": pages.next_try(function_id),
         "children": pages.descendants(function_id),
     }

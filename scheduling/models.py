@@ -7,7 +7,7 @@ transaction, and that alone makes neighbours collide (docs/adr/0010).
 from typing import Any
 
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from scheduling.domain.firing import Missed, Overlap
@@ -165,7 +165,10 @@ class ScheduledFunction(models.Model):
 
 
 class Due(models.Model):
-    """The narrow queue: one row for each pending function, and none for any other."""
+    """The narrow queue: one row for each pending function, and none for any other.
+
+    Inserted with the function and deleted by the transaction that starts it; changed only when a run came to nothing.
+    """
 
     function_id = models.BigIntegerField(primary_key=True)
     kind = models.CharField(max_length=8)
@@ -173,13 +176,23 @@ class Due(models.Model):
     priority = models.SmallIntegerField()
     due_at = models.DateTimeField()
     next_at = models.DateTimeField(
-        help_text="Not handed out before this moment: when it is due, or its lease ends."
+        help_text="Not run before this moment: when it is due, or may be tried again."
     )
-    handed_by = models.UUIDField(null=True, blank=True)
-    deliveries = models.PositiveIntegerField(default=0, help_text="Hand-outs that came to nothing.")
+    collisions = models.PositiveIntegerField(
+        db_default=0, help_text="Runs of a mutation that were rolled back because they collided."
+    )
+    colliding_statement = models.TextField(
+        null=True, blank=True, help_text="The statement that collided last."
+    )
+    deaths = models.PositiveSmallIntegerField(
+        db_default=0, help_text="How often the process that ran this mutation died of it."
+    )
 
     class Meta:
-        indexes = [models.Index("kind", F("priority").desc(), "next_at", name="scheduling_due_next")]
+        indexes = [
+            models.Index("kind", "queue", "priority", "next_at", "function_id", name="scheduling_due_lanes"),
+            models.Index("collisions", name="scheduling_due_colliding", condition=Q(collisions__gt=0)),
+        ]
 
     def __str__(self) -> str:
         return f"due #{self.function_id}"
@@ -199,7 +212,7 @@ class Cluster(models.Model):
     workers = models.PositiveSmallIntegerField(default=0)
     free = models.PositiveSmallIntegerField(default=0, help_text="Workers that wait for a task.")
     waits = models.BooleanField(default=False, help_text="A task waits although a worker is free.")
-    handed = models.BigIntegerField(db_default=0, help_text="How many tasks it has handed out.")
+    handed = models.BigIntegerField(db_default=0, help_text="How many tasks it has dispatched.")
     stat = models.BinaryField(null=True, blank=True, help_text="What django-q2's own monitor shows.")
     ended_at = models.DateTimeField(null=True, blank=True)
     ending = models.CharField(

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from django.utils.module_loading import import_string
 
-from scheduling.domain import arguments
+from scheduling.domain import arguments, places
 from scheduling.domain.retries import Retry
 from scheduling.domain.states import Kind
 from scheduling.errors import UnknownFunction
@@ -27,6 +27,8 @@ class Function:
     retry: Retry | None = None
     idempotent: bool = False
     own_writes: bool = False
+    queue: str = places.DEFAULT_QUEUE
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +73,10 @@ def register(
     retry: Retry | None = None,
     idempotent: bool = False,
     own_writes: bool = False,
+    queue: str = places.DEFAULT_QUEUE,
+    priority: int = 0,
 ) -> Function:
-    """Make `call` known under its dotted name; again under the same name replaces it. Raises NotAFunction."""
+    """Make `call` known under its dotted name; again under the same name replaces it. Raises NotAFunction, BadPlace."""
     name = dotted_name(call)
     function = Function(
         name=name,
@@ -83,6 +87,8 @@ def register(
         retry=retry,
         idempotent=idempotent,
         own_writes=own_writes,
+        queue=places.queue(queue),
+        priority=places.priority(priority),
     )
     _functions[name] = function
     return function

@@ -70,12 +70,12 @@ class ScheduledFunctionAdmin(common.Operated, administration.LookBack):
     search_help_text = "The number of a function"
     fields = [
         "function", ("kind", "live_state", "attempt"), ("due_at", "started_at", "ended_at"), ("queue", "priority"),
-        "arguments", "outcome", "error", "shown_traceback", ("from_parent", "from_try", "from_run", "from_cron"),
-        ("made", "next_try"), "fire_at", "created_at", "ran_by",
+        "arguments", "outcome", "in_vain", "error", "shown_traceback",
+        ("from_parent", "from_try", "from_run", "from_cron"), ("made", "next_try"), "fire_at", "created_at", "ran_by",
     ]  # fmt: skip
     readonly_fields = [
-        "arguments", "outcome", "live_state", "shown_traceback", "from_parent", "from_try", "from_run", "from_cron",
-        "made", "next_try",
+        "arguments", "outcome", "in_vain", "live_state", "shown_traceback", "from_parent", "from_try", "from_run",
+        "from_cron", "made", "next_try",
     ]  # fmt: skip
     actions = ["cancel", "run_again"]
     actions_detail = ["cancel_one", "run_one_again"]
@@ -106,6 +106,17 @@ class ScheduledFunctionAdmin(common.Operated, administration.LookBack):
     def outcome(self, row: ScheduledFunction) -> SafeString | str:
         """What it returned, as JSON."""
         return "–" if row.result is None else administration.preformatted(pretty(row.result))
+
+    @display(description="Runs in vain")  # type: ignore[untyped-decorator]
+    @administration.once
+    def in_vain(self, row: ScheduledFunction) -> str:
+        """What its runs came to while it is still pending: collisions with their statement, deaths of its process."""
+        queued = pages.queued(row.pk)
+        if queued is None or not (queued.collisions or queued.deaths):
+            return "–"
+        collided = f"{queued.collisions} runs collided, last at: {queued.colliding_statement}"
+        died = f"its process died {queued.deaths} times while it ran"
+        return "; ".join([collided] * bool(queued.collisions) + [died] * bool(queued.deaths))
 
     @display(description="Traceback")  # type: ignore[untyped-decorator]
     @administration.once

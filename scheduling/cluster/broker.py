@@ -2,52 +2,34 @@
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from math import ceil, inf
+from math import inf
 from typing import Any
-from uuid import UUID
 
 import psycopg
 from django.db import DatabaseError, InterfaceError, connections, transaction
 from django_q.brokers import Broker as DjangoQBroker
 from django_q.conf import Conf
 from django_q.models import OrmQ
-from django_q.signing import SignedPackage
 
 from postgres import clock, statements
-from scheduling.cluster.channel import TaskQueue
-from scheduling.cluster.scoreboard import Scoreboard
+from scheduling.cluster.dispatcher import Dispatcher, Post
 from scheduling.cluster.waiting import Ear
 from scheduling.domain.states import Kind
 from scheduling.operations import announcing, clusters, crons
 from scheduling.queries import clusters as cluster_queries
-from scheduling.queries.functions import Handed
 
 log = logging.getLogger(__name__)
 
-BATCH = 50  # mutations in one task: 1,300 to 2,000 a second in place of 1,000 (trials)
 # The pusher looks whether it shall stop between two calls of dequeue.
 LONGEST_CALL_S = 0.25
 AWAY_S = 0.5
-LOCKED_S = 0.1  # what is due and locked, a mutation that runs past its lease, is no reason to turn in circles
-CRONS_S = 0.1  # a pusher that always finds something to hand out looks after crons this often
+AGAIN_S = 0.01  # what became due while we looked, or a cron that another cluster fires: no reason to turn in circles
+CRONS_S = 0.1  # a pusher that always finds something to dispatch looks after crons this often
 _OWN = "own"  # wakes those who run django-q2's own tasks
 
 Package = tuple[
     Any, str
 ]  # what django-q2 acknowledges it by (None: we do not need that), and the signed task
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Post:
-    """What a pusher serves: a cluster's life, the kind it runs, the queues (None: all), and its processes."""
-
-    boot: UUID
-    kind: Kind
-    queues: Sequence[str] | None
-    board: Scoreboard
-    tasks: TaskQueue
 
 
 class Broker(DjangoQBroker):  # type: ignore[misc]  # django-q2 ships no types
@@ -64,10 +46,11 @@ class Broker(DjangoQBroker):  # type: ignore[misc]  # django-q2 ships no types
         self._ear = Ear({_OWN} if self.post is None else {self.post.kind.value, _OWN})
         self._look_at = 0.0
         self._crons_at = inf
+        self._dispatcher: Dispatcher | None = None
 
     def serve(self, post: Post) -> None:
-        """Begin to hand out for a cluster."""
-        self.post = post
+        """Begin to dispatch for a cluster."""
+        self.post, self._dispatcher = post, Dispatcher(post)
         self._ear = Ear({post.kind.value, _OWN})
 
     def dequeue(self) -> list[Package] | None:
@@ -77,7 +60,7 @@ class Broker(DjangoQBroker):  # type: ignore[misc]  # django-q2 ships no types
         except (DatabaseError, InterfaceError, psycopg.Error) as error:
             log.warning("A cluster lost the database and tries again: %s", str(error).partition("\n")[0])
         except Exception:  # django-q2's pusher would end after ten seconds of silence
-            log.exception("A cluster could not hand out, and tries again")
+            log.exception("A cluster could not dispatch, and tries again")
         self._ear.close()
         connections.close_all()
         time.sleep(AWAY_S)
@@ -91,15 +74,16 @@ class Broker(DjangoQBroker):  # type: ignore[misc]  # django-q2 ships no types
             return None
         if time.monotonic() >= self._crons_at:
             self._fire_crons()
-        if self.post is not None and not self._room():
+        room = self._dispatcher.room() if self._dispatcher else 1
+        if not room:
             self._plan_crons()
-            self._ear.wait(LONGEST_CALL_S, board=self.post.board)
+            self._ear.wait(LONGEST_CALL_S, board=self.post.board if self.post else None)
             return None
-        found = list(self._functions())
-        found += self._own_tasks(besides=len(found))
-        if found:
+        sent = self._dispatcher.dispatch(room) if self._dispatcher else 0
+        found = self._own_tasks(room - sent)
+        if sent or found:
             self._plan_crons()
-        elif not self._fire_crons():
+        if sent + len(found) < room and (sent or found or not self._fire_crons()):
             self._plan_to_look()
         return found or None
 
@@ -112,59 +96,19 @@ class Broker(DjangoQBroker):  # type: ignore[misc]  # django-q2 ships no types
             self._look_at = 0.0
 
     def _plan_to_look(self) -> None:
-        kind, queues = (self.post.kind, self.post.queues) if self.post else (Kind.ACTION, None)
-        seconds = clusters.next_wake_s(kind, queues=queues)
-        self._look_at = time.monotonic() + (seconds if seconds > 0 else LOCKED_S)
+        dispatcher = self._dispatcher
+        seconds = dispatcher.next_wake_s() if dispatcher else clusters.next_wake_s(Kind.ACTION, ())
+        self._look_at = time.monotonic() + (seconds if seconds > 0 else AGAIN_S)
 
     def _fire_crons(self) -> bool:
         """Whether a cron made something that may be due now."""
         self._crons_at = inf
         return self.post is not None and bool(crons.fire_due())
 
-    def _room(self) -> int:
-        """How many tasks may be put into the queue.
-
-        Actions only as many as workers are free: one that waits in the queue behind a long one would outlive its
-        lease. Mutations also one batch for each busy worker, so that it finds the next one ready.
-        """
-        assert self.post is not None
-        board, waiting = self.post.board, self.post.tasks.waits()
-        if self.post.kind is Kind.ACTION:
-            return max(board.count_free() - waiting, 0)
-        return max(board.workers + board.count_free() - waiting, 0)
-
-    def _functions(self) -> Iterator[Package]:
-        if self.post is None:
-            return
-        post, room = self.post, self._room()
-        if post.kind is Kind.ACTION:
-            for one in clusters.hand_out(post.boot, post.kind, limit=room, queues=post.queues):
-                yield self._package("scheduling.cluster.tasks.action", one)
-            return
-        handed = clusters.hand_out(post.boot, post.kind, limit=room * BATCH, queues=post.queues)
-        for some in _shared(handed, among=min(room, post.board.workers)):
-            yield self._package("scheduling.cluster.tasks.mutations", some)
-
-    def _package(self, function: str, argument: Handed | list[Handed]) -> Package:
-        task = {
-            "id": "",  # the name is for logs that nobody reads: ours write their own
-            "name": "",
-            "func": function,
-            "args": (argument,),
-            "kwargs": {},
-            "save": False,
-            "timeout": -1,  # ours are timed by ourselves
-            "started": None,
-        }
-        return None, SignedPackage.dumps(task)
-
     # django-q2's own tasks, in its own table.
 
-    def _own_tasks(self, *, besides: int) -> list[Package]:
-        if self.post is not None and self.post.kind is not Kind.ACTION:
-            return []
-        room = self._room() - besides if self.post else 1
-        if room <= 0:
+    def _own_tasks(self, room: int) -> list[Package]:
+        if room <= 0 or (self.post is not None and self.post.kind is not Kind.ACTION):
             return []
         given = {"key": self.list_key, "limit": room, "retry_s": float(Conf.RETRY)}
         with transaction.atomic():
@@ -232,10 +176,3 @@ class Broker(DjangoQBroker):  # type: ignore[misc]  # django-q2 ships no types
     def get_stats(self, pattern: str) -> list[str]:  # noqa: ARG002 (there is one farm in a database)
         """What clusters said of themselves within the last ten seconds."""
         return [stat.decode() for stat in cluster_queries.stats()]
-
-
-def _shared(handed: list[Handed], *, among: int) -> Iterator[list[Handed]]:
-    """`handed` in lists of at most a batch, and so that each of `among` workers gets a share of a few."""
-    size = min(BATCH, max(1, ceil(len(handed) / max(among, 1))))
-    for start in range(0, len(handed), size):
-        yield handed[start : start + size]

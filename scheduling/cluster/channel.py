@@ -15,6 +15,7 @@ import tempfile
 from typing import Any
 
 from scheduling.cluster.scoreboard import Scoreboard
+from scheduling.queries.functions import Dispatch
 
 # Beyond this a message travels as an open file: the kernel takes some 200 KB in one piece on Linux, 2 KB on a Mac.
 _INLINE_BYTES = 100_000 if sys.platform == "linux" else 1500
@@ -83,13 +84,20 @@ class Channel:
 class TaskQueue(Channel):
     """The tasks of a cluster. The pusher puts, `of(worker)` is the end that a worker gets from."""
 
-    def __init__(self, board: Scoreboard) -> None:
+    def __init__(self, board: Scoreboard, *, function: str = "") -> None:
         super().__init__()
         self._board = board
+        self.function = function  # what a worker's loop calls with a function that was dispatched to it
 
     def put(self, value: Any) -> None:
         """Send a task, numbered."""
-        super().put((self._board.next_message(), value))
+        self.send(value)
+
+    def send(self, value: Any) -> int:
+        """Send a task; its number."""
+        number = self._board.next_message()
+        super().put((number, value))
+        return number
 
     def of(self, worker: int) -> "WorkersEnd":
         """The end of one worker."""
@@ -111,16 +119,40 @@ class WorkersEnd:
     def get(self) -> Any:
         """The next task, or "STOP" when the cluster stops or its sentinel is gone."""
         self._board.free(self._worker)
-        while not self._board.is_stopping and os.getppid() == _sentinel.pid:
+        while not self._must_end():
             if not self._tasks.is_ready(within_s=_LOOK_AROUND_S):
                 continue
-            mine, message = self._tasks.try_get()
+            mine, task = self._take()
             if mine:
-                number, task = message
-                self._board.busy(self._worker, message=number)
-                return task
+                return self._wrap(task)
         self._board.gone(self._worker)
         return "STOP"
+
+    def _must_end(self) -> bool:
+        board = self._board
+        return board.is_stopping or board.is_dismissed(self._worker) or os.getppid() != _sentinel.pid
+
+    def try_next(self) -> Any:
+        """The next task if one waits and the cluster goes on, else None."""
+        return None if self._board.is_stopping else self._take()[1]
+
+    def _wrap(self, task: Any) -> Any:
+        """What django-q2's worker loop takes: one of its own tasks as it is."""
+        if not isinstance(task, Dispatch):
+            return task
+        # The name is for logs that nobody reads, ours write their own; and ours are timed by themselves.
+        given = {"func": self._tasks.function, "args": (task,), "kwargs": {}}
+        return {"id": "", "name": "", "save": False, "timeout": -1, "started": None, "ack_id": None, **given}
+
+    def _take(self) -> tuple[bool, Any]:
+        mine, message = self._tasks.try_get()
+        if not mine:
+            return False, None
+        number, task = message
+        self._board.busy(self._worker, message=number)
+        if self._board.is_low():
+            self._board.ring()
+        return True, task
 
 
 class _Sentinel:

@@ -47,7 +47,7 @@ class Keeper:
     it at once: its running actions are unknown then.
 
     `command` starts the sentinel for a boot id, as a process of its own. DESIGN section 7: frozen means that a
-    hand-out is overdue while a worker is free, or that it does not report; long actions are no alarm.
+    function is overdue while a worker is free, or that it does not report; long actions are no alarm.
     """
 
     def __init__(

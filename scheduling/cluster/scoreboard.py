@@ -13,14 +13,21 @@ _NEVER: Final = 0.0
 
 
 class Scoreboard:
-    """One line for each worker. Made before the processes are forked; times are of the machine's monotonic clock."""
+    """One line for each worker, and for `spares` that may stand in for some. Made before the processes are forked;
+    times are of the machine's monotonic clock."""
 
-    def __init__(self, workers: int) -> None:
-        self.workers = workers
-        self._free_since: Any = RawArray("d", workers)
-        self._deadline: Any = RawArray("d", workers)
-        self._received: Any = RawArray("q", workers)  # the number of the last message each worker took
+    def __init__(self, workers: int, *, spares: int = 0) -> None:
+        self.workers, self.spares = workers, spares
+        places = workers + spares
+        self._free_since: Any = RawArray("d", places)
+        self._deadline: Any = RawArray("d", places)
+        self._received: Any = RawArray("q", places)  # the number of the last message each worker took
+        self._busy_with: Any = RawArray("q", places)  # that number while the worker is busy with it
+        self._running: Any = RawArray("q", places)  # the mutation that each runs
+        self._running_since: Any = RawArray("d", places)
+        self._dismissed: Any = RawArray("b", places)
         self._sent: Any = RawArray("q", 1)
+        self._low: Any = RawArray("q", 1)
         self._flags: Any = RawArray("b", 1)
         # A byte in this pipe says that a worker became free. It never fills up: nobody waits to write.
         self._bell_read, self._bell_write = os.pipe()
@@ -30,19 +37,49 @@ class Scoreboard:
     def free(self, worker: int) -> None:
         """This worker waits for a task."""
         self._deadline[worker] = _NEVER
+        self._busy_with[worker] = self._running[worker] = 0
         if self._free_since[worker] == _NEVER:
             self._free_since[worker] = time.monotonic()
+        self.ring()
+
+    def ring(self) -> None:
+        """Wake the pusher: there is room for more."""
         with contextlib.suppress(BlockingIOError):  # it is ringing already
             os.write(self._bell_write, b".")
 
     def busy(self, worker: int, *, message: int) -> None:
         """This worker took the message of this number."""
         self._free_since[worker] = _NEVER
+        self._busy_with[worker] = message
         self._received[worker] = message
+
+    def runs(self, worker: int, function_id: int) -> None:
+        """This worker begins a mutation; 0: it has ended."""
+        self._running_since[worker] = time.monotonic()
+        self._running[worker] = function_id
+
+    def count_long(self, seconds: float) -> int:
+        """How many workers have run one mutation for longer than that."""
+        before = time.monotonic() - seconds
+        pairs = zip(self._running, self._running_since, strict=True)
+        return sum(1 for function_id, since in pairs if function_id and since < before)
+
+    def dismiss(self, worker: int) -> None:
+        """Let this worker end after what it does now."""
+        self._dismissed[worker] = 1
+
+    def is_dismissed(self, worker: int) -> bool:
+        """Whether this worker has to end."""
+        return bool(self._dismissed[worker])
+
+    def runs_now(self, worker: int) -> int:
+        """The mutation that this worker runs, or ran when it died; 0 if none."""
+        return int(self._running[worker])
 
     def gone(self, worker: int) -> None:
         """This worker died, or has not started yet."""
         self._free_since[worker] = self._deadline[worker] = _NEVER
+        self._busy_with[worker] = self._running[worker] = self._dismissed[worker] = 0
 
     def set_deadline(self, worker: int, seconds: float | None) -> None:
         """What this worker does now must be over in so many seconds; None: no matter when."""
@@ -61,9 +98,25 @@ class Scoreboard:
         """How many messages were sent so far."""
         return int(self._sent[0])
 
+    def count_taken(self) -> int:
+        """How many messages workers took so far: they are taken in their order."""
+        return int(max(self._received))
+
     def in_queue(self) -> int:
-        """How many messages were sent and not taken: messages are taken in their order."""
-        return max(0, self.count_sent() - int(max(self._received)))
+        """How many messages were sent and not taken."""
+        return max(0, self.count_sent() - self.count_taken())
+
+    def set_low(self, waiting: int) -> None:
+        """When so few messages wait, whoever takes one wakes the pusher."""
+        self._low[0] = waiting
+
+    def is_low(self) -> bool:
+        """Whether the pusher wants to be woken."""
+        return self.in_queue() <= int(self._low[0])
+
+    def is_busy_with(self, message: int) -> bool:
+        """Whether a worker is busy with the message of this number."""
+        return message in self._busy_with[:]
 
     def count_free(self, *, for_s: float = 0.0) -> int:
         """How many workers have been waiting for at least so long."""

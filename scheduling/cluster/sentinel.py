@@ -31,13 +31,14 @@ from django_q.status import Stat
 from django_q.worker import worker
 
 from scheduling.cluster import channel, connecting, family, tasks
-from scheduling.cluster.broker import Broker, Post
+from scheduling.cluster.broker import Broker
 from scheduling.cluster.channel import Channel, TaskQueue
+from scheduling.cluster.dispatcher import Post
 from scheduling.cluster.scoreboard import Scoreboard
 from scheduling.domain.states import Kind
-from scheduling.operations import clusters
+from scheduling.operations import clusters, running
 from scheduling.queries.clusters import Report
-from scheduling.queries.functions import Holder
+from scheduling.queries.functions import Dispatch, Holder
 
 log = logging.getLogger(__name__)
 _FORK = get_context("fork")
@@ -46,6 +47,7 @@ TURN_S = 0.2
 REPORT_S = 1.0
 SWEEP_S = 2.0
 SCHEDULER_S = 30.0  # django-q2's own pace for its schedules
+LONG_S = 1.0
 STUCK_S = 2.0  # a task that waits while a worker was free for this long is not on its way
 PUSHER_ENDS_S = 2.0
 
@@ -90,8 +92,8 @@ class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no typ
         self._keeper = keeper
         self.pid = self.parent_pid = os.getpid()
         self.name = f"{kind.value}s"
-        self.board = Scoreboard(workers)
-        self.task_queue = TaskQueue(self.board)
+        self.board = Scoreboard(workers, spares=workers if kind is Kind.MUTATION else 0)
+        self.task_queue = TaskQueue(self.board, function=tasks.FUNCTIONS[kind])
         self.result_queue = Results()
         self.broker = Broker(list_key=Conf.CLUSTER_NAME)
         self.broker.serve(Post(boot=boot, kind=kind, queues=queues, board=self.board, tasks=self.task_queue))
@@ -99,6 +101,9 @@ class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no typ
         self._desks: dict[Any, tasks.Desk] = {}
         self._hired = 0
         self._died: list[Holder] = []
+        self._fatal: list[
+            tuple[int, Holder]
+        ] = []  # mutations, and the processes that died while they ran them
         self._due: dict[str, float] = {}
         self.monitor: Any = None
         self.pusher: Any = None
@@ -144,7 +149,7 @@ class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no typ
         """The word that django-q2's monitor shows."""
         if self.board.is_stopping:
             return Conf.STOPPING
-        return Conf.IDLE if self.board.count_free() == self.board.workers else Conf.WORKING
+        return Conf.IDLE if self.board.count_free() >= self.board.workers else Conf.WORKING
 
     def _turn(self) -> None:
         for process in list(self.pool):
@@ -154,8 +159,9 @@ class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no typ
                 )
                 process.kill()
                 process.join()
-            if not process.is_alive():
-                self._spawn_worker(self._bury(process))
+            if not process.is_alive() and (position := self._bury(process)) < self.board.workers:
+                self._spawn_worker(position)
+        self._stand_in()
         if not self.monitor.is_alive():
             self.monitor = self._respawn(monitor, self.result_queue, self.broker)
         if not self.pusher.is_alive():
@@ -165,6 +171,16 @@ class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no typ
         self._now_and_then("sweep", SWEEP_S, clusters.sweep)
         if Conf.SCHEDULER:
             self._now_and_then("scheduler", SCHEDULER_S, lambda: scheduler(broker=self.broker))
+
+    def _stand_in(self) -> None:
+        """A worker that runs one mutation for long is replaced for that time, so that the others lose nothing by it."""
+        taken = {desk.worker for desk in self._desks.values()}
+        spares = range(self.board.workers, self.board.workers + self.board.spares)
+        present, wanted = taken.intersection(spares), min(self.board.count_long(LONG_S), len(spares))
+        if len(present) < wanted and not self.board.count_free():
+            self._spawn_worker(next(position for position in spares if position not in taken))
+        elif len(present) > wanted:
+            self.board.dismiss(max(present))
 
     def _report(self) -> None:
         stuck = self.board.count_free(for_s=STUCK_S) > 0 and self.task_queue.waits() > 0
@@ -193,7 +209,10 @@ class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no typ
         """Forget a worker that died; its place in the cluster."""
         self.pool.remove(process)
         desk = self._desks.pop(process)
-        self._died.append(desk.holder(process.pid))
+        holder = desk.holder(process.pid)
+        self._died.append(holder)
+        if (function_id := self.board.runs_now(desk.worker)) and not self.board.is_stopping:
+            self._fatal.append((function_id, holder))
         self.board.gone(desk.worker)
         return desk.worker
 
@@ -201,6 +220,10 @@ class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no typ
         while self._died:
             clusters.process_died(self._died[0])
             self._died.pop(0)
+        for fatal in list(self._fatal):
+            function_id, holder = fatal
+            if running.process_died(function_id, by=holder):
+                self._fatal.remove(fatal)
 
     def _respawn(self, target: Callable[..., Any], *args: Any) -> Any:
         self.reincarnations += 1
@@ -225,10 +248,10 @@ class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no typ
             self._now_and_then("report", REPORT_S, self._report)
 
     def _give_own_tasks_back(self) -> None:
-        """Tasks of django-q2 that nobody has begun; ours are released with the cluster's end."""
+        """Tasks of django-q2 that nobody has begun; ours have not left the queue."""
         while not self.task_queue.empty():
             _, task = self.task_queue.get()
-            if task.get("ack_id") is not None:
+            if not isinstance(task, Dispatch) and task.get("ack_id") is not None:
                 self._attempt(partial(self.broker.give_back, task["ack_id"]))
 
     def _end(self, process: Any, *, within_s: float) -> None:
@@ -278,11 +301,11 @@ def _begin(parent: int, target: Callable[..., Any], *args: Any) -> None:
 
 
 def _work(desk: tasks.Desk, queue: channel.WorkersEnd, results: Results) -> None:
-    tasks.sit_down(desk)
+    tasks.sit_down(desk, queue)
     connecting.connect()
     worker(queue, results, Timer(), Conf.TIMEOUT)
 
 
 def _push(queue: TaskQueue, board: Scoreboard, broker: Broker) -> None:
-    connecting.hand_out_quickly()
+    connecting.dispatch_quickly()
     pusher(queue, _Stopping(board), broker)

@@ -3,19 +3,27 @@
 import logging
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
 from django.conf import settings
 from django.db import connections
 
+from scheduling.cluster.channel import WorkersEnd
 from scheduling.cluster.scoreboard import Scoreboard
+from scheduling.domain.states import Kind
 from scheduling.operations import running
-from scheduling.queries.functions import Handed, Holder
+from scheduling.queries.functions import Dispatch, Holder
 
 log = logging.getLogger(__name__)
+
+# What django-q2's worker loop finds by name for what was dispatched.
+FUNCTIONS: Final = {Kind.MUTATION: f"{__name__}.mutations", Kind.ACTION: f"{__name__}.action"}
+BUDGET_S = 0.1  # then a worker goes back to that loop, which counts and replaces it now and then
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,32 +42,45 @@ class Desk:
 
 class _Here:
     desk: Desk | None = None
+    queue: WorkersEnd | None = None
 
 
 _here = _Here()
 
 
-def sit_down(desk: Desk) -> None:
+def sit_down(desk: Desk, queue: WorkersEnd) -> None:
     """This process is a worker from now on."""
-    _here.desk = desk
+    _here.desk, _here.queue = desk, queue
 
 
-def mutations(handed: list[Handed]) -> None:
-    """Run a batch of mutations, and give back what there is no time for."""
-    desk = _desk()
+def mutations(first: Dispatch) -> None:
+    """Run mutations as long as some wait, for a moment: one after the other, each taken when the one before is done."""
     with _logged():
-        running.batch(handed, by=desk.holder(os.getpid()), should_stop=lambda: desk.board.is_stopping)
+        running.mutations(_one_by_one(first), by=_desk().holder(os.getpid()))
 
 
-def action(handed: Handed) -> None:
+def action(dispatch: Dispatch) -> None:
     """Run one action."""
     with _logged():
-        running.action(handed, by=_desk().holder(os.getpid()), deadline=_deadline)
+        running.action(dispatch, by=_desk().holder(os.getpid()), deadline=_deadline)
+
+
+def _one_by_one(first: Dispatch) -> Iterator[Dispatch]:
+    """Those that wait behind a long one are taken by others."""
+    desk, queue, until = _desk(), _here.queue, time.monotonic() + BUDGET_S
+    following: Dispatch | None = first
+    while following is not None:
+        desk.board.runs(desk.worker, following.id)
+        try:
+            yield following
+        finally:  # an error of ours is no death of its process
+            desk.board.runs(desk.worker, 0)
+        following = queue.try_next() if queue and time.monotonic() < until else None
 
 
 @contextmanager
 def _logged() -> Iterator[None]:
-    """What goes wrong here is the scheduler's own: its rows are handed out again when their lease is over."""
+    """What goes wrong here is the scheduler's own: its rows have not left the queue."""
     try:
         yield
     except Exception:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from scheduling.domain.places import RESERVED
 from scheduling.errors import BadArguments, NotAFunction, NotJson
 
 _BY_NAME = {inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD}
@@ -30,6 +31,11 @@ def signature(function: Callable[..., Any], *, name: str) -> inspect.Signature:
         if parameter.kind not in _BY_NAME:
             raise NotAFunction(
                 function=name, why=f"its parameter {parameter.name!r} is not keyword-only (after a *)"
+            )
+        if parameter.name in RESERVED:
+            raise NotAFunction(
+                function=name,
+                why=f"its parameter {parameter.name!r} is run_after's own: give it another name",
             )
     return found
 

@@ -23,11 +23,11 @@ def delay(given: timedelta | float) -> timedelta:
 
 
 def moment(given: datetime, *, now: datetime) -> datetime:
-    """`given`, or `now` if that has passed. Raises BadMoment unless it is aware and within five years of `now`."""
+    """`given`, also if it has passed. Raises BadMoment unless it is aware and within five years of `now`."""
     if not isinstance(given, datetime):
         raise BadMoment(why=f"a moment is a datetime, not {type(given).__name__}")
     if given.utcoffset() is None:
         raise BadMoment(why=f"{given} has no time zone: a moment must be aware")
     if abs(given - now) > FARTHEST:
         raise BadMoment(why=f"{given} is more than five years away")
-    return max(given, now)
+    return given

@@ -35,23 +35,32 @@ class Backoff:
 class Retry:
     """How often an action is tried, and how long it waits in between; seconds throughout.
 
+    After failure number n it waits `base**n`, or `first * base**(n - 1)` where `first` says another beginning, and
+    up to `jitter` times that longer; at most `cap`. By default 2 to 3 s, then 4 to 6, 8 to 12, 16 to 24.
     `max_attempts` counts the first one too. Raises ValueError for numbers that make no sense.
     """
 
     max_attempts: int = 5
     base: float = 2.0
-    first: float = 1.0
+    first: float | None = None
     cap: float = 3600.0
     jitter: float = 0.5
 
     def __post_init__(self) -> None:
         if self.max_attempts < 1:
             raise ValueError(f"max_attempts must be at least 1, not {self.max_attempts}")
-        self.backoff()
+        self._backoff()
 
-    def backoff(self) -> Backoff:
-        """The waits as a Backoff."""
-        return Backoff(first_s=self.first, base=self.base, cap_s=self.cap, jitter=self.jitter)
+    def delay_s(self, failures: int, *, rng: random.Random) -> float:
+        """Seconds to wait after failure number `failures` (1 is the first)."""
+        plain = self._backoff().delay_s(failures, rng=rng)
+        return min(plain * rng.uniform(1, 1 + self.jitter), self.cap)
+
+    def _backoff(self) -> Backoff:
+        if not 0 <= self.jitter <= 1:
+            raise ValueError(f"a retry needs 0 <= jitter <= 1, not {self.jitter}")
+        first = self.base if self.first is None else self.first
+        return Backoff(first_s=first, base=self.base, cap_s=self.cap, jitter=0)
 
 
 def delay_before_next_s(
@@ -64,4 +73,4 @@ def delay_before_next_s(
     """
     if retry is None or attempt >= retry.max_attempts or not (known or idempotent):
         return None
-    return retry.backoff().delay_s(attempt, rng=rng)
+    return retry.delay_s(attempt, rng=rng)

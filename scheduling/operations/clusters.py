@@ -1,10 +1,11 @@
-"""The lives of clusters: what they were handed, and what becomes of it when they die."""
+"""The lives of clusters: what they get to run, and what becomes of it when they die."""
 
 import os
 import socket
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from uuid import UUID
 
 from django.conf import settings
@@ -17,12 +18,13 @@ from scheduling.operations.declaring import action
 from scheduling.operations.scheduling import LOOK_EVERY_S, run_after
 from scheduling.queries import clusters, functions
 from scheduling.queries.clusters import Report
-from scheduling.queries.functions import Handed, Holder
+from scheduling.queries.functions import Dispatch, Holder, Lane, Share
 
 # How long a cluster may be silent until the others take what it had. Its own watcher is much quicker.
 SILENT_S = 10.0
-# How late a row must be to say that its cluster does not hand out any more.
+# How late a row must be to say that its cluster does not dispatch any more.
 OVERDUE_S = 5.0
+MOST_SHARES = 16  # clusters of a role that divide the head of the queue among them
 RETAIN_BATCH = 1000
 RETAIN_BATCHES = 100
 _DAY_S = 24 * 3600.0
@@ -40,31 +42,53 @@ def report(boot: UUID, seen: Report) -> bool:
     return clusters.report(boot, seen)
 
 
-def hand_out(boot: UUID, kind: Kind, *, limit: int, queues: Sequence[str] | None = None) -> list[Handed]:
-    """Up to `limit` due functions, each the cluster's for the length of a lease."""
-    return functions.hand_out(
-        kind, boot=boot, limit=limit, lease_s=settings.SCHEDULING["LEASE_S"], queues=queues
-    )
+def lanes(kind: Kind, *, queues: Sequence[str] | None = None) -> list[Lane]:
+    """The lanes of the queue, each from its beginning: what `look` is asked for."""
+    return functions.lanes(kind, queues=queues)
 
 
-def next_wake_s(kind: Kind, *, queues: Sequence[str] | None = None) -> float:
+def look(
+    kind: Kind,
+    lanes: Sequence[Lane],
+    *,
+    limit: int,
+    excluded: Collection[int] = (),
+    share: Share = Share(),  # noqa: B008 (it is frozen)
+) -> tuple[list[Dispatch], list[Lane]]:
+    """Up to `limit` due functions of these lanes, and where each lane begins now. Any number may look at once: who
+    starts a function decides who runs it."""
+    return functions.dispatch(kind, lanes, limit=limit, excluded=excluded, share=share)
+
+
+def dispatch(kind: Kind, *, limit: int, queues: Sequence[str] | None = None) -> list[Dispatch]:
+    """Up to `limit` due functions, the most urgent first."""
+    return look(kind, lanes(kind, queues=queues), limit=limit)[0]
+
+
+def share(boot: UUID) -> Share:
+    """Which of the living clusters of its role a cluster is."""
+    boots = clusters.siblings(boot, within=timedelta(seconds=SILENT_S))[:MOST_SHARES]
+    return Share(rank=boots.index(boot), clusters=len(boots)) if boot in boots else Share()
+
+
+def next_wake_s(kind: Kind, lanes: Sequence[Lane], *, excluded: Collection[int] = ()) -> float:
     """How long a cluster may sleep when nothing wakes it: until something is due, at most two seconds."""
-    seconds = functions.next_wake_s(kind, queues=queues)
+    seconds = functions.next_wake_s(kind, lanes, excluded=excluded)
     return LOOK_EVERY_S if seconds is None else min(max(seconds, 0.0), LOOK_EVERY_S)
 
 
 def is_overdue(kind: Kind, *, queues: Sequence[str] | None = None) -> bool:
-    """Whether something should have been handed out seconds ago."""
+    """Whether something should have been dispatched seconds ago."""
     return functions.overdue(kind, late_s=OVERDUE_S, queues=queues)
 
 
 def end(boot: UUID, *, ending: str, why: str | None = None) -> None:
-    """A cluster is over: what it had in its hands is due again, its running actions are unknown.
+    """A cluster is over: its running actions are unknown. What it had not started has not left the queue.
 
     `ending` is "stopped", "died" or "frozen". May be called twice.
     """
     clusters.end(boot, ending=ending, why=why)
-    _inherit(boot)
+    _give_up(boot, ran_by=None)
 
 
 def process_died(holder: Holder) -> int:
@@ -77,7 +101,7 @@ def sweep() -> int:
     lost = clusters.lose_silent(silent_s=SILENT_S)
     over = {*lost, *clusters.with_leftovers()}
     for boot in over:
-        _inherit(boot)
+        _give_up(boot, ran_by=None)
     return len(over)
 
 
@@ -98,7 +122,9 @@ def retain() -> int:
     return total
 
 
-def run_due(*, limit: int = 1000, kinds: Sequence[Kind] = tuple(Kind)) -> int:
+def run_due(
+    *, limit: int = 1000, kinds: Sequence[Kind] = tuple(Kind), queues: Sequence[str] | None = None
+) -> int:
     """Run what is due right now in this process, and return how many functions were run.
 
     One step of a cluster without its processes: for tests, and for `manage.py cluster --once`. What it
@@ -107,22 +133,21 @@ def run_due(*, limit: int = 1000, kinds: Sequence[Kind] = tuple(Kind)) -> int:
     if connection.in_atomic_block:
         raise NestedTransaction(using=connection.alias)
     with _cluster_of_this_process() as by:
-        return sum(_run_due(kind, limit=limit, by=by) for kind in kinds)
+        return sum(_run_due(kind, limit=limit, queues=queues, by=by) for kind in kinds)
 
 
-def _run_due(kind: Kind, *, limit: int, by: Holder) -> int:
-    handed = hand_out(by.boot, kind, limit=limit)
+def _run_due(kind: Kind, *, limit: int, queues: Sequence[str] | None, by: Holder) -> int:
     run = running.mutation if kind is Kind.MUTATION else _action
-    done = [one.id for one in handed if run(one, by=by)]
+    done = [one.id for one in dispatch(kind, limit=limit, queues=queues) if run(one, by=by)]
     announcing.changed(done)
     return len(done)
 
 
-def _action(handed: Handed, *, by: Holder) -> bool:
+def _action(dispatch: Dispatch, *, by: Holder) -> bool:
     def vouch(timeout_s: float | None) -> None:
         clusters.vouch(by.boot, for_s=_UNTIMED_S if timeout_s is None else timeout_s)
 
-    return running.action(handed, by=by, deadline=vouch)
+    return running.action(dispatch, by=by, deadline=vouch)
 
 
 @contextmanager
@@ -133,13 +158,6 @@ def _cluster_of_this_process() -> Iterator[Holder]:
         yield Holder(boot=boot, ran_by=f"{socket.gethostname()}:{os.getpid()}")
     finally:
         end(boot, ending="stopped")
-
-
-def _inherit(boot: UUID) -> None:
-    released = functions.release(boot, lease_s=settings.SCHEDULING["LEASE_S"])
-    _give_up(boot, ran_by=None)
-    if released:
-        announcing.due(Kind)
 
 
 def _give_up(boot: UUID, *, ran_by: str | None) -> int:

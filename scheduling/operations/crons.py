@@ -48,7 +48,7 @@ def declare(
     function: Callable[..., Any] | str,
     /,
     *,
-    missed: Missed | str = Missed.SKIP,
+    missed: Missed | str | None = None,
     at_most: int = 1,
     overlap: Overlap | str = Overlap.SKIP,
     **args: Any,
@@ -56,8 +56,9 @@ def declare(
     """Declare a cron in an app's `crons.py`: `declare("clean up", daily(hour=3), clean_up, days=7)`.
 
     `missed` says what becomes of fire times that passed while nothing ran: "skip" counts them, "once" runs once for
-    all of them, "catch_up" runs the last `at_most` of them. `overlap` says what happens while an earlier firing has
-    not ended: "skip" or "allow". Raises DuplicateCron, BadSchedule, UnknownFunction, BadArguments, NotJson.
+    all of them, "catch_up" runs the last `at_most` of them. Unless it is said, that is "once" for a time of the
+    calendar and "skip" for an interval, whose next time is never far. `overlap` says what happens while an earlier
+    firing has not ended: "skip" or "allow". Raises DuplicateCron, BadSchedule, UnknownFunction, BadArguments, NotJson.
     """
     if not (name.isprintable() and 0 < len(name) <= _LONGEST_NAME) or "/" in name:
         raise BadSchedule(
@@ -71,7 +72,7 @@ def declare(
         schedule=schedule,
         function=found,
         args=arguments.checked(args, signature=found.signature, name=found.name),
-        policy=Policy(missed=Missed(missed), at_most=at_most, overlap=Overlap(overlap)),
+        policy=Policy(missed=firing.missed(missed, schedule), at_most=at_most, overlap=Overlap(overlap)),
     )
 
 
@@ -195,11 +196,12 @@ def _fire(row: crons.Row) -> list[ScheduledFunction]:
 
 def _firing(function: str, args: dict[str, Any], *, name: str, fire_at: datetime) -> NewFunction:
     """A firing of a function that this process does not know is an action that will fail and say so."""
+    given: dict[str, Any] = {"function": function, "args": json.dumps(args), "cron": name, "fire_at": fire_at}
     try:
-        kind = registry.find(function).kind
+        found = registry.find(function)
     except UnknownFunction:
-        kind = Kind.ACTION
-    return NewFunction(function=function, kind=kind, args=json.dumps(args), cron=name, fire_at=fire_at)
+        return NewFunction(kind=Kind.ACTION, **given)
+    return NewFunction(kind=found.kind, queue=found.queue, priority=found.priority, **given)
 
 
 def _next_after_pause(cron: Cron, *, now: datetime) -> datetime | None:

@@ -1,12 +1,14 @@
 """Whether scheduled functions run: the facts for `manage.py doctor` and the health page."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from postgres import statements
 from scheduling.domain.firing import LATE
-from scheduling.queries import clusters
+from scheduling.queries import clusters, functions
 
+MOST_COLLIDING = 20
 HEARD_WITHIN = timedelta(seconds=10)
 
 
@@ -23,9 +25,19 @@ class Living:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Colliding:
+    """A pending mutation whose runs collided so often, the last one at this statement."""
+
+    id: int
+    function: str
+    collisions: int
+    statement: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """Counts are of the last day, and stop at 1,000. `late`: what is not done 15 s after its time, or after its
-    hand-out, and no action that runs."""
+    """Counts are of the last day, and stop at 1,000. `late`: what is not begun 15 s after its time. `colliding`: those
+    that collided most, 20 at most."""
 
     clusters: tuple[Living, ...]
     late: int
@@ -33,6 +45,7 @@ class Health:
     frozen: int
     unknown: int
     failed: int
+    colliding: tuple[Colliding, ...] = ()
 
     def missing_roles(self) -> tuple[str, ...]:
         """The roles that no living cluster has: nothing of that kind will run."""
@@ -54,4 +67,11 @@ def health() -> Health:
         frozen=numbers.frozen,
         unknown=numbers.unknown,
         failed=numbers.failed,
+        colliding=tuple(_colliding()),
     )
+
+
+def _colliding() -> Iterator[Colliding]:
+    for row in functions.colliding(limit=MOST_COLLIDING):
+        statement = row.colliding_statement or ""
+        yield Colliding(id=row.id, function=row.function, collisions=row.collisions, statement=statement)

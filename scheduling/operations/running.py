@@ -1,100 +1,100 @@
-"""Running scheduled functions: what a worker of a cluster does with what it was handed."""
+"""Running scheduled functions: what a worker of a cluster does with what is dispatched to it."""
 
 import json
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from django.db import connections, transaction
+from django.conf import settings
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
 
 from postgres import transactions
 from scheduling import context, guards, registry
 from scheduling.domain import arguments
 from scheduling.domain.retries import Backoff, delay_before_next_s
 from scheduling.domain.states import Kind, State
-from scheduling.errors import KillsItsProcess, NotJson, UnknownFunction
+from scheduling.errors import ItsRowMoved, KeepsColliding, KillsItsProcess, NotJson, UnknownFunction
 from scheduling.models import ScheduledFunction
 from scheduling.operations import announcing, endings, timing
-from scheduling.operations.scheduling import insert
+from scheduling.operations.scheduling import LOOK_EVERY_S, insert
 from scheduling.queries import functions
-from scheduling.queries.functions import Ending, Handed, Holder, NewFunction
+from scheduling.queries.functions import Dispatch, Ending, Holder, NewFunction
 from scheduling.registry import Call
 
 log = logging.getLogger(__name__)
 
-# Long enough to be worth the way through the queue, short enough that the next batch does not wait for it.
-BUDGET_S = 0.1
-# A mutation whose process died this often is what kills it: memory, or a fault in a C library.
-MOST_DELIVERIES = 50
-# The wait after ten collisions in a row (postgres.transactions), 0 to 1 s: a hot spot, and it will cool down.
-COLLIDED = Backoff(first_s=0.5, base=1, jitter=1)
+LONGEST_STATEMENT = 500  # characters; parameters are no part of it
+
+# The wait after ten collisions in a row (postgres.transactions): a hot spot, and it will cool down. What collides again
+# and again is not run more than once a minute.
+COLLIDED = Backoff(first_s=0.5, base=2, cap_s=60, jitter=1)
+RUNS_IN_PLACE = transactions.ATTEMPTS
+SHORT = Backoff(first_s=0.5, base=1, jitter=1)  # the wait for a server that is short of something
+DIED = Backoff(first_s=1, base=2, cap_s=60, jitter=0)
 _DICE = random.SystemRandom()
 
 
-def batch(
-    handed: Sequence[Handed], *, by: Holder, should_stop: Callable[[], bool], budget_s: float = BUDGET_S
-) -> int:
-    """Run mutations one after the other, each in a transaction of its own; how many were run.
-
-    After `budget_s` seconds, or when told to stop, what is left is given back for others to run.
-    """
-    until = time.monotonic() + budget_s
-    done: list[int] = []
-    for position, one in enumerate(handed):
-        if position and (time.monotonic() >= until or should_stop()):
-            functions.give_back(handed[position:], boot=by.boot)
-            announcing.due([Kind.MUTATION])
-            break
-        if mutation(one, by=by):
-            done.append(one.id)
+def mutations(dispatches: Iterable[Dispatch], *, by: Holder) -> int:
+    """Run mutations one after the other, each in a transaction of its own; how many were run."""
+    done = [one.id for one in dispatches if mutation(one, by=by)]
     if done:
         announcing.changed(done)
     return len(done)
 
 
-def mutation(handed: Handed, *, by: Holder) -> bool:
+def mutation(dispatch: Dispatch, *, by: Holder) -> bool:
     """Run one mutation; False if it was not ours to run any more, or has to wait.
 
-    Its effects and its `success` commit together. Collisions are retried in place; after too many it waits a little
-    in the queue, as after an error that is the server's own (its disk is full). Any other error rolls everything back
-    and is recorded by a transaction of its own. If the database goes away nothing is recorded: its row is handed out
-    again when the lease is over.
+    Its effects and its `success` commit together. Collisions are retried in place; after ten it waits a little in the
+    queue, longer each time, and after SCHEDULING["MOST_COLLISIONS"] it is failed. It also waits after an error that is
+    the server's own (its disk is full). Any other error rolls everything back and is recorded by a transaction of its
+    own. If the database goes away nothing is recorded: its row has not left the queue.
     """
-    if _is_hopeless(handed, by=by):
+    if _is_gone(dispatch):
         return False
-    since = time.monotonic()
-    taken: list[Call] = []
-    committed: list[bool] = []
+    run = _Run(dispatch=dispatch, by=by, since=time.monotonic())
     try:
-        transactions.serializable(partial(_take_and_run, handed, by, taken, committed))
-    except _Moved:
-        functions.give_back([handed], boot=by.boot)
+        transactions.serializable(partial(_take_and_run, run))
+    except _NotOurs:
+        return False
     except BaseException as error:
-        if committed:
-            log.exception("A hook after the commit of %s #%s failed", taken[-1].function, handed.id)
-        elif transactions.collided(error) or endings.is_short(error):
-            functions.give_back([handed], boot=by.boot, delay_s=COLLIDED.delay_s(1, rng=_DICE))
-        elif endings.is_away(error):
-            log.warning("The database went away during mutation #%s: %s", handed.id, error)
-            connections.close_all()
-        else:
-            _fail(handed, error, by=by, taken=taken, elapsed_s=time.monotonic() - since)
-    if committed:
-        announcing.over(handed.id, task_backend=taken[-1].task_backend)
-    return bool(committed)
+        _roll_back(run, error)
+    if run.is_committed:
+        announcing.over(dispatch.id, task_backend=run.task_backend)
+    return run.is_committed
 
 
-def action(handed: Handed, *, by: Holder, deadline: Callable[[float | None], None] = lambda _: None) -> bool:
+def process_died(function_id: int, *, by: Holder) -> bool:
+    """The process that ran this mutation died. After SCHEDULING["MOST_DEATHS"] it is failed, until then it waits before
+    its next run. False if its session still holds it, so that this has to be said again later."""
+    deaths = functions.count_death(function_id, delay_s=DIED.delay_s(1, rng=_DICE))
+    if deaths is None:
+        return not functions.is_queued(function_id)
+    if deaths >= settings.SCHEDULING["MOST_DEATHS"]:
+        ending = endings.failed(KillsItsProcess(deaths=deaths))
+        if functions.fail_pending(function_id, by=by, ending=ending, elapsed_s=None):
+            announcing.over(function_id, task_backend=_task_backend(function_id))
+    announcing.due([Kind.MUTATION])
+    announcing.changed([function_id])
+    return True
+
+
+def action(
+    dispatch: Dispatch, *, by: Holder, deadline: Callable[[float | None], None] = lambda _: None
+) -> bool:
     """Run one action; False if it was not ours to start any more.
 
     Its start is committed before it runs and its end afterwards, again and again until the database takes it.
     `deadline` is told how many seconds it may take, and None when it is over.
     """
-    row = functions.start(handed.id, by=by)
+    if _is_gone(dispatch):
+        return False
+    row = functions.start(dispatch.id, by=by)
     if row is None:
         return False
     announcing.changed([row.pk])
@@ -135,39 +135,102 @@ def try_again(ended: ScheduledFunction, *, known: bool) -> None:
         insert([_next_try(ended, delay_s=delay_s)])
 
 
-class _Moved(Exception):
-    pass
+class _NotOurs(Exception):
+    """Done, canceled, or run by another process. Raised: a rollback leaves nothing for others to collide with."""
 
 
-def _is_hopeless(handed: Handed, *, by: Holder) -> bool:
-    if handed.place is None:  # its row was taken away by hand: there is nothing to run, or to write about it
-        functions.unqueue(handed.id)
-    elif handed.deliveries > MOST_DELIVERIES:
-        _fail(handed, KillsItsProcess(deliveries=handed.deliveries), by=by, taken=[])
-    return handed.place is None or handed.deliveries > MOST_DELIVERIES
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    """A mutation's run, and what was seen of it in all its attempts."""
+
+    dispatch: Dispatch
+    by: Holder
+    since: float
+    attempts: int = 0
+    statement: str | None = None  # that raised last, in the last attempt
+    task_backend: str | None = None
+    function: str | None = None
+    is_committed: bool = False
+
+    def note(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
+        """Around each statement."""
+        try:
+            return execute(sql, params, many, context)
+        except Exception:
+            self.statement = " ".join(str(sql).split())[:LONGEST_STATEMENT]
+            raise
+
+    def commit(self) -> None:
+        """It holds."""
+        self.is_committed = True
 
 
-def _take_and_run(handed: Handed, by: Holder, taken: list[Call], committed: list[bool]) -> None:
-    row = functions.take(handed)
-    if row is None:
+def _is_gone(dispatch: Dispatch) -> bool:
+    """Whether its row was taken away by hand: there is nothing to run, or to write about it."""
+    if dispatch.place is None:
+        functions.unqueue(dispatch.id)
+    return dispatch.place is None
+
+
+def _take_and_run(run: _Run) -> None:
+    run.statement, run.attempts = None, run.attempts + 1
+    with connections[DEFAULT_DB_ALIAS].execute_wrapper(run.note):
+        row = functions.take(run.dispatch)
+        if row is None:
+            raise _NotOurs
+        if row.function is None:
+            raise ItsRowMoved
+        call = Call(
+            id=row.id,
+            function=row.function,
+            kind=Kind.MUTATION,
+            args=row.args,
+            attempt=row.attempt,
+            task_backend=row.task_backend,
+            ran_by=run.by.ran_by,
+        )
+        run.task_backend, run.function = call.task_backend, call.function
+        transaction.on_commit(run.commit)
+        with context.running(_running(call)), guards.mutation(call.function):
+            result = _result(call, _run(call))
+        if not functions.succeed(run.dispatch, by=run.by, result=result):
+            raise ItsRowMoved
+
+
+def _roll_back(run: _Run, error: BaseException) -> None:
+    """Decide what becomes of a mutation whose run ended with this error."""
+    if run.is_committed:
+        told = "A hook after the commit of %s #%s failed"
+        log.error(told, run.function, run.dispatch.id, exc_info=error)
+    elif isinstance(error, ItsRowMoved):
+        _collide(run, "its own row of scheduling_scheduledfunction, which it changed")
+    elif transactions.collided(error):
+        _collide(run, run.statement or "COMMIT")
+    elif endings.is_short(error):
+        _postpone(run, delay_s=SHORT.delay_s(1, rng=_DICE))
+    elif endings.is_away(error):
+        log.warning("The database went away during mutation #%s: %s", run.dispatch.id, error)
+        connections.close_all()
+    else:
+        _fail(run, error)
+
+
+def _collide(run: _Run, statement: str) -> None:
+    collisions = run.dispatch.collisions + run.attempts
+    if collisions >= settings.SCHEDULING["MOST_COLLISIONS"]:
+        _fail(run, KeepsColliding(collisions=collisions, statement=statement))
         return
-    if row.function is None:
-        raise _Moved
-    call = Call(
-        id=row.id,
-        function=row.function,
-        kind=Kind.MUTATION,
-        args=row.args,
-        attempt=row.attempt,
-        task_backend=row.task_backend,
-        ran_by=by.ran_by,
-    )
-    taken.append(call)
-    transaction.on_commit(lambda: committed.append(True))
-    with context.running(_running(call)), guards.mutation(call.function):
-        result = _result(call, _run(call))
-    if not functions.succeed(handed, by=by, result=result):
-        raise _Moved
+    waits = 1 + run.dispatch.collisions // RUNS_IN_PLACE
+    delay_s = COLLIDED.delay_s(waits, rng=_DICE)
+    _postpone(run, delay_s=delay_s, collisions=run.attempts, colliding_statement=statement)
+
+
+def _postpone(run: _Run, *, delay_s: float, **noted: Any) -> None:
+    with transaction.atomic():
+        if functions.postpone(run.dispatch, delay_s=delay_s, **noted):
+            announcing.changed([run.dispatch.id])
+            if delay_s < LOOK_EVERY_S:
+                announcing.due([Kind.MUTATION])
 
 
 def _perform(call: Call, *, timeout_s: float | None) -> Ending:
@@ -207,15 +270,12 @@ def _result(call: Call, value: Any) -> str | None:
     return json.dumps(arguments.json_value(value, name=call.function, what="result"))
 
 
-def _fail(
-    handed: Handed, error: BaseException, *, by: Holder, taken: list[Call], elapsed_s: float | None = None
-) -> None:
+def _fail(run: _Run, error: BaseException) -> None:
     """Record a mutation's failure. Whoever has its row locked meanwhile decides instead."""
-    ending = endings.failed(error)
-    if functions.fail_pending(handed.id, by=by, ending=ending, elapsed_s=elapsed_s):
-        announcing.changed([handed.id])
-        if taken:
-            announcing.over(handed.id, task_backend=taken[-1].task_backend)
+    ending, elapsed_s = endings.failed(error), time.monotonic() - run.since
+    if functions.fail_pending(run.dispatch.id, by=run.by, ending=ending, elapsed_s=elapsed_s):
+        announcing.changed([run.dispatch.id])
+        announcing.over(run.dispatch.id, task_backend=run.task_backend)
 
 
 def _until_it_holds(write: Callable[[], object]) -> None:
@@ -249,6 +309,11 @@ def _timeout_s(call: Call) -> float | None:
         return registry.find(call.function).timeout_s
     except UnknownFunction:
         return None
+
+
+def _task_backend(function_id: int) -> str | None:
+    row = functions.find(function_id)
+    return row.task_backend if row else None
 
 
 def _running(call: Call) -> context.Running:

@@ -11,7 +11,7 @@ from django.db import transaction
 
 from postgres import clock
 from scheduling import context, guards, registry
-from scheduling.domain import arguments, moments
+from scheduling.domain import arguments, moments, places
 from scheduling.domain.states import ENDED, Kind, State
 from scheduling.errors import NotEnded, NotFound
 from scheduling.models import ScheduledFunction
@@ -24,22 +24,38 @@ LOOK_EVERY_S = 2.0
 
 
 def run_after(
-    delay: timedelta | float, function: Callable[..., Any] | str, /, **args: Any
+    delay: timedelta | float,
+    function: Callable[..., Any] | str,
+    /,
+    *,
+    queue: str | None = None,
+    priority: int | None = None,
+    **args: Any,
 ) -> ScheduledFunction:
     """Schedule a registered function to run `delay` (a timedelta or seconds) from now, and return its row.
 
-    It exists if and only if the caller's transaction commits; with a delay of 0 it runs right after that. Raises
-    BadMoment (not finite, negative, more than five years), UnknownFunction, BadArguments, NotJson.
+    It exists if and only if the caller's transaction commits; with a delay of 0 it runs right after that. `queue` and
+    `priority` (-100 to 100, higher goes first) are those of its declaration unless others are named. Raises BadMoment
+    (not finite, negative, more than five years), BadPlace, UnknownFunction, BadArguments, NotJson.
     """
     length = moments.delay(delay)
-    [row] = insert([new(function, args, delay_s=length.total_seconds())])
+    [row] = insert([new(function, args, delay_s=length.total_seconds(), queue=queue, priority=priority)])
     return row
 
 
-def run_at(moment: datetime, function: Callable[..., Any] | str, /, **args: Any) -> ScheduledFunction:
-    """Schedule a registered function for an aware moment; one that has passed means now. Otherwise as `run_after`."""
+def run_at(
+    moment: datetime,
+    function: Callable[..., Any] | str,
+    /,
+    *,
+    queue: str | None = None,
+    priority: int | None = None,
+    **args: Any,
+) -> ScheduledFunction:
+    """Schedule a registered function for an aware moment. One that has passed is kept, and runs at once: of several
+    the oldest first. Otherwise as `run_after`."""
     checked = moments.moment(moment, now=clock.now())
-    [row] = insert([new(function, args, due_at=checked)])
+    [row] = insert([new(function, args, due_at=checked, queue=queue, priority=priority)])
     return row
 
 
@@ -72,12 +88,20 @@ def new(
     *,
     delay_s: float = 0.0,
     due_at: datetime | None = None,
+    queue: str | None = None,
+    priority: int | None = None,
 ) -> NewFunction:
-    """A row for a registered function, its arguments checked. Raises UnknownFunction, BadArguments, NotJson."""
+    """A row for a registered function, all of it checked. Raises UnknownFunction, BadArguments, NotJson, BadPlace."""
     found = registry.find(function)
     checked = arguments.checked(args, signature=found.signature, name=found.name)
     return NewFunction(
-        function=found.name, kind=found.kind, args=json.dumps(checked), delay_s=delay_s, due_at=due_at
+        function=found.name,
+        kind=found.kind,
+        args=json.dumps(checked),
+        delay_s=delay_s,
+        due_at=due_at,
+        queue=found.queue if queue is None else places.queue(queue),
+        priority=found.priority if priority is None else places.priority(priority),
     )
 
 

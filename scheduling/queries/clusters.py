@@ -81,6 +81,13 @@ def living(*, within: timedelta) -> list[Cluster]:
     )
 
 
+def siblings(boot: UUID, *, within: timedelta) -> list[UUID]:
+    """The boot ids of the clusters of the same role that reported lately, itself among them; in a fixed order."""
+    role = Cluster.objects.filter(boot_id=boot).values("role")
+    living = Cluster.objects.filter(role__in=role, ended_at=None, heard_at__gt=Now() - within)
+    return list(living.order_by("boot_id").values_list("boot_id", flat=True))
+
+
 def stats(*, within: timedelta = timedelta(seconds=10)) -> list[bytes]:
     """What django-q2's monitor shows, of the clusters that reported lately."""
     found = Cluster.objects.filter(ended_at=None, heard_at__gt=Now() - within, stat__isnull=False)

@@ -1,8 +1,9 @@
 """Statements about scheduled functions and their queue. Fences are in the WHERE clauses; callers count the rows."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from math import ceil
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +15,14 @@ from scheduling.domain.states import LIVE, Kind, State
 from scheduling.models import Due, ScheduledFunction
 
 Row = statements.Row
+
+# Of what is dispatched a quarter may be new work while a backlog of the same priority is behind: what became due within
+# three seconds (a row that is done stays in the index for as long as a long transaction runs, and these are walked).
+FRESH = 0.25
+FRESH_S = 3.0
+BEHIND_S = 0.1  # what runs within this is in its order
+LOOKBACK_S = 2.0
+_EVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,18 +47,38 @@ class NewFunction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handed:
-    """One function that was handed out: where its two rows lie, and how often it was handed out in vain."""
+class Dispatch:
+    """One due function that is given to a worker: where its two rows lie, and what its runs so far came to."""
 
     id: int
     due_place: str
     place: str | None
-    deliveries: int
+    deaths: int = 0
+    collisions: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """The functions of one kind, queue and priority, in the order in which they are due. What lies before `since_at`
+    and `since_id` is known to be done."""
+
+    queue: str
+    priority: int
+    since_at: datetime = _EVER
+    since_id: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """Which of all clusters asks: number `rank`, from 0, of so many `clusters`."""
+
+    rank: int = 0
+    clusters: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """Who holds a hand-out: a cluster's boot id, and the process in it."""
+    """Who runs a function: a cluster's boot id, and the process in it."""
 
     boot: UUID
     ran_by: str
@@ -88,40 +117,64 @@ def parent_state(parent: int) -> State | None:
     return State(rows[0].state) if rows else None
 
 
-def hand_out(
-    kind: Kind, *, boot: UUID, limit: int, lease_s: float, queues: Sequence[str] | None = None
-) -> list[Handed]:
-    """Hand out up to `limit` due functions of a kind, the most urgent first."""
-    given = {"kind": kind.value, "boot": boot, "limit": limit, "lease_s": lease_s}
-    rows = statements.load("scheduling", "hand_out").run(given | {"queues": _some(queues)})
-    return [
-        Handed(id=row.id, due_place=row.due_place, place=row.place, deliveries=row.deliveries) for row in rows
+def lanes(kind: Kind, *, queues: Sequence[str] | None = None) -> list[Lane]:
+    """The lanes that have rows, due or not; the highest priority first."""
+    rows = statements.load("scheduling", "lanes").run({"kind": kind.value, "queues": _some(queues)})
+    return [Lane(queue=row.queue, priority=row.priority) for row in rows]
+
+
+def dispatch(
+    kind: Kind,
+    lanes: Sequence[Lane],
+    *,
+    limit: int,
+    excluded: Collection[int] = (),
+    share: Share = Share(),
+) -> tuple[list[Dispatch], list[Lane]]:
+    """Up to `limit` due functions of these lanes, the most urgent first; and the lanes they are of, each from the first
+    function that is left in it. Writes nothing."""
+    given = {"kind": kind.value, "limit": limit, "excluded": list(excluded)} | _in(lanes)
+    given |= {"fresh": ceil(limit * FRESH), "fresh_s": FRESH_S, "behind_s": BEHIND_S}
+    rows = statements.load("scheduling", "dispatch").run(
+        given | {"rank": share.rank, "clusters": share.clusters}
+    )
+    heads = {(row.queue, row.priority): row for row in rows if row.lane_id is not None}
+    return [_dispatch(row) for row in rows], [
+        Lane(queue=queue, priority=priority, since_at=row.lane_at, since_id=row.lane_id)
+        for (queue, priority), row in heads.items()
     ]
 
 
-def give_back(handed: Sequence[Handed], *, boot: UUID, delay_s: float = 0.0) -> int:
-    """Make hand-outs due again, now or in a while; how many of them were still as we know them."""
-    given = {"due_places": [h.due_place for h in handed], "ids": [h.id for h in handed]}
-    return len(
-        statements.load("scheduling", "give_back").run(given | {"boot": boot, "delay_s": float(delay_s)})
-    )
+def postpone(
+    dispatch: Dispatch, *, delay_s: float, collisions: int = 0, colliding_statement: str | None = None
+) -> bool:
+    """Let a mutation that could not be done wait; False if it is not as it was dispatched any more."""
+    given = {"id": dispatch.id, "due_place": dispatch.due_place, "delay_s": delay_s}
+    given |= {"collisions": collisions, "colliding_statement": colliding_statement}
+    return bool(statements.load("scheduling", "postpone").run(given))
 
 
-def release(boot: UUID, *, lease_s: float) -> int:
-    """Make everything due again that a dead cluster had in its hands; how many that were."""
-    return len(statements.load("scheduling", "release").run({"boot": boot, "lease_s": lease_s}))
+def colliding(*, limit: int) -> list[Row]:
+    """The pending mutations that collided most."""
+    return statements.load("scheduling", "colliding").run({"limit": limit})
 
 
-def take(handed: Handed) -> Row | None:
+def count_death(function_id: int, *, delay_s: float) -> int | None:
+    """Count a death of the process that ran a mutation; how many that makes. None if it is gone, or still locked."""
+    rows = statements.load("scheduling", "count_death").run({"id": function_id, "delay_s": delay_s})
+    return rows[0].deaths if rows else None
+
+
+def take(dispatch: Dispatch) -> Row | None:
     """Take a mutation, in the caller's serializable transaction; None if it is not ours to run any more."""
-    given = {"id": handed.id, "due_place": handed.due_place, "place": handed.place}
+    given = {"id": dispatch.id, "due_place": dispatch.due_place, "place": dispatch.place}
     rows = statements.load("scheduling", "take").run(given)
     return rows[0] if rows else None
 
 
-def succeed(handed: Handed, *, by: Holder, result: str | None) -> bool:
+def succeed(dispatch: Dispatch, *, by: Holder, result: str | None) -> bool:
     """Write the success of a mutation that was taken in this transaction; False if its row is not pending."""
-    given = {"id": handed.id, "place": handed.place, "result": result}
+    given = {"id": dispatch.id, "place": dispatch.place, "result": result}
     return bool(statements.load("scheduling", "succeed").run(given | _who(by)))
 
 
@@ -152,13 +205,15 @@ def give_up(boot: UUID, *, ran_by: str | None, ending: Ending) -> list[Scheduled
 
 def overdue(kind: Kind, *, late_s: float, queues: Sequence[str] | None = None) -> bool:
     """Whether something is that late, and nobody works on it."""
-    given = {"kind": kind.value, "late_s": late_s, "queues": _some(queues)}
+    given = {"kind": kind.value, "late_s": late_s} | _of(lanes(kind, queues=queues))
     return bool(statements.load("scheduling", "overdue").run(given))
 
 
-def next_wake_s(kind: Kind, *, queues: Sequence[str] | None = None) -> float | None:
-    """Seconds until something is due or a cron fires; None if nothing is ahead."""
-    [row] = statements.load("scheduling", "next_wake").run({"kind": kind.value, "queues": _some(queues)})
+def next_wake_s(kind: Kind, lanes: Sequence[Lane], *, excluded: Collection[int] = ()) -> float | None:
+    """Seconds until something of these lanes is due or a cron fires; None if nothing is ahead. What has been due for
+    longer than two seconds is not looked at."""
+    given = {"kind": kind.value, "excluded": list(excluded), "lookback_s": LOOKBACK_S} | _of(lanes)
+    [row] = statements.load("scheduling", "next_wake").run(given)
     return None if row.seconds is None else float(row.seconds)
 
 
@@ -207,6 +262,21 @@ def _instance(row: Row) -> ScheduledFunction:
     # In the order of the model's fields, which is not that of the table's columns.
     names = [field.attname for field in ScheduledFunction._meta.concrete_fields]  # noqa: SLF001
     return ScheduledFunction.from_db("default", names, [getattr(row, name) for name in names])
+
+
+def _dispatch(row: Row) -> Dispatch:
+    return Dispatch(
+        id=row.id, due_place=row.due_place, place=row.place, deaths=row.deaths, collisions=row.collisions
+    )
+
+
+def _of(lanes: Sequence[Lane]) -> dict[str, Any]:
+    return {"queue": [lane.queue for lane in lanes], "priority": [lane.priority for lane in lanes]}
+
+
+def _in(lanes: Sequence[Lane]) -> dict[str, Any]:
+    since = {"since_at": [lane.since_at for lane in lanes], "since_id": [lane.since_id for lane in lanes]}
+    return _of(lanes) | since
 
 
 def _some(queues: Sequence[str] | None) -> list[str] | None:

@@ -63,6 +63,11 @@ def function(pk: int) -> ScheduledFunction | None:
     )
 
 
+def queued(pk: int) -> Due | None:
+    """Its row of the queue, while it is pending."""
+    return Due.objects.filter(pk=pk).first()
+
+
 def next_try(pk: int) -> int | None:
     """The try that followed this one."""
     return ScheduledFunction.objects.filter(retry_of_id=pk).values_list("pk", flat=True).first()

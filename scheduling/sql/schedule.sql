@@ -24,7 +24,7 @@ WITH given AS MATERIALIZED (
     ON CONFLICT (cron_id, fire_at) WHERE cron_id IS NOT NULL AND attempt = 1 DO NOTHING
     RETURNING *
 ), queued AS (
-    INSERT INTO scheduling_due (function_id, kind, queue, priority, due_at, next_at, deliveries)
-    SELECT id, kind, queue, priority, due_at, due_at, 0 FROM born WHERE state = 'pending'
+    INSERT INTO scheduling_due (function_id, kind, queue, priority, due_at, next_at)
+    SELECT id, kind, queue, priority, due_at, due_at FROM born WHERE state = 'pending'
 )
 SELECT * FROM born ORDER BY id

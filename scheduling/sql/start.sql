@@ -1,7 +1,14 @@
--- Start an action: the one who takes it out of the queue, and still holds its hand-out, may run it. Committed before
--- it runs, and matching only `pending`: it never starts twice.
+-- Start an action: the one who takes it out of the queue may run it. Committed before it runs, and matching only
+-- `pending`: it never starts twice. SKIP LOCKED: what another process starts at this moment is its. A cluster that the
+-- others gave up starts nothing more, since they have ended what it ran as unknown.
 WITH gone AS (
-    DELETE FROM scheduling_due WHERE function_id = %(id)s AND handed_by = %(boot)s::uuid RETURNING function_id
+    DELETE FROM scheduling_due
+    WHERE function_id = (
+        SELECT function_id FROM scheduling_due
+        WHERE function_id = %(id)s
+          AND NOT EXISTS (SELECT FROM scheduling_cluster WHERE boot_id = %(boot)s::uuid AND ended_at IS NOT NULL)
+        FOR UPDATE SKIP LOCKED)
+    RETURNING function_id
 )
 UPDATE scheduling_scheduledfunction AS f
 SET state = 'in_progress', started_at = clock_timestamp(), handed_by = %(boot)s::uuid, ran_by = %(ran_by)s

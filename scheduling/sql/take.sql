@@ -1,6 +1,6 @@
 -- Take a mutation out of the queue, inside the serializable transaction that runs it, and read what to call.
--- Both rows are reached by place and id, never by an index (see hand_out). No row: it was done, canceled, or handed
--- out again meanwhile, or another transaction holds it. `function` is null when the row moved: hand it out again.
+-- Both rows are reached by place and id, never by an index (see dispatch). No row: it was done, canceled or postponed
+-- meanwhile, or another transaction holds it. `function` is null when the row moved: it needs another look.
 WITH gone AS (
     DELETE FROM scheduling_due
     WHERE ctid = (

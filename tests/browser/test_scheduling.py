@@ -58,7 +58,7 @@ class TestFunctions:
     def test_whose_end_nobody_knows_are_marked(self, visit: Visit, boss: User) -> None:
         row = scheduling.run_after(0, sample.say, word="hello")
         boot = _cluster()
-        [handed] = clusters.hand_out(boot, scheduling.Kind.ACTION, limit=1)
+        [handed] = clusters.dispatch(scheduling.Kind.ACTION, limit=1)
         assert functions.start(handed.id, by=Holder(boot=boot, ran_by="here:1")) is not None
         page = visit("/functions/?state=unknown", by=boss)
         expect(page.get_by_text("No functions here")).to_be_visible()

@@ -1,6 +1,5 @@
 """The model of a scheduled function, and what is looked up about all of them."""
 
-import uuid
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 from django.db import connection
 
 from scheduling.domain.states import Kind, State, may_move
-from scheduling.queries.functions import Handed, Holder
+from scheduling.queries.functions import Holder
 from tests.models import sample
 
 ATTEMPTS = sample.LATER.max_attempts
@@ -16,7 +15,7 @@ ATTEMPTS = sample.LATER.max_attempts
 
 @dataclass
 class Model:
-    """What a scheduled function should be. `boot` is the cluster it was handed to, `handed` what that was given."""
+    """What a scheduled function should be."""
 
     function: Any
     kind: Kind
@@ -26,8 +25,7 @@ class Model:
     parent: int | None = None
     retry_of: int | None = None
     waits: bool = False  # it is due later
-    boot: uuid.UUID | None = None
-    handed: Handed | None = None  # None: anybody may have it now
+    deaths: int = 0
     by: Holder | None = None  # who runs it
 
     def move(self, state: State) -> None:

@@ -1,8 +1,8 @@
 """Scheduled functions under any sequence of calls: the database against a model of a few lines.
 
-Two clusters run them. Either may be given up while it only froze; then it comes back, and goes on with whatever it
-was handed, late, twice or out of order. An action's start and its end are calls of their own here, as they are two
-transactions, so that anything may happen in between.
+Two clusters run them. Either may be given up while it only froze; then it comes back, and goes on with whatever was
+dispatched to it, late, twice or out of order. An action's start and its end are calls of their own here, as they are
+two transactions, so that anything may happen in between.
 """
 
 import uuid
@@ -18,13 +18,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from scheduling import context, registry
 from scheduling import operations as scheduling
+from scheduling.domain.retries import Backoff
 from scheduling.domain.states import ENDED, Kind, State
 from scheduling.errors import NotEnded
 from scheduling.models import Cluster, Due, ScheduledFunction
 from scheduling.operations import clusters, endings, running
 from scheduling.queries import clusters as cluster_queries
 from scheduling.queries import functions
-from scheduling.queries.functions import Ending, Handed, Holder
+from scheduling.queries.functions import Dispatch, Ending, Holder
 from scheduling.registry import Call
 from tests import farm
 from tests.models import sample
@@ -37,6 +38,7 @@ MUTATIONS = (sample.mark, sample.mark_and_break, sample.mark_and_schedule)
 ACTIONS = (sample.once, sample.tried_again, sample.tried_again_anyhow)
 LONG_S = 7200.0  # longer than any lease and any backoff
 PROCESSES = ("one", "other")
+MOST_DEATHS = 3
 T = TypeVar("T")
 
 
@@ -50,9 +52,10 @@ class FunctionsMachine(RuleBasedStateMachine):
             cursor.execute("DROP TABLE IF EXISTS model_mark; CREATE TABLE model_mark (id bigint NOT NULL)")
         self.models: dict[int, Model] = {}
         self.boots: list[uuid.UUID] = []
-        self.handed: list[tuple[uuid.UUID, Handed]] = []
+        self.dispatched: list[tuple[uuid.UUID, Dispatch]] = []
         self.calls: list[tuple[Holder, Call]] = []
-        self.numbers = 0
+        self.current: dict[int, tuple[Dispatch, int, int]] = {}  # with the moves and deaths before it
+        self.numbers = self.moved = 0
         for _ in range(2):
             self._begin_cluster()
         self.schedule(which=[0, 1, 2, 3, 4, 5], delay_s=0)
@@ -65,17 +68,10 @@ class FunctionsMachine(RuleBasedStateMachine):
             self._know(row.pk, Model(function, Kind(row.kind), self.numbers, waits=delay_s > 0))
             self.numbers += 1
 
-    @rule(data=st.data(), kind=st.sampled_from(list(Kind)), limit=st.integers(1, 4), is_late=st.booleans())
-    def hand_out(self, data: st.DataObject, kind: Kind, limit: int, is_late: bool) -> None:
-        """A cluster asks; one that was given up and does not know it may ask too. Or what one cluster was handed, and
-        did not begin in time, another one has now."""
-        if not is_late:
-            self._hand_out(self._one(data, self.boots), kind, limit)
-            return
-        slow, quick = self.boots[-2:]
-        self._hand_out(slow, kind, 100)
-        self._leases(data)
-        self._hand_out(quick, kind, 100)
+    @rule(data=st.data(), kind=st.sampled_from(list(Kind)), limit=st.integers(1, 4))
+    def dispatch(self, data: st.DataObject, kind: Kind, limit: int) -> None:
+        """A cluster asks; one that was given up and does not know it may ask too, and several may get the same."""
+        self._dispatch(self._one(data, self.boots), kind, limit)
 
     @rule(data=st.data(), verb=st.sampled_from(["deliver", "deliver", "end"]))
     def work(self, data: st.DataObject, verb: str) -> None:
@@ -87,18 +83,18 @@ class FunctionsMachine(RuleBasedStateMachine):
         """A person does something."""
         getattr(self, f"_{verb}")(data)
 
-    @rule(data=st.data(), what=st.sampled_from(["die", "die", "leases", "hours"]))
+    @rule(data=st.data(), what=st.sampled_from(["die", "die", "kill", "hours"]))
     def time(self, data: st.DataObject, what: str) -> None:
         """Something is given up, or time passes."""
         getattr(self, f"_{what}")(data)
 
     def _deliver(self, data: st.DataObject) -> None:
-        """Something that was handed out arrives at a process: at last, or once more."""
+        """Something that was dispatched arrives at a process: at last, or once more."""
         if not self._undone():
-            self._hand_out(self.boots[-1], data.draw(st.sampled_from(list(Kind))), 100)
-        if not self.handed:
+            self._dispatch(self.boots[-1], data.draw(st.sampled_from(list(Kind))), 100)
+        if not self.dispatched:
             return
-        boot, one = self._one(data, self._undone() or self.handed)
+        boot, one = self._one(data, self._undone() or self.dispatched)
         by = Holder(boot=boot, ran_by=data.draw(st.sampled_from(PROCESSES)))
         if self.models[one.id].kind is Kind.ACTION:
             self._start(one, by)
@@ -169,33 +165,42 @@ class FunctionsMachine(RuleBasedStateMachine):
             self._leave_to_others(boot, is_silent=how == "silent")
         self._begin_cluster()
 
-    def _leases(self, _: st.DataObject | None = None) -> None:
-        """All hand-outs were not begun in time."""
-        self._pass_time("WHERE handed_by IS NOT NULL")
+    def _kill(self, data: st.DataObject) -> None:
+        """The process that runs a mutation dies of it, and its cluster says so; now and then after it was done."""
+        mutations = [pk for pk, m in self.models.items() if m.kind is Kind.MUTATION and not m.waits]
+        if not mutations:
+            return
+        pk = self._one(data, mutations)
+        model = self.models[pk]
+        assert running.process_died(pk, by=Holder(boot=self.boots[-1], ran_by="dead"))
+        if model.state is not State.PENDING:
+            return
+        model.deaths, model.waits = model.deaths + 1, True
+        if model.deaths == MOST_DEATHS:
+            model.move(State.FAILED)
 
     def _hours(self, _: st.DataObject | None = None) -> None:
-        """Delays and backoffs are over too."""
-        self._pass_time("")
+        """Delays and backoffs are over."""
+        self._pass_time()
         for model in self.models.values():
             model.waits = False
 
-    def _pass_time(self, of: str) -> None:
+    def _pass_time(self) -> None:
         with connection.cursor() as cursor:
             cursor.execute(
                 "UPDATE scheduling_due SET due_at = due_at - make_interval(secs => %(s)s),"
-                f" next_at = next_at - make_interval(secs => %(s)s) {of}",
+                " next_at = next_at - make_interval(secs => %(s)s)",
                 {"s": LONG_S},
             )
-        for model in self.models.values():
-            model.handed = None
+        self.moved += 1
 
     @invariant()
     def rows_are_as_the_model_says(self) -> None:
         columns = ("pk", "state", "attempt", "parent_id", "retry_of_id")
         stored = {pk: tuple(rest) for pk, *rest in ScheduledFunction.objects.values_list(*columns)}
         assert stored == {pk: (m.state, m.attempt, m.parent, m.retry_of) for pk, m in self.models.items()}
-        queued = {pk: m.boot for pk, m in self.models.items() if m.state is State.PENDING}
-        assert dict(Due.objects.values_list("function_id", "handed_by")) == queued
+        queued = {pk: m.deaths for pk, m in self.models.items() if m.state is State.PENDING}
+        assert dict(Due.objects.values_list("function_id", "deaths")) == queued
         done = [
             m.number for m in self.models.values() if m.kind is Kind.MUTATION and m.state is State.SUCCESS
         ]
@@ -216,19 +221,18 @@ class FunctionsMachine(RuleBasedStateMachine):
         assert {model.state for model in self.models.values()} <= ENDED
 
     def _work_off(self, boot: uuid.UUID) -> int:
-        """Hand everything out that is due, and run it well."""
+        """Dispatch everything that is due, and run it well."""
         by = Holder(boot=boot, ran_by="the last")
-        handed = [one for kind in Kind for one in clusters.hand_out(boot, kind, limit=1000)]
-        for one in handed:
+        found = [one for kind in Kind for one in clusters.dispatch(kind, limit=1000)]
+        for one in found:
             model = self.models[one.id]
-            model.boot, model.handed = boot, one
             if model.kind is Kind.MUTATION:
-                self._ran(one, running.mutation(one, by=by))
+                self._ran(one, running.mutation(one, by=by), is_current=True)
             else:
                 assert running.action(one, by=by)
                 model.move(State.IN_PROGRESS)
                 model.move(State.SUCCESS)
-        return len(handed)
+        return len(found)
 
     def _begin_cluster(self) -> uuid.UUID:
         boot = uuid.UUID(int=len(self.boots) + 1)
@@ -237,25 +241,22 @@ class FunctionsMachine(RuleBasedStateMachine):
         self.boots.append(boot)
         return boot
 
-    def _hand_out(self, boot: uuid.UUID, kind: Kind, limit: int) -> None:
+    def _dispatch(self, boot: uuid.UUID, kind: Kind, limit: int) -> None:
         ready = [
             pk
             for pk, model in self.models.items()
-            if model.kind is kind
-            and model.state is State.PENDING
-            and not model.waits
-            and model.handed is None
+            if model.kind is kind and model.state is State.PENDING and not model.waits
         ]
-        handed = clusters.hand_out(boot, kind, limit=limit)
-        assert len(handed) == min(limit, len(ready))
-        assert not {one.id for one in handed} - set(ready)
-        for one in handed:
-            self.models[one.id].boot, self.models[one.id].handed = boot, one
-            self.handed.append((boot, one))
+        found = clusters.dispatch(kind, limit=limit)
+        assert len(found) == min(limit, len(ready))
+        assert not {one.id for one in found} - set(ready)
+        for one in found:
+            self.dispatched.append((boot, one))
+            self.current[one.id] = (one, self.moved, one.deaths)
 
     def _begin_actions(self) -> None:
         """The newest cluster begins all that it has or gets."""
-        self._hand_out(self.boots[-1], Kind.ACTION, 100)
+        self._dispatch(self.boots[-1], Kind.ACTION, 100)
         for boot, one in self._undone():
             if self.models[one.id].kind is Kind.ACTION:
                 self._start(one, Holder(boot=boot, ran_by=PROCESSES[one.id % 2]))
@@ -269,55 +270,44 @@ class FunctionsMachine(RuleBasedStateMachine):
         """The clusters in which an action runs."""
         return sorted({model.by.boot for model in self.models.values() if model.by})
 
-    def _undone(self) -> list[tuple[uuid.UUID, Handed]]:
-        """What was handed out, to whomever and whenever, and has not been done."""
-        return [pair for pair in self.handed if self.models[pair[1].id].state is State.PENDING]
+    def _undone(self) -> list[tuple[uuid.UUID, Dispatch]]:
+        """What was dispatched, to whomever and whenever, and has not been done."""
+        return [pair for pair in self.dispatched if self.models[pair[1].id].state is State.PENDING]
 
-    def _start(self, one: Handed, by: Holder) -> None:
-        """The start of an action. It is its cluster's as long as no other was handed it."""
+    def _start(self, one: Dispatch, by: Holder) -> None:
+        """The start of an action: whoever comes first, unless its cluster was given up."""
         model = self.models[one.id]
+        may_start = model.state is State.PENDING and by.boot in self._living()
         row = functions.start(one.id, by=by)
-        assert (row is not None) is (model.state is State.PENDING and model.boot == by.boot)
+        assert (row is not None) is may_start
         if row is not None:
             model.move(State.IN_PROGRESS)
             model.by = by
             self.calls.append((by, running._call_of(row)))
 
-    def _run_batch(self, data: st.DataObject, one: Handed, by: Holder) -> None:
-        """The first of a batch runs, and then there is no time for the second: it is given back."""
-        others = [h for boot, h in self.handed if boot == by.boot and self.models[h.id].kind is Kind.MUTATION]
-        other = self._one(data, others)
-        before = self.models[one.id].state
-        running.batch([one, other], by=by, should_stop=lambda: True)
-        self._ran(one, self._state(one) != before and self._state(one) == State.SUCCESS)
-        model = self.models[other.id]
-        if model.state is State.PENDING and self._was_given_back(other, model, by):
-            model.boot = model.handed = None
+    def _run_batch(self, data: st.DataObject, one: Dispatch, by: Holder) -> None:
+        """One after the other, the second perhaps the same again."""
+        others = [h for _, h in self.dispatched if self.models[h.id].kind is Kind.MUTATION]
+        for each in (one, self._one(data, others)):
+            before = self._state(each)
+            running.mutations([each], by=by)
+            self._ran(each, self._state(each) != before and self._state(each) == State.SUCCESS)
 
-    def _was_given_back(self, one: Handed, model: Model, by: Holder) -> bool:
-        """What this cluster holds; of what it held before (see `_ran`) nothing that is somebody else's now."""
-        if model.handed is one:
-            return True
-        was_given_back = not Due.objects.filter(pk=one.id, handed_by=model.boot).exists()
-        assert model.boot in {None, by.boot} or not was_given_back
-        return was_given_back
-
-    def _ran(self, one: Handed, ran: bool) -> None:
-        """A mutation was run, if it was ours. The place of a row that moved may come round again: then it may be run
-        although it was handed to somebody else since, which finds it done."""
+    def _ran(self, one: Dispatch, ran: bool, *, is_current: bool | None = None) -> None:
+        """A mutation was run, if it lay where it was dispatched from. The place of a row that moved may come round
+        again: then it may be run all the same."""
         model = self.models[one.id]
+        if is_current is None:
+            is_current = self.current[one.id] == (one, self.moved, model.deaths)
         if model.state is not State.PENDING:
             assert not ran
-        elif one.deliveries > running.MOST_DELIVERIES:  # whoever runs it dies of it, one must think
-            assert not ran
-            model.move(State.FAILED)
-        elif model.handed is one:
+        elif is_current:
             self._end_mutation(one, model)
             assert ran is (model.function is not sample.mark_and_break)
         elif self._state(one) != State.PENDING:
             self._end_mutation(one, model)
 
-    def _end_mutation(self, one: Handed, model: Model) -> None:
+    def _end_mutation(self, one: Dispatch, model: Model) -> None:
         model.move(State.FAILED if model.function is sample.mark_and_break else State.SUCCESS)
         if model.function is sample.mark_and_schedule:
             [child] = ScheduledFunction.objects.filter(parent_id=one.id).values_list("pk", flat=True)
@@ -351,9 +341,6 @@ class FunctionsMachine(RuleBasedStateMachine):
 
     def _inherit(self, boot: uuid.UUID) -> None:
         self._lose(boot, ran_by=None)
-        for model in self.models.values():
-            if model.state is State.PENDING and model.boot == boot:
-                model.boot, model.handed = None, None
 
     def _lose(self, boot: uuid.UUID, *, ran_by: str | None) -> int:
         lost = [
@@ -377,7 +364,7 @@ class FunctionsMachine(RuleBasedStateMachine):
     def _retry_of(self, pk: int) -> int | None:
         return functions.retry_of(pk)
 
-    def _state(self, one: Handed) -> str:
+    def _state(self, one: Dispatch) -> str:
         return ScheduledFunction.objects.values_list("state", flat=True).get(pk=one.id)
 
     def _know(self, pk: int, model: Model) -> None:
@@ -386,6 +373,7 @@ class FunctionsMachine(RuleBasedStateMachine):
 
 
 class TestFunctions:
-    def test_are_what_the_model_says_after_any_calls(self) -> None:
+    def test_are_what_the_model_says_after_any_calls(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(running, "DIED", Backoff(first_s=3600, jitter=0))  # longer than the test
         farm.until(is_old_enough, what="a database that is up for a while")
         run_state_machine_as_test(FunctionsMachine, settings=effort(examples=20, steps=50))

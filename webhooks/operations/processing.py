@@ -148,8 +148,9 @@ def _failed(row: Any, *, error: str, error_class: str, error_trace: str | None =
 def _settle(settlement: Settlement, row: Any, *, words: str | None = None) -> str:
     place = inbox.settle(replace(settlement, words=words))
     if settlement.wait_s is not None:
-        given = {"delivery": settlement.id, "place": place, "number": settlement.number + 1}
-        scheduling.run_after(settlement.wait_s, process, **given)
+        scheduling.run_after(
+            settlement.wait_s, process, delivery=settlement.id, place=place, number=settlement.number + 1
+        )
     announcing.changed([settlement.id], sources=[row.source])
     return settlement.status.value
 

@@ -65,8 +65,7 @@ def replay_batch(*, wanted: dict[str, Any], after: int, until: int, found: int =
     matching = inbox.replayable(Filter.of_json(wanted)).filter(pk__gt=after, pk__lte=until)
     rows = list(matching.select_for_update(of=("self",), no_key=True)[:BATCH])
     if len(rows) == BATCH:
-        further = {"wanted": wanted, "after": rows[-1].pk, "until": until, "found": found}
-        scheduling.run_after(PAUSE, replay_batch, **further)
+        scheduling.run_after(PAUSE, replay_batch, wanted=wanted, after=rows[-1].pk, until=until, found=found)
     _requeue(rows)
     return len(rows)
 

@@ -59,7 +59,7 @@ class Command(BaseCommand):
         keep_connections(kind)
         try:
             if once:
-                self._run_once(kind)
+                self._run_once(kind, queues)
             elif boot is None:
                 self._keep(kind, workers=workers, queues=queues)
             else:
@@ -68,9 +68,9 @@ class Command(BaseCommand):
         finally:
             embedded.release()
 
-    def _run_once(self, kind: Kind) -> None:
+    def _run_once(self, kind: Kind, queues: list[str] | None) -> None:
         operations.fire_due()
-        count = clusters.run_due(kinds=[kind])
+        count = clusters.run_due(kinds=[kind], queues=queues)
         self.stdout.write(f"{count} run")
 
     def _keep(self, kind: Kind, *, workers: int, queues: list[str] | None) -> None:

@@ -9,7 +9,7 @@ from jobs.models import Worker
 from jobs.operations import Lease
 from postgres import clock
 from scheduling.operations import clusters, crons, running
-from scheduling.queries.functions import Handed, Holder
+from scheduling.queries.functions import Dispatch, Holder
 from tests.integration.limits.sample import SLOW
 from webhooks.domain.names import Source
 from webhooks.operations import receiving
@@ -58,14 +58,14 @@ def sweep() -> None:
     jobs.sweep()
 
 
-def run_mutations(*, boot: str, handed: list[dict[str, Any]]) -> None:
-    """Run what was handed out."""
-    running.batch([Handed(**one) for one in handed], by=_holder(boot), should_stop=lambda: False, budget_s=60)
+def run_mutations(*, boot: str, dispatched: list[dict[str, Any]]) -> None:
+    """Run what was dispatched."""
+    running.mutations([Dispatch(**one) for one in dispatched], by=_holder(boot))
 
 
-def run_action(*, boot: str, handed: dict[str, Any]) -> None:
-    """Run what was handed out."""
-    running.action(Handed(**handed), by=_holder(boot))
+def run_action(*, boot: str, dispatched: dict[str, Any]) -> None:
+    """Run what was dispatched."""
+    running.action(Dispatch(**dispatched), by=_holder(boot))
 
 
 def bury(*, boot: str) -> None:

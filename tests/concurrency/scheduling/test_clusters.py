@@ -1,6 +1,8 @@
 """Clusters as processes: what they run, how they share, how they stop, and that nothing is left of them."""
 
+import random
 import signal
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +14,7 @@ from django_q.status import Stat
 from django_q.tasks import async_task
 
 from scheduling import operations as scheduling
-from scheduling.models import Cluster, ScheduledFunction
+from scheduling.models import Cluster, Due, ScheduledFunction
 from scheduling.operations.scheduling import insert, new
 from tests.concurrency.scheduling.conftest import marks
 from tests.concurrency.scheduling.support import (
@@ -31,6 +33,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 
 ENDLESS_GRACE = {"SCHEDULING_GRACE_S": "1000"}  # who waits for it is not back in time, on the slowest machine
 STOPPED_WITHIN_S = 60.0  # a second on a machine that has nothing else to do
+RNG = random.Random(7)
 BACK_WITHIN_S = 120.0  # 15 s on a machine that has nothing else to do
 
 
@@ -74,8 +77,10 @@ class TestACancelAgainstTheStart:
         with keeper("--actions") as one:
             for n in range(500):
                 row = scheduling.run_after(0, sample.append, path=str(ledger), line=str(n))
-                if n % 3:
-                    until(lambda: _moved(row), pause_s=0.0005)  # noqa: B023
+                if n % 3 == 1:
+                    until(lambda: not _is_queued(row), pause_s=0.0005)  # noqa: B023
+                elif n % 3:
+                    time.sleep(RNG.uniform(0, 0.01))  # on its way to a worker, or begun just now
                 verdict = scheduling.cancel(row).verdict
                 verdicts[verdict] += 1
                 if verdict == "canceled_before_start":
@@ -89,12 +94,9 @@ class TestACancelAgainstTheStart:
         assert sum(verdicts.values()) == 500
 
 
-def _moved(row: ScheduledFunction) -> bool:
-    """Whether somebody has it in hands, or had."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT handed_by FROM scheduling_due WHERE function_id = %s", [row.pk])
-        found = cursor.fetchone()
-    return found is None or found[0] is not None
+def _is_queued(row: ScheduledFunction) -> bool:
+    """Whether nobody has started it."""
+    return Due.objects.filter(pk=row.pk).exists()
 
 
 class TestAStop:

@@ -213,7 +213,7 @@ class TestTheDoctorAboutTheScheduler:
 
 
 def _holder_of(row: ScheduledFunction, *, boot: uuid.UUID) -> Holder:
-    [handed] = clusters.hand_out(boot, scheduling.Kind.ACTION, limit=1)
+    [handed] = clusters.dispatch(scheduling.Kind.ACTION, limit=1)
     assert handed.id == row.pk
     return Holder(boot=boot, ran_by="somewhere:1")
 

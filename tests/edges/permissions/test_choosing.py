@@ -191,7 +191,7 @@ class TestBulkActions:
             (Deed.QUEUE, "work", {}, {"chooser", "operator", "root"}),
             (Deed.QUEUE, "fast", {"kind": "work"}, {"chooser", "operator", "root"}),
         ],
-        ids=str,
+        ids=lambda part: " ".join(sorted(part)) if isinstance(part, set) else str(part),
     )
     def test_are_for_who_has_the_right(
         self, people: dict[str, User], deed: Deed, value: str, filters: dict[str, str], may: set[str]

@@ -228,3 +228,48 @@ def hold_everything_up(*, path: str) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
     Path(path).touch()
     time.sleep(100)
+
+
+@mutation
+def dawdle_until(*, path: str) -> None:
+    """Keep a transaction open until the test has made this file; no longer than two minutes."""
+    until = time.monotonic() + 120
+    while not Path(path).exists() and time.monotonic() < until:
+        time.sleep(0.01)
+
+
+@mutation
+def kill_its_process(*, path: str, line: str) -> None:
+    """Be killed each time that it runs, as by the kernel when memory is short."""
+    with Path(path).open("ab", buffering=0) as ledger:
+        ledger.write(f"{line}\n".encode())
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@action(queue="first", priority=50)
+def send_first() -> None:
+    """What goes before others, in a queue of its own."""
+
+
+@mutation(queue="first", priority=50)
+def count_first() -> None:
+    """The same."""
+
+
+def wants_a_queue(*, queue: str) -> str:
+    """A function whose parameter has a name that `run_after` has itself."""
+    return queue
+
+
+@mutation
+def collide() -> None:
+    """Collide with another transaction, as PostgreSQL says it."""
+    with connection.cursor() as cursor:
+        cursor.execute("DO $$ BEGIN RAISE 'could not serialize' USING ERRCODE = '40001'; END $$")
+
+
+@mutation
+def change_its_own_row() -> None:
+    """Change the row that says that this function runs."""
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE scheduling_scheduledfunction SET priority = 5 WHERE state = 'pending'")

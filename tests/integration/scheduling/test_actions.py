@@ -7,10 +7,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from django.contrib.auth.models import Group
 from django.db import connection, connections, transaction
 
+from postgres import clock
+from postgres.connections import conninfo
 from postgres.errors import NestedTransaction
 from scheduling import operations as scheduling
 from scheduling.domain.states import Kind, State, Verdict
@@ -91,30 +94,41 @@ class TestAnAction:
         scheduling.run_after(0, sample.say, word="once")
         boot = uuid.uuid4()
         by = Holder(boot=boot, ran_by="test:1")
-        [handed] = clusters.hand_out(boot, Kind.ACTION, limit=5)
+        [handed] = clusters.dispatch(Kind.ACTION, limit=5)
         assert running.action(handed, by=by) is True
         assert running.action(handed, by=by) is False
 
-    def test_starts_only_for_the_cluster_that_holds_it(self) -> None:
+    def test_is_not_started_by_a_cluster_that_was_given_up(self) -> None:
+        """What it ran was ended as unknown, and it will find out at its next report."""
         scheduling.run_after(0, sample.say, word="mine")
-        first, second = uuid.uuid4(), uuid.uuid4()
-        [handed] = clusters.hand_out(first, Kind.ACTION, limit=5)
-        Due.objects.update(next_at=scheduling_now())
-        [again] = clusters.hand_out(second, Kind.ACTION, limit=5)
-        assert running.action(handed, by=Holder(boot=first, ran_by="a")) is False
-        assert running.action(again, by=Holder(boot=second, ran_by="b")) is True
+        over, living = uuid.uuid4(), uuid.uuid4()
+        clusters.begin(over, role="actions")
+        clusters.begin(living, role="actions")
+        clusters.end(over, ending="lost")
+        [found] = clusters.dispatch(Kind.ACTION, limit=5)
+        assert running.action(found, by=Holder(boot=over, ran_by="a")) is False
+        assert running.action(found, by=Holder(boot=living, ran_by="b")) is True
 
 
-def scheduling_now() -> object:
-    from postgres import clock
-
-    return clock.now()
+class TestWhatIsLate:
+    def test_is_what_nobody_has_begun_and_not_a_mutation_that_runs(self) -> None:
+        running_now, waiting = (scheduling.run_after(0, sample.make_group, name=n) for n in ("long", "late"))
+        Due.objects.update(
+            due_at=clock.now() - timedelta(minutes=1), next_at=clock.now() - timedelta(minutes=1)
+        )
+        with psycopg.connect(conninfo()) as session:
+            session.execute("DELETE FROM scheduling_due WHERE function_id = %s", [running_now.pk])
+            health = scheduling.health()
+            session.rollback()
+        assert (health.late, round(health.oldest_late_s)) == (1, 60)
+        assert scheduling.health().late == 2
+        assert scheduling.cancel(waiting).verdict == "canceled_before_start"
 
 
 class TestAFunctionThatIsGone:
     @pytest.mark.parametrize("function", [sample.say, sample.make_group])
     def test_fails_when_it_is_to_run(self, function: Any) -> None:
-        args = {"word": "x"} if function is sample.say else {"name": "x"}
+        args: dict[str, Any] = {"word": "x"} if function is sample.say else {"name": "x"}
         row = scheduling.run_after(0, function, **args)
         ScheduledFunction.objects.filter(pk=row.pk).update(function="shop.tasks.gone")
         scheduling.run_due()
@@ -126,6 +140,13 @@ class TestRunningWhatIsDue:
     def test_is_refused_inside_a_transaction(self) -> None:
         with transaction.atomic(), pytest.raises(NestedTransaction):
             scheduling.run_due()
+
+    def test_once_keeps_to_its_queues(self) -> None:
+        mail, other = (
+            scheduling.run_after(0, sample.say, word="x", queue=queue) for queue in ("mail", "other")
+        )
+        assert scheduling.run_due(queues=["mail"]) == 1
+        assert (stored(mail).state, stored(other).state) == ("success", "pending")
 
 
 class TestARetry:
@@ -154,7 +175,7 @@ class TestARetry:
         ]
         boot = uuid.uuid4()
         clusters.begin(boot, role="actions")
-        for handed in clusters.hand_out(boot, Kind.ACTION, limit=5):
+        for handed in clusters.dispatch(Kind.ACTION, limit=5):
             from scheduling.queries import functions
 
             assert functions.start(handed.id, by=Holder(boot=boot, ran_by="dead:1"))
@@ -350,7 +371,7 @@ class TestASilentCluster:
         row = scheduling.run_after(0, sample.say, word="lost")
         boot = uuid.uuid4()
         clusters.begin(boot, role="actions")
-        [handed] = clusters.hand_out(boot, Kind.ACTION, limit=5)
+        [handed] = clusters.dispatch(Kind.ACTION, limit=5)
         functions.start(handed.id, by=Holder(boot=boot, ran_by="dead:1"))
         assert clusters.sweep() == 0
         Cluster.objects.update(started_at=F("started_at") - timedelta(seconds=11))

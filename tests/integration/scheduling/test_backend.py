@@ -90,20 +90,23 @@ class TestEnqueueing:
         result = tasks.add.using(run_after=clock.now() + timedelta(hours=1)).enqueue(1)
         assert scheduling.run_due() == 0
         assert result.task.run_after is not None
-        past = tasks.add.using(run_after=clock.now() - timedelta(hours=1)).enqueue(1)
+        moment = clock.now() - timedelta(hours=1)
+        past = tasks.add.using(run_after=moment).enqueue(1)
+        assert past.task.run_after == moment
         assert scheduling.run_due() == 1
         past.refresh()
+        assert past.task.run_after == moment
         assert past.status == TaskResultStatus.SUCCESSFUL
 
     def test_goes_by_priority(self) -> None:
         low, high = tasks.add.using(priority=-50).enqueue(1), tasks.add.using(priority=50).enqueue(2)
-        order = [h.id for h in clusters.hand_out(uuid.uuid4(), Kind.ACTION, limit=5)]
+        order = [h.id for h in clusters.dispatch(Kind.ACTION, limit=5)]
         assert order == [int(high.id), int(low.id)]
 
     def test_keeps_queues_apart(self) -> None:
         tasks.special.enqueue()
         tasks.add.enqueue(1)
-        assert len(clusters.hand_out(uuid.uuid4(), Kind.ACTION, limit=5, queues=["special"])) == 1
+        assert len(clusters.dispatch(Kind.ACTION, limit=5, queues=["special"])) == 1
         row = ScheduledFunction.objects.get(queue="special")
         assert (row.priority, row.function) == (10, "tests.integration.scheduling.tasks.special")
 
@@ -240,7 +243,7 @@ class TestAResult:
         result = tasks.add.enqueue(1)
         boot = uuid.uuid4()
         clusters.begin(boot, role="actions")
-        [handed] = clusters.hand_out(boot, Kind.ACTION, limit=5)
+        [handed] = clusters.dispatch(Kind.ACTION, limit=5)
         functions.start(handed.id, by=Holder(boot=boot, ran_by="dead:1"))
         running = default_task_backend.get_result(result.id)
         assert running.status == TaskResultStatus.RUNNING

@@ -110,6 +110,20 @@ class TestMissedRuns:
         assert fired() == [then + timedelta(minutes=10)]
         assert Cron.objects.get().missed_count == 10
 
+    def test_of_the_calendar_are_made_up_for_once_unless_something_else_was_said(self) -> None:
+        scheduling.declare("report", scheduling.daily(hour=6), sample.say, word="hi")
+        scheduling.declare("seldom", scheduling.monthly(), sample.say, word="hi", missed="skip")
+        scheduling.sync_crons()
+        then = wind_back(Cron.objects.get(pk="report"), seconds=20)
+        wind_back(Cron.objects.get(pk="seldom"), seconds=20)
+        assert [row.cron_id for row in scheduling.fire_due()] == ["report"]
+        assert fired("report") == [then]
+        assert Cron.objects.get(pk="report").missed_count == 0
+
+    def test_of_an_interval_are_skipped_unless_something_else_was_said(self) -> None:
+        wind_back(declared(), minutes=10, seconds=30)
+        assert scheduling.fire_due() == []
+
     def test_are_made_up_for_once(self) -> None:
         then = wind_back(declared(missed="once"), minutes=10, seconds=30)
         scheduling.fire_due()

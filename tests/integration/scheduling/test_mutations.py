@@ -11,10 +11,11 @@ from django.db import connection, transaction
 
 from postgres import clock
 from scheduling import operations as scheduling
-from scheduling.errors import BadArguments, BadMoment, NotJson, UnknownFunction
-from scheduling.models import Due, ScheduledFunction
-from scheduling.operations import clusters, running
-from scheduling.queries.functions import Holder
+from scheduling.errors import BadArguments, BadMoment, BadPlace, NotAFunction, NotJson, UnknownFunction
+from scheduling.models import Cron, Due, ScheduledFunction
+from scheduling.operations import Kind, clusters, running
+from scheduling.operations.scheduling import insert, new
+from scheduling.queries.functions import Holder, Share
 from tests.integration.scheduling import sample
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -66,10 +67,15 @@ class TestScheduling:
         assert scheduling.run_due() == 0
         assert stored(row).state == "pending"
 
-    def test_takes_a_moment_that_has_passed_as_now(self) -> None:
-        row = scheduling.run_at(datetime(2024, 3, 10, 1, 59, tzinfo=UTC), sample.make_group, name="now")
-        assert row.due_at > clock.now() - timedelta(minutes=1)
-        assert scheduling.run_due() == 1
+    def test_keeps_a_moment_that_has_passed_and_goes_by_it(self) -> None:
+        then = datetime(2024, 3, 10, 1, 59, tzinfo=UTC)
+        later, first = (
+            scheduling.run_at(moment, sample.make_group, name=str(moment))
+            for moment in (then + timedelta(days=1), then)
+        )
+        assert (later.due_at, first.due_at) == (then + timedelta(days=1), then)
+        assert [found.id for found in clusters.dispatch(Kind.MUTATION, limit=5)] == [first.pk, later.pk]
+        assert scheduling.run_due() == 2
 
     def test_takes_a_function_by_its_name(self) -> None:
         row = scheduling.run_after(0, "tests.integration.scheduling.sample.make_group", name="by name")
@@ -96,7 +102,7 @@ class TestScheduling:
             scheduling.run_after(0, function, word="x")  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("args", [{}, {"name": "a", "more": 1}, {"nam": "a"}])
-    def test_refuses_arguments_that_do_not_fit(self, args: dict[str, object]) -> None:
+    def test_refuses_arguments_that_do_not_fit(self, args: dict[str, Any]) -> None:
         with pytest.raises(BadArguments):
             scheduling.run_after(0, sample.make_group, **args)
 
@@ -146,14 +152,14 @@ class TestAMutation:
         assert stored(row).state == "failed"
         assert not Group.objects.exists()
 
-    def test_delivered_twice_runs_once(self) -> None:
+    def test_dispatched_twice_runs_once(self) -> None:
         row = scheduling.run_after(0, sample.make_group, name="once")
-        boot = uuid.uuid4()
-        by = Holder(boot=boot, ran_by="test:1")
-        [handed] = clusters.hand_out(boot, scheduling.Kind.MUTATION, limit=5)
-        assert clusters.hand_out(boot, scheduling.Kind.MUTATION, limit=5) == []
-        assert running.mutation(handed, by=by) is True
-        assert running.mutation(handed, by=by) is False
+        by = Holder(boot=uuid.uuid4(), ran_by="test:1")
+        [found] = clusters.dispatch(Kind.MUTATION, limit=5)
+        assert clusters.dispatch(Kind.MUTATION, limit=5) == [found]
+        assert running.mutation(found, by=by) is True
+        assert running.mutation(found, by=by) is False
+        assert clusters.dispatch(Kind.MUTATION, limit=5) == []
         assert stored(row).state == "success"
         assert Group.objects.count() == 1
 
@@ -167,21 +173,13 @@ class TestAMutation:
         undo(lambda: sample.make_group(name="gone"))
         assert not Group.objects.exists()
 
-    def test_that_kills_its_process_again_and_again_is_given_up(self) -> None:
-        row = scheduling.run_after(0, sample.make_group, name="poison")
-        Due.objects.update(deliveries=running.MOST_DELIVERIES)
-        scheduling.run_due()
-        ended = stored(row)
-        assert (ended.state, ended.error_class) == ("failed", "scheduling.errors.KillsItsProcess")
-        assert not Group.objects.exists()
-
     @pytest.mark.parametrize("sqlstate", ["53100", "53200", "58030"])  # no disk, no memory, a disk that fails
     def test_that_meets_a_server_without_room_is_not_failed_by_that(self, sqlstate: str) -> None:
         short = Group.objects.create(name="short")
         row = scheduling.run_after(0, sample.run_short, name="made", sqlstate=sqlstate)
         assert scheduling.run_due() == 0
         assert stored(row).state == "pending"
-        assert list(Due.objects.values_list("handed_by", "deliveries")) == [(None, 0)]
+        assert list(Due.objects.values_list("collisions", "deaths")) == [(0, 0)]
         short.delete()
         Due.objects.update(next_at=clock.now())
         assert scheduling.run_due() == 1
@@ -192,7 +190,7 @@ class TestAMutation:
 class TestARowThatIsGone:
     @pytest.mark.parametrize("function", [sample.make_group, sample.say])
     def test_leaves_the_queue(self, function: Any) -> None:
-        args = {"word": "x"} if function is sample.say else {"name": "x"}
+        args: dict[str, Any] = {"word": "x"} if function is sample.say else {"name": "x"}
         row = scheduling.run_after(0, function, **args)
         with connection.cursor() as cursor:
             cursor.execute("TRUNCATE scheduling_scheduledfunction")
@@ -200,50 +198,90 @@ class TestARowThatIsGone:
         assert not Due.objects.filter(pk=row.pk).exists()
 
 
-class TestABatch:
-    def test_gives_back_what_there_is_no_time_for(self) -> None:
-        rows = [scheduling.run_after(0, sample.make_group, name=str(n)) for n in range(3)]
-        boot = uuid.uuid4()
-        handed = clusters.hand_out(boot, scheduling.Kind.MUTATION, limit=5)
-        done = running.batch(
-            handed, by=Holder(boot=boot, ran_by="test:1"), should_stop=lambda: False, budget_s=0
-        )
-        assert done == 1
-        assert [stored(row).state for row in rows] == ["success", "pending", "pending"]
-        assert list(Due.objects.values_list("handed_by", "deliveries")) == [(None, 0), (None, 0)]
-        assert scheduling.run_due() == 2
-
-    def test_stops_when_told(self) -> None:
-        for n in range(3):
-            scheduling.run_after(0, sample.make_group, name=str(n))
-        boot = uuid.uuid4()
-        handed = clusters.hand_out(boot, scheduling.Kind.MUTATION, limit=5)
-        assert (
-            running.batch(handed, by=Holder(boot=boot, ran_by="t"), should_stop=lambda: True, budget_s=60)
-            == 1
-        )
-
-
-class TestAHandOut:
-    def test_of_a_dead_cluster_is_due_again_at_once(self) -> None:
+class TestADispatch:
+    def test_writes_nothing(self) -> None:
         scheduling.run_after(0, sample.make_group, name="x")
-        boot = uuid.uuid4()
-        clusters.begin(boot, role="mutations")
-        assert len(clusters.hand_out(boot, scheduling.Kind.MUTATION, limit=5)) == 1
-        assert scheduling.run_due() == 0
-        clusters.end(boot, ending="died", why="a test")
-        assert scheduling.run_due() == 1
-
-    def test_that_came_to_nothing_is_repeated_after_its_lease(self) -> None:
-        scheduling.run_after(0, sample.make_group, name="x")
-        [first] = clusters.hand_out(uuid.uuid4(), scheduling.Kind.MUTATION, limit=5)
-        Due.objects.update(next_at=clock.now())
-        [second] = clusters.hand_out(uuid.uuid4(), scheduling.Kind.MUTATION, limit=5)
-        assert (first.id, first.deliveries, second.deliveries) == (second.id, 1, 2)
-        assert first.due_place != second.due_place
+        before = Due.objects.values("pk", "next_at").get()
+        clusters.dispatch(Kind.MUTATION, limit=5)
+        assert Due.objects.values("pk", "next_at").get() == before
 
     def test_goes_by_priority_then_by_time(self) -> None:
         made = [scheduling.run_after(0, sample.make_group, name=str(n)) for n in range(4)]
         Due.objects.filter(pk=made[2].pk).update(priority=5)
-        order = [h.id for h in clusters.hand_out(uuid.uuid4(), scheduling.Kind.MUTATION, limit=5)]
+        order = [found.id for found in clusters.dispatch(Kind.MUTATION, limit=5)]
         assert order == [made[2].pk, made[0].pk, made[1].pk, made[3].pk]
+
+    def test_leaves_out_what_somebody_has_in_hands_and_begins_where_the_lane_begins(self) -> None:
+        made = [scheduling.run_after(0, sample.make_group, name=str(n)).pk for n in range(4)]
+        lanes = clusters.lanes(Kind.MUTATION)
+        found, heads = clusters.look(Kind.MUTATION, lanes, limit=2, excluded=made[:1])
+        assert [one.id for one in found] == made[1:3]
+        further, _ = clusters.look(Kind.MUTATION, heads, limit=4)
+        assert [one.id for one in further] == made[1:]
+
+    def test_brings_new_work_before_a_backlog_of_the_same_priority(self) -> None:
+        with transaction.atomic():
+            old = insert(
+                [new(sample.nothing, {}, due_at=clock.now() - timedelta(minutes=1)) for _ in range(20)]
+            )
+        fresh = [scheduling.run_after(0, sample.nothing).pk for _ in range(3)]
+        lower = scheduling.run_after(0, sample.nothing, priority=-1).pk
+        order = [found.id for found in clusters.dispatch(Kind.MUTATION, limit=8)]
+        assert order == [*fresh[1:], *(row.pk for row in old[:6])]
+        assert lower not in order
+
+    def test_of_several_clusters_is_another_for_each_while_there_is_enough(self) -> None:
+        with transaction.atomic():
+            made = {row.pk for row in insert([new(sample.nothing, {}) for _ in range(40)])}
+        lanes, found = clusters.lanes(Kind.MUTATION), []
+        for rank in range(4):
+            share = Share(rank=rank, clusters=4)
+            found += [one.id for one in clusters.look(Kind.MUTATION, lanes, limit=10, share=share)[0]]
+        assert sorted(found) == sorted(made)
+        alone = clusters.look(Kind.MUTATION, lanes, limit=40, share=Share(rank=2, clusters=4))[0]
+        assert {one.id for one in alone} == made
+
+
+class TestAQueueAndAPriority:
+    def test_are_named_where_a_function_is_scheduled(self) -> None:
+        row = scheduling.run_after(0, sample.make_group, name="x", queue="mail", priority=7)
+        later = scheduling.run_at(clock.now(), sample.make_group, name="y", queue="mail")
+        assert (row.queue, row.priority, row.args) == ("mail", 7, {"name": "x"})
+        assert (later.queue, later.priority) == ("mail", 0)
+        assert clusters.dispatch(Kind.MUTATION, limit=5, queues=["default"]) == []
+        assert [one.id for one in clusters.dispatch(Kind.MUTATION, limit=5, queues=["mail"])] == [
+            row.pk,
+            later.pk,
+        ]
+        assert len(clusters.dispatch(Kind.MUTATION, limit=5)) == 2
+
+    @pytest.mark.parametrize("function", [sample.send_first, sample.count_first])
+    def test_are_those_of_the_declaration_unless_others_are_named(self, function: Any) -> None:
+        row, other = (
+            scheduling.run_after(0, function),
+            scheduling.run_after(0, function, queue="x", priority=-3),
+        )
+        assert (row.queue, row.priority) == ("first", 50)
+        assert (other.queue, other.priority) == ("x", -3)
+
+    def test_of_a_firing_are_those_of_its_function(self) -> None:
+        Cron.objects.create(
+            name="c", function=f"{sample.__name__}.send_first", schedule=scheduling.interval(seconds=60).text(),
+            missed="once", overlap="skip", next_at=clock.now(),
+        )  # fmt: skip
+        [row] = scheduling.fire_due()
+        assert (row.queue, row.priority) == ("first", 50)
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [{"queue": ""}, {"queue": "x" * 101}, {"queue": 3}, {"priority": 101}, {"priority": 1.5}, {"priority": True}],
+    )  # fmt: skip
+    def test_are_refused_when_they_are_none(self, wrong: dict[str, Any]) -> None:
+        with pytest.raises(BadPlace):
+            scheduling.run_after(0, sample.nothing, **wrong)
+        with pytest.raises(BadPlace):
+            scheduling.action(**wrong)
+
+    def test_may_not_be_parameters_of_a_function(self) -> None:
+        with pytest.raises(NotAFunction, match="'queue'"):
+            scheduling.mutation(sample.wants_a_queue)

@@ -52,6 +52,22 @@ class TestARetry:
         plain = Backoff(first_s=1, base=2, cap_s=20, jitter=0)
         assert [plain.delay_s(n, rng=random.Random(1)) for n in range(1, 8)] == [1, 2, 4, 8, 16, 20, 20]
 
+    @pytest.mark.parametrize(
+        ("retry", "plain"),
+        [
+            (Retry(), [2, 4, 8, 16]),
+            (Retry(first=1), [1, 2, 4, 8]),
+            (Retry(base=60, cap=100), [60, 100, 100, 100]),
+        ],
+    )
+    def test_of_an_action_waits_base_to_the_power_of_its_failures_and_up_to_half_of_that_longer(
+        self, retry: Retry, plain: list[float]
+    ) -> None:
+        for n, least in enumerate(plain, start=1):
+            waits = [retry.delay_s(n, rng=random.Random(seed)) for seed in range(50)]
+            assert least <= min(waits) <= max(waits) <= min(1.5 * least, retry.cap)
+            assert len(set(waits)) > 1 or least == retry.cap
+
     @given(failures=st.integers(1, 10_000), jitter=st.floats(0, 1), seed=st.integers())
     def test_never_waits_longer_than_the_cap(self, failures: int, jitter: float, seed: int) -> None:
         assert 0 <= Backoff(jitter=jitter).delay_s(failures, rng=random.Random(seed)) <= 3600
@@ -99,9 +115,10 @@ class TestARetry:
 class TestAMoment:
     NOW = datetime(2024, 3, 10, 1, 59, tzinfo=UTC)
 
-    def test_in_the_past_is_now(self) -> None:
-        assert moments.moment(self.NOW - timedelta(days=1), now=self.NOW) == self.NOW
-        assert moments.moment(self.NOW + timedelta(days=1), now=self.NOW) == self.NOW + timedelta(days=1)
+    @pytest.mark.parametrize("days", [-1, 0, 1])
+    def test_is_kept_also_when_it_has_passed(self, days: int) -> None:
+        given = self.NOW + timedelta(days=days)
+        assert moments.moment(given, now=self.NOW) == given
 
     def test_may_be_five_years_away(self) -> None:
         assert moments.delay(5 * 365 * 86400) == timedelta(days=5 * 365)

@@ -1,0 +1,10 @@
+-- Let a mutation that could not be done wait before its next run, and note why. By place, and only if nobody has it
+-- locked: what another cluster runs right now is its.
+UPDATE scheduling_due
+SET next_at = clock_timestamp() + make_interval(secs => %(delay_s)s::float8), collisions = collisions + %(collisions)s::int,
+    colliding_statement = coalesce(%(colliding_statement)s::text, colliding_statement)
+WHERE ctid = (
+    SELECT ctid FROM scheduling_due
+    WHERE ctid = %(due_place)s::tid AND function_id = %(id)s::bigint
+    FOR UPDATE SKIP LOCKED)
+RETURNING function_id

@@ -1,0 +1,127 @@
+"""Mutations that come to nothing again and again: what becomes of them, and where that is seen."""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+from django.contrib.auth.models import Group
+from django.test import Client
+from prometheus_client import generate_latest
+
+from jobfarm import health, metrics
+from postgres import clock, connections
+from scheduling import operations as scheduling
+from scheduling.models import Due, ScheduledFunction
+from scheduling.operations import running
+from scheduling.queries.functions import Holder
+from tests import farm
+from tests.integration.scheduling import sample
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+IN_PLACE = 10  # postgres.transactions.ATTEMPTS
+BY = Holder(boot=uuid.UUID(int=1), ran_by="test:1")
+
+
+def run_once_more() -> int:
+    Due.objects.update(next_at=clock.now())
+    return scheduling.run_due()
+
+
+@contextmanager
+def locked(pk: int) -> Iterator[None]:
+    """As by the session of a process that was killed, until the server notices."""
+    with psycopg.connect(connections.conninfo()) as session:
+        session.execute("SELECT FROM scheduling_due WHERE function_id = %s FOR UPDATE", [pk])
+        yield
+
+
+def stored(row: ScheduledFunction) -> ScheduledFunction:
+    return ScheduledFunction.objects.get(pk=row.pk)
+
+
+class TestAMutationThatAlwaysCollides:
+    def test_counts_its_runs_waits_longer_each_time_and_names_the_statement(self) -> None:
+        row, waits = scheduling.run_after(0, sample.collide), []
+        for n in range(1, 4):
+            before = clock.now()
+            assert run_once_more() == 0
+            queued = Due.objects.get()
+            assert queued.collisions == n * IN_PLACE
+            assert "could not serialize" in (queued.colliding_statement or "")
+            waits.append((queued.next_at - before).total_seconds())
+        assert stored(row).state == "pending"
+        assert waits[2] <= 2 * 2.0 + 60  # at most twice the third wait, and what a busy machine adds
+
+    def test_is_failed_after_a_bound_and_says_where_it_collided(self, settings: Any) -> None:
+        settings.SCHEDULING = settings.SCHEDULING | {"MOST_COLLISIONS": 20}
+        row = scheduling.run_after(0, sample.collide)
+        run_once_more()
+        assert stored(row).state == "pending"
+        run_once_more()
+        ended = stored(row)
+        assert (ended.state, ended.error_class) == ("failed", "scheduling.errors.KeepsColliding")
+        assert ended.error is not None
+        assert "20 times" in ended.error
+        assert "could not serialize" in ended.error
+        assert not Due.objects.exists()
+
+    def test_is_seen_on_its_page_in_the_administration_in_the_metrics_and_by_the_doctor(self) -> None:
+        row = scheduling.run_after(0, sample.collide)
+        run_once_more()
+        client = Client()
+        client.force_login(farm.user("boss", is_staff=True, is_superuser=True))
+        for address in (f"/functions/{row.pk}/", f"/admin/scheduling/scheduledfunction/{row.pk}/change/"):
+            shown = client.get(address).content.decode()
+            assert "10 runs" in shown
+            assert "could not serialize" in shown
+        measured = generate_latest(metrics.Farm()).decode()
+        assert (
+            'jobfarm_mutation_collisions{function="tests.integration.scheduling.sample.collide"' in measured
+        )
+        assert "could not serialize" in measured
+        assert any("collide again and again" in finding.sentence for finding in health.scheduler())
+
+
+class TestAMutationThatChangesItsOwnRow:
+    def test_is_rolled_back_counted_and_failed_after_a_bound(self, settings: Any) -> None:
+        settings.SCHEDULING = settings.SCHEDULING | {"MOST_COLLISIONS": 3}
+        row = scheduling.run_after(0, sample.change_its_own_row)
+        assert run_once_more() == 0
+        [queued] = Due.objects.all()
+        assert (queued.collisions, stored(row).priority) == (1, 0)
+        assert "its own row" in (queued.colliding_statement or "")
+        run_once_more()
+        run_once_more()
+        assert (stored(row).state, stored(row).error_class) == ("failed", "scheduling.errors.KeepsColliding")
+
+
+class TestAMutationWhoseProcessDies:
+    def test_is_failed_after_its_third_death(self) -> None:
+        row = scheduling.run_after(0, sample.make_group, name="poison")
+        for deaths in (1, 2):
+            assert running.process_died(row.pk, by=BY)
+            queued = Due.objects.get()
+            assert queued.deaths == deaths
+            assert queued.next_at > clock.now()
+        assert running.process_died(row.pk, by=BY)
+        assert (stored(row).state, stored(row).error_class) == ("failed", "scheduling.errors.KillsItsProcess")
+        assert "3 times" in (stored(row).error or "")
+        assert not Due.objects.exists()
+        assert not Group.objects.exists()
+
+    def test_after_its_end_died_of_something_else(self) -> None:
+        row = scheduling.run_after(0, sample.make_group, name="done")
+        scheduling.run_due()
+        assert running.process_died(row.pk, by=BY)
+        assert stored(row).state == "success"
+
+    def test_is_asked_about_again_while_its_session_has_not_ended(self) -> None:
+        row = scheduling.run_after(0, sample.make_group, name="held")
+        with locked(row.pk):
+            assert running.process_died(row.pk, by=BY) is False
+        assert running.process_died(row.pk, by=BY) is True
+        assert Due.objects.get().deaths == 1
