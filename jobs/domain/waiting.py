@@ -23,7 +23,8 @@ class Facts:
     `workers` ask for the queue, and of those `shy_workers` failed the job. Of the rest `home_workers` serve the queue
     first; the others steal from it when idle, `busy_stealers` hold a job, `stealers_at_home` have jobs of their own
     queues to take. `ahead` jobs of the queue, and something in the queues `first`, are taken before it by the worker
-    that is nearest to it. `is_free`: a worker that may take it holds no job.
+    that is nearest to it. `is_free`: a worker that may take it holds no job. `is_unconfirmed`: it is in progress, and
+    its worker has not named its lease yet.
     """
 
     status: Status
@@ -51,6 +52,7 @@ class Facts:
     limit: str | None = None
     limit_until: datetime | None = None
     limit_in_s: float = 0.0
+    is_unconfirmed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +68,7 @@ class Reason:
 def explain(facts: Facts) -> list[Reason]:
     """Every reason why this job is not running, the one that matters most first. Never empty."""
     if facts.status is not Status.PENDING:
-        return [_not_waiting(facts.status)]
+        return [_not_waiting(facts)]
     if facts.expired:
         return [_expired(facts)]
     found = [*_limit(facts), *_due(facts), *_queue(facts), *_workers(facts)]
@@ -77,11 +79,15 @@ def _reason(facts: Facts, code: str, sentence: str, **numbers: Any) -> Reason:
     return Reason(code=code, sentence=sentence, numbers=numbers, remedies=remedies.OF[code](facts.queue))
 
 
-def _not_waiting(status: Status) -> Reason:
+def _not_waiting(facts: Facts) -> Reason:
+    sentence = f"It does not wait: it is {facts.status.replace('_', ' ')}."
+    if facts.is_unconfirmed:
+        sentence = "A worker has claimed it and has not confirmed that yet. If it does not, the job waits again soon."
+    is_over = facts.status in ENDED
     return Reason(
         code="not_waiting",
-        sentence=f"It does not wait: it is {status.replace('_', ' ')}.",
-        remedies=(remedies.RETRY,) if status in ENDED else (remedies.CANCEL,),
+        sentence=sentence,
+        remedies=(remedies.RETRY,) if is_over else (remedies.CANCEL,),
     )
 
 

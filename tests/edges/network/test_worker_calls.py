@@ -146,6 +146,45 @@ class TestEnds:
         assert (again.status_code, again.json()) == (200, {"status": "success", "jobs": []})
         assert farm.everything(job) == before
 
+    def test_a_finish_again_brings_the_same_next_jobs(self, crew: Crew) -> None:
+        for number in range(3):
+            operations.submit("chat", number)
+        first = crew.claim_one()
+        body = {"lease": first["lease"], "outcome": "success", "claim_next": 1}
+        answer = crew.post(f"jobs/{first['id']}/finish", **body).json()
+        again = crew.post(f"jobs/{first['id']}/finish", **body).json()
+        assert again["status"] == answer["status"] == "success"
+        assert [job["lease"] for job in again["jobs"]] == [job["lease"] for job in answer["jobs"]]
+        batch = {
+            "finished": [
+                {"id": job["id"], "lease": job["lease"], "outcome": "success"} for job in answer["jobs"]
+            ],
+            "claim_next": 1,
+        }
+        many = crew.post("finish", request_id="batch-1", **batch).json()
+        assert crew.post("finish", request_id="batch-1", **batch).json()["finished"] == many["finished"]
+        assert Job.objects.filter(status="in_progress").count() == 1
+
+    @pytest.mark.parametrize("name", ["", "x" * 65, "with space", "ümlaut", 7])
+    def test_a_name_of_a_call_that_cannot_be_one_is_refused(self, crew: Crew, name: Any) -> None:
+        assert crew.post("claim", request_id=name).status_code == 422
+
+    def test_a_lost_lease_says_why(self, crew: Crew) -> None:
+        jobs = [operations.submit("chat", number) for number in range(3)]
+        leases = [job["lease"] for job in crew.claim(limit=3)]
+        operations.cancel(jobs[0].pk, by=None)
+        farm.time_out(jobs[1])
+        crew.post(f"jobs/{jobs[2].pk}/release", lease=leases[2])
+        told = []
+        for job, lease in zip(jobs, leases, strict=True):
+            refusal = crew.post(f"jobs/{job.pk}/heartbeat", lease=lease).json()
+            told.append((refusal["error"], refusal["reason"], refusal.get("job_status")))
+        assert told == [
+            ("lease_lost", "canceled", None),
+            ("lease_lost", "ended", "timed_out"),
+            ("lease_lost", "taken_back", None),
+        ]
+
     def test_a_batch_is_answered_one_by_one_in_order(self, crew: Crew) -> None:
         jobs = [operations.submit("chat", number) for number in range(4)]
         claimed = {job["id"]: job["lease"] for job in crew.claim(limit=3)}

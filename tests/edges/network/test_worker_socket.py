@@ -68,6 +68,20 @@ class TestVerbs:
         first.refresh_from_db()
         assert (first.status, first.body.result, farm.status(second)) == ("success", [1], "success")
 
+    def test_may_be_said_again_on_another_socket(self, socket: ClientConnection, crew: Crew) -> None:
+        for number in range(3):
+            operations.submit("chat", number)
+        claim = {"type": "claim", "ref": 1, "limit": 1, "request_id": "c-1"}
+        [job] = ask(socket, **claim)["jobs"]
+        done = {"job": job["id"], "lease": job["lease"], "outcome": "success", "claim_next": 1}
+        with crew.socket() as other:
+            [again] = ask(other, **claim)["jobs"]
+            answer = ask(socket, type="finish", ref=2, **done)
+            repeated = ask(other, type="finish", ref=3, **done)
+        assert again["lease"] == job["lease"]
+        assert repeated["status"] == answer["status"] == "success"
+        assert [one["lease"] for one in repeated["jobs"]] == [one["lease"] for one in answer["jobs"]]
+
     def test_are_refused_with_the_status_and_numbers_of_http(self, socket: ClientConnection) -> None:
         job = operations.submit("chat", {})
         lease = claim_one(socket)["lease"]

@@ -30,6 +30,12 @@ def _sentence(**facts: Any) -> str:
     return waiting.explain(replace(NEXT, **facts))[0].sentence
 
 
+class TestAClaimThatNobodyConfirmed:
+    def test_is_told_apart_from_a_run(self) -> None:
+        assert "has not confirmed" in _sentence(status=Status.IN_PROGRESS, is_unconfirmed=True)
+        assert "in progress" in _sentence(status=Status.IN_PROGRESS)
+
+
 class TestReasons:
     @pytest.mark.parametrize(
         ("facts", "codes"),
