@@ -47,6 +47,7 @@ class ClaimedJob:
     attempt: int
     lease: str
     heartbeat_s: float
+    claim: int = 0
     max_attempts: int | None = None
     retry_when_lost: bool = True
     traceparent: str | None = None
@@ -124,6 +125,7 @@ def _claimed(job: Mapping[str, Any]) -> ClaimedJob:
         attempt=int(job.get("attempt", 1)),
         lease=str(job["lease"]),
         heartbeat_s=_heartbeat_s(job.get("heartbeat_every")),
+        claim=int(job.get("claim", 0)),
         max_attempts=None if job.get("max_attempts") is None else int(job["max_attempts"]),
         retry_when_lost=job.get("retry_when_lost") is not False,
         traceparent=None if job.get("traceparent") is None else str(job["traceparent"]),

@@ -60,7 +60,7 @@ def _run(farm: farms.Farm, options: argparse.Namespace) -> bool:
     until(lambda: not page.lies(truth.statuses()), within_s=SHOWN_WITHIN_S)
     page.stop()
     judged.untrue, judged.lost = findings.untrue + page.lies(truth.statuses()), findings.lost + judged.lost
-    told.sockets = page.lost
+    told.sockets, told.cuts = page.lost, sum(proxy.cuts for proxy in farm.to_web.values())
     return told.show(asking.book, judged, stuck=farm.crew.stop())
 
 
@@ -71,10 +71,13 @@ def _break(
     undo = fault.begin(farm, rng)
     time.sleep(fault.lasts_s)
     undo()
+    if fault.lasts_s:
+        farm.silences.end()
     since = time.monotonic()
     is_well = _Probe(farm, asking, findings)
     if not until(is_well, within_s=WELL_WITHIN_S, pause_s=0.1):
         findings.lost.append(f"not well again after {fault.group}: {fault.name} ({is_well.where})")
+    farm.silences.end()
     told.note(fault.group, fault.name, time.monotonic() - since)
     time.sleep(CALM_S)
 
@@ -95,9 +98,11 @@ class _Probe:
             return self._is_done(client)
 
     def _ask(self, client: "object") -> None:
+        from tests.chaos import load
+
         while not self._job:
             self.where = "no job is taken"
-            job = self._asking.submit(client, farms.WEBS[0])  # type: ignore[arg-type]
+            job = self._asking.submit(client, farms.WEBS[0], at_most_s=load.SHORT_S)  # type: ignore[arg-type]
             self._job = 0 if job in self._asking.book.verdicts else job
         while len(self._functions) < 2:
             self.where = "no function is taken"

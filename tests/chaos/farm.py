@@ -18,6 +18,7 @@ import httpx
 from tests.chaos import crew
 from tests.chaos.proxy import Network, Proxy
 from tests.chaos.server import Disk, Postgres
+from tests.chaos.silences import Silences
 
 WEBS = ("web-1", "web-2")
 CLUSTERS = ("mutations", "actions")
@@ -95,6 +96,7 @@ class Farm:
             name: Proxy(self.network, ("127.0.0.1", self.ports[web])) for name, (web, *_) in WORKERS.items()
         }
         self.crew = crew.Crew(folder)
+        self.silences = Silences()
         self.keys = Keys(token="", session="", secret="")
         os.environ |= self._environment(self.postgres.direct_url)
 
@@ -123,6 +125,7 @@ class Farm:
         """Undo whatever was done to the network, the disks and the processes."""
         for proxy in (*self.to_database.values(), *self.to_web.values()):
             proxy.resume()
+            proxy.spare_answers()
         for disk in (self.files, self.disk):
             if disk is not None:
                 disk.empty()
@@ -206,8 +209,8 @@ def _furnish() -> tuple[Keys, dict[str, str]]:
         "prune limits"
     )  # what was taken of a limit is forgotten with its row, and shall be counted
     soon: dict[str, Any] = {"backoff": Backoff(first_s=0.1, base=1, cap_s=0.1), "queue": "work"}
-    jobs.create_kind(jobs.Kind(name="again", max_attempts=1000, retry_on_timeout=True, **soon))
-    jobs.create_kind(jobs.Kind(name="once", max_attempts=1, retry_on_timeout=False, **soon))
+    jobs.create_kind(jobs.Kind(name="again", max_attempts=1000, **soon))
+    jobs.create_kind(jobs.Kind(name="once", max_attempts=1, retry_when_lost=False, **soon))
     person = User.objects.create_superuser("chaos", password=secrets.token_urlsafe())
     session = SessionStore()
     session[SESSION_KEY] = str(person.pk)

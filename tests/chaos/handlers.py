@@ -13,14 +13,15 @@ from jobfarm_worker.job import Job
 
 _OFF_S = float(os.environ.get("CHAOS_CLOCK_OFF_S", "0"))
 _true_time = time.time
-time.time = lambda: _true_time() + _OFF_S
+if _OFF_S:
+    time.time = lambda: _true_time() + _OFF_S
 CONTENT = b"made by run "
 
 
 def work(job: Job) -> dict[str, Any]:
     """Note the run, be busy for a while, report, write, perhaps make a file; the result names the run."""
     run = uuid.uuid4().hex
-    _note(f"{job.id} {job.attempt} {run}")
+    _note(f"{job.id} {job.claim} {run}")
     for step in range(3):
         job.progress((step + 1) / 3, f"step {step + 1}")
         job.write(f"{step}.")

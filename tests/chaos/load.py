@@ -20,7 +20,7 @@ from postgres import clock, connections
 from ratelimits import operations as ratelimits
 from scheduling import operations as scheduling
 from tests.chaos import functions
-from tests.chaos.farm import KINDS, WEBS, Farm
+from tests.chaos.farm import KINDS, LEASE_S, WEBS, Farm
 from webhooks.domain.names import Source
 from webhooks.operations import sending
 
@@ -28,6 +28,7 @@ LIMIT = "chaos"
 BUCKET = ratelimits.TokenBucket(8, timedelta(seconds=1), capacity=8)
 SAMPLE = Path(__file__).parents[1] / "data" / "webhooks" / "payloads" / "github" / "issues.opened.1.json"
 PATIENCE_S = 5.0
+SHORT_S, LONG_S = 0.5, 2 * LEASE_S  # of jobs
 
 
 @dataclass(slots=True)
@@ -74,10 +75,13 @@ class Load:
         for thread in self._threads:
             thread.join()
 
-    def submit(self, client: httpx.Client, web: str) -> int:
-        """A job; now and then one is canceled. Its id."""
+    def submit(self, client: httpx.Client, web: str, *, at_most_s: float = LONG_S) -> int:
+        """A job; now and then one is canceled, and one takes longer than a lease. Its id."""
         n = next(self._numbers)
-        payload = {"n": n, "name": named(n), "seconds": self._rng.uniform(0.02, 0.5), "file": n % 5 == 0}
+        seconds = min(
+            self._rng.uniform(1, LONG_S) if n % 4 == 1 else self._rng.uniform(0.02, SHORT_S), at_most_s
+        )
+        payload = {"n": n, "name": named(n), "seconds": seconds, "file": n % 5 == 0}
         answer = client.post(
             f"{self._farm.url(web)}/api/v1/jobs", json={"kind": KINDS[n % 3 == 0], "payload": payload}
         )

@@ -1,19 +1,22 @@
-"""A proxy between two parts of the farm that can go silent: connections stay open, and nothing comes through."""
+"""A proxy between two parts of the farm. It can go silent: connections stay open, and nothing comes through. And it can
+cut answers: what was asked arrives and is done, and who asked does not hear of it."""
 
 import asyncio
 import contextlib
 import socket
 import struct
 import threading
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 T = TypeVar("T")
 Target = tuple[str, int] | Path  # a TCP address, or a unix socket
+Sort = Literal["http", "ws"]
 _AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER: closing sends RST
 _PIECE = 65_536
+_OPENS_A_SOCKET = b"upgrade: websocket"
 
 
 @dataclass(eq=False)
@@ -22,6 +25,8 @@ class _Line:
 
     flows: asyncio.Event
     writers: list[asyncio.StreamWriter] = field(default_factory=list)
+    sort: Sort | None = None
+    is_asked: bool = False
 
     def reset(self) -> None:
         """End both sides with RST, as a box in between does that has forgotten the connection."""
@@ -67,6 +72,10 @@ class Proxy:
         self._target = target
         self._lines: set[_Line] = set()
         self._is_silent = False
+        self._every: dict[Sort, int] = {}
+        self._answers = 0
+        self.cuts = 0
+        """How many answers it cut."""
         self.port = network.do(self._listen())
 
     def fall_silent(self) -> None:
@@ -76,6 +85,15 @@ class Proxy:
     def resume(self) -> None:
         """Everything that was held up comes through after all: the outage was short."""
         self._network.do(self._set(silent=False))
+
+    def cut_answers(self, sort: Sort, *, every: int) -> None:
+        """Of calls by HTTP, or of WebSockets: one answer in `every` does not come, and its connection is reset; half of
+        those that are cut break off in the middle. What was asked has arrived, and is done."""
+        self._every = {sort: every}
+
+    def spare_answers(self) -> None:
+        """Cut no more of them."""
+        self._every = {}
 
     def forget(self) -> None:
         """New connections pass; those of before are reset: the outage was longer than some box remembers."""
@@ -122,7 +140,8 @@ class Proxy:
             there_reader, there_writer = await self._connect()
             line.writers.append(there_writer)
             await asyncio.gather(
-                _pass(reader, there_writer, line.flows), _pass(there_reader, writer, line.flows)
+                self._pass_questions(reader, there_writer, line),
+                self._pass_answers(there_reader, writer, line),
             )
         except (OSError, EOFError):
             pass  # one side is gone: the other is told by the reset
@@ -130,16 +149,47 @@ class Proxy:
             self._lines.discard(line)
             line.reset()
 
+    async def _pass_questions(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, line: _Line
+    ) -> None:
+        async for data in _pieces(reader, line.flows):
+            line.sort = line.sort or ("ws" if _OPENS_A_SOCKET in data.lower() else "http")
+            line.is_asked = True
+            writer.write(data)
+            await writer.drain()
+
+    async def _pass_answers(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, line: _Line
+    ) -> None:
+        async for data in _pieces(reader, line.flows):
+            if self._is_cut(line):
+                if self.cuts % 2:
+                    writer.write(data[: len(data) // 2])
+                    await writer.drain()
+                raise EOFError
+            writer.write(data)
+            await writer.drain()
+
+    def _is_cut(self, line: _Line) -> bool:
+        """Whether an answer begins here that is cut."""
+        begins, line.is_asked = line.is_asked, False
+        every = self._every.get(line.sort) if line.sort else None
+        if not begins or every is None:
+            return False
+        self._answers += 1
+        self.cuts += (is_cut := self._answers % every == 0)
+        return is_cut
+
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if isinstance(self._target, Path):
             return await asyncio.open_unix_connection(self._target)
         return await asyncio.open_connection(*self._target)
 
 
-async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, flows: asyncio.Event) -> None:
+async def _pieces(reader: asyncio.StreamReader, flows: asyncio.Event) -> AsyncIterator[bytes]:
+    """What comes, when it may pass. Raises EOFError at the end."""
     while data := await reader.read(_PIECE):
         await flows.wait()
-        writer.write(data)
-        await writer.drain()
+        yield data
     await flows.wait()
     raise EOFError

@@ -3,6 +3,7 @@
 import statistics
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tests.chaos.load import Book
@@ -19,6 +20,7 @@ class Score:
     faults: Counter[str] = field(default_factory=Counter)
     recovered_s: list[float] = field(default_factory=list)
     sockets: int = 0  # that a page lost on the way
+    cuts: int = 0  # of answers to workers
 
     def note(self, group: str, name: str, recovered_s: float) -> None:
         """One fault is over."""
@@ -32,7 +34,12 @@ class Score:
 
     def show(self, book: Book, findings: Findings, *, stuck: list[str]) -> bool:
         """Print it all; whether it is as it should be."""
-        wrong = {"lost": findings.lost, "doubled": findings.doubled, "untrue pages": findings.untrue}
+        wrong = {
+            "lost": findings.lost,
+            "doubled": findings.doubled,
+            "timed out though somebody could have done it": findings.timed_out,
+            "untrue pages": findings.untrue,
+        }
         for what, sentences in wrong.items():
             for sentence in sentences[:SHOWN]:
                 print(f"{what}: {sentence}")
@@ -40,19 +47,22 @@ class Score:
         unanswered = sum(book.unanswered.values())
         print(f"\nfaults           {self.faults.total()} ({faults})")
         print(f"jobs             {len(book.jobs)}, {len(book.verdicts)} of them canceled")
+        print(f"                 {findings.excused} timed out with their workers")
+        print(f"other claims     {_told(findings.ends)}")
         print(f"functions        {len(book.functions)}, and {len(book.rolled_back)} rolled back")
         print(f"deliveries       {len(book.deliveries)}, {book.resent} of them sent again")
         print(f"decisions        {book.grants + book.denials}, {book.grants} of them granted")
         print(f"without answer   {unanswered} ({_told(book.unanswered)})")
         print(f"open page        lost its socket {self.sockets} times")
+        print(f"answers cut      {self.cuts}")
         for what, sentences in wrong.items():
-            print(f"{what:16} {len(sentences)}")
-        print(f"did not end      {len(stuck)} {' '.join(stuck)}")
+            print(f"{what:44} {len(sentences)}")
+        print(f"{'did not end':44} {len(stuck)} {' '.join(stuck)}")
         if self.recovered_s:
             median, worst = statistics.median(self.recovered_s), max(self.recovered_s)
             print(f"time to recover  {median:.1f} s in the median, {worst:.1f} s at worst")
         return not any(wrong.values()) and not stuck
 
 
-def _told(unanswered: dict[str, int]) -> str:
-    return ", ".join(f"{key} {count}" for key, count in sorted(unanswered.items()))
+def _told(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{key} {count}" for key, count in sorted(counts.items()))

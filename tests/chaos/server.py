@@ -47,6 +47,10 @@ class Postgres:
         """Start it, and wait until it takes connections."""
         self._server.up()
 
+    def stop(self) -> None:
+        """As for an update of it (`-m fast`): sessions are cut off, and what is in memory is written."""
+        self._server.stop()
+
     def stop_at_once(self) -> None:
         """As when the power fails, but for what the kernel has: no checkpoint, sessions are cut off."""
         self._server._run("pg_ctl", "stop", "-D", str(self.place.cluster), "-m", "immediate", "-w")

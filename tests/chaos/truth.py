@@ -1,4 +1,5 @@
-"""What the farm holds against what it promised: nothing lost, nothing twice, and pages that say so."""
+"""What the farm holds against what it promised: nothing lost, nothing twice, nothing timed out that could be done, and
+pages that say so."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -16,6 +17,7 @@ from scheduling.models import ScheduledFunction
 from tests.chaos import handlers
 from tests.chaos.farm import WEBS, Farm
 from tests.chaos.load import BUCKET, LIMIT, Book
+from tests.chaos.silences import Silences
 from webhooks.models import Activity, Delivery, DeliveryAttempt
 
 ENDED = ("success", "failed", "canceled", "timed_out")
@@ -29,6 +31,9 @@ class Findings:
     lost: list[str] = field(default_factory=list)
     doubled: list[str] = field(default_factory=list)
     untrue: list[str] = field(default_factory=list)
+    timed_out: list[str] = field(default_factory=list)
+    excused: int = 0  # jobs that timed out with the worker that had them
+    ends: Counter[str] = field(default_factory=Counter)  # of claims, but for success
 
     def losing(self, is_so: object, what: str) -> None:
         """Note something that was promised and is not there."""
@@ -111,13 +116,16 @@ def _judge_jobs(findings: Findings, farm: Farm, book: Book) -> None:
     }
     _judge_numbers(findings, "job", (payload["n"] for payload, _ in bodies.values()))
     runs = _runs(farm)
-    past = _past()
+    past, spoken = _past(), _spoken()
     jobs = {job.pk: job for job in Job.objects.filter(pk__in=bodies)}
     for pk in book.jobs:
         findings.losing(pk not in jobs, f"job {pk} was acknowledged and is not there")
     for pk, job in jobs.items():
         payload, result = bodies[pk]
-        _judge_job(findings, job, result, runs=runs[pk], past=past[pk], verdict=book.verdicts.get(pk))
+        _judge_job(findings, job, result, runs=runs[pk], verdict=book.verdicts.get(pk))
+        _judge_claims(findings, job, runs=runs[pk], past=past[pk], spoken=spoken[pk])
+        if job.status == "timed_out":
+            _judge_timed_out(findings, job, past[pk], silences=farm.silences)
         if job.status == "success":
             _judge_made(findings, job, payload, result)
 
@@ -128,30 +136,74 @@ def _judge_job(
     result: Any,
     *,
     runs: dict[int, list[str]],
-    past: list[str],
     verdict: str | None,
 ) -> None:
-    name = f"{job.kind} job {job.pk} ({job.status}, {job.claim_no} claims)"
+    name = _name(job)
     findings.losing(job.status not in ENDED, f"{name} never ended")
-    findings.losing(
-        job.kind == "again" and job.status not in {"success", "canceled"}, f"{name} was given up: {past}"
-    )
+    findings.losing(job.kind == "again" and job.status == "failed", f"{name} was given up")
     was_canceled = verdict not in {None, "too_late"}
     findings.losing(was_canceled and job.status != "canceled", f"{name}: the cancel said {verdict}")
-    findings.losing(
-        job.claim_no != len(past) + (job.status == "success"), f"{name}: of its claims {past} are told"
-    )
     findings.doubling(
         any(len(each) > 1 for each in runs.values()), f"{name} ran twice under one claim: {runs}"
     )
     findings.doubling(max(runs, default=0) > job.claim_no, f"{name} ran without a claim: {runs}")
-    if job.kind == "once":
-        findings.doubling(job.claim_no - past.count("released") > 1, f"{name} was tried again: {past}")
-    findings.doubling(verdict == "canceled_before_start" and runs, f"{name} ran although {verdict}")
+    findings.doubling(
+        verdict == "canceled_before_start" and job.confirmed_claim, f"{name} ran although {verdict}"
+    )
     if job.status == "success":
         findings.doubling(
             result["run"] not in runs.get(job.claim_no, []), f"{name} has the result of another run"
         )
+
+
+def _judge_claims(
+    findings: Findings, job: Job, *, runs: dict[int, list[str]], past: list[Attempt], spoken: set[int]
+) -> None:
+    """Of each claim that its worker confirmed the history tells. Of others it does not: what they began is no attempt,
+    and what must not run twice does not begin before."""
+    name, ended = f"{_name(job)} {_told(past)}", {attempt.number for attempt in past}
+    told = ended | ({job.claim_no} if job.status == "success" else set())
+    given_back = {attempt.number for attempt in past if attempt.outcome == "released"}
+    findings.ends.update(attempt.outcome for attempt in past)
+    findings.ends["unconfirmed"] += job.claim_no - len(told)
+    counted = [attempt.attempt for attempt in past if attempt.outcome != "released"]
+    findings.losing(spoken - told, f"{name}: workers spoke under the claims {spoken}")
+    findings.losing(
+        job.confirmed_claim > max(told, default=0), f"{name}: claim {job.confirmed_claim} was confirmed"
+    )
+    findings.doubling(max(told, default=0) > job.claim_no, f"{name}: the claims {told} are told")
+    findings.doubling(
+        counted != list(range(1, len(counted) + 1)), f"{name}: its attempts are counted {counted}"
+    )
+    if job.kind == "once":
+        findings.doubling(len(told - given_back) > 1, f"{name} was tried again")
+        findings.doubling(len(set(runs) - given_back) > 1, f"{name} ran again: {runs}")
+        findings.doubling(set(runs) - told, f"{name} ran under a claim that nobody confirmed: {runs}")
+
+
+def _judge_timed_out(findings: Findings, job: Job, past: list[Attempt], *, silences: Silences) -> None:
+    """Only what must not be tried again may time out, and only with its worker."""
+    is_excused = job.kind == "once" and any(
+        attempt.outcome == "lost"
+        and silences.excuse(attempt.worker_name, since=attempt.claimed_at, until=attempt.ended_at)
+        for attempt in past
+    )
+    findings.excused += is_excused
+    if not is_excused:
+        findings.timed_out.append(
+            f"{_name(job)} {_told(past)}: {past[-1].error if past else 'nobody had it'}"
+        )
+
+
+def _name(job: Job) -> str:
+    return f"{job.kind} job {job.pk} ({job.status}, {job.claim_no} claims)"
+
+
+def _told(past: list[Attempt]) -> list[str]:
+    return [
+        f"{one.number} {one.outcome} with {one.worker_name} {one.claimed_at:%T.%f} to {one.ended_at:%T.%f}"
+        for one in past
+    ]
 
 
 def _judge_made(findings: Findings, job: Job, payload: Any, result: Any) -> None:
@@ -233,12 +285,20 @@ def _runs(farm: Farm) -> dict[int, dict[int, list[str]]]:
     return runs
 
 
-def _past() -> dict[int, list[str]]:
-    """How the attempts of each job ended that did not succeed."""
-    past: dict[int, list[str]] = defaultdict(list)
-    for job, outcome in Attempt.objects.order_by("number").values_list("job_id", "outcome"):
-        past[job].append(outcome)
+def _past() -> dict[int, list[Attempt]]:
+    """The attempts of each job that did not succeed."""
+    past: dict[int, list[Attempt]] = defaultdict(list)
+    for attempt in Attempt.objects.order_by("number"):
+        past[attempt.job_id].append(attempt)
     return past
+
+
+def _spoken() -> dict[int, set[int]]:
+    """The claims of each job under which text came, so that their leases were confirmed."""
+    spoken: dict[int, set[int]] = defaultdict(set)
+    for job, claim in OutputChunk.objects.values_list("job_id", "attempt").distinct():
+        spoken[job].add(claim)
+    return spoken
 
 
 def _ledger() -> Counter[int]:

@@ -240,8 +240,10 @@ class TestWire:
             id=7, kind="k", queue="q", payload={"a": 1}, attempt=2, lease="l", heartbeat_s=5.0
         )
         assert wire.claimed_jobs({"jobs": [answer]}) == [expected]
-        [careful] = wire.claimed_jobs({"jobs": [{**answer, "max_attempts": 3, "retry_when_lost": False}]})
-        assert careful == replace(expected, max_attempts=3, retry_when_lost=False)
+        [careful] = wire.claimed_jobs(
+            {"jobs": [{**answer, "claim": 5, "max_attempts": 3, "retry_when_lost": False}]}
+        )
+        assert careful == replace(expected, claim=5, max_attempts=3, retry_when_lost=False)
         assert wire.claimed_jobs({}) == []
 
     @pytest.mark.parametrize("told", [None, float("inf"), float("nan")])

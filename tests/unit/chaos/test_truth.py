@@ -1,0 +1,120 @@
+"""The chaos tells what may be from what must not be: attempts that were lost, and claims that nobody confirmed."""
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from jobs.models import Attempt, Job
+from tests.chaos.silences import Silences
+from tests.chaos.truth import Findings, _judge_claims, _judge_timed_out
+
+Runs = dict[int, list[str]]
+
+
+def attempt(
+    number: int, outcome: str = "lost", *, counted: int | None = 1, worker: str = "worker-1"
+) -> Attempt:
+    """One that went on for ten seconds, until now."""
+    now = datetime.now(UTC)
+    return Attempt(
+        number=number, attempt=counted, outcome=outcome, worker_name=worker,
+        claimed_at=now - timedelta(seconds=10), ended_at=now,
+    )  # fmt: skip
+
+
+def job(kind: str = "once", status: str = "success", *, claims: int = 1, confirmed: int | None = None) -> Job:
+    return Job(
+        id=7,
+        kind=kind,
+        status=status,
+        claim_no=claims,
+        confirmed_claim=claims if confirmed is None else confirmed,
+    )
+
+
+def claims(
+    judged: Job, *, runs: Runs, past: list[Attempt] | None = None, spoken: set[int] | None = None
+) -> Findings:
+    """What is found of a job's claims."""
+    findings = Findings()
+    _judge_claims(findings, judged, runs=runs, past=past or [], spoken=spoken or set())
+    return findings
+
+
+class TestClaims:
+    @pytest.mark.parametrize("kind", ["once", "again"])
+    def test_that_nobody_confirmed_leave_no_history(self, kind: str) -> None:
+        found = claims(job(kind, claims=3), runs={3: ["a"]}, spoken={3})
+        assert (found.lost, found.doubled) == ([], [])
+
+    def test_under_which_a_worker_spoke_must_be_told(self) -> None:
+        assert claims(job("again", claims=2), runs={1: ["a"], 2: ["b"]}, spoken={1, 2}).lost
+
+    def test_the_last_that_was_confirmed_must_be_told(self) -> None:
+        assert claims(job("again", "canceled", claims=2), runs={2: ["a"]}, past=[attempt(1)]).lost
+        assert not claims(job("again", "canceled", claims=2, confirmed=1), runs={}, past=[attempt(1)]).lost
+
+    def test_that_were_lost_may_be_followed_by_another_where_that_is_allowed(self) -> None:
+        runs: Runs = {1: ["a"], 2: ["b"]}
+        assert not claims(job("again", claims=2), runs=runs, past=[attempt(1)]).doubled
+        assert claims(job("once", claims=2), runs=runs, past=[attempt(1)]).doubled
+
+    def test_that_were_given_back_do_not_count(self) -> None:
+        past = [attempt(1, "released", counted=None)]
+        assert not claims(job("once", claims=2), runs={1: ["a"], 2: ["b"]}, past=past).doubled
+        assert claims(
+            job("again", claims=2), runs={}, past=[attempt(1, "released", counted=1), attempt(2, counted=2)]
+        ).doubled
+
+    def test_what_must_not_run_twice_does_not_begin_unconfirmed(self) -> None:
+        assert claims(job("once", claims=2), runs={1: ["a"], 2: ["b"]}).doubled
+        assert not claims(job("again", claims=2), runs={1: ["a"], 2: ["b"]}).doubled
+
+
+class TestTimedOut:
+    @pytest.fixture
+    def silences(self) -> Silences:
+        """The worker with the number 1 could not be heard a moment ago."""
+        silences = Silences()
+        silences.begin(["worker-1"])
+        silences.end()
+        return silences
+
+    def found(self, judged: Job, past: list[Attempt], silences: Silences) -> Findings:
+        findings = Findings()
+        _judge_timed_out(findings, judged, past, silences=silences)
+        return findings
+
+    def test_is_excused_by_the_silence_of_its_worker(self, silences: Silences) -> None:
+        found = self.found(job(status="timed_out"), [attempt(1)], silences)
+        assert (found.timed_out, found.excused) == ([], 1)
+
+    def test_is_not_excused_by_that_of_another(self, silences: Silences) -> None:
+        assert self.found(job(status="timed_out"), [attempt(1, worker="worker-2")], silences).timed_out
+
+    def test_is_not_excused_by_one_that_was_over(self, silences: Silences) -> None:
+        late = attempt(1)
+        late.claimed_at, late.ended_at = (
+            datetime.now(UTC) + timedelta(seconds=1),
+            datetime.now(UTC) + timedelta(seconds=9),
+        )
+        assert self.found(job(status="timed_out"), [late], silences).timed_out
+
+    def test_is_excused_by_one_that_goes_on(self) -> None:
+        silences = Silences()
+        silences.begin(["worker-1"])
+        late = attempt(1)
+        late.claimed_at = late.ended_at = datetime.now(UTC) + timedelta(seconds=9)
+        assert not self.found(job(status="timed_out"), [late], silences).timed_out
+
+    def test_is_never_excused_where_another_could_have_tried(self, silences: Silences) -> None:
+        assert self.found(job("again", "timed_out"), [attempt(1)], silences).timed_out
+
+    def test_is_never_excused_where_nobody_had_it(self, silences: Silences) -> None:
+        assert self.found(job(status="timed_out"), [], silences).timed_out
+
+
+def test_the_clock_of_tests_stays_as_it_is() -> None:
+    """The handlers of the chaos set that of a worker wrong, and are imported by what judges them."""
+    assert "lambda" not in repr(time.time)
