@@ -47,7 +47,7 @@ class Score:
         unanswered = sum(book.unanswered.values())
         print(f"\nfaults           {self.faults.total()} ({faults})")
         print(f"jobs             {len(book.jobs)}, {len(book.verdicts)} of them canceled")
-        print(f"                 {findings.excused} timed out with their workers")
+        print(f"                 {findings.timeouts} of them timed out")
         print(f"other claims     {_told(findings.ends)}")
         print(f"functions        {len(book.functions)}, and {len(book.rolled_back)} rolled back")
         print(f"deliveries       {len(book.deliveries)}, {book.resent} of them sent again")

@@ -32,7 +32,7 @@ class Findings:
     doubled: list[str] = field(default_factory=list)
     untrue: list[str] = field(default_factory=list)
     timed_out: list[str] = field(default_factory=list)
-    excused: int = 0  # jobs that timed out with the worker that had them
+    timeouts: int = 0  # rightly or not
     ends: Counter[str] = field(default_factory=Counter)  # of claims, but for success
 
     def losing(self, is_so: object, what: str) -> None:
@@ -124,8 +124,7 @@ def _judge_jobs(findings: Findings, farm: Farm, book: Book) -> None:
         payload, result = bodies[pk]
         _judge_job(findings, job, result, runs=runs[pk], verdict=book.verdicts.get(pk))
         _judge_claims(findings, job, runs=runs[pk], past=past[pk], spoken=spoken[pk])
-        if job.status == "timed_out":
-            _judge_timed_out(findings, job, past[pk], silences=farm.silences)
+        _judge_silence(findings, job, past[pk], silences=farm.silences)
         if job.status == "success":
             _judge_made(findings, job, payload, result)
 
@@ -181,18 +180,18 @@ def _judge_claims(
         findings.doubling(set(runs) - told, f"{name} ran under a claim that nobody confirmed: {runs}")
 
 
-def _judge_timed_out(findings: Findings, job: Job, past: list[Attempt], *, silences: Silences) -> None:
-    """Only what must not be tried again may time out, and only with its worker."""
-    is_excused = job.kind == "once" and any(
-        attempt.outcome == "lost"
-        and silences.excuse(attempt.worker_name, since=attempt.claimed_at, until=attempt.ended_at)
-        for attempt in past
+def _judge_silence(findings: Findings, job: Job, past: list[Attempt], *, silences: Silences) -> None:
+    """An attempt may be lost only with a worker that nobody could hear, and time out for that only what must not be
+    tried again."""
+    lost = [attempt for attempt in past if attempt.outcome == "lost"]
+    is_excused = all(
+        silences.excuse(attempt.worker_name, since=attempt.claimed_at, until=attempt.ended_at)
+        for attempt in lost
     )
-    findings.excused += is_excused
-    if not is_excused:
-        findings.timed_out.append(
-            f"{_name(job)} {_told(past)}: {past[-1].error if past else 'nobody had it'}"
-        )
+    may_end_so = job.status != "timed_out" or (job.kind == "once" and lost)
+    findings.timeouts += job.status == "timed_out"
+    if not (is_excused and may_end_so):
+        findings.timed_out.append(f"{_name(job)} {_told(past)}")
 
 
 def _name(job: Job) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from jobs.models import Attempt, Job
 from tests.chaos.silences import Silences
-from tests.chaos.truth import Findings, _judge_claims, _judge_timed_out
+from tests.chaos.truth import Findings, _judge_claims, _judge_silence
 
 Runs = dict[int, list[str]]
 
@@ -72,7 +72,7 @@ class TestClaims:
         assert not claims(job("again", claims=2), runs={1: ["a"], 2: ["b"]}).doubled
 
 
-class TestTimedOut:
+class TestSilence:
     @pytest.fixture
     def silences(self) -> Silences:
         """The worker with the number 1 could not be heard a moment ago."""
@@ -83,17 +83,17 @@ class TestTimedOut:
 
     def found(self, judged: Job, past: list[Attempt], silences: Silences) -> Findings:
         findings = Findings()
-        _judge_timed_out(findings, judged, past, silences=silences)
+        _judge_silence(findings, judged, past, silences=silences)
         return findings
 
-    def test_is_excused_by_the_silence_of_its_worker(self, silences: Silences) -> None:
+    def test_of_its_worker_excuses_an_attempt_that_was_lost(self, silences: Silences) -> None:
         found = self.found(job(status="timed_out"), [attempt(1)], silences)
-        assert (found.timed_out, found.excused) == ([], 1)
+        assert (found.timed_out, found.timeouts) == ([], 1)
 
-    def test_is_not_excused_by_that_of_another(self, silences: Silences) -> None:
+    def test_of_another_does_not(self, silences: Silences) -> None:
         assert self.found(job(status="timed_out"), [attempt(1, worker="worker-2")], silences).timed_out
 
-    def test_is_not_excused_by_one_that_was_over(self, silences: Silences) -> None:
+    def test_that_was_over_does_not(self, silences: Silences) -> None:
         late = attempt(1)
         late.claimed_at, late.ended_at = (
             datetime.now(UTC) + timedelta(seconds=1),
@@ -101,18 +101,22 @@ class TestTimedOut:
         )
         assert self.found(job(status="timed_out"), [late], silences).timed_out
 
-    def test_is_excused_by_one_that_goes_on(self) -> None:
+    def test_that_goes_on_does(self) -> None:
         silences = Silences()
         silences.begin(["worker-1"])
         late = attempt(1)
         late.claimed_at = late.ended_at = datetime.now(UTC) + timedelta(seconds=9)
         assert not self.found(job(status="timed_out"), [late], silences).timed_out
 
-    def test_is_never_excused_where_another_could_have_tried(self, silences: Silences) -> None:
+    def test_does_not_excuse_the_end_of_what_another_could_have_tried(self, silences: Silences) -> None:
         assert self.found(job("again", "timed_out"), [attempt(1)], silences).timed_out
 
-    def test_is_never_excused_where_nobody_had_it(self, silences: Silences) -> None:
+    def test_does_not_excuse_the_end_of_what_nobody_had(self, silences: Silences) -> None:
         assert self.found(job(status="timed_out"), [], silences).timed_out
+
+    def test_is_needed_also_where_another_tried_again(self, silences: Silences) -> None:
+        assert self.found(job("again"), [attempt(1, worker="worker-2")], silences).timed_out
+        assert not self.found(job("again"), [attempt(1)], silences).timed_out
 
 
 def test_the_clock_of_tests_stays_as_it_is() -> None:
