@@ -43,7 +43,7 @@ class Session:
         self._fatal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         farm.on_up = self._ask_all
         farm.on_stop = self._stop_job
-        farm.on_unclaimed = self._return
+        farm.on_unclaimed = self._return_late
         farm.heartbeat_of_held = self._shortest_heartbeat_s
 
     async def run(self) -> None:
@@ -109,6 +109,15 @@ class Session:
     def _return(self, claimed: ClaimedJob) -> None:
         """Give back a job that nobody here will run, beside everything else."""
         self._let_return(functools.partial(give_back, claimed, farm=self.farm))
+
+    def _return_late(self, claimed: ClaimedJob) -> None:
+        """A job that came with an answer nobody waited for any more: given back if nothing else may bring it.
+
+        While we go on, the same call is made again, and its answer brings this very lease: released by us, the job
+        would be somebody else's while it runs here. What no repeat brings goes back by itself, since nobody confirms it.
+        """
+        if self._stopping.is_set() and claimed.id not in self._held:
+            self._return(claimed)
 
     def _let_return(self, giving: Callable[[], Any]) -> None:
         task = asyncio.create_task(self._guarded(giving))

@@ -136,7 +136,7 @@ class TestSay:
 
     def test_is_refused_when_answers_are_booked_out(self) -> None:
         room, [ada] = people.group("ada")
-        ratelimits.limit("chat completion tokens", count=3_299_500, reserve=True)
+        ratelimits.limit("chat completion tokens", count=3_300_000, reserve=True)
         with pytest.raises(RateLimited) as refusal:
             people.ask(room, ada)
         assert refusal.value.name == "chat completion tokens"

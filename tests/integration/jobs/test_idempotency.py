@@ -191,7 +191,7 @@ class TestAKey:
 
     def test_is_its_owners_and_tells_nobody_of_others(self, post: Post, ada: User) -> None:
         hers = post("jobs", ONE, "k").json()
-        his = _poster(farm.user("bob"))("jobs", ONE | {"priority": 3}, "k").json()
+        his = _poster(farm.user("bob"))("jobs", ONE | {"priority": -3}, "k").json()
         assert (hers["owner"], his["owner"]) == ("ada", "bob")
         assert _poster(ada)("jobs", ONE, "k").json()["id"] == hers["id"]  # whichever token of hers
 
@@ -200,7 +200,7 @@ class TestAKey:
         _age(24 * 3600 - 60)
         assert post("jobs", ONE, "k").json()["id"] == first
         _age(61)
-        other = ONE | {"priority": 5}
+        other = ONE | {"priority": -5}
         second = post("jobs", other, "k").json()["id"]
         assert second != first
         assert post("jobs", other, "k").json()["id"] == second

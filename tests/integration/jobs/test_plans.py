@@ -275,11 +275,14 @@ class TestTheHolder:
         [claimed] = operations.claim(big.me, queues=["deep"])
         fence = {"job": claimed.id, "worker": big.me.pk, "claim_no": 1, "secret": claimed.lease.secret}
         many = {"worker": big.me.pk, "job": [claimed.id], "claim_no": [1], "secret": [claimed.lease.secret]}
+        quotas = {"attempt_quota": 9, "job_quota": 9, "piece_quota": 9}
         plans = {
             "heartbeat": _explain(
                 "heartbeat", **fence, lease_s=60.0, progress=0.5, detail="x", is_alone=True
             ),
-            "write_output": _explain("write_output", **fence, lease_s=60.0, seq=0, text="x"),
+            "write_output": _explain(
+                "write_output", **fence, lease_s=60.0, seq=0, text="x", size=1, **quotas
+            ),
             "lock_held": _explain("lock_held", **many),
             "succeed": _explain("succeed", **many, result=["{}"]),
         }

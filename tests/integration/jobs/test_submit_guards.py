@@ -114,9 +114,9 @@ class TestATwin:
     @pytest.mark.parametrize("how", [_one, _among_several], ids=["one", "among several"])
     def test_is_left_out_with_its_payload(self, how: Callable[[Row], Stored | Twin]) -> None:
         farm.kind()
-        operations.submit("work", "first", unique_key="k")
+        first = operations.submit("work", "first", unique_key="k")
         before = set(Job.objects.values_list("pk", flat=True))
-        assert how(_row((None,) * 4, unique_key="k")) is None
+        assert how(_row((None,) * 4, unique_key="k")) == Twin(first.pk)
         assert Job.objects.filter(unique_key="k").count() == 1
         new = set(Job.objects.values_list("pk", flat=True)) - before
         assert set(Body.objects.values_list("job_id", flat=True)) == before | new

@@ -148,7 +148,7 @@ class TestWhatItSays:
 PROCESS_ONLY = {
     "jobfarm_jobs_claimed", "jobfarm_limit_denials", "jobfarm_webhook_requests", "jobfarm_http_requests",
     "jobfarm_http_request_seconds", "jobfarm_open_connections", "jobfarm_jobs_submitted", "jobfarm_jobs_ended",
-    "jobfarm_job_run_seconds", "jobfarm_job_wait_seconds",
+    "jobfarm_job_run_seconds", "jobfarm_job_wait_seconds", "jobfarm_mutation_collisions",
 }  # fmt: skip
 
 
