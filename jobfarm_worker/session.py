@@ -114,7 +114,7 @@ class Session:
         """A job that came with an answer nobody waited for any more: given back if nothing else may bring it.
 
         While we go on, the same call is made again, and its answer brings this very lease: released by us, the job
-        would be somebody else's while it runs here. What no repeat brings goes back by itself, since nobody confirms it.
+        would be somebody else's while it runs here. What no repeat brings goes back by itself: nobody confirms it.
         """
         if self._stopping.is_set() and claimed.id not in self._held:
             self._return(claimed)

@@ -62,15 +62,16 @@ class TestAttempts:
         url = f"/api/v1/jobs/{job.pk}/files/p.png?claim="
         files = [{"name": "p.png", "size": size, "url": f"{url}{n}"} for n, size in ((1, 3), (3, 5))]
         assert third == {
-            "claim": 3, "outcome": None, "worker": "w", "error": None, "has_output": True, "files": files[1:],
+            "attempt": 2, "claim": 3, "outcome": None, "worker": "w", "error": None, "has_output": True,
+            "files": files[1:],
         }  # fmt: skip
         assert second == {
-            "claim": 2, "outcome": "released", "worker": "w", "error": "given back by the worker",
+            "attempt": None, "claim": 2, "outcome": "released", "worker": "w", "error": "given back by the worker",
             "has_output": False, "files": [],
         }  # fmt: skip
         assert first == {
-            "claim": 1, "outcome": "failed", "worker": "w", "error": "no luck", "has_output": True,
-            "files": files[:1],
+            "attempt": 1, "claim": 1, "outcome": "failed", "worker": "w", "error": "no luck",
+            "has_output": True, "files": files[:1],
         }  # fmt: skip
         assert [client.get(told["files"][0]["url"]).content for told in (third, first)] == [b"three", b"one"]
 

@@ -134,7 +134,7 @@ class Jobs:
         if job.status == "canceled":
             return {"reason": "canceled"}
         if job.status in {"success", "failed", "timed_out"}:
-            return {"reason": "ended", "status": job.status}
+            return {"reason": "ended", "job_status": job.status}
         return {"reason": job.lost_because}
 
     def _heartbeat(self, body: dict[str, Any]) -> dict[str, Any]:
