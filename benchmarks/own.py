@@ -71,7 +71,7 @@ def settle_down() -> None:
 def claim_plan(worker: Worker, queue: str, look: Look, *, limit: int = 1) -> dict[str, Any]:
     """EXPLAIN (ANALYZE, BUFFERS) of a claim, which is rolled back."""
     given = {"worker": worker.pk, "worker_name": worker.name, "queues": [queue], "limit": limit}
-    given |= {"lease_s": 60.0, "only_if_idle": False}
+    given |= {"confirm_s": 20.0, "request": None, "only_if_idle": False}
     with transaction.atomic():
         plan = statements.load("jobs", "claim").explain(given | moves.stretches(look.stretches))
         transaction.set_rollback(True)

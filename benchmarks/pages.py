@@ -145,7 +145,7 @@ _NARROWED: dict[Any, list[dict[str, str]]] = {
         {"created_at_day": "yesterday"}, {"ended_at_day": "week"}, {"q": "1000"}, {"q": "nothing"}, {"p": "150"},
         {"worker": "7"}, {"owner": "77"}, {"created_at_day": "2020-01-01"},
     ],
-    Attempt: [{"outcome__exact": "overran"}, {"ended_at_day": "yesterday"}, {"q": "1000"}, {"worker": "3"}],
+    Attempt: [{"outcome__exact": "timed_out"}, {"ended_at_day": "yesterday"}, {"q": "1000"}, {"worker": "3"}],
     ScheduledFunction: [
         {"state": "failed"}, {"state": "success"}, {"function": "app.function_3"}, {"kind__exact": "action"},
         {"created_at_day": "yesterday"}, {"state": "pending"},

@@ -38,7 +38,7 @@ FROM generate_series(1, 20) AS n CROSS JOIN (SELECT min(id) AS low FROM jobs_wor
 INSERT INTO jobs_body (job_id, payload, result)
 SELECT id, jsonb_build_object('prompt', 'the question number ' || id), to_jsonb('an answer of some words'::text) FROM jobs_job;
 INSERT INTO jobs_attempt (job_id, number, outcome, worker_id, worker_name, claimed_at, ended_at, error)
-SELECT id, 1, CASE WHEN id % 3 = 0 THEN 'lease_expired' ELSE 'failed' END, worker_id, worker_name, claimed_at, ended_at,
+SELECT id, 1, CASE WHEN id % 3 = 0 THEN 'lost' ELSE 'failed' END, worker_id, worker_name, claimed_at, ended_at,
     repeat('  File "work.py", line 7' || chr(10), 20) || 'ValueError: it broke'
 FROM jobs_job WHERE failures > 0 OR status IN ('failed', 'timed_out') ORDER BY id;
 

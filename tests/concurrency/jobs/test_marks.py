@@ -68,7 +68,7 @@ def _held_snapshot() -> Iterator[None]:
 def _buffers(worker: Worker, look: Look) -> int:
     """What a claim of one job that looks so reads; it is rolled back."""
     given = {"worker": worker.pk, "worker_name": worker.name, "queues": ["work"], "limit": 1}
-    given |= {"lease_s": 60.0, "only_if_idle": False, "owner": worker.owner_id}
+    given |= {"confirm_s": 20.0, "request": None, "only_if_idle": False, "owner": worker.owner_id}
     statement = "claim" if worker.owner_id is None else "claim_scoped"
     with transaction.atomic():
         plan: dict[str, Any] = statements.load("jobs", statement).explain(

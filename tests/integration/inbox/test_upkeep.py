@@ -122,7 +122,7 @@ class TestReconciliation:
         self, settings: Settings, tmp_path: Path
     ) -> None:
         settings.MEDIA_ROOT = tmp_path
-        farm.kind()
+        farm.kind(retry_when_lost=False)
         farm.submit(1)
         claimed = farm.claim_one(farm.worker())
         farm.expire_lease(claimed)
