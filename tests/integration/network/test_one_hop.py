@@ -83,10 +83,11 @@ async def _ask(
 class TestARequest:
     async def test_is_answered_from_a_thread_that_is_kept(self) -> None:
         handler = OneHop()
-        for _ in range(3):
+        for _ in range(20):
             assert await _ask(handler, "/asks") == (200, b"hello (7,)")
-        assert len(seen) == 3
-        assert set(seen) == {"jobfarm-request_0"}
+        assert len(seen) == 20
+        # One that has just answered may not be back in its pool when the next request comes: then there is a second.
+        assert set(seen) <= {"jobfarm-request_0", "jobfarm-request_1"}
 
     @pytest.mark.parametrize("address", ["/asks", "/streams", "/breaks", "/nowhere"])
     async def test_has_given_its_connection_back_when_its_answer_is_sent(self, address: str) -> None:

@@ -16,7 +16,6 @@ from pytest_django import Settings
 from accounts import operations as accounts
 from jobfarm import backups
 from jobs import operations
-from jobs.errors import LeaseLost
 from jobs.models import Job, Worker
 from ratelimits import operations as ratelimits
 from ratelimits.operations import TokenBucket
@@ -148,7 +147,7 @@ def _busy(ada: Any) -> tuple[Worker, operations.Claimed, int]:
 def _goes_on(worker: Worker, held: operations.Claimed, ended: int) -> None:
     assert farm.status(held) == "in_progress"
     assert farm.succeed(worker, held) == "success"
-    assert isinstance(farm.succeed(worker, held), LeaseLost)
+    assert farm.succeed(worker, held) == "success"  # once more: it is the same finish
     assert Job.objects.get(pk=ended).body.result == {"made": 1}
     [again] = Job.objects.filter(status="pending")
     farm.pass_time(again, 3600)
