@@ -48,20 +48,27 @@ def spans(
     pieces: dict[int, tuple[datetime, datetime, datetime | None]] = {}
     over = {attempt.number: attempt.ended_at for attempt in attempts} | {0: submitted_at}
     for attempt in attempts:
-        pieces[attempt.number] = (_free_since(over, attempt.number), attempt.claimed_at, attempt.ended_at)
+        free_since = _free_since(over, attempt.number, unless_known=attempt.claimed_at)
+        pieces[attempt.number] = (free_since, attempt.claimed_at, attempt.ended_at)
     if current.is_waiting:
-        pieces[current.number + 1] = (_free_since(over, current.number + 1), end, None)
+        pieces[current.number + 1] = (_free_since(over, current.number + 1, unless_known=end), end, None)
     elif current.claimed_at is not None and current.number not in pieces:
-        pieces[current.number] = (_free_since(over, current.number), current.claimed_at, end)
+        free_since = _free_since(over, current.number, unless_known=current.claimed_at)
+        pieces[current.number] = (free_since, current.claimed_at, end)
     return {
         number: _span(*moments, begin=submitted_at.timestamp(), end=end.timestamp())
         for number, moments in pieces.items()
     }
 
 
-def _free_since(over: dict[int, datetime], number: int) -> datetime:
-    """When the attempt before this one was over. Claims that nobody confirmed are in no history."""
-    return over[max(before for before in over if before < number)]
+def _free_since(over: dict[int, datetime], number: int, *, unless_known: datetime) -> datetime:
+    """When the attempt before this one was over: claims that nobody confirmed are in no history.
+
+    Before the oldest attempt of a history that begins later than the job, that is not known.
+    """
+    before = max(earlier for earlier in over if earlier < number)
+    is_known = before > 0 or number == 1 or len(over) == 1
+    return over[before] if is_known else unless_known
 
 
 def _span(

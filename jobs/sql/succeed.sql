@@ -15,7 +15,8 @@ WITH held AS MATERIALIZED (
 ), settled AS (
     UPDATE jobs_job AS job
     SET status = 'success', ended_at = statement_timestamp(), shy_of = '{}', shy_until = NULL, progress = 1,
-        detail = NULL, confirmed_claim = job.claim_no, last_secret = job.lease_secret, lease_secret = NULL, lease_expires_at = NULL, deadline_at = NULL
+        detail = NULL, releases = 0, confirmed_claim = job.claim_no, last_secret = job.lease_secret, lease_secret = NULL,
+        lease_expires_at = NULL, deadline_at = NULL
     FROM held WHERE job.id = held.id AND job.lease_secret IS NOT NULL
     RETURNING job.id, job.kind, job.queue, job.status, job.claim_no, job.failures, job.worker_name,
               held.place

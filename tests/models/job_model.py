@@ -72,7 +72,7 @@ class Model:
             return "too_late"
         runs, ran_before = self.status == "in_progress", self.confirmed_no > 0
         if runs:
-            self.confirmed_no = self.claims
+            self.confirmed_no, self.releases = self.claims, 0
         self.move("canceled")
         return (
             "canceled_while_running" if runs

@@ -143,9 +143,15 @@ class TestFleet:
 
     def test_listens_past_the_pooler_and_finds_nothing_wrong_with_itself(self, fleet: Fleet) -> None:
         """The cluster for actions is left out of this fleet, and no worker has come yet."""
-        said = fleet.manage("doctor").stdout
-        assert "was not heard" not in said
-        assert [line for line in said.splitlines() if "WRONG" in line] == [
+
+        def said() -> str:
+            """Once the fleet is no longer told as starting."""
+            told = fleet.manage("doctor").stdout
+            return told if "WRONG" in told else ""
+
+        told = farm.until(said, within_s=60, what="the end of the start")
+        assert "was not heard" not in told
+        assert [line for line in told.splitlines() if "WRONG" in line] == [
             "WRONG  No cluster for actions runs: no action is run, however long it is due."
         ]
 
