@@ -14,6 +14,7 @@ from django.db import connection
 from postgres import connections
 from ratelimits import operations
 from ratelimits.domain import Config, State
+from ratelimits.models import Bucket
 from ratelimits.operations import Ask, FixedWindow, TokenBucket
 from tests.farm import at_once, until
 from tests.integration.ratelimits import database
@@ -109,10 +110,16 @@ class TestAWindow:
         assert ask(self._config(), now=edge + HOUR_MS, count=3)[0]
 
     def test_is_not_entered_twice_by_a_clock_that_goes_back(self, ask: Take) -> None:
-        assert ask(self._config(), now=self.EDGE, count=3)[0]
-        assert not ask(self._config(), now=self.EDGE - 1, count=1)[0]
-        assert not ask(self._config(), now=self.EDGE, count=1)[0]
+        moments = (self.EDGE, self.EDGE - 1, self.EDGE, self.EDGE, self.EDGE - HOUR_MS)
+        answers = [ask(self._config(), now=now, count=1)[0] for now in moments]
+        assert answers == [True, True, True, False, False]
         assert ask(self._config(), now=self.EDGE + HOUR_MS, count=3)[0]
+
+    def test_is_waited_for_as_often_as_it_takes_and_not_once_more(self, ask: Take) -> None:
+        config = FixedWindow(3, HOUR, capacity=9, start=self.START)
+        assert ask(config, now=self.EDGE, count=9)[0]
+        waits = [ask(config, now=self.EDGE, count=count)[1] for count in (1, 3, 4, 6, 9)]
+        assert waits == [HOUR_MS, HOUR_MS, 2 * HOUR_MS, 2 * HOUR_MS, 3 * HOUR_MS]
 
     def test_that_nobody_used_brings_no_more_than_the_capacity(self, ask: Take) -> None:
         config = FixedWindow(3, HOUR, capacity=5, start=self.START)
@@ -207,7 +214,17 @@ class TestSeveralLimits:
     def test_that_are_given_back_lock_shards_in_that_order_too(self) -> None:
         config = TokenBucket(8, LONG, shards=4)
         database.put(config, [State(0, 0)] * 4)
-        with connection.cursor() as cursor:  # so that the first shard lies last in the table
-            cursor.execute("UPDATE ratelimits_bucket SET value = 0.5 WHERE shard = 0")
-        locked = _held_while_it_waits(lambda: operations.give_back("x", count=4, config=config), ("x", "", 2))
+        first = Bucket.objects.get(shard=0)
+        first.delete()
+        first.save(force_insert=True)  # so that it lies last in the table
+
+        def give_back() -> None:
+            with connection.cursor() as cursor:
+                cursor.execute("SET enable_indexscan = off")  # which would have them in their order by chance
+                try:
+                    operations.give_back("x", count=4, config=config)
+                finally:
+                    cursor.execute("RESET enable_indexscan")
+
+        locked = _held_while_it_waits(give_back, ("x", "", 2))
         assert locked == {("x", "", 0), ("x", "", 1)}
