@@ -108,6 +108,7 @@ class TestAStop:
             long = scheduling.run_after(0, sample.append, path=str(ledger), line="long", seconds=100)
             until(lambda: ledger.exists() and len(ledger.read_text().split()) == 2, what=lambda: actions.log)
             until(lambda: states().get("in_progress") == 2)
+            until(lambda: _is_in_hands(dawdling))
             waiting = scheduling.run_after(0, sample.append, path=str(ledger), line="waiting")
             mutations.terminate()
             actions.terminate()
@@ -145,6 +146,13 @@ class TestAStop:
                 lambda: are_gone(processes)
             )  # they were killed, which each is told when its turn to run comes
         assert states() == {"unknown": 1}
+
+
+def _is_in_hands(function: ScheduledFunction) -> bool:
+    """Whether a worker has this mutation: its row of the queue is locked until that commits."""
+    with transaction.atomic():
+        rows = Due.objects.select_for_update(skip_locked=True).filter(function_id=function.pk)
+        return not list(rows.values_list("pk", flat=True))
 
 
 def _victims(one: Keeper, which: str) -> list[int]:
