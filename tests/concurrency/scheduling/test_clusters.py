@@ -101,10 +101,12 @@ def _is_queued(row: ScheduledFunction) -> bool:
 
 class TestAStop:
     def test_lets_what_runs_finish_within_its_grace_and_gives_back_the_rest(self, tmp_path: Path) -> None:
-        ledger = tmp_path / "ledger"
-        with keepers("--mutations", "--actions", SCHEDULING_GRACE_S="3") as [mutations, actions]:
-            dawdling = scheduling.run_after(0, sample.dawdle, row=1, seconds=2)
-            short = scheduling.run_after(0, sample.append, path=str(ledger), line="short", seconds=1)
+        ledger, end = tmp_path / "ledger", tmp_path / "end"
+        with keepers("--mutations", "--actions", SCHEDULING_GRACE_S="8") as [mutations, actions]:
+            dawdling = scheduling.run_after(0, sample.dawdle_until, path=str(end))
+            short = scheduling.run_after(
+                0, sample.append_and_wait, path=str(ledger), line="short", until=str(end)
+            )
             long = scheduling.run_after(0, sample.append, path=str(ledger), line="long", seconds=100)
             until(lambda: ledger.exists() and len(ledger.read_text().split()) == 2, what=lambda: actions.log)
             until(lambda: states().get("in_progress") == 2)
@@ -112,6 +114,10 @@ class TestAStop:
             waiting = scheduling.run_after(0, sample.append, path=str(ledger), line="waiting")
             mutations.terminate()
             actions.terminate()
+            until(
+                lambda: [len(k.processes()) for k in (mutations, actions)] == [2, 3]
+            )  # who is free, and who pushes, ends first
+            end.touch()
             assert (mutations.wait(60), actions.wait(60)) == (0, 0)
         found = dict(ScheduledFunction.objects.values_list("pk", "state"))
         assert found == {

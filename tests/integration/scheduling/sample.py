@@ -197,6 +197,14 @@ def append(*, path: str, line: str, seconds: float = 0.0) -> None:
     time.sleep(seconds)
 
 
+@action(timeout=120)
+def append_and_wait(*, path: str, line: str, until: str) -> None:
+    """Write a line into a ledger, and end when the test has made a file."""
+    append(path=path, line=line)
+    while not Path(until).exists():
+        time.sleep(0.005)
+
+
 @action(retry=Retry(max_attempts=2, first=0), idempotent=True)
 def die_once(*, path: str) -> None:
     """Kill the own process the first time."""
