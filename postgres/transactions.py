@@ -87,6 +87,15 @@ def retried(function: Callable[P, T]) -> Callable[P, T]:
     return in_a_transaction
 
 
+def alone(statement: Callable[[], T]) -> T:
+    """Run what is one statement. Outside of a transaction, where it is one by itself, it is run again after a collision
+    or a lock that was waited for too long, as by `retried`, without the round trips of a BEGIN and a COMMIT; inside of
+    one it is just run."""
+    if connections["default"].in_atomic_block:
+        return statement()
+    return _again(lambda _: statement(), is_passing, attempts=ATTEMPTS, rng=_DICE)
+
+
 def is_serializable() -> bool:
     """Whether this thread is in a serializable transaction on the default database: what it reads is as old as that."""
     wrapper = connections["default"]
@@ -108,6 +117,12 @@ def collided(error: BaseException) -> bool:
     """Whether `error`, or an error it was raised from, says that the transaction collided and may be tried
     again."""
     return any(isinstance(cause, psycopg.Error) and cause.sqlstate in RETRIED for cause in causes(error))
+
+
+def deadlocked(error: BaseException) -> bool:
+    """Whether `error`, or an error it was raised from, says that PostgreSQL ended the transaction since it and others
+    waited for each other's locks."""
+    return any(isinstance(cause, psycopg.errors.DeadlockDetected) for cause in causes(error))
 
 
 def _again(

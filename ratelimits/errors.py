@@ -4,6 +4,8 @@ import math
 from datetime import timedelta
 from typing import Any, ClassVar
 
+from django.db import OperationalError
+
 
 class RateLimitsError(Exception):
     """The limit cannot be asked that."""
@@ -61,6 +63,13 @@ class CountExceedsLimit(RateLimitsError, ValueError):
         self.count = count
         self.most = most
         super().__init__(count=count, most=most)
+
+
+class LimitsDeadlocked(RateLimitsError, OperationalError):
+    """Another transaction asked the same limits in another order, and each waited for the other: PostgreSQL ended this
+    one. Ask several limits with one limit_all, which locks them in one order, or run the transaction again."""
+
+    code = "limits_deadlocked"
 
 
 class RateLimited(RateLimitsError):

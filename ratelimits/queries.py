@@ -91,13 +91,8 @@ def read(name: str, key: str, *, shards: int) -> Stored:
 
 def give_back(request: Request) -> int:
     """Put `count` tokens back; how many rows that changed (0: it is full, or was never used)."""
-    parameters = _parameters(request)
-    share = {name: parameters[name] / request.config.shards for name in ("rate", "most")}
-    used = ("name", "key", "is_window", "period_ms", "shards")
-    given = (
-        {name: parameters[name] for name in used} | share | {"part": request.count / request.config.shards}
-    )
-    return len(statements.load("ratelimits", "give_back").run(given))
+    given = {"request": Jsonb(_parameters(request))}
+    return int(statements.load("ratelimits", "give_back").run(given)[0].changed)
 
 
 def forget(name: str, key: str) -> int:

@@ -85,9 +85,9 @@ def _grouped(things: Iterable[Any], group_of: Callable[[Any], Any]) -> Iterator[
 
 
 def _waits_s(name: str, key: str | None, counts: Sequence[float]) -> list[float | None]:
-    answer = limits.limit(name, key=key, count=sum(counts), reserve=True, throws=True)
+    answer = limits.limit(name, key=key, count=sum(counts), reserve=True)
     wait = answer.retry_after
-    if wait is not None and wait > timedelta(seconds=LONGEST_S):
+    if wait is not None and not (answer.ok and wait <= timedelta(seconds=LONGEST_S)):
         raise RateLimited(name=name, key=key, retry_after=wait)
     assert answer.remaining is not None  # it was granted
     last_s = None if wait is None else wait.total_seconds()

@@ -1,14 +1,21 @@
 """Asking limits: one, several, and without taking anything."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
+from typing import TypeVar
+
+from django.db import OperationalError
 
 from observing import numbers
+from postgres import transactions
 from ratelimits import queries
 from ratelimits.domain import Config, evaluate_shards, value_of_shards
-from ratelimits.errors import RepeatedLimit
+from ratelimits.errors import LimitsDeadlocked, RepeatedLimit
 from ratelimits.operations import answers, requests
 from ratelimits.operations.answers import Answer, Ask, Value
+
+T = TypeVar("T")
 
 
 def limit(
@@ -24,11 +31,14 @@ def limit(
 
     `key` says whose state it is; None is one state for all. `reserve` may go into debt, as far as
     `max_reserved`: the work may then be done after `retry_after`, without asking again. `config` given here
-    wins over the one declared by name. Raises RateLimited with `throws` when it is not granted; UnknownLimit,
-    InvalidName, InvalidCount, and CountExceedsLimit for a count that this limit could never grant.
+    wins over the one declared by name. With `throws` whatever would have to wait raises RateLimited and takes
+    nothing, a reservation too: `reserve` with `throws` never goes into debt, it only makes possible to ask for more
+    than the limit ever holds, as in the public package. Raises UnknownLimit, InvalidName, InvalidCount, and
+    CountExceedsLimit for a count that this limit could never grant; LimitsDeadlocked in a transaction that asks
+    several limits one by one, while another does so in another order.
     """
-    request = requests.request(name, key, count, reserve, config)
-    answer = answers.answer(queries.take(request))
+    request = _asked(Ask(name=name, key=key, count=count, reserve=reserve, config=config), throws)
+    answer = answers.answer(_decided(lambda: queries.take(request)))
     if not answer:
         numbers.DENIED.labels(name).inc()
     return answers.or_raised(answer, name, key) if throws else answer
@@ -42,11 +52,11 @@ def limit_all(asks: Sequence[Ask], *, throws: bool = False) -> Answer:
     in a circle. No asks: granted. Raises what `limit` raises (RateLimited names the limit that takes
     longest), and RepeatedLimit.
     """
-    asked = [requests.request(ask.name, ask.key, ask.count, ask.reserve, ask.config) for ask in asks]
+    asked = [_asked(ask, throws) for ask in asks]
     _refuse_twins(asked)
     if not asked:
         return Answer(ok=True, retry_after=None)
-    given = [answers.answer(row) for row in queries.take_all(asked)]
+    given = [answers.answer(row) for row in _decided(lambda: queries.take_all(asked))]
     ok = all(given)
     for ask, answer in zip(asks, given, strict=True):
         if not answer:
@@ -74,7 +84,8 @@ def check(
     spread = evaluate_shards(
         request.config, stored.states, now=stored.now_ms, count=request.count, reserve=reserve
     )
-    answer = Answer(ok=spread.ok, retry_after=answers.wait(spread.retry_after))
+    ok = spread.ok and not (throws and spread.retry_after is not None)
+    answer = Answer(ok=ok, retry_after=answers.wait(spread.retry_after))
     return answers.or_raised(answer, name, key) if throws else answer
 
 
@@ -84,6 +95,21 @@ def get_value(name: str, *, key: str | None = None, config: Config | None = None
     stored = queries.read(name, requests.stored_key(key), shards=known.shards)
     value = value_of_shards(known, stored.states, now=stored.now_ms)
     return Value(value=value, most=known.most, config=known)
+
+
+def _asked(ask: Ask, throws: bool) -> queries.Request:
+    """What the database is asked; who would have a wait raised takes no reservation."""
+    request = requests.request(ask.name, ask.key, ask.count, ask.reserve, ask.config)
+    return replace(request, reserve=False) if throws and ask.reserve else request
+
+
+def _decided(ask: Callable[[], T]) -> T:
+    try:
+        return transactions.alone(ask)
+    except OperationalError as error:
+        if transactions.deadlocked(error):
+            raise LimitsDeadlocked from error
+        raise
 
 
 def _refuse_twins(asked: Sequence[queries.Request]) -> None:

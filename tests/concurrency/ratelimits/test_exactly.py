@@ -72,6 +72,25 @@ class TestAHotKey:
         assert rounds == [LIMIT] * ROUNDS
 
 
+class TestANumberOfShardsThatIsBeingChanged:
+    @pytest.mark.parametrize("is_known", [False, True])
+    def test_grants_exactly_the_limit_to_those_who_still_ask_with_the_old_one_and_those_with_the_new(
+        self, crew: Crew, is_known: bool
+    ) -> None:
+        """As while a site is deployed: half of the threads ask with one row, half with 16; each round is a key."""
+        divided = (KINDS["token bucket"], KINDS["16 shards"])
+
+        def ask(key: str, thread: int, count: int) -> bool:
+            return plain(divided[thread % 2], key, thread, count)
+
+        rounds = []
+        for n in range(ROUNDS // 2):
+            if is_known:
+                operations.limit("x", key=f"round {n}", count=20, config=divided[n % 2])
+            rounds.append(granted(crew, ask, f"round {n}", count=1))
+        assert rounds == [LIMIT - 20 * is_known] * (ROUNDS // 2)
+
+
 @pytest.mark.parametrize("kind", ["token bucket", "16 shards"])
 class TestSeveralLimits:
     def test_are_granted_exactly_and_never_lock_each_other_out(self, crew: Crew, kind: str) -> None:

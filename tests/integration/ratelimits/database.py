@@ -3,6 +3,7 @@ ones."""
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -85,3 +86,8 @@ def put(config: Config, states: Sequence[State | None], key: str = "", *, name: 
 def config_of(*, rate: float, shards: int = 1, **fields: Any) -> TokenBucket:
     """So many tokens a second."""
     return TokenBucket(rate, timedelta(seconds=1), shards=shards, **fields)
+
+
+def with_shards(config: Config, number: int) -> Config:
+    """The same limit, divided otherwise."""
+    return replace(config, shards=number)

@@ -71,16 +71,32 @@ class TestLimit:
         assert answers[1].retry_after == pytest.approx(timedelta(hours=3), abs=timedelta(seconds=10))
         assert answers[1].remaining == pytest.approx(-3, abs=0.01)
 
-    def test_raises_when_asked_to_only_what_was_not_granted(self) -> None:
-        """The public package raises for a granted reservation too, and then has taken nothing."""
-        config = TokenBucket(1, LONG, max_reserved=1)
-        assert operations.limit("test/one-ahead", key="a", throws=True, config=config).ok
-        ahead = operations.limit("test/one-ahead", key="a", reserve=True, throws=True, config=config)
-        assert ahead.ok
+    @pytest.mark.parametrize("shards", [1, 4])
+    def test_raises_when_asked_to_whatever_would_wait_and_has_taken_nothing(self, shards: int) -> None:
+        """A reservation too, as in the public package."""
+        config = TokenBucket(1, LONG, max_reserved=1, shards=shards)
+        ask: dict[str, Any] = {"key": "a", "reserve": True, "config": config}
+        assert operations.limit("test/one-ahead", throws=True, **ask).retry_after is None
+        for asking in (operations.check, operations.limit):
+            with pytest.raises(RateLimited) as refusal:
+                asking("test/one-ahead", throws=True, **ask)
+            assert (refusal.value.name, refusal.value.key) == ("test/one-ahead", "a")
+            assert refusal.value.retry_after > timedelta(days=999)
+        with pytest.raises(RateLimited):
+            operations.limit_all([Ask(name=NAMED), Ask(name="test/one-ahead", **ask)], throws=True)
+        assert operations.get_value(NAMED).value == 10
+        assert operations.get_value("test/one-ahead", key="a", config=config).value == pytest.approx(
+            0, abs=0.01
+        )
+        assert operations.limit("test/one-ahead", **ask).ok
+
+    def test_raises_for_more_than_it_ever_holds_with_the_wait_that_a_reservation_would_have(self) -> None:
+        config = TokenBucket(1, LONG, max_reserved=5)
         with pytest.raises(RateLimited) as refusal:
-            operations.limit("test/one-ahead", key="a", reserve=True, throws=True, config=config)
-        assert (refusal.value.name, refusal.value.key) == ("test/one-ahead", "a")
-        assert refusal.value.retry_after > timedelta(days=999)
+            operations.limit("test/large", count=3, reserve=True, throws=True, config=config)
+        assert refusal.value.retry_after == pytest.approx(2 * LONG, abs=timedelta(seconds=10))
+        with pytest.raises(CountExceedsLimit):
+            operations.limit("test/large", count=7, reserve=True, throws=True, config=config)
 
     @pytest.mark.parametrize(
         ("arguments", "error"),
