@@ -4,8 +4,6 @@ import math
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from django.db import OperationalError
-
 
 class RateLimitsError(Exception):
     """The limit cannot be asked that."""
@@ -65,7 +63,7 @@ class CountExceedsLimit(RateLimitsError, ValueError):
         super().__init__(count=count, most=most)
 
 
-class LimitsDeadlocked(RateLimitsError, OperationalError):
+class LimitsDeadlocked(RateLimitsError):
     """Another transaction asked the same limits in another order, and each waited for the other: PostgreSQL ended this
     one. Ask several limits with one limit_all, which locks them in one order, or run the transaction again."""
 
