@@ -70,8 +70,11 @@ class Conversation:
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             return done.pop().result()
-        except (DatabaseError, OSError) as error:
+        except DatabaseError as error:
             logger.warning("Closing a page's socket, it will come back: %s", str(error).partition("\n")[0])
+            return BROKEN
+        except OSError as error:  # uvicorn's word for a page that is gone
+            logger.debug("A page was gone before its answer: %r", error)
             return BROKEN
         except Exception:
             logger.exception("A page's socket failed")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from live import hub, operations
+from live.conversation import BROKEN, Conversation
 from postgres import connections
 from tests.edges.live.page import Page, logged_in
 from tests.integration.live.support import eventually, reads, rename, settled, write
@@ -93,6 +95,19 @@ class TestWatching:
         await page.close()
         here = hub.current()
         await eventually(lambda: not here._feeds and not here._subscriptions)
+
+    async def test_warns_nobody_of_a_page_that_is_gone_before_its_answer(
+        self, pages: type[Page], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Uvicorn says so by an OSError without words. It is what closed tabs do, and nothing to look into."""
+
+        async def gone(_: str) -> None:
+            raise OSError
+
+        talk = Conversation(session_key=None, send=gone)
+        talk.hear(json.dumps({"ping": True}))
+        assert await talk.run() == BROKEN
+        assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
     async def test_ends_when_what_it_watches_is_deleted(self, pages: type[Page]) -> None:
         page = await pages.open()
