@@ -71,7 +71,7 @@ class Busy(WebhooksError):
 
 
 class TooSlow(WebhooksError):
-    """The body did not come within {seconds} s."""
+    """After {seconds} s only {size} bytes of the body had come."""
 
     code = "too_slow"
 

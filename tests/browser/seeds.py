@@ -136,7 +136,15 @@ def _deliveries(boss: User) -> list[Delivery]:
     pushed = inbox.receive(event_type=push.type, body=push.body, delivery_id="0d9f2c1e")
     strange = inbox.receive({"zen": "Keep it logically awesome."}, event_type="strange", delivery_id="77aa01")
     refusing.count(
-        Source.GITHUB, reason="bad_signature", address="192.0.2.7", size=42, header_names=["host", "x-hub"]
+        [
+            refusing.Refused(
+                source=Source.GITHUB,
+                reason="bad_signature",
+                address="192.0.2.7",
+                size=42,
+                header_names=["host", "x-hub"],
+            )
+        ]
     )
     return [pushed, strange]
 

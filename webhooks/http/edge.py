@@ -1,8 +1,10 @@
 """The eight addresses that senders post to.
 
-What is cheap comes first: method, size, media type, the limit of source and address; then the body, the signature,
-and the transaction that stores. Senders read the status alone: 2xx is stored, 4xx is theirs to mend, and trouble of
-our own is always 503, since some of them give up on 4xx. No session, no cookie, no redirect (docs/adr/0021).
+What is cheap comes first: method, size, media type, the limit of source and address, the form of the signature's
+headers; then the body, the signature, and the transaction that stores. A body of more than a megabyte has a lane of
+its own, in which no other waits for it. Senders read the status alone: 2xx is stored, 4xx is theirs to mend, and
+trouble of our own is always 503, since some of them give up on 4xx. No session, no cookie, no redirect
+(docs/adr/0021).
 """
 
 import asyncio
@@ -33,24 +35,29 @@ from webhooks.errors import (
     MethodNotAllowed,
     NoSecret,
     TooLarge,
+    TooSlow,
     UnsupportedMediaType,
     WebhooksError,
 )
-from webhooks.http import bodies
+from webhooks.http import apart, bodies
 from webhooks.http.admission import Admissions
+from webhooks.http.counting import Refusals
 from webhooks.http.gathering import Gatherer
 from webhooks.operations import receiving, refusing
 from webhooks.operations.admitting import admit
-from webhooks.operations.receiving import Kept, Verdict
+from webhooks.operations.receiving import Kept, Signed, Verdict
+from webhooks.operations.refusing import Refused
 from webhooks.operations.secrets import keyring
 from webhooks.queries.inbox import NewDelivery
 from webhooks.sources import senders
+from webhooks.sources.envelopes import Opened
 from webhooks.sources.requests import Request
 
 log = logging.getLogger(__name__)
 
 # Judged on the event loop itself: less than a millisecond. What is larger goes to a thread.
 SMALL_BYTES: Final = 32 << 10
+LARGE_AT_ONCE: Final = 2  # bodies that are opened apart: each may take a processor for seconds
 RETRY_AFTER_S: Final = 30  # for trouble of our own
 _IPV6_CUSTOMER: Final = 64
 _MOST_FIELDS: Final = 20  # of the address's query
@@ -100,7 +107,9 @@ class Webhooks:
         self._app = app
         self._refuse = refuse
         self._admissions = Admissions(admit)
-        self._gatherer = Gatherer(receiving.keep)
+        self._gatherer, self._gatherer_of_large = Gatherer(receiving.keep), Gatherer(receiving.keep)
+        self._large = asyncio.Semaphore(LARGE_AT_ONCE)
+        self._refusals = Refusals(refusing.count)
         self._room = bodies.Room()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -121,9 +130,10 @@ class Webhooks:
         try:
             _check_head(call)
             await self._admit(call)
+            receiving.check_head(call.source, call.headers, now=_now())
             kept = await self._receive(call, body)
         except (WebhooksError, RateLimited) as error:
-            await _count(call, error)
+            await self._count(call, error)
             return self._told(error)
         except bodies.ClientGone:
             raise
@@ -141,18 +151,33 @@ class Webhooks:
             raise RateLimited(name=limits.BY_SOURCE[call.source], key=key, retry_after=wait)
 
     async def _receive(self, call: _Call, body: bodies.Body) -> Kept:
-        with self._room.reserve(_announced(call, most=body.limit)):
-            request = Request(headers=call.headers, body=await body.read(), query=call.query)
-            async with _in_time():
-                return await self._keep(call, request)
+        with self._room.of(call.source, _limited_by(call.address)) as held:
+            request = Request(headers=call.headers, body=await body.read(held), query=call.query)
+            if len(request.body) <= apart.LARGE_BYTES:
+                async with _in_time():
+                    return await _keep(call, request, self._gatherer)
+            async with asyncio.timeout(settings.WEBHOOKS["ANSWER_WITHIN_S"]), self._large:
+                return await _keep(call, request, self._gatherer_of_large)
 
-    async def _keep(self, call: _Call, request: Request) -> Kept:
-        kept = await self._gatherer.put(await _judge(call, request))
-        if kept.verdict is Verdict.UNSIGNED:
-            kept = await self._gatherer.put(await _judge_anew(call, request))
-        if kept.verdict is Verdict.UNSIGNED:
-            raise BadSignature(reason="retired_secret")
-        return kept
+    async def _count(self, call: _Call, error: Exception) -> None:
+        """Count what was refused for its content, or for want of room. A flood is stopped by its limit, which has a
+        page of its own."""
+        if not isinstance(error, _COUNTED):
+            return
+        reason = error.reason if isinstance(error, BadSignature) else error.code
+        size = _announced(call)
+        refused = Refused(
+            source=call.source,
+            reason=reason,
+            address=call.address,
+            size=size,
+            header_names=list(call.headers),
+        )
+        try:
+            async with _in_time():
+                await self._refusals.count(refused)
+        except Exception:
+            log.exception("A refused request of %s could not be counted", call.source)
 
     def _told(self, error: Exception) -> _Answer:
         refused = self._refuse(error)
@@ -203,7 +228,7 @@ def _check_head(call: _Call) -> None:
     if call.method != "POST":
         raise MethodNotAllowed
     sender = senders.find_sender(call.source)
-    if _announced(call, most=0) > sender.BODY_LIMIT:
+    if _announced(call) > sender.BODY_LIMIT:
         raise TooLarge(limit=sender.BODY_LIMIT)
     media = call.headers.get("content-type", sender.MEDIA_TYPES[0]).partition(";")[0].strip().lower()
     is_plain = call.headers.get("content-encoding", "identity").strip().lower() == "identity"
@@ -211,10 +236,10 @@ def _check_head(call: _Call) -> None:
         raise UnsupportedMediaType(expected=" or ".join(sender.MEDIA_TYPES))
 
 
-def _announced(call: _Call, *, most: int) -> int:
-    """The length that was announced; `most` where none was."""
+def _announced(call: _Call) -> int:
+    """The length that was announced; 0 where none was."""
     given = call.headers.get("content-length", "")
-    return int(given) if given.isascii() and given.isdigit() else most
+    return int(given) if given.isascii() and given.isdigit() else 0
 
 
 def _limited_by(address: str | None) -> str:
@@ -229,42 +254,50 @@ def _limited_by(address: str | None) -> str:
     return f"address:{ip}"
 
 
-async def _judge(call: _Call, request: Request) -> NewDelivery:
+async def _keep(call: _Call, request: Request, gatherer: Gatherer) -> Kept:
+    signed = await _signed(call, request)
+    found = await _opened(call, request, signed)
+    kept = await gatherer.put(_delivery(call, request, signed, found))
+    if kept.verdict is Verdict.UNSIGNED:
+        signed = await _signed_anew(call, request)
+        kept = await gatherer.put(_delivery(call, request, signed, found))
+    if kept.verdict is Verdict.UNSIGNED:
+        raise BadSignature(reason="retired_secret")
+    return kept
+
+
+async def _signed(call: _Call, request: Request) -> Signed:
     """By the secrets that this process knows; if none of them fits, by those that the database has now."""
     keys = keyring.known(call.source)
     if not keys:
-        return await _judge_anew(call, request)
-    judge = partial(receiving.judge, call.source, request, keys=keys, address=call.address, now=_now())
+        return await _signed_anew(call, request)
+    verify = partial(receiving.verify, call.source, request, keys=keys, now=_now())
     try:
-        return judge() if len(request.body) <= SMALL_BYTES else await connections.run(judge)
+        return verify() if len(request.body) <= SMALL_BYTES else await connections.run(verify)
     except BadSignature as error:
         may_be_known = error.reason == "bad_signature" or call.source is Source.SANDBOX_HOOKS
         if not may_be_known:
             raise
-    return await _judge_anew(call, request)
+    return await _signed_anew(call, request)
 
 
-async def _judge_anew(call: _Call, request: Request) -> NewDelivery:
-    judge = partial(receiving.judge_anew, call.source, request, address=call.address, now=_now())
-    return await connections.run(judge)
+async def _signed_anew(call: _Call, request: Request) -> Signed:
+    return await connections.run(partial(receiving.verify_anew, call.source, request, now=_now()))
+
+
+async def _opened(call: _Call, request: Request, signed: Signed) -> Opened:
+    if len(request.body) > apart.LARGE_BYTES:
+        return await apart.open_apart(call.source, request, verified=signed.verified)
+    look = partial(receiving.opened, call.source, request, signed)
+    return look() if len(request.body) <= SMALL_BYTES else await connections.run(look)
+
+
+def _delivery(call: _Call, request: Request, signed: Signed, found: Opened) -> NewDelivery:
+    return receiving.delivery(call.source, request, signed, found, address=call.address, now=_now())
 
 
 def _now() -> datetime:
     return datetime.now(UTC)  # noqa: TID251 (an edge reads the clock; senders sign by theirs, and NTP keeps both)
-
-
-async def _count(call: _Call, error: Exception) -> None:
-    """Count what was refused for its content. A flood is stopped by its limit, which has a page of its own."""
-    if not isinstance(error, BadSignature | TooLarge | UnsupportedMediaType | NoSecret):
-        return
-    reason = error.reason if isinstance(error, BadSignature) else error.code
-    size = _announced(call, most=0)
-    told = partial(refusing.count, call.source, reason=reason, address=call.address, size=size)
-    try:
-        async with _in_time():
-            await connections.run(partial(told, header_names=list(call.headers)))
-    except Exception:
-        log.exception("A refused request of %s could not be counted", call.source)
 
 
 def _log_trouble(call: _Call, error: Exception) -> None:
@@ -298,6 +331,7 @@ async def _send(send: Send, answer: _Answer, body: bodies.Body) -> None:
         await send({"type": "http.response.body", "body": b""})
 
 
+_COUNTED: Final = (BadSignature, TooLarge, TooSlow, UnsupportedMediaType, NoSecret, Busy)
 _RETRY_AFTER: Final[Mapping[type[Exception], int]] = {Busy: 1, NoSecret: 300, CannotOpen: 300}
 _EMPTY: Final = _Answer(status=200, body=b"{}")
 _STORED: Final[Mapping[Verdict, _Answer]] = {

@@ -8,7 +8,7 @@ from webhooks.operations.catalog import refresh_model_catalog
 from webhooks.operations.draining import drain_sandbox_queue
 from webhooks.operations.health import Health, health
 from webhooks.operations.processing import process, process_batch
-from webhooks.operations.receiving import Kept, Verdict, judge, judge_anew, keep
+from webhooks.operations.receiving import Kept, Verdict, judge, keep
 from webhooks.operations.reconciling import reconcile
 from webhooks.operations.replaying import count_matching, replay, replay_matching
 from webhooks.operations.retaining import retain
@@ -33,7 +33,6 @@ __all__ = [
     "drain_sandbox_queue",
     "health",
     "judge",
-    "judge_anew",
     "keep",
     "keep_scores",
     "process",

@@ -1,13 +1,12 @@
 """Receiving: what was verified is stored, and its processing scheduled, in one transaction; then it is answered.
 
-`judge` needs no database where the process knows the secrets. `keep` is the transaction, for many requests at once:
-those that come while one batch commits are the next.
+`verify` and `opened` need no database where the process knows the secrets. `keep` is the transaction, for many requests
+at once: those that come while one batch commits are the next.
 """
 
-import hashlib
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -18,20 +17,19 @@ from django.db import transaction
 
 from postgres import transactions
 from scheduling.operations.scheduling import insert, new
-from webhooks.domain import parsing
 from webhooks.domain.names import Source
 from webhooks.domain.states import Status
-from webhooks.errors import BadEnvelope, BadSignature, NoSecret, NotJson
+from webhooks.errors import BadSignature, NoSecret
 from webhooks.operations import announcing, processing, tokens
 from webhooks.operations.secrets import keyring
 from webhooks.queries import inbox
 from webhooks.queries import secrets as secret_queries
 from webhooks.queries.inbox import NewDelivery
-from webhooks.sources import senders
+from webhooks.sources import envelopes, senders
+from webhooks.sources.envelopes import Opened
 from webhooks.sources.requests import LONGEST_ID, Envelope, Key, Request, Verified
 
 _AHEAD = timedelta(minutes=5)
-_LONGEST_REASON = 500
 # A transaction that stores runs again when it collides: two batches may hold the same deliveries.
 _TRIES = 3
 _NOTED_EVERY_S = secret_queries.USE_NOTED_EVERY.total_seconds()
@@ -56,30 +54,75 @@ class Kept:
     note: str | None = None
 
 
-def judge(
-    source: Source, request: Request, *, keys: Sequence[Key], address: str | None, now: datetime
-) -> NewDelivery:
-    """Verify a request and read its envelope.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signed:
+    """A request whose bytes are its sender's: which of our secrets signed them, or which sandbox's token came along."""
 
-    What is signed and cannot be read comes back as rejected, to be stored as it is. Raises BadSignature, NoSecret.
-    """
+    verified: Verified
+    secret: int | None = None
+    sandbox: str | None = None
+
+
+def check_head(source: Source, headers: Mapping[str, str], *, now: datetime) -> None:
+    """Before the body is read: raise BadSignature for headers that no body could make good, since the signature is
+    missing or has another form, or its time is not now."""
+    if source is Source.SANDBOX_HOOKS and _bearer(headers):
+        return
+    try:
+        senders.find_sender(source).verify(Request(headers=headers, body=b""), keys=(), now=now)
+    except BadSignature as error:
+        if error.reason != "bad_signature":  # that none of no keys fits is all that should be wrong with it
+            raise
+
+
+def verify(source: Source, request: Request, *, keys: Sequence[Key], now: datetime) -> Signed:
+    """By which of these secrets a request is signed. Raises BadSignature, NoSecret."""
     if not keys:
         raise NoSecret(source=source)
     verified = senders.find_sender(source).verify(request, keys=keys, now=now)
-    return _read(
-        source, request, verified=verified, secret=verified.key_id, sandbox=None, address=address, now=now
+    return Signed(verified=verified, secret=verified.key_id)
+
+
+def verify_anew(source: Source, request: Request, *, now: datetime) -> Signed:
+    """As `verify`, by what the database says: the secrets as they are now, or a sandbox's bearer token."""
+    if source is Source.SANDBOX_HOOKS and (token := _bearer(request.headers)):
+        return Signed(verified=Verified(key_id=0), sandbox=tokens.sandbox_of(token))
+    return verify(source, request, keys=keyring.read(source), now=now)
+
+
+def opened(source: Source, request: Request, signed: Signed) -> Opened:
+    """Parse the body of a request that was verified, and read its envelope."""
+    return envelopes.opened(source, request, verified=signed.verified)
+
+
+def judge(
+    source: Source, request: Request, *, keys: Sequence[Key], address: str | None, now: datetime
+) -> NewDelivery:
+    """All three: verify a request, open it, and say what is to be stored. Raises BadSignature, NoSecret."""
+    signed = verify(source, request, keys=keys, now=now)
+    return delivery(source, request, signed, opened(source, request, signed), address=address, now=now)
+
+
+def delivery(
+    source: Source, request: Request, signed: Signed, found: Opened, *, address: str | None, now: datetime
+) -> NewDelivery:
+    """What is to be stored. What is signed and cannot be read is rejected, and stored as it is. Raises BadSignature for
+    an event that is too old."""
+    _refuse_replay(source, found.envelope, now=now)
+    return NewDelivery(
+        source=source,
+        delivery_id=found.envelope.delivery_id[:LONGEST_ID],
+        event_type=found.envelope.event_type,
+        status=Status.REJECTED if found.rejected else Status.RECEIVED,
+        note=found.rejected,
+        body=request.body,
+        body_sha256=found.digest,
+        headers=_stored_headers(request),
+        address=address,
+        secret=signed.secret,
+        sandbox=signed.sandbox,
+        occurred_at=found.envelope.occurred_at,
     )
-
-
-def judge_anew(source: Source, request: Request, *, address: str | None, now: datetime) -> NewDelivery:
-    """As `judge`, by what the database says: the secrets as they are now, or a sandbox's bearer token."""
-    if source is Source.SANDBOX_HOOKS and (token := _bearer(request)):
-        sandbox = tokens.sandbox_of(token)
-        verified = Verified(key_id=0)
-        return _read(
-            source, request, verified=verified, secret=None, sandbox=sandbox, address=address, now=now
-        )
-    return judge(source, request, keys=keyring.read(source), address=address, now=now)
 
 
 def keep(deliveries: Sequence[NewDelivery]) -> list[Kept]:
@@ -94,41 +137,6 @@ def keep(deliveries: Sequence[NewDelivery]) -> list[Kept]:
             if not transactions.collided(error):
                 raise
     return _keep(deliveries)
-
-
-def _read(
-    source: Source,
-    request: Request,
-    *,
-    verified: Verified,
-    secret: int | None,
-    sandbox: str | None,
-    address: str | None,
-    now: datetime,
-) -> NewDelivery:
-    digest = hashlib.sha256(request.body).digest()
-    rejected: str | None = None
-    try:
-        document = parsing.parse(request.body, content_type=request.headers.get("content-type", "")).document
-        envelope = senders.find_sender(source).envelope(request, document, verified=verified)
-    except (NotJson, BadEnvelope) as error:
-        rejected = error.message[:_LONGEST_REASON]
-        envelope = Envelope(delivery_id=f"sha256:{digest.hex()}", event_type="", occurred_at=None)
-    _refuse_replay(source, envelope, now=now)
-    return NewDelivery(
-        source=source,
-        delivery_id=envelope.delivery_id[:LONGEST_ID],
-        event_type=envelope.event_type,
-        status=Status.REJECTED if rejected else Status.RECEIVED,
-        note=rejected,
-        body=request.body,
-        body_sha256=digest,
-        headers=_stored_headers(request),
-        address=address,
-        secret=secret,
-        sandbox=sandbox,
-        occurred_at=envelope.occurred_at,
-    )
 
 
 def _refuse_replay(source: Source, envelope: Envelope, *, now: datetime) -> None:
@@ -150,8 +158,8 @@ def _stored_headers(request: Request) -> dict[str, str]:
     return headers
 
 
-def _bearer(request: Request) -> str:
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+def _bearer(headers: Mapping[str, str]) -> str:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
 

@@ -1,6 +1,7 @@
 """Counting what was refused: a line for each source, reason and hour, and nothing of the request itself."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from django.db import transaction
 
@@ -9,10 +10,26 @@ from webhooks.operations import announcing
 from webhooks.queries import inbox
 
 
-def count(
-    source: Source, *, reason: str, address: str | None, size: int | None, header_names: Sequence[str]
-) -> None:
-    """Count a request that was refused for this reason, and keep where the last such came from."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """Requests of a source that were refused for one reason; where the last of them came from, its announced size and
+    the names of its headers."""
+
+    source: Source
+    reason: str
+    address: str | None
+    size: int | None
+    header_names: Sequence[str]
+    times: int = 1
+
+
+def count(refusals: Sequence[Refused]) -> None:
+    """Count them, each line once, in one order: two processes count the same lines."""
     with transaction.atomic():
-        inbox.count_refusal(source, reason=reason, address=address, size=size, header_names=header_names)
-        announcing.refused(source)
+        for one in sorted(refusals, key=lambda one: (one.source, one.reason)):
+            inbox.count_refusal(
+                one.source, reason=one.reason, address=one.address, size=one.size,
+                header_names=one.header_names, times=one.times,
+            )  # fmt: skip
+        for source in {one.source for one in refusals}:
+            announcing.refused(source)

@@ -79,10 +79,16 @@ def count_duplicates(new: Sequence[NewDelivery]) -> list[Row]:
 
 
 def count_refusal(
-    source: Source, *, reason: str, address: str | None, size: int | None, header_names: Sequence[str]
+    source: Source,
+    *,
+    reason: str,
+    address: str | None,
+    size: int | None,
+    header_names: Sequence[str],
+    times: int = 1,
 ) -> None:
-    """Count a refused request."""
-    given = {"source": source.value, "reason": reason, "address": address, "bytes": size}
+    """Count so many refused requests; the address, the size and the headers are those of the last."""
+    given = {"source": source.value, "reason": reason, "address": address, "bytes": size, "times": times}
     names = json.dumps([name[:60] for name in sorted(header_names)[:30]])
     statements.load("webhooks", "count_refusal").run(given | {"header_names": names})
 

@@ -19,6 +19,8 @@ _REASONS: Final = {
     "retired_secret": "signed with a retired secret",
     "no_secret": "the source has no secret",
     "too_large": "too large",
+    "too_slow": "the body did not come",
+    "busy": "no room for more at once",
     "unsupported_media_type": "not JSON by its media type",
 }
 

@@ -49,7 +49,9 @@ class TestHostileText:
         Delivery.objects.filter(pk=bad.pk).update(headers={"user-agent": NASTY, NASTY: "x"}, sandbox=NASTY)
         pass_time()
         names = [NASTY] * 2
-        refusing.count(Source.GITHUB, reason=NASTY, address=None, size=1, header_names=names)
+        refusing.count(
+            [refusing.Refused(source=Source.GITHUB, reason=NASTY, address=None, size=1, header_names=names)]
+        )
         operations.add(Source.GITHUB, name=NASTY)
         operations.create_token(NASTY)
         Activity.objects.create(
@@ -158,15 +160,25 @@ class TestTheList:
     def test_counts_what_was_refused_with_the_last_reason(self, operator: Client) -> None:
         for _ in range(3):
             refusing.count(
-                Source.STRIPE,
-                reason="too_old",
-                address="192.0.2.7",
-                size=10,
-                header_names=["stripe-signature"],
+                [
+                    refusing.Refused(
+                        source=Source.STRIPE,
+                        reason="too_old",
+                        address="192.0.2.7",
+                        size=10,
+                        header_names=["stripe-signature"],
+                    )
+                ]
             )
         hour_ago = Refusal.objects.get()
         Refusal.objects.filter(pk=hour_ago.pk).update(hour=hour_ago.hour - timedelta(hours=1))
-        refusing.count(Source.STRIPE, reason="too_old", address="192.0.2.7", size=10, header_names=[])
+        refusing.count(
+            [
+                refusing.Refused(
+                    source=Source.STRIPE, reason="too_old", address="192.0.2.7", size=10, header_names=[]
+                )
+            ]
+        )
         shown = page(operator, "/inbox/")
         assert shown.count("signed too long ago") == 1
         assert "from 192.0.2.7" in shown

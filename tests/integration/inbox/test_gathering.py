@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
 from datetime import timedelta
 from typing import Any
 
@@ -181,9 +182,10 @@ class TestBlocksOfTokens:
 class TestBodies:
     async def test_are_read_piece_by_piece_to_the_limit(self) -> None:
         pieces = [b"12345", b"67890"]
-        assert await Body(sent(*pieces), limit=10).read() == b"1234567890"
-        with pytest.raises(TooLarge):
-            await Body(sent(*pieces), limit=9).read()
+        with held() as one:
+            assert await Body(sent(*pieces), limit=10).read(one) == b"1234567890"
+        with held() as one, pytest.raises(TooLarge):
+            await Body(sent(*pieces), limit=9).read(one)
 
     async def test_that_come_too_slowly_are_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(bodies, "READ_WITHIN_S", 0.01)
@@ -191,23 +193,74 @@ class TestBodies:
         async def never() -> Any:
             await asyncio.Event().wait()
 
-        with pytest.raises(TooSlow):
-            await Body(never, limit=10).read()
+        with held() as one, pytest.raises(TooSlow):
+            await Body(never, limit=10).read(one)
+
+    async def test_that_come_drop_by_drop_are_given_up_long_before_the_longest_time(self) -> None:
+        """What came says how long the sender may take: ten bytes at a thousand a second are worth a hundredth."""
+        first = iter([b"0123456789"])
+
+        async def drops() -> dict[str, Any]:
+            piece = next(first, None)
+            if piece is None:
+                await asyncio.Event().wait()
+            return {"type": "http.request", "body": piece, "more_body": True}
+
+        with held() as one, pytest.raises(TooSlow, match="only 10 bytes"):
+            await Body(drops, limit=100, grace_s=0.05, least_rate=1000).read(one)
 
     async def test_of_a_sender_that_hangs_up_are_none(self) -> None:
         async def gone() -> dict[str, Any]:
             return {"type": "http.disconnect"}
 
-        with pytest.raises(ClientGone):
-            await Body(gone, limit=10).read()
+        with held() as one, pytest.raises(ClientGone):
+            await Body(gone, limit=10).read(one)
 
-    def test_have_a_bounded_room_together(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_take_room_as_they_come(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(bodies, "MOST_BYTES", 8)
+        with held() as one, pytest.raises(Busy):
+            await Body(sent(b"12345", b"6789"), limit=100).read(one)
+
+
+class TestRoom:
+    @pytest.fixture(autouse=True)
+    def _small(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(bodies, "MOST_BYTES", 10)
+        monkeypatch.setattr(bodies, "MOST_OF_SOURCE", 6)
+        monkeypatch.setattr(bodies, "MOST_OF_ADDRESS", 4)
+
+    def test_is_bounded_for_an_address_a_source_and_all_together(self) -> None:
         room = Room()
-        with room.reserve(6), pytest.raises(Busy), room.reserve(5):
-            raise AssertionError
-        with room.reserve(10):
-            assert room._taken == 10
+        with ExitStack() as stack:
+            one, two, three, four = (
+                stack.enter_context(room.of(source, address))
+                for source, address in [
+                    (Source.GITHUB, "a"), (Source.GITHUB, "b"), (Source.JIRA, "c"), (Source.STRIPE, "d"),
+                ]
+            )  # fmt: skip
+            one.grow(4)
+            with pytest.raises(Busy):
+                one.grow(1)  # of its address
+            two.grow(2)
+            with pytest.raises(Busy):
+                two.grow(1)  # of its source, which another address has filled
+            three.grow(4)
+            with pytest.raises(Busy):
+                four.grow(1)  # of all
+
+    def test_is_given_back_whole_also_after_a_refusal(self) -> None:
+        room = Room()
+        for _ in range(3):
+            with room.of(Source.GITHUB, "a") as one:
+                one.grow(3)
+                with pytest.raises(Busy):
+                    one.grow(2)
+        assert not room._taken
+
+
+def held() -> AbstractContextManager[bodies.Held]:
+    """Room for one body of somebody."""
+    return Room().of(Source.GITHUB, "somebody")
 
 
 def sent(*pieces: bytes) -> Any:

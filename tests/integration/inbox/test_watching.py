@@ -66,7 +66,9 @@ class TestHealth:
 
     def test_adds_up_what_was_refused_within_a_day(self) -> None:
         for reason in ("bad_signature", "bad_signature", "too_old"):
-            refusing.count(Source.JIRA, reason=reason, address=None, size=1, header_names=[])
+            refusing.count(
+                [refusing.Refused(source=Source.JIRA, reason=reason, address=None, size=1, header_names=[])]
+            )
         assert health().refused == {"jira": 3}
 
 
