@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from webhooks.domain import links, staleness
+from webhooks.domain import links, names, staleness
 
 _PLACES = ("file_path", "notebook_path", "path", "pattern", "subagent_type", "skill")
 LONGEST = 255
@@ -21,7 +21,11 @@ def subject(tool_input: Mapping[str, Any]) -> str:
     return links.host(url) if isinstance(url, str) else ""
 
 
-def identity(session_id: str, tool: str, tool_input: Mapping[str, Any]) -> str:
-    """What stands in for the id that older agents do not give: the same call in the same session has the same. So what
-    comes before and after a call still meet; two equal calls in one session are one row."""
-    return f"{session_id[:200]}/{staleness.digest({'tool': tool, 'input': tool_input})}"
+def identity(
+    session_id: str, tool: str, tool_input: Mapping[str, Any], *, given: str = "", sandbox: str | None = None
+) -> str:
+    """Under which id a use of a tool is kept: the one `given`; older agents give none, and the same call in the same
+    session stands in for it. So what comes before and after a call still meet; two equal calls in one session are one
+    row. What a sandbox's token vouches for is that sandbox's: the same id of two of them is two uses."""
+    own = given or f"{session_id[:200]}/{staleness.digest({'tool': tool, 'input': tool_input})}"
+    return own if sandbox is None else names.within(sandbox, own)

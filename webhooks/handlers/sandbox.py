@@ -2,6 +2,9 @@
 
 Hooks have no time of their own: theirs is that of their signature, in whole seconds, and within one the phase decides.
 What follows a use of a tool replaces what came before it, whatever their times. Of a run the first end stays.
+
+A sandbox's bearer token speaks for that sandbox alone: a session that another one has told of is not its own, and ids
+that it gives are kept apart from those of others.
 """
 
 from datetime import timedelta
@@ -27,6 +30,7 @@ _PHASES = {
     "SessionEnd": _Phase.ENDED,
 }  # every other hook says that the agent works
 _LINES = {"SessionStart": "started", "SessionEnd": "ended", "StopFailure": "could not go on in"}
+_ANOTHERS = "The session is that of another sandbox."
 _MOST_LINES = 10  # of one batch of telemetry: a gateway that fails at every request would bury all else
 
 
@@ -34,33 +38,44 @@ _MOST_LINES = 10  # of one batch of telemetry: a gateway that fails at every req
     _HOOKS, "SessionStart", "SessionEnd", "UserPromptSubmit", "Stop", "StopFailure", "SubagentStart", "SubagentStop",
     "PreCompact", "PostCompact", "PermissionRequest",
 )  # fmt: skip
-def session(event: Event) -> None:
+def session(event: Event) -> str | None:
     """A session began, went on or ended. Prompts and answers are not copied."""
     told = read(sandbox.Hook, event.body)
-    _hear(event, told, _PHASES.get(event.type, _Phase.WORKING))
+    if not _hear(event, told, _PHASES.get(event.type, _Phase.WORKING)):
+        return _ANOTHERS
     if event.type in _LINES:
         tell(event, _about(event, told.session_id, _LINES[event.type], "session", why=told.reason))
+    return None
 
 
 @handles(_HOOKS, "Notification")
-def notification(event: Event) -> None:
+def notification(event: Event) -> str | None:
     """The agent wants somebody. Why is not copied: the message may quote a command."""
     told = read(sandbox.Notice, event.body)
-    _hear(event, told, _Phase.ASKING)
+    if not _hear(event, told, _Phase.ASKING):
+        return _ANOTHERS
     tell(event, _about(event, told.session_id, "asks for somebody in", "session"))
+    return None
 
 
 @handles(_HOOKS, "PreToolUse", "PostToolUse", "PostToolUseFailure")
-def tool_use(event: Event) -> None:
+def tool_use(event: Event) -> str | None:
     """A tool is about to be used, or was. Only a failure is worth a line."""
     told = read(sandbox.ToolUse, event.body)
+    if not _hear(event, told, _Phase.WORKING):
+        return _ANOTHERS
     is_over = event.type != "PreToolUse"
     has_failed = event.type == "PostToolUseFailure" or bool(told.failure)
-    _hear(event, told, _Phase.WORKING)
     subject = tools.subject(told.tool_input)
     keep(
         SandboxToolUse,
-        told.tool_use_id or tools.identity(told.session_id, told.tool_name, told.tool_input),
+        tools.identity(
+            told.session_id,
+            told.tool_name,
+            told.tool_input,
+            given=told.tool_use_id or "",
+            sandbox=event.sandbox,
+        ),
         Version(at=event.occurred_at, is_whole=is_over),
         session_id=told.session_id,
         tool=told.tool_name,
@@ -76,6 +91,7 @@ def tool_use(event: Event) -> None:
                 event, told.session_id, "failed at", f"{told.tool_name} {subject}".strip() + " in session"
             ),
         )
+    return None
 
 
 @handles(_COMPLETION, "sandbox.*")
@@ -106,8 +122,8 @@ def telemetry(event: Event) -> None:
     tell(event, *map(_went_wrong, wrong[:_MOST_LINES]))
 
 
-def _hear(event: Event, told: sandbox.Hook, phase: SandboxSession.Phase) -> None:
-    hear(
+def _hear(event: Event, told: sandbox.Hook, phase: SandboxSession.Phase) -> bool:
+    return hear(
         Heard(
             session_id=told.session_id,
             at=event.occurred_at,
@@ -117,6 +133,7 @@ def _hear(event: Event, told: sandbox.Hook, phase: SandboxSession.Phase) -> None
             model=told.model,
             folder=told.cwd,
             sandbox=event.sandbox or "",
+            bearer=event.sandbox,
         )
     )
 

@@ -17,6 +17,7 @@ from django.db import transaction
 
 from postgres import transactions
 from scheduling.operations.scheduling import insert, new
+from webhooks.domain import names
 from webhooks.domain.names import Source
 from webhooks.domain.states import Status
 from webhooks.errors import BadSignature, NoSecret
@@ -111,7 +112,7 @@ def delivery(
     _refuse_replay(source, found.envelope, now=now)
     return NewDelivery(
         source=source,
-        delivery_id=found.envelope.delivery_id[:LONGEST_ID],
+        delivery_id=_own_id(found.envelope.delivery_id, signed),
         event_type=found.envelope.event_type,
         status=Status.REJECTED if found.rejected else Status.RECEIVED,
         note=found.rejected,
@@ -137,6 +138,13 @@ def keep(deliveries: Sequence[NewDelivery]) -> list[Kept]:
             if not transactions.collided(error):
                 raise
     return _keep(deliveries)
+
+
+def _own_id(delivery_id: str, signed: Signed) -> str:
+    """An id that no signature vouches for is its sandbox's own: nobody else's delivery counts as its duplicate."""
+    if signed.sandbox is not None:
+        return names.within(signed.sandbox, delivery_id)
+    return delivery_id[:LONGEST_ID]
 
 
 def _refuse_replay(source: Source, envelope: Envelope, *, now: datetime) -> None:

@@ -23,7 +23,8 @@ _NOT_TOLD = frozenset({"id", "deleted_at"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """What one event tells of an agent's session: the parts that are not "" are told."""
+    """What one event tells of an agent's session: the parts that are not "" are told. `bearer` is the sandbox whose
+    token it came with; None: it is signed."""
 
     session_id: str
     at: datetime
@@ -33,6 +34,7 @@ class Heard:
     model: str = ""
     folder: str = ""
     sandbox: str = ""
+    bearer: str | None = None
 
 
 def keep(table: type[Thing], sender_id: str, version: Version, /, **columns: Any) -> bool:
@@ -57,8 +59,8 @@ def bury(table: type[Thing], sender_id: str, /, *, at: datetime) -> bool:
     return bool(_statement("bury_thing", table, fields).run(_values(fields, given)))
 
 
-def hear(heard: Heard, /) -> None:
-    """Store what an event tells of a session."""
+def hear(heard: Heard, /) -> bool:
+    """Store what an event tells of a session. Whether it may: a session is that of its first sandbox."""
     version = Version(at=heard.at)
     told = {"model": heard.model, "folder": heard.folder, "sandbox": heard.sandbox}
     keys = {
@@ -68,7 +70,7 @@ def hear(heard: Heard, /) -> None:
     ranked = Version(at=heard.at, rank=heard.phase_rank)
     phase_key = staleness.key(ranked, phase) if heard.phase else ""
     given = {"sender_id": heard.session_id, "at": heard.at, "phase_key": phase_key} | phase | told | keys
-    statements.load("webhooks", "hear_session").run(given)
+    return bool(statements.load("webhooks", "hear_session").run(given | {"bearer": heard.bearer}))
 
 
 def measure(invocations: list[SandboxTelemetry]) -> None:

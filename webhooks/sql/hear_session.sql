@@ -1,5 +1,7 @@
 -- What one event tells of an agent's session. Every event tells another part, so each part has a key of its own (""
 -- where this event does not tell it) and the greater key wins; the moments are the first and the last there ever was.
+-- A session belongs to the first sandbox that tells of it: what comes with the token of another (`bearer`) changes nothing,
+-- and no row is returned. Without a token the event is signed, by a secret that speaks for all sandboxes.
 INSERT INTO webhooks_sandboxsession AS kept (
     sender_id, first_heard_at, last_heard_at, phase, reason, phase_key, model, model_key, folder, folder_key, sandbox,
     sandbox_key
@@ -18,4 +20,6 @@ ON CONFLICT (sender_id) DO UPDATE SET
     folder = CASE WHEN kept.folder_key < excluded.folder_key THEN excluded.folder ELSE kept.folder END,
     folder_key = GREATEST(kept.folder_key, excluded.folder_key),
     sandbox = CASE WHEN kept.sandbox_key < excluded.sandbox_key THEN excluded.sandbox ELSE kept.sandbox END,
-    sandbox_key = GREATEST(kept.sandbox_key, excluded.sandbox_key);
+    sandbox_key = GREATEST(kept.sandbox_key, excluded.sandbox_key)
+WHERE %(bearer)s::text IS NULL OR kept.sandbox = %(bearer)s
+RETURNING id

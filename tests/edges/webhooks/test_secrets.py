@@ -89,6 +89,21 @@ class TestSandboxTokens:
         assert token not in str(delivery.headers)
         assert SandboxToken.objects.get().last_used_at is not None
 
+    def test_speak_for_their_sandbox_alone(self, client: httpx.Client) -> None:
+        """An id that no signature vouches for takes nobody else's: the genuine one was lost as a duplicate."""
+        given = {"Webhook-Id": "msg_1"}
+        for sandbox in ("box-1", "box-2"):
+            headers = given | {"Authorization": f"Bearer {create_token(sandbox)[1]}"}
+            assert client.post(self.PATH, json=self.BODY, headers=headers).status_code == 200
+        _, secret = secrets.add(Source.SANDBOX_HOOKS)
+        genuine = signed(Source.SANDBOX_HOOKS, self.BODY, secret, delivery_id="msg_1")
+        assert post(client, genuine).status_code == 200
+        assert list(Delivery.objects.order_by("id").values_list("delivery_id", "sandbox", "duplicates")) == [
+            ("box-1/msg_1", "box-1", 0),
+            ("box-2/msg_1", "box-2", 0),
+            ("msg_1", None, 0),
+        ]
+
     @pytest.mark.parametrize("made", ["revoked", "expired", "unknown", "long", "none"])
     def test_that_are_over_or_none_open_nothing(self, client: httpx.Client, made: str) -> None:
         secrets.add(Source.SANDBOX_HOOKS)

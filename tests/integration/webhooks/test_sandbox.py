@@ -43,6 +43,23 @@ class TestSessions:
         )
         assert line()[0] == "sandbox sbx_1 ended session sess_abc123def456 (other)"
 
+    @pytest.mark.parametrize("first", ["sbx_1", None])
+    def test_are_those_of_the_first_sandbox_that_tells_of_them(self, first: str | None) -> None:
+        """Else any sandbox could end the session of another, or write into it. Signed events speak for all."""
+        assert tell("sandbox-hook-events/SessionStart.2.json", sandbox=first) is None
+        later = RECEIVED + timedelta(hours=1)
+        for name in ("Stop.2", "SessionEnd.1", "Notification.1", "PreToolUse.1"):
+            file = f"sandbox-hook-events/{name}.json"
+            body = changed(file, session_id=SESSION)
+            foreign = tell(file, sandbox="sbx_2", occurred_at=later, body=body)
+            assert foreign == "The session is that of another sandbox."
+        assert SandboxSession.objects.values_list("sandbox", "phase").get() == (first or "", "started")
+        assert not SandboxToolUse.objects.exists()
+        assert line()[0].endswith(f"started session {SESSION}")
+        ended = changed("sandbox-hook-events/SessionEnd.1.json", session_id=SESSION)
+        assert tell("sandbox-hook-events/SessionEnd.1.json", occurred_at=later, body=ended) is None
+        assert SandboxSession.objects.get().phase == "ended"
+
     def test_that_ended_are_not_woken_by_an_older_event(self) -> None:
         tell("sandbox-hook-events/SessionEnd.1.json", occurred_at=RECEIVED)
         tell("sandbox-hook-events/UserPromptSubmit.1.json", occurred_at=RECEIVED)
@@ -85,6 +102,14 @@ class TestToolUses:
         assert (use.outcome, use.duration) == ("success", timedelta(milliseconds=2417))
         assert use.session.sender_id == SESSION
         assert not Activity.objects.exists()
+
+    def test_are_those_of_the_sandbox_whose_token_vouches_for_the_id(self) -> None:
+        """The id of one may be given by another, in a session of its own."""
+        tell(BEFORE, sandbox="sbx_1")
+        tell(AFTER, sandbox="sbx_2", body=changed(AFTER, session_id="another"))
+        assert {*SandboxToolUse.objects.values_list("outcome", flat=True)} == {"begun", "success"}
+        tell(AFTER, sandbox="sbx_1")
+        assert {*SandboxToolUse.objects.values_list("outcome", flat=True)} == {"success"}
 
     def test_that_have_only_begun_say_so(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:
         with django_assert_num_queries(2):  # the session, the use
