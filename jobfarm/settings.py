@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import django
 from django.templatetags.static import static
 from django.urls import reverse_lazy
 
@@ -55,7 +56,7 @@ INSTALLED_APPS = [
     "ninja",
     "live",
     "django_q",
-    "django_tasks",
+    *(["django_tasks"] if django.VERSION < (6,) else []),  # from then on a part of Django
     "scheduling",
     "ratelimits",
     "accounts",
