@@ -56,7 +56,8 @@ INSTALLED_APPS = [
     "ninja",
     "live",
     "django_q",
-    *(["django_tasks"] if django.VERSION < (6,) else []),  # from then on a part of Django
+    # Django 6 has its own tasks, and asks for the app of PostgreSQL's types.
+    "django_tasks" if django.VERSION < (6,) else "django.contrib.postgres",
     "scheduling",
     "ratelimits",
     "accounts",

@@ -15,8 +15,8 @@ from postgres import clock
 from scheduling import operations as scheduling
 from scheduling.backend import SchedulingBackend, SchedulingTask
 from scheduling.django_tasks import (
+    AnyResult,
     InvalidTask,
-    TaskResult,
     TaskResultDoesNotExist,
     TaskResultMismatch,
     TaskResultStatus,
@@ -49,7 +49,7 @@ def signals() -> Iterator[list[tuple[str, str, str]]]:
     receivers = []
     for name, signal in (("enqueued", task_enqueued), ("started", task_started), ("finished", task_finished)):
 
-        def receive(*, sender: type, task_result: TaskResult[Any], name: str = name, **_: Any) -> None:
+        def receive(*, sender: type, task_result: AnyResult, name: str = name, **_: Any) -> None:
             assert sender is SchedulingBackend
             heard.append((name, task_result.id, task_result.status))
 

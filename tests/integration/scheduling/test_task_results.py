@@ -16,8 +16,8 @@ from django.test import override_settings
 from postgres import clock
 from scheduling import operations as scheduling
 from scheduling.django_tasks import (
+    AnyResult,
     InvalidTask,
-    TaskResult,
     TaskResultStatus,
     default_task_backend,
     task_finished,
@@ -34,20 +34,20 @@ pytestmark = pytest.mark.django_db(transaction=True)
 GONE = "tests.integration.scheduling.tasks.gone_since"
 
 
-@pytest.fixture
-def ends() -> Iterator[list[tuple[TaskResult[Any], BaseException | None]]]:
-    """Every task_finished, with the exception that was being handled meanwhile."""
-    heard: list[tuple[TaskResult[Any], BaseException | None]] = []
+Ends = list[tuple[AnyResult, BaseException | None]]
 
-    def receive(*, task_result: TaskResult[Any], **_: Any) -> None:
+
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    """Every task_finished, with the exception that was being handled meanwhile."""
+    heard: Ends = []
+
+    def receive(*, task_result: AnyResult, **_: Any) -> None:
         heard.append((task_result, sys.exc_info()[1]))
 
     task_finished.connect(receive)
     yield heard
     task_finished.disconnect(receive)
-
-
-Ends = list[tuple[TaskResult[Any], BaseException | None]]
 
 
 class TestTheEndOfAFailedTask:
