@@ -4,6 +4,7 @@ The only module that imports either. They differ in the names of their errors, a
 is replaced here by a class of the same name, so that the site starts and refuses what it always refused.
 """
 
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,15 @@ else:
     from django.tasks.base import Task, TaskError
     from django.tasks.signals import task_enqueued, task_finished, task_started
     from django.utils.json import normalize_json
+
+    if django.VERSION < (6, 1):  # whose decorator takes no words of a backend's own, as mutation=True
+
+        def task(function=None, *, backend="default", **given):
+            """A function as a task of its backend; `given` are fields of that backend's class of tasks."""
+            fields = {"priority": 0, "queue_name": "default", "run_after": None, "backend": backend} | given
+            make = partial(task_backends[backend].task_class, **fields)
+            return make(func=function) if function else lambda func: make(func=func)
+
 
 if TYPE_CHECKING:
     AnyTask = Task[Any, Any]

@@ -13,7 +13,7 @@ from django.db import transaction
 
 from postgres import clock
 from scheduling import operations as scheduling
-from scheduling.backend import SchedulingBackend, SchedulingTask
+from scheduling.backend import SchedulingBackend
 from scheduling.django_tasks import (
     AnyResult,
     InvalidTask,
@@ -163,7 +163,7 @@ class TestATaskThatCannotBe:
 
     def test_is_refused_as_an_async_mutation(self) -> None:
         with pytest.raises(InvalidTask):
-            SchedulingTask(func=tasks.aadd.func, mutation=True)
+            task(mutation=True)(tasks.aadd.func)
 
     def test_is_refused_for_a_queue_that_the_settings_do_not_name(self, settings: Any) -> None:
         settings.TASKS = {

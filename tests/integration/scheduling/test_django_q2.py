@@ -1,7 +1,7 @@
-"""django-q2's own interface, as its users use it: `async_task`, schedules, groups, chains, results, what its monitor asks.
+"""django-q2's own interface, as its users use it: `async_task`, schedules, groups, chains, results, its monitor.
 
-Its loops run here one after the other in this process, with the farm's broker between them; in processes of their own they
-run in tests/concurrency/scheduling/test_clusters.py.
+Its loops run here one after the other in this process, with the farm's broker between them; in processes of their own
+they run in tests/concurrency/scheduling/test_clusters.py.
 """
 
 import queue
@@ -145,7 +145,9 @@ class TestItsMonitor:
         boot = uuid.uuid4()
         clusters.begin(boot, role="actions")
         assert Stat.get_all() == []
-        clusters.report(boot, Report(workers=2, free=2, waits=False, handed=0, stat=django_q2.stat(_Sentinel(boot))))
+        clusters.report(
+            boot, Report(workers=2, free=2, waits=False, handed=0, stat=django_q2.stat(_Sentinel(boot)))
+        )
         [seen] = Stat.get_all()
         assert (seen.cluster_id, seen.workers, seen.reincarnations) == (boot, [], 4)
         assert Stat.get(pid=1, cluster_id=boot).cluster_id == boot
