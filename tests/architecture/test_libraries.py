@@ -26,7 +26,7 @@ def known(installed: str) -> str:
         return ""
     return (
         f"The scheduler knows the inside of django-q2 {KNOWN_VERSION}, and {installed} is installed: read in its"
-        " sources what scheduling/cluster/django_q2.py names, run the tests of clusters, then change KNOWN_VERSION there."
+        " sources what scheduling/cluster/django_q2.py names, run the tests of clusters, then change its KNOWN_VERSION."
     )
 
 
