@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 PY := .venv/bin/python
-.PHONY: help run test chaos lint format screenshots clean bench
+.PHONY: help run test test-django6 chaos lint format screenshots clean bench
 
 help:  ## print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk 'BEGIN {FS = ":.*## "} {printf "  make %-12s %s\n", $$1, $$2}'
@@ -22,6 +22,23 @@ run: .venv/ready  ## start the farm at http://127.0.0.1:8000 (PORT=8000; Ctrl-C 
 test: .venv/ready-dev  ## run every test, the browser's included
 	@sh scripts/test-tools
 	PYTHONDONTWRITEBYTECODE= JOBFARM_DATA=$(CURDIR)/var/test $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+
+SECOND := $(CURDIR)/var/django6
+$(SECOND)/ready: .venv/ready-dev requirements.txt requirements-dev.txt scripts/environment-django6 scripts/newest-python
+	@sh scripts/environment-django6 $(SECOND)
+	@touch $@
+
+# What is left out is long and asks the same of PostgreSQL whoever sends the statements: plans, and tables of sums.
+OF_POSTGRES := scheduling/test_plans jobs/test_plans jobs/test_why_plans jobs/test_why_is_true ratelimits/test_vectors
+UNDER_6 = PYTHONDONTWRITEBYTECODE= JOBFARM_DATA=$(SECOND)/data $(SECOND)/environment/bin/python
+test-django6: $(SECOND)/ready  ## run the tests of the scheduler, the limits and the jobs under Django 6
+	$(UNDER_6) manage.py check
+	$(UNDER_6) -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(OF_POSTGRES:%=--ignore=tests/integration/%.py) \
+	    $(addprefix tests/integration/,scheduling ratelimits limits jobs) \
+	    $(addprefix tests/concurrency/scheduling/test_clusters.py::,TestClustersSideBySide TestDjangoQsOwn)
+	PYTHONPATH=$(SECOND)/oldest $(UNDER_6) manage.py check
+	PYTHONPATH=$(SECOND)/oldest $(UNDER_6) -m pytest -q \
+	    $(patsubst %,tests/integration/scheduling/test_%.py,backend task_results two_interfaces mutations)
 
 MINUTES ?= 3
 CHAOS ?=

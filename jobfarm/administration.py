@@ -14,6 +14,7 @@ from django.urls import reverse
 
 from jobs.domain.tallies import PERIODS
 from jobs.queries import pages, reads
+from scheduling.cluster import django_q2
 
 READERS: Final = "operators (read only)"
 OPERATORS: Final = "operators"
@@ -48,7 +49,8 @@ class Granted:
 def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
     """The pages in the order in which an operator thinks of them; only what this person may look at is shown."""
     things = [(table._meta.label, "category") for table in _things()]  # noqa: SLF001 (Django documents _meta)
-    sections = [*_SECTIONS, ("What senders told", True, things)]
+    of_django_q2 = [_OF_DJANGO_Q2] if django_q2.is_used() else []
+    sections = [*_SECTIONS, *of_django_q2, ("What senders told", True, things)]
     overview = {"title": "Dashboard", "icon": "monitoring", "link": reverse("admin:index")}
     return [
         {"title": "", "items": [overview]},
@@ -161,7 +163,9 @@ _SECTIONS: Final[list[tuple[str, bool, list[tuple[str, str]]]]] = [
     ("Examples", True, [
         ("chat.Message", "chat"), ("imagegame.Game", "stadia_controller"), ("imagegame.Submission", "image"),
     ]),
-    ("django-q2", True, [
-        ("django_q.Schedule", "schedule"), ("django_q.Success", "check_circle"), ("django_q.Failure", "error"),
-    ]),
 ]  # fmt: skip
+
+# In a farm whose people use it past the scheduler.
+_OF_DJANGO_Q2: Final[tuple[str, bool, list[tuple[str, str]]]] = ("django-q2", True, [
+    ("django_q.Schedule", "schedule"), ("django_q.Success", "check_circle"), ("django_q.Failure", "error"),
+])  # fmt: skip

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import django
 from django.templatetags.static import static
 from django.urls import reverse_lazy
 
@@ -55,7 +56,8 @@ INSTALLED_APPS = [
     "ninja",
     "live",
     "django_q",
-    "django_tasks",
+    # Django 6 has its own tasks, and asks for the app of PostgreSQL's types.
+    "django_tasks" if django.VERSION < (6,) else "django.contrib.postgres",
     "scheduling",
     "ratelimits",
     "accounts",

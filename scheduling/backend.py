@@ -1,4 +1,4 @@
-"""A backend for Django's tasks interface (`django_tasks`, the `django.tasks` of Django 6), run by this scheduler.
+"""A backend for Django's tasks interface (`django.tasks`; before Django 6 `django_tasks`), run by this scheduler.
 
     TASKS = {"default": {"BACKEND": "scheduling.backend.SchedulingBackend", "OPTIONS": {"TIMEOUT_S": 600}}}
 
@@ -9,20 +9,31 @@ has no word for, canceled and unknown, is FAILED there, and the error's class sa
 import json
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from inspect import iscoroutinefunction
 from typing import Any
 
 from django.utils.module_loading import import_string
-from django_tasks import TaskContext, TaskResult, TaskResultStatus, task_backends
-from django_tasks.backends.base import BaseTaskBackend
-from django_tasks.base import Task, TaskError
-from django_tasks.exceptions import InvalidTaskError, TaskResultDoesNotExist
-from django_tasks.signals import task_enqueued, task_finished, task_started
-from django_tasks.utils import normalize_json
 
 from postgres import clock
 from scheduling import registry
+from scheduling.django_tasks import (
+    AnyResult,
+    AnyTask,
+    BaseTaskBackend,
+    InvalidTask,
+    Task,
+    TaskContext,
+    TaskError,
+    TaskResult,
+    TaskResultDoesNotExist,
+    TaskResultStatus,
+    normalize_json,
+    task_backends,
+    task_enqueued,
+    task_finished,
+    task_started,
+)
 from scheduling.domain import arguments, moments
 from scheduling.domain.states import ENDED, Kind, State
 from scheduling.errors import BadMoment, Canceled, NotJson, OutcomeUnknown
@@ -47,7 +58,7 @@ _ERRORS = {State.CANCELED: Canceled, State.UNKNOWN: OutcomeUnknown}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SchedulingTask(Task[Any, Any]):
+class SchedulingTask(AnyTask):
     """A task with what only this backend knows: `@task(mutation=True)`, `@task(timeout_s=60)`."""
 
     mutation: bool = False
@@ -63,18 +74,16 @@ class SchedulingBackend(BaseTaskBackend):
     supports_get_result = True
     supports_priority = True
 
-    def validate_task(self, task: Task[Any, Any]) -> None:
-        """Raises InvalidTaskError, as the interface says; an async mutation could not keep its transaction."""
+    def validate_task(self, task: AnyTask) -> None:
+        """Raises InvalidTask, as the interface says; an async mutation could not keep its transaction."""
         super().validate_task(task)
         if _is_mutation(task) and iscoroutinefunction(task.func):
-            raise InvalidTaskError("A mutation cannot be async: its transaction belongs to one thread.")
+            raise InvalidTask("A mutation cannot be async: its transaction belongs to one thread.")
 
-    def enqueue(
-        self, task: Task[Any, Any], args: Iterable[Any], kwargs: Mapping[str, Any]
-    ) -> "TaskResult[Any]":
+    def enqueue(self, task: AnyTask, args: Iterable[Any], kwargs: Mapping[str, Any]) -> AnyResult:
         """Schedule the task and return its result, which is READY.
 
-        Raises InvalidTaskError, and TypeError or ValueError for arguments that are not JSON.
+        Raises InvalidTask, and TypeError or ValueError for arguments that are not JSON.
         """
         self.validate_task(task)
         given = {"args": normalize_json(list(args)), "kwargs": normalize_json(dict(kwargs))}
@@ -84,7 +93,7 @@ class SchedulingBackend(BaseTaskBackend):
         except NotJson as refusal:
             raise ValueError(refusal.message) from refusal
         except BadMoment as refusal:
-            raise InvalidTaskError(refusal.message) from refusal
+            raise InvalidTask(refusal.message) from refusal
         [row] = insert(
             [
                 NewFunction(
@@ -102,28 +111,26 @@ class SchedulingBackend(BaseTaskBackend):
         task_enqueued.send(type(self), task_result=result)
         return result
 
-    def get_result(self, result_id: str) -> "TaskResult[Any]":
-        """The result as it is now. Raises TaskResultDoesNotExist."""
+    def get_result(self, result_id: str) -> AnyResult:
+        """The result as it is now, also of a task that is gone from the code. Raises TaskResultDoesNotExist."""
         row = functions.find(int(result_id)) if _is_id(result_id) else None
         if row is None or row.task_backend != self.alias:
             raise TaskResultDoesNotExist(result_id)
-        try:
-            task = _load(row.function)
-        except (ImportError, InvalidTaskError) as error:
-            raise TaskResultDoesNotExist(result_id) from error
-        return self._result(row, task=task)
+        return self._result(row, task=_find(row.function) or _gone(row))
 
-    def timeout_s(self, task: Task[Any, Any]) -> float | None:
+    def timeout_s(self, task: AnyTask) -> float | None:
         """How long this task may take: its own timeout, or the backend's option TIMEOUT_S; else any time."""
         own = getattr(task, "timeout_s", None)
         seconds = self.options.get("TIMEOUT_S") if own is None else own
         return None if seconds is None else float(seconds)
 
-    def _result(self, row: ScheduledFunction, *, task: Task[Any, Any]) -> "TaskResult[Any]":
+    def _result(self, row: ScheduledFunction, *, task: AnyTask) -> AnyResult:
         state = State(row.state)
         later = row.due_at if row.due_at != row.created_at else None
-        result: TaskResult[Any] = TaskResult(
-            task=task.using(priority=row.priority, queue_name=row.queue, run_after=later, backend=self.alias),
+        result: AnyResult = TaskResult(
+            task=_changed(
+                task, priority=row.priority, queue_name=row.queue, run_after=later, backend=self.alias
+            ),
             id=str(row.pk),
             status=_STATUS[state],
             enqueued_at=row.created_at,
@@ -145,10 +152,8 @@ class Runner:
 
     def timeout_s(self, call: Call) -> float | None:
         """How long the task may take; a task that cannot be found fails soon enough."""
-        try:
-            return _backend(call).timeout_s(_load(call.function))
-        except (ImportError, InvalidTaskError):
-            return None
+        task = _find(call.function)
+        return None if task is None else _backend(call).timeout_s(task)
 
     def run(self, call: Call) -> Any:
         """Call the task's function."""
@@ -158,18 +163,18 @@ class Runner:
         context = [TaskContext(task_result=result)] if task.takes_context else []
         return normalize_json(task.call(*context, *call.args["args"], **call.args["kwargs"]))
 
-    def ended(self, function_id: int) -> None:
+    def ended(self, function_id: int, raised: BaseException | None = None) -> None:
         """Say so to whoever listens to the interface's signals; what goes wrong there is theirs."""
         row = functions.find(function_id)
         if row is None or row.task_backend is None or row.state not in ENDED:
             return
         try:
             backend = task_backends[row.task_backend]
-            task_finished.send(type(backend), task_result=backend.get_result(str(row.pk)))
+            _tell_of_end(backend, backend.get_result(str(row.pk)), raised or _stands_for(row))
         except Exception:
             log.exception("A receiver of task_finished failed for task %s", function_id)
 
-    def _started(self, backend: SchedulingBackend, call: Call, task: Task[Any, Any]) -> "TaskResult[Any]":
+    def _started(self, backend: SchedulingBackend, call: Call, task: AnyTask) -> AnyResult:
         row = functions.find(call.id)
         assert row is not None
         if call.kind is Kind.MUTATION:  # its row says so only when it is over
@@ -186,14 +191,62 @@ def _backend(call: Call) -> SchedulingBackend:
     return backend
 
 
-def _load(path: str) -> Task[Any, Any]:
+def _load(path: str) -> AnyTask:
     found = import_string(path)
     if not isinstance(found, Task):
-        raise InvalidTaskError(f"{path} is not a task.")
+        raise InvalidTask(f"{path} is not a task.")
     return found
 
 
-def _is_mutation(task: Task[Any, Any]) -> bool:
+def _find(path: str) -> AnyTask | None:
+    """The task, or None: whatever a module raises when it is imported, what was enqueued is still there."""
+    try:
+        return _load(path)
+    except Exception:
+        return None
+
+
+def _gone(row: ScheduledFunction) -> AnyTask:
+    """What stands for a task that the code does not have any more: its name, and a refusal to be called."""
+
+    def gone(*_: Any, **__: Any) -> None:
+        _load(row.function)
+
+    gone.__module__, _, gone.__name__ = row.function.rpartition(".")
+    gone.__qualname__ = gone.__name__
+    return _built(SchedulingTask, func=gone, mutation=row.kind == Kind.MUTATION)
+
+
+def _changed(task: AnyTask, **changes: Any) -> AnyTask:
+    return _built(type(task), **{field.name: getattr(task, field.name) for field in fields(task)} | changes)
+
+
+def _built(kind: type[AnyTask], **given: Any) -> AnyTask:
+    """A task as it was enqueued. Past what makes and checks one: settings may have fewer queues by now, and for
+    `using` a `run_after` of None is no change."""
+    task = object.__new__(kind)
+    for field in fields(kind):
+        object.__setattr__(task, field.name, given.get(field.name, field.default))
+    return task
+
+
+def _tell_of_end(backend: BaseTaskBackend, result: AnyResult, raised: BaseException | None) -> None:
+    """As the interface says, what was raised is handled meanwhile: receivers find it by `sys.exc_info()`."""
+    if raised is None:
+        task_finished.send(type(backend), task_result=result)
+        return
+    try:
+        raise raised
+    except BaseException:
+        task_finished.send(type(backend), task_result=result)
+
+
+def _stands_for(row: ScheduledFunction) -> BaseException | None:
+    kind = _ERRORS.get(State(row.state))
+    return kind() if kind else None
+
+
+def _is_mutation(task: AnyTask) -> bool:
     return isinstance(task, SchedulingTask) and task.mutation
 
 

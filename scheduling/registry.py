@@ -53,8 +53,8 @@ class TaskRunner(Protocol):
     def run(self, call: Call) -> Any:
         """Call the function and return its result as JSON."""
 
-    def ended(self, function_id: int) -> None:
-        """Its end is committed, however it came."""
+    def ended(self, function_id: int, raised: BaseException | None = None) -> None:
+        """Its end is committed, however it came; `raised` is what it raised, if it did so here."""
 
 
 class _Interfaces:

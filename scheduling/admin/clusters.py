@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.apps import apps
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -10,6 +9,7 @@ from unfold.decorators import display
 
 from live import administration
 from scheduling.admin import common
+from scheduling.cluster import django_q2
 from scheduling.models import Cluster
 
 
@@ -65,9 +65,9 @@ class ScheduleAdmin(administration.ReadOnly):
 
 
 def _tidy() -> None:
-    """Give django-q2's tables pages like all others. Its queue has none: the scheduler's broker does not use it."""
-    for name, page in {"Success": TaskAdmin, "Failure": TaskAdmin, "Schedule": ScheduleAdmin}.items():
-        table = apps.get_model("django_q", name)
+    """Give django-q2's tables pages like all others. Its queue has none: what waits there is unpickled to be shown."""
+    pages = {django_q2.Success: TaskAdmin, django_q2.Failure: TaskAdmin, django_q2.Schedule: ScheduleAdmin}
+    for table, page in pages.items():
         if admin.site.is_registered(table):
             admin.site.unregister(table)
         admin.site.register(table, page)

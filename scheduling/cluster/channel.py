@@ -14,6 +14,7 @@ import sys
 import tempfile
 from typing import Any
 
+from scheduling.cluster import django_q2
 from scheduling.cluster.scoreboard import Scoreboard
 from scheduling.queries.functions import Dispatch
 
@@ -140,9 +141,7 @@ class WorkersEnd:
         """What django-q2's worker loop takes: one of its own tasks as it is."""
         if not isinstance(task, Dispatch):
             return task
-        # The name is for logs that nobody reads, ours write their own; and ours are timed by themselves.
-        given = {"func": self._tasks.function, "args": (task,), "kwargs": {}}
-        return {"id": "", "name": "", "save": False, "timeout": -1, "started": None, "ack_id": None, **given}
+        return django_q2.task(self._tasks.function, task)
 
     def _take(self) -> tuple[bool, Any]:
         mine, message = self._tasks.try_get()

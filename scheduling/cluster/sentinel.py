@@ -1,7 +1,7 @@
 """The parent of a cluster's processes: replaces those that die, reports, and ends them in order.
 
-django-q2's own sentinel, with everything taken out of it that a killed process could leave locked: its queues, its
-timers and its events (docs/adr/0011).
+In place of django-q2's own sentinel, and without what a killed process could leave locked: its queues, its timers and
+its events (docs/adr/0011).
 """
 
 import gc
@@ -11,26 +11,15 @@ import signal
 import time
 import uuid
 from collections.abc import Callable
-from contextlib import nullcontext
-from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import wait
-from multiprocessing.sharedctypes import RawValue
 from typing import Any
 
 from django.conf import settings
 from django.db import Error as DatabaseFailure
 from django.db import connections
-from django_q.cluster import Sentinel as DjangoQSentinel
-from django_q.conf import Conf
-from django_q.monitor import monitor
-from django_q.pusher import pusher
-from django_q.scheduler import scheduler
-from django_q.signing import SignedPackage
-from django_q.status import Stat
-from django_q.worker import worker
 
-from scheduling.cluster import channel, connecting, family, tasks
+from scheduling.cluster import channel, connecting, django_q2, family, tasks
 from scheduling.cluster.broker import Broker
 from scheduling.cluster.channel import Channel, TaskQueue
 from scheduling.cluster.dispatcher import Post
@@ -38,7 +27,7 @@ from scheduling.cluster.scoreboard import Scoreboard
 from scheduling.domain.states import Kind
 from scheduling.operations import clusters, running
 from scheduling.queries.clusters import Report
-from scheduling.queries.functions import Dispatch, Holder
+from scheduling.queries.functions import Holder
 
 log = logging.getLogger(__name__)
 _FORK = get_context("fork")
@@ -46,30 +35,9 @@ _FORK = get_context("fork")
 TURN_S = 0.2
 REPORT_S = 1.0
 SWEEP_S = 2.0
-SCHEDULER_S = 30.0  # django-q2's own pace for its schedules
 LONG_S = 1.0
 STUCK_S = 2.0  # a task that waits while a worker was free for this long is not on its way
 PUSHER_ENDS_S = 2.0
-
-
-class Timer:
-    """What django-q2's worker says of itself, without the lock around it."""
-
-    def __init__(self) -> None:
-        self._cell: Any = RawValue("d", -1)
-
-    @property
-    def value(self) -> float:
-        """-1 idle, -2 about to be replaced, else the seconds left."""
-        return float(self._cell.value)
-
-    @value.setter
-    def value(self, seconds: float) -> None:
-        self._cell.value = seconds
-
-    def get_lock(self) -> Any:
-        """Nothing to wait for: one process writes."""
-        return nullcontext()
 
 
 class Results(Channel):
@@ -77,11 +45,11 @@ class Results(Channel):
 
     def put(self, value: Any) -> None:
         """Send the result of one of django-q2's own tasks."""
-        if value == "STOP" or value.get("ack_id") is not None or not value["success"]:
+        if django_q2.is_for_monitor(value):
             super().put(value)
 
 
-class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no types
+class Sentinel:
     """One life of one cluster, in a session of its own. `run` returns when it was told to stop (SIGTERM)."""
 
     def __init__(
@@ -95,7 +63,7 @@ class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no typ
         self.board = Scoreboard(workers, spares=workers if kind is Kind.MUTATION else 0)
         self.task_queue = TaskQueue(self.board, function=tasks.FUNCTIONS[kind])
         self.result_queue = Results()
-        self.broker = Broker(list_key=Conf.CLUSTER_NAME)
+        self.broker = Broker(list_key=django_q2.Conf.CLUSTER_NAME)
         self.broker.serve(Post(boot=boot, kind=kind, queues=queues, board=self.board, tasks=self.task_queue))
         self.pool: list[Any] = []
         self._desks: dict[Any, tasks.Desk] = {}
@@ -109,7 +77,7 @@ class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no typ
         self.pusher: Any = None
         self.reincarnations = 0
         self.tob = None
-        self.timeout = Conf.TIMEOUT
+        self.timeout = django_q2.Conf.TIMEOUT
         self._is_told_to_stop = False
 
     def run(self) -> None:
@@ -123,7 +91,7 @@ class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no typ
         gc.freeze()  # what Django loaded is never garbage: no child spends 50 ms in looking through it
         for position in range(self.board.workers):
             self._spawn_worker(position)
-        self.monitor = self._spawn(monitor, self.result_queue, self.broker)
+        self.monitor = self._spawn(django_q2.monitor, self.result_queue, self.broker)
         self.pusher = self._spawn(_push, self.task_queue, self.board, self.broker)
         while not (self._is_told_to_stop or family.is_orphan(self._keeper)):
             self._turn()
@@ -139,7 +107,6 @@ class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no typ
             process.kill()
             process.join()
             self._bury(process)
-        self._give_own_tasks_back()
         self.result_queue.put("STOP")
         self._end(self.monitor, within_s=PUSHER_ENDS_S)
         self._attempt(self._settle_the_dead)
@@ -148,8 +115,10 @@ class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no typ
     def status(self) -> Any:
         """The word that django-q2's monitor shows."""
         if self.board.is_stopping:
-            return Conf.STOPPING
-        return Conf.IDLE if self.board.count_free() >= self.board.workers else Conf.WORKING
+            return django_q2.Conf.STOPPING
+        return (
+            django_q2.Conf.IDLE if self.board.count_free() >= self.board.workers else django_q2.Conf.WORKING
+        )
 
     def _turn(self) -> None:
         for process in list(self.pool):
@@ -163,14 +132,16 @@ class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no typ
                 self._spawn_worker(position)
         self._stand_in()
         if not self.monitor.is_alive():
-            self.monitor = self._respawn(monitor, self.result_queue, self.broker)
+            self.monitor = self._respawn(django_q2.monitor, self.result_queue, self.broker)
         if not self.pusher.is_alive():
             self.pusher = self._respawn(_push, self.task_queue, self.board, self.broker)
         self._attempt(self._settle_the_dead)
         self._now_and_then("report", REPORT_S, self._report)
         self._now_and_then("sweep", SWEEP_S, clusters.sweep)
-        if Conf.SCHEDULER:
-            self._now_and_then("scheduler", SCHEDULER_S, lambda: scheduler(broker=self.broker))
+        if django_q2.Conf.SCHEDULER:
+            self._now_and_then(
+                "scheduler", django_q2.SCHEDULER_S, lambda: django_q2.scheduler(broker=self.broker)
+            )
 
     def _stand_in(self) -> None:
         """A worker that runs one mutation for long is replaced for that time, so that the others lose nothing by it."""
@@ -189,7 +160,7 @@ class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no typ
             free=self.board.count_free(),
             waits=stuck,
             handed=self.board.count_sent(),
-            stat=SignedPackage.dumps(Stat(self), compressed=True).encode(),
+            stat=django_q2.stat(self),
         )
         if not clusters.report(self.boot, seen):
             # Others took us for dead and took over what we had: nothing here may go on.
@@ -233,7 +204,7 @@ class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no typ
         process = _FORK.Process(
             target=_begin, args=(os.getpid(), target, *args), name=f"Process-{uuid.uuid4().hex}"
         )
-        process.daemon = target is not _work or Conf.DAEMONIZE_WORKERS
+        process.daemon = target is not _work or django_q2.Conf.DAEMONIZE_WORKERS
         process.start()
         return process
 
@@ -246,13 +217,6 @@ class Sentinel(DjangoQSentinel):  # type: ignore[misc]  # django-q2 ships no typ
                     self._bury(process)
             self._attempt(self._settle_the_dead)
             self._now_and_then("report", REPORT_S, self._report)
-
-    def _give_own_tasks_back(self) -> None:
-        """Tasks of django-q2 that nobody has begun; ours have not left the queue."""
-        while not self.task_queue.empty():
-            _, task = self.task_queue.get()
-            if not isinstance(task, Dispatch) and task.get("ack_id") is not None:
-                self._attempt(partial(self.broker.give_back, task["ack_id"]))
 
     def _end(self, process: Any, *, within_s: float) -> None:
         process.join(within_s)
@@ -303,9 +267,9 @@ def _begin(parent: int, target: Callable[..., Any], *args: Any) -> None:
 def _work(desk: tasks.Desk, queue: channel.WorkersEnd, results: Results) -> None:
     tasks.sit_down(desk, queue)
     connecting.connect()
-    worker(queue, results, Timer(), Conf.TIMEOUT)
+    django_q2.worker(queue, results, django_q2.Timer(), django_q2.Conf.TIMEOUT)
 
 
 def _push(queue: TaskQueue, board: Scoreboard, broker: Broker) -> None:
     connecting.dispatch_quickly()
-    pusher(queue, _Stopping(board), broker)
+    django_q2.pusher(queue, _Stopping(board), broker)

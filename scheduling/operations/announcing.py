@@ -40,11 +40,12 @@ def changed(ids: Iterable[int], *, crons: Iterable[str] = ()) -> None:
     )
 
 
-def over(function_id: int, *, task_backend: str | None) -> None:
-    """A function ended. If it came by another interface, that interface tells its own listeners, after the commit."""
+def over(function_id: int, *, task_backend: str | None, raised: BaseException | None = None) -> None:
+    """A function ended. If it came by another interface, that interface tells its own listeners, after the commit, and
+    what it raised, if that is known here."""
     tasks = registry.interfaces.tasks
     if task_backend is not None and tasks is not None:
-        transaction.on_commit(partial(tasks.ended, function_id), robust=True)
+        transaction.on_commit(partial(tasks.ended, function_id, raised), robust=True)
 
 
 def _notify() -> None:

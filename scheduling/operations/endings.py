@@ -36,6 +36,7 @@ def failed(error: BaseException) -> Ending:
         error=sentence,
         error_class=name[:200],
         traceback=_text(told, 10 * _LONGEST_ERROR, from_the_end=True),
+        raised=error,
     )
 
 

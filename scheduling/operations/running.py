@@ -78,7 +78,7 @@ def process_died(function_id: int, *, by: Holder) -> bool:
     if deaths >= settings.SCHEDULING["MOST_DEATHS"]:
         ending = endings.failed(KillsItsProcess(deaths=deaths))
         if functions.fail_pending(function_id, by=by, ending=ending, elapsed_s=None):
-            announcing.over(function_id, task_backend=_task_backend(function_id))
+            announcing.over(function_id, task_backend=_task_backend(function_id), raised=ending.raised)
     announcing.due([Kind.MUTATION])
     announcing.changed([function_id])
     return True
@@ -115,7 +115,7 @@ def settle(call: Call, ending: Ending, *, by: Holder) -> bool:
         ended = functions.end_action(call.id, by=by, ending=ending)
         if ended is not None:
             try_again(ended, known=True)
-            announcing.over(ended.pk, task_backend=ended.task_backend)
+            announcing.over(ended.pk, task_backend=ended.task_backend, raised=ending.raised)
             announcing.changed([ended.pk], crons=[ended.cron_id] if ended.cron_id else [])
     return ended is not None
 
@@ -275,7 +275,7 @@ def _fail(run: _Run, error: BaseException) -> None:
     ending, elapsed_s = endings.failed(error), time.monotonic() - run.since
     if functions.fail_pending(run.dispatch.id, by=run.by, ending=ending, elapsed_s=elapsed_s):
         announcing.changed([run.dispatch.id])
-        announcing.over(run.dispatch.id, task_backend=run.task_backend)
+        announcing.over(run.dispatch.id, task_backend=run.task_backend, raised=error)
 
 
 def _until_it_holds(write: Callable[[], object]) -> None:

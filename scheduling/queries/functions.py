@@ -86,13 +86,14 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How a run ended: `result` as JSON text, or what went wrong."""
+    """How a run ended: `result` as JSON text, or what went wrong. `raised` is not stored."""
 
     state: State
     result: str | None = None
     error: str | None = None
     error_class: str | None = None
     traceback: str | None = None
+    raised: BaseException | None = None
 
 
 _COLUMNS = tuple(NewFunction.__dataclass_fields__)

@@ -46,6 +46,18 @@ BREACHES = [
         "by their operations",
         id="one app opens another's tables",
     ),
+    pytest.param(
+        "scheduling/cluster/keeper.py",
+        "import django_q",
+        "django-q2 is known",
+        id="a second module knows django-q2",
+    ),
+    pytest.param(
+        "scheduling/backend.py",
+        "import django_tasks",
+        "tasks interface is known",
+        id="and a second one django-tasks",
+    ),
 ]
 
 

@@ -3,7 +3,8 @@
 from typing import Any
 
 from django.contrib.auth.models import Group
-from django_tasks import TaskContext, task
+
+from scheduling.django_tasks import TaskContext, task
 
 
 @task()

@@ -10,13 +10,23 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth.models import Group
 from django.db import transaction
-from django_tasks import TaskResult, TaskResultStatus, default_task_backend, task, task_backends
-from django_tasks.exceptions import InvalidTaskError, TaskResultDoesNotExist, TaskResultMismatch
-from django_tasks.signals import task_enqueued, task_finished, task_started
 
 from postgres import clock
 from scheduling import operations as scheduling
-from scheduling.backend import SchedulingBackend, SchedulingTask
+from scheduling.backend import SchedulingBackend
+from scheduling.django_tasks import (
+    AnyResult,
+    InvalidTask,
+    TaskResultDoesNotExist,
+    TaskResultMismatch,
+    TaskResultStatus,
+    default_task_backend,
+    task,
+    task_backends,
+    task_enqueued,
+    task_finished,
+    task_started,
+)
 from scheduling.domain.states import Kind
 from scheduling.errors import Canceled, OutcomeUnknown
 from scheduling.models import ScheduledFunction
@@ -39,7 +49,7 @@ def signals() -> Iterator[list[tuple[str, str, str]]]:
     receivers = []
     for name, signal in (("enqueued", task_enqueued), ("started", task_started), ("finished", task_finished)):
 
-        def receive(*, sender: type, task_result: TaskResult[Any], name: str = name, **_: Any) -> None:
+        def receive(*, sender: type, task_result: AnyResult, name: str = name, **_: Any) -> None:
             assert sender is SchedulingBackend
             heard.append((name, task_result.id, task_result.status))
 
@@ -134,32 +144,32 @@ def _inner() -> Any:
 class TestATaskThatCannotBe:
     @pytest.mark.parametrize("change", [{"priority": 101}, {"priority": -101}, {"priority": 1.5}])
     def test_is_refused_for_its_priority(self, change: dict[str, Any]) -> None:
-        with pytest.raises(InvalidTaskError):
+        with pytest.raises(InvalidTask):
             tasks.add.using(**change)
 
     def test_is_refused_for_a_moment_without_zone_or_too_far_away(self) -> None:
-        with pytest.raises(InvalidTaskError):
+        with pytest.raises(InvalidTask):
             tasks.add.using(run_after=datetime(2030, 1, 1))
-        with pytest.raises(InvalidTaskError):
+        with pytest.raises(InvalidTask):
             tasks.add.using(run_after=clock.now() + timedelta(days=9999)).enqueue(1)
 
     def test_is_refused_unless_it_is_at_the_top_of_a_module(self) -> None:
-        with pytest.raises(InvalidTaskError):
+        with pytest.raises(InvalidTask):
             task()(_inner())
 
     def test_is_refused_for_a_context_that_it_does_not_take(self) -> None:
-        with pytest.raises(InvalidTaskError):
+        with pytest.raises(InvalidTask):
             task(takes_context=True)(tasks.add.func)  # type: ignore[arg-type]
 
     def test_is_refused_as_an_async_mutation(self) -> None:
-        with pytest.raises(InvalidTaskError):
-            SchedulingTask(func=tasks.aadd.func, mutation=True)
+        with pytest.raises(InvalidTask):
+            task(mutation=True)(tasks.aadd.func)
 
     def test_is_refused_for_a_queue_that_the_settings_do_not_name(self, settings: Any) -> None:
         settings.TASKS = {
             "default": {"BACKEND": "scheduling.backend.SchedulingBackend", "QUEUES": ["default"]}
         }
-        with pytest.raises(InvalidTaskError):
+        with pytest.raises(InvalidTask):
             tasks.add.using(queue_name="nowhere")
 
 

@@ -1,0 +1,143 @@
+"""All of django-q2 that the farm stands on: what is taken from it, what stands in for a part of it, and why.
+
+No other module imports it. What is done with it here is no public interface of it, so the farm knows the inside of one
+version; a test says so when another one is installed.
+"""
+
+from contextlib import nullcontext
+from multiprocessing.sharedctypes import RawValue
+from typing import Any, Final
+
+from django.db import transaction
+from django_q.brokers import Broker  # its setting `broker_class` names a subclass of this
+from django_q.conf import Conf  # its settings, and its words for what a cluster does
+from django_q.models import (
+    Failure,  # its own tasks that are over, in the administration
+    OrmQ,  # the queue of its own tasks
+    Schedule,  # its own schedules
+    Success,  # as Failure
+    Task,  # both of them
+)
+from django_q.monitor import monitor  # the loop that stores results of its own tasks
+from django_q.pusher import pusher  # the loop that asks our broker, and unpacks its own tasks
+from django_q.scheduler import scheduler  # makes tasks of its own schedules that are due
+from django_q.signing import SignedPackage  # how its monitor reads what a cluster says of itself
+from django_q.status import Stat  # what that is; reads attributes of our sentinel by their names
+from django_q.worker import worker  # the loop that calls functions, and ends after so many
+
+from postgres import clock, statements
+from scheduling.operations import announcing
+from scheduling.queries import clusters as cluster_queries
+
+# Read anew for each version: signatures and inside of the loops above, the attributes that Stat reads, the keys of a
+# task and of a result, and who calls which method of a broker.
+KNOWN_VERSION: Final = "1.11.1"
+
+SCHEDULER_S: Final = 30.0  # its own pace for its schedules
+OWN: Final = "own"  # wakes those who run its tasks
+
+Package = tuple[Any, str]  # what its monitor acknowledges a task by, and the signed task
+
+__all__ = [
+    "KNOWN_VERSION",
+    "Conf",
+    "Failure",
+    "Schedule",
+    "Success",
+    "monitor",
+    "pusher",
+    "scheduler",
+    "worker",
+]
+
+
+class OwnTasks(Broker):  # type: ignore[misc]  # django-q2 ships no types
+    """The part of the broker that serves django-q2's own tasks, those of `async_task` and `Schedule`: rows of its own
+    table. Each method says who calls it; nobody calls the others that its base class has."""
+
+    def own_tasks(self, limit: int) -> list[Package]:
+        """Up to `limit` of them, given out for as long as its setting `retry` says. Called by our `dequeue`."""
+        given = {"key": self.list_key, "limit": limit, "retry_s": float(Conf.RETRY)}
+        with transaction.atomic():
+            rows = statements.load("scheduling", "own_tasks").run(given)
+        return [(row.id, row.payload) for row in rows]
+
+    def enqueue(self, task: str) -> int:
+        """Queue one in the caller's transaction; the id it is acknowledged by. Called by `async_task`."""
+        queued = OrmQ.objects.create(key=self.list_key or Conf.CLUSTER_NAME, payload=task, lock=clock.now())
+        announcing.due([OWN])
+        pk: int = queued.pk
+        return pk
+
+    def acknowledge(self, task_id: Any) -> None:
+        """Forget one, because it was done. Called by the monitor."""
+        OrmQ.objects.filter(pk=task_id).delete()
+
+    def fail(self, task_id: Any) -> None:
+        """Forget one that cannot be read: another key signed it. Called by the pusher."""
+        self.acknowledge(task_id)
+
+    def queue_size(self) -> int:
+        """How many wait. Called by `queue_size` and `qmonitor`."""
+        return int(OrmQ.objects.filter(key=self.list_key, lock__lte=clock.now()).count())
+
+    def lock_size(self) -> int:
+        """How many are being worked on. Called by `qmonitor`."""
+        return int(OrmQ.objects.filter(key=self.list_key, lock__gt=clock.now()).count())
+
+    def info(self) -> str:
+        """What `qmonitor` and `qinfo` call us."""
+        return "jobfarm on PostgreSQL"
+
+    def get_stat(self, key: str) -> str | None:
+        """What a cluster said of itself. Called by `Stat.get`; there is one farm in a database."""
+        return next(iter(self.get_stats(key)), None)
+
+    def get_stats(self, pattern: str) -> list[str]:  # noqa: ARG002
+        """What clusters said of themselves within the last ten seconds. In rows, since a cache may belong to one
+        process. Called by `Stat.get_all`: `qmonitor`, `qinfo`, `qmemory`."""
+        return [stat.decode() for stat in cluster_queries.stats()]
+
+
+class Timer:
+    """What a worker says of itself, in place of a number whose lock a killed process would keep."""
+
+    def __init__(self) -> None:
+        self._cell: Any = RawValue("d", -1)
+
+    @property
+    def value(self) -> float:
+        """-1 idle, -2 about to be replaced, else the seconds left."""
+        return float(self._cell.value)
+
+    @value.setter
+    def value(self, seconds: float) -> None:
+        self._cell.value = seconds
+
+    def get_lock(self) -> Any:
+        """Nothing to wait for: one process writes."""
+        return nullcontext()
+
+
+def task(function: str, argument: object) -> dict[str, Any]:
+    """A task for the worker's loop: call the function of this dotted name.
+
+    Its name is for logs that nobody reads, ours write their own; and ours are timed by themselves.
+    """
+    given = {"func": function, "args": (argument,), "kwargs": {}}
+    return {"id": "", "name": "", "save": False, "timeout": -1, "started": None, "ack_id": None, **given}
+
+
+def is_for_monitor(result: Any) -> bool:
+    """Whether the monitor has to know: not of a task that `task` made, which writes its own result."""
+    return bool(result == "STOP" or result.get("ack_id") is not None or not result["success"])
+
+
+def stat(sentinel: object) -> bytes:
+    """What its own monitor shows of a cluster."""
+    return bytes(SignedPackage.dumps(Stat(sentinel), compressed=True).encode())
+
+
+def is_used() -> bool:
+    """Whether anybody uses its own interface: it has schedules or tasks, be they over."""
+    return any(table.objects.exists() for table in (Schedule, Task, OrmQ))
