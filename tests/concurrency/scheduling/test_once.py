@@ -1,4 +1,4 @@
-"""`manage.py cluster --once`, in a process of its own: what is due now, of one kind, in the queues that it was given."""
+"""`manage.py cluster --once`, in a process of its own: what is due now, of one kind, in the queues it was given."""
 
 import os
 import subprocess
