@@ -40,7 +40,7 @@ class Stop:
     """The event that ends the pusher: nothing is due any more."""
 
     def is_set(self) -> bool:
-        return queue_size() == 0
+        return bool(queue_size() == 0)
 
 
 @pytest.fixture
