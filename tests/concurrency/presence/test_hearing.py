@@ -3,19 +3,16 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-import psycopg
 import pytest
-from django.db import connection
 from django.db.models.functions import Now
 
 from jobs.domain import hearing
 from jobs.domain.presence import Part
 from jobs.models import Hearing, Process
 from jobs.operations.presence import Presence
-from postgres import connections
 from tests import farm
 from tests.concurrency.presence import running
-from tests.servers import Server, serve
+from tests.servers import Server, database_away, serve
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LEASE_S = 6.0  # noted twice a second
@@ -89,21 +86,9 @@ class TestOneWebProcess:
 
 class TestADatabaseThatIsAway:
     def test_moves_it(self, server: Server) -> None:
-        """Who was connected is thrown out, and nobody can come in; as when it restarts, which here would end the
-        database of all other tests too."""
-        name = str(connection.settings_dict["NAME"])
-        connection.ensure_connection()
-        with psycopg.connect(connections.conninfo(), dbname="postgres", autocommit=True) as admin:
-            admin.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
-            try:
-                admin.execute(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> %s",
-                    [name, connection.connection.info.backend_pid],
-                )
-                silence_lasts()
-                back = farm.now()
-            finally:
-                admin.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
+        with database_away():
+            silence_lasts()
+            back = farm.now()
         is_noted_again(back)
         assert heard()[0] >= back
 

@@ -180,6 +180,17 @@ class TestAPersonsCall:
         assert Queue.objects.get(pk="chat").ceiling is None
 
 
+class TestCodeOfTheSite:
+    def test_hands_in_and_gives_back_what_was_never_confirmed_all_the_same(self, crew: Crew) -> None:
+        jobs = [operations.submit("chat", {}) for _ in range(2)]
+        done, unheard = operations.claim(crew.worker, limit=2)
+        with colliding():
+            assert farm.succeed(crew.worker, done) == "success"
+        with colliding():
+            operations.withdraw(crew.worker, [(unheard.id, unheard.lease)])
+        assert [farm.status(job) for job in jobs] == ["success", "pending"]
+
+
 class TestNobodysCall:
     def test_the_janitors_round_goes_through(self, crew: Crew) -> None:
         operations.submit("chat", {})
