@@ -184,6 +184,42 @@ def owners() -> tuple[User, User, Group]:
     return farm.user("ada"), farm.user("bob", groups=[group]), group
 
 
+class TestQueuesThatNobodyServes:
+    SENTENCE = "Jobs wait in the queue work, which no live worker serves."
+
+    @pytest.fixture(autouse=True)
+    def _kind(self) -> None:
+        farm.kind()
+        report(Part.WEB, started_at=ago(60))
+
+    def test_are_those_whose_workers_owner_is_switched_off(self, owners: tuple[User, User, Group]) -> None:
+        _, bob, _ = owners
+        farm.submit(1, owner=bob)
+        farm.worker("bobs", owner=bob)
+        assert said(health._queues) == []
+        User.objects.filter(pk=bob.pk).update(is_active=False)
+        assert said(health._queues) == [(Level.WARNING, self.SENTENCE)]
+        assert (Level.WARNING, "No live worker: nothing will run.") in said(health._workers)
+
+    def test_are_those_whose_workers_ask_for_other_queues(self) -> None:
+        farm.kind("else")
+        me = farm.worker("me", "work", "else")
+        operations.claim(me, queues=["else"])
+        farm.submit(1)
+        assert said(health._queues) == [(Level.WARNING, self.SENTENCE)]
+        operations.claim(me, queues=["work"])
+        farm.submit(1)
+        assert said(health._queues) == []
+
+    def test_are_not_those_of_a_worker_that_asks_for_all(self) -> None:
+        farm.kind("else")
+        me = farm.worker("me", "work", "else")
+        operations.claim(me, queues=["else"])
+        operations.claim(me)
+        farm.submit(1)
+        assert said(health._queues) == []
+
+
 class TestQueuesWhoseWorkersHaveTheWrongScope:
     SENTENCE = "Jobs wait in the queue work that none of its live workers may take."
 
@@ -210,6 +246,16 @@ class TestQueuesWhoseWorkersHaveTheWrongScope:
         farm.worker("all")
         assert said(health._queues) == []
         assert ready("queues") == {"status": "ok"}
+
+    def test_do_not_count_workers_of_an_owner_who_is_switched_off(
+        self, owners: tuple[User, User, Group]
+    ) -> None:
+        ada, bob, _ = owners
+        farm.submit(1, owner=ada)
+        farm.worker("hers", owner=ada)
+        farm.worker("bobs", owner=bob)
+        User.objects.filter(pk=ada.pk).update(is_active=False)
+        assert said(health._queues) == [(Level.WARNING, self.SENTENCE)]
 
     def test_are_none_where_owner_or_group_fits(self, owners: tuple[User, User, Group]) -> None:
         ada, bob, group = owners

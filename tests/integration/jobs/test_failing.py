@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import Group, User
 
 from jobs import operations
 from jobs.domain.retries import Backoff
@@ -176,6 +176,19 @@ class TestWhoGetsAFailedJob:
             ({"name": "of its owner", "owner": "ada"}, True),
             ({"name": "of the group", "owner": "bob"}, True),
             ({"name": "of a stranger", "owner": "eve"}, False),
+            ({"name": "of one who is switched off", "owner": "gone"}, False),
+            ({"name": "that asks for it", "queues": ["else", "work"], "asks": ["work"]}, True),
+            ({"name": "that asks for another queue", "queues": ["else", "work"], "asks": ["else"]}, False),
+            ({"name": "that asks for all", "queues": ["else", "work"], "asks": ["else", "work"]}, True),
+            (
+                {
+                    "name": "thief that asks for another",
+                    "queues": ["else"],
+                    "steals": ["*"],
+                    "asks": ["else"],
+                },
+                False,
+            ),
         ],
         ids=lambda value: value["name"] if isinstance(value, dict) else "",
     )
@@ -185,16 +198,20 @@ class TestWhoGetsAFailedJob:
         farm.kind()
         club = Group.objects.create(name="club")
         people = {
-            name: farm.user(name, groups=[] if name == "eve" else [club]) for name in ("ada", "bob", "eve")
+            name: farm.user(name, groups=[] if name == "eve" else [club])
+            for name in ("ada", "bob", "eve", "gone")
         }
         me = farm.worker("me")
         self._other(**{**other, "owner": people.get(other.get("owner", ""))})
+        User.objects.filter(username="gone").update(is_active=False)
         job = self._failed_by(me, owner=people["ada"], group=club)
         assert farm.stored(job).shy_of == ([me.pk] if counts else [])
         assert bool(operations.claim(me)) is not counts
 
     def _other(self, *, owner: Any, queues: Any = ("work",), steals: Any = (), **other: Any) -> None:
         made = farm.worker(other["name"], *queues, steals=steals, owner=owner)
+        if "asks" in other:
+            assert operations.claim(made, queues=other["asks"]) == []
         if other.get("revoked"):
             operations.revoke(made)
         if "silent_s" in other:
