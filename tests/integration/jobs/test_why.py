@@ -181,6 +181,15 @@ class TestWhy:
         [reason] = reads.why_not_running(job.pk)
         assert (reason.code, reason.numbers) == ("ahead", {"jobs": 0, "queues": ["sooner"]})
 
+    def test_counts_once_what_is_both_its_owners_and_its_groups(self) -> None:
+        farm.kind()
+        club = Group.objects.create(name="club")
+        ada = farm.user("ada", groups=[club])
+        farm.worker("hers", owner=ada)
+        farm.submit(2, owner=ada, group=club)
+        [job] = farm.submit(1, owner=ada)
+        assert reads.why_not_running(job.pk)[0].numbers == {"jobs": 2}
+
     def test_is_no_nearer_by_a_worker_that_failed_it(self) -> None:
         """That one would have it next; the other, which may take it, has another queue before."""
         farm.kind()
