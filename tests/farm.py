@@ -159,7 +159,8 @@ def everything(job: Job | operations.Claimed | int) -> dict[str, Any]:
     for model in (Attempt, Offspring, Origin, OutputChunk, ResultFile, Share, Stage):
         tables[model.__name__] = model.objects.filter(job_id=pk)
     tables["Slot"] = Slot.objects.filter(job_id=pk)
-    return {name: sorted(map(str, rows.values())) for name, rows in tables.items()}
+    # Not in their own order, which may join the job's row: what is left over without it would not be seen.
+    return {name: sorted(map(str, rows.order_by().values())) for name, rows in tables.items()}
 
 
 def until(check: Callable[[], T], *, within_s: float = 30, what: str = "it") -> T:
