@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 import pytest
+from django.db import connection
 from django.db.models.functions import Now
 
 from jobs.domain import hearing
@@ -117,13 +118,28 @@ class TestABeat:
         assert heard() == noted
         assert Process.objects.count() == 2
 
+    def test_that_is_the_very_first_begins_no_gap(self, web: Presence) -> None:
+        """Before it nothing was noted that could have been missed: a lease that has run out is taken back at once."""
+        web.beat()
+        assert heard()[0] < farm.now() - timedelta(days=365)
+        farm.kind()
+        farm.submit(1)
+        farm.lose(farm.claim_one(farm.worker()))
+
     def test_waits_for_nobody(self, web: Presence) -> None:
-        """A test with a lock that never goes would wait for ever."""
+        def beat() -> None:
+            with connection.cursor() as cursor:
+                cursor.execute("SET lock_timeout = '2s'")
+                try:
+                    web.beat()
+                finally:
+                    cursor.execute("RESET lock_timeout")
+
         web.beat()
         Hearing.objects.update(until=Now() - timedelta(seconds=8))
         [before] = Hearing.objects.values_list("since", "until")
         with running.row_locked("jobs_hearing"):
-            farm.at_once(web.beat)
+            farm.at_once(beat)
         assert heard() == before
         web.beat()
         assert heard()[1] > before[1]

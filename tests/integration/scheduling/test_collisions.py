@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 from django.contrib.auth.models import Group
+from django.db import connection
 from django.test import Client
 from prometheus_client import generate_latest
 
@@ -36,10 +37,14 @@ def run_once_more() -> int:
 
 @contextmanager
 def locked(pk: int) -> Iterator[None]:
-    """As by the session of a process that was killed, until the server notices."""
-    with psycopg.connect(connections.conninfo()) as session:
+    """As by the session of a process that was killed, until the server notices; a wait for it is an error here."""
+    with psycopg.connect(connections.conninfo()) as session, connection.cursor() as cursor:
         session.execute("SELECT FROM scheduling_due WHERE function_id = %s FOR UPDATE", [pk])
-        yield
+        cursor.execute("SET lock_timeout = '2s'")
+        try:
+            yield
+        finally:
+            cursor.execute("RESET lock_timeout")
 
 
 def stored(row: ScheduledFunction) -> ScheduledFunction:
