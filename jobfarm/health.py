@@ -200,7 +200,7 @@ def _queues() -> Iterator[Finding]:
             yield Finding(
                 level=_absence(),
                 sentence=f"Jobs wait in the queue {queue.name}, which no live worker serves.",
-                remedy=f"Start a worker whose queues include {queue.name}.",
+                remedy=f"Start a worker whose queues include {queue.name}, or have one ask for it whose key allows it.",
             )
         elif queue.out_of_scope:
             yield Finding(

@@ -24,11 +24,13 @@ from jobs.wire.messages import Said, Unreadable
 from jobs.wire.sessions import Arrival, Performed
 from live import hub
 from postgres import connections
+from postgres.reachability import note_trouble
 
 logger = logging.getLogger("jobs")
 
 KEY_REFUSED: Final = 4401
 BROKEN: Final = 1011
+COME_AGAIN: Final = 1013
 MOST_QUEUED: Final = 64  # verbs said and not yet done
 TOO_MANY: Final = {
     "error": "too_many",
@@ -42,7 +44,7 @@ class WorkerSocket:
     """The application for `/ws/worker/`. `refuse` says which status and body tell an error to a worker.
 
     A wrong key is let in and shown out with code 4401: a refused handshake would look like a server without
-    sockets.
+    sockets. While the database is away nobody's key can be looked at: code 1013.
     """
 
     def __init__(self, *, bell: Callable[[], Bell], seen: Seen, refuse: Refuse) -> None:
@@ -59,6 +61,11 @@ class WorkerSocket:
             arrival = await connections.run(sessions.arrive, key)
         except InvalidKey:
             await send({"type": "websocket.close", "code": KEY_REFUSED, "reason": "key refused"})
+            return
+        except Exception as error:
+            is_passing = note_trouble(logger, "A worker could not be let in", error)
+            code, reason = (COME_AGAIN, "come again later") if is_passing else (BROKEN, "internal error")
+            await send({"type": "websocket.close", "code": code, "reason": reason})
             return
         self._seen.came(arrival.worker_id)
         try:

@@ -1,9 +1,10 @@
 """Why PostgreSQL does not answer, in one sentence for the person who has to mend it."""
 
+import logging
 import re
 
 import psycopg
-from django.db import connections
+from django.db import InterfaceError, OperationalError, connections
 from psycopg_pool import PoolTimeout
 
 from postgres.errors import PostgresError, causes
@@ -52,6 +53,18 @@ def explain_unreachable(error: BaseException, *, using: str = "default") -> str 
         if isinstance(cause, psycopg.OperationalError) and cause.sqlstate is None:
             return f"{_who(using)} {_meaning(str(cause))}."
     return None
+
+
+def note_trouble(logger: logging.Logger, what: str, error: Exception) -> bool:
+    """Log that `what` did not come about: in one line where the database is away, with a traceback for any other error.
+
+    Returns whether it is away: that passes."""
+    is_away = isinstance(error, (InterfaceError, OperationalError, PoolTimeout, PostgresError, TimeoutError))
+    if is_away:
+        logger.warning("%s: %s", what, explain_unreachable(error) or str(error).partition("\n")[0])
+    else:
+        logger.error("%s", what, exc_info=error)
+    return is_away
 
 
 def _who(using: str) -> str:

@@ -92,6 +92,29 @@ def status(job: Job | operations.Claimed | int) -> str:
     return Job.objects.values_list("status", flat=True).get(pk=pk)
 
 
+def stored(job: Job | operations.Claimed) -> Job:
+    """The job as stored now."""
+    return Job.objects.get(pk=job.id)
+
+
+def history(job: Job | operations.Claimed) -> list[tuple[int, str, str, str]]:
+    """Of each attempt that is kept its claim number, how it ended, who ran it, and what went wrong."""
+    rows = Attempt.objects.filter(job_id=job.id).order_by("number")
+    return list(rows.values_list("number", "outcome", "worker_name", "error"))
+
+
+def last_attempt_ended_at(job: Job | operations.Claimed) -> datetime:
+    """When the newest attempt that is kept ended."""
+    last = Attempt.objects.filter(job_id=job.id).order_by("number").last()
+    assert last is not None
+    return last.ended_at
+
+
+def make_due(job: Job | operations.Claimed) -> None:
+    """Let the backoff pass, and nothing else: the grace goes on."""
+    Job.objects.filter(pk=job.id).update(run_at=F("created_at"))
+
+
 def pass_time(job: Job | operations.Claimed, seconds: float) -> None:
     """Let time pass for one job: all its moments move into the past."""
     columns = (
@@ -136,7 +159,8 @@ def everything(job: Job | operations.Claimed | int) -> dict[str, Any]:
     for model in (Attempt, Offspring, Origin, OutputChunk, ResultFile, Share, Stage):
         tables[model.__name__] = model.objects.filter(job_id=pk)
     tables["Slot"] = Slot.objects.filter(job_id=pk)
-    return {name: sorted(map(str, rows.values())) for name, rows in tables.items()}
+    # Not in their own order, which may join the job's row: what is left over without it would not be seen.
+    return {name: sorted(map(str, rows.order_by().values())) for name, rows in tables.items()}
 
 
 def until(check: Callable[[], T], *, within_s: float = 30, what: str = "it") -> T:

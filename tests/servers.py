@@ -12,9 +12,11 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import psycopg
 from django.db import connection
 
 from jobfarm.management.commands import web
+from postgres import connections
 
 ROOT = Path(__file__).resolve().parent.parent
 UP_WITHIN_S = 30.0
@@ -131,3 +133,21 @@ def serve(**environment: str) -> Iterator[Server]:
             yield server
         finally:
             server.stop()
+
+
+@contextlib.contextmanager
+def database_away() -> Iterator[None]:
+    """Who is connected to the database of this test is thrown out, but for the test itself, and nobody can come in; as
+    when it restarts, which here would end the database of all other tests too."""
+    name = str(connection.settings_dict["NAME"])
+    connection.ensure_connection()
+    with psycopg.connect(connections.conninfo(), dbname="postgres", autocommit=True) as admin:
+        admin.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+        try:
+            admin.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> %s",
+                [name, connection.connection.info.backend_pid],
+            )
+            yield
+        finally:
+            admin.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')

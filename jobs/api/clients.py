@@ -1,7 +1,7 @@
 """What clients call: submit, look, cancel, try again."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
 from django.contrib.auth.models import Group, User
@@ -59,13 +59,9 @@ def submit(
     request: HttpRequest, body: clients.NewJob, idempotency_key: IdempotencyKey = None
 ) -> Status[wire.Job]:
     """Submit one job."""
-    repeatable = http.repeatable(request, _user(request), idempotency_key, body)
-    [answer] = operations.once(
-        repeatable,
-        count=lambda: http.count_submitted(request, _user(request)),
-        submit=lambda: [_raised(job) for job in _submitted(request, [body])],
+    return _submitted_once(
+        request, idempotency_key, body, submit=lambda: [_raised(job) for job in _submitted(request, [body])]
     )
-    return Status(201, _raised(_answered([answer])[0]))
 
 
 @router.post(
@@ -196,12 +192,9 @@ def cancel(request: HttpRequest, job_id: int) -> clients.Canceled:
 )
 def retry(request: HttpRequest, job_id: int, idempotency_key: IdempotencyKey = None) -> Status[wire.Job]:
     """Submit an ended job once more."""
-    [answer] = operations.once(
-        http.repeatable(request, _user(request), idempotency_key),
-        count=lambda: http.count_submitted(request, _user(request)),
-        submit=lambda: [operations.retry(job_id, by=_user(request))],
+    return _submitted_once(
+        request, idempotency_key, submit=lambda: [operations.retry(job_id, by=_user(request))]
     )
-    return Status(201, _raised(_answered([answer])[0]))
 
 
 @router.post(
@@ -275,6 +268,22 @@ def _new_job(body: clients.NewJob, owner: User, groups: Mapping[str, Group]) -> 
         owner=owner,
         group=None if body.group is None else groups[body.group],
     )
+
+
+def _submitted_once(
+    request: HttpRequest,
+    idempotency_key: str | None,
+    body: clients.NewJob | None = None,
+    *,
+    submit: Callable[[], Sequence[Job]],
+) -> Status[wire.Job]:
+    """The one job that `submit` stores, or of a repeated request the one that the first was answered with."""
+    [answer] = operations.once(
+        http.repeatable(request, _user(request), idempotency_key, body),
+        count=lambda: http.count_submitted(request, _user(request)),
+        submit=submit,
+    )
+    return Status(201, _raised(_answered([answer])[0]))
 
 
 def _submitted(request: HttpRequest, new_jobs: Sequence[clients.NewJob]) -> list[Job | NotUnique]:

@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any, Final
 
-REFUSALS: Final = frozenset({400, 401, 403, 404, 409, 410, 413, 415, 422, 429})
+REFUSALS: Final = frozenset({400, 401, 403, 404, 409, 410, 413, 415, 422, 429, 503})
 
 ANY_BYTES: Final[dict[str, Any]] = {
     "requestBody": {
@@ -59,7 +59,9 @@ Errors always have this form, with the status that fits, and with the numbers th
 `output_gap`, `not_unique`, `not_ended`, `idempotency_key_in_use`; 410 `job_deleted`; 413 `too_large`, `quota_reached`;
 415 `unsupported_media_type`; 422 `invalid`, `invalid_json`, `invalid_name`, `unknown_kind`, `unknown_queue`,
 `not_a_member`, `idempotency_key_reused`, `count_exceeds` (more at once than a limit ever grants); 429 `rate_limited`:
-nothing was stored, come back after `retry_after` seconds, which the header `Retry-After` says too.
+nothing was stored, come back after `retry_after` seconds, which the header `Retry-After` says too; 503 `unavailable`:
+the database is away, or others were changing the same at every try (with `Retry-After`): nothing was changed, make the
+call again.
 
 A worker made of curl, from the claim to the result:
 

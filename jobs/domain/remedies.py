@@ -1,34 +1,23 @@
-"""What would change that a job does not run, and who may do it."""
+"""What would change that a job does not run. Who may do it is for the call, or the page, that does it to say."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
-
-
-class Who(StrEnum):
-    """Who may apply a remedy."""
-
-    ANYBODY = "anybody"  # nothing of ours asks for a right: time does it, or whoever runs the worker
-    OWNER = "owner"  # of the job; whoever may operate all jobs is as good
-    MEMBER = "member"  # who has an account that may make workers
-    OPERATOR = "operator"  # who runs the farm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
-    """One way out: a code for machines, a label for people, who may do it, and the API's `POST /jobs/{id}/<call>`."""
+    """One way out: a code for machines, a label for people, and the API's `POST /jobs/{id}/<call>`."""
 
     code: str
     label: str
-    who: Who = Who.ANYBODY
     call: str | None = None
 
 
-CANCEL: Final = Remedy(code="cancel", label="Cancel the job", who=Who.OWNER, call="cancel")
-RUN_NOW: Final = Remedy(code="run_now", label="Run it now", who=Who.OWNER, call="run_now")
-RETRY: Final = Remedy(code="retry", label="Try it again, as a new job", who=Who.OWNER, call="retry")
-RAISE_LIMIT: Final = Remedy(code="raise_limit", label="Raise the limit", who=Who.OPERATOR)
+CANCEL: Final = Remedy(code="cancel", label="Cancel the job", call="cancel")
+RUN_NOW: Final = Remedy(code="run_now", label="Run it now", call="run_now")
+RETRY: Final = Remedy(code="retry", label="Try it again, as a new job", call="retry")
+RAISE_LIMIT: Final = Remedy(code="raise_limit", label="Raise the limit")
 
 
 def wait(label: str) -> Remedy:
@@ -38,17 +27,17 @@ def wait(label: str) -> Remedy:
 
 def resume_queue(queue: str) -> Remedy:
     """For a queue that is paused."""
-    return Remedy(code="resume_queue", label=f"Resume the queue {queue}", who=Who.OPERATOR)
+    return Remedy(code="resume_queue", label=f"Resume the queue {queue}")
 
 
 def raise_ceiling(queue: str) -> Remedy:
     """For a queue that is full."""
-    return Remedy(code="raise_ceiling", label=f"Raise the ceiling of the queue {queue}", who=Who.OPERATOR)
+    return Remedy(code="raise_ceiling", label=f"Raise the ceiling of the queue {queue}")
 
 
 def add_worker(queue: str) -> Remedy:
     """For a job that nobody takes, or not soon."""
-    return Remedy(code="add_worker", label=f"Add a worker for the queue {queue}", who=Who.MEMBER)
+    return Remedy(code="add_worker", label=f"Add a worker for the queue {queue}")
 
 
 def ask_for_queue(queue: str) -> Remedy:

@@ -14,6 +14,7 @@ from django.db import transaction
 from jobs.errors import IdempotencyKeyInUse, IdempotencyKeyReused, InvalidJson, JobsError, NotUnique
 from jobs.models import Job
 from jobs.queries import idempotency
+from postgres import transactions
 from ratelimits.operations import RateLimitsError
 from scheduling.operations import action
 
@@ -69,11 +70,7 @@ def once(
     if request is None:
         count()
         return [_answer(made) for made in submit()]
-    with transaction.atomic():
-        if not _is_first(request, wait_s):
-            return _repeated(request)
-        count()
-        outcome = _carried_out(request, submit)
+    outcome = _in_one_transaction(request, count, submit, wait_s)
     if isinstance(outcome, Refused):
         raise outcome  # only now: what was counted stays counted, as it does without a key
     return outcome
@@ -88,6 +85,19 @@ def forget_idempotency_keys() -> int:
         if deleted < DELETED_AT_ONCE:
             break
     return done
+
+
+@transactions.retried
+def _in_one_transaction(
+    request: Repeatable,
+    count: Callable[[], None],
+    submit: Callable[[], Sequence[Job | NotUnique]],
+    wait_s: float,
+) -> list[Answer] | Refused:
+    if not _is_first(request, wait_s):
+        return _repeated(request)
+    count()
+    return _carried_out(request, submit)
 
 
 def _is_first(request: Repeatable, wait_s: float) -> bool:

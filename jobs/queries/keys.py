@@ -8,6 +8,7 @@ from itertools import zip_longest
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import connection
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from jobs.domain.states import Status
@@ -165,9 +166,10 @@ def free_empty_slots() -> int:
 
 
 def count_live() -> int:
-    """How many workers were heard of lately."""
+    """How many workers that may claim were heard of lately."""
     since = Now() - timedelta(seconds=settings.JOBFARM["WORKER_ALIVE_S"])
-    return Worker.objects.filter(revoked_at__isnull=True, last_seen_at__gt=since).count()
+    is_welcome = Q(owner=None) | Q(owner__is_active=True)
+    return Worker.objects.filter(is_welcome, revoked_at__isnull=True, last_seen_at__gt=since).count()
 
 
 def revoke(worker: Worker) -> None:

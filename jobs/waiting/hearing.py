@@ -6,16 +6,13 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError
-from psycopg_pool import PoolTimeout
 
 from jobs.domain import hearing
 from jobs.domain.presence import Part
 from jobs.operations.presence import TOPIC, Presence
 from live import hub
 from postgres import connections
-from postgres.errors import PostgresError
-from postgres.reachability import explain_unreachable
+from postgres.reachability import note_trouble
 
 logger = logging.getLogger("jobs")
 # For so long a process that starts waits for its first beat. Without a database it serves all the same, and says so.
@@ -70,7 +67,7 @@ class Beats:
             await connections.run(_nothing)
             await self._in_a_request_thread(self._presence.beat)
         except Exception as error:
-            _log("Could not note that this process hears workers", error)
+            note_trouble(logger, "Could not note that this process hears workers", error)
             return False
         return True
 
@@ -79,14 +76,7 @@ class Beats:
             async with asyncio.timeout(END_WITHIN_S):
                 await self._in_a_request_thread(self._presence.end)
         except Exception as error:
-            _log("Could not note that this process ends", error)
-
-
-def _log(what: str, error: Exception) -> None:
-    if isinstance(error, (InterfaceError, OperationalError, PoolTimeout, PostgresError, TimeoutError)):
-        logger.warning("%s: %s", what, explain_unreachable(error) or str(error).partition("\n")[0])
-    else:
-        logger.error("%s", what, exc_info=error)
+            note_trouble(logger, "Could not note that this process ends", error)
 
 
 def _nothing() -> None:

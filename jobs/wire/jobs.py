@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.db.models import QuerySet
@@ -130,40 +130,26 @@ def file(stored: models.ResultFile, *, by_claim: bool = False) -> ResultFile:
 
 
 # What the row and the JSON call by the same name.
-_SAME = (
+_SAME: Final = (
     *(
         "id",
         "kind",
         "queue",
         "status",
         "priority",
+        "attempt",
         "failures",
         "max_attempts",
         "progress",
         "detail",
-        "unique_key",
     ),
-    *("created_at", "run_at", "claimed_at", "ended_at", "expires_at"),
+    *("unique_key", "created_at", "run_at", "claimed_at", "ended_at", "expires_at"),
 )
 
 
 def _line(job: models.Job) -> Mapping[str, Any]:
-    same = (
-        "id",
-        "kind",
-        "queue",
-        "status",
-        "priority",
-        "failures",
-        "max_attempts",
-        "progress",
-        "detail",
-        "unique_key",
-    )
-    times = ("created_at", "run_at", "claimed_at", "ended_at", "expires_at")
     return {
-        **{name: getattr(job, name) for name in (*same, *times)},
-        "attempt": job.attempt,
+        **{name: getattr(job, name) for name in _SAME},
         "claim": job.claim_no,
         "worker": job.worker_name,
         "owner": job.owner and job.owner.get_username(),

@@ -164,15 +164,3 @@ class TestTheJanitor:
             taken_back = sum(sweep.taken_back for sweep in answers[:2])
             assert isinstance(answers[2], LeaseLost) is (taken_back == 1)
             assert farm.status(job) == ("timed_out" if taken_back else "success")
-
-    def test_leaves_a_job_that_is_just_being_handed_in(self) -> None:
-        """The finish came in time and holds the row; the lease runs out while it writes."""
-        farm.kind()
-        farm.submit(1)
-        me = farm.worker()
-        claimed = farm.claim_one(me)
-        with transaction.atomic():
-            assert farm.succeed(me, claimed) == "success"
-            [sweep] = farm.at_once(operations.sweep)
-        assert sweep.taken_back == 0
-        assert farm.status(claimed) == "success"

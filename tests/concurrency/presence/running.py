@@ -1,20 +1,30 @@
 """Real processes of a farm, on the database of the test: to be frozen, killed and stopped."""
 
 import contextlib
+import html
+import io
+import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 
+import httpx
+import websockets
 from django.contrib.auth.models import User
+from django.core.management import call_command
 from django.db import connection, transaction
 from django.test import Client
+from websockets.sync.client import ClientConnection, connect
 
 from jobs.models import Process
 from tests import farm
 from tests.servers import ROOT, Server
+
+TOLD_WITHIN_S = 30
 
 
 @contextlib.contextmanager
@@ -78,3 +88,43 @@ def session_of(user: User) -> dict[str, str]:
 def row_of(server: Server) -> Process:
     """The row of a web process."""
     return Process.objects.get(part="web", pid=server.pid)
+
+
+def doctor() -> str:
+    """What `manage.py doctor` says."""
+    said = io.StringIO()
+    with contextlib.suppress(SystemExit):  # it found something
+        call_command("doctor", stdout=said)
+    return said.getvalue()
+
+
+def ready(server: Server, check: str) -> dict[str, object]:
+    """What /health/ready says of one thing. The server can serve all the while."""
+    answer = httpx.get(f"{server.url}/health/ready", timeout=20)
+    assert answer.status_code == 200
+    found: dict[str, object] = answer.json()["checks"][check]
+    return found
+
+
+def overview(server: Server, cookies: dict[str, str]) -> list[str]:
+    """The findings on the overview page."""
+    page = httpx.get(f"{server.url}/", cookies=cookies, timeout=20)
+    assert page.status_code == 200
+    return [html.unescape(found) for found in re.findall(r'<div class="notice[^"]*">(.*?)</div>', page.text)]
+
+
+@contextlib.contextmanager
+def open_page(server: Server, cookies: dict[str, str]) -> Iterator[ClientConnection]:
+    """The overview, left open in a browser."""
+    cookie = {"Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items())}
+    origin = websockets.Origin(server.url)
+    with connect(f"{server.ws_url}/ws/live/", origin=origin, additional_headers=cookie) as page:
+        page.send(json.dumps({"watch": [{"id": "a", "name": "overview-warnings", "args": {}}]}))
+        yield page
+
+
+def shows(page: ClientConnection, words: str) -> bool:
+    """Wait until the open page is sent these words."""
+    while words not in str(page.recv(timeout=TOLD_WITHIN_S)):
+        pass
+    return True

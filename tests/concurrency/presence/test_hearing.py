@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-import psycopg
 import pytest
 from django.db import connection
 from django.db.models.functions import Now
@@ -12,10 +11,9 @@ from jobs.domain import hearing
 from jobs.domain.presence import Part
 from jobs.models import Hearing, Process
 from jobs.operations.presence import Presence
-from postgres import connections
 from tests import farm
 from tests.concurrency.presence import running
-from tests.servers import Server, serve
+from tests.servers import Server, database_away, serve
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LEASE_S = 6.0  # noted twice a second
@@ -89,21 +87,9 @@ class TestOneWebProcess:
 
 class TestADatabaseThatIsAway:
     def test_moves_it(self, server: Server) -> None:
-        """Who was connected is thrown out, and nobody can come in; as when it restarts, which here would end the
-        database of all other tests too."""
-        name = str(connection.settings_dict["NAME"])
-        connection.ensure_connection()
-        with psycopg.connect(connections.conninfo(), dbname="postgres", autocommit=True) as admin:
-            admin.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
-            try:
-                admin.execute(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> %s",
-                    [name, connection.connection.info.backend_pid],
-                )
-                silence_lasts()
-                back = farm.now()
-            finally:
-                admin.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
+        with database_away():
+            silence_lasts()
+            back = farm.now()
         is_noted_again(back)
         assert heard()[0] >= back
 
@@ -132,13 +118,28 @@ class TestABeat:
         assert heard() == noted
         assert Process.objects.count() == 2
 
+    def test_that_is_the_very_first_begins_no_gap(self, web: Presence) -> None:
+        """Before it nothing was noted that could have been missed: a lease that has run out is taken back at once."""
+        web.beat()
+        assert heard()[0] < farm.now() - timedelta(days=365)
+        farm.kind()
+        farm.submit(1)
+        farm.lose(farm.claim_one(farm.worker()))
+
     def test_waits_for_nobody(self, web: Presence) -> None:
-        """A test with a lock that never goes would wait for ever."""
+        def beat() -> None:
+            with connection.cursor() as cursor:
+                cursor.execute("SET lock_timeout = '2s'")
+                try:
+                    web.beat()
+                finally:
+                    cursor.execute("RESET lock_timeout")
+
         web.beat()
         Hearing.objects.update(until=Now() - timedelta(seconds=8))
         [before] = Hearing.objects.values_list("since", "until")
         with running.row_locked("jobs_hearing"):
-            farm.at_once(web.beat)
+            farm.at_once(beat)
         assert heard() == before
         web.beat()
         assert heard()[1] > before[1]

@@ -1,71 +1,21 @@
 """A janitor that freezes, is killed, is stopped or was never there is told within half a minute, wherever one looks."""
 
-import contextlib
-import html
-import io
-import json
 import os
 import re
 import signal
 import time
-from collections.abc import Iterator
 from datetime import timedelta
 
-import httpx
 import pytest
-import websockets
 from django.contrib.auth.models import User
-from django.core.management import call_command
 from django.db.models.functions import Now
-from websockets.sync.client import ClientConnection, connect
 
 from jobs.models import Process
 from tests import farm
 from tests.concurrency.presence import running
-from tests.servers import Server, serve
+from tests.servers import serve
 
 pytestmark = pytest.mark.django_db(transaction=True)
-TOLD_WITHIN_S = 30
-
-
-def doctor() -> str:
-    """What `manage.py doctor` says."""
-    said = io.StringIO()
-    with contextlib.suppress(SystemExit):  # it found something
-        call_command("doctor", stdout=said)
-    return said.getvalue()
-
-
-def ready(server: Server) -> dict[str, object]:
-    """What /health/ready says of the janitor. The server can serve all the while."""
-    answer = httpx.get(f"{server.url}/health/ready", timeout=20)
-    assert answer.status_code == 200
-    found: dict[str, object] = answer.json()["checks"]["janitor"]
-    return found
-
-
-def overview(server: Server, cookies: dict[str, str]) -> list[str]:
-    """The findings on the overview page."""
-    page = httpx.get(f"{server.url}/", cookies=cookies, timeout=20)
-    assert page.status_code == 200
-    return [html.unescape(found) for found in re.findall(r'<div class="notice[^"]*">(.*?)</div>', page.text)]
-
-
-@contextlib.contextmanager
-def open_page(server: Server, cookies: dict[str, str]) -> Iterator[ClientConnection]:
-    """The overview, left open in a browser."""
-    cookie = {"Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items())}
-    origin = websockets.Origin(server.url)
-    with connect(f"{server.ws_url}/ws/live/", origin=origin, additional_headers=cookie) as page:
-        page.send(json.dumps({"watch": [{"id": "a", "name": "overview-warnings", "args": {}}]}))
-        yield page
-
-
-def shows(page: ClientConnection, words: str) -> bool:
-    """Wait until the open page is sent these words."""
-    while words not in str(page.recv(timeout=TOLD_WITHIN_S)):
-        pass
-    return True
 
 
 @pytest.fixture
@@ -76,30 +26,32 @@ def cookies() -> dict[str, str]:
 
 class TestAFrozenJanitor:
     def test_is_told_everywhere_until_it_goes_on(self, cookies: dict[str, str]) -> None:
-        with serve() as server, running.janitor() as janitor, open_page(server, cookies) as page:
-            assert ready(server) == {"status": "ok"}
-            assert "janitor" not in " ".join(overview(server, cookies))
+        with serve() as server, running.janitor() as janitor, running.open_page(server, cookies) as page:
+            assert running.ready(server, "janitor") == {"status": "ok"}
+            assert "janitor" not in " ".join(running.overview(server, cookies))
             with running.frozen(janitor.pid):
                 since = time.monotonic()
                 farm.until(
                     lambda: (
-                        ready(server)["status"] == "error"
-                        and f"pid {janitor.pid}" in doctor()
-                        and any(f"pid {janitor.pid}" in finding for finding in overview(server, cookies))
+                        running.ready(server, "janitor")["status"] == "error"
+                        and f"pid {janitor.pid}" in running.doctor()
+                        and any(
+                            f"pid {janitor.pid}" in finding for finding in running.overview(server, cookies)
+                        )
                     ),
-                    within_s=TOLD_WITHIN_S + 20,
+                    within_s=running.TOLD_WITHIN_S + 20,
                     what="the finding",
                 )
-                assert shows(page, f"pid {janitor.pid}")
-                assert time.monotonic() - since < TOLD_WITHIN_S
-                messages = ready(server)["messages"]
+                assert running.shows(page, f"pid {janitor.pid}")
+                assert time.monotonic() - since < running.TOLD_WITHIN_S
+                messages = running.ready(server, "janitor")["messages"]
                 assert isinstance(messages, list)
                 assert re.fullmatch(r"A janitor has not reported for \d+ s\.", messages[0])
             farm.until(
                 lambda: (
-                    ready(server) == {"status": "ok"}
-                    and "has not reported" not in doctor()
-                    and "janitor" not in " ".join(overview(server, cookies))
+                    running.ready(server, "janitor") == {"status": "ok"}
+                    and "has not reported" not in running.doctor()
+                    and "janitor" not in " ".join(running.overview(server, cookies))
                 ),
                 what="the end of the finding",
             )
@@ -112,14 +64,14 @@ class TestAKilledJanitor:
             killed.wait()
         rows = Process.objects.filter(pid=killed.pid)
         rows.update(seen_at=Now() - timedelta(seconds=20), started_at=Now() - timedelta(hours=1))
-        assert re.search(r"WRONG  A janitor has not reported for \d+ s\.", doctor())
+        assert re.search(r"WRONG  A janitor has not reported for \d+ s\.", running.doctor())
         rows.update(seen_at=Now() - timedelta(seconds=61))
-        said = doctor()
+        said = running.doctor()
         assert "WRONG  No janitor runs" in said
         assert f"pid {killed.pid}" in said
         with running.janitor():
-            assert "1 janitor runs." in doctor()
-            assert f"pid {killed.pid}" not in doctor()
+            assert "1 janitor runs." in running.doctor()
+            assert f"pid {killed.pid}" not in running.doctor()
 
 
 class TestAStoppedJanitor:
@@ -129,9 +81,9 @@ class TestAStoppedJanitor:
             assert stopped.wait(20) == 0
         row = Process.objects.get(pid=stopped.pid)
         assert row.ended_at is not None
-        assert "WRONG  No janitor" not in doctor()  # a restart is no alarm
+        assert "WRONG  No janitor" not in running.doctor()  # a restart is no alarm
         Process.objects.update(seen_at=Now() - timedelta(seconds=16))
-        assert "WRONG  No janitor runs" in doctor()
+        assert "WRONG  No janitor runs" in running.doctor()
 
 
 class TestAJanitorThatCannotSweep:

@@ -63,6 +63,24 @@ async def closed_group() -> tuple[int, User, Client]:
     return group_id, *await ada_in(group_id)
 
 
+async def shown_group(pages: type[Page]) -> tuple[int, User, Page]:
+    """The same with a page of the member's, which shows the group."""
+    group_id, user, client = await closed_group()
+    page = await pages.open(client)
+    await page.watches("test-judged", group_id=group_id)
+    assert "closed" in (await page.hears())["html"]
+    return group_id, user, page
+
+
+async def renders(pages: type[Page], group_id: int, client: Client) -> tuple[Page, list[Feed]]:
+    """A page that wants to show the group, and what reads it for that and does not come to an end."""
+    page = await pages.open(client)
+    reads.may_go_on.clear()
+    await page.watches("test-judged", group_id=group_id)
+    await eventually(lambda: reads.count == 1)
+    return page, feeds()
+
+
 def let_one_verdict_go() -> None:
     """Whoever waits for the brake goes on; the next one waits."""
     verdicts.may_go_on.set()
@@ -104,11 +122,7 @@ class TestRightsThatAreTakenAway:
 
     async def test_while_it_is_rendered_show_nothing(self, pages: type[Page]) -> None:
         group_id, user, client = await closed_group()
-        page = await pages.open(client)
-        reads.may_go_on.clear()
-        await page.watches("test-judged", group_id=group_id)
-        await eventually(lambda: reads.count == 1)
-        reading = feeds()
+        page, reading = await renders(pages, group_id, client)
         await loses(user, group_id)
         assert await page.hears() == {"gone": "a"}
         reads.may_go_on.set()
@@ -116,10 +130,7 @@ class TestRightsThatAreTakenAway:
         assert await page.hears_nothing()
 
     async def test_show_nothing_that_is_rendered_while_they_are_asked_again(self, pages: type[Page]) -> None:
-        group_id, user, client = await closed_group()
-        page = await pages.open(client)
-        await page.watches("test-judged", group_id=group_id)
-        await page.hears()
+        group_id, user, page = await shown_group(pages)
         verdicts.may_go_on.clear()
         await loses(user, group_id)
         await eventually(lambda: verdicts.count == 2)
@@ -130,10 +141,7 @@ class TestRightsThatAreTakenAway:
         assert await page.hears_nothing()
 
     async def test_while_they_are_asked_again_are_asked_once_more(self, pages: type[Page]) -> None:
-        group_id, user, client = await closed_group()
-        page = await pages.open(client)
-        await page.watches("test-judged", group_id=group_id)
-        await page.hears()
+        group_id, user, page = await shown_group(pages)
         verdicts.may_go_on.clear()
         async with heard(f"share:{group_id}"):
             await connections.run(operations.touch, f"share:{group_id}")
@@ -151,11 +159,7 @@ class TestRightsThatAreTakenAway:
     ) -> None:
         group_id, user, client = await closed_group()
         await connections.run(rename, group_id, "open")
-        page = await pages.open(client)
-        reads.may_go_on.clear()
-        await page.watches("test-judged", group_id=group_id)
-        await eventually(lambda: reads.count == 1)
-        reading = feeds()
+        page, reading = await renders(pages, group_id, client)
         await loses(user, group_id)
         await eventually(lambda: reads.count == 2)  # for everybody; the one for members is still under way
         reads.may_go_on.set()
@@ -181,10 +185,7 @@ class TestRightsThatAreTakenAway:
 
     async def test_and_given_back_bring_what_changed_meanwhile(self, pages: type[Page]) -> None:
         """What is held back while they are asked is not lost to who keeps them."""
-        group_id, user, client = await closed_group()
-        page = await pages.open(client)
-        await page.watches("test-judged", group_id=group_id)
-        await page.hears()
+        group_id, user, page = await shown_group(pages)
         verdicts.may_go_on.clear()
         async with heard(f"user:{user.pk}"):
             await connections.run(operations.touch, f"user:{user.pk}")

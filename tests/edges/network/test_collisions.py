@@ -3,8 +3,10 @@
 PostgreSQL finds collisions where it finds them; here a trigger does, for as many statements as a test wants.
 """
 
+import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -162,6 +164,29 @@ class TestAPersonsCall:
         assert again.status_code == 201
         assert Job.objects.count() == 5
 
+    @pytest.mark.parametrize("path", ["", "/bulk"])
+    def test_that_may_be_repeated_submits_once_all_the_same(
+        self, server: Server, ada: User, path: str
+    ) -> None:
+        http = callers.client(server, ada)
+        new = {"kind": "chat", "payload": 1}
+        for _ in range(2):
+            with colliding() if not Job.objects.exists() else contextlib.nullcontext():
+                answer = http.post(
+                    f"/api/v1/jobs{path}",
+                    json={"jobs": [new]} if path else new,
+                    headers={"Idempotency-Key": "once"},
+                )
+            assert answer.status_code == 201, answer.text
+        assert Job.objects.count() == 1
+
+    def test_lets_a_job_run_now_all_the_same(self, server: Server, ada: User) -> None:
+        job = operations.submit("chat", {}, owner=ada, run_at=farm.now() + timedelta(hours=1))
+        with colliding():
+            answer = callers.client(server, ada).post(f"/api/v1/jobs/{job.pk}/run_now")
+        assert answer.status_code == 200, answer.text
+        assert farm.stored(job).run_at <= farm.now()
+
     def test_on_a_page_and_in_the_administration_is_done_all_the_same(self, boss: Client) -> None:
         with colliding("jobs_queue"):
             boss.post("/queues/chat/ceiling/", {"ceiling": "3"})
@@ -178,6 +203,17 @@ class TestAPersonsCall:
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
         assert "Others were changing the same thing" in answer.text
         assert Queue.objects.get(pk="chat").ceiling is None
+
+
+class TestCodeOfTheSite:
+    def test_hands_in_and_gives_back_what_was_never_confirmed_all_the_same(self, crew: Crew) -> None:
+        jobs = [operations.submit("chat", {}) for _ in range(2)]
+        done, unheard = operations.claim(crew.worker, limit=2)
+        with colliding():
+            assert farm.succeed(crew.worker, done) == "success"
+        with colliding():
+            operations.withdraw(crew.worker, [(unheard.id, unheard.lease)])
+        assert [farm.status(job) for job in jobs] == ["success", "pending"]
 
 
 class TestNobodysCall:

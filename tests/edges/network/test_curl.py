@@ -177,3 +177,10 @@ class TestTheDocument:
         assert taken["/api/v1/worker/finish"] == {
             "finished": [{"id": 7, "lease": "1-9f86d081", "outcome": "success"}], "claim_next": 1,
         }  # fmt: skip
+
+    def test_says_of_every_call_that_the_farm_may_not_be_able_to_answer(self) -> None:
+        """The database is away, or others change the same at every try."""
+        document = json.loads(json.dumps(api.get_openapi_schema(), default=str))
+        calls = [(path, call) for path, methods in document["paths"].items() for call in methods.values()]
+        assert [path for path, call in calls if "503" not in call["responses"]] == []
+        assert "503 `unavailable`" in document["info"]["description"]

@@ -15,7 +15,7 @@ from jobs.models import Job, Worker
 from tests import farm
 from tests.edges.network import callers
 from tests.edges.network.callers import PATIENCE_S, Crew, ask, push
-from tests.servers import Server
+from tests.servers import Server, database_away
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -309,6 +309,18 @@ class TestKeys:
         with pytest.raises(InvalidStatus) as refused:
             connect(f"{server.ws_url}/ws/nothing/")
         assert refused.value.response.status_code == 403
+
+
+class TestArriving:
+    def test_while_the_database_is_away_is_told_to_come_again_in_one_line_of_log(self, crew: Crew) -> None:
+        with database_away():
+            before = len(crew.server.log)
+            with crew.socket() as socket, closed_with(1013):
+                socket.recv(PATIENCE_S)
+            said = crew.server.log[before:]
+        assert (said.count("A worker could not be let in: PostgreSQL at"), "Traceback" in said) == (1, False)
+        with crew.socket() as again:
+            assert ask(again, type="claim", ref=1)["jobs"] == []
 
 
 class TestLeaving:

@@ -1,6 +1,7 @@
 """What doctor, /health/ready and the overview say of processes that are missing and of workers with a wrong scope."""
 
 import re
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 
@@ -15,12 +16,14 @@ from jobs import operations
 from jobs.domain.presence import Part
 from jobs.models import Process, Worker
 from jobs.operations.presence import Presence
+from scheduling.models import Cluster
 from scheduling.operations import clusters
 from scheduling.queries.clusters import Report
 from tests import farm
 from tests.edges.pages.conftest import Browse, Farm
 
 pytestmark = pytest.mark.django_db
+UNHEARD = "A notification sent to ourselves was not heard within 2 s."
 
 
 @pytest.fixture(autouse=True)
@@ -34,6 +37,14 @@ def _fresh() -> Iterator[None]:
 def said(check: Callable[[], Iterable[Finding]]) -> list[tuple[Level, str]]:
     """The sentences of a check, and how bad they are; for how long somebody is silent is N."""
     return [(finding.level, re.sub(r"for \d+ s\.", "for N s.", finding.sentence)) for finding in check()]
+
+
+def examined() -> list[tuple[Level, str]]:
+    """What the doctor and the overview say, both the same. (No notification is heard within a test's transaction.)"""
+    overview = [finding for finding in live_queries.warnings() if finding.sentence != UNHEARD]
+    doctor = [finding for finding in health.examine(surroundings=list) if finding.level > Level.FINE]
+    assert said(lambda: overview) == said(lambda: doctor)
+    return said(lambda: doctor)
 
 
 def ready(check: str) -> object:
@@ -93,6 +104,8 @@ class TestWebProcesses:
         report(Part.JANITOR, started_at=ago(60))
         missing = "No web process runs: no page is served, and no call of a worker is heard."
         assert said(presence.web) == [(Level.ERROR, missing)]
+        assert (Level.ERROR, missing) in examined()
+        assert ready("web") == {"status": "error", "messages": [missing]}
 
     def test_of_which_one_is_silent_are_named_by_host_and_id_and_not_to_strangers(self) -> None:
         report(Part.WEB)
@@ -117,6 +130,31 @@ class TestWebProcesses:
         assert said(presence.web) == [(Level.ERROR, "A web process has not reported for N s.")]
 
 
+class TestClusters:
+    @pytest.mark.parametrize(("there", "missing"), [("mutations", "actions"), ("actions", "mutations")])
+    def test_of_which_one_sort_is_missing_are_told_wherever_one_looks(self, there: str, missing: str) -> None:
+        report(Part.WEB, started_at=ago(60))
+        _cluster(there)
+        sentence = f"No cluster for {missing} runs: no {missing[:-1]} is run, however long it is due."
+        assert (Level.ERROR, sentence) in examined()
+        assert ready("scheduler") == {"status": "error", "messages": [sentence]}
+
+    def test_that_froze_or_were_killed_are_missing_after_seconds(self) -> None:
+        report(Part.WEB, started_at=ago(60))
+        for role in ("mutations", "actions"):
+            _cluster(role)
+        assert ready("scheduler") == {"status": "ok"}
+        Cluster.objects.filter(role="actions").update(heard_at=ago(20))
+        assert "No cluster for actions runs" in str(ready("scheduler"))
+
+
+def _cluster(role: str) -> None:
+    """A cluster that has just reported."""
+    boot = uuid.uuid4()
+    clusters.begin(boot, role=role)
+    assert clusters.report(boot, Report(workers=2, free=2, waits=False))
+
+
 class TestTheListOfProcesses:
     def test_shows_who_is_there_and_who_is_silent(self, browse: Browse, little_farm: Farm) -> None:
         report(Part.JANITOR, seen_at=ago(30), pid=4711)
@@ -125,9 +163,7 @@ class TestTheListOfProcesses:
         ended = Presence(part=Part.JANITOR)
         ended.report()
         ended.end()
-        boot = "5b0a4a0e-3f0b-4a57-9a53-4d1c80b2d1aa"
-        clusters.begin(boot, role="actions")  # type: ignore[arg-type]
-        clusters.report(boot, Report(workers=2, free=2, waits=False))  # type: ignore[arg-type]
+        _cluster("actions")
         assert [(line.part, line.silent_s is None) for line in presence.lines()] == [
             ("web", True), ("web", True), ("janitor", False), ("cluster for actions", True),
         ]  # fmt: skip
@@ -146,6 +182,42 @@ def owners() -> tuple[User, User, Group]:
     """Ada and Bob, and a group in which Bob is."""
     group = Group.objects.create(name="studio")
     return farm.user("ada"), farm.user("bob", groups=[group]), group
+
+
+class TestQueuesThatNobodyServes:
+    SENTENCE = "Jobs wait in the queue work, which no live worker serves."
+
+    @pytest.fixture(autouse=True)
+    def _kind(self) -> None:
+        farm.kind()
+        report(Part.WEB, started_at=ago(60))
+
+    def test_are_those_whose_workers_owner_is_switched_off(self, owners: tuple[User, User, Group]) -> None:
+        _, bob, _ = owners
+        farm.submit(1, owner=bob)
+        farm.worker("bobs", owner=bob)
+        assert said(health._queues) == []
+        User.objects.filter(pk=bob.pk).update(is_active=False)
+        assert said(health._queues) == [(Level.WARNING, self.SENTENCE)]
+        assert (Level.WARNING, "No live worker: nothing will run.") in said(health._workers)
+
+    def test_are_those_whose_workers_ask_for_other_queues(self) -> None:
+        farm.kind("else")
+        me = farm.worker("me", "work", "else")
+        operations.claim(me, queues=["else"])
+        farm.submit(1)
+        assert said(health._queues) == [(Level.WARNING, self.SENTENCE)]
+        operations.claim(me, queues=["work"])
+        farm.submit(1)
+        assert said(health._queues) == []
+
+    def test_are_not_those_of_a_worker_that_asks_for_all(self) -> None:
+        farm.kind("else")
+        me = farm.worker("me", "work", "else")
+        operations.claim(me, queues=["else"])
+        operations.claim(me)
+        farm.submit(1)
+        assert said(health._queues) == []
 
 
 class TestQueuesWhoseWorkersHaveTheWrongScope:
@@ -174,6 +246,16 @@ class TestQueuesWhoseWorkersHaveTheWrongScope:
         farm.worker("all")
         assert said(health._queues) == []
         assert ready("queues") == {"status": "ok"}
+
+    def test_do_not_count_workers_of_an_owner_who_is_switched_off(
+        self, owners: tuple[User, User, Group]
+    ) -> None:
+        ada, bob, _ = owners
+        farm.submit(1, owner=ada)
+        farm.worker("hers", owner=ada)
+        farm.worker("bobs", owner=bob)
+        User.objects.filter(pk=ada.pk).update(is_active=False)
+        assert said(health._queues) == [(Level.WARNING, self.SENTENCE)]
 
     def test_are_none_where_owner_or_group_fits(self, owners: tuple[User, User, Group]) -> None:
         ada, bob, group = owners

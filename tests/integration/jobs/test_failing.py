@@ -1,39 +1,18 @@
 """What follows a failure, a time-out and a release: when it is tried again, by whom (promises 5 and 6)."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group
-from django.db.models import F
+from django.contrib.auth.models import Group, User
 
 from jobs import operations
 from jobs.domain.retries import Backoff
 from jobs.domain.states import Verdict
-from jobs.models import Attempt, Job, Worker
+from jobs.models import Job, Worker
 from tests import farm
 
 pytestmark = pytest.mark.django_db
-
-
-def _history(job: Job | operations.Claimed) -> list[tuple[int, str, str, str]]:
-    rows = Attempt.objects.filter(job_id=job.id).order_by("number")
-    return list(rows.values_list("number", "outcome", "worker_name", "error"))
-
-
-def _due_now(job: Job | operations.Claimed) -> None:
-    """Let the backoff pass, and nothing else: the grace goes on."""
-    Job.objects.filter(pk=job.id).update(run_at=F("created_at"))
-
-
-def _stored(job: Job | operations.Claimed) -> Job:
-    return Job.objects.get(pk=job.id)
-
-
-def _ended_at(job: Job | operations.Claimed) -> datetime:
-    last = Attempt.objects.filter(job_id=job.id).order_by("number").last()
-    assert last is not None
-    return last.ended_at
 
 
 class TestBackoff:
@@ -45,10 +24,10 @@ class TestBackoff:
         [job] = farm.submit(1)
         me = farm.worker()
         for _ in range(failures):
-            _due_now(job)
+            farm.make_due(job)
             assert farm.fail(me, farm.claim_one(me)) == "pending"
-        assert _stored(job).failures == failures
-        assert _stored(job).run_at - _ended_at(job) == timedelta(seconds=wait_s)
+        assert farm.stored(job).failures == failures
+        assert farm.stored(job).run_at - farm.last_attempt_ended_at(job) == timedelta(seconds=wait_s)
 
     def test_with_jitter_is_spread_between_half_and_one_and_a_half(self) -> None:
         farm.kind(backoff=Backoff(first_s=100, cap_s=120))
@@ -56,7 +35,7 @@ class TestBackoff:
         me = farm.worker()
         for claimed in operations.claim(me, limit=60):
             farm.fail(me, claimed)
-        waits = [(_stored(job).run_at - _ended_at(job)).total_seconds() for job in jobs]
+        waits = [(farm.stored(job).run_at - farm.last_attempt_ended_at(job)).total_seconds() for job in jobs]
         assert 50 <= min(waits) < 75
         assert 105 < max(waits) <= 120
         assert len(set(waits)) > 30
@@ -67,7 +46,7 @@ class TestBackoff:
         me = farm.worker()
         farm.fail(me, farm.claim_one(me))
         assert operations.claim(me) == []
-        _due_now(job)
+        farm.make_due(job)
         assert farm.claim_one(me).attempt == 2
 
 
@@ -92,13 +71,13 @@ class TestFailing:
         me = farm.worker()
         answers = []
         for n in range(3):
-            _due_now(job)
+            farm.make_due(job)
             answers.append(farm.fail(me, farm.claim_one(me), f"broke {n}"))
-        stored = _stored(job)
+        stored = farm.stored(job)
         assert answers == ["pending", "pending", "failed"]
         assert (stored.status, stored.failures, stored.claim_no) == ("failed", 3, 3)
-        assert stored.ended_at == _ended_at(job)
-        assert _history(job) == [(n + 1, "failed", "w1", f"broke {n}") for n in range(3)]
+        assert stored.ended_at == farm.last_attempt_ended_at(job)
+        assert farm.history(job) == [(n + 1, "failed", "w1", f"broke {n}") for n in range(3)]
         assert (stored.lease_secret, stored.lease_expires_at, stored.deadline_at) == (None, None, None)
 
     def test_that_cannot_be_retried_ends_it_at_once(self) -> None:
@@ -106,26 +85,26 @@ class TestFailing:
         [job] = farm.submit(1)
         me = farm.worker()
         assert farm.fail(me, farm.claim_one(me), "no such picture", retryable=False) == "failed"
-        assert (_stored(job).failures, _history(job)) == (1, [(1, "failed", "w1", "no such picture")])
+        assert (farm.stored(job).failures, farm.history(job)) == (1, [(1, "failed", "w1", "no such picture")])
 
     def test_once_and_then_succeeding_keeps_the_failed_attempt_and_the_result(self) -> None:
         farm.kind()
         [job] = farm.submit(1)
         me, other = farm.worker("me"), farm.worker("other")
         farm.fail(me, farm.claim_one(me))
-        _due_now(job)
+        farm.make_due(job)
         assert farm.succeed(other, farm.claim_one(other), {"answer": 42}) == "success"
-        stored = _stored(job)
+        stored = farm.stored(job)
         assert (stored.failures, stored.claim_no, stored.worker_name, stored.progress) == (1, 2, "other", 1.0)
         assert stored.body.result == {"answer": 42}
-        assert _history(job) == [(1, "failed", "me", "it broke")]
+        assert farm.history(job) == [(1, "failed", "me", "it broke")]
 
     def test_stores_what_a_worker_says_whatever_it_holds(self) -> None:
         farm.kind()
         [job] = farm.submit(1)
         me = farm.worker()
         farm.fail(me, farm.claim_one(me), "a\x00b\ud800c" + "x" * 200_000)
-        [(_, _, _, error)] = _history(job)
+        [(_, _, _, error)] = farm.history(job)
         assert error.startswith("a\ufffdb?c")
         assert len(error) == 100_000
 
@@ -134,16 +113,16 @@ class TestWhoGetsAFailedJob:
     def _failed_by(self, *workers: Worker, **options: Any) -> Job:
         [job] = farm.submit(1, max_attempts=20, **options)
         for worker in workers:
-            _due_now(job)
+            farm.make_due(job)
             assert farm.fail(worker, farm.claim_one(worker)) == "pending"
-        _due_now(job)
+        farm.make_due(job)
         return job
 
     def test_is_another_worker(self) -> None:
         farm.kind()
         me, other = farm.worker("me"), farm.worker("other")
         job = self._failed_by(me)
-        stored = _stored(job)
+        stored = farm.stored(job)
         assert stored.shy_of == [me.pk]
         assert operations.claim(me) == []
         assert farm.claim_one(other).id == job.pk
@@ -154,15 +133,15 @@ class TestWhoGetsAFailedJob:
         me, _ = farm.worker("me"), farm.worker("other")
         [job] = farm.submit(1)
         farm.fail(me, farm.claim_one(me))
-        stored = _stored(job)
+        stored = farm.stored(job)
         assert stored.shy_until is not None
-        assert stored.shy_until - _ended_at(job) == timedelta(seconds=37)
+        assert stored.shy_until - farm.last_attempt_ended_at(job) == timedelta(seconds=37)
 
     def test_is_the_same_worker_where_there_is_no_other(self) -> None:
         farm.kind()
         me = farm.worker("me")
         job = self._failed_by(me)
-        assert (_stored(job).shy_of, _stored(job).shy_until) == ([], None)
+        assert (farm.stored(job).shy_of, farm.stored(job).shy_until) == ([], None)
         assert farm.claim_one(me).id == job.pk
 
     def test_is_the_same_worker_after_the_grace(self) -> None:
@@ -179,7 +158,7 @@ class TestWhoGetsAFailedJob:
         farm.kind()
         workers = [farm.worker(f"w{n}") for n in range(3)]
         job = self._failed_by(*workers)
-        assert _stored(job).shy_of == []
+        assert farm.stored(job).shy_of == []
         assert farm.claim_one(workers[0]).id == job.pk
 
     @pytest.mark.parametrize(
@@ -197,6 +176,19 @@ class TestWhoGetsAFailedJob:
             ({"name": "of its owner", "owner": "ada"}, True),
             ({"name": "of the group", "owner": "bob"}, True),
             ({"name": "of a stranger", "owner": "eve"}, False),
+            ({"name": "of one who is switched off", "owner": "gone"}, False),
+            ({"name": "that asks for it", "queues": ["else", "work"], "asks": ["work"]}, True),
+            ({"name": "that asks for another queue", "queues": ["else", "work"], "asks": ["else"]}, False),
+            ({"name": "that asks for all", "queues": ["else", "work"], "asks": ["else", "work"]}, True),
+            (
+                {
+                    "name": "thief that asks for another",
+                    "queues": ["else"],
+                    "steals": ["*"],
+                    "asks": ["else"],
+                },
+                False,
+            ),
         ],
         ids=lambda value: value["name"] if isinstance(value, dict) else "",
     )
@@ -206,16 +198,20 @@ class TestWhoGetsAFailedJob:
         farm.kind()
         club = Group.objects.create(name="club")
         people = {
-            name: farm.user(name, groups=[] if name == "eve" else [club]) for name in ("ada", "bob", "eve")
+            name: farm.user(name, groups=[] if name == "eve" else [club])
+            for name in ("ada", "bob", "eve", "gone")
         }
         me = farm.worker("me")
         self._other(**{**other, "owner": people.get(other.get("owner", ""))})
+        User.objects.filter(username="gone").update(is_active=False)
         job = self._failed_by(me, owner=people["ada"], group=club)
-        assert _stored(job).shy_of == ([me.pk] if counts else [])
+        assert farm.stored(job).shy_of == ([me.pk] if counts else [])
         assert bool(operations.claim(me)) is not counts
 
     def _other(self, *, owner: Any, queues: Any = ("work",), steals: Any = (), **other: Any) -> None:
         made = farm.worker(other["name"], *queues, steals=steals, owner=owner)
+        if "asks" in other:
+            assert operations.claim(made, queues=other["asks"]) == []
         if other.get("revoked"):
             operations.revoke(made)
         if "silent_s" in other:
@@ -230,7 +226,7 @@ class TestWhoGetsAFailedJob:
         me, other = farm.worker("me"), farm.worker("other")
         poison = self._failed_by(me, priority=50)
         farm.fail(other, farm.claim_one(other))
-        _due_now(poison)
+        farm.make_due(poison)
         behind = {job.pk for job in farm.submit(5)}
         Job.objects.filter(pk=poison.pk).update(shy_of=sorted([me.pk, other.pk]))
         assert {job.id for job in operations.claim(me, limit=9)} == behind
@@ -241,8 +237,8 @@ class TestWhoGetsAFailedJob:
         [job] = farm.submit(1)
         farm.expire_lease(farm.claim_one(me))
         operations.sweep()
-        _due_now(job)
-        assert _stored(job).shy_of == [me.pk]
+        farm.make_due(job)
+        assert farm.stored(job).shy_of == [me.pk]
         assert (operations.claim(me), farm.claim_one(other).attempt) == ([], 2)
 
 
@@ -252,7 +248,7 @@ class TestCancel:
         [job] = farm.submit(1)
         answer = operations.cancel(job.pk, by=None)
         assert (answer.verdict, answer.status) == (Verdict.BEFORE_START, "canceled")
-        assert (_history(job), operations.claim(farm.worker())) == ([], [])
+        assert (farm.history(job), operations.claim(farm.worker())) == ([], [])
 
     @pytest.mark.parametrize("end", ["failed", "released"])
     def test_of_one_that_ran_before_says_that_no_further_attempt_comes(self, end: str) -> None:
@@ -266,7 +262,7 @@ class TestCancel:
             operations.release(me, claimed.id, claimed.lease)
         answer = operations.cancel(job.pk, by=None)
         assert (answer.verdict, answer.status) == (Verdict.BEFORE_RETRY, "canceled")
-        assert [row[1] for row in _history(job)] == [end]
+        assert [row[1] for row in farm.history(job)] == [end]
 
     def test_of_a_running_one_names_who_did_it_and_ends_it_now(self) -> None:
         farm.kind()
@@ -276,7 +272,7 @@ class TestCancel:
         claimed = farm.claim_one(me)
         operations.heartbeat(me, claimed.id, claimed.lease, progress=0.3, detail="painting")
         answer = operations.cancel(job.pk, by=ada)
-        stored = _stored(job)
+        stored = farm.stored(job)
         assert (answer.verdict, answer.status) == (Verdict.WHILE_RUNNING, "canceled")
         assert (stored.status, stored.progress, stored.detail, stored.failures) == (
             "canceled",
@@ -284,7 +280,7 @@ class TestCancel:
             "painting",
             0,
         )
-        assert _history(job) == [(1, "canceled", "w1", "canceled by ada")]
+        assert farm.history(job) == [(1, "canceled", "w1", "canceled by ada")]
 
     @pytest.mark.parametrize("end", ["success", "failed", "timed_out", "canceled"])
     def test_of_an_ended_one_says_how_it_ended(self, end: str) -> None:

@@ -316,6 +316,10 @@ class TestTheFirstStillBeingCarriedOut:
                 cursor.execute("SHOW lock_timeout")
                 seen.append(cursor.fetchone()[0])
         assert seen == ["77s"] * 3
+        operations.once(operations.repeatable(ada, "other", []), count=lambda: None, submit=submit)
+        with connection.cursor() as cursor:  # nor has what this connection does next
+            cursor.execute("SHOW lock_timeout")
+            assert cursor.fetchone() == ("0",)
 
 
 def _request(owner: User) -> operations.Repeatable:

@@ -1,51 +1,29 @@
 """How an attempt ends that its worker did not finish: given back, lost, or longer than it may take."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
-from django.db.models import F
 
 from jobs import operations
 from jobs.domain.retries import Backoff
-from jobs.models import Attempt, Job
 from tests import farm
 
 pytestmark = pytest.mark.django_db
-
-
-def _history(job: Job | operations.Claimed) -> list[tuple[int, str, str, str]]:
-    rows = Attempt.objects.filter(job_id=job.id).order_by("number")
-    return list(rows.values_list("number", "outcome", "worker_name", "error"))
-
-
-def _due_now(job: Job | operations.Claimed) -> None:
-    """Let the backoff pass, and nothing else: the grace goes on."""
-    Job.objects.filter(pk=job.id).update(run_at=F("created_at"))
-
-
-def _stored(job: Job | operations.Claimed) -> Job:
-    return Job.objects.get(pk=job.id)
-
-
-def _ended_at(job: Job | operations.Claimed) -> datetime:
-    last = Attempt.objects.filter(job_id=job.id).order_by("number").last()
-    assert last is not None
-    return last.ended_at
 
 
 class TestRelease:
     def test_gives_the_job_back_at_once_and_is_no_failure(self) -> None:
         farm.kind()
         [job] = farm.submit(1)
-        run_at = _stored(job).run_at
+        run_at = farm.stored(job).run_at
         me, _ = farm.worker("me"), farm.worker("other")
         claimed = farm.claim_one(me)
         operations.heartbeat(me, claimed.id, claimed.lease, progress=0.4, detail="half")
         operations.release(me, claimed.id, claimed.lease)
-        stored = _stored(job)
+        stored = farm.stored(job)
         assert (stored.status, stored.failures, stored.run_at, stored.shy_of) == ("pending", 0, run_at, [])
         assert (stored.progress, stored.detail, stored.lease_secret) == (None, None, None)
-        assert _history(job) == [(1, "released", "me", "given back by the worker")]
+        assert farm.history(job) == [(1, "released", "me", "given back by the worker")]
         again = farm.claim_one(me)
         assert (again.attempt, again.lease.claim_no) == (1, 2)
 
@@ -54,10 +32,10 @@ class TestRelease:
         me, other = farm.worker("me"), farm.worker("other")
         [job] = farm.submit(1)
         farm.fail(me, farm.claim_one(me))
-        _due_now(job)
+        farm.make_due(job)
         claimed = farm.claim_one(other)
         operations.release(other, claimed.id, claimed.lease)
-        assert (_stored(job).failures, _stored(job).shy_of) == (1, [me.pk])
+        assert (farm.stored(job).failures, farm.stored(job).shy_of) == (1, [me.pk])
         assert operations.claim(me) == []
 
     def test_as_often_as_one_likes_uses_up_no_attempt(self) -> None:
@@ -65,13 +43,13 @@ class TestRelease:
         [job] = farm.submit(1)
         me = farm.worker()
         for _ in range(5):
-            _due_now(job)
+            farm.make_due(job)
             claimed = farm.claim_one(me)
             assert claimed.attempt == 1
             operations.release(me, claimed.id, claimed.lease)
-        _due_now(job)
+        farm.make_due(job)
         assert farm.succeed(me, farm.claim_one(me)) == "success"
-        assert (_stored(job).claim_no, _stored(job).attempt) == (6, 1)
+        assert (farm.stored(job).claim_no, farm.stored(job).attempt) == (6, 1)
 
     def test_is_at_once_three_times_in_a_row_and_then_waits_longer_and_longer(self) -> None:
         farm.kind(backoff=Backoff(first_s=10))
@@ -79,11 +57,11 @@ class TestRelease:
         me = farm.worker()
         waits = []
         for _ in range(5):
-            _due_now(job)
+            farm.make_due(job)
             claimed = farm.claim_one(me)
             before = farm.now()
             operations.release(me, claimed.id, claimed.lease)
-            waits.append((_stored(job).run_at - before).total_seconds())
+            waits.append((farm.stored(job).run_at - before).total_seconds())
         assert max(waits[:3]) <= 0
         assert (5 <= waits[3] <= 15, 10 <= waits[4] <= 30) == (True, True)  # 10 and 20 s, with their jitter
 
@@ -92,10 +70,10 @@ class TestRelease:
         [job] = farm.submit(1)
         me = farm.worker()
         for act in (*[operations.release] * 4, farm.fail, operations.release):
-            _due_now(job)
+            farm.make_due(job)
             claimed = farm.claim_one(me)
             act(me, claimed) if act is farm.fail else operations.release(me, claimed.id, claimed.lease)
-        assert (_stored(job).releases, operations.claim(me)[0].id) == (1, job.pk)
+        assert (farm.stored(job).releases, operations.claim(me)[0].id) == (1, job.pk)
 
 
 class TestLosing:
@@ -107,8 +85,12 @@ class TestLosing:
         operations.heartbeat(me, first.id, first.lease, progress=0.5)
         farm.pass_time(job, 70)
         assert operations.sweep().taken_back == 1
-        assert (_stored(job).status, _stored(job).failures, _stored(job).attempt) == ("pending", 1, 1)
-        assert _history(job) == [(1, "lost", "w1", "lost: last heard of 70 s ago")]
+        assert (farm.stored(job).status, farm.stored(job).failures, farm.stored(job).attempt) == (
+            "pending",
+            1,
+            1,
+        )
+        assert farm.history(job) == [(1, "lost", "w1", "lost: last heard of 70 s ago")]
         assert operations.claim(me) == []  # it leaves the job to the other for a while
         second = farm.claim_one(other)
         assert (second.attempt, second.max_attempts) == (2, 3)
@@ -127,14 +109,14 @@ class TestLosing:
         me = farm.worker()
         for status in ("pending", "timed_out"):
             farm.lose(farm.claim_one(me))
-            assert _stored(job).status == status
-        assert [row[:2] for row in _history(job)] == [(1, "lost"), (2, "lost")]
+            assert farm.stored(job).status == status
+        assert [row[:2] for row in farm.history(job)] == [(1, "lost"), (2, "lost")]
 
     def test_ends_one_that_must_not_run_twice(self) -> None:
         farm.kind(retry_when_lost=False, retry_on_timeout=True)
         [job] = farm.submit(1)
         farm.lose(farm.claim_one(farm.worker()))
-        assert (_stored(job).status, _stored(job).failures) == ("timed_out", 1)
+        assert (farm.stored(job).status, farm.stored(job).failures) == ("timed_out", 1)
 
 
 class TestTimingOut:
@@ -143,7 +125,7 @@ class TestTimingOut:
         [job] = farm.submit(1)
         me = farm.worker()
         claimed = farm.claim_one(me)
-        stored = _stored(job)
+        stored = farm.stored(job)
         assert stored.claimed_at is not None
         assert stored.deadline_at == stored.claimed_at + timedelta(seconds=100)
         for _ in range(2):
@@ -152,15 +134,15 @@ class TestTimingOut:
         assert operations.sweep().taken_back == 0
         farm.pass_time(job, 1)
         assert operations.sweep().taken_back == 1
-        assert _history(job) == [(1, "timed_out", "w1", "the run took longer than allowed")]
-        assert _stored(job).status == "timed_out"
+        assert farm.history(job) == [(1, "timed_out", "w1", "the run took longer than allowed")]
+        assert farm.stored(job).status == "timed_out"
 
     def test_of_a_kind_that_retries_it_goes_back_and_counts_as_a_failure(self) -> None:
         farm.kind(timeout_s=100, retry_on_timeout=True, max_attempts=2)
         [job] = farm.submit(1)
         me = farm.worker()
         for expected in ("pending", "timed_out"):
-            _due_now(job)
+            farm.make_due(job)
             claimed = farm.claim_one(me)
             farm.pass_time(claimed, 19)
             operations.heartbeat(me, claimed.id, claimed.lease)
@@ -168,9 +150,9 @@ class TestTimingOut:
             operations.heartbeat(me, claimed.id, claimed.lease)
             farm.pass_time(claimed, 42)
             assert operations.sweep().taken_back == 1
-            assert _stored(job).status == expected
-        assert [row[:2] for row in _history(job)] == [(1, "timed_out"), (2, "timed_out")]
-        assert (_stored(job).failures, operations.claim(me)) == (2, [])
+            assert farm.stored(job).status == expected
+        assert [row[:2] for row in farm.history(job)] == [(1, "timed_out"), (2, "timed_out")]
+        assert (farm.stored(job).failures, operations.claim(me)) == (2, [])
 
     def test_goes_by_backoff_like_any_failure(self) -> None:
         farm.kind(retry_on_timeout=True, timeout_s=10)
@@ -180,4 +162,4 @@ class TestTimingOut:
         operations.heartbeat(me, claimed.id, claimed.lease)
         farm.pass_time(job, 11)
         operations.sweep()
-        assert 0.5 <= (_stored(job).run_at - _ended_at(job)).total_seconds() <= 1.5
+        assert 0.5 <= (farm.stored(job).run_at - farm.last_attempt_ended_at(job)).total_seconds() <= 1.5

@@ -171,6 +171,13 @@ class TestFiles:
         assert not [path for path in tmp_path.rglob("*") if path.is_file()]
         assert not ResultFile.objects.exists()
 
+    def test_that_have_no_room_are_refused_before_they_are_stored(
+        self, held: Held, tmp_path: Path, settings: Settings
+    ) -> None:
+        settings.MEDIA_ROOT = tmp_path / "a file"  # where nothing can be stored
+        settings.MEDIA_ROOT.write_text("")
+        _refused(_put, held, "a", 21)
+
     def test_of_one_job_are_not_counted_for_another(self, held: Held) -> None:
         _put(held, "a", 20)
         farm.submit(1)

@@ -1,10 +1,13 @@
 """A call whose answer was lost is made again, and is answered as the first time (promise 2)."""
 
+import uuid
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from jobs import operations
+from jobs.domain.leases import Lease
 from jobs.domain.states import Verdict
 from jobs.errors import LeaseLost
 from jobs.models import Attempt, Job, Worker
@@ -15,6 +18,12 @@ pytestmark = pytest.mark.django_db
 
 def _done(claimed: operations.Claimed, outcome: Any = "success", **more: Any) -> operations.Finished:
     return operations.Finished(job_id=claimed.id, lease=claimed.lease, outcome=outcome, **more)
+
+
+def _another(lease: Lease, what: str) -> Lease:
+    """This lease with another secret or number."""
+    number = lease.claim_no + (what == "number")
+    return Lease(claim_no=number, secret=uuid.uuid4() if what == "secret" else lease.secret)
 
 
 def _leases(jobs: list[operations.Claimed]) -> list[tuple[int, str]]:
@@ -107,13 +116,16 @@ class TestAFinishAgain:
             assert operations.finish(me, [entry]) == ["pending"]
         assert Attempt.objects.filter(job_id=job.pk, worker_id=me.pk).count() == 1
 
-    def test_with_another_secret_worker_or_number_is_no_repeat(self) -> None:
+    @pytest.mark.parametrize("outcome", ["success", "failed"])
+    @pytest.mark.parametrize("another", ["worker", "secret", "number"])
+    def test_with_another_worker_secret_or_number_is_no_repeat(self, outcome: str, another: str) -> None:
         farm.kind()
         farm.submit(1)
-        me = farm.worker()
-        first = farm.claim_one(me)
-        farm.succeed(me, first)
-        [answer] = operations.finish(farm.worker("other"), [_done(first)])
+        me, other = farm.worker(), farm.worker("other")
+        entry = _done(farm.claim_one(me), outcome, retryable=False)
+        assert operations.finish(me, [entry]) == [outcome]
+        by = other if another == "worker" else me
+        [answer] = operations.finish(by, [replace(entry, lease=_another(entry.lease, another))])
         assert isinstance(answer, LeaseLost)
 
     def test_after_a_cancel_says_so(self) -> None:
@@ -197,6 +209,28 @@ class TestAReleaseAgain:
         before = farm.everything(job)
         operations.release(me, taken.id, taken.lease)
         assert farm.everything(job) == before
+
+    @pytest.mark.parametrize("another", ["worker", "secret", "number"])
+    def test_with_another_worker_secret_or_number_is_refused(self, another: str) -> None:
+        farm.kind()
+        [job] = farm.submit(1)
+        me, other = farm.worker(), farm.worker("other")
+        taken = farm.claim_one(me)
+        operations.release(me, taken.id, taken.lease)
+        before = farm.everything(job)
+        with pytest.raises(LeaseLost):
+            operations.release(other if another == "worker" else me, taken.id, _another(taken.lease, another))
+        assert farm.everything(job) == before
+
+    def test_does_not_touch_the_next_lease_of_the_same_worker(self) -> None:
+        farm.kind()
+        farm.submit(1)
+        me = farm.worker()
+        taken = farm.claim_one(me)
+        operations.release(me, taken.id, taken.lease)
+        again = farm.claim_one(me)
+        operations.release(me, taken.id, taken.lease)
+        assert farm.succeed(me, again) == "success"
 
     def test_does_not_touch_the_next_ones_lease(self) -> None:
         farm.kind()

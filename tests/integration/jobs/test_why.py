@@ -181,6 +181,39 @@ class TestWhy:
         [reason] = reads.why_not_running(job.pk)
         assert (reason.code, reason.numbers) == ("ahead", {"jobs": 0, "queues": ["sooner"]})
 
+    def test_counts_once_what_is_both_its_owners_and_its_groups(self) -> None:
+        farm.kind()
+        club = Group.objects.create(name="club")
+        ada = farm.user("ada", groups=[club])
+        farm.worker("hers", owner=ada)
+        farm.submit(2, owner=ada, group=club)
+        [job] = farm.submit(1, owner=ada)
+        assert reads.why_not_running(job.pk)[0].numbers == {"jobs": 2}
+
+    def test_is_no_nearer_by_a_worker_that_failed_it(self) -> None:
+        """That one would have it next; the other, which may take it, has another queue before."""
+        farm.kind()
+        farm.kind("sooner")
+        me = farm.worker("me")
+        farm.worker("other", "sooner", "work")
+        farm.submit(1, "sooner")
+        [job] = farm.submit(1)
+        Job.objects.filter(pk=job.pk).update(shy_of=[me.pk], shy_until=Now() + timedelta(seconds=20))
+        [reason] = reads.why_not_running(job.pk)
+        assert (reason.code, reason.numbers) == ("ahead", {"jobs": 0, "queues": ["sooner"]})
+
+    def test_is_no_nearer_by_a_worker_that_steals_and_holds_a_job(self) -> None:
+        farm.kind()
+        farm.kind("sooner")
+        thief = farm.worker("thief", "else", steals=["work"])
+        farm.submit(1)
+        farm.claim_one(thief)
+        farm.worker("other", "sooner", "work")
+        farm.submit(1, "sooner")
+        [job] = farm.submit(1)
+        [reason] = reads.why_not_running(job.pk)
+        assert (reason.code, reason.numbers) == ("ahead", {"jobs": 0, "queues": ["sooner"]})
+
     def test_does_not_count_what_the_same_workers_may_not_take(self) -> None:
         farm.kind()
         ada, bob = farm.user("ada"), farm.user("bob")

@@ -1,10 +1,12 @@
-"""The lease as text: what `str` wrote is read back, and nothing else is a lease."""
+"""The lease as text: what `str` wrote is read back, and nothing else is a lease. And why one is lost."""
 
 from uuid import UUID
 
 import pytest
 
+from jobs.domain import leases
 from jobs.domain.leases import Lease
+from jobs.domain.states import Outcome, Status
 from jobs.errors import LeaseLost
 
 SECRET = UUID("0123456789abcdef0123456789abcdef")
@@ -49,3 +51,28 @@ class TestParsing:
     def test_refuses_every_other_text(self, text: str) -> None:
         with pytest.raises(LeaseLost):
             Lease.parse(text)
+
+
+class TestWhyALeaseIsLost:
+    """Of the third claim of a job, or of another one."""
+
+    @pytest.mark.parametrize(
+        ("lease_no", "status", "outcome", "why"),
+        [
+            (3, Status.CANCELED, Outcome.CANCELED, {"reason": "canceled"}),
+            (2, Status.CANCELED, Outcome.FAILED, {"reason": "canceled"}),
+            (3, Status.SUCCESS, None, {"reason": "ended", "job_status": "success"}),
+            (2, Status.TIMED_OUT, Outcome.LOST, {"reason": "ended", "job_status": "timed_out"}),
+            (2, Status.IN_PROGRESS, Outcome.LOST, {"reason": "taken_over"}),
+            (2, Status.IN_PROGRESS, None, {"reason": "taken_over"}),
+            (3, Status.PENDING, Outcome.LOST, {"reason": "taken_back"}),
+            (3, Status.PENDING, None, {"reason": "taken_back"}),
+            (3, Status.IN_PROGRESS, None, {"reason": "unknown"}),
+            (4, Status.PENDING, None, {"reason": "unknown"}),
+            (4, Status.CANCELED, None, {"reason": "unknown"}),
+        ],
+    )
+    def test_is_said(
+        self, lease_no: int, status: Status, outcome: Outcome | None, why: dict[str, str]
+    ) -> None:
+        assert leases.why_lost(lease_no, claim_no=3, status=status, outcome=outcome) == why

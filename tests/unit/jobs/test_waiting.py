@@ -137,6 +137,14 @@ class TestRemedies:
             (PAUSED, ["resume_queue"]),
             ({"ceiling": 0}, ["raise_ceiling"]),
             (NOBODY, ["add_worker"]),
+            (NOBODY | {"servers": 2}, ["add_worker"]),
+            (NOBODY | {"servers": 2, "in_scope": 1}, ["ask_for_queue", "add_worker"]),
+            ({"expired": True}, ["wait"]),
+            (WAITS, ["wait", "raise_limit", "cancel"]),
+            ({"workers": 2, "shy_workers": 2, "home_workers": 0}, ["wait", "add_worker"]),
+            (STEALERS | {"busy_stealers": 3}, ["wait", "add_worker"]),
+            ({"ahead": 1}, ["wait", "add_worker"]),
+            ({}, ["wait", "add_worker"]),
         ],
     )
     def test_are_what_changes_it(self, facts: dict[str, Any], codes: list[str]) -> None:

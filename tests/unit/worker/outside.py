@@ -45,6 +45,7 @@ class FarmServer(Jobs):
         self.is_silent = False
         self.lose_answers: Counter[str] = Counter()  # verb: so many answers are lost after they took effect
         self.hold: set[str] = set()  # verbs that take effect, and whose answers wait until they are taken out
+        self.answered: Counter[str] = Counter()  # verb: answers that left late
         self.sockets: dict[int, tuple[asyncio.Queue[dict[str, Any]], set[str]]] = {}
         self.opened = 0  # sockets so far
         self._late: set[asyncio.Task[None]] = set()
@@ -64,6 +65,10 @@ class FarmServer(Jobs):
     def cancel(self, job: StoredJob) -> None:
         with self._lock:
             job.status = "canceled"
+        self.push_stop(job)
+
+    def push_stop(self, job: StoredJob) -> None:
+        """Tell whoever has it to stop."""
         self._push({"type": "stop", "job": job.id})
 
     def announce(self) -> None:
@@ -106,6 +111,7 @@ class FarmServer(Jobs):
         headers = [(b"content-type", b"application/json")]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": json.dumps(answer).encode()})
+        self.answered[scope["raw_path"].decode().rpartition("/")[2]] += 1
 
     async def _http_answer(self, scope: Scope, raw: bytes) -> tuple[int, dict[str, Any] | None]:
         if not self._is_known(scope):
@@ -189,6 +195,7 @@ class FarmServer(Jobs):
     ) -> None:
         await self._held_back(verb)
         queue.put_nowait(answer)
+        self.answered[verb] += 1
 
     def served_by(self, door: Door) -> FarmServer:
         """Take the place behind this door."""

@@ -52,6 +52,27 @@ class TestHandler:
 
         assert (early, job.text, job.result) == ("Loading the model", "Loading the model", "heard")
 
+    async def test_is_heard_in_time_also_when_older_text_went_meanwhile(
+        self, farm: FarmServer, worker: Worker
+    ) -> None:
+        """The second of the older text is running when the younger is written; when it is over, that is too young."""
+        heard = asyncio.Event()
+
+        @worker.handler("slow")
+        async def slow(job: Job) -> None:
+            job.write("Older")
+            await asyncio.sleep(0.3)
+            job.write(". ")
+            await asyncio.sleep(0.3)
+            job.write("Younger")
+            await heard.wait()
+
+        async with working(worker):
+            job = farm.submit("slow")
+            await until(lambda: job.text == "Older. Younger")
+            heard.set()
+            await until(lambda: job.finishes)
+
     async def test_may_return_a_megabyte_of_any_text_without_holding_up_the_socket(
         self, farm: FarmServer, socket_worker: Worker
     ) -> None:

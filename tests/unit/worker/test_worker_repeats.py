@@ -335,3 +335,50 @@ class TestHealthyWorker:
 
         assert dict(worker.board.endings) == {"success": 2}
         assert [record.getMessage() for record in caplog.records if record.levelno > logging.INFO] == []
+
+    @pytest.mark.parametrize(
+        "answer",
+        [SayNo(409, "lease_lost", reason="ended"), SayNo(422, "invalid")],
+        ids=["its lease is lost", "it is wrong"],
+    )
+    async def test_ignores_the_answer_to_a_heartbeat_that_comes_before_that_to_its_finish(
+        self, farm: FarmServer, transport: Any, caplog: pytest.LogCaptureFixture, answer: SayNo
+    ) -> None:
+        worker = Worker(farm.url, KEY, transport=transport, concurrency=2)
+        farm.refusals["heartbeat"] = [answer]
+        farm.hold = {"heartbeat", "finish"}
+
+        @worker.handler("busy")
+        async def busy(job: Job) -> Any:
+            job.progress(0.5)
+            await until(lambda: farm.calls["heartbeat"])
+
+        worker.handler("write")(lambda job: job.write("There."))
+        async with working(worker):
+            farm.submit("busy")
+            await until(lambda: farm.calls["finish"])
+            farm.hold = {"finish"}
+            await until(lambda: farm.answered["heartbeat"])
+            other = farm.submit("write")  # once it has been heard of, so has that answer
+            await until(lambda: other.text)
+            farm.hold = set()
+            await until(lambda: worker.board.endings["success"] == 2)
+
+        assert dict(worker.board.endings) == {"success": 2}
+        assert [record.getMessage() for record in caplog.records if record.levelno > logging.INFO] == []
+
+    async def test_is_not_stopped_by_what_it_has_handed_in_already(
+        self, farm: FarmServer, socket_worker: Worker, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """The farm says stop while the finish is under way: the answer to that says what became of it."""
+        socket_worker.handler("busy")(lambda _job: "done")
+        farm.hold = {"finish"}
+        async with working(socket_worker):
+            job = farm.submit("busy")
+            await until(lambda: job.finishes)
+            farm.push_stop(job)
+            farm.hold = set()
+            await until(lambda: socket_worker.board.endings)
+
+        assert dict(socket_worker.board.endings) == {"success": 1}
+        assert [record.getMessage() for record in caplog.records if record.levelno > logging.INFO] == []
