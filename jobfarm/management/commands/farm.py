@@ -38,8 +38,8 @@ class Command(BaseCommand):
         parser.add_argument("--host", default="127.0.0.1")
         parser.add_argument("--port", type=int, default=int(os.environ.get("PORT", "8000")))
         worker_help = (
-            "start a worker too (a demonstrator, unless a server is configured); turns SCHEDULING_GUARDS on, unless the "
-            "environment says otherwise"
+            "start a worker too (a demonstrator, unless a server is configured), and turn SCHEDULING_GUARDS on, "
+            "unless the environment says otherwise"
         )
         parser.add_argument("--with-worker", action="store_true", help=worker_help)
 
