@@ -23,7 +23,7 @@ def _of_own_apps() -> list[URLResolver]:
     return [
         path(f"{config.label}/", include(f"{config.name}.urls"))
         for config in own
-        if module_has_submodule(config.module, "urls")  # type: ignore[arg-type]
+        if module_has_submodule(config.module, "urls")
     ]
 
 

@@ -95,6 +95,7 @@ def _is_farms(connection: Any) -> bool:
     own, info = wrapper.settings_dict, connection.info
     hosts = set(str(own["HOST"]).split(","))
     is_host = info.host in hosts or (info.host in _THIS_MACHINE and bool(hosts & _THIS_MACHINE))
+    is_host = is_host or ("" in hosts and info.host.startswith("/"))  # libpq's own folder
     return is_host and info.dbname == own["NAME"] and str(info.port) in {*str(own["PORT"] or 5432).split(",")}
 
 

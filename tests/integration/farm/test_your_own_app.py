@@ -144,7 +144,7 @@ class OwnFarm:
     def rows(self, statement: str) -> list[Any]:
         """What the farm's database holds."""
         with psycopg.connect(_url(self.database), autocommit=True) as connection:
-            return connection.execute(sql.SQL(statement)).fetchall()  # type: ignore[arg-type]
+            return connection.execute(sql.SQL(statement)).fetchall()
 
     def until(self, what: str, statement: str) -> list[Any]:
         """The rows of a statement, once there are some."""
