@@ -36,11 +36,17 @@ def _own_secret() -> str:
     return path.read_text().strip()
 
 
+def _words(name: str) -> list[str]:
+    return os.environ.get(name, "").replace(",", " ").split()
+
+
 DEBUG = _flag("DEBUG", default=False)
 SECRET_KEY = os.environ.get("SECRET_KEY") or _own_secret()
 ALLOWED_HOSTS = os.environ.get("ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]").split(",")
 CSRF_TRUSTED_ORIGINS = [origin for origin in os.environ.get("CSRF_TRUSTED_ORIGINS", "").split(",") if origin]
 
+# Apps of one's own, from folders on PYTHONPATH (docs/your-own-app.md).
+JOBFARM_APPS = _words("JOBFARM_APPS")
 INSTALLED_APPS = [
     "unfold",
     "django.contrib.admin",
@@ -65,6 +71,7 @@ INSTALLED_APPS = [
     "webhooks",
     "examples.chat",
     "examples.imagegame",
+    *JOBFARM_APPS,
     "jobfarm",
 ]
 
@@ -214,7 +221,7 @@ JOBFARM: dict[str, Any] = {
     # What people without the rights to raise priorities and to choose queues may ask for (docs/adr/0051): beside a
     # kind's own priority at most this one, and beside its own queue these; * is every queue.
     "MEMBER_PRIORITY": int(os.environ.get("JOBFARM_MEMBER_PRIORITY", "0")),
-    "MEMBER_QUEUES": tuple(os.environ.get("JOBFARM_MEMBER_QUEUES", "").replace(",", " ").split()),
+    "MEMBER_QUEUES": tuple(_words("JOBFARM_MEMBER_QUEUES")),
     "SIGN_UP": _flag("JOBFARM_SIGN_UP", default=True),  # whether people may make accounts by themselves
     "GUESTS": _flag("JOBFARM_GUESTS", default=True),  # whether a captcha lets visitors in for a while
 }

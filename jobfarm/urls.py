@@ -1,13 +1,35 @@
 """Every address of the site."""
 
+from django.apps import apps
+from django.conf import settings
 from django.contrib import admin
 from django.templatetags.static import static
-from django.urls import include, path
+from django.urls import URLResolver, include, path
+from django.utils.module_loading import module_has_submodule
 from django.views.generic import RedirectView
 
 from accounts.views import admin_log_in
 from jobfarm import views
 from jobfarm.api import api
+
+
+def _of_own_apps() -> list[URLResolver]:
+    """The addresses of apps that JOBFARM_APPS adds, each below its label."""
+    own = [
+        config
+        for config in apps.get_app_configs()
+        if {config.name, _path_of(config)} & {*settings.JOBFARM_APPS}
+    ]
+    return [
+        path(f"{config.label}/", include(f"{config.name}.urls"))
+        for config in own
+        if module_has_submodule(config.module, "urls")
+    ]
+
+
+def _path_of(config: object) -> str:
+    return f"{type(config).__module__}.{type(config).__qualname__}"
+
 
 urlpatterns = [
     # Browsers ask for it by themselves on pages that name no picture: the administration, the API's page.
@@ -26,6 +48,7 @@ urlpatterns = [
     path("chat/", include("examples.chat.urls")),
     path("", views.overview, name="overview"),
     path("", include("jobs.urls")),
+    *_of_own_apps(),  # the last: what is the farm's stays the farm's
 ]
 
 handler500 = "jobfarm.error_pages.server_error"

@@ -13,6 +13,7 @@ from postgres import statements
 from ratelimits.domain import Config, FixedWindow, State, TokenBucket, refilled
 from ratelimits.domain.configs import EPOCH
 from ratelimits.models import Bucket
+from scheduling import guards
 
 Row = statements.Row
 
@@ -61,6 +62,11 @@ class Gauge:
         return min(max(self.value / self.most, 0.0), 1.0)
 
 
+# An action may ask limits: each of these is one statement, which is done or not done.
+_by_actions_too = guards.trusted
+
+
+@_by_actions_too()
 def take(request: Request) -> Row:
     """Ask one limit; a row with `granted`, `retry_after_ms` (None: at once) and `remaining`."""
     given = {
@@ -74,6 +80,7 @@ def take(request: Request) -> Row:
     return row
 
 
+@_by_actions_too()
 def take_all(requests: Sequence[Request]) -> list[Row]:
     """Ask several, all or none; a row for each in their order, as from `take`."""
     return statements.load("ratelimits", "take_all").run({"requests": Jsonb([*map(_parameters, requests)])})
@@ -89,6 +96,7 @@ def read(name: str, key: str, *, shards: int) -> Stored:
     return Stored(now_ms=rows[0].now_ms, states=tuple(states))
 
 
+@_by_actions_too()
 def give_back(request: Request) -> int:
     """Put `count` tokens back; how many rows that changed (0: it is full, or was never used)."""
     given = {"request": Jsonb(_parameters(request))}

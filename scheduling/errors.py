@@ -93,16 +93,38 @@ class NotEnded(SchedulingError):
 
 
 class OutsideConnection(SchedulingError):
-    """The mutation {function} opens a connection to {address}. A mutation may be run again when it collides with
-    another, and a rollback does not undo what was sent: do this in an @action, and schedule that from the mutation
-    with run_after."""
+    """The mutation {function} opens a connection to {address}, and no rollback takes back what is sent there while a
+    collision sends it again: do this in an @action, and schedule that from the mutation with run_after."""
 
     code = "outside_connection"
 
 
+class OutsideProcess(SchedulingError):
+    """The mutation {function} starts a process ({command}), which no rollback ends and a collision starts again: do
+    this in an @action, and schedule that from the mutation with run_after."""
+
+    code = "outside_process"
+
+
+class OutsideThread(SchedulingError):
+    """The mutation {function} gives work to another thread ({work}), which is no part of its transaction: do this in
+    the mutation itself, or in an @action that the mutation schedules with run_after."""
+
+    code = "outside_thread"
+
+
+class SecondConnection(SchedulingError):
+    """The mutation {function} uses a database connection beside its own ({database}), whose writes stay when the
+    mutation is rolled back: use the alias "default", or do this in an @action that the mutation schedules with
+    run_after."""
+
+    code = "second_connection"
+
+
 class WriteOutsideMutation(SchedulingError):
-    """The action {function} writes to the database ({statement}). An action is not undone when it breaks halfway:
-    put what belongs together into a @mutation and call that from the action, or schedule it with run_after."""
+    """The action {function} writes to the database past its mutations ({statement}), and nothing takes that back when
+    it breaks halfway: put what belongs together into a @mutation and call that from the action, or schedule it with
+    run_after."""
 
     code = "write_outside_mutation"
 

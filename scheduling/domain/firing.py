@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from scheduling.domain.schedules import Interval, Schedule
+from scheduling.domain.schedules import Schedule
 from scheduling.errors import BadSchedule
 
 # A firing that comes later than this was missed. It is the time within which the work of a dead process comes back.
@@ -20,14 +20,6 @@ class Missed(StrEnum):
     CATCH_UP = "catch_up"
 
 
-def missed(given: Missed | str | None, schedule: Schedule) -> Missed:
-    """What was said of missed fire times, or what goes without saying: a daily report that is 20 s late is late, not
-    nothing; an interval comes again soon."""
-    if given is None:
-        return Missed.SKIP if isinstance(schedule, Interval) else Missed.ONCE
-    return Missed(given)
-
-
 class Overlap(StrEnum):
     """What becomes of a firing while an earlier one has not ended."""
 
@@ -39,7 +31,7 @@ class Overlap(StrEnum):
 class Policy:
     """How a cron treats missed and overlapping firings. `at_most` is for CATCH_UP."""
 
-    missed: Missed = Missed.SKIP
+    missed: Missed = Missed.ONCE  # a daily report that is 20 s late is late, not nothing
     at_most: int = 1
     overlap: Overlap = Overlap.SKIP
 

@@ -4,7 +4,14 @@ from scheduling.domain.firing import Missed, Overlap
 from scheduling.domain.retries import Backoff, Retry
 from scheduling.domain.schedules import cron, daily, hourly, interval, monthly, weekly
 from scheduling.domain.states import Kind, State, Verdict
-from scheduling.errors import OutsideConnection, SchedulingError, WriteOutsideMutation
+from scheduling.errors import (
+    OutsideConnection,
+    OutsideProcess,
+    OutsideThread,
+    SchedulingError,
+    SecondConnection,
+    WriteOutsideMutation,
+)
 from scheduling.operations.canceling import Cancellation, cancel
 from scheduling.operations.clusters import retain, run_due, sweep
 from scheduling.operations.crons import declare, fire_due, pause, resume, run_now, sync_crons, upcoming
@@ -19,9 +26,12 @@ __all__ = [
     "Kind",
     "Missed",
     "OutsideConnection",
+    "OutsideProcess",
+    "OutsideThread",
     "Overlap",
     "Retry",
     "SchedulingError",
+    "SecondConnection",
     "State",
     "Verdict",
     "WriteOutsideMutation",

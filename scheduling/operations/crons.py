@@ -48,17 +48,17 @@ def declare(
     function: Callable[..., Any] | str,
     /,
     *,
-    missed: Missed | str | None = None,
+    missed: Missed | str = Missed.ONCE,
     at_most: int = 1,
     overlap: Overlap | str = Overlap.SKIP,
     **args: Any,
 ) -> None:
     """Declare a cron in an app's `crons.py`: `declare("clean up", daily(hour=3), clean_up, days=7)`.
 
-    `missed` says what becomes of fire times that passed while nothing ran: "skip" counts them, "once" runs once for
-    all of them, "catch_up" runs the last `at_most` of them. Unless it is said, that is "once" for a time of the
-    calendar and "skip" for an interval, whose next time is never far. `overlap` says what happens while an earlier
-    firing has not ended: "skip" or "allow". Raises DuplicateCron, BadSchedule, UnknownFunction, BadArguments, NotJson.
+    `missed` says what becomes of fire times that passed while nothing ran: "once" runs once for all of them, as soon
+    as possible, "skip" counts them, "catch_up" runs the last `at_most` of them. The next fire times stay where they
+    are. `overlap` says what happens while an earlier firing has not ended: "skip" or "allow". Raises DuplicateCron,
+    BadSchedule, UnknownFunction, BadArguments, NotJson.
     """
     if not (name.isprintable() and 0 < len(name) <= _LONGEST_NAME) or "/" in name:
         raise BadSchedule(
@@ -72,7 +72,7 @@ def declare(
         schedule=schedule,
         function=found,
         args=arguments.checked(args, signature=found.signature, name=found.name),
-        policy=Policy(missed=firing.missed(missed, schedule), at_most=at_most, overlap=Overlap(overlap)),
+        policy=Policy(missed=Missed(missed), at_most=at_most, overlap=Overlap(overlap)),
     )
 
 

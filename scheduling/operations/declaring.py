@@ -38,7 +38,7 @@ def mutation(function: Any = None, /, *, queue: str = DEFAULT_QUEUE, priority: i
     Scheduled, it runs in one serializable transaction together with its `success`: its effects happen exactly once
     (DESIGN promise 7). Called, it is a serializable transaction of its own, or a part of the one it is called in; an
     action writes to the database by calling mutations. It may run several times until it commits, so it must do
-    nothing that a rollback does not undo; outside connections are refused where SCHEDULING_GUARDS is on.
+    nothing that a rollback does not undo; what leaves the transaction is refused where SCHEDULING_GUARDS is on.
     Parameters are keyword-only and JSON, and so is the result. Raises NotAFunction, BadPlace.
     """
     if function is None:
@@ -51,10 +51,12 @@ def _mutation(function: Callable[P, R], *, queue: str, priority: int) -> Callabl
 
     @functools.wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
-        with guards.trusted(), guards.mutation(declared.name):
-            if connection.in_atomic_block:
+        def guarded() -> R:  # and not the hooks after its commit, nor what opens its connection
+            with guards.mutation(declared.name):
                 return function(*args, **kwargs)
-            return transactions.serializable(functools.partial(function, *args, **kwargs))
+
+        with guards.trusted():
+            return guarded() if connection.in_atomic_block else transactions.serializable(guarded)
 
     return called
 

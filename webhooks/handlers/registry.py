@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
+from webhooks.domain.names import Source
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
@@ -33,6 +35,7 @@ Handler = Callable[[Event], str | None]
 H = TypeVar("H", bound=Callable[[Event], Any])
 
 _handlers: dict[tuple[str, str], Handler] = {}
+_receivers: dict[tuple[str, str], list[Handler]] = {}
 
 
 def handles(source: str, *types: str) -> Callable[[H], H]:
@@ -50,6 +53,30 @@ def handles(source: str, *types: str) -> Callable[[H], H]:
         return handler
 
     return register
+
+
+def receives(source: str, *types: str) -> Callable[[H], H]:
+    """Register the decorated function of another app for these event types of a source, beside the farm's own handler.
+
+    It runs after that one, in the same transaction and under the same rules (`handles`): any number may receive a
+    type, an event that one of them took in is processed, and the delivery is tried again when one of them raises. A
+    type that ends in `.*` means all that begin so. Raises ValueError for a source that does not exist.
+    """
+
+    def register(receiver: H) -> H:
+        for event_type in types:
+            _receivers.setdefault((Source(source), event_type), []).append(receiver)
+        return receiver
+
+    return register
+
+
+def all_for(source: str, event_type: str) -> list[Handler]:
+    """The farm's handler of an event type, if there is one, and then the receivers of other apps."""
+    family = f"{event_type.partition('.')[0]}.*"
+    own = find(source, event_type)
+    receivers = _receivers.get((source, event_type), []) + _receivers.get((source, family), [])
+    return [*([own] if own else []), *receivers]
 
 
 def find(source: str, event_type: str) -> Handler | None:

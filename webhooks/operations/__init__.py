@@ -4,6 +4,7 @@ from webhooks.domain.filters import Filter
 from webhooks.domain.names import Source
 from webhooks.domain.states import Status
 from webhooks.errors import WebhooksError
+from webhooks.handlers.registry import Event, receives
 from webhooks.operations.catalog import refresh_model_catalog
 from webhooks.operations.draining import drain_sandbox_queue
 from webhooks.operations.health import Health, health
@@ -19,6 +20,7 @@ from webhooks.operations.tokens import create as create_token
 from webhooks.operations.tokens import revoke as revoke_tokens
 
 __all__ = [
+    "Event",
     "Filter",
     "Health",
     "Kept",
@@ -37,6 +39,7 @@ __all__ = [
     "keep_scores",
     "process",
     "process_batch",
+    "receives",
     "reconcile",
     "refresh_model_catalog",
     "replay",

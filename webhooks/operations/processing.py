@@ -91,11 +91,13 @@ def _processed(row: Any) -> str:
 
 
 def _handle(row: Any, document: Any) -> str | None:
-    """Call the handler; why the event is ignored, or None if it was taken in."""
-    handler = registry.find(row.source, row.event_type)
-    if handler is None:
+    """Call who handles it; why the event is ignored, or None if one of them took it in."""
+    handlers = registry.all_for(row.source, row.event_type)
+    if not handlers:
         return NO_HANDLER if row.event_type else NO_TYPE
-    return handler(_event(row, document))
+    event = _event(row, document)
+    notes = [handler(event) for handler in handlers]
+    return None if None in notes else notes[0]
 
 
 def _event(row: Any, document: Any) -> Event:

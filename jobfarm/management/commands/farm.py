@@ -37,11 +37,16 @@ class Command(BaseCommand):
         """Where to listen, and whether a worker comes along."""
         parser.add_argument("--host", default="127.0.0.1")
         parser.add_argument("--port", type=int, default=int(os.environ.get("PORT", "8000")))
-        worker_help = "start a worker too (a demonstrator, unless a server is configured)"
+        worker_help = (
+            "start a worker too (a demonstrator, unless a server is configured), and turn SCHEDULING_GUARDS on, "
+            "unless the environment says otherwise"
+        )
         parser.add_argument("--with-worker", action="store_true", help=worker_help)
 
     def handle(self, *, host: str, port: int, with_worker: bool, **_: Any) -> None:
         """Run until Ctrl-C or SIGTERM."""
+        if with_worker:  # for trying out and developing: mistakes are to be found there
+            os.environ.setdefault("SCHEDULING_GUARDS", "1")
         processes.end_leftovers(settings.JOBFARM_DATA)
         listener = self._bind(host, port)
         url = f"http://{host}:{listener.getsockname()[1]}"

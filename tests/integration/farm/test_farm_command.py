@@ -31,6 +31,16 @@ from scheduling.models import ScheduledFunction
 while not ScheduledFunction.objects.filter(cron_id="forget old jobs", state="success").exists():
     time.sleep(0.1)
 """
+HOW_A_WRITE_OF_AN_ACTION_ENDS = """
+import time
+from scheduling import operations as scheduling
+from scheduling.models import ScheduledFunction
+row = scheduling.run_after(0, "tests.integration.scheduling.sample.write_directly", name="no")
+while row.state in {"pending", "in_progress"}:
+    time.sleep(0.1)
+    row.refresh_from_db()
+print(row.state, row.error_class)
+"""
 ACTION = "tests.integration.scheduling.sample.append"  # writes its line, then lingers
 
 
@@ -182,7 +192,8 @@ class TestFarm:
         )
         until(farm.answers, "the new server answers at the old address")
         until(farm.is_complete, "the new cluster reports")
-        farm.manage("shell", "-v0", "-c", UNTIL_A_CRON_FIRED)
+        ended = farm.manage("shell", "-v0", "-c", UNTIL_A_CRON_FIRED + HOW_A_WRITE_OF_AN_ACTION_ENDS)
+        assert "WriteOutsideMutation" in ended, "whoever starts a farm like that develops: its guards are on"
         assert farm.signal(signal.SIGINT) == 0
         assert farm.left_running() == []
         assert not (farm.data / "farm.json").exists()

@@ -120,9 +120,13 @@ class TestMissedRuns:
         assert fired("report") == [then]
         assert Cron.objects.get(pk="report").missed_count == 0
 
-    def test_of_an_interval_are_skipped_unless_something_else_was_said(self) -> None:
-        wind_back(declared(), minutes=10, seconds=30)
-        assert scheduling.fire_due() == []
+    def test_of_an_interval_are_made_up_for_once_too_and_its_times_stay(self) -> None:
+        """A farm that takes 30 s to start makes up for the first firing of all its intervals."""
+        then = wind_back(declared(), minutes=10, seconds=30)
+        scheduling.fire_due()
+        assert fired() == [then + timedelta(minutes=10)]
+        after = Cron.objects.get()
+        assert (after.missed_count, after.next_at) == (10, then + timedelta(minutes=11))
 
     def test_are_made_up_for_once(self) -> None:
         then = wind_back(declared(missed="once"), minutes=10, seconds=30)

@@ -5,8 +5,8 @@ import socket
 import pytest
 from django.contrib.auth.models import Group
 
-from scheduling import guards
 from scheduling import operations as scheduling
+from scheduling.guards import statements
 from scheduling.models import ScheduledFunction
 from tests.integration.scheduling import sample
 
@@ -82,12 +82,18 @@ class TestAStatement:
             "WITH x AS (UPDATE t SET a = 1 RETURNING a) SELECT 1",
             "SELECT * INTO TEMP copy FROM t",
             "COPY t FROM STDIN",
+            "COPY t(a, b) FROM STDIN",
+            "COPY (DELETE FROM t RETURNING a) TO STDOUT",
+            "SELECT 1; DELETE FROM t",
+            "EXPLAIN ANALYZE DELETE FROM t",
+            "PREPARE p AS INSERT INTO t VALUES (1)",
+            "COMMENT ON TABLE t IS 'ours'",
             "CREATE TABLE t (id int)",
             "CALL p()",
         ],
     )
     def test_that_writes_is_known(self, statement: str) -> None:
-        assert guards.is_write(statement)
+        assert statements.is_write(statement)
 
     @pytest.mark.parametrize(
         "statement",
@@ -99,6 +105,9 @@ class TestAStatement:
             "WITH x AS (SELECT * FROM t FOR UPDATE) SELECT * FROM x",
             "WITH x AS (SELECT * FROM t FOR NO KEY UPDATE OF t) SELECT * FROM x",
             "COPY t TO STDOUT",
+            "COPY (SELECT a FROM t) TO STDOUT",
+            "SELECT 'a;DELETE FROM t'; SELECT 2;",
+            "EXPLAIN SELECT * FROM t FOR UPDATE OF t",
             "SAVEPOINT s",
             "BEGIN",
             "SELECT 1 -- DELETE FROM t",
@@ -106,4 +115,4 @@ class TestAStatement:
         ],
     )
     def test_that_only_reads_is_known(self, statement: str) -> None:
-        assert not guards.is_write(statement)
+        assert not statements.is_write(statement)

@@ -1,0 +1,129 @@
+"""What goes through psycopg: on Django's connections, on those that a function opens itself, in any thread.
+
+psycopg raises no audit events, so the methods are wrapped that all its cursors come by, and the making of a connection.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import psycopg
+from django.db import DEFAULT_DB_ALIAS, connections
+from psycopg.errors import ReadOnlySqlTransaction
+from psycopg.pq import TransactionStatus
+
+from postgres.backend.posting import PostingCursor
+from scheduling.domain.states import Kind
+from scheduling.errors import SecondConnection, WriteOutsideMutation
+from scheduling.guards import statements, watched
+
+LONGEST_STATEMENT = 80  # characters of it that a refusal repeats
+_METHODS = (
+    (psycopg.Cursor, ("execute", "executemany", "stream", "copy")),
+    (psycopg.AsyncCursor, ("execute", "executemany", "stream", "copy")),
+    (psycopg.ServerCursor, ("execute",)),
+    (psycopg.AsyncServerCursor, ("execute",)),
+    (PostingCursor, ("execute",)),
+)
+_THIS_MACHINE = frozenset({"", "localhost", "127.0.0.1", "::1"})
+
+
+def look() -> None:
+    """Look from now on, for as long as this process lives."""
+    for cursor, names in _METHODS:
+        for name in names:
+            _look_at(cursor, name)
+    _look_at_connections()
+
+
+def refuse_alias(
+    alias: str, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any
+) -> Any:
+    """Around each statement that Django executes for another alias than the default one, whatever its engine."""
+    if (mutation := watched.current(Kind.MUTATION)) is not None:
+        raise SecondConnection(function=mutation.function, database=f"the alias {alias}")
+    return execute(sql, params, many, context)
+
+
+def _look_at(owner: Any, name: str) -> None:
+    original = getattr(owner, name)
+    waits = owner is psycopg.Cursor and name == "execute"
+
+    @wraps(original)
+    def looked_at(cursor: Any, query: Any, *args: Any, **kwargs: Any) -> Any:
+        if (mutation := watched.current(Kind.MUTATION)) is not None:
+            _refuse_other_connections(mutation.function, cursor.connection)
+        elif (action := watched.current(Kind.ACTION)) is not None and _is_farms(cursor.connection):
+            text = _text(query, cursor.connection)
+            if statements.is_write(text):
+                raise _refusal(action.function, text)
+            if waits and _can_be_tried(cursor.connection) and statements.may_hide_a_write(text):
+                return _only_reading(
+                    action.function, text, cursor.connection, original, cursor, query, *args, **kwargs
+                )
+        return original(cursor, query, *args, **kwargs)
+
+    setattr(owner, name, looked_at)
+
+
+def _look_at_connections() -> None:
+    original = psycopg.BaseConnection.__init__
+
+    @wraps(original)
+    def looked_at(connection: Any, pgconn: Any, *args: Any, **kwargs: Any) -> None:
+        if (mutation := watched.current(Kind.MUTATION)) is not None:
+            name = pgconn.db.decode(errors="replace")
+            pgconn.finish()
+            raise SecondConnection(function=mutation.function, database=name)
+        original(connection, pgconn, *args, **kwargs)
+
+    setattr(psycopg.BaseConnection, "__init__", looked_at)  # noqa: B010 (mypy lets no method be assigned)
+
+
+def _refuse_other_connections(function: str, connection: Any) -> None:
+    if connection is not connections[DEFAULT_DB_ALIAS].connection:
+        raise SecondConnection(function=function, database=connection.info.dbname)
+
+
+def _is_farms(connection: Any) -> bool:
+    """Whether it leads to the database that mutations write to. One that is lost leads nowhere."""
+    wrapper = connections[DEFAULT_DB_ALIAS]
+    if connection is wrapper.connection:
+        return True
+    if connection.closed:
+        return False
+    own, info = wrapper.settings_dict, connection.info
+    hosts = set(str(own["HOST"]).split(","))
+    is_host = info.host in hosts or (info.host in _THIS_MACHINE and bool(hosts & _THIS_MACHINE))
+    is_host = is_host or ("" in hosts and info.host.startswith("/"))  # libpq's own folder
+    return is_host and info.dbname == own["NAME"] and str(info.port) in {*str(own["PORT"] or 5432).split(",")}
+
+
+def _text(query: Any, connection: Any) -> str:
+    if isinstance(query, psycopg.sql.Composable):
+        return query.as_string(connection)
+    return query.decode(errors="replace") if isinstance(query, bytes) else str(query)
+
+
+def _can_be_tried(connection: Any) -> bool:
+    """Outside of a transaction: within one, what comes after it would only read too."""
+    return bool(connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE)
+
+
+def _only_reading(
+    function: str, text: str, connection: Any, execute: Callable[..., Any], *args: Any, **kwargs: Any
+) -> Any:
+    """Execute it in a transaction that may only read: the server knows what a function of SQL does."""
+    before, connection.read_only = connection.read_only, True
+    try:
+        with connection.transaction():
+            return execute(*args, **kwargs)
+    except ReadOnlySqlTransaction as error:
+        raise _refusal(function, text) from error
+    finally:
+        if not connection.closed:
+            connection.read_only = before
+
+
+def _refusal(function: str, text: str) -> WriteOutsideMutation:
+    return WriteOutsideMutation(function=function, statement=" ".join(text.split())[:LONGEST_STATEMENT])
