@@ -218,7 +218,7 @@ JOBFARM: dict[str, Any] = {
     # Jobs that come in with one API token, on average and at once; a person may have twice as many with all of theirs.
     "SUBMIT_PER_MINUTE": float(os.environ.get("JOBFARM_SUBMIT_PER_MINUTE", "600")),
     "SUBMIT_BURST": float(os.environ.get("JOBFARM_SUBMIT_BURST", "2000")),
-    # What people without the rights to raise priorities and to choose queues may ask for (docs/adr/0051): beside a
+    # What people without the rights to raise priorities and to choose queues may ask for (docs/adr/0055): beside a
     # kind's own priority at most this one, and beside its own queue these; * is every queue.
     "MEMBER_PRIORITY": int(os.environ.get("JOBFARM_MEMBER_PRIORITY", "0")),
     "MEMBER_QUEUES": tuple(_words("JOBFARM_MEMBER_QUEUES")),

@@ -1,4 +1,4 @@
-"""How much a job wrote, guards for its payload and its result (docs/adr/0050), two rights (docs/adr/0051)."""
+"""How much a job wrote, guards for its payload and its result (docs/adr/0050), two rights (docs/adr/0055)."""
 
 from django.db import migrations, models
 

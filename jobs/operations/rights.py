@@ -1,5 +1,5 @@
 """Who may give which priority, and choose another queue than the kind's own. Asked for people alone: code of the site
-submits as it likes (docs/adr/0051)."""
+submits as it likes (docs/adr/0055)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol
