@@ -7,6 +7,7 @@ from django.db.models.functions import Now
 
 from jobs import operations
 from jobs.models import Hearing, Job
+from jobs.queries import reads
 from tests import farm
 
 pytestmark = pytest.mark.django_db
@@ -79,6 +80,14 @@ class TestALeaseThatRanOut:
         seconds = operations.sweep().next_in_s
         assert seconds is not None
         assert 0.5 < seconds <= 1
+
+    def test_is_not_overdue_to_the_doctor_before_it_is_to_the_janitor(self) -> None:
+        _lost_job()
+        overdue = []
+        for since_s, until_s in ((600, 60), (24, 0), (26, 0)):
+            _hears(since_s=since_s, until_s=until_s)
+            overdue.append(reads.overdue_s() > 0)
+        assert overdue == [False, False, True]
 
     def test_does_not_hold_up_jobs_that_waited_too_long(self) -> None:
         farm.kind(expires_s=10)

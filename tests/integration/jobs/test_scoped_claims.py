@@ -73,3 +73,24 @@ class TestAJobThatWaitedTooLong:
         me = farm.worker("me", owner=None if whose == "everybody's" else ada)
         assert [claimed.id for claimed in operations.claim(me, limit=9)] == [live.pk]
         assert farm.status(expired) == "pending"
+
+    @pytest.mark.parametrize("whose", ["mine", "my group's", "everybody's"])
+    def test_brings_none_forward_that_stands_beside_it(
+        self, ada: User, bob: User, club: Group, whose: str
+    ) -> None:
+        """Of two ranges the one with the better head is read first: what nobody may take is no head."""
+        of: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+            "mine": ({"owner": ada}, {"owner": bob, "group": club}),
+            "my group's": ({"owner": bob, "group": club}, {"owner": ada}),
+            "everybody's": ({}, {}),
+        }
+        its, another = of[whose]
+        [expired] = farm.submit(1, priority=9, **its)
+        [beside] = farm.submit(1, priority=-9, **its)
+        [better] = farm.submit(1, **another)
+        Job.objects.filter(pk=expired.pk).update(expires_at=Now() - timedelta(seconds=1))
+        if whose == "everybody's":
+            shy_of = [farm.worker("other").pk]
+            Job.objects.filter(pk__in=[expired.pk, beside.pk]).update(shy_of=shy_of, shy_until=Now())
+        me = farm.worker("me", owner=None if whose == "everybody's" else ada)
+        assert [operations.claim(me)[0].id for _ in range(2)] == [better.pk, beside.pk]

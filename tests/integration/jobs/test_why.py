@@ -259,6 +259,15 @@ class TestWhy:
             job = farm.ended(state)
         assert _codes(job) == ["not_waiting"]
 
+    def test_it_was_claimed_and_nobody_has_confirmed_that(self) -> None:
+        farm.kind()
+        [job] = farm.submit(1)
+        me = farm.worker()
+        claimed = farm.claim_one(me)
+        assert "has not confirmed" in reads.why_not_running(job.pk)[0].sentence
+        operations.heartbeat(me, claimed.id, claimed.lease)
+        assert reads.why_not_running(job.pk)[0].sentence == "It does not wait: it is in progress."
+
     def test_has_no_answer_for_what_is_no_job(self) -> None:
         assert reads.why_not_running(10**9) == []
 

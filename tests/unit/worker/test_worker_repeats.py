@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobfarm_worker import Job, Worker
+from jobfarm_worker import Job, Worker, reporter
 from tests.unit.worker.outside import KEY, FarmServer, SayNo, until, working
 
 
@@ -215,6 +215,18 @@ class TestConfirmation:
             await until(lambda: job.finishes)
 
         assert (before, runs, job.status) == ([], [job.id], "success")
+
+    async def test_of_such_a_job_is_sent_at_once(
+        self, farm: FarmServer, worker: Worker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(reporter, "CONFIRM_S", 60.0)  # or after a heartbeat interval, which is 20 s
+        worker.handler("pay")(lambda _job: "paid")
+
+        async with working(worker):
+            job = farm.submit("pay", retry_when_lost=False)
+            await until(lambda: job.finishes)
+
+        assert (job.beats, job.result) == (1, "paid")
 
     async def test_that_is_refused_drops_such_a_job_without_running_it(
         self, farm: FarmServer, worker: Worker
