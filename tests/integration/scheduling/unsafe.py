@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 
@@ -161,7 +162,7 @@ def keep_a_loop() -> int:
 
 def use_sqlite_in_memory() -> int:
     """A database that ends with the function."""
-    with sqlite3.connect(":memory:") as memory:
+    with closing(sqlite3.connect(":memory:")) as memory:
         return int(memory.execute("SELECT 1").fetchone()[0])
 
 
