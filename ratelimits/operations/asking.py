@@ -41,6 +41,11 @@ def limit(
     answer = answers.answer(_decided(lambda: queries.take(request)))
     if not answer:
         numbers.DENIED.labels(name).inc()
+    if (
+        throws and reserve and not answer
+    ):  # the wait of the reservation that was not made: with shards it is another
+        wait = check(name, key=key, count=count, reserve=True, config=config).retry_after
+        answer = replace(answer, retry_after=wait or answer.retry_after)
     return answers.or_raised(answer, name, key) if throws else answer
 
 

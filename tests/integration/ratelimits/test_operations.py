@@ -90,8 +90,11 @@ class TestLimit:
         )
         assert operations.limit("test/one-ahead", **ask).ok
 
-    def test_raises_for_more_than_it_ever_holds_with_the_wait_that_a_reservation_would_have(self) -> None:
-        config = TokenBucket(1, LONG, max_reserved=5)
+    @pytest.mark.parametrize("shards", [1, 4])
+    def test_raises_for_more_than_it_ever_holds_with_the_wait_that_a_reservation_would_have(
+        self, shards: int
+    ) -> None:
+        config = TokenBucket(1, LONG, max_reserved=5, shards=shards)
         with pytest.raises(RateLimited) as refusal:
             operations.limit("test/large", count=3, reserve=True, throws=True, config=config)
         assert refusal.value.retry_after == pytest.approx(2 * LONG, abs=timedelta(seconds=10))
