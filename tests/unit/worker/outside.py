@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import threading
 import time
@@ -49,6 +50,7 @@ class FarmServer(Jobs):
         self.sockets: dict[int, tuple[asyncio.Queue[dict[str, Any]], set[str]]] = {}
         self.opened = 0  # sockets so far
         self._late: set[asyncio.Task[None]] = set()
+        self.base = ""  # the path below which this farm lives
         self.url = ""
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -90,6 +92,8 @@ class FarmServer(Jobs):
     # The two ways to speak
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not scope["path"].startswith(f"{self.base}/"):
+            return  # sent by the worker of an earlier test, which has gone: it took a job of this one
         if scope["type"] == "http":
             await self._http(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -116,7 +120,7 @@ class FarmServer(Jobs):
     async def _http_answer(self, scope: Scope, raw: bytes) -> tuple[int, dict[str, Any] | None]:
         if not self._is_known(scope):
             return 401, {"error": "unauthorized", "message": "No."}
-        verb, body = _understood(scope, raw)
+        verb, body = _understood(scope, raw, base=self.base)
         self.ways["http"] += 1
         try:
             answer = self.answer(verb, body)
@@ -198,8 +202,9 @@ class FarmServer(Jobs):
         self.answered[verb] += 1
 
     def served_by(self, door: Door) -> FarmServer:
-        """Take the place behind this door."""
-        door.app, self.url, self._loop = self, door.url, door.loop
+        """Take the place behind this door, below a path that no farm had before."""
+        self.base = f"/{next(door.numbers)}"
+        door.app, self.url, self._loop = self, door.url + self.base, door.loop
         return self
 
 
@@ -208,6 +213,7 @@ class Door:
 
     def __init__(self) -> None:
         self.app: Any = None
+        self.numbers = itertools.count(1)
         self.url = ""
         self.loop: asyncio.AbstractEventLoop | None = None
 
@@ -221,8 +227,8 @@ class Door:
             yield self
 
 
-def _understood(scope: Scope, raw: bytes) -> tuple[str, dict[str, Any]]:
-    parts = scope["raw_path"].decode().removeprefix("/api/v1/worker/").split("/")
+def _understood(scope: Scope, raw: bytes, *, base: str) -> tuple[str, dict[str, Any]]:
+    parts = scope["raw_path"].decode().removeprefix(f"{base}/api/v1/worker/").split("/")
     if scope["method"] == "PUT":
         lease = parse_qs(scope["query_string"].decode())["lease"][0]
         return "file", {"job": int(parts[1]), "name": unquote(parts[3]), "lease": lease, "data": raw}

@@ -40,9 +40,9 @@ def proxy(farm: FarmServer, network: Network) -> Iterator[Proxy]:
 
 
 @pytest.fixture(params=["auto", "ws", "http"])
-def patient(request: pytest.FixtureRequest, proxy: Proxy) -> Worker:
+def patient(request: pytest.FixtureRequest, farm: FarmServer, proxy: Proxy) -> Worker:
     """A worker behind the proxy that holds one job for as long as the test lasts."""
-    worker = Worker(f"http://127.0.0.1:{proxy.port}", KEY, transport=request.param)
+    worker = Worker(f"http://127.0.0.1:{proxy.port}{farm.base}", KEY, transport=request.param)
     worker.dice = Most()
 
     @worker.handler("wait")
@@ -88,7 +88,7 @@ class TestWorker:
             )  # the next heartbeat is due, and then not answered
 
     async def test_finishes_by_http_while_the_socket_is_away(self, farm: FarmServer, proxy: Proxy) -> None:
-        worker = Worker(f"http://127.0.0.1:{proxy.port}", KEY)
+        worker = Worker(f"http://127.0.0.1:{proxy.port}{farm.base}", KEY)
         go_on = asyncio.Event()
 
         @worker.handler("wait")
