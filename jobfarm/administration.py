@@ -50,7 +50,7 @@ def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
     """The pages in the order in which an operator thinks of them; only what this person may look at is shown."""
     things = [(table._meta.label, "category") for table in _things()]  # noqa: SLF001 (Django documents _meta)
     of_django_q2 = [_OF_DJANGO_Q2] if django_q2.is_used() else []
-    sections = [*_SECTIONS, *of_django_q2, ("What senders told", True, things)]
+    sections = [*_SECTIONS, *of_django_q2, ("Reported by senders", True, things)]
     overview = {"title": "Dashboard", "icon": "monitoring", "link": reverse("admin:index")}
     return [
         {"title": "", "items": [overview]},

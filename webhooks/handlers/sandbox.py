@@ -40,55 +40,55 @@ _MOST_LINES = 10  # of one batch of telemetry: a gateway that fails at every req
 )  # fmt: skip
 def session(event: Event) -> str | None:
     """A session began, went on or ended. Prompts and answers are not copied."""
-    told = read(sandbox.Hook, event.body)
-    if not _hear(event, told, _PHASES.get(event.type, _Phase.WORKING)):
+    hook = read(sandbox.Hook, event.body)
+    if not _hear(event, hook, _PHASES.get(event.type, _Phase.WORKING)):
         return _ANOTHERS
     if event.type in _LINES:
-        tell(event, _about(event, told.session_id, _LINES[event.type], "session", why=told.reason))
+        tell(event, _about(event, hook.session_id, _LINES[event.type], "session", why=hook.reason))
     return None
 
 
 @handles(_HOOKS, "Notification")
 def notification(event: Event) -> str | None:
     """The agent wants somebody. Why is not copied: the message may quote a command."""
-    told = read(sandbox.Notice, event.body)
-    if not _hear(event, told, _Phase.ASKING):
+    hook = read(sandbox.Notice, event.body)
+    if not _hear(event, hook, _Phase.ASKING):
         return _ANOTHERS
-    tell(event, _about(event, told.session_id, "asks for somebody in", "session"))
+    tell(event, _about(event, hook.session_id, "asks for somebody in", "session"))
     return None
 
 
 @handles(_HOOKS, "PreToolUse", "PostToolUse", "PostToolUseFailure")
 def tool_use(event: Event) -> str | None:
     """A tool is about to be used, or was. Only a failure is worth a line."""
-    told = read(sandbox.ToolUse, event.body)
-    if not _hear(event, told, _Phase.WORKING):
+    hook = read(sandbox.ToolUse, event.body)
+    if not _hear(event, hook, _Phase.WORKING):
         return _ANOTHERS
     is_over = event.type != "PreToolUse"
-    has_failed = event.type == "PostToolUseFailure" or bool(told.failure)
-    subject = tools.subject(told.tool_input)
+    has_failed = event.type == "PostToolUseFailure" or bool(hook.failure)
+    subject = tools.subject(hook.tool_input)
     keep(
         SandboxToolUse,
         tools.identity(
-            told.session_id,
-            told.tool_name,
-            told.tool_input,
-            given=told.tool_use_id or "",
+            hook.session_id,
+            hook.tool_name,
+            hook.tool_input,
+            given=hook.tool_use_id or "",
             sandbox=event.sandbox,
         ),
         Version(at=event.occurred_at, is_whole=is_over),
-        session_id=told.session_id,
-        tool=told.tool_name,
+        session_id=hook.session_id,
+        tool=hook.tool_name,
         subject=subject,
-        agent=told.agent_type,
+        agent=hook.agent_type,
         outcome=(_Outcome.FAILED if has_failed else _Outcome.SUCCESS) if is_over else _Outcome.BEGUN,
-        duration=_milliseconds(told.duration_ms),
+        duration=_milliseconds(hook.duration_ms),
     )
     if is_over and has_failed:
         tell(
             event,
             _about(
-                event, told.session_id, "failed at", f"{told.tool_name} {subject}".strip() + " in session"
+                event, hook.session_id, "failed at", f"{hook.tool_name} {subject}".strip() + " in session"
             ),
         )
     return None
@@ -97,15 +97,15 @@ def tool_use(event: Event) -> str | None:
 @handles(_COMPLETION, "sandbox.*")
 def completion(event: Event) -> None:
     """A run ended. If it had ended before, by its sender's clock, that stays: a time-out and its cancel may race."""
-    told = read(sandbox.Completion, event.body)
-    run = told.data
-    hear(Heard(session_id=run.session_id, at=told.timestamp, sandbox=run.sandbox_id))
-    _keep_run(told)
+    completion = read(sandbox.Completion, event.body)
+    run = completion.data
+    hear(Heard(session_id=run.session_id, at=completion.timestamp, sandbox=run.sandbox_id))
+    _keep_run(completion)
     line = Line(
         actor=f"sandbox {run.sandbox_id}",
         verb=run.status.replace("_", " "),
         object=f"job {run.job_id}, attempt {run.attempt}",
-        at=told.timestamp,
+        at=completion.timestamp,
         kind="sandboxrun",
         thing=_run_id(run),
     )
@@ -115,37 +115,37 @@ def completion(event: Event) -> None:
 @handles(_TELEMETRY, "batch")
 def telemetry(event: Event) -> None:
     """The invocations of a gateway, in one statement. Those that went wrong are worth a line."""
-    told = read(sandbox.Batch, event.body)
-    rows = [_measured(event, n, given) for n, given in enumerate(told.items)]
+    batch = read(sandbox.Batch, event.body)
+    rows = [_measured(event, n, given) for n, given in enumerate(batch.items)]
     measure(rows)
     wrong = [row for row in rows if row.outcome not in {"ok", "canceled"}]
     tell(event, *map(_went_wrong, wrong[:_MOST_LINES]))
 
 
-def _hear(event: Event, told: sandbox.Hook, phase: SandboxSession.Phase) -> bool:
+def _hear(event: Event, hook: sandbox.Hook, phase: SandboxSession.Phase) -> bool:
     return hear(
         Heard(
-            session_id=told.session_id,
+            session_id=hook.session_id,
             at=event.occurred_at,
             phase=phase,
             phase_rank=_RANKS[phase],
-            reason=told.reason if phase is _Phase.ENDED else "",
-            model=told.model,
-            folder=told.cwd,
+            reason=hook.reason if phase is _Phase.ENDED else "",
+            model=hook.model,
+            folder=hook.cwd,
             sandbox=event.sandbox or "",
             bearer=event.sandbox,
         )
     )
 
 
-def _keep_run(told: sandbox.Completion) -> None:
-    run = told.data
+def _keep_run(completion: sandbox.Completion) -> None:
+    run = completion.data
     result, git = run.result or sandbox.Result(), run.git or sandbox.Git()
     usage, error = result.usage or sandbox.Usage(), run.error or sandbox.Failure()
     keep(
         SandboxRun,
         _run_id(run),
-        Version(at=told.timestamp, first_wins=True),
+        Version(at=completion.timestamp, first_wins=True),
         session_id=run.session_id,
         job=run.job_id,
         attempt=run.attempt,

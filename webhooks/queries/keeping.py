@@ -62,14 +62,14 @@ def bury(table: type[Thing], sender_id: str, /, *, at: datetime) -> bool:
 def hear(heard: Heard, /) -> bool:
     """Store what an event tells of a session. Whether it may: a session is that of its first sandbox."""
     version = Version(at=heard.at)
-    told = {"model": heard.model, "folder": heard.folder, "sandbox": heard.sandbox}
+    parts = {"model": heard.model, "folder": heard.folder, "sandbox": heard.sandbox}
     keys = {
-        f"{part}_key": staleness.key(version, {part: value}) if value else "" for part, value in told.items()
+        f"{part}_key": staleness.key(version, {part: value}) if value else "" for part, value in parts.items()
     }
     phase = {"phase": heard.phase, "reason": heard.reason}
     ranked = Version(at=heard.at, rank=heard.phase_rank)
     phase_key = staleness.key(ranked, phase) if heard.phase else ""
-    given = {"sender_id": heard.session_id, "at": heard.at, "phase_key": phase_key} | phase | told | keys
+    given = {"sender_id": heard.session_id, "at": heard.at, "phase_key": phase_key} | phase | parts | keys
     return bool(statements.load("webhooks", "hear_session").run(given | {"bearer": heard.bearer}))
 
 

@@ -92,10 +92,10 @@ def row_of(server: Server) -> Process:
 
 def doctor() -> str:
     """What `manage.py doctor` says."""
-    said = io.StringIO()
+    output = io.StringIO()
     with contextlib.suppress(SystemExit):  # it found something
-        call_command("doctor", stdout=said)
-    return said.getvalue()
+        call_command("doctor", stdout=output)
+    return output.getvalue()
 
 
 def ready(server: Server, check: str) -> dict[str, object]:

@@ -122,8 +122,8 @@ class TestVerbs:
         for ref in range(400):
             socket.send(json.dumps({"type": "claim", "ref": ref}))
         answers = [json.loads(socket.recv(PATIENCE_S)) for _ in range(400)]
-        told = [answer for answer in answers if "ref" in answer]
-        refused = [answer for answer in told if answer["type"] == "error"]
+        replies = [answer for answer in answers if "ref" in answer]
+        refused = [answer for answer in replies if answer["type"] == "error"]
         assert refused
         assert {(answer["status"], answer["error"]) for answer in refused} == {(429, "too_many")}
         assert ask(socket, type="claim", ref="still here")["jobs"] == []
@@ -157,9 +157,9 @@ class TestGarbage:
     def test_is_answered_and_the_socket_lives_on(self, socket: ClientConnection) -> None:
         for message, status, error in GARBAGE:
             socket.send(message)
-            answer = next(told for told in callers.heard(socket) if told["type"] != "work")
-            told = (answer["type"], answer["status"], answer["error"])
-            assert told == ("error", status, error), (message[:100], answer)
+            answer = next(each for each in callers.heard(socket) if each["type"] != "work")
+            refusal = (answer["type"], answer["status"], answer["error"])
+            assert refusal == ("error", status, error), (message[:100], answer)
             assert answer["message"]
         assert ask(socket, type="claim", ref=1)["jobs"] == []
 
@@ -317,8 +317,8 @@ class TestArriving:
             before = len(crew.server.log)
             with crew.socket() as socket, closed_with(1013):
                 socket.recv(PATIENCE_S)
-            said = crew.server.log[before:]
-        assert (said.count("A worker could not be let in: "), "ASGI application" in said) == (1, False)
+            log = crew.server.log[before:]
+        assert (log.count("A worker could not be let in: "), "ASGI application" in log) == (1, False)
         with crew.socket() as again:
             assert ask(again, type="claim", ref=1)["jobs"] == []
 

@@ -34,7 +34,7 @@ def _fresh() -> Iterator[None]:
     live_queries.warnings.forget()
 
 
-def said(check: Callable[[], Iterable[Finding]]) -> list[tuple[Level, str]]:
+def findings(check: Callable[[], Iterable[Finding]]) -> list[tuple[Level, str]]:
     """The sentences of a check, and how bad they are; for how long somebody is silent is N."""
     return [(finding.level, re.sub(r"for \d+ s\.", "for N s.", finding.sentence)) for finding in check()]
 
@@ -43,8 +43,8 @@ def examined() -> list[tuple[Level, str]]:
     """What the doctor and the overview say, both the same. (No notification is heard within a test's transaction.)"""
     overview = [finding for finding in live_queries.warnings() if finding.sentence != UNHEARD]
     doctor = [finding for finding in health.examine(surroundings=list) if finding.level > Level.FINE]
-    assert said(lambda: overview) == said(lambda: doctor)
-    return said(lambda: doctor)
+    assert findings(lambda: overview) == findings(lambda: doctor)
+    return findings(lambda: doctor)
 
 
 def ready(check: str) -> object:
@@ -103,14 +103,14 @@ class TestWebProcesses:
     def test_of_which_none_is_there_are_missed_by_the_doctor(self) -> None:
         report(Part.JANITOR, started_at=ago(60))
         missing = "No web process runs: no page is served, and no call of a worker is heard."
-        assert said(presence.web) == [(Level.ERROR, missing)]
+        assert findings(presence.web) == [(Level.ERROR, missing)]
         assert (Level.ERROR, missing) in examined()
         assert ready("web") == {"status": "error", "messages": [missing]}
 
     def test_of_which_one_is_silent_are_named_by_host_and_id_and_not_to_strangers(self) -> None:
         report(Part.WEB)
         silent = report(Part.WEB, seen_at=ago(20))
-        assert said(presence.web) == [
+        assert findings(presence.web) == [
             (Level.WARNING, "A web process has not reported for N s."), (Level.FINE, "1 web process runs."),
         ]  # fmt: skip
         [warning, _] = presence.web()
@@ -123,11 +123,11 @@ class TestWebProcesses:
     def test_that_were_killed_are_forgotten_after_a_minute(self) -> None:
         report(Part.WEB)
         report(Part.WEB, seen_at=ago(61))
-        assert said(presence.web) == [(Level.FINE, "1 web process runs.")]
+        assert findings(presence.web) == [(Level.FINE, "1 web process runs.")]
 
     def test_that_are_the_last_and_silent_are_an_error(self) -> None:
         report(Part.WEB, seen_at=ago(20), started_at=ago(90))
-        assert said(presence.web) == [(Level.ERROR, "A web process has not reported for N s.")]
+        assert findings(presence.web) == [(Level.ERROR, "A web process has not reported for N s.")]
 
 
 class TestClusters:
@@ -196,20 +196,20 @@ class TestQueuesThatNobodyServes:
         _, bob, _ = owners
         farm.submit(1, owner=bob)
         farm.worker("bobs", owner=bob)
-        assert said(health._queues) == []
+        assert findings(health._queues) == []
         User.objects.filter(pk=bob.pk).update(is_active=False)
-        assert said(health._queues) == [(Level.WARNING, self.SENTENCE)]
-        assert (Level.WARNING, "No live worker: nothing will run.") in said(health._workers)
+        assert findings(health._queues) == [(Level.WARNING, self.SENTENCE)]
+        assert (Level.WARNING, "No live worker: nothing will run.") in findings(health._workers)
 
     def test_are_those_whose_workers_ask_for_other_queues(self) -> None:
         farm.kind("else")
         me = farm.worker("me", "work", "else")
         operations.claim(me, queues=["else"])
         farm.submit(1)
-        assert said(health._queues) == [(Level.WARNING, self.SENTENCE)]
+        assert findings(health._queues) == [(Level.WARNING, self.SENTENCE)]
         operations.claim(me, queues=["work"])
         farm.submit(1)
-        assert said(health._queues) == []
+        assert findings(health._queues) == []
 
     def test_are_not_those_of_a_worker_that_asks_for_all(self) -> None:
         farm.kind("else")
@@ -217,7 +217,7 @@ class TestQueuesThatNobodyServes:
         operations.claim(me, queues=["else"])
         operations.claim(me)
         farm.submit(1)
-        assert said(health._queues) == []
+        assert findings(health._queues) == []
 
 
 class TestQueuesWhoseWorkersHaveTheWrongScope:
@@ -232,7 +232,7 @@ class TestQueuesWhoseWorkersHaveTheWrongScope:
         ada, bob, _ = owners
         farm.submit(1, owner=ada)
         farm.worker("bobs", owner=bob)
-        assert said(health._queues) == [(Level.WARNING, self.SENTENCE)]
+        assert findings(health._queues) == [(Level.WARNING, self.SENTENCE)]
         assert ready("queues") == {
             "status": "warning",
             "messages": ["Queues with jobs that none of their live workers may take: 1."],
@@ -244,7 +244,7 @@ class TestQueuesWhoseWorkersHaveTheWrongScope:
         farm.submit(1, owner=ada)
         farm.worker("bobs", owner=bob)
         farm.worker("all")
-        assert said(health._queues) == []
+        assert findings(health._queues) == []
         assert ready("queues") == {"status": "ok"}
 
     def test_do_not_count_workers_of_an_owner_who_is_switched_off(
@@ -255,7 +255,7 @@ class TestQueuesWhoseWorkersHaveTheWrongScope:
         farm.worker("hers", owner=ada)
         farm.worker("bobs", owner=bob)
         User.objects.filter(pk=ada.pk).update(is_active=False)
-        assert said(health._queues) == [(Level.WARNING, self.SENTENCE)]
+        assert findings(health._queues) == [(Level.WARNING, self.SENTENCE)]
 
     def test_are_none_where_owner_or_group_fits(self, owners: tuple[User, User, Group]) -> None:
         ada, bob, group = owners
@@ -263,13 +263,13 @@ class TestQueuesWhoseWorkersHaveTheWrongScope:
         farm.submit(1, owner=ada, group=group)
         farm.submit(1, owner=bob)
         farm.worker("bobs", owner=bob)
-        assert said(health._queues) == []
+        assert findings(health._queues) == []
 
     def test_count_jobs_of_nobody(self, owners: tuple[User, User, Group]) -> None:
         _, bob, _ = owners
         farm.submit(1)
         farm.worker("bobs", owner=bob)
-        assert said(health._queues) == [(Level.WARNING, self.SENTENCE)]
+        assert findings(health._queues) == [(Level.WARNING, self.SENTENCE)]
 
     def test_are_found_behind_jobs_that_may_be_taken(self, owners: tuple[User, User, Group]) -> None:
         ada, bob, _ = owners
@@ -277,13 +277,13 @@ class TestQueuesWhoseWorkersHaveTheWrongScope:
         farm.submit(1, owner=ada)
         farm.submit(10, owner=bob)
         farm.worker("bobs", owner=bob)
-        assert said(health._queues) == [(Level.WARNING, self.SENTENCE)]
+        assert findings(health._queues) == [(Level.WARNING, self.SENTENCE)]
 
     def test_are_none_while_the_job_is_not_due(self, owners: tuple[User, User, Group]) -> None:
         ada, bob, _ = owners
         farm.submit(1, owner=ada, run_at=farm.now() + timedelta(hours=1))
         farm.worker("bobs", owner=bob)
-        assert said(health._queues) == []
+        assert findings(health._queues) == []
 
     def test_are_not_worse_than_starting_while_the_farm_starts(
         self, owners: tuple[User, User, Group]
@@ -292,13 +292,13 @@ class TestQueuesWhoseWorkersHaveTheWrongScope:
         farm.submit(1, owner=ada)
         farm.worker("bobs", owner=bob)
         Process.objects.update(started_at=Now())
-        assert said(health._queues) == [(Level.STARTING, self.SENTENCE)]
+        assert findings(health._queues) == [(Level.STARTING, self.SENTENCE)]
 
     def test_without_any_worker_are_those_that_nobody_serves(self, owners: tuple[User, User, Group]) -> None:
         ada, _, _ = owners
         farm.submit(1, owner=ada)
         operations.sync()
-        assert said(health._queues) == [
+        assert findings(health._queues) == [
             (Level.WARNING, "Jobs wait in the queue work, which no live worker serves.")
         ]
         assert ready("queues") == {

@@ -107,8 +107,8 @@ class OwnFarm:
     def manage(self, commands: list[str]) -> list[str]:
         """What each of these commands of manage.py says."""
         words = shlex.join(command.replace('"', "").removeprefix(MANAGE) for command in commands)
-        said = self.run(f"{sys.executable} -c {shlex.quote(ONE_AFTER_THE_OTHER)} {words}")
-        return said.split("--\n")[:-1]
+        output = self.run(f"{sys.executable} -c {shlex.quote(ONE_AFTER_THE_OTHER)} {words}")
+        return output.split("--\n")[:-1]
 
     def start(self, command: str, **environment: str) -> None:
         """Keep a command running."""

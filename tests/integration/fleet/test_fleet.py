@@ -125,10 +125,10 @@ class TestFleet:
             [job] = claim.result(PATIENCE_S)["jobs"]
         assert job["id"] == job_id
         with cast.client.stream("GET", f"/api/v1/jobs/{job_id}/events") as stream:
-            told = events(stream.iter_lines())
-            assert next(told).data["status"] == "in_progress"
+            stream_events = events(stream.iter_lines())
+            assert next(stream_events).data["status"] == "in_progress"
             cast.perform(job)
-            rest = list(told)
+            rest = list(stream_events)
         assert [event.data["text"] for event in rest if event.name == "output"] == ["Because."]
         assert rest[-1].data == {"status": "success"}
 
@@ -144,23 +144,23 @@ class TestFleet:
     def test_listens_past_the_pooler_and_finds_nothing_wrong_with_itself(self, fleet: Fleet) -> None:
         """The cluster for actions is left out of this fleet, and no worker has come yet."""
 
-        def said() -> str:
+        def report() -> str:
             """Once the fleet is no longer told as starting."""
-            told = fleet.manage("doctor").stdout
-            return told if "WRONG" in told else ""
+            output = fleet.manage("doctor").stdout
+            return output if "WRONG" in output else ""
 
-        told = farm.until(said, within_s=60, what="the end of the start")
-        assert "was not heard" not in told
-        assert [line for line in told.splitlines() if "WRONG" in line] == [
+        output = farm.until(report, within_s=60, what="the end of the start")
+        assert "was not heard" not in output
+        assert [line for line in output.splitlines() if "WRONG" in line] == [
             "WRONG  No cluster for actions runs: no action is run, however long it is due."
         ]
 
     def test_each_node_tells_the_same_of_the_farm(self, fleet: Fleet) -> None:
         farm.submit(2, "image")
         for node in fleet.nodes:
-            said = machines.scrape(node).splitlines()
-            assert 'jobfarm_queue_waiting{queue="image"} 2.0' in said
-            assert 'jobfarm_clusters_live{role="mutations"} 2.0' in said
+            lines = machines.scrape(node).splitlines()
+            assert 'jobfarm_queue_waiting{queue="image"} 2.0' in lines
+            assert 'jobfarm_clusters_live{role="mutations"} 2.0' in lines
 
     def test_the_janitor_notices_a_silent_worker(self, fleet: Fleet, casting: Casting) -> None:
         cast = casting(at=fleet.nodes[0], works_at=fleet.nodes[1])
@@ -188,8 +188,8 @@ class TestFleet:
         with cast.client.stream(
             "GET", f"/api/v1/jobs/{job_id}/events", headers={"Last-Event-ID": last}
         ) as stream:
-            told = list(events(stream.iter_lines()))
-        assert told[-1].data == {"status": "success"}
+            arrived = list(events(stream.iter_lines()))
+        assert arrived[-1].data == {"status": "success"}
         scheduling.run_after(0, sample.make_group, name="afterwards")
         farm.until(lambda: Group.objects.filter(name="afterwards").exists(), what="the other cluster")
 
@@ -206,11 +206,11 @@ class TestFleet:
         ):
             browser.send(json.dumps({"ping": True}))
             browser.recv(PATIENCE_S)
-            told = events(stream.iter_lines())
-            next(told)
+            stream_events = events(stream.iter_lines())
+            next(stream_events)
             for program in left:
                 program.terminate()
-            assert list(told) == []
+            assert list(stream_events) == []
             with pytest.raises(ConnectionClosed) as closed:
                 browser.recv(PATIENCE_S)
         assert closed.value.rcvd is not None

@@ -60,7 +60,7 @@ class TestTheEndOfAFailedTask:
         assert result.status == TaskResultStatus.FAILED
         assert isinstance(error, ValueError)
         assert _last_function(error) == failing.name
-        assert [told.exception_class for told in result.errors] == [ValueError]
+        assert [error.exception_class for error in result.errors] == [ValueError]
 
     def test_carries_what_would_have_ended_the_process(self, ends: Ends) -> None:
         tasks.leave.enqueue()
@@ -194,11 +194,11 @@ class TestTheResultOfATaskThatIsGone:
         result = default_task_backend.get_result(given.id)
         assert (result.status, result.return_value) == (TaskResultStatus.SUCCESSFUL, 3)
         assert (result.args, result.kwargs) == ([1], {"b": 2})
-        told = result.task
-        assert (told.module_path, told.name, told.queue_name) == ("closing_shop.add", "add", "mail")
-        assert (told.priority, told.run_after) == (7, None)
+        task = result.task
+        assert (task.module_path, task.name, task.queue_name) == ("closing_shop.add", "add", "mail")
+        assert (task.priority, task.run_after) == (7, None)
         with pytest.raises(refusal):
-            told.call(1, b=2)
+            task.call(1, b=2)
         given.refresh()
         assert given.return_value == 3
 
