@@ -10,6 +10,7 @@ import django
 from django.templatetags.static import static
 from django.urls import reverse_lazy
 
+import jobfarm.placeholders
 import jobfarm.storage
 import live.configuration
 import observing.logs
@@ -40,6 +41,8 @@ def _words(name: str) -> list[str]:
     return os.environ.get(name, "").replace(",", " ").split()
 
 
+if _complaint := jobfarm.placeholders.complaint(os.environ):
+    sys.exit(_complaint)  # before anything is served, or opened with such a key
 DEBUG = _flag("DEBUG", default=False)
 SECRET_KEY = os.environ.get("SECRET_KEY") or _own_secret()
 ALLOWED_HOSTS = os.environ.get("ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]").split(",")
