@@ -21,23 +21,32 @@ def begin_log_in(username: str, *, address: str) -> None:
     """Count a log-in as failed, by the name that is tried and by the address (a key) it comes from.
 
     To be called before the password is looked at, so that of any number who guess at once no more are looked at than
-    the limit has. A name counts whether or not somebody has it, so a refusal tells nobody who has an account here.
+    the limits have. A name counts whether or not somebody has it, so a refusal tells nobody who has an account here.
     Raises RateLimited.
     """
-    asks = [
-        Ask(name=limits.LOG_IN, key=address),
-        Ask(name=limits.LOG_IN, key=_name_key(username)),
-    ]
+    asks = [Ask(name=name, key=key) for name, key in _counted(username, address)]
     ratelimits.limit_all(asks, throws=True)
 
 
 def end_log_in(username: str, *, address: str) -> None:
-    """The password was right: forget the failures of this name, and give back what this log-in took from the address.
+    """The password was right: forget the failures of this name at this address, and give back what this log-in took.
 
     Not more than that: whoever has one account could otherwise guess at all others without end.
     """
-    ratelimits.give_back(limits.LOG_IN, key=address)
-    ratelimits.reset(limits.LOG_IN, key=_name_key(username))
+    (here, key), *wider = _counted(username, address)
+    for name, wider_key in wider:
+        ratelimits.give_back(name, key=wider_key)
+    ratelimits.reset(here, key=key)
+
+
+def _counted(username: str, address: str) -> list[tuple[str, str]]:
+    """What a log-in counts against, the narrowest first: limits and their keys."""
+    name = f"user:{username}"
+    return [
+        (limits.LOG_IN, f"{name} {address}"),
+        (limits.LOG_IN_ADDRESS, address),
+        (limits.LOG_IN_NAME, name),
+    ]
 
 
 def one_time_link(user: User, *, minutes: float = DAY_MIN) -> str:
@@ -96,7 +105,3 @@ def ensure_administrator() -> tuple[User, bool]:
         ):  # the name is taken: by somebody else, or by a twin of this process a moment ago
             continue
     raise IntegrityError("no free name for an administrator among admin, admin-2 to admin-99")
-
-
-def _name_key(username: str) -> str:
-    return f"user:{username}"
