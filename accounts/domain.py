@@ -4,6 +4,8 @@ import hashlib
 import unicodedata
 from random import Random
 
+from confusable_homoglyphs import categories
+
 KEY_PREFIX = "jft_"  # so that a leaked key says what it opens, and scanners of repositories can look for it
 HINT_LENGTH = 8  # four of the prefix and four that tell one's own tokens apart: 24 of 256 bits given away
 NAME_LIMIT = 100
@@ -28,6 +30,13 @@ RESERVED = frozenset(
         "system",
     }
 )
+# What is written together: as the "highly restrictive" level of Unicode's security mechanisms (UTS 39, section 5.2).
+_WRITTEN_TOGETHER = (
+    {"LATIN", "HAN", "HIRAGANA", "KATAKANA"},
+    {"LATIN", "HAN", "BOPOMOFO"},
+    {"LATIN", "HAN", "HANGUL"},
+)
+_OF_EVERY_SCRIPT = {"COMMON", "INHERITED"}
 # Letters that are read alike by everybody when bent: without B D I J L O Q S U V Z.
 CAPTCHA_LETTERS = "ACEFGHKMNPRTWXY"
 CAPTCHA_LENGTH = 5
@@ -67,6 +76,13 @@ def is_reserved(username: str) -> bool:
     """Whether nobody may choose this name: it is the farm's, an administrator's or a guest's."""
     folded = username.casefold()
     return folded.partition("-")[0] in RESERVED
+
+
+def mixes_scripts(name: str) -> bool:
+    """Whether a name has letters of scripts that nobody writes together, so that it can look like another's: "admin"
+    with a Cyrillic "a". (A name wholly in another script is one that people there have.)"""
+    scripts = categories.unique_aliases(name) - _OF_EVERY_SCRIPT
+    return len(scripts) > 1 and not any(scripts <= together for together in _WRITTEN_TOGETHER)
 
 
 def captcha_text(*, rng: Random) -> str:

@@ -108,6 +108,12 @@ class InvalidUsername(AccountsError):
     code = "invalid_username"
 
 
+class MixedScripts(AccountsError):
+    """A username is written in one script: {username} mixes letters of several, and could be read as another's."""
+
+    code = "mixed_scripts"
+
+
 class UsernameTaken(AccountsError):
     """The username {username} is taken: choose another."""
 

@@ -5,6 +5,7 @@ import ctypes
 import json
 import logging
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ TURN_S = 0.2
 SHORT_S = 0.02
 SILENCE_S = 1.5  # whoever presses Ctrl-C and sees nothing happen for longer wants to know why
 STEADY_S = 60.0  # a process that ran this long is well again: its next restart is quick
+MOST_FILES = 65_536  # a socket is a file: shells and service managers often allow 1,024
 _PR_SET_PDEATHSIG = 1
 log = logging.getLogger(__name__)
 
@@ -156,6 +158,17 @@ class Supervisor:
         draft = self._note.with_suffix(".new")
         draft.write_text(text)
         draft.replace(self._note)  # who reads it after a kill finds all of it or all of the one before
+
+
+def allow_many_files() -> int:
+    """Let this process, and all that it starts, open as many files as the system allows, up to 65,536; how many."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return soft
+    with contextlib.suppress(ValueError, OSError):  # macOS has a second limit below its "infinity"
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def end_leftovers(folder: Path) -> int:

@@ -4,6 +4,7 @@ import json
 import logging
 from typing import Any, Final
 
+from django.core.exceptions import DisallowedHost
 from pythonjsonlogger.json import JsonFormatter
 
 from observing import fields, traces
@@ -14,7 +15,7 @@ FORMS: Final = ("text", "json")
 _TEXT: Final = "{asctime} {levelname} {name}: {message}{about}"
 # Strangers cause these as they please: one line each, or none, and no traceback.
 _QUIET: Final[dict[str, Any]] = {
-    "django.security.DisallowedHost": {"handlers": [], "propagate": False},
+    "django.security.DisallowedHost": {"filters": ["theirs"]},
     "django.request": {"level": "ERROR"},
     "uvicorn.error": {"filters": ["theirs"]},
 }
@@ -49,13 +50,17 @@ class About(logging.Filter):
 
 
 class Theirs(logging.Filter):
-    """Takes the traceback off what a client did wrong and uvicorn logs as if it had broken: a text frame on a socket
-    that is no UTF-8."""
+    """Makes one line, a warning at most, of what a client did wrong and a library logs as if we had broken: a request
+    by a name that is not ours, and a text frame on a socket that is no UTF-8."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Keep every record, that one as a line alone."""
-        if isinstance(record.exc_info, tuple) and isinstance(record.exc_info[1], UnicodeDecodeError):
+        """Keep the record without its traceback; one for a foreign name only where warnings are kept."""
+        error = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
+        if isinstance(error, UnicodeDecodeError):
             record.exc_info = None
+        if isinstance(error, DisallowedHost):
+            record.exc_info, record.levelno, record.levelname = None, logging.WARNING, "WARNING"
+            return logging.getLogger().isEnabledFor(logging.WARNING)
         return True
 
 

@@ -8,7 +8,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from accounts import domain, limits, queries
-from accounts.errors import InvalidUsername, SignUpClosed, UsernameTaken
+from accounts.errors import InvalidUsername, MixedScripts, SignUpClosed, UsernameTaken
 from ratelimits import operations as ratelimits
 
 USERNAME_LIMIT = 150  # of Django's column
@@ -21,7 +21,7 @@ def sign_up(
 
     The password was found good by Django's validators (the form asks them). Tries count by address (a key), accounts
     that come of them for the whole farm. Raises SignUpClosed, InvalidUsername, UsernameTaken (also for a name that
-    differs in capitals alone, or that would be taken for the farm's own), RateLimited.
+    differs in capitals alone, or that would be taken for the farm's own), MixedScripts, RateLimited.
     """
     if not settings.JOBFARM["SIGN_UP"]:
         raise SignUpClosed
@@ -51,6 +51,8 @@ def _checked(username: str) -> str:
         raise InvalidUsername(limit=USERNAME_LIMIT) from None
     if len(name) > USERNAME_LIMIT:
         raise InvalidUsername(limit=USERNAME_LIMIT)
+    if domain.mixes_scripts(name):
+        raise MixedScripts(username=name)
     if domain.is_reserved(name):
         raise UsernameTaken(username=name)
     return name

@@ -17,7 +17,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.generic import View
 
 from accounts import operations
-from accounts.errors import InvalidUsername, SignUpClosed, UsernameTaken
+from accounts.errors import InvalidUsername, MixedScripts, SignUpClosed, UsernameTaken
 from accounts.views.common import BACKEND, too_often
 from ratelimits import http as limits
 from ratelimits.errors import RateLimited
@@ -87,7 +87,7 @@ class SignUp(RedirectURLMixin, View):
             return self._page(request, form, status=422)
         try:
             user = self._sign_up(request, form.cleaned_data)
-        except (InvalidUsername, UsernameTaken) as refusal:
+        except (InvalidUsername, MixedScripts, UsernameTaken) as refusal:
             form.add_error("username", refusal.message)
             return self._page(request, form, status=422)
         except RateLimited as refusal:

@@ -8,6 +8,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
@@ -22,6 +23,7 @@ from postgres.errors import PostgresError
 from postgres.reachability import explain_unreachable
 
 DEMONSTRATOR = "demonstrator"
+LINK_MIN = 15  # good for: it stands in the terminal's scrollback
 CLUSTER_ENDS_S = 10.0  # beyond the grace for its actions, until its end is written and its processes are gone
 
 
@@ -48,6 +50,7 @@ class Command(BaseCommand):
         if with_worker:  # for trying out and developing: mistakes are to be found there
             os.environ.setdefault("SCHEDULING_GUARDS", "1")
         processes.end_leftovers(settings.JOBFARM_DATA)
+        processes.allow_many_files()
         listener = self._bind(host, port)
         url = f"http://{host}:{listener.getsockname()[1]}"
         try:
@@ -76,10 +79,18 @@ class Command(BaseCommand):
         administrator, is_new = accounts.ensure_administrator()
         if is_new:
             chat.open_lobby(by=administrator)
-        link = accounts.one_time_link(administrator)
         self._say(f"\njobfarm is starting at {url}")
-        self._say(f"Log in as {administrator.get_username()}, once, within a day: {url}{link}")
+        self._say(self._way_in(administrator, url))
         self._say("Ctrl-C stops all of it.\n")
+
+    def _way_in(self, administrator: User, url: str) -> str:
+        """A link for who sits at the terminal. What is no terminal is kept (a journal, a file, a collector of logs), and
+        read by others: there the command that makes a link is named."""
+        name = administrator.get_username()
+        if not self.stdout.isatty():
+            return f"This is no terminal. For a link that logs {name} in: manage.py login_link {name} --url {url}"
+        link = accounts.one_time_link(administrator, minutes=LINK_MIN)
+        return f"Log in as {name}, once, within {LINK_MIN} minutes: {url}{link}"
 
     def _say(self, line: str) -> None:
         self.stdout.write(line)

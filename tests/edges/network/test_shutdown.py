@@ -70,3 +70,10 @@ class TestForeignHosts:
     def test_are_refused_in_the_one_form(self, own_server: Server) -> None:
         refused = httpx.get(f"{own_server.url}/api/v1/jobs", headers={"Host": "evil.example"})
         assert (refused.status_code, json.loads(refused.text)["error"]) == (400, "bad_request")
+
+    @pytest.mark.parametrize("path", ["/api/v1/jobs", "/", "/health/live", "/webhooks/github/", "/nowhere"])
+    def test_are_one_line_of_warning_each(self, own_server: Server, path: str) -> None:
+        before = len(own_server.log)
+        httpx.request("POST" if "webhooks" in path else "GET", own_server.url + path, headers={"Host": "evil.example"})
+        lines = own_server.log[before:].splitlines()
+        assert [("WARNING" in line, "'evil.example'" in line) for line in lines] == [(True, True)]

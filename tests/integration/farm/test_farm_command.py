@@ -2,7 +2,9 @@
 
 import json
 import os
+import pty
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -13,6 +15,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
@@ -57,34 +60,37 @@ class Farm:
         }
         self.environment.pop("DATABASE_URL", None)
         self.environment.pop("REDIS_URL", None)
-        self.process: subprocess.Popen[str] | None = None
-        self.url = self.link = ""
+        self.process: subprocess.Popen[bytes] | None = None
+        self.url = self.way_in = ""
+        self.output: TextIO | None = None
 
-    def start(self, *options: str) -> None:
-        """Start it, and read what it says up to the link."""
+    def start(self, *options: str, terminal: bool = False) -> None:
+        """Start it, and read what it says up to where it is and how one gets in."""
+        reader, writer = pty.openpty() if terminal else os.pipe()
         self.process = subprocess.Popen(
             [sys.executable, "manage.py", "farm", "--port", "0", *options],
             cwd=ROOT,
             env=self.environment,
-            stdout=subprocess.PIPE,
+            stdout=writer,
             stderr=subprocess.STDOUT,
-            text=True,
             start_new_session=True,
         )
-        assert self.process.stdout is not None
-        said = []
-        for line in self.process.stdout:
-            said.append(line)
-            if found := re.search(r"(http://[\d.]+:\d+)(/accounts/\S+)", line):
-                self.url, self.link = found.groups()
+        os.close(writer)
+        self.output = os.fdopen(reader)
+        spoken = []
+        for line in self.output:
+            spoken.append(line)
+            if line.startswith("Ctrl-C stops all"):
+                self.url = re.findall(r"is starting at (http://[\d.]+:\d+)", "".join(spoken))[0]
+                self.way_in = spoken[-2].strip()
                 until(self.answers, "the farm answers")
                 return
-        raise AssertionError("no link:\n" + "".join(said))
+        raise AssertionError("no address:\n" + "".join(spoken))
 
     def answers(self) -> bool:
-        """Whether the page behind the link is served."""
+        """Whether the log-in page is served."""
         try:
-            with urllib.request.urlopen(self.url + self.link, timeout=5) as response:
+            with urllib.request.urlopen(f"{self.url}/accounts/login/", timeout=5) as response:
                 return bool(response.status == 200)
         except (urllib.error.URLError, ConnectionError, TimeoutError):
             return False
@@ -107,8 +113,8 @@ class Farm:
         assert self.process is not None
         self.process.send_signal(number)
         code = self.process.wait(PATIENCE_S)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+        assert self.output is not None
+        self.output.close()
         return code
 
     def children(self) -> dict[str, int]:
@@ -134,9 +140,8 @@ class Farm:
 
     def hears(self, words: str) -> None:
         """Read on in what it says, up to a line with these words."""
-        assert self.process is not None
-        assert self.process.stdout is not None
-        assert any(words in line for line in self.process.stdout), f"it never said {words!r}"
+        assert self.output is not None
+        assert any(words in line for line in self.output), f"it never said {words!r}"
 
     def left_running(self) -> list[str]:
         """Every process that was started for this folder and still runs."""
@@ -181,6 +186,9 @@ class TestFarm:
     def test_replaces_what_is_killed_works_and_leaves_nothing_running_after_ctrl_c(self, farm: Farm) -> None:
         """Both clusters do their work: an interval fires at once when it is new."""
         farm.start("--with-worker")
+        assert farm.way_in == (
+            "This is no terminal. For a link that logs admin in: manage.py login_link admin --url " + farm.url
+        )
         before = farm.children()
         assert set(before) == {"web", "janitor", *CLUSTERS, "worker"}
         until(farm.is_complete, "the clusters report")
@@ -223,9 +231,10 @@ class TestFarm:
         assert not (farm.data / "farm.json").exists()
 
     def test_says_what_it_waits_for_and_ends_at_once_at_a_second_ctrl_c(self, farm: Farm) -> None:
-        """The action would take 100 s, and could have all of them."""
+        """At a terminal, with a link for who sits there. The action would take 100 s, and could have all of them."""
         farm.environment |= {"SCHEDULING_GRACE_S": "1000"}
-        farm.start()
+        farm.start(terminal=True)
+        self._lets_in_for_a_quarter_of_an_hour(farm)
         begun = farm.data / "begun"
         farm.manage(
             *("shell", "-v0", "-c"),
@@ -238,6 +247,36 @@ class TestFarm:
         farm.hears("the cluster for actions to finish")  # and perhaps others that take their time to end
         assert farm.signal(signal.SIGINT) == 0
         assert farm.left_running() == []
+
+
+    def _lets_in_for_a_quarter_of_an_hour(self, farm: Farm) -> None:
+        link = farm.way_in.removeprefix("Log in as admin, once, within 15 minutes: ")
+        with urllib.request.urlopen(link, timeout=5) as response:
+            assert response.status == 200
+        lasts = (
+            "from accounts.models import OneTimeLink; link = OneTimeLink.objects.get();"
+            "print(round((link.expires_at - link.created_at).total_seconds()))"
+        )
+        assert 898 <= int(farm.manage("shell", "-v0", "-c", lasts)) <= 900
+
+
+class TestManyFiles:
+    def test_may_be_open_whatever_the_shell_allows(self) -> None:
+        """As many as the system lets it raise the limit to."""
+        asked = "from jobfarm import processes; print(processes.allow_many_files())"
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        answers = [self._asked(asked, (64, hard)) for hard in (64, min(limits[1], 4096), limits[1])]
+        assert answers == [64, min(limits[1], 4096), min(limits[1], processes.MOST_FILES)]
+
+    def _asked(self, code: str, limits: tuple[int, int]) -> int:
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            capture_output=True,
+            check=True,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limits),  # noqa: PLW1509
+        )
+        return int(done.stdout)
 
 
 class TestFarmCannotStart:

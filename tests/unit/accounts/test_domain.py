@@ -71,6 +71,23 @@ class TestIsReserved:
         assert not domain.is_reserved(name)
 
 
+class TestMixesScripts:
+    @pytest.mark.parametrize("name", ["\u0430dmin", "adm\u0456n", "Allo\u03c1", "\u13aada", "ad\uff41\u0430"])
+    def test_finds_names_that_can_be_read_as_others(self, name: str) -> None:
+        assert domain.mixes_scripts(name)
+
+    @pytest.mark.parametrize(
+        "name",
+        ["ada", "ada-7", "josé", "jose\u0301", "Алёна", "Γιώργος", "山田たろう", "tanaka太郎", "김철수abc", "हिन्दी", "@.+-_7", ""],
+    )
+    def test_takes_what_people_write(self, name: str) -> None:
+        assert not domain.mixes_scripts(name)
+
+    @given(st.text())
+    def test_takes_any_text(self, text: str) -> None:
+        domain.mixes_scripts(text)
+
+
 class TestCaptchaText:
     @given(st.integers(min_value=0))
     def test_is_five_letters_that_can_be_told_apart(self, seed: int) -> None:
