@@ -118,7 +118,7 @@ class GroupAdmin(DjangoGroupAdmin, ModelAdmin):  # type: ignore[misc]
 class ApiTokenAdmin(ModelAdmin):  # type: ignore[misc]
     """Whose programs may call. Keys are not here: they are shown once, to the person who makes them."""
 
-    list_display = ["name", "user", "key_hint", "created_at", "last_used_at", "state"]
+    list_display = ["name", "user", "key_hint", "scopes", "created_at", "expires_at", "last_used_at", "state"]
     list_filter = [("revoked_at", admin.EmptyFieldListFilter), administration.by_day("created_at")]
     list_select_related = ["user"]
     paginator = administration.Counted
@@ -126,7 +126,7 @@ class ApiTokenAdmin(ModelAdmin):  # type: ignore[misc]
     show_facets = admin.ShowFacets.NEVER
     list_per_page = 50
     search_fields = ["name", "user__username", "key_hint"]
-    fields = ["name", "user", "key_hint", "created_at", "last_used_at", "revoked_at"]
+    fields = ["name", "user", "key_hint", "scopes", "created_at", "expires_at", "last_used_at", "revoked_at"]
     readonly_fields = fields
     actions = ["revoke"]
 

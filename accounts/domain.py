@@ -2,11 +2,16 @@
 
 import hashlib
 import unicodedata
+from collections.abc import Iterable
 from random import Random
 
 from confusable_homoglyphs import categories
 
 KEY_PREFIX = "jft_"  # so that a leaked key says what it opens, and scanners of repositories can look for it
+# What an API token may do, as OAuth writes it (RFC 6749, section 3.3). submit: send in jobs; read: look at all that its
+# person may see; operate: cancel, retry, run now.
+SCOPES = ("submit", "read", "operate")
+LONGEST_DAYS = 3650  # that a token may be good for, if it ends at all
 HINT_LENGTH = 8  # four of the prefix and four that tell one's own tokens apart: 24 of 256 bits given away
 NAME_LIMIT = 100
 GROUP_NAME_LIMIT = 60  # characters: a line of a phone and a half
@@ -60,6 +65,12 @@ def hint(key: str) -> str:
 def is_name(name: str) -> bool:
     """Whether a token may be called so: 1 to 100 printable characters that are not all spaces."""
     return 0 < len(name) <= NAME_LIMIT and name.isprintable() and not name.isspace()
+
+
+def scope_text(scopes: Iterable[str]) -> str:
+    """Scopes as they are stored: known ones, each once, in the order of SCOPES; empty when none of them is known."""
+    given = set(scopes)
+    return " ".join(scope for scope in SCOPES if scope in given)
 
 
 def tidied(name: str) -> str:

@@ -108,6 +108,24 @@ class InvalidUsername(AccountsError):
     code = "invalid_username"
 
 
+class NoScope(AccountsError):
+    """Choose at least one thing that the token may do: {scopes}."""
+
+    code = "no_scope"
+
+
+class InvalidDays(AccountsError):
+    """A token is good for more than 0 and at most {most} days, or until it is revoked."""
+
+    code = "invalid_days"
+
+
+class InsufficientScope(AccountsError):
+    """This API token may not {scope}: it was made for {scopes} alone."""
+
+    code = "insufficient_scope"
+
+
 class MixedScripts(AccountsError):
     """A username is written in one script: {username} mixes letters of several, and could be read as another's."""
 

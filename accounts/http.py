@@ -13,7 +13,8 @@ from ninja.security import APIKeyCookie, HttpBearer
 from ninja.utils import check_csrf
 
 from accounts import operations
-from accounts.errors import CsrfFailed, MembersOnly, Unauthorized
+from accounts.errors import CsrfFailed, InsufficientScope, MembersOnly, Unauthorized
+from accounts.models import ApiToken
 from ratelimits import http as limits
 
 View = TypeVar("View", bound=Callable[..., Any])
@@ -22,8 +23,8 @@ _LET_IN_BY: Final = "_accounts_let_in_by"
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-def authenticate(request: HttpRequest) -> User | None:
-    """The person whose API token comes as `Authorization: Bearer`; None without a good one. See `token_id`."""
+def _token(request: HttpRequest) -> ApiToken | None:
+    """The API token that comes as `Authorization: Bearer`; None without a good one. See `token_id`."""
     scheme, _, key = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer":
         return None
@@ -32,7 +33,7 @@ def authenticate(request: HttpRequest) -> User | None:
     except Unauthorized:
         return None
     request.__dict__[_LET_IN_BY] = token.pk
-    return token.user
+    return token
 
 
 def token_id(request: HttpRequest) -> int | None:
@@ -71,13 +72,23 @@ def for_members(request: HttpRequest) -> HttpResponse:
 class TokenAuth(HttpBearer):
     """An API token of a person, made on the account page or with `manage.py create_token USER`."""
 
+    def __init__(self, scope: str) -> None:
+        super().__init__()
+        self.scope = scope
+
     def __call__(self, request: HttpRequest) -> User | None:
-        """The person, or None: django-ninja then asks the next way in, and ends with a 401."""
-        return authenticate(request)
+        """The person, or None: django-ninja then asks the next way in, and ends with a 401. Raises InsufficientScope for
+        a token that was not made for this."""
+        token = _token(request)
+        if token is None:
+            return None
+        if not token.may(self.scope):
+            raise InsufficientScope(scope=self.scope, scopes=" and ".join(token.scopes.split()))
+        return token.user
 
     def authenticate(self, request: HttpRequest, token: str) -> User | None:  # noqa: ARG002  # ninja's signature
         """The person whose token this is, or None."""
-        return authenticate(request)
+        return self(request)
 
 
 class SessionAuth(APIKeyCookie):
@@ -109,4 +120,7 @@ class SessionAuth(APIKeyCookie):
         return user
 
 
-PEOPLE = [TokenAuth(), SessionAuth()]  # the ways in which a person may call, in the order they are tried
+
+def callers(scope: str) -> list[TokenAuth | SessionAuth]:
+    """The ways in which a person may do what this scope of tokens is for, in the order they are tried."""
+    return [TokenAuth(scope), SessionAuth()]

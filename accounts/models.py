@@ -18,7 +18,16 @@ class ApiToken(models.Model):
     key_hint = models.CharField(
         max_length=domain.HINT_LENGTH, editable=False, help_text="How its key begins."
     )
+    scopes = models.CharField(
+        max_length=100,
+        db_default=" ".join(domain.SCOPES),  # also of tokens that a farm of the release before makes meanwhile
+        editable=False,
+        help_text="What it may do, with spaces between.",
+    )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
+    expires_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="From when on it opens nothing; empty: until revoked."
+    )
     last_used_at = models.DateTimeField(
         null=True, blank=True, editable=False, help_text="Exact to a minute, so that calls need not write."
     )
@@ -27,9 +36,20 @@ class ApiToken(models.Model):
     class Meta:
         verbose_name = "API token"
         ordering = ["-id"]
+        indexes = [  # what the sweep of those that ran out reads: a few rows, however many were revoked
+            models.Index(
+                fields=["expires_at"],
+                condition=Q(revoked_at__isnull=True, expires_at__isnull=False),
+                name="accounts_tokens_that_end",
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.name} ({self.key_hint}…)"
+
+    def may(self, scope: str) -> bool:
+        """Whether it may do what this scope is for."""
+        return scope in self.scopes.split()
 
 
 class OneTimeLink(models.Model):

@@ -7,7 +7,7 @@ from captcha.models import CaptchaStore
 from django.contrib.auth.models import Group, Permission, User
 from django.contrib.sessions.models import Session
 from django.db import transaction
-from django.db.models import BooleanField, Count, ExpressionWrapper, ForeignObjectRel, Q, QuerySet
+from django.db.models import BooleanField, Count, ExpressionWrapper, F, ForeignObjectRel, Q, QuerySet
 from django.db.models.functions import Now
 
 from accounts.models import ApiToken, Guest, MemberGroup, OneTimeLink
@@ -20,11 +20,11 @@ USE_NOTED_EVERY = timedelta(
 def live_token(key_hash: str) -> tuple[ApiToken, bool] | None:
     """The token with this hash and its user, and whether its last use was noted within the last minute.
 
-    None if it was revoked or its user may not log in.
+    None if it was revoked or ran out, or its user may not log in.
     """
     noted = ExpressionWrapper(Q(last_used_at__gt=Now() - USE_NOTED_EVERY), output_field=BooleanField())
     tokens = ApiToken.objects.select_related("user").annotate(is_noted=noted)
-    token = tokens.filter(key_hash=key_hash, revoked_at=None, user__is_active=True).first()
+    token = tokens.filter(_is_good(), key_hash=key_hash, user__is_active=True).first()
     return (token, token.is_noted is True) if token else None
 
 
@@ -36,7 +36,19 @@ def note_use(token: ApiToken) -> None:
 
 def tokens_of(user: User) -> QuerySet[ApiToken]:
     """The tokens of a person that still open something, newest first."""
-    return ApiToken.objects.filter(user=user, revoked_at=None)
+    return ApiToken.objects.filter(_is_good(), user=user)
+
+
+def _is_good() -> Q:
+    return Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=Now()))
+
+
+def revoke_ended() -> list[int]:
+    """Revoke the tokens that ran out, as of the moment they did; the ids of their people."""
+    ended = ApiToken.objects.select_for_update().filter(revoked_at=None, expires_at__lte=Now()).order_by("pk")
+    people = dict(ended.values_list("pk", "user_id"))
+    ApiToken.objects.filter(pk__in=people).update(revoked_at=F("expires_at"))
+    return list(people.values())
 
 
 def revoke(token_id: int, *, owner: User | None) -> int | None:

@@ -27,7 +27,7 @@ from accounts.operations.groups import (
 from accounts.operations.guests import end_guest, enter_as_guest, is_guest, limit_key, new_captcha
 from accounts.operations.retiring import forget_captchas, forget_sessions, retire_guests
 from accounts.operations.signing_up import sign_up
-from accounts.operations.tokens import authenticate, create_token, revoke_token, token
+from accounts.operations.tokens import authenticate, create_token, end_tokens, revoke_token, token
 
 __all__ = [
     "DAY_MIN",
@@ -38,6 +38,7 @@ __all__ = [
     "create_token",
     "end_guest",
     "end_log_in",
+    "end_tokens",
     "ensure_administrator",
     "enter_as_guest",
     "forget_captchas",

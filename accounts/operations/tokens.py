@@ -1,21 +1,41 @@
 """API tokens: made, revoked, and who comes with one."""
 
 import secrets
+from collections.abc import Iterable
+from datetime import timedelta
 
 from django.contrib.auth.models import User
 from django.db import transaction
 
 from accounts import domain, handlers, queries
-from accounts.errors import InactiveUser, InvalidName, MembersOnly, NotFound, Unauthorized
+from accounts.errors import (
+    InactiveUser,
+    InvalidDays,
+    InvalidName,
+    MembersOnly,
+    NoScope,
+    NotFound,
+    Unauthorized,
+)
 from accounts.models import ApiToken
+from postgres import clock
+from scheduling import operations as scheduling
 
 
-def create_token(user: User, *, name: str) -> tuple[ApiToken, str]:
+def create_token(
+    user: User, *, name: str, scopes: Iterable[str] = domain.SCOPES, days: float | None = None
+) -> tuple[ApiToken, str]:
     """Give a person a new API token: the row, and the key, which is shown now and never again.
 
-    `name` says what the token is for: 1 to 100 printable characters. Raises InvalidName, InactiveUser for
+    `name` says what the token is for: 1 to 100 printable characters. `scopes` are what it may do, some of domain.SCOPES;
+    `days` how long it is good (None: until it is revoked). Raises InvalidName, NoScope, InvalidDays, InactiveUser for
     somebody who could not use it, and MembersOnly for a guest, whom one captcha let in and not a program.
     """
+    given = domain.scope_text(scopes)
+    if not given:
+        raise NoScope(scopes=", ".join(domain.SCOPES))
+    if days is not None and not 0 < days <= domain.LONGEST_DAYS:
+        raise InvalidDays(most=domain.LONGEST_DAYS)
     if not domain.is_name(name):
         raise InvalidName(limit=domain.NAME_LIMIT)
     if not user.is_active:
@@ -24,7 +44,12 @@ def create_token(user: User, *, name: str) -> tuple[ApiToken, str]:
         raise MembersOnly
     key = domain.KEY_PREFIX + secrets.token_urlsafe(32)
     token = ApiToken.objects.create(
-        user=user, name=name.strip(), key_hash=domain.hashed(key), key_hint=domain.hint(key)
+        user=user,
+        name=name.strip(),
+        key_hash=domain.hashed(key),
+        key_hint=domain.hint(key),
+        scopes=given,
+        expires_at=None if days is None else clock.now() + timedelta(days=days),
     )
     return token, key
 
@@ -41,6 +66,15 @@ def revoke_token(token_id: int, *, by: User | None) -> None:
         if user_id is None:
             raise NotFound
         handlers.touch([user_id])
+
+
+@scheduling.mutation
+def end_tokens() -> int:
+    """Revoke the tokens that ran out, so that the streams which they opened end too; how many. They open nothing new
+    from the moment on that was named for them."""
+    ended = queries.revoke_ended()
+    handlers.touch(ended)
+    return len(ended)
 
 
 def authenticate(key: str) -> User:

@@ -28,6 +28,25 @@ class TokenForm(forms.Form):
         max_length=domain.NAME_LIMIT,
         widget=forms.TextInput(attrs={"placeholder": "my laptop", "autocomplete": "off"}),
     )
+    scopes = forms.MultipleChoiceField(
+        label="What may it do?",
+        choices=[
+            ("submit", "Submit jobs"),
+            ("read", "Read jobs, their output and files"),
+            ("operate", "Cancel jobs, retry them, run them now"),
+        ],
+        initial=domain.SCOPES,
+        widget=forms.CheckboxSelectMultiple,
+        error_messages={"required": "Choose at least one thing that it may do."},
+    )
+    days = forms.TypedChoiceField(
+        label="How long is it good?",
+        choices=[("30", "30 days"), ("90", "90 days"), ("365", "A year"), ("", "Until it is revoked")],
+        initial="90",
+        required=False,
+        coerce=int,
+        empty_value=None,
+    )
 
     def __init__(self, user: User, data: Any = None) -> None:
         super().__init__(data)
@@ -79,7 +98,7 @@ def create_token(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return _account_page(request, token_form=form)
     try:
-        token, key = operations.create_token(person, name=form.cleaned_data["name"])
+        token, key = operations.create_token(person, **form.cleaned_data)
     except InvalidName as refusal:
         form.add_error("name", refusal.message)
         return _account_page(request, token_form=form)

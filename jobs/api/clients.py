@@ -24,7 +24,8 @@ from jobs.wire import jobs as wire
 from jobs.wire.values import BIGINT, INTEGER
 
 T = TypeVar("T")
-router = Router(auth=people.PEOPLE, tags=["Clients"])
+router = Router(tags=["Clients"])
+SUBMIT, READ, OPERATE = map(people.callers, ("submit", "read", "operate"))
 MOST_PIECES = 500
 MOST_OUTPUT_CHARACTERS = 4_000_000
 
@@ -50,6 +51,7 @@ def _user(request: HttpRequest) -> User:
 
 @router.post(
     "/jobs",
+    auth=SUBMIT,
     response={201: wire.Job, documents.REFUSALS: clients.Refusal},
     summary="Submit a job",
     description=documents.SUBMIT,
@@ -66,6 +68,7 @@ def submit(
 
 @router.post(
     "/jobs/bulk",
+    auth=SUBMIT,
     response={201: clients.Submitted, documents.REFUSALS: clients.Refusal},
     summary="Submit many jobs",
     description=documents.SUBMIT_MANY,
@@ -86,6 +89,7 @@ def submit_many(
 
 @router.get(
     "/jobs",
+    auth=READ,
     response={200: clients.Page, documents.REFUSALS: clients.Refusal},
     summary="List jobs",
     description=documents.LIST,
@@ -101,6 +105,7 @@ def list_jobs(request: HttpRequest, filters: Query[clients.Filters]) -> clients.
 
 @router.get(
     "/jobs/{jobid:job_id}",
+    auth=READ,
     response={200: wire.Job, documents.REFUSALS: clients.Refusal},
     summary="Look at a job",
     description=documents.SHOW,
@@ -112,6 +117,7 @@ def show(request: HttpRequest, job_id: int) -> wire.Job:
 
 @router.get(
     "/jobs/{jobid:job_id}/output",
+    auth=READ,
     response={200: clients.OutputPage, documents.REFUSALS: clients.Refusal},
     summary="Read a job's output",
     description=documents.READ_OUTPUT,
@@ -139,6 +145,7 @@ def output(
 
 @router.get(
     "/jobs/{jobid:job_id}/files/{name}",
+    auth=READ,
     response={200: Any, documents.REFUSALS: clients.Refusal},
     summary="Get a result file",
     description=documents.GET_FILE,
@@ -161,6 +168,7 @@ def get_file(
 
 @router.get(
     "/jobs/{jobid:job_id}/events",
+    auth=READ,
     response={200: Any, documents.REFUSALS: clients.Refusal},
     summary="Follow a job",
     description=documents.EVENTS,
@@ -174,6 +182,7 @@ def events(request: HttpRequest, job_id: int) -> HttpResponse:
 
 @router.post(
     "/jobs/{jobid:job_id}/cancel",
+    auth=OPERATE,
     response={200: clients.Canceled, documents.REFUSALS: clients.Refusal},
     summary="Cancel a job",
     description=documents.CANCEL,
@@ -186,6 +195,7 @@ def cancel(request: HttpRequest, job_id: int) -> clients.Canceled:
 
 @router.post(
     "/jobs/{jobid:job_id}/retry",
+    auth=OPERATE,
     response={201: wire.Job, documents.REFUSALS: clients.Refusal},
     summary="Try an ended job again",
     description=documents.RETRY,
@@ -199,6 +209,7 @@ def retry(request: HttpRequest, job_id: int, idempotency_key: IdempotencyKey = N
 
 @router.post(
     "/jobs/{jobid:job_id}/run_now",
+    auth=OPERATE,
     response={200: wire.Job, documents.REFUSALS: clients.Refusal},
     summary="Let a job that is due later run now",
     description=documents.RUN_NOW,
@@ -210,6 +221,7 @@ def run_now(request: HttpRequest, job_id: int) -> wire.Job:
 
 @router.get(
     "/jobs/{jobid:job_id}/why",
+    auth=READ,
     response={200: clients.Reasons, documents.REFUSALS: clients.Refusal},
     summary="Why does it not run?",
     description=documents.WHY,

@@ -1,11 +1,11 @@
-"""manage.py create_token USER [--name NAME]"""
+"""manage.py create_token USER [--name NAME] [--scope SCOPE ...] [--days DAYS]"""
 
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from accounts import operations
+from accounts import domain, operations
 from accounts.management.people import PersonCommand
 
 
@@ -19,8 +19,14 @@ class Command(PersonCommand):
         super().add_arguments(parser)
         parser.add_argument("--name", default="command line", help="What the token is for (%(default)s).")
 
+        scope_help = "What it may do; may be given several times (all: submit, read and operate)."
+        parser.add_argument("--scope", action="append", choices=domain.SCOPES, help=scope_help)
+        parser.add_argument("--days", type=float, help="How long it is good (until it is revoked).")
+
     def handle_person(self, person: User, options: dict[str, Any]) -> None:
         """Make the token; the sentence goes to stderr, so that `key=$(manage.py create_token USER)` works."""
-        token, key = operations.create_token(person, name=options["name"])
+        token, key = operations.create_token(
+            person, name=options["name"], scopes=options["scope"] or domain.SCOPES, days=options["days"]
+        )
         self.stderr.write(f"API token “{token.name}” of {person.get_username()}; it is not shown again:")
         self.stdout.write(key)

@@ -1,6 +1,7 @@
 """The account page: password and API tokens."""
 
 import re
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
@@ -14,6 +15,7 @@ from accounts.models import ApiToken
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "correct horse battery"
+GIVEN: dict[str, Any] = {"name": "ci", "scopes": ["submit", "read", "operate"], "days": ""}
 
 
 @pytest.fixture
@@ -63,30 +65,47 @@ class TestAccountPage:
 
 class TestTokens:
     def test_shows_the_key_once_with_a_curl_line_that_has_it(self, page: Client, ada: User) -> None:
-        answer = page.post(reverse("accounts:create_token"), {"name": "ci"})
+        answer = page.post(reverse("accounts:create_token"), GIVEN)
         (key,) = set(re.findall(r"jft_[\w-]{43}", answer.text))
         assert operations.authenticate(key) == ada
         assert f"Authorization: Bearer {key}&quot; http://testserver/api/v1/jobs" in answer.text
         assert "no-store" in answer.headers["Cache-Control"]
         assert key not in page.get(reverse("accounts:account")).text
 
+    def test_may_what_was_chosen_for_as_long_as_was_chosen(self, page: Client) -> None:
+        page.post(reverse("accounts:create_token"), GIVEN | {"scopes": ["read"], "days": "30"})
+        token = ApiToken.objects.get()
+        assert token.expires_at is not None
+        lasts = (token.expires_at - token.created_at).total_seconds()
+        assert (token.scopes, round(lasts / 86_400, 2)) == ("read", 30)
+        assert '<td role="cell" data-label="May">read</td>' in page.get(reverse("accounts:account")).text
+
+    @pytest.mark.parametrize(
+        ("fields", "field"),
+        [({"scopes": []}, "scopes"), ({"scopes": ["all"]}, "scopes"), ({"days": "1e9"}, "days"), ({"days": "7"}, "days")],
+    )
+    def test_refuses_what_was_not_offered(self, page: Client, fields: dict[str, Any], field: str) -> None:
+        answer = page.post(reverse("accounts:create_token"), GIVEN | fields)
+        assert (answer.status_code, list(answer.context["token_form"].errors)) == (422, [field])
+        assert not ApiToken.objects.exists()
+
     def test_makes_no_second_one_when_the_page_is_reloaded(self, page: Client) -> None:
-        page.post(reverse("accounts:create_token"), {"name": "ci"})
-        again = page.post(reverse("accounts:create_token"), {"name": "ci"})
+        page.post(reverse("accounts:create_token"), GIVEN)
+        again = page.post(reverse("accounts:create_token"), GIVEN)
         assert again.status_code == 422
         assert "You have an API token of this name already" in again.text
         assert ApiToken.objects.count() == 1
 
     @pytest.mark.parametrize("name", ["", "  ", "x" * 101, "a\x00b", "a\x07b"])
     def test_refuses_a_bad_name_and_says_why(self, page: Client, name: str) -> None:
-        answer = page.post(reverse("accounts:create_token"), {"name": name})
+        answer = page.post(reverse("accounts:create_token"), GIVEN | {"name": name})
         assert answer.status_code == 422
         assert answer.context["token_form"].errors["name"]
         assert not ApiToken.objects.exists()
 
     def test_escapes_the_name_everywhere(self, page: Client) -> None:
         name = "<script>alert(1)</script>\"'"
-        made = page.post(reverse("accounts:create_token"), {"name": name}).text
+        made = page.post(reverse("accounts:create_token"), GIVEN | {"name": name}).text
         listed = page.get(reverse("accounts:account")).text
         assert "<script>alert" not in made + listed
         assert "&lt;script&gt;alert" in made

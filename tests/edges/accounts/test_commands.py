@@ -38,6 +38,11 @@ class TestCreateToken:
         assert "ci" in err
         assert ApiToken.objects.get().name == "ci"
 
+    def test_makes_one_that_may_what_is_named_for_so_many_days(self, ada: User) -> None:
+        printed("create_token", "ada", "--scope", "read", "--scope", "submit", "--days", "1.5")
+        token = ApiToken.objects.get()
+        assert (token.scopes, token.expires_at and (token.expires_at - token.created_at).days) == ("submit read", 1)
+
     def test_may_be_run_again(self, ada: User) -> None:
         keys = {printed("create_token", "ada")[0] for _ in range(2)}
         assert len(keys) == 2
@@ -47,6 +52,8 @@ class TestCreateToken:
         [
             (["create_token", "eve"], "There is no user 'eve'"),
             (["create_token", "ada", "--name", ""], "A token needs a name"),
+            (["create_token", "ada", "--days", "0"], "more than 0 and at most 3650 days"),
+            (["create_token", "ada", "--scope", "all"], "invalid choice"),
             (["create_token", "bob"], "bob may not log in"),
             (["login_link", "bob"], "bob may not log in"),
             (["login_link", "ada", "--minutes", "0"], "more than 0 minutes"),

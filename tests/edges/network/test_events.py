@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 from django.contrib.auth.models import Group, User
+from django.db.models.functions import Now
 
 from accounts import operations as accounts
 from accounts.models import ApiToken
@@ -191,6 +192,13 @@ class TestRights:
         with following(client, job) as events:
             next(events)
             accounts.revoke_token(ApiToken.objects.get(user=ada).pk, by=ada)
+            assert list(events) == []
+
+    def test_end_with_a_token_that_ran_out(self, client: httpx.Client, ada: User, job: Job) -> None:
+        with following(client, job) as events:
+            next(events)
+            ApiToken.objects.filter(user=ada).update(expires_at=Now())
+            accounts.end_tokens()
             assert list(events) == []
 
     def test_end_with_the_membership(self, client: httpx.Client, ada: User) -> None:

@@ -4,11 +4,13 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.db.models import F
+from django.db.models.functions import Now
 from pytest_django import DjangoAssertNumQueries
 
-from accounts import domain, operations
-from accounts.errors import InactiveUser, InvalidName, NotFound, Unauthorized
+from accounts import domain, operations, queries
+from accounts.errors import InactiveUser, InvalidDays, InvalidName, NoScope, NotFound, Unauthorized
 from accounts.models import ApiToken
 
 pytestmark = pytest.mark.django_db
@@ -51,6 +53,50 @@ class TestCreateToken:
     def test_refuses_somebody_who_may_not_log_in(self) -> None:
         with pytest.raises(InactiveUser, match="bob may not log in"):
             operations.create_token(User.objects.create_user("bob", is_active=False), name="ci")
+
+
+class TestScopes:
+    def test_are_all_unless_some_are_named(self, ada: User) -> None:
+        assert operations.create_token(ada, name="ci")[0].scopes == "submit read operate"
+        assert operations.create_token(ada, name="ci", scopes=["operate", "read", "read"])[0].scopes == "read operate"
+
+    @pytest.mark.parametrize("scopes", [[], ["all"], ["Submit"], "submit"])
+    def test_are_at_least_one_that_there_is(self, ada: User, scopes: list[str]) -> None:
+        with pytest.raises(NoScope, match="submit, read, operate"):
+            operations.create_token(ada, name="ci", scopes=scopes)
+
+    def test_of_a_token_that_an_older_farm_made_are_all(self, ada: User) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "INSERT INTO accounts_apitoken (user_id, name, key_hash, key_hint) VALUES (%s, 'old', %s, 'jft_')",
+                [ada.pk, domain.hashed("old")],
+            )
+        assert all(operations.token("old").may(scope) for scope in domain.SCOPES)
+
+
+class TestTokensThatEnd:
+    def test_open_nothing_from_their_moment_on(self, ada: User) -> None:
+        token, key = operations.create_token(ada, name="ci", days=0.5)
+        assert operations.authenticate(key) == ada
+        ApiToken.objects.filter(pk=token.pk).update(expires_at=Now())
+        with pytest.raises(Unauthorized):
+            operations.authenticate(key)
+        assert not queries.tokens_of(ada).exists()
+
+    @pytest.mark.parametrize("days", [0, -1, 3651, float("nan"), float("inf")])
+    def test_end_within_ten_years(self, ada: User, days: float) -> None:
+        with pytest.raises(InvalidDays, match="at most 3650 days"):
+            operations.create_token(ada, name="ci", days=days)
+
+    def test_are_revoked_once_they_ran_out_and_no_others(self, ada: User) -> None:
+        over, _ = operations.create_token(ada, name="over", days=1)
+        _, good = operations.create_token(ada, name="good", days=1)
+        _, endless = operations.create_token(ada, name="endless")
+        ApiToken.objects.filter(pk=over.pk).update(expires_at=Now() - timedelta(hours=1))
+        assert [operations.end_tokens() for _ in range(2)] == [1, 0]
+        over.refresh_from_db()
+        assert over.revoked_at == over.expires_at
+        assert [operations.authenticate(key) for key in (good, endless)] == [ada, ada]
 
 
 class TestAuthenticate:

@@ -1,0 +1,106 @@
+"""What API tokens may do: each scope opens its own calls and no others; a session is all that its person is."""
+
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from accounts import domain
+from accounts import operations as accounts
+from jobs import operations
+from jobs.api.clients import router
+from tests import farm
+
+pytestmark = pytest.mark.django_db
+NEW = {"kind": "work", "payload": 1}
+Call = tuple[str, str, object]
+
+
+@pytest.fixture
+def ada() -> User:
+    farm.kind()
+    return farm.user("ada")
+
+
+@pytest.fixture
+def called(ada: User) -> Callable[[str, Call], int]:
+    """The status of a call with a token of this scope, about a job of its own that waits."""
+    clients = {scope: _client(ada, scope) for scope in domain.SCOPES}
+
+    def call(scope: str, one: Call) -> int:
+        method, path, body = one
+        job = operations.submit("work", 1, owner=ada)
+        ended = operations.submit("work", 1, owner=ada)
+        operations.cancel(ended.pk, by=ada)
+        at = f"/api/v1{path.format(job=job.pk, ended=ended.pk)}"
+        return clients[scope].generic(method, at, body, content_type="application/json").status_code
+
+    return call
+
+
+def _client(person: User, scope: str) -> Client:
+    _, key = accounts.create_token(person, name=scope, scopes=[scope])
+    return Client(headers={"Authorization": f"Bearer {key}"})
+
+
+BODY = '{"kind": "work", "payload": 1}'
+CALLS: dict[str, list[Call]] = {
+    "submit": [("POST", "/jobs", BODY), ("POST", "/jobs/bulk", f'{{"jobs": [{BODY}]}}')],
+    "read": [
+        ("GET", path, "")
+        for path in ("/jobs", "/jobs/{job}", "/jobs/{job}/output", "/jobs/{job}/events", "/jobs/{job}/why")
+    ],
+    "operate": [
+        ("POST", path, "") for path in ("/jobs/{job}/cancel", "/jobs/{ended}/retry", "/jobs/{job}/run_now")
+    ],
+}
+
+
+@pytest.mark.parametrize(("scope", "call"), [(scope, call) for scope, calls in CALLS.items() for call in calls])
+def test_a_scope_opens_its_calls_and_no_other_scope_does(
+    called: Callable[[str, Call], int], scope: str, call: Call
+) -> None:
+    statuses = {each: called(each, call) for each in domain.SCOPES}
+    # run_now is refused (409) for a job that is due already: it was let in.
+    assert statuses.pop(scope) in {200, 201, 409}
+    assert set(statuses.values()) == {403}
+
+
+def test_a_refusal_names_what_is_missing(ada: User) -> None:
+    answer = _client(ada, "read").post("/api/v1/jobs", NEW, content_type="application/json")
+    assert answer.json() == {
+        "error": "insufficient_scope",
+        "message": "This API token may not submit: it was made for read alone.",
+        "scope": "submit",
+        "scopes": "read",
+    }
+
+
+def test_a_file_is_read(ada: User) -> None:
+    job = operations.submit("work", 1, owner=ada)
+    statuses = {
+        scope: _client(ada, scope).get(f"/api/v1/jobs/{job.pk}/files/a.txt").status_code for scope in domain.SCOPES
+    }
+    assert statuses == {"submit": 403, "read": 404, "operate": 403}
+
+
+def test_a_session_may_all_that_its_person_may(client: Client, ada: User) -> None:
+    client.force_login(ada)
+    assert client.get("/api/v1/jobs").status_code == 200
+    made = client.post("/api/v1/jobs", NEW, content_type="application/json")
+    assert made.status_code == 201
+    assert client.post(f"/api/v1/jobs/{made.json()['id']}/cancel").status_code == 200
+
+
+def test_every_call_of_clients_has_a_scope() -> None:
+    """Those that look read; those that change something do not."""
+    scopes = {
+        (method, way.scope)
+        for view in router.path_operations.values()
+        for operation in view.operations
+        for method in operation.methods
+        for way in operation.auth_param or [None]
+        if way is None or hasattr(way, "scope")
+    }
+    assert scopes == {("GET", "read"), ("POST", "submit"), ("POST", "operate")}
