@@ -77,8 +77,8 @@ class TokenAuth(HttpBearer):
         self.scope = scope
 
     def __call__(self, request: HttpRequest) -> User | None:
-        """The person, or None: django-ninja then asks the next way in, and ends with a 401. Raises InsufficientScope for
-        a token that was not made for this."""
+        """The person, or None: django-ninja then asks the next way in, and ends with a 401. Raises InsufficientScope
+        for a token that was not made for this."""
         token = _token(request)
         if token is None:
             return None
@@ -118,7 +118,6 @@ class SessionAuth(APIKeyCookie):
         if request.method not in _SAFE and operations.is_guest(user):
             raise MembersOnly
         return user
-
 
 
 def callers(scope: str) -> list[TokenAuth | SessionAuth]:

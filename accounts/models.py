@@ -20,13 +20,18 @@ class ApiToken(models.Model):
     )
     scopes = models.CharField(
         max_length=100,
-        db_default=" ".join(domain.SCOPES),  # also of tokens that a farm of the release before makes meanwhile
+        db_default=" ".join(
+            domain.SCOPES
+        ),  # also of tokens that a farm of the release before makes meanwhile
         editable=False,
         help_text="What it may do, with spaces between.",
     )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     expires_at = models.DateTimeField(
-        null=True, blank=True, editable=False, help_text="From when on it opens nothing; empty: until revoked."
+        null=True,
+        blank=True,
+        editable=False,
+        help_text="From when on it opens nothing; empty: until revoked.",
     )
     last_used_at = models.DateTimeField(
         null=True, blank=True, editable=False, help_text="Exact to a minute, so that calls need not write."

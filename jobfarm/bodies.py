@@ -1,42 +1,90 @@
-"""Bounds what a request may carry, before anything of it is kept: Django itself reads every body to its
-end."""
+"""Bounds what requests may carry, and how many of one address may be half sent, before anything is kept: Django reads
+every body to its end, each into memory or a file of its own."""
 
 import asyncio
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
 from django.conf import settings
 
 from jobs.waiting.asking import App, Message, Receive, Scope, Send, header
+from live.addresses import network_of
 
 _FILE: Final = re.compile(r"/api/v1/worker/jobs/[0-9]+/files/[^/]+")
 _DRAIN_S: Final = 3.0  # for a client that sends on: closed at once, it would see a reset and never our answer
+# A body may be late by this much of what the least rate brings: 50 MB have 100 minutes, one byte has half of one.
+_GRACE_S: Final = 30.0
+_LEAST_RATE: Final = 8 << 10  # bytes a second
+_AT_ONCE_S: Final = (
+    0.25  # a piece that takes no longer makes no request half sent: most come with their heads
+)
+_RETRY_AFTER_S: Final = 5
 
 
-class TooLargeError(Exception):
+class BodyError(Exception):
+    """A body is not read to its end. `status` and the fields of the answer."""
+
+    status = 400
+    code = "bad_request"
+
+    def __init__(self, message: str, **numbers: float) -> None:
+        super().__init__(message)
+        self.body = {"error": self.code, "message": message, **numbers}
+
+
+class TooLargeError(BodyError):
     """More came than was announced or allowed."""
+
+    status, code = 413, "too_large"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"The body is larger than {limit} bytes.", limit=limit)
+
+
+class TooSlowError(BodyError):
+    """Less came than the least rate brings."""
+
+    status, code = 408, "too_slow"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"The body was not sent within {seconds:.0f} s.", seconds=seconds)
+
+
+class TooManyError(BodyError):
+    """Too many requests of this address are half sent."""
+
+    status, code = 429, "too_many"
+
+    def __init__(self, most: int) -> None:
+        message = f"{most} requests of your address are half sent: finish those, or come again."
+        super().__init__(message, limit=most, retry_after=_RETRY_AFTER_S)
 
 
 class BoundedBodies:
-    """Answers 413 to a body over the limit: by its Content-Length at once, else as soon as too much has
-    come."""
+    """Answers 413 to a body over the limit (by its Content-Length at once, else as soon as too much has come), 429 to
+    one too many that is half sent, 408 to one that does not come."""
 
     def __init__(self, app: App) -> None:
         self._app = app
+        self._half_sent: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         limit = _limit(scope)
         announced = header(scope, "content-length")
         if announced.isdigit() and int(announced) > limit:
-            await _refuse(receive, send, limit=limit)
+            await _refuse(receive, send, TooLargeError(limit))
             return
+        body = _Body(receive, limit=limit, half_sent=self._half_sent, address=network_of(scope))
         try:
-            await self._app(scope, _counted(receive, limit=limit), send)
-        except TooLargeError:
-            await _refuse(receive, send, limit=limit)
+            await self._app(scope, body.receive, send)
+        except BodyError as error:
+            await _refuse(receive, send, error)
+        finally:
+            body.close()
 
 
 def _limit(scope: Scope) -> int:
@@ -45,33 +93,74 @@ def _limit(scope: Scope) -> int:
     return int(sizes["FILE_BYTES"] if is_file else sizes["BODY_BYTES"])
 
 
-def _counted(receive: Receive, *, limit: int) -> Receive:
-    """`receive` that raises TooLargeError when more than `limit` bytes came.
+class _Body:
+    """The body of one request as it comes. While it is half sent it counts for its address."""
 
-    Bodies are read before any answer.
-    """
-    left = limit
+    def __init__(self, receive: Receive, *, limit: int, half_sent: Counter[str], address: str | None) -> None:
+        self._receive = receive
+        self._limit = limit
+        self._half_sent = half_sent
+        self._address = address
+        self._size = 0
+        self._began_s = asyncio.get_running_loop().time()
+        self._is_read = False
+        self._is_counted = False
 
-    async def counted() -> Message:
-        nonlocal left
-        message = await receive()
-        left -= len(message.get("body", b""))
-        if left < 0:
-            raise TooLargeError
+    async def receive(self) -> Message:
+        """The next message. Raises TooLargeError, TooManyError, TooSlowError; bodies are read before any answer."""
+        if self._is_read:  # what comes now is that the client goes
+            return await self._receive()
+        message = await self._next_piece()
+        self._size += len(message.get("body", b""))
+        if self._size > self._limit:
+            raise TooLargeError(self._limit)
+        self._is_read = not message.get("more_body")
+        if self._is_read:
+            self.close()
         return message
 
-    return counted
+    def close(self) -> None:
+        """The request is over, whether its body came or not."""
+        self._count(is_half_sent=False)
+
+    async def _next_piece(self) -> Message:
+        try:
+            async with asyncio.timeout(_AT_ONCE_S):
+                return await self._receive()
+        except TimeoutError:
+            self._count(is_half_sent=True)
+            return await self._in_time()
+
+    async def _in_time(self) -> Message:
+        lasts_s = _GRACE_S + self._size / _LEAST_RATE
+        try:
+            async with asyncio.timeout_at(self._began_s + lasts_s):
+                return await self._receive()
+        except TimeoutError:
+            raise TooSlowError(lasts_s) from None
+
+    def _count(self, *, is_half_sent: bool) -> None:
+        if self._address is None or is_half_sent == self._is_counted:
+            return
+        most = settings.JOBFARM["HALF_SENT_PER_ADDRESS"]
+        if is_half_sent and self._half_sent[self._address] >= most:
+            raise TooManyError(most)
+        self._is_counted = is_half_sent
+        self._half_sent[self._address] += 1 if is_half_sent else -1
+        if not self._half_sent[self._address]:
+            del self._half_sent[self._address]  # addresses are many
 
 
-async def _refuse(receive: Receive, send: Send, *, limit: int) -> None:
-    told = {"error": "too_large", "message": f"The body is larger than {limit} bytes.", "limit": limit}
-    body = json.dumps(told).encode()
+async def _refuse(receive: Receive, send: Send, error: BodyError) -> None:
+    body = json.dumps(error.body).encode()
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"),
     ]
-    await send({"type": "http.response.start", "status": 413, "headers": headers})
+    if "retry_after" in error.body:
+        headers.append((b"retry-after", str(error.body["retry_after"]).encode()))
+    await send({"type": "http.response.start", "status": error.status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": True})
     try:
         async with asyncio.timeout(_DRAIN_S):

@@ -1,5 +1,5 @@
-"""Secrets of the example environment (deploy/environment) that nobody replaced: a farm with a database of its own refuses
-to start with them. Who knows the example could sign sessions, and read the metrics."""
+"""Secrets of the example environment (deploy/environment) that nobody replaced: a farm with a database of its own
+refuses to start with them. Who knows the example could sign sessions, and read the metrics."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -10,9 +10,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 LONGEST_PAUSE_S = 30.0
 KILLED_WITHIN_S = 5.0
@@ -37,6 +38,7 @@ class Child:
     argv: Sequence[str]
     environment: dict[str, str] = field(default_factory=dict)
     inherited: Sequence[int] = ()
+    credentials: Mapping[str, Any] = field(default_factory=dict)  # of `subprocess`: whose rights it has
     grace_s: float = 10.0
     hurry: signal.Signals = signal.SIGKILL
     turn: int = 0
@@ -53,7 +55,9 @@ class Child:
             pass_fds=self.inherited,
             start_new_session=True,
             stdin=subprocess.DEVNULL,
+            # Called when the rights are given up already: the kernel forgets what was asked for before that.
             preexec_fn=_die_with_the_parent(os.getpid()),  # noqa: PLW1509 (the supervisor has no other threads)
+            **self.credentials,
         )
         self.started_at = now
 

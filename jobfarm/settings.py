@@ -218,6 +218,8 @@ JOBFARM: dict[str, Any] = {
     "FILE_BYTES_PER_ATTEMPT": int(os.environ.get("JOBFARM_FILE_BYTES_PER_ATTEMPT", "500000000")),
     "FILE_BYTES_PER_JOB": int(os.environ.get("JOBFARM_FILE_BYTES_PER_JOB", "2000000000")),
     "BODY_BYTES": 10_000_000,  # of any other request: ten payloads in one call
+    # Requests of one address of which a part has come: each holds a socket and room for its body.
+    "HALF_SENT_PER_ADDRESS": int(os.environ.get("JOBFARM_HALF_SENT_PER_ADDRESS", "100")),
     # Jobs that come in with one API token, on average and at once; a person may have twice as many with all of theirs.
     "SUBMIT_PER_MINUTE": float(os.environ.get("JOBFARM_SUBMIT_PER_MINUTE", "600")),
     "SUBMIT_BURST": float(os.environ.get("JOBFARM_SUBMIT_BURST", "2000")),

@@ -28,7 +28,9 @@ class SameOrigin:
         """Serve one socket, or deny it."""
         headers = {name: value.decode("latin1") for name, value in scope["headers"]}
         host, origin = headers.get(b"host", ""), headers.get(b"origin", "")
-        serve = self._application if is_trusted(origin, host=host, scheme=scope["scheme"]) else WebsocketDenier()
+        serve = (
+            self._application if is_trusted(origin, host=host, scheme=scope["scheme"]) else WebsocketDenier()
+        )
         return await serve(scope, receive, send)
 
 
@@ -54,7 +56,13 @@ def _parts(origin: str) -> Origin | None:
         port = split.port or _DEFAULT_PORTS.get(split.scheme)
     except ValueError:
         return None
-    if split.scheme not in _DEFAULT_PORTS or not split.hostname or split.path or split.query or split.fragment:
+    if (
+        split.scheme not in _DEFAULT_PORTS
+        or not split.hostname
+        or split.path
+        or split.query
+        or split.fragment
+    ):
         return None
     return split.scheme, split.hostname, port
 

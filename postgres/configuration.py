@@ -7,6 +7,8 @@ DATABASE_URL                postgresql://user:password@host:5432/name?sslmode=re
 DATABASE_DIRECT_URL         a way past a pooler in transaction mode, for LISTEN
 JOBFARM_DB_POOL             the most connections a process opens (20)
 JOBFARM_PREPARE             0: no prepared statements, for a pooler that does not know them
+JOBFARM_EMBEDDED_SOCKET     the folder of the embedded server's socket, for a process that may not start that
+                            server (set by `manage.py farm`: another process keeps it running)
 JOBFARM_DB_STARTUP_OPTIONS  0: no `options` when connecting, for a pooler that refuses them; then set
                             jit = off and plan_cache_mode = force_generic_plan for the role (ALTER ROLE ..
                             SET)
@@ -48,7 +50,7 @@ def database(
     `pool_max` is the most connections of one process (JOBFARM_DB_POOL, else 20). Opens and creates nothing.
     Raises InvalidDatabaseUrl for a URL that PostgreSQL would not understand, without repeating it: it may
     hold a password."""
-    server = _given(url) if url else _embedded(data)
+    server = _given(url) if url else _embedded(data, socket_folder=environ.get("JOBFARM_EMBEDDED_SOCKET"))
     options = {**_options(environ, pool_max=pool_max), **server.pop("OPTIONS", {})}
     if extra := options.pop("extra_options", None):
         options["options"] = f"{options.get('options', '')} {extra}".strip()
@@ -95,15 +97,15 @@ def _given(url: str) -> dict[str, Any]:
     return {**server, "OPTIONS": parameters}
 
 
-def _embedded(data: Path) -> dict[str, Any]:
-    return {
+def _embedded(data: Path, *, socket_folder: str | None) -> dict[str, Any]:
+    server = {
         "NAME": embedded.DATABASE,
         "USER": embedded.ROLE,
         "PASSWORD": "",
-        "HOST": str(embedded.location(data).socket_folder),
+        "HOST": socket_folder or str(embedded.location(data).socket_folder),
         "PORT": str(embedded.PORT),
-        "EMBEDDED": str(data),
     }
+    return server if socket_folder else server | {"EMBEDDED": str(data)}
 
 
 def _options(environ: Mapping[str, str], *, pool_max: int | None) -> dict[str, Any]:

@@ -27,9 +27,10 @@ def create_token(
 ) -> tuple[ApiToken, str]:
     """Give a person a new API token: the row, and the key, which is shown now and never again.
 
-    `name` says what the token is for: 1 to 100 printable characters. `scopes` are what it may do, some of domain.SCOPES;
-    `days` how long it is good (None: until it is revoked). Raises InvalidName, NoScope, InvalidDays, InactiveUser for
-    somebody who could not use it, and MembersOnly for a guest, whom one captcha let in and not a program.
+    `name` says what the token is for: 1 to 100 printable characters. `scopes` are what it may do, some of
+    domain.SCOPES; `days` how long it is good (None: until it is revoked). Raises InvalidName, NoScope, InvalidDays,
+    InactiveUser for somebody who could not use it, and MembersOnly for a guest, whom one captcha let in and not a
+    program.
     """
     given = domain.scope_text(scopes)
     if not given:

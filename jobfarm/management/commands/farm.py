@@ -15,8 +15,9 @@ from django.db import OperationalError
 
 from accounts import operations as accounts
 from examples.chat import operations as chat
-from jobfarm import administration, listening, processes
+from jobfarm import administration, listening, processes, rights
 from jobfarm.processes import Child
+from jobfarm.rights import Rights
 from jobs import operations as jobs
 from postgres import embedded
 from postgres.errors import PostgresError
@@ -55,8 +56,10 @@ class Command(BaseCommand):
         url = f"http://{host}:{listener.getsockname()[1]}"
         try:
             self._prepare()
-            children = [_web(listener), _janitor(), *_clusters(), *([_worker(url)] if with_worker else [])]
-            self._welcome(url)
+            lowered = rights.of_servants()
+            children = [_web(listener, lowered), _janitor(), *_clusters()]
+            children += [_worker(url, lowered)] if with_worker else []
+            self._welcome(url, lowered.complaint)
             processes.Supervisor(children, folder=settings.JOBFARM_DATA, say=self._say).run()
         finally:
             listener.close()
@@ -75,17 +78,19 @@ class Command(BaseCommand):
         except (OperationalError, PostgresError) as error:
             raise CommandError(explain_unreachable(error) or str(error)) from None
 
-    def _welcome(self, url: str) -> None:
+    def _welcome(self, url: str, complaint: str) -> None:
         administrator, is_new = accounts.ensure_administrator()
         if is_new:
             chat.open_lobby(by=administrator)
         self._say(f"\njobfarm is starting at {url}")
+        if complaint:
+            self._say(complaint)
         self._say(self._way_in(administrator, url))
         self._say("Ctrl-C stops all of it.\n")
 
     def _way_in(self, administrator: User, url: str) -> str:
-        """A link for who sits at the terminal. What is no terminal is kept (a journal, a file, a collector of logs), and
-        read by others: there the command that makes a link is named."""
+        """A link for who sits at the terminal. What is no terminal is kept (a journal, a file, a collector of logs),
+        and read by others: there the command that makes a link is named."""
         name = administrator.get_username()
         if not self.stdout.isatty():
             return f"This is no terminal. For a link that logs {name} in: manage.py login_link {name} --url {url}"
@@ -102,9 +107,16 @@ class Command(BaseCommand):
 # the server last, so that one can watch the others finish.
 
 
-def _web(listener: socket.socket) -> Child:
+def _web(listener: socket.socket, lowered: Rights) -> Child:
     fd = listener.fileno()
-    return Child(name="web", argv=_manage("web", "--fd", str(fd)), inherited=[fd], turn=4)
+    return Child(
+        name="web",
+        argv=_manage("web", "--fd", str(fd)),
+        inherited=[fd],
+        turn=4,
+        environment=dict(lowered.environment),
+        credentials=lowered.credentials,
+    )
 
 
 def _janitor() -> Child:
@@ -125,12 +137,13 @@ def _clusters() -> list[Child]:
     ]
 
 
-def _worker(url: str) -> Child:
+def _worker(url: str, lowered: Rights) -> Child:
     """The worker that comes along. Its key is new at each start and travels where no list of processes shows it."""
     key = jobs.ensure_worker(DEMONSTRATOR, queues=["image", "chat"])
     argv = [sys.executable, "-m", "jobfarm_worker", "--url", url, "--handler", "chat", "--handler", "image"]
     argv += ["--concurrency", "2", "--grace", "2"]
-    return Child(name="worker", argv=argv, environment={"JOBFARM_KEY": key}, turn=1)
+    environment = {"JOBFARM_KEY": key}
+    return Child(name="worker", argv=argv, environment=environment, turn=1, credentials=lowered.credentials)
 
 
 def _manage(*words: str) -> list[str]:

@@ -82,7 +82,12 @@ class TestTokens:
 
     @pytest.mark.parametrize(
         ("fields", "field"),
-        [({"scopes": []}, "scopes"), ({"scopes": ["all"]}, "scopes"), ({"days": "1e9"}, "days"), ({"days": "7"}, "days")],
+        [
+            ({"scopes": []}, "scopes"),
+            ({"scopes": ["all"]}, "scopes"),
+            ({"days": "1e9"}, "days"),
+            ({"days": "7"}, "days"),
+        ],
     )
     def test_refuses_what_was_not_offered(self, page: Client, fields: dict[str, Any], field: str) -> None:
         answer = page.post(reverse("accounts:create_token"), GIVEN | fields)

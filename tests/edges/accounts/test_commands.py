@@ -41,7 +41,10 @@ class TestCreateToken:
     def test_makes_one_that_may_what_is_named_for_so_many_days(self, ada: User) -> None:
         printed("create_token", "ada", "--scope", "read", "--scope", "submit", "--days", "1.5")
         token = ApiToken.objects.get()
-        assert (token.scopes, token.expires_at and (token.expires_at - token.created_at).days) == ("submit read", 1)
+        assert (token.scopes, token.expires_at and (token.expires_at - token.created_at).days) == (
+            "submit read",
+            1,
+        )
 
     def test_may_be_run_again(self, ada: User) -> None:
         keys = {printed("create_token", "ada")[0] for _ in range(2)}

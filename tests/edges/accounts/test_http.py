@@ -49,7 +49,6 @@ class TestTokenAuth:
         _, key = operations.create_token(ada, name="ci")
         assert answer_of(call(authorization=key)) is None
 
-
     def test_refuses_a_key_that_was_made_for_something_else(self, ada: User) -> None:
         _, key = operations.create_token(ada, name="ci", scopes=["submit"])
         with pytest.raises(InsufficientScope, match="may not read: it was made for submit alone"):

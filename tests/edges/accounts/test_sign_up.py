@@ -37,7 +37,11 @@ class TestSignUp:
             ({"username": "bob"}, "username", "The username bob is taken: choose another."),
             ({"username": "BOB"}, "username", "The username BOB is taken: choose another."),
             ({"username": "admin"}, "username", "The username admin is taken: choose another."),
-            ({"username": "\u0430da"}, "username", "A username is written in one script: \u0430da mixes letters"),
+            (
+                {"username": "\u0430da"},
+                "username",
+                "A username is written in one script: \u0430da mixes letters",
+            ),
             ({"username": "nul\x00"}, "username", "Null characters are not allowed."),
             ({"email": "no address"}, "email", "Enter a valid email address."),
             ({"username": ""}, "username", "This field is required."),

@@ -74,6 +74,8 @@ class TestForeignHosts:
     @pytest.mark.parametrize("path", ["/api/v1/jobs", "/", "/health/live", "/webhooks/github/", "/nowhere"])
     def test_are_one_line_of_warning_each(self, own_server: Server, path: str) -> None:
         before = len(own_server.log)
-        httpx.request("POST" if "webhooks" in path else "GET", own_server.url + path, headers={"Host": "evil.example"})
+        httpx.request(
+            "POST" if "webhooks" in path else "GET", own_server.url + path, headers={"Host": "evil.example"}
+        )
         lines = own_server.log[before:].splitlines()
         assert [("WARNING" in line, "'evil.example'" in line) for line in lines] == [(True, True)]

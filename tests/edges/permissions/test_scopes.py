@@ -57,7 +57,9 @@ CALLS: dict[str, list[Call]] = {
 }
 
 
-@pytest.mark.parametrize(("scope", "call"), [(scope, call) for scope, calls in CALLS.items() for call in calls])
+@pytest.mark.parametrize(
+    ("scope", "call"), [(scope, call) for scope, calls in CALLS.items() for call in calls]
+)
 def test_a_scope_opens_its_calls_and_no_other_scope_does(
     called: Callable[[str, Call], int], scope: str, call: Call
 ) -> None:
@@ -80,7 +82,8 @@ def test_a_refusal_names_what_is_missing(ada: User) -> None:
 def test_a_file_is_read(ada: User) -> None:
     job = operations.submit("work", 1, owner=ada)
     statuses = {
-        scope: _client(ada, scope).get(f"/api/v1/jobs/{job.pk}/files/a.txt").status_code for scope in domain.SCOPES
+        scope: _client(ada, scope).get(f"/api/v1/jobs/{job.pk}/files/a.txt").status_code
+        for scope in domain.SCOPES
     }
     assert statuses == {"submit": 403, "read": 404, "operate": 403}
 

@@ -89,10 +89,13 @@ class TestTheWorkersSocket:
 
 class TestTheBrowsersSocket:
     @pytest.mark.parametrize(
-        "origin", ["https://evil.example", "null", None, "http://127.0.0.1:1", "http://127.0.0.1", "https://{host}"]
+        "origin",
+        ["https://evil.example", "null", None, "http://127.0.0.1:1", "http://127.0.0.1", "https://{host}"],
     )
     def test_opens_for_pages_of_this_site_alone(self, talkative: Server, origin: str | None) -> None:
-        headers = {} if origin is None else {"Origin": origin.format(host=talkative.url.removeprefix("http://"))}
+        headers = (
+            {} if origin is None else {"Origin": origin.format(host=talkative.url.removeprefix("http://"))}
+        )
         with pytest.raises(InvalidStatus) as refused:
             connect(f"{talkative.ws_url}/ws/live/", additional_headers=headers)
         assert refused.value.response.status_code == 403

@@ -51,14 +51,19 @@ def test_do_not_matter_to_the_embedded_database(name: str, value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "environment", [GOOD, {"DATABASE_URL": OWN}, {"DATABASE_URL": "nonsense"}, {"DATABASE_URL": "http://[bad"}]
+    "environment",
+    [GOOD, {"DATABASE_URL": OWN}, {"DATABASE_URL": "nonsense"}, {"DATABASE_URL": "http://[bad"}],
 )
 def test_what_was_chosen_is_taken(environment: dict[str, str]) -> None:
     assert placeholders.complaint(environment) == ""
 
 
 def test_of_the_example_environment_are_all_found() -> None:
-    lines = (line.partition("=") for line in EXAMPLE.read_text().splitlines() if "change-me" in line and line[0] != "#")
+    lines = (
+        line.partition("=")
+        for line in EXAMPLE.read_text().splitlines()
+        if "change-me" in line and line[0] != "#"
+    )
     secrets = {name: value for name, _, value in lines if name != "POSTGRES_PASSWORD"}
     assert len(secrets) == 4
     for name, value in secrets.items():
@@ -67,7 +72,11 @@ def test_of_the_example_environment_are_all_found() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [("manage.py", "web"), ("manage.py", "janitor", "--skip-checks"), ("-m", "uvicorn", "jobfarm.asgi:application")],
+    [
+        ("manage.py", "web"),
+        ("manage.py", "janitor", "--skip-checks"),
+        ("-m", "uvicorn", "jobfarm.asgi:application"),
+    ],
 )
 def test_end_whatever_is_started_with_one_sentence(command: tuple[str, ...]) -> None:
     ended = started(*command, **(GOOD | {"SECRET_KEY": "change-me"}))

@@ -58,7 +58,10 @@ class TestCreateToken:
 class TestScopes:
     def test_are_all_unless_some_are_named(self, ada: User) -> None:
         assert operations.create_token(ada, name="ci")[0].scopes == "submit read operate"
-        assert operations.create_token(ada, name="ci", scopes=["operate", "read", "read"])[0].scopes == "read operate"
+        assert (
+            operations.create_token(ada, name="ci", scopes=["operate", "read", "read"])[0].scopes
+            == "read operate"
+        )
 
     @pytest.mark.parametrize("scopes", [[], ["all"], ["Submit"], "submit"])
     def test_are_at_least_one_that_there_is(self, ada: User, scopes: list[str]) -> None:

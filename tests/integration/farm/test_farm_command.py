@@ -14,6 +14,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
@@ -61,14 +62,14 @@ class Farm:
         self.environment.pop("DATABASE_URL", None)
         self.environment.pop("REDIS_URL", None)
         self.process: subprocess.Popen[bytes] | None = None
-        self.url = self.way_in = ""
+        self.url = self.way_in = self.complaint = ""
         self.output: TextIO | None = None
 
-    def start(self, *options: str, terminal: bool = False) -> None:
+    def start(self, *options: str, terminal: bool = False, python: str = sys.executable) -> None:
         """Start it, and read what it says up to where it is and how one gets in."""
         reader, writer = pty.openpty() if terminal else os.pipe()
         self.process = subprocess.Popen(
-            [sys.executable, "manage.py", "farm", "--port", "0", *options],
+            [python, "manage.py", "farm", "--port", "0", *options],
             cwd=ROOT,
             env=self.environment,
             stdout=writer,
@@ -82,6 +83,7 @@ class Farm:
             spoken.append(line)
             if line.startswith("Ctrl-C stops all"):
                 self.url = re.findall(r"is starting at (http://[\d.]+:\d+)", "".join(spoken))[0]
+                self.complaint = next((each for each in spoken if "root's rights" in each), "")
                 self.way_in = spoken[-2].strip()
                 until(self.answers, "the farm answers")
                 return
@@ -170,7 +172,14 @@ def until(condition: Callable[[], bool], what: str) -> None:
 @pytest.fixture
 def farm(tmp_path: Path) -> Iterator[Farm]:
     """A farm that is gone afterwards, whatever the test did to it."""
-    made = Farm(tmp_path / "var")
+    with one_farm(tmp_path / "var") as made:
+        yield made
+
+
+@contextmanager
+def one_farm(data: Path) -> Iterator[Farm]:
+    """A farm with its data there, of which nothing but that folder is left afterwards."""
+    made = Farm(data)
     yield made
     if made.process is not None and made.process.poll() is None:
         made.signal(signal.SIGTERM)
@@ -248,7 +257,6 @@ class TestFarm:
         assert farm.signal(signal.SIGINT) == 0
         assert farm.left_running() == []
 
-
     def _lets_in_for_a_quarter_of_an_hour(self, farm: Farm) -> None:
         link = farm.way_in.removeprefix("Log in as admin, once, within 15 minutes: ")
         with urllib.request.urlopen(link, timeout=5) as response:
@@ -274,7 +282,7 @@ class TestManyFiles:
             cwd=ROOT,
             capture_output=True,
             check=True,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limits),  # noqa: PLW1509
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limits),
         )
         return int(done.stdout)
 

@@ -11,7 +11,11 @@ from live.origins import is_trusted
 @pytest.fixture(autouse=True)
 def _names(settings: Settings) -> None:
     settings.ALLOWED_HOSTS = ["farm.example.org", "[::1]"]
-    settings.CSRF_TRUSTED_ORIGINS = ["https://other.example.org", "https://*.example.net", "http://lab.example:8080"]
+    settings.CSRF_TRUSTED_ORIGINS = [
+        "https://other.example.org",
+        "https://*.example.net",
+        "http://lab.example:8080",
+    ]
 
 
 @pytest.mark.parametrize(
