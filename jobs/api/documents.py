@@ -56,7 +56,8 @@ Errors always have this form, with the status that fits, and with the numbers th
 
 400 `not_json`; 401 `unauthorized` (no key, a wrong or a revoked one, or one that ran out); 403 `forbidden`,
 `queue_not_allowed`, `insufficient_scope` (a token has some of the scopes `submit`, `read` for all that looks, and
-`operate` to cancel, retry and run now); 404 `not_found` (also for jobs that are not yours to see); 405 `method_not_allowed`; 409 `lease_lost`,
+`operate` to cancel, retry and run now);
+404 `not_found` (also for jobs that are not yours to see); 405 `method_not_allowed`; 409 `lease_lost`,
 `output_gap`, `not_unique`, `not_ended`, `idempotency_key_in_use`; 410 `job_deleted`; 413 `too_large`, `quota_reached`;
 415 `unsupported_media_type`; 422 `invalid`, `invalid_json`, `invalid_name`, `unknown_kind`, `unknown_queue`,
 `not_a_member`, `idempotency_key_reused`, `count_exceeds` (more at once than a limit ever grants); 429 `rate_limited`:

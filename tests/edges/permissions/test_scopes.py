@@ -8,6 +8,7 @@ from django.test import Client
 
 from accounts import domain
 from accounts import operations as accounts
+from accounts.http import SessionAuth
 from jobs import operations
 from jobs.api.clients import router
 from tests import farm
@@ -99,11 +100,11 @@ def test_a_session_may_all_that_its_person_may(client: Client, ada: User) -> Non
 def test_every_call_of_clients_has_a_scope() -> None:
     """Those that look read; those that change something do not."""
     scopes = {
-        (method, way.scope)
+        (method, getattr(way, "scope", None))
         for view in router.path_operations.values()
         for operation in view.operations
         for method in operation.methods
-        for way in operation.auth_param or [None]
-        if way is None or hasattr(way, "scope")
+        for way in operation.auth_callbacks or [None]
+        if not isinstance(way, SessionAuth)
     }
     assert scopes == {("GET", "read"), ("POST", "submit"), ("POST", "operate")}

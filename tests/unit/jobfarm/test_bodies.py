@@ -1,6 +1,7 @@
 """Bodies that come too slowly, and what is counted of them; the server around them is of the tests."""
 
 import asyncio
+from collections.abc import MutableMapping
 from typing import Any
 
 import pytest
@@ -19,19 +20,19 @@ class Client:
     def __init__(self, app: BoundedBodies, **scope: Any) -> None:
         self.pieces: asyncio.Queue[Message] = asyncio.Queue()
         self.answer: list[Message] = []
+        self.is_answered = asyncio.Event()
         self.done = asyncio.create_task(app({**SCOPE, **scope}, self.pieces.get, self._send))
 
-    async def _send(self, message: Message) -> None:
-        self.answer.append(message)
+    async def _send(self, message: MutableMapping[str, Any]) -> None:
+        self.answer.append(dict(message))
+        self.is_answered.set()
 
     def say(self, body: bytes, *, more: bool) -> None:
         self.pieces.put_nowait({"type": "http.request", "body": body, "more_body": more})
 
     async def answered(self) -> int:
         """Wait for an answer to what was sent so far."""
-        async with asyncio.timeout(10):
-            while not self.answer:
-                await asyncio.sleep(0.01)
+        await asyncio.wait_for(self.is_answered.wait(), 10)
         return await self.status()
 
     async def status(self) -> int:
@@ -61,7 +62,7 @@ async def half_sent(app: BoundedBodies, **scope: Any) -> Client:
 
 async def counted(app: BoundedBodies, count: int) -> None:
     async with asyncio.timeout(10):
-        while sum(app._half_sent.values()) != count:
+        while sum(app._half_sent.values()) != count:  # noqa: ASYNC110 (the counter tells nobody)
             await asyncio.sleep(0.01)
 
 
