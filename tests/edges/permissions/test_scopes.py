@@ -104,7 +104,7 @@ def test_every_call_of_clients_has_a_scope() -> None:
         for view in router.path_operations.values()
         for operation in view.operations
         for method in operation.methods
-        for way in operation.auth_callbacks or [None]
+        for way in list[object](operation.auth_callbacks) or [None]
         if not isinstance(way, SessionAuth)
     }
     assert scopes == {("GET", "read"), ("POST", "submit"), ("POST", "operate")}
