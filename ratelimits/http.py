@@ -9,7 +9,6 @@ seconds, `r` what remains, `t` seconds until there is more. No `pk`: keys are pe
 
 import asyncio
 import functools
-import ipaddress
 import json
 import math
 import re
@@ -26,6 +25,7 @@ from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 from ninja.throttling import BaseThrottle
 
+from live import addresses
 from postgres import connections
 from ratelimits import operations
 from ratelimits.errors import RateLimited
@@ -39,9 +39,6 @@ _NOTES: Final = "_ratelimits_told"
 _NEVER: Final = 86400 * 365 * 100  # seconds; a wait without end is told as a hundred years
 _LARGEST: Final = 10**15 - 1  # whole numbers of a header field have at most 15 digits (RFC 9651, 3.3.1)
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9_.]+")
-_IPV6_CUSTOMER: Final = (
-    64  # bits: the smallest network that a customer gets; its addresses are theirs to choose
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,21 +67,12 @@ class _Rule:
 
 
 def address(request: HttpRequest) -> str:
-    """Where a request comes from, as a key. Of IPv6 the network of 64 bits, whose addresses one client may
-    change at will.
+    """Where a request comes from, as a key: the address, of IPv6 the network of 64 bits.
 
     It is REMOTE_ADDR: behind a proxy let the server set it (uvicorn: --proxy-headers with
     --forwarded-allow-ips); headers that anybody can send are not looked at.
     """
-    try:
-        ip = ipaddress.ip_address(request.META.get("REMOTE_ADDR") or "")
-    except ValueError:
-        return "address:unknown"
-    if isinstance(ip, ipaddress.IPv6Address):
-        ip = ip.ipv4_mapped or ip
-    if isinstance(ip, ipaddress.IPv6Address):
-        return f"address:{ipaddress.ip_network((int(ip), _IPV6_CUSTOMER), strict=False)}"
-    return f"address:{ip}"
+    return f"address:{addresses.network(request.META.get('REMOTE_ADDR')) or 'unknown'}"
 
 
 def user_or_address(request: HttpRequest) -> str:

@@ -23,6 +23,7 @@ from django.db import Error as DatabaseError
 from psycopg_pool import PoolTimeout
 
 from jobs.waiting.asking import App, Receive, Scope, Send
+from live import addresses
 from observing import numbers
 from postgres import connections
 from ratelimits.operations import RateLimited
@@ -59,7 +60,6 @@ log = logging.getLogger(__name__)
 SMALL_BYTES: Final = 32 << 10
 LARGE_AT_ONCE: Final = 2  # bodies that are opened apart: each may take a processor for seconds
 RETRY_AFTER_S: Final = 30  # for trouble of our own
-_IPV6_CUSTOMER: Final = 64
 _MOST_FIELDS: Final = 20  # of the address's query
 
 
@@ -243,15 +243,7 @@ def _announced(call: _Call) -> int:
 
 
 def _limited_by(address: str | None) -> str:
-    """Of IPv6 the network of 64 bits, whose addresses one client may change at will."""
-    if address is None:
-        return "address:unknown"
-    ip = ipaddress.ip_address(address)
-    if isinstance(ip, ipaddress.IPv6Address):
-        ip = ip.ipv4_mapped or ip
-    if isinstance(ip, ipaddress.IPv6Address):
-        return f"address:{ipaddress.ip_network((int(ip), _IPV6_CUSTOMER), strict=False)}"
-    return f"address:{ip}"
+    return f"address:{addresses.network(address) or 'unknown'}"
 
 
 async def _keep(call: _Call, request: Request, gatherer: Gatherer) -> Kept:
