@@ -37,6 +37,15 @@ class _Watched:
     rights: Subscription
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Piece:
+    """Some of a message, what it weighs, and when it came."""
+
+    request: protocol.Request
+    weight: int
+    at: float
+
+
 class Conversation:
     """Works off what the page says, one message after the other, beside the handler that receives them.
 
@@ -60,10 +69,10 @@ class Conversation:
         self._user: AbstractBaseUser | AnonymousUser = AnonymousUser()
         self._heard: set[Subscription] = set()
         self._watched: dict[str, _Watched] = {}
-        self._work: asyncio.Queue[tuple[protocol.Request, int]] = asyncio.Queue()
+        self._work: asyncio.Queue[_Piece] = asyncio.Queue()
         self._unserved = 0  # what the queue and the piece at hand weigh
         most, rate = settings.LIVE["BURST"], settings.LIVE["PER_SECOND"]
-        self._most_unserved = most
+        self._most_unserved = 2 * most  # as much again may wait
         own = Bucket(capacity=most, rate=rate, now=self._loop.time())
         self._buckets = [own] if shared is None else [own, shared]
         self._next_at = 0.0
@@ -72,13 +81,14 @@ class Conversation:
 
     def hear(self, text: str | None) -> None:
         """Take a message of the page, without working it off. Raises BadMessage, and TooFast when more waits
-        than may be asked for at once."""
+        than a page could mean."""
         weight = protocol.weight(text)
         self._weigh(weight)
         request = protocol.parse(text or "")
         self._weigh(len(request.watch))
         for piece in request.pieces():
-            self._work.put_nowait((piece, weight + len(piece.watch)))
+            weight += len(piece.watch)
+            self._work.put_nowait(_Piece(request=piece, weight=weight, at=self._loop.time()))
             weight = 0
 
     def _weigh(self, weight: int) -> None:
@@ -116,9 +126,10 @@ class Conversation:
             if self._loop.time() >= self._ask_at and not await self._is_still_allowed():
                 return NO_LONGER_YOU
             if piece is not None:
-                request, weight = piece
-                await self._serve(request)
-                self._served(weight)
+                if piece.at < self._next_at:
+                    numbers.PAGE_MESSAGES_DELAYED.inc()
+                await self._serve(piece.request)
+                self._served(piece.weight)
 
     async def _person(self) -> AbstractBaseUser | AnonymousUser:
         """Who it is. Changes are listened for before the look, of everybody: whose they are is not known yet."""
@@ -146,7 +157,7 @@ class Conversation:
                     self._drop_closed(message.watch_id)
                 await self._say(message.text())
 
-    async def _next(self) -> tuple[protocol.Request, int] | None:
+    async def _next(self) -> _Piece | None:
         """The next piece of a message, when it may be served; None when the rights may have to be looked at."""
         try:
             async with asyncio.timeout_at(self._ask_at) as self._pause:
@@ -163,9 +174,8 @@ class Conversation:
         """Note what was served, and when the next piece may be."""
         self._unserved -= weight
         now = self._loop.time()
-        self._next_at = now + max(bucket.take(weight, now=now) for bucket in self._buckets)
-        if self._next_at > now and self._unserved:
-            numbers.PAGE_MESSAGES_DELAYED.inc()
+        wait_s = max(bucket.take(weight, now=now) for bucket in self._buckets)
+        self._next_at = now + wait_s if wait_s else 0.0
 
     async def _serve(self, request: protocol.Request) -> None:
         for watch_id in request.unwatch + tuple(wish.watch_id for wish in request.watch):

@@ -78,10 +78,9 @@ class Turns:
 
     def _grant(self) -> None:
         while self._free and (holder := self._next()) is not None:
-            waiting = self._waiting.pop(holder)
-            mine = waiting.popleft()
-            if waiting:
-                self._waiting[holder] = waiting  # behind all others
+            mine = self._waiting[holder].popleft()
+            if not self._waiting[holder]:
+                del self._waiting[holder]
             if not mine.cancelled():
                 self._free -= 1
                 self._running[holder] = Turn()
@@ -94,6 +93,8 @@ class Turns:
     def _end(self, holder: Hashable) -> None:
         del self._running[holder]
         self._free += 1
+        if holder in self._waiting:
+            self._waiting[holder] = self._waiting.pop(holder)  # behind all others
         self._grant()
 
     def _leave(self, holder: Hashable, mine: "asyncio.Future[Turn]") -> None:
