@@ -250,7 +250,7 @@ def says(socket: SyncConnection, **message: Any) -> dict[str, Any]:
 class TestAnonymousPages:
     def test_are_refused_what_needs_a_person_without_the_database(self) -> None:
         """A database that is away cannot have been asked: whoever has to ask it closes with 1011."""
-        own = {"id": "a", "name": "overview-figures", "args": {"whose": 1}}
+        own = {"id": "a", "name": "imagegame-submission", "args": {"submission_id": 1, "job_id": 1}}
         shared = {"id": "b", "name": "job", "args": {"job_id": 1}}
         with serve() as server, ExitStack() as stack:
             origin = {"Origin": server.url}
