@@ -9,12 +9,12 @@ is terminated.
 
 import asyncio
 import json
-import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
+# What a browser sends.
 HANDSHAKE: Final = (
     "GET /ws/live/ HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nOrigin: http://127.0.0.1:{port}\r\nUpgrade: websocket\r\n"
     "Connection: Upgrade\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
@@ -74,5 +74,4 @@ async def _repeat(
 
 
 if __name__ == "__main__":
-    os.nice(0)
     asyncio.run(flood(int(sys.argv[1]), sys.argv[2], int(sys.argv[3])))

@@ -15,7 +15,7 @@ _REDIS_ANSWERS_WITHIN_S: Final = 15.0
 _MOST_SOCKETS: Final = 5000
 _OF_ADDRESS: Final = 500  # an office behind one address: 250 people with two tabs each
 _BURST: Final = 300  # the most that a page may watch is 200, and when it comes back it asks for all of them
-_PER_SECOND: Final = 5
+_PER_SECOND: Final = 10
 
 
 def limits(environ: Mapping[str, str] = os.environ) -> dict[str, int]:

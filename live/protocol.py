@@ -13,6 +13,7 @@ _LONGEST_MESSAGE: Final = 65_536
 _LONGEST_ID: Final = 64
 _LONGEST_TEXT: Final = 200
 _LONGEST_LIST: Final = 1000
+_WEIGHT: Final = 10  # of a message, in wishes: a page puts what it wants into few
 PIECE: Final = (
     10  # wishes that are looked at together: some 15 ms of a thread, in which no other socket has it
 )
@@ -49,11 +50,11 @@ class Request:
 
 
 def weight(text: str | None) -> int:
-    """Return what it costs to read a message: one, and one more for each kilobyte. Raises BadMessage for bytes
-    and too much."""
+    """Return what a message weighs beside its wishes, which are one each. Raises BadMessage for bytes and too
+    much."""
     if text is None or len(text) > _LONGEST_MESSAGE:
         raise errors.BadMessage("A message is a text of at most 64 KB")
-    return 1 + len(text) // 1024
+    return _WEIGHT + len(text) // 1024
 
 
 def parse(text: str) -> Request:
