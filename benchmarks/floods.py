@@ -33,13 +33,19 @@ from webhooks.sources import github
 
 SOCKETS, SECONDS, REST_S, BEGUN_S = 50, 8.0, 0.005, 1.0
 CALM: Final = "no flood"
-PAGES: Final[Mapping[str, str]] = {"/health/live": "/health/live", "the log-in page": "/accounts/login/"}
+PAGES: Final[Mapping[str, str]] = {"/health/live": "/health/live", "The log-in page": "/accounts/login/"}
 WORST: Final = "watch"
 IDLE: Final = (12, 200)
 LARGE_BYTES: Final = 20 << 20
 LARGE: Final = "bodies of 20 MB, one after the other"
 NOTE: Final = "Of nobody; each repeats it as fast as it is answered."
 
+
+def _get(path: str) -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+
+
+GETS: Final = {page: partial(_get, path) for page, path in PAGES.items()}
 Times = Mapping[str, list[float]]
 Load = Callable[[int], AbstractAsyncContextManager[None]]
 _numbers = itertools.count(1)
@@ -66,13 +72,8 @@ def _of_pages(name: str, rounds: int, seconds: float) -> Iterator[Table]:
     }
     for _ in range(rounds):
         for way in (CALM, *WAYS):
-            with (
-                server("jobfarm.asgi:application", {"JOBFARM_TEST_DATABASE": name}) as port,
-                _flood(port, way),
-            ):
-                times = asyncio.run(
-                    _asked(port, {page: partial(_get, path) for page, path in PAGES.items()}, seconds)
-                )
+            with _served({"JOBFARM_TEST_DATABASE": name}) as port, _flood(port, way):
+                times = asyncio.run(_asked(port, GETS, seconds))
             for page, took in times.items():
                 tables[page, "p50"].add(way, _at(took, 50))
                 tables[page, "p99"].add(way, _at(took, 99))
@@ -86,7 +87,7 @@ def _of_deliveries(name: str, secret: str, rounds: int, seconds: float) -> Itera
     environment = {"JOBFARM_TEST_DATABASE": name, "WEBHOOKS_PER_MINUTE": "100000000"}
     for _ in range(rounds):
         for what, load in loads.items():
-            with server("jobfarm.asgi:application", environment) as port:
+            with _served(environment) as port:
                 [took] = asyncio.run(_beside(load, port, partial(_delivery, secret), seconds)).values()
             tables[0].add(what, _at(took, 50))
             tables[1].add(what, _at(took, 99))
@@ -99,6 +100,14 @@ def _table(what: str, ours: str, *, mark: float | None = None, note: str = "") -
 
 
 @contextmanager
+def _served(environment: Mapping[str, str]) -> Iterator[int]:
+    """A server that has answered for a moment: its threads and connections are there."""
+    with server("jobfarm.asgi:application", environment) as port:
+        asyncio.run(_asked(port, GETS, 0))
+        yield port
+
+
+@contextmanager
 def _flood(port: int, way: str) -> Iterator[None]:
     """The flood in a process of its own; it has begun when the block begins."""
     if way == CALM:
@@ -106,7 +115,7 @@ def _flood(port: int, way: str) -> Iterator[None]:
         return
     command = [sys.executable, "-m", "benchmarks.flooding", str(port), way, str(SOCKETS)]
     process = subprocess.Popen(command, cwd=ROOT)
-    time.sleep(2 * BEGUN_S)
+    time.sleep(BEGUN_S)
     try:
         yield
     finally:
@@ -118,7 +127,7 @@ def _flood(port: int, way: str) -> Iterator[None]:
 async def _beside(load: Load, port: int, ask: Callable[[], bytes], seconds: float) -> Times:
     async with load(port):
         await asyncio.sleep(BEGUN_S)
-        return await _asked(port, {"": ask}, seconds)
+        return await _asked(port, {"delivery": ask}, seconds)
 
 
 async def _asked(port: int, asks: Mapping[str, Callable[[], bytes]], seconds: float) -> Times:
@@ -144,10 +153,6 @@ async def _answered(reader: asyncio.StreamReader) -> None:
         raise RuntimeError(head)
     lines = head.lower().split(b"\r\n")
     await reader.readexactly(next(int(line[15:]) for line in lines if line.startswith(b"content-length:")))
-
-
-def _get(path: str) -> bytes:
-    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
 
 
 def _delivery(secret: str, *, padding: int = 0) -> bytes:
