@@ -28,6 +28,7 @@ ROWS = (
     "scheduled",
     "backlog",
     "watched",
+    "floods",
     "idle",
     "depth",
     "snapshot",

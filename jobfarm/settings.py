@@ -232,6 +232,10 @@ JOBFARM: dict[str, Any] = {
 }
 DATA_UPLOAD_MAX_MEMORY_SIZE = JOBFARM["BODY_BYTES"]
 
+# The sockets of pages (docs/adr/0056): how many one process takes, and of them from one address; what a page may ask for
+# at once, and a second after that.
+LIVE: dict[str, int] = live.configuration.limits()
+
 # The chat (examples/chat). Tokens of the language models that all answers together may take.
 CHAT = {"TOKENS_PER_MINUTE": float(os.environ.get("JOBFARM_CHAT_TOKENS_PER_MINUTE", "300000"))}
 

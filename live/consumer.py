@@ -7,10 +7,12 @@ from channels.exceptions import StopConsumer
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 
-from live import errors
+from live import errors, protocol
+from live.admission import SHARED
 from live.conversation import Conversation
+from observing import numbers
 
-NOT_A_PAGE = 4400  # garbage, or more than can be worked off
+NOT_A_PAGE = 4400  # what it sends is no message of the protocol
 
 
 class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ships no types
@@ -38,7 +40,9 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
         await self.accept()
         session_key = self.scope.get("cookies", {}).get(settings.SESSION_COOKIE_NAME)
         self._is_over = False
-        self._conversation = Conversation(session_key=session_key, send=self.send)
+        self._conversation = Conversation(
+            session_key=session_key, send=self.send, shared=self.scope.get(SHARED)
+        )
         self._running = asyncio.create_task(self._run(), name="live: socket")
 
     async def _run(self) -> None:
@@ -52,6 +56,10 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
         except errors.BadMessage as error:
             await self._end()
             await self._leave(NOT_A_PAGE, error.message)
+        except errors.TooFast as error:
+            numbers.PAGE_SOCKETS_REFUSED.labels("messages").inc()
+            await self._end()
+            await self._leave(protocol.TOO_FAST, error.message)
 
     async def _leave(self, code: int, reason: str | None = None) -> None:
         if not self._is_over:

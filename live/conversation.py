@@ -1,12 +1,12 @@
 """One open page: what it watches, with which rights. Of the socket it knows only how to send."""
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
+from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser
 from django.db import DatabaseError
@@ -14,15 +14,15 @@ from django.db import DatabaseError
 from live import RECONNECTED, errors, hub, people, protocol, registry, rights
 from live.feeds import Watch
 from live.outbox import Outbox
+from live.pacing import Bucket
 from live.subscriptions import Subscription
-from postgres import connections
+from observing import numbers
 
 logger = logging.getLogger("live")
 
 MOST_WATCHES: Final = 200
 BROKEN: Final = 1011
 NO_LONGER_YOU: Final = 4401  # logged out, deleted, inactive, another password
-_MOST_WAITING: Final = 50  # messages not worked off yet
 _ASK_AGAIN_S: Final = 60.0  # rights are asked again this often, should the message that they changed be lost
 _SPREAD_S: Final = 15.0  # after a lost connection all pages ask again: not all in the same second
 _LATER_S: Final = 3.0  # when the database does not answer
@@ -37,13 +37,29 @@ class _Watched:
     rights: Subscription
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Piece:
+    """Some of a message, what it weighs, and when it came."""
+
+    request: protocol.Request
+    weight: int
+    at: float
+
+
 class Conversation:
     """Works off what the page says, one message after the other, beside the handler that receives them.
 
-    `send` gets texts for the page. Lives on the loop it is made on.
+    `send` gets texts for the page; `shared` is what all pages of its address may ask for together. Lives on the
+    loop it is made on.
     """
 
-    def __init__(self, *, session_key: str | None, send: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        *,
+        session_key: str | None,
+        send: Callable[[str], Awaitable[None]],
+        shared: Bucket | None = None,
+    ) -> None:
         self._session_key = session_key
         self._send = send
         self._sending = asyncio.Lock()
@@ -53,16 +69,32 @@ class Conversation:
         self._user: AbstractBaseUser | AnonymousUser = AnonymousUser()
         self._heard: set[Subscription] = set()
         self._watched: dict[str, _Watched] = {}
-        self._work: asyncio.Queue[protocol.Request | None] = asyncio.Queue(_MOST_WAITING)
+        self._work: asyncio.Queue[_Piece] = asyncio.Queue()
+        self._unserved = 0  # what the queue and the piece at hand weigh
+        most, rate = settings.LIVE["BURST"], settings.LIVE["PER_SECOND"]
+        self._most_unserved = 2 * most  # as much again may wait
+        own = Bucket(capacity=most, rate=rate, now=self._loop.time())
+        self._buckets = [own] if shared is None else [own, shared]
+        self._next_at = 0.0
         self._ask_at = 0.0
+        self._pause: asyncio.Timeout | None = None
 
     def hear(self, text: str | None) -> None:
-        """Take a message of the page, without working it off. Raises BadMessage."""
-        request = protocol.parse(text)
-        try:
-            self._work.put_nowait(request)
-        except asyncio.QueueFull:
-            raise errors.BadMessage("Too many messages at once") from None
+        """Take a message of the page, without working it off. Raises BadMessage, and TooFast when more waits
+        than a page could mean."""
+        weight = protocol.weight(text)
+        self._weigh(weight)
+        request = protocol.parse(text or "")
+        self._weigh(len(request.watch))
+        for piece in request.pieces():
+            weight += len(piece.watch)
+            self._work.put_nowait(_Piece(request=piece, weight=weight, at=self._loop.time()))
+            weight = 0
+
+    def _weigh(self, weight: int) -> None:
+        self._unserved += weight
+        if self._unserved > self._most_unserved:
+            raise errors.TooFast
 
     async def run(self) -> int:
         """Serve the page until it is to be closed, and return the code. Cancelled, it leaves nothing."""
@@ -90,11 +122,14 @@ class Conversation:
         self._heard.add(self._hub.watch_topics(_own_topics(self._user), self._rights_changed))
         self._ask_in(_ASK_AGAIN_S)
         while True:
-            request = await self._next()
+            piece = await self._next()
             if self._loop.time() >= self._ask_at and not await self._is_still_allowed():
                 return NO_LONGER_YOU
-            if request is not None:
-                await self._serve(request)
+            if piece is not None:
+                if piece.at < self._next_at:
+                    numbers.PAGE_MESSAGES_DELAYED.inc()
+                await self._serve(piece.request)
+                self._served(piece.weight)
 
     async def _person(self) -> AbstractBaseUser | AnonymousUser:
         """Who it is. Changes are listened for before the look, of everybody: whose they are is not known yet."""
@@ -103,11 +138,17 @@ class Conversation:
         try:
             while True:
                 touched.clear()
-                person = await connections.run(people.of_session, self._session_key)
+                person = await self._person_now()
                 if touched.isdisjoint(_own_topics(person) | {RECONNECTED}):
                     return person
         finally:
             listening.close()
+
+    async def _person_now(self) -> AbstractBaseUser | AnonymousUser:
+        if not self._session_key:
+            return AnonymousUser()
+        async with self._hub.turns.of(self) as turn:
+            return await turn.run(people.of_session, self._session_key)
 
     async def _deliver(self) -> NoReturn:
         while True:
@@ -116,29 +157,53 @@ class Conversation:
                     self._drop_closed(message.watch_id)
                 await self._say(message.text())
 
-    async def _next(self) -> protocol.Request | None:
-        """The next message of the page, or None when the rights may have to be looked at."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout_at(self._ask_at):
+    async def _next(self) -> _Piece | None:
+        """The next piece of a message, when it may be served; None when the rights may have to be looked at."""
+        try:
+            async with asyncio.timeout_at(self._ask_at) as self._pause:
+                await asyncio.sleep(
+                    self._next_at - self._loop.time()
+                )  # others are served meanwhile in any case
                 return await self._work.get()
-        return None
+        except TimeoutError:
+            return None
+        finally:
+            self._pause = None
+
+    def _served(self, weight: int) -> None:
+        """Note what was served, and when the next piece may be."""
+        self._unserved -= weight
+        now = self._loop.time()
+        wait_s = max(bucket.take(weight, now=now) for bucket in self._buckets)
+        self._next_at = now + wait_s if wait_s else 0.0
 
     async def _serve(self, request: protocol.Request) -> None:
         for watch_id in request.unwatch + tuple(wish.watch_id for wish in request.watch):
             self._unwatch(watch_id)
         if request.ping:
             await self._say(protocol.PONG)
+        wishes = [wish for wish in request.watch if not await self._is_refused(wish)]
         room = MOST_WATCHES - len(self._watched)
-        for wish in request.watch[room:]:
+        for wish in wishes[room:]:
+            numbers.PAGE_WATCHES_REFUSED.labels("too_many").inc()
             await self._say(protocol.refusal(wish.watch_id, errors.TooManyWatches()))
-        if room and request.watch:
-            await self._grant(request.watch[:room])
+        if wishes[:room]:
+            await self._grant(wishes[:room])
+
+    async def _is_refused(self, wish: protocol.Wish) -> bool:
+        """Refuse it if that takes no look at the database."""
+        verdict = rights.refusal(self._user, wish)
+        if verdict is None:
+            return False
+        numbers.PAGE_WATCHES_REFUSED.labels("bad" if verdict.error else "anonymous").inc()
+        await self._say(protocol.refusal(wish.watch_id, verdict.error))
+        return True
 
     async def _grant(self, wishes: Sequence[protocol.Wish]) -> None:
         # Changes are listened for before the rights are read, so that one in between is heard and not missed.
         heard = [self._hub.watch_topics(rights.topics(wish), self._rights_changed) for wish in wishes]
         self._heard.update(heard)
-        verdicts = await connections.run(rights.judge, self._user, wishes)
+        verdicts = await self._judged(self._user, wishes)
         for subscription, verdict in zip(heard, verdicts, strict=True):
             self._unwatch(verdict.wish.watch_id)  # the same id twice in one message
             if isinstance(verdict, rights.Granted):
@@ -146,6 +211,17 @@ class Conversation:
             else:
                 self._hear_no_more(subscription)
                 await self._say(protocol.refusal(verdict.wish.watch_id, verdict.error))
+
+    async def _judged(
+        self, user: AbstractBaseUser | AnonymousUser, wishes: Sequence[protocol.Wish]
+    ) -> Sequence[rights.Verdict]:
+        """The verdicts on wishes, a few after the other, so that other sockets have their turns between."""
+        turns = self._hub.turns if user.is_authenticated else self._hub.turns_of_anonymous
+        verdicts: list[rights.Verdict] = []
+        for start in range(0, len(wishes), protocol.PIECE):
+            async with turns.of(self) as turn:
+                verdicts += await turn.run(rights.judge, user, wishes[start : start + protocol.PIECE])
+        return verdicts
 
     async def _is_still_allowed(self) -> bool:
         """Look at the person and at all rights again. False: it is not the same person any more.
@@ -155,10 +231,10 @@ class Conversation:
         self._ask_in(_ASK_AGAIN_S)
         watched = list(self._watched.values())
         try:
-            user = await connections.run(people.of_session, self._session_key)
+            user = await self._person_now()
             if user.pk != self._user.pk:
                 return False
-            verdicts = await connections.run(rights.judge, user, [each.granted.wish for each in watched])
+            verdicts = await self._judged(user, [each.granted.wish for each in watched])
         except DatabaseError as error:
             logger.warning(
                 "Could not look at a page's rights, trying again: %s", str(error).partition("\n")[0]
@@ -217,8 +293,8 @@ class Conversation:
         else:
             self._ask_at = self._loop.time()
             self._outbox.hold()
-        with contextlib.suppress(asyncio.QueueFull):  # it is awake then
-            self._work.put_nowait(None)
+        if self._pause is not None and not self._pause.expired():
+            self._pause.reschedule(self._ask_at)
 
     def _ask_in(self, seconds: float) -> None:
         self._ask_at = self._loop.time() + seconds * self._hub.rng.uniform(0.8, 1.2)

@@ -48,6 +48,12 @@ class BadMessage(LiveError, ValueError):
     code = "bad_message"
 
 
+class TooFast(LiveError):
+    """The page asks for more than one page can show."""
+
+    code = "too_fast"
+
+
 class QueryFailed(LiveError):
     """This live query does not work; the server's log says why."""
 

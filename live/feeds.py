@@ -1,25 +1,29 @@
 """A feed is one live query that somebody in this process watches: it reads once for all of them."""
 
 import asyncio
+import itertools
 import logging
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
 from django.db import InterfaceError, OperationalError
 
 from live import rendering
 from live.registry import StateQuery, StreamQuery
-from postgres import connections
+from live.turns import Turns
 
 logger = logging.getLogger("live")
+T = TypeVar("T")
+P = ParamSpec("P")
 
 # The first change is read at once, those within this after it together: an eye sees 50 pictures a second at best.
 _MERGE_S: Final = 0.02
 _FIRST_RETRY_S: Final = 0.5
 _LAST_RETRY_S: Final = 15.0
+_LOOKED_AT: Final = 8  # watchers of which the least busy one lends its turn
 
 
 class Sink(Protocol):
@@ -65,8 +69,11 @@ class Watch:
 class Feed(ABC):
     """Reads again after a change: one read at a time, and one more if something changed meanwhile."""
 
-    def __init__(self, arguments: Mapping[str, Any], *, at_most_every_s: float, rng: random.Random) -> None:
+    def __init__(
+        self, arguments: Mapping[str, Any], *, at_most_every_s: float, rng: random.Random, turns: Turns
+    ) -> None:
         self.arguments = arguments
+        self._turns = turns
         self._pause_s = max(_MERGE_S, at_most_every_s)
         self._rng = rng
         self._watches: dict[Watch, None] = {}  # in the order they came
@@ -141,6 +148,15 @@ class Feed(ABC):
     def _backoff_s(self, failures: int) -> float:
         return self._rng.uniform(0.5, 1.0) * min(_LAST_RETRY_S, _FIRST_RETRY_S * 2.0 ** min(failures, 10))
 
+    async def _in_turn(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """Call it in a thread, in a turn of one of the watchers; None when all of them left meanwhile."""
+        async with self._turns.of(self._holder()) as turn:
+            return await turn.run(function, *args, **kwargs) if self._watches else None
+
+    def _holder(self) -> Hashable:
+        sinks = [watch.sink for watch in itertools.islice(self._watches, _LOOKED_AT)]
+        return min(sinks, key=self._turns.load, default=self)
+
     @abstractmethod
     def _catch_up(self, watch: Watch) -> None: ...
 
@@ -159,8 +175,9 @@ class StateFeed(Feed):
         audience: str,
         language: str,
         rng: random.Random,
+        turns: Turns,
     ) -> None:
-        super().__init__(arguments, at_most_every_s=query.at_most_every_s, rng=rng)
+        super().__init__(arguments, at_most_every_s=query.at_most_every_s, rng=rng, turns=turns)
         self._query = query
         self._audience = audience
         self._language = language
@@ -176,7 +193,7 @@ class StateFeed(Feed):
             self.wake()
 
     async def _read(self) -> None:
-        latest = await connections.run(
+        latest = await self._in_turn(
             rendering.state, self._query, self.arguments, audience=self._audience, language=self._language
         )
         self._version = latest.version if latest else None
@@ -197,8 +214,10 @@ class StreamFeed(Feed):
     nothing lost.
     """
 
-    def __init__(self, query: StreamQuery, arguments: Mapping[str, Any], *, rng: random.Random) -> None:
-        super().__init__(arguments, at_most_every_s=0.0, rng=rng)
+    def __init__(
+        self, query: StreamQuery, arguments: Mapping[str, Any], *, rng: random.Random, turns: Turns
+    ) -> None:
+        super().__init__(arguments, at_most_every_s=0.0, rng=rng, turns=turns)
         self._query = query
 
     def __str__(self) -> str:
@@ -217,7 +236,7 @@ class StreamFeed(Feed):
         for watch in together:
             watch.behind = False
         try:
-            page = await connections.run(rendering.page, self._query, self.arguments, after=cursor)
+            page = await self._in_turn(rendering.page, self._query, self.arguments, after=cursor)
         except Exception:
             for watch in together:
                 watch.behind = True

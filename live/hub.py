@@ -13,6 +13,8 @@ from live import RECONNECTED, arguments, registry, topics
 from live.feeds import Feed, Sink, StateFeed, StreamFeed, Watch
 from live.publishing import home
 from live.subscriptions import Callback, Subscription, Subscriptions
+from live.turns import Turns
+from postgres import connections
 
 logger = logging.getLogger("live")
 
@@ -49,6 +51,10 @@ class Hub:
         self.rng = rng
         self._poll_every_s = poll_every_s
         self._loop = asyncio.get_running_loop()
+        # Half of the threads for the database: the others are for workers' sockets and webhooks. Those who are not
+        # logged in have one of their own, so that they delay nobody else, however many they are.
+        self.turns = Turns(max(1, connections.threads() // 2))
+        self.turns_of_anonymous = Turns(1)
         self._subscriptions = Subscriptions()
         self._feeds: dict[_Key, tuple[Feed, Subscription]] = {}
         self._layer: Any = None
@@ -108,6 +114,8 @@ class Hub:
         home.leave(self._loop)
         self._stopping.set()
         await _end([*self._tasks, *(feed.stop() for feed, _ in self._feeds.values())])
+        self.turns.stop()
+        self.turns_of_anonymous.stop()
         self._feeds.clear()
         self._subscriptions.clear()
         await self._leave()
@@ -140,8 +148,8 @@ class Hub:
         language: str,
     ) -> Feed:
         if isinstance(query, registry.StreamQuery):
-            return StreamFeed(query, given, rng=self.rng)
-        return StateFeed(query, given, audience=audience, language=language, rng=self.rng)
+            return StreamFeed(query, given, rng=self.rng, turns=self.turns)
+        return StateFeed(query, given, audience=audience, language=language, rng=self.rng, turns=self.turns)
 
     def _drop(self, key: _Key) -> None:
         _, subscription = self._feeds.pop(key)

@@ -30,15 +30,23 @@ StateRead = Callable[..., Mapping[str, Any] | None]
 StreamRead = Callable[..., Sequence[Item]]
 Topics = Callable[..., Iterable[str]]
 MaySee = Callable[..., str | None]
+Anonymous = Literal["never", "ticket", "always"]
 
 
 class Query:
     """What both kinds have in common: a name, arguments, topics, and who may see it."""
 
     def __init__(
-        self, name: str, *, read: Callable[..., Any], topics: Topics, rights_topics: Topics | None
+        self,
+        name: str,
+        *,
+        read: Callable[..., Any],
+        topics: Topics,
+        rights_topics: Topics | None,
+        anonymous: Anonymous,
     ) -> None:
         self.name = name
+        self._anonymous = anonymous
         self.parameters = arguments.declared(read)
         self._topics = topics
         self._rights_topics = rights_topics
@@ -65,9 +73,15 @@ class Query:
         """Return the topics after which a socket has to ask again whether its viewer may see this."""
         return frozenset(self._rights_topics(**given)) if self._rights_topics else frozenset()
 
+    def is_for(self, viewer: Viewer) -> bool:
+        """Whether `may_see` is asked about this viewer at all. Reads nothing."""
+        if viewer.user.is_authenticated or self._anonymous == "always":
+            return True
+        return self._anonymous == "ticket" and viewer.ticket is not None
+
     def audience(self, viewer: Viewer, given: Mapping[str, Any]) -> str | None:
         """Return the audience to render for, or None when this viewer may not see it. Reads the database."""
-        return self.rights(viewer, **given) if self.rights else None
+        return self.rights(viewer, **given) if self.rights and self.is_for(viewer) else None
 
 
 class StateQuery(Query):
@@ -83,8 +97,9 @@ class StateQuery(Query):
         audiences: Sequence[str],
         template: str | None,
         at_most_every_s: float,
+        anonymous: Anonymous = "never",
     ) -> None:
-        super().__init__(name, read=read, topics=topics, rights_topics=rights_topics)
+        super().__init__(name, read=read, topics=topics, rights_topics=rights_topics, anonymous=anonymous)
         self.read = read
         self.audiences = tuple(audiences)
         self.template = template
@@ -104,9 +119,16 @@ class StreamQuery(Query):
     """A query whose answers are appended, one after the other."""
 
     def __init__(
-        self, name: str, *, read: StreamRead, topics: Topics, rights_topics: Topics | None, page: int
+        self,
+        name: str,
+        *,
+        read: StreamRead,
+        topics: Topics,
+        rights_topics: Topics | None,
+        page: int,
+        anonymous: Anonymous = "never",
     ) -> None:
-        super().__init__(name, read=read, topics=topics, rights_topics=rights_topics)
+        super().__init__(name, read=read, topics=topics, rights_topics=rights_topics, anonymous=anonymous)
         self.read = read
         self.page = page
 
@@ -120,6 +142,7 @@ def live_query(
     render: Literal["html", "json"] = "html",
     rights_topics: Topics | None = None,
     at_most_every_s: float = 0.02,
+    anonymous: Anonymous = "never",
 ) -> Callable[[StateRead], StateQuery]:
     """Declare a state query; the decorated function is its read.
 
@@ -128,7 +151,8 @@ def live_query(
     for each change and audience however many watch, at most every `at_most_every_s` seconds. The context also
     gets `audience`; a template must not depend on anything else (no user, no token, no local time), for its
     rendering serves all of that audience. Declare who may see it with `@<query>.may_see`; until then nobody
-    may. Raises BadDeclaration.
+    may. About viewers who are not logged in it is asked only as `anonymous` says: never, where they show a
+    ticket, or always. Raises BadDeclaration.
     """
 
     def declare(read: StateRead) -> StateQuery:
@@ -142,6 +166,7 @@ def live_query(
             audiences=audiences,
             template=template,
             at_most_every_s=at_most_every_s,
+            anonymous=anonymous,
         )
         _register(query)
         return query
@@ -150,7 +175,12 @@ def live_query(
 
 
 def live_stream(
-    name: str, *, topics: Topics, rights_topics: Topics | None = None, page: int = 500
+    name: str,
+    *,
+    topics: Topics,
+    rights_topics: Topics | None = None,
+    page: int = 500,
+    anonymous: Anonymous = "never",
 ) -> Callable[[StreamRead], StreamQuery]:
     """Declare a stream; the decorated function is its read.
 
@@ -158,11 +188,13 @@ def live_stream(
     items that follow the cursor `after` (None: from the start), oldest first. Items must become visible in
     the order of their cursors, stay as they are, and be the same for all who may see them; then each watcher
     gets each item exactly once. A cursor comes from the browser and may be any text: what cannot be one must
-    give no items, not an error. Raises BadDeclaration.
+    give no items, not an error. `anonymous` is as of `live_query`. Raises BadDeclaration.
     """
 
     def declare(read: StreamRead) -> StreamQuery:
-        query = StreamQuery(name, read=read, topics=topics, rights_topics=rights_topics, page=page)
+        query = StreamQuery(
+            name, read=read, topics=topics, rights_topics=rights_topics, page=page, anonymous=anonymous
+        )
         _register(query)
         return query
 

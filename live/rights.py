@@ -35,6 +35,19 @@ class Refused:
 Verdict = Granted | Refused
 
 
+def refusal(user: AbstractBaseUser | AnonymousUser, wish: protocol.Wish) -> Refused | None:
+    """Return the verdict on a wish that needs no look at the database: on one that makes no sense, and on one
+    that nobody gets who is not logged in. None: it takes `judge`."""
+    try:
+        query = registry.find(wish.name)
+        query.checked(wish.given)
+    except errors.LiveError as error:
+        return Refused(wish=wish, error=error)
+    if query.is_for(registry.Viewer(user=user, ticket=wish.ticket)):
+        return None
+    return Refused(wish=wish, error=None)
+
+
 def judge(user: AbstractBaseUser | AnonymousUser, wishes: Sequence[protocol.Wish]) -> list[Verdict]:
     """Return a verdict for each wish, in order. Reads the database, so call it in a thread."""
     return [_judge(user, wish) for wish in wishes]

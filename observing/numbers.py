@@ -21,4 +21,13 @@ REQUEST_SECONDS = Histogram(
     ["part"],
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
 )
+PAGE_SOCKETS_REFUSED = Counter(
+    "jobfarm_page_sockets_refused", "Page sockets that this process refused or closed for a limit.", ["reason"]
+)
+PAGE_WATCHES_REFUSED = Counter(
+    "jobfarm_page_watches_refused", "Watches refused before the database was asked.", ["reason"]
+)
+PAGE_MESSAGES_DELAYED = Counter(
+    "jobfarm_page_messages_delayed", "Parts of messages that waited because their socket asks too fast."
+)
 OPEN = Gauge("jobfarm_open_connections", "What this process holds open now.", ["what"])

@@ -73,6 +73,11 @@ async def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) ->
     return await asyncio.get_running_loop().run_in_executor(_threads(), work)
 
 
+def threads() -> int:
+    """How many threads `run` has in a process."""
+    return configuration.number("JOBFARM_DB_THREADS", THREADS)
+
+
 def _parameters(using: str) -> dict[str, Any]:
     parameters = django.db.connections[using].get_connection_params()
     return {name: value for name, value in parameters.items() if name not in _NOT_LIBPQ}
@@ -90,8 +95,7 @@ def _work(function: Callable[[], T]) -> T:
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    most = configuration.number("JOBFARM_DB_THREADS", THREADS)
-    return ThreadPoolExecutor(max_workers=most, thread_name_prefix="jobfarm-database")
+    return ThreadPoolExecutor(max_workers=threads(), thread_name_prefix="jobfarm-database")
 
 
 # Threads do not survive a fork; the child makes its own.

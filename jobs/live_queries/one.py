@@ -51,7 +51,9 @@ def _(viewer: Viewer, *, job_id: int) -> str | None:
     return member(viewer, job_id)
 
 
-@live_stream("job-output", topics=lambda job_id: [f"output:{job_id}"], rights_topics=_shared)
+@live_stream(
+    "job-output", topics=lambda job_id: [f"output:{job_id}"], rights_topics=_shared, anonymous="ticket"
+)
 def job_output(after: str | None, limit: int, *, job_id: int) -> list[Item]:
     """The pieces after `<claim>:<seq>`, through later claims.
 
@@ -81,7 +83,12 @@ def _item(chunk: OutputChunk) -> Item:
 
 
 @live_query(
-    "job", topics=_of_job, rights_topics=_shared, audiences=(PUBLIC, MEMBER), template="jobs/live/job.html"
+    "job",
+    topics=_of_job,
+    rights_topics=_shared,
+    audiences=(PUBLIC, MEMBER),
+    template="jobs/live/job.html",
+    anonymous="ticket",
 )
 def job(*, job_id: int) -> Mapping[str, Any] | None:
     """Where a job stands: status, stage, progress, attempt, times."""
@@ -114,6 +121,7 @@ def _(viewer: Viewer, *, job_id: int) -> str | None:  # noqa: ARG001  # operator
     audiences=(PUBLIC, MEMBER),
     template="jobs/live/facts.html",
     at_most_every_s=0.25,
+    anonymous="ticket",
 )
 def job_facts(*, job_id: int) -> Mapping[str, Any] | None:
     """What is known about a job beside its state: kind, queue, worker, owner, times."""
@@ -128,6 +136,7 @@ def job_facts(*, job_id: int) -> Mapping[str, Any] | None:
     audiences=(PUBLIC, MEMBER),
     template="jobs/live/files.html",
     at_most_every_s=0.1,
+    anonymous="ticket",
 )
 def job_files(*, job_id: int) -> Mapping[str, Any] | None:
     """The files of a job: of each name the one that its latest attempt handed in."""
@@ -146,6 +155,7 @@ def job_files(*, job_id: int) -> Mapping[str, Any] | None:
     audiences=(PUBLIC, MEMBER),
     template="jobs/live/history.html",
     at_most_every_s=0.25,
+    anonymous="ticket",
 )
 def job_history(*, job_id: int) -> Mapping[str, Any] | None:
     """A job's result, its attempts with their waits, runs and stages, and the jobs that try it again."""

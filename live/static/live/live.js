@@ -12,8 +12,10 @@
   window.jobfarmLive = true;
 
   const LOGGED_OUT = 4401;
+  const TOO_FAST = 4429; // the page asked for too much; it would do so again at once
   const FIRST_RETRY_MS = 500; // the ceiling doubles, the wait is anything below it: thousands of pages come back
   const LAST_RETRY_MS = 10000;
+  const REST_MS = 15000; // and up to twice that, after TOO_FAST
   const STABLE_MS = 5000;
   const SILENCE_MS = 25000; // then ask whether the other end is there: a sleeping laptop's socket looks open
   const ANSWER_MS = 10000;
@@ -134,7 +136,8 @@
       return;
     }
     root.dataset.live = "off";
-    retryTimer = setTimeout(connect, Math.random() * Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** attempts));
+    const below = Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** attempts);
+    retryTimer = setTimeout(connect, code === TOO_FAST ? REST_MS * (1 + Math.random()) : Math.random() * below);
     attempts += 1;
   }
 

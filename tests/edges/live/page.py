@@ -23,8 +23,14 @@ class Page:
         self._communicator = communicator
 
     @classmethod
-    async def open(cls, client: Client | None = None, *, origin: str = "http://127.0.0.1") -> "Page":
-        """Connect; an AssertionError when the server refuses."""
+    async def open(
+        cls,
+        client: Client | None = None,
+        *,
+        origin: str = "http://127.0.0.1",
+        address: str | None = None,
+    ) -> "Page":
+        """Connect, perhaps from an address; an AssertionError when the server refuses."""
         headers = [(b"origin", origin.encode()), (b"host", b"127.0.0.1")]
         if client is not None:
             key = client.cookies[settings.SESSION_COOKIE_NAME].value
@@ -35,6 +41,7 @@ class Page:
             "headers": headers,
             "query_string": b"",
             "subprotocols": [],
+            "client": None if address is None else (address, 50_000),
         }
         communicator: Any = ApplicationCommunicator(URLRouter(websocket_urlpatterns), scope)  # type: ignore[no-untyped-call]  # asgiref's tests have no types
         await communicator.send_input({"type": "websocket.connect"})

@@ -232,6 +232,18 @@ class TestTheSocket:
         await farm.page.evaluate("dispatchEvent(new Event('online'))")
         assert len(farm.sockets) == 1
 
+    async def test_comes_back_later_when_the_page_asked_too_fast(self, farm: Farm) -> None:
+        """It would ask for the same again, and be closed again."""
+        await farm.page.clock.install()
+        await farm.show(STATE.replace("{inner}", "old"))
+        await farm.watched()
+        await farm.sockets[0].close(code=4429)
+        await farm.becomes("document.documentElement.dataset.live", "off")
+        await farm.page.clock.run_for(14_000)
+        assert len(farm.sockets) == 1
+        await farm.page.clock.run_for(17_000)
+        await farm.watched(2)
+
     async def test_is_not_opened_by_a_page_without_live_parts(self, farm: Farm) -> None:
         await farm.show("<p>static</p>")
         await farm.becomes("window.jobfarmLive", True)

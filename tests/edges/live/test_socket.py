@@ -13,6 +13,7 @@ from pytest_django import Settings
 
 from live import hub, operations
 from live.conversation import BROKEN, Conversation
+from live.protocol import TOO_FAST
 from postgres import connections
 from tests.edges.live.page import Page, logged_in
 from tests.integration.live.support import eventually, reads, rename, settled, write
@@ -347,15 +348,15 @@ class TestBadInput:
         await connections.run(rename, first, "open changed")
         assert await page.hears_nothing()
 
-    async def test_that_floods_closes_the_socket(self, pages: type[Page]) -> None:
+    async def test_that_floods_closes_the_socket(self, pages: type[Page], settings: Settings) -> None:
         page = await pages.open()
         reads.may_go_on.clear()
         await page.watches("test-count")  # whose rights take a while now, so that the rest has to wait
-        for _ in range(60):
+        for _ in range(2 * settings.LIVE["BURST"]):
             await page.says(ping=True)
         code = await page.is_closed_with()
         reads.may_go_on.set()
-        assert code == 4400
+        assert code == TOO_FAST
 
     async def test_does_not_disturb_the_other_pages(self, pages: type[Page]) -> None:
         bad, good = await pages.open(), await pages.open()

@@ -53,6 +53,7 @@ verdicts = Reads()  # the same of the question who may see `test-judged`
     rights_topics=lambda group_id: [f"share:{group_id}"],
     audiences=("public", "member"),
     template="tests/group.html",
+    anonymous="always",
 )
 def group(*, group_id: int) -> Mapping[str, Any] | None:
     """One group."""
@@ -71,7 +72,12 @@ def _(viewer: Viewer, *, group_id: int) -> str | None:
 
 
 @registry.live_query(
-    "test-count", topics=lambda prefix: ["groups"], audiences=("public",), render="json", at_most_every_s=0.1
+    "test-count",
+    topics=lambda prefix: ["groups"],
+    audiences=("public",),
+    render="json",
+    at_most_every_s=0.1,
+    anonymous="always",
 )
 def count(*, prefix: str = "") -> Mapping[str, Any]:
     """How many groups there are."""
@@ -91,6 +97,7 @@ def _(viewer: Viewer, *, prefix: str) -> str | None:
     rights_topics=lambda group_id: [f"share:{group_id}"],
     audiences=("public", "member"),
     template="tests/group.html",
+    anonymous="always",
 )
 def judged(*, group_id: int) -> Mapping[str, Any] | None:
     """One group, as `test-group`."""
@@ -105,7 +112,7 @@ def _(viewer: Viewer, *, group_id: int) -> str | None:
     return audience
 
 
-@registry.live_stream("test-log", topics=lambda log_id: [f"log:{log_id}"], page=7)
+@registry.live_stream("test-log", topics=lambda log_id: [f"log:{log_id}"], page=7, anonymous="always")
 def log(after: str | None, limit: int, *, log_id: int) -> list[Item]:
     """The lines of a log: groups named log:<log_id>:<number>:<text>."""
     reads.note()

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import AnonymousUser, User
 
 from live import arguments, checks, errors, registry
 
@@ -93,7 +94,32 @@ class TestDeclaring:
 
     def test_refuses_an_audience_that_was_not_declared(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(registry, "_queries", {})
-        query = registry.live_query("q", topics=list, audiences=["public"], render="json")(nothing)
+        declare = registry.live_query(
+            "q", topics=list, audiences=["public"], render="json", anonymous="always"
+        )
+        query = declare(nothing)
         query.may_see(lambda viewer: "king")
         with pytest.raises(errors.BadDeclaration):
-            query.audience(registry.Viewer(user=None), {})  # type: ignore[arg-type]
+            query.audience(registry.Viewer(user=AnonymousUser()), {})
+
+    @pytest.mark.parametrize(
+        ("anonymous", "without", "with_ticket"),
+        [("never", None, None), ("ticket", None, "public"), ("always", "public", "public")],
+    )
+    def test_is_asked_for_who_is_not_logged_in_as_it_declares(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        anonymous: registry.Anonymous,
+        without: str | None,
+        with_ticket: str | None,
+    ) -> None:
+        monkeypatch.setattr(registry, "_queries", {})
+        declare = registry.live_query(
+            "q", topics=list, audiences=["public"], render="json", anonymous=anonymous
+        )
+        query = declare(nothing)
+        query.may_see(lambda viewer: "public")
+        stranger = AnonymousUser()
+        assert query.audience(registry.Viewer(user=stranger), {}) == without
+        assert query.audience(registry.Viewer(user=stranger, ticket="t"), {}) == with_ticket
+        assert query.audience(registry.Viewer(user=User()), {}) == "public"

@@ -1,0 +1,149 @@
+"""Which page sockets are let in: so many of one address, so many in all, and so often."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from django.conf import settings
+
+from live import addresses
+from live.pacing import Bucket
+from live.protocol import TOO_FAST
+from observing import numbers
+
+logger = logging.getLogger("live")
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+
+# All pages of an address come back at once after a restart, so it may open as many at once as it may hold; then one
+# fiftieth of that a second.
+_OPENED_OVER_S: Final = 50.0
+# What all pages of an address may ask for together, in sockets that ask for as much as one may.
+_ASKING: Final = 20
+# What a socket that was closed for its flood counts as: who floods, is closed and comes back at once comes back seldom.
+_FLOOD_COUNTS: Final = 25
+# Who is refused gets the answer late, and tries again only then: a timer costs nothing, a handshake a millisecond.
+_ANSWER_AFTER_S: Final = 2.0
+_MOST_UNANSWERED: Final = 1000
+SHARED: Final = "live.shared"  # in the scope: the bucket that the pages of an address share
+_MOST_REMEMBERED: Final = 10_000
+_LOG_EVERY_S: Final = 60.0
+
+
+class _Address:
+    """What one address has open, how many it may open now, and what its pages may ask for together."""
+
+    def __init__(self, *, now: float) -> None:
+        most = settings.LIVE["SOCKETS_PER_ADDRESS"]
+        self.open = 0
+        self.openings = Bucket(capacity=most, rate=most / _OPENED_OVER_S, now=now)
+        burst, rate = settings.LIVE["BURST"], settings.LIVE["PER_SECOND"]
+        self.asked = Bucket(capacity=_ASKING * burst, rate=_ASKING * rate, now=now)
+
+    def is_as_new(self, *, now: float) -> bool:
+        """Whether nothing is left to be remembered."""
+        return not self.open and self.openings.is_full(now=now) and self.asked.is_full(now=now)
+
+
+class Admission:
+    """An ASGI application for sockets: serves those that are let in by `app`, and refuses the others with 403.
+
+    Of one process. Where the server names no address (a UNIX socket without a proxy that names it), only the
+    number in all is bounded.
+    """
+
+    def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
+        self._app = app
+        self._open = 0
+        self._unanswered = 0
+        self._addresses: dict[str, _Address] = {}
+        self._logged_at = float("-inf")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one socket."""
+        address = addresses.network_of(scope)
+        reason = self._why_not(address)
+        if reason is None:
+            await self._serve(address, scope, receive, send)
+            return
+        numbers.PAGE_SOCKETS_REFUSED.labels(reason).inc()
+        self._log(reason, address)
+        await self._refuse(receive, send)
+
+    def _why_not(self, address: str | None) -> str | None:
+        if self._open >= settings.LIVE["SOCKETS"]:
+            return "process"
+        if address is None:
+            return None
+        known = self._known(address)
+        if known.open >= settings.LIVE["SOCKETS_PER_ADDRESS"]:
+            return "address"
+        if not known.openings.has(1, now=_now()):
+            return "openings"
+        known.openings.take(1, now=_now())
+        return None
+
+    async def _serve(self, address: str | None, scope: Scope, receive: Receive, send: Send) -> None:
+        async def watched(message: Mapping[str, Any]) -> None:
+            if address is not None and message.get("code") == TOO_FAST:
+                self._known(address).openings.take(_FLOOD_COUNTS, now=_now())
+            await send(message)
+
+        self._count(address, 1)
+        if address is not None:
+            scope = {**scope, SHARED: self._known(address).asked}
+        try:
+            await self._app(scope, receive, watched)
+        finally:
+            self._count(address, -1)
+
+    def _count(self, address: str | None, change: int) -> None:
+        self._open += change
+        if address is None:
+            return
+        known = self._known(address)
+        known.open += change
+        if known.is_as_new(now=_now()):
+            del self._addresses[address]
+
+    def _known(self, address: str) -> _Address:
+        if address not in self._addresses:
+            if len(self._addresses) >= _MOST_REMEMBERED:
+                self._addresses = {name: each for name, each in self._addresses.items() if each.open}
+            self._addresses[address] = _Address(now=_now())
+        return self._addresses[address]
+
+    async def _refuse(self, receive: Receive, send: Send) -> None:
+        await receive()
+        if self._unanswered >= _MOST_UNANSWERED or not await self._is_gone(receive):
+            with suppress(OSError):  # uvicorn's word for a page that is gone
+                await send({"type": "websocket.close"})  # before it was accepted: 403
+
+    async def _is_gone(self, receive: Receive) -> bool:
+        """Wait a while. Whether the page did not."""
+        self._unanswered += 1
+        try:
+            async with asyncio.timeout(_ANSWER_AFTER_S):
+                await receive()  # nothing else can come before it is accepted
+        except TimeoutError:
+            return False
+        else:
+            return True
+        finally:
+            self._unanswered -= 1
+
+    def _log(self, reason: str, address: str | None) -> None:
+        if _now() >= self._logged_at + _LOG_EVERY_S:
+            self._logged_at = _now()
+            logger.warning(
+                "Page sockets of %s are refused (%s, %d open in all). Said once a minute; /metrics counts them",
+                address, reason, self._open,
+            )  # fmt: skip
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
