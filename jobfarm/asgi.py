@@ -1,4 +1,4 @@
-"""The server's entry: `uvicorn jobfarm.asgi:application --ws websockets-sansio --lifespan on`."""
+"""The server's entry: `uvicorn jobfarm.asgi:application --ws jobfarm.frames:Protocol --lifespan on`."""
 
 import os
 

@@ -9,7 +9,7 @@ from django.conf import settings
 
 from live import errors
 
-_LONGEST_MESSAGE: Final = 65_536
+LONGEST_MESSAGE: Final = 65_536
 _LONGEST_ID: Final = 64
 _LONGEST_TEXT: Final = 200
 _LONGEST_LIST: Final = 1000
@@ -52,7 +52,7 @@ class Request:
 def weight(text: str | None) -> int:
     """Return what a message weighs beside its wishes, which are one each. Raises BadMessage for bytes and too
     much."""
-    if text is None or len(text) > _LONGEST_MESSAGE:
+    if text is None or len(text) > LONGEST_MESSAGE:
         raise errors.BadMessage("A message is a text of at most 64 KB")
     return _WEIGHT + len(text) // 1024
 

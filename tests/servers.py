@@ -51,7 +51,7 @@ class Server:
         """Start the process and wait until it answers; an AssertionError with its log if it does not."""
         command = [
             *(sys.executable, "-W", "error::RuntimeWarning", "-m", "uvicorn", "jobfarm.asgi:application"),
-            *("--fd", str(self._listener.fileno()), "--ws", "websockets-sansio", "--lifespan", "on"),
+            *("--fd", str(self._listener.fileno()), "--ws", "jobfarm.frames:Protocol", "--lifespan", "on"),
             *("--log-level", "warning", "--ws-max-size", str(web.configuration().ws_max_size)),
         ]
         with self._log.open("ab") as log:

@@ -47,7 +47,7 @@ def configuration() -> uvicorn.Config:
     """How uvicorn serves the farm."""
     return uvicorn.Config(
         "jobfarm.asgi:application",
-        ws="websockets-sansio",
+        ws="jobfarm.frames:Protocol",
         # A megabyte of result is six in escapes (\u0065). A message over its limit is refused with a sentence; only one
         # over twice that costs its worker the socket.
         ws_max_size=2 * settings.JOBFARM["BODY_BYTES"],

@@ -3,9 +3,10 @@
 import asyncio
 import itertools
 import json
+import socket
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from typing import Any
 
 import httpx
@@ -228,21 +229,21 @@ async def page(server: Server, **headers: str) -> AsyncIterator[ClientConnection
     """A socket of nobody, or with headers of somebody's."""
     async with connect(
         f"{server.ws_url}/ws/live/", additional_headers={"Origin": server.url, **headers}, open_timeout=20
-    ) as socket:
-        yield socket
+    ) as opened:
+        yield opened
 
 
-async def asks(socket: ClientConnection, **message: Any) -> dict[str, Any]:
+async def asks(opened: ClientConnection, **message: Any) -> dict[str, Any]:
     """Send a message; what comes next."""
-    await socket.send(json.dumps(message))
-    answer: dict[str, Any] = json.loads(await asyncio.wait_for(socket.recv(), 20))
+    await opened.send(json.dumps(message))
+    answer: dict[str, Any] = json.loads(await asyncio.wait_for(opened.recv(), 20))
     return answer
 
 
-def says(socket: SyncConnection, **message: Any) -> dict[str, Any]:
+def says(opened: SyncConnection, **message: Any) -> dict[str, Any]:
     """Send a message; what comes next."""
-    socket.send(json.dumps(message))
-    answer: dict[str, Any] = json.loads(socket.recv(20))
+    opened.send(json.dumps(message))
+    answer: dict[str, Any] = json.loads(opened.recv(20))
     return answer
 
 
@@ -260,6 +261,31 @@ class TestAnonymousPages:
                     assert says(stranger, watch=[shared]) == {"gone": "b"}
                     assert says(stranger, watch=[{**own, "args": {}}])["error"] == "bad_arguments"
                     assert says(stranger, ping=True) == {"pong": True}
+
+
+class TestALongMessage:
+    def test_is_refused_by_its_announced_length_and_not_kept(self) -> None:
+        """Up to twenty megabytes were, of whoever came, until they were whole."""
+        with serve() as server, closing(_opened(server)) as raw:
+            raw.sendall(b"\x81\xff" + (10 << 20).to_bytes(8, "big") + bytes(4))
+            frame = raw.recv(100)
+            assert (frame[0], int.from_bytes(frame[2:4], "big")) == (0x88, 1009)
+
+
+def _opened(server: Server) -> socket.socket:
+    """A socket after its handshake, for frames that no library sends."""
+    host, port = server.url.removeprefix("http://").split(":")
+    raw = socket.create_connection((host, int(port)), timeout=20)
+    lines = [
+        *("GET /ws/live/ HTTP/1.1", f"Host: {host}:{port}", f"Origin: {server.url}", "Upgrade: websocket"),
+        *("Connection: Upgrade", "Sec-WebSocket-Version: 13", f"Sec-WebSocket-Key: {'A' * 22}==", "", ""),
+    ]
+    raw.sendall("\r\n".join(lines).encode())
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        answer += raw.recv(1)
+    assert b" 101 " in answer
+    return raw
 
 
 FLOODING, BURST, PER_SECOND = 50, 220, 11
@@ -293,10 +319,10 @@ class Flood:
         return (BURST + PER_SECOND * (time.monotonic() - self.began)) / 11 + 1
 
     async def _repeat(self, number: int) -> None:
-        async with page(self._server) as socket:
+        async with page(self._server) as opened:
             while True:
-                await socket.send(json.dumps({"watch": [INVENTED]}))
-                await socket.recv()
+                await opened.send(json.dumps({"watch": [INVENTED]}))
+                await opened.recv()
                 self.answers[number] += 1
 
 
