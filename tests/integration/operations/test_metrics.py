@@ -95,6 +95,17 @@ class TestWhatItSays:
         assert of(said, "jobfarm_processes", part="web") == 2
         assert of(said, "jobfarm_processes", part="janitor") == 0
 
+    def test_tells_what_all_jobs_have_and_may_have(self, settings: Settings) -> None:
+        settings.JOBFARM = {**settings.JOBFARM, "WAITING_JOBS_IN_ALL": 50, "FILES_IN_ALL": 0}
+        farm.kind()
+        farm.submit(3)
+        said = scraped()
+        assert of(said, "jobfarm_usage", what="waiting_jobs") == 3
+        assert of(said, "jobfarm_quota", what="waiting_jobs") == 50
+        assert of(said, "jobfarm_usage", what="files") == 0
+        assert of(said, "jobfarm_usage", what="bytes_of_output") == 0
+        assert ("jobfarm_quota", (("what", "files"),)) not in said
+
     def test_finds_the_oldest_job_behind_those_that_hide_and_those_that_matter_more(self) -> None:
         farm.kind()
         old, *_ = farm.submit(2)
