@@ -22,7 +22,7 @@ RETRY_AFTER_S: Final = 10  # waiting jobs leave as workers take them; nobody kno
 _COUNTED_S: Final = 60.0  # what the cron counted is good for so long; then a cluster is missing, and it is counted here
 # Counting is spared to whoever is refused again and again: it takes a twentieth of the time at most, where it is slow.
 _SLOW_S: Final = 0.01
-_COUNTED_SLOWLY: Final[dict[int, tuple[float, int]]] = {}
+_NOT_BEFORE_S: Final[dict[int, float]] = {}
 _MOST_SLOW: Final = 1000  # owners that are remembered for it
 _BEYOND: Final = 1000  # so far over the quota the number in a refusal is exact
 
@@ -53,7 +53,7 @@ def waiting(owner: int, kept: Used) -> int:
 def forget() -> None:
     """Know nothing of what waits: for tests that begin anew."""
     WAITING.forget()
-    _COUNTED_SLOWLY.clear()
+    _NOT_BEFORE_S.clear()
 
 
 def _asked(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[int, str, int]]:
@@ -80,13 +80,12 @@ def _read(owners: Sequence[int]) -> None:
         if _is_counted(used) or transactions.is_serializable():
             WAITING.read_of_before(owner, used.waiting, now_s=now_s)
         else:
-            WAITING.read(owner, _counted(owner), now_s=now_s)
+            _counted(owner)
 
 
 def _check(owner: int, of: str, quota: int, rows: Sequence[dict[str, Any]]) -> None:
     """Count, and raise TooManyWaiting where these have no room."""
     used = _counted(owner)
-    WAITING.read(owner, used, now_s=time.monotonic())
     more = len(rows)
     if used + more > quota:
         more -= len(submits.living_twins([row for row in rows if row["unique_key"]]))
@@ -101,15 +100,19 @@ def _is_counted(kept: Used) -> bool:
 
 
 def _counted(owner: int) -> int:
-    until_s, used = _COUNTED_SLOWLY.get(owner, (0.0, 0))
+    """How many wait now. Where that was slow to count a moment ago: how many waited then, and what came since."""
     began_s = time.monotonic()
-    if began_s < until_s:
-        return used
+    if began_s < _NOT_BEFORE_S.get(owner, 0.0):
+        return WAITING.used(owner)
     setting = "WAITING_JOBS_IN_ALL" if owner == ALL_JOBS else "WAITING_JOBS_PER_OWNER"
     used = usage.waiting(owner, limit=quotas.allowed(setting) + _BEYOND)
-    took_s = time.monotonic() - began_s
-    if len(_COUNTED_SLOWLY) >= _MOST_SLOW:
-        _COUNTED_SLOWLY.clear()
-    if took_s > _SLOW_S:
-        _COUNTED_SLOWLY[owner] = (began_s + 20 * took_s, used)
+    WAITING.read(owner, used, now_s=began_s)
+    _spare(owner, took_s=time.monotonic() - began_s, now_s=began_s)
     return used
+
+
+def _spare(owner: int, *, took_s: float, now_s: float) -> None:
+    if len(_NOT_BEFORE_S) >= _MOST_SLOW:
+        _NOT_BEFORE_S.clear()
+    if took_s > _SLOW_S:
+        _NOT_BEFORE_S[owner] = now_s + 20 * took_s

@@ -13,7 +13,7 @@ from pytest_django import Settings
 from jobfarm import health
 from jobfarm.findings import Level
 from jobs import operations
-from jobs.operations import measuring
+from jobs.operations import admission, measuring
 from tests import farm
 from tests.edges.admin.conftest import As, as_
 
@@ -101,3 +101,16 @@ class TestTheDoctor:
         assert files.sentence == "All jobs together have 2 files; 2 are allowed."
         assert output.remedy is not None
         assert "JOBFARM_OUTPUT_BYTES_IN_ALL" in output.remedy
+
+
+class TestTheFormThatSubmits:
+    def test_says_that_there_is_no_room_and_keeps_what_was_written(
+        self, client: Client, ada: User, settings: Settings
+    ) -> None:
+        settings.JOBFARM = {**settings.JOBFARM, "WAITING_JOBS_PER_OWNER": 3}
+        admission.forget()
+        client.force_login(ada)
+        answer = client.post("/jobs/new/?kind=chat", {"prompt": "Why is the sky blue?", "delay_min": "0"})
+        assert answer.status_code == 422
+        assert "One owner may have 3 jobs waiting: 3 are there, and there is no room for 1 more." in answer.text
+        assert "Why is the sky blue?" in answer.text
