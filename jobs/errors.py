@@ -100,7 +100,9 @@ class QuotaReached(JobsError):
     @property
     def message(self) -> str:
         """The sentence with whose quota it is, and its numbers."""
-        sentence = self.WHOSE[self.numbers["of"]] + ": {used} are there, and there is no room for {more} more."
+        sentence = (
+            self.WHOSE[self.numbers["of"]] + ": {used} are there, and there is no room for {more} more."
+        )
         return sentence.format(**self.numbers)
 
 

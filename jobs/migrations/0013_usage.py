@@ -18,7 +18,7 @@ ALTER TABLE jobs_usagedelta SET (autovacuum_vacuum_scale_factor = 0, autovacuum_
 
 CREATE FUNCTION jobs_kept_output(earlier bigint, output bigint, lease uuid) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN earlier + CASE WHEN lease IS NULL THEN output ELSE output & ~1048575::bigint END;
+RETURN earlier + CASE WHEN lease IS NULL THEN output ELSE output & -1048576::bigint END;
 
 CREATE FUNCTION jobs_charge_output() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -30,8 +30,10 @@ BEGIN
 END $$;
 CREATE TRIGGER what_a_job_wrote_is_charged
 AFTER UPDATE OF lease_secret, output_bytes, earlier_output_bytes ON jobs_job FOR EACH ROW
-WHEN (jobs_kept_output(NEW.earlier_output_bytes, NEW.output_bytes, NEW.lease_secret)
-      <> jobs_kept_output(OLD.earlier_output_bytes, OLD.output_bytes, OLD.lease_secret))
+WHEN (NEW.earlier_output_bytes
+      + CASE WHEN NEW.lease_secret IS NULL THEN NEW.output_bytes ELSE NEW.output_bytes & -1048576::bigint END
+      <> OLD.earlier_output_bytes
+      + CASE WHEN OLD.lease_secret IS NULL THEN OLD.output_bytes ELSE OLD.output_bytes & -1048576::bigint END)
 EXECUTE FUNCTION jobs_charge_output();
 
 CREATE FUNCTION jobs_charge_new_owner() RETURNS trigger LANGUAGE plpgsql SET enable_seqscan = off AS $$

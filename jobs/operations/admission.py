@@ -19,7 +19,9 @@ from postgres import transactions
 
 WAITING: Final = Ledger()
 RETRY_AFTER_S: Final = 10  # waiting jobs leave as workers take them; nobody knows when
-_COUNTED_S: Final = 60.0  # what the cron counted is good for so long; then a cluster is missing, and it is counted here
+_COUNTED_S: Final = (
+    60.0  # what the cron counted is good for so long; then a cluster is missing, and it is counted here
+)
 # Counting is spared to whoever is refused again and again: it takes a twentieth of the time at most, where it is slow.
 _SLOW_S: Final = 0.01
 _NOT_BEFORE_S: Final[dict[int, float]] = {}

@@ -125,9 +125,7 @@ def write_output(
     }
     rooms = {"farm_room": room.farm, "near": list(room.owners), "room": list(room.owners.values())}
     piece = {"seq": seq, "text": text, "size": size}
-    return statements.load("jobs", "write_output").run(
-        _fence(worker, job_id, lease) | piece | quotas | rooms
-    )
+    return statements.load("jobs", "write_output").run(_fence(worker, job_id, lease) | piece | quotas | rooms)
 
 
 def lock_held(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> list[Row]:

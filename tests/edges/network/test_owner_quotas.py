@@ -85,4 +85,3 @@ def test_output_and_files_are_refused_with_413_and_the_job_may_finish(crew: Crew
         "The jobs of one owner may have 1 files: 1 are there, and there is no room for 1 more."
     )
     assert (OutputChunk.objects.count(), ResultFile.objects.count()) == (1, 1)
-

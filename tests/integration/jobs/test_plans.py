@@ -275,7 +275,14 @@ class TestTheHolder:
         [claimed] = operations.claim(big.me, queues=["deep"])
         fence = {"job": claimed.id, "worker": big.me.pk, "claim_no": 1, "secret": claimed.lease.secret}
         many = {"worker": big.me.pk, "job": [claimed.id], "claim_no": [1], "secret": [claimed.lease.secret]}
-        quotas = {"attempt_quota": 9, "job_quota": 9, "piece_quota": 9, "farm_room": 9, "near": [1], "room": [9]}
+        quotas = {
+            "attempt_quota": 9,
+            "job_quota": 9,
+            "piece_quota": 9,
+            "farm_room": 9,
+            "near": [1],
+            "room": [9],
+        }
         plans = {
             "heartbeat": _explain(
                 "heartbeat", **fence, lease_s=60.0, progress=0.5, detail="x", is_alone=True
