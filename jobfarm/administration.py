@@ -155,7 +155,7 @@ _SECTIONS: Final[list[tuple[str, bool, list[tuple[str, str]]]]] = [
         ("webhooks.Secret", "key"), ("webhooks.SandboxToken", "vpn_key"), ("webhooks.Reconciliation", "healing"),
         ("webhooks.HealthScore", "ecg_heart"), ("webhooks.ModelServer", "smart_toy"),
     ]),
-    ("Limits", False, [("ratelimits.Bucket", "speed")]),
+    ("Limits", False, [("ratelimits.Bucket", "speed"), ("jobs.Usage", "data_usage")]),
     ("People", False, [
         ("auth.User", "person"), ("auth.Group", "group"), ("accounts.ApiToken", "password"),
         ("admin.LogEntry", "history"),

@@ -12,6 +12,8 @@ from django.db.migrations.executor import MigrationExecutor
 
 from jobfarm import notifications, presence
 from jobfarm.findings import Check, Finding, Level
+from jobs import operations as jobs
+from jobs.models import ALL_JOBS
 from jobs.queries import keys, reads
 from postgres import clock, statements
 from scheduling import operations as scheduling
@@ -222,6 +224,19 @@ def served() -> Iterator[Finding]:
             yield Finding(level=_absence(), sentence=f"{sentence}: {len(queues)}.")
 
 
+def quotas() -> Iterator[Finding]:
+    """Whether all jobs together have nearly as much as they may."""
+    for quota in jobs.used(ALL_JOBS):
+        if quota.quota and quota.is_nearly_reached:
+            setting = f"JOBFARM_{jobs.setting_of(quota.what, of=quota.of)}"
+            yield Finding(
+                level=Level.WARNING,
+                sentence=f"All jobs together have {quota.used:,} {quota.what}; {quota.quota:,} are allowed.",
+                remedy="The administration's list of usage says whose they are. Let jobs go earlier "
+                f"(JOBFARM_RETENTION_DAYS), or allow more ({setting}).",
+            )
+
+
 def _absence() -> Level:
     """How bad it is that a worker is missing: not at all while the farm starts."""
     return Level.STARTING if presence.is_starting() else Level.WARNING
@@ -281,6 +296,6 @@ def _settings() -> Iterator[Finding]:
 
 FOUNDATIONS: Mapping[str, Check] = {"database": database, "migrations": migrations}
 CHECKS: tuple[Check, ...] = (
-    janitor, presence.web, scheduler, _webhooks, _workers, _queues, _snapshots, _dead_rows, _settings,
+    janitor, presence.web, scheduler, _webhooks, _workers, _queues, quotas, _snapshots, _dead_rows, _settings,
 )  # fmt: skip
 SURROUNDINGS: tuple[Check, ...] = (_clock, _notifications, _files)

@@ -18,6 +18,8 @@ from prometheus_client.registry import Collector
 from psycopg_pool import PoolTimeout
 
 from jobfarm import presence, tallied
+from jobs import operations as jobs
+from jobs.models import ALL_JOBS
 from jobs.queries import gauges, keys, reads
 from postgres import statements
 from postgres.errors import PostgresError
@@ -64,6 +66,7 @@ class Farm(Collector):
                     *_queues(),
                     *_workers(),
                     *_processes(),
+                    *_usage(),
                     *self._past.told(),
                     *_functions(),
                     *_webhooks(),
@@ -116,6 +119,17 @@ def _processes() -> Iterator[Metric]:
     for part, number in presence.counts().items():
         reporting.add_metric([part], number)
     yield reporting
+
+
+def _usage() -> Iterator[Metric]:
+    used = GaugeMetricFamily("jobfarm_usage", "What all jobs together have.", labels=["what"])
+    quota = GaugeMetricFamily("jobfarm_quota", "What all jobs together may have.", labels=["what"])
+    for one in jobs.used(ALL_JOBS):
+        label = [one.what.replace(" ", "_")]
+        used.add_metric(label, one.used)
+        if one.quota:
+            quota.add_metric(label, one.quota)
+    yield from (used, quota)
 
 
 def _functions() -> Iterator[Metric]:

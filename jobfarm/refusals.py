@@ -72,6 +72,7 @@ STATUS: Final[Mapping[type[Exception], int]] = {
     jobs.QueueChoiceNotAllowed: 403,
     jobs.PayloadTooLarge: 413,
     jobs.QuotaReached: 413,
+    jobs.TooManyWaiting: 429,
     jobs.NotFound: 404,
     jobs.LinkRanOut: 410,
     jobs.InvalidKey: 401,

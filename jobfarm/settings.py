@@ -217,6 +217,15 @@ JOBFARM: dict[str, Any] = {
     "FILES_PER_JOB": int(os.environ.get("JOBFARM_FILES_PER_JOB", "1000")),
     "FILE_BYTES_PER_ATTEMPT": int(os.environ.get("JOBFARM_FILE_BYTES_PER_ATTEMPT", "500000000")),
     "FILE_BYTES_PER_JOB": int(os.environ.get("JOBFARM_FILE_BYTES_PER_JOB", "2000000000")),
+    # What the jobs of one owner, and all jobs together, may have until they are deleted (docs/adr/0057); 0: no quota.
+    "WAITING_JOBS_PER_OWNER": int(os.environ.get("JOBFARM_WAITING_JOBS_PER_OWNER", "100000")),
+    "WAITING_JOBS_IN_ALL": int(os.environ.get("JOBFARM_WAITING_JOBS_IN_ALL", "10000000")),
+    "OUTPUT_BYTES_PER_OWNER": int(os.environ.get("JOBFARM_OUTPUT_BYTES_PER_OWNER", "5000000000")),
+    "OUTPUT_BYTES_IN_ALL": int(os.environ.get("JOBFARM_OUTPUT_BYTES_IN_ALL", "100000000000")),
+    "FILES_PER_OWNER": int(os.environ.get("JOBFARM_FILES_PER_OWNER", "100000")),
+    "FILES_IN_ALL": int(os.environ.get("JOBFARM_FILES_IN_ALL", "10000000")),
+    "FILE_BYTES_PER_OWNER": int(os.environ.get("JOBFARM_FILE_BYTES_PER_OWNER", "20000000000")),
+    "FILE_BYTES_IN_ALL": int(os.environ.get("JOBFARM_FILE_BYTES_IN_ALL", "500000000000")),
     "BODY_BYTES": 10_000_000,  # of any other request: ten payloads in one call
     # Requests of one address of which a part has come: each holds a socket and room for its body.
     "HALF_SENT_PER_ADDRESS": int(os.environ.get("JOBFARM_HALF_SENT_PER_ADDRESS", "100")),

@@ -87,9 +87,32 @@ class PayloadTooLarge(JobsError):
 
 
 class QuotaReached(JobsError):
-    """One {of} may hand in {quota} {what}: {used} are there, and there is no room for {more} more."""
+    """What is handed in has no room: `of` says whose quota it is ("attempt", "job", "owner", "farm")."""
 
     code = "quota_reached"
+    WHOSE: ClassVar[dict[str, str]] = {
+        "attempt": "One attempt may hand in {quota} {what}",
+        "job": "One job may hand in {quota} {what}",
+        "owner": "The jobs of one owner may have {quota} {what}",
+        "farm": "All jobs of the farm may have {quota} {what}",
+    }
+
+    @property
+    def message(self) -> str:
+        """The sentence with whose quota it is, and its numbers."""
+        sentence = (
+            self.WHOSE[self.numbers["of"]] + ": {used} are there, and there is no room for {more} more."
+        )
+        return sentence.format(**self.numbers)
+
+
+class TooManyWaiting(QuotaReached):
+    """No more jobs may wait, of one owner or in all; `retry_after` is in seconds."""
+
+    WHOSE: ClassVar[dict[str, str]] = {
+        "owner": "One owner may have {quota} jobs waiting",
+        "farm": "All owners together may have {quota} jobs waiting",
+    }
 
 
 class InvalidValue(JobsError):

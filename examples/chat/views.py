@@ -25,7 +25,7 @@ from examples.chat import limits, live_queries, operations, queries
 from examples.chat.domain import texts
 from examples.chat.errors import ChatError, NoSuchRoom
 from jobs.domain.states import Verdict
-from jobs.errors import InvalidValue
+from jobs.errors import InvalidValue, TooManyWaiting
 from ratelimits.errors import RateLimited
 
 BIGGEST_ID = 2**63 - 1
@@ -87,7 +87,7 @@ def _deed(view: Callable[[HttpRequest, int], str]) -> Callable[..., HttpResponse
             return _told(request, group_id, view(request, group_id), refused=False)
         except NoSuchRoom as refusal:
             raise Http404(refusal.message) from refusal
-        except (ChatError, AccountsError, RateLimited) as refusal:
+        except (ChatError, AccountsError, RateLimited, TooManyWaiting) as refusal:
             return _told(request, group_id, _sentence(refusal), refused=True)
 
     return login_required(require_POST(deed))
@@ -180,7 +180,7 @@ def _id(request: HttpRequest, name: str) -> int:
     return number if number <= BIGGEST_ID else 0  # which no message has
 
 
-def _sentence(refusal: ChatError | AccountsError | RateLimited) -> str:
+def _sentence(refusal: ChatError | AccountsError | RateLimited | TooManyWaiting) -> str:
     if not isinstance(refusal, RateLimited):
         return refusal.message
     wait_s = max(1, math.ceil(refusal.retry_after.total_seconds()))

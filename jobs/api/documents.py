@@ -61,9 +61,9 @@ Errors always have this form, with the status that fits, and with the numbers th
 `output_gap`, `not_unique`, `not_ended`, `idempotency_key_in_use`; 410 `job_deleted`; 413 `too_large`, `quota_reached`;
 415 `unsupported_media_type`; 422 `invalid`, `invalid_json`, `invalid_name`, `unknown_kind`, `unknown_queue`,
 `not_a_member`, `idempotency_key_reused`, `count_exceeds` (more at once than a limit ever grants); 429 `rate_limited`:
-nothing was stored, come back after `retry_after` seconds, which the header `Retry-After` says too; 503 `unavailable`:
-the database is away, or others were changing the same at every try (with `Retry-After`): nothing was changed, make the
-call again.
+nothing was stored, come back after `retry_after` seconds, which the header `Retry-After` says too; 429 `quota_reached`:
+as many jobs of yours, or in all, wait as may, and nothing was stored; 503 `unavailable`: the database is away, or
+others were changing the same at every try (with `Retry-After`): nothing was changed, make the call again.
 
 A worker made of curl, from the claim to the result:
 
@@ -117,7 +117,7 @@ Renews the lease; `progress` and `detail` are shown to people and kept until you
 OUTPUT: Final = """
 Appends a piece of text to the job's output. Pieces are numbered from 0 in each attempt. Sending the same
 number twice stores it once, so after a lost answer just send again; a number too far is refused with 409
-`output_gap` and the `next_seq` expected. Renews the lease as well. An attempt and a job have quotas: what has
+`output_gap` and the `next_seq` expected. Renews the lease as well. An attempt, a job, its owner and the farm have quotas: what has
 no room is refused with 413 `quota_reached`, and nothing changes.
 
     curl -sS $FARM/api/v1/worker/jobs/$JOB/output -H "Authorization: Bearer $KEY" \\
@@ -125,8 +125,8 @@ no room is refused with 413 `quota_reached`, and nothing changes.
 """
 PUT_FILE: Final = """
 Keeps the request's body as a file of the job, under a plain name (letters, digits, dots, dashes,
-underscores). The same name again replaces it. Renews the lease as well. Without room in the quotas of the attempt
-or the job: 413 `quota_reached`.
+underscores). The same name again replaces it. Renews the lease as well. Without room in the quotas of the attempt,
+the job, its owner or the farm: 413 `quota_reached`.
 
     curl -sS -X PUT "$FARM/api/v1/worker/jobs/$JOB/files/picture.png?lease=$LEASE" \\
          -H "Authorization: Bearer $KEY" --data-binary @picture.png

@@ -1,5 +1,5 @@
 """The tables: `work` is what the farm lives by, `looking` what its pages keep to look back and to act on many jobs,
-`presence` who is there."""
+`presence` who is there, `usage` what each owner's jobs keep."""
 
 from jobs.models.looking import (
     Bulk,
@@ -12,6 +12,7 @@ from jobs.models.looking import (
     TallyMark,
 )
 from jobs.models.presence import Hearing, Process
+from jobs.models.usage import ALL_JOBS, Usage, UsageDelta
 from jobs.models.work import (
     Attempt,
     Body,
@@ -27,6 +28,7 @@ from jobs.models.work import (
 )
 
 __all__ = [
+    "ALL_JOBS",
     "Attempt",
     "Body",
     "Bulk",
@@ -46,6 +48,8 @@ __all__ = [
     "Stage",
     "Tally",
     "TallyMark",
+    "Usage",
+    "UsageDelta",
     "Worker",
     "valid_name",
 ]

@@ -11,6 +11,7 @@ from jobs.operations.hooking import on_behalf_of
 from jobs.operations.idempotency import Repeatable, forget_idempotency_keys, once, repeatable
 from jobs.operations.looking import Standing, pictures, result_file, standing
 from jobs.operations.managing import create_kind, pause, resume, set_ceiling, share, sync, unshare
+from jobs.operations.measuring import measure_usage, recount_usage, setting_of, used
 from jobs.operations.orphans import delete_orphaned_files
 from jobs.operations.reporting import heartbeat, put_file, write_output
 from jobs.operations.rescheduling import run_now
@@ -50,12 +51,14 @@ __all__ = [
     "finish_and_claim",
     "forget_idempotency_keys",
     "heartbeat",
+    "measure_usage",
     "on_behalf_of",
     "once",
     "output_text",
     "pause",
     "pictures",
     "put_file",
+    "recount_usage",
     "release",
     "repeatable",
     "result_file",
@@ -71,6 +74,7 @@ __all__ = [
     "scores_of_workers",
     "seen",
     "set_ceiling",
+    "setting_of",
     "share",
     "statuses",
     "standing",
@@ -79,6 +83,7 @@ __all__ = [
     "sweep",
     "sync",
     "unshare",
+    "used",
     "withdraw",
     "workers_for",
     "write_output",

@@ -14,7 +14,7 @@ from jobs.domain.leases import Lease
 from jobs.errors import InvalidName, InvalidValue, OutputGap, PayloadTooLarge
 from jobs.models import ResultFile, Worker
 from jobs.operations import announcing, quotas, repeating
-from jobs.queries import moves
+from jobs.queries import moves, reports
 from postgres import transactions
 
 OUTPUT_BYTES = 1_000_000  # one piece; a worker sends a sentence at a time
@@ -47,22 +47,35 @@ def write_output(worker: Worker, job_id: int, lease: Lease, *, seq: int, text: s
     """Append a piece of output; pieces of an attempt are numbered from 0. Returns the number expected next.
 
     The same number again is stored once. Raises LeaseLost, OutputGap (with `next_seq`) for a number further on,
-    PayloadTooLarge over a megabyte, QuotaReached for what the attempt or the job has no room for, InvalidValue for text
-    that PostgreSQL cannot hold.
+    PayloadTooLarge over a megabyte, QuotaReached for what the attempt, the job, its owner or the farm has no room for,
+    InvalidValue for text that PostgreSQL cannot hold.
     """
     size = _check_piece(seq, text)
-    rows = moves.write_output(worker, job_id, lease, seq=seq, text=text, size=size)
-    if not rows:
-        raise repeating.lost(worker, job_id, lease)
-    [row] = rows
+    row = _written(worker, job_id, lease, seq=seq, text=text, size=size)
     if row.next_seq == seq and not row.fits:
         quotas.refuse_output(size=size, pieces=seq, of_attempt=row.output_bytes, of_job=row.job_bytes)
     if row.next_seq <= seq:
         raise OutputGap(next_seq=row.next_seq)
     if row.stored:
+        quotas.note_output(row.owner_id, size)
         announcing.wrote(job_id)
     next_seq: int = row.next_seq
     return next_seq
+
+
+def _written(worker: Worker, job_id: int, lease: Lease, *, seq: int, text: str, size: int) -> moves.Row:
+    """Store the piece if it is the next one and has room. Once more where there was room after all; if others took
+    that too, the worker is asked for the same piece again, as after a gap."""
+    for _ in range(2):
+        room = quotas.output_room()
+        rows = moves.write_output(worker, job_id, lease, seq=seq, text=text, size=size, room=room)
+        if not rows:
+            raise repeating.lost(worker, job_id, lease)
+        [row] = rows
+        if row.has_room or not row.fits or row.next_seq != seq:
+            break
+        quotas.check_output(row.owner_id, size)
+    return row
 
 
 def put_file(worker: Worker, job_id: int, lease: Lease, *, name: str, content: "File[bytes]") -> ResultFile:
@@ -73,7 +86,8 @@ def put_file(worker: Worker, job_id: int, lease: Lease, *, name: str, content: "
     """
     _check_file(name, content)
     heartbeat(worker, job_id, lease)
-    quotas.check_file(job_id, attempt=lease.claim_no, name=name, size=content.size)
+    owner_id = reports.owner_of(job_id)
+    quotas.check_file(job_id, owner_id=owner_id, attempt=lease.claim_no, name=name, size=content.size)
     stored_as = default_storage.save(f"jobs/{job_id}/{lease.claim_no}/{name}", content)
     try:
         return _remember(worker, job_id, lease, name=name, stored_as=stored_as, content=content)
@@ -104,9 +118,11 @@ def _remember(
     worker: Worker, job_id: int, lease: Lease, *, name: str, stored_as: str, content: "File[bytes]"
 ) -> ResultFile:
     sha256 = _sha256(content)
-    if not moves.lock_held(worker, [(job_id, lease)]):
+    if not (held := moves.lock_held(worker, [(job_id, lease)])):
         raise repeating.lost(worker, job_id, lease)
-    quotas.check_file(job_id, attempt=lease.claim_no, name=name, size=content.size)
+    owner_id = held[0].owner_id
+    quotas.lock_files(owner_id)
+    quotas.check_file(job_id, owner_id=owner_id, attempt=lease.claim_no, name=name, size=content.size)
     replaced = moves.stored_file(job_id, attempt=lease.claim_no, name=name)
     file = moves.keep_file(
         job_id, attempt=lease.claim_no, name=name, stored_as=stored_as, size=content.size, sha256=sha256

@@ -17,7 +17,7 @@ from jobs.domain.marks import MARGIN_S
 from jobs.domain.states import ENDED, Status
 from jobs.errors import InvalidValue, NotAllowed, NotAMember, NotEnded, NotUnique, UnknownQueue
 from jobs.models import Job
-from jobs.operations import announcing, audit, hooking, limiting, lookups, rights, taking
+from jobs.operations import admission, announcing, audit, hooking, limiting, lookups, rights, taking
 from jobs.queries import keys, moves, reads, submits
 from jobs.queries.submits import Stored, Twin
 from observing import traces
@@ -72,8 +72,8 @@ def submit(kind: str, payload: Any, *, by: User | None = None, **options: Any) -
     """Put a job into the table, in the caller's transaction if there is one (DESIGN promise 9), and return it.
 
     `options` are the other fields of NewJob. Raises UnknownKind, UnknownQueue, InvalidJson, PayloadTooLarge,
-    InvalidValue, NotAMember, and NotUnique when a twin has not ended: a job of the same owner and kind with the same
-    `unique_key`; its `job` is the twin's id. Jobs without an owner are the site's own and share one space of keys. `by`
+    InvalidValue, NotAMember, TooManyWaiting (of its owner, or in all; without an owner, in all alone), and NotUnique when
+    a twin has not ended: a job of the same owner and kind with the same `unique_key`; its `job` is the twin's id. Jobs without an owner are the site's own and share one space of keys. `by`
     None is the site itself, which chooses queue and priority as it likes; for a person that raises PriorityNotAllowed
     and QueueChoiceNotAllowed beyond their rights.
 
@@ -105,6 +105,7 @@ def submit_many(new_jobs: Sequence[NewJob], *, by: User | None = None) -> list[J
         rights.check_submits(new_jobs, named, by=by)
     with traces.span("submit", kind="producer", jobs=len(new_jobs)):
         rows = _rows(new_jobs, named)
+        admission.admit(rows)
         put = _put if _is_one_statement(rows) else transactions.retried(_put)
         return put(new_jobs, rows)
 
@@ -119,7 +120,7 @@ def retry(job_id: int, *, by: User | None) -> Job:
     """Submit an ended job once more, as a new job that points at it; history never changes.
 
     `by` None is the system itself. Raises NotFound (also for a job that `by` may not see), NotAllowed, NotEnded, and
-    NotUnique while a twin with the same `unique_key` lives; of its kind's limit it takes anew, see `submit`. It keeps
+    NotUnique while a twin with the same `unique_key` lives, TooManyWaiting; of its kind's limit it takes anew, see `submit`. It keeps
     queue and priority: PriorityNotAllowed and QueueChoiceNotAllowed where `by` could not submit it so.
     """
     job = lookups.job(job_id, by=by)
@@ -145,6 +146,7 @@ def submit_again(job: Job, *, by: User | None, run_at: datetime | None = None) -
     row = (
         _rows([new], {new.kind: kind})[0] | whose | limiting.columns(kind, owner_id=job.owner_id, count=count)
     )
+    admission.admit([row])
     [stored] = _stored([row])
     if isinstance(stored, NotUnique):
         raise stored

@@ -12,6 +12,7 @@ from django.db.models.functions import Now
 from jobs.domain import hearing, marks
 from jobs.domain.leases import Lease
 from jobs.domain.marks import Look
+from jobs.domain.quotas import Room
 from jobs.domain.states import Outcome, Status
 from jobs.domain.stretches import Stretch
 from jobs.models import Job, Offspring, Origin, ResultFile, Worker
@@ -109,18 +110,22 @@ def heartbeat(
     return statements.load("jobs", "heartbeat").run(_fence(worker, job_id, lease) | given)
 
 
-def write_output(worker: Worker, job_id: int, lease: Lease, *, seq: int, text: str, size: int) -> list[Row]:
+def write_output(
+    worker: Worker, job_id: int, lease: Lease, *, seq: int, text: str, size: int, room: Room
+) -> list[Row]:
     """Store a piece of output of `size` bytes if it is the next one and the quotas have room for it.
 
-    A row of `next_seq`, `stored`, and `fits`, with how much was written before; no row: the lease is lost.
+    A row of `next_seq`, `stored`, `fits` (into attempt and job) and `has_room` (of owner and farm, as `room` has it),
+    with how much was written before; no row: the lease is lost.
     """
     quotas = {
         "attempt_quota": settings.JOBFARM["OUTPUT_BYTES_PER_ATTEMPT"],
         "piece_quota": settings.JOBFARM["OUTPUT_PIECES_PER_ATTEMPT"],
         "job_quota": settings.JOBFARM["OUTPUT_BYTES_PER_JOB"],
     }
+    rooms = {"farm_room": room.farm, "near": list(room.owners), "room": list(room.owners.values())}
     piece = {"seq": seq, "text": text, "size": size}
-    return statements.load("jobs", "write_output").run(_fence(worker, job_id, lease) | piece | quotas)
+    return statements.load("jobs", "write_output").run(_fence(worker, job_id, lease) | piece | quotas | rooms)
 
 
 def lock_held(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> list[Row]:

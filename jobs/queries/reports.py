@@ -14,23 +14,31 @@ _WRITES_ITS_OWN: Final = frozenset({Status.IN_PROGRESS, Status.SUCCESS})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesUsed:
-    """How many files, of how many bytes, an attempt and all attempts of its job handed in."""
+    """How many files, of how many bytes, an attempt and all attempts of its job handed in, but for one that is replaced."""
 
     files: int
     bytes: int
     files_of_job: int
     bytes_of_job: int
+    files_replaced: int
+    bytes_replaced: int
 
 
 def files_used(job_id: int, *, attempt: int, but_for: str) -> FilesUsed:
-    """What is there of a job and of this attempt, but for this attempt's file of that name."""
-    others = ResultFile.objects.filter(job_id=job_id).exclude(attempt=attempt, name=but_for)
-    own = Q(attempt=attempt)
-    used = others.aggregate(
+    """What is there of a job and of this attempt, but for this attempt's file of that name, which is replaced."""
+    replaced = Q(attempt=attempt, name=but_for)
+    own = Q(attempt=attempt) & ~replaced
+    used = ResultFile.objects.filter(job_id=job_id).aggregate(
         files=Count("pk", filter=own), bytes=Sum("size", filter=own, default=0),
-        files_of_job=Count("pk"), bytes_of_job=Sum("size", default=0),
+        files_of_job=Count("pk", filter=~replaced), bytes_of_job=Sum("size", filter=~replaced, default=0),
+        files_replaced=Count("pk", filter=replaced), bytes_replaced=Sum("size", filter=replaced, default=0),
     )  # fmt: skip
     return FilesUsed(**{name: int(value) for name, value in used.items()})
+
+
+def owner_of(job_id: int) -> int | None:
+    """Whose job this is; None: nobody's, or it is gone."""
+    return Job.objects.filter(pk=job_id).values_list("owner_id", flat=True).first()
 
 
 def claims_that_wrote(job_id: int, claims: Iterable[int]) -> set[int]:

@@ -68,7 +68,7 @@ def one(columns: dict[str, Any]) -> Stored | Twin:
     for _ in range(MOST_TRIES):
         for row in statements.load("jobs", "submit_one").run(columns):
             return Stored(*row)
-        for twin_id in _living_twins([columns]).values():
+        for twin_id in living_twins([columns]).values():
             return Twin(twin_id)
     return Twin(None)
 
@@ -88,7 +88,7 @@ def _inserted_but_twins(rows: Sequence[dict[str, Any]]) -> list[Stored | Twin]:
         with transaction.atomic():
             stored = _inserted(rows)
             left_out = [place for place in range(len(rows)) if place not in stored]
-            twins = _living_twins([rows[place] for place in left_out])
+            twins = living_twins([rows[place] for place in left_out])
             if len(twins) == len(left_out) or not tries_left:
                 break
             transaction.set_rollback(True)
@@ -96,7 +96,7 @@ def _inserted_but_twins(rows: Sequence[dict[str, Any]]) -> list[Stored | Twin]:
     return [stored.get(place) or named[place] for place in range(len(rows))]
 
 
-def _living_twins(rows: Sequence[dict[str, Any]]) -> dict[int, int]:
+def living_twins(rows: Sequence[dict[str, Any]]) -> dict[int, int]:
     """Which living job stands in the way of each of these, by its place among them."""
     if not rows:
         return {}

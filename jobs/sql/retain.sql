@@ -1,8 +1,9 @@
 -- Delete ended jobs older than the given age, oldest first, with all that belongs to them. Returns their files' names
 -- in the storage. The ids go on as arrays: joined, the unknown limit lets the planner expect a tenth of all jobs and
 -- read whole tables. A job that has not ended is out of reach of the index, and of the trigger that guards the table.
+-- Files are taken off their owner's usage here: when their trigger asks whose they were, the jobs are gone.
 WITH old AS MATERIALIZED (
-    SELECT id FROM jobs_job
+    SELECT id, owner_id FROM jobs_job
     WHERE ended_at < statement_timestamp() - make_interval(secs => %(age_s)s::float8)
     ORDER BY ended_at, id LIMIT %(limit)s::bigint FOR UPDATE SKIP LOCKED
 ), output AS (DELETE FROM jobs_outputchunk WHERE job_id = ANY (ARRAY(SELECT id FROM old))
@@ -12,7 +13,10 @@ WITH old AS MATERIALIZED (
 ), stages AS (DELETE FROM jobs_stage WHERE job_id = ANY (ARRAY(SELECT id FROM old))
 ), origins AS (DELETE FROM jobs_origin WHERE job_id = ANY (ARRAY(SELECT id FROM old))
 ), offspring AS (DELETE FROM jobs_offspring WHERE job_id = ANY (ARRAY(SELECT id FROM old))
-), files AS (DELETE FROM jobs_resultfile WHERE job_id = ANY (ARRAY(SELECT id FROM old)) RETURNING job_id, stored_as
+), files AS (DELETE FROM jobs_resultfile WHERE job_id = ANY (ARRAY(SELECT id FROM old)) RETURNING job_id, stored_as, size
+), freed AS (
+    INSERT INTO jobs_usagedelta (owner_id, files, file_bytes)
+    SELECT old.owner_id, -count(*), -sum(files.size) FROM files JOIN old ON old.id = files.job_id GROUP BY old.owner_id
 ), gone AS (DELETE FROM jobs_job WHERE id = ANY (ARRAY(SELECT id FROM old)) RETURNING jobs_job.id)
 SELECT gone.id, array_remove(array_agg(files.stored_as), NULL) AS files
 FROM gone LEFT JOIN files ON files.job_id = gone.id GROUP BY gone.id

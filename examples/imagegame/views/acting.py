@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 
 from examples.imagegame.errors import GameUnknown, ImageGameError, SubmissionUnknown
+from jobs.errors import TooManyWaiting
 from ratelimits.errors import RateLimited
 
 BIGGEST_ID = 2**63 - 1
@@ -29,7 +30,7 @@ def act(request: HttpRequest, operation: Callable[[], Any], *, back: str, kept: 
         done = operation()
     except (GameUnknown, SubmissionUnknown) as refusal:
         raise Http404(refusal.message) from refusal
-    except (ImageGameError, RateLimited) as refusal:
+    except (ImageGameError, RateLimited, TooManyWaiting) as refusal:
         messages.error(request, refusal.message)
         return HttpResponseRedirect(f"{back}?{urlencode({'prompt': kept})}" if kept else back)
     return HttpResponseRedirect(done if isinstance(done, str) else back)

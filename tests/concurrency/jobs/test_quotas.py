@@ -1,4 +1,4 @@
-"""Quotas hold for whoever hands in at the same moment."""
+"""Quotas hold for whoever hands in, and submits, at the same moment."""
 
 from functools import partial
 from io import BytesIO
@@ -10,8 +10,10 @@ from django.db.models import Sum
 from pytest_django import Settings
 
 from jobs import operations
-from jobs.errors import JobsError, OutputGap, QuotaReached
-from jobs.models import Job, OutputChunk, ResultFile
+from jobs.errors import JobsError, OutputGap, QuotaReached, TooManyWaiting
+from jobs.models import ALL_JOBS, Job, OutputChunk, ResultFile, Usage, UsageDelta
+from jobs.operations import admission, measuring
+from jobs.queries import usage
 from tests import farm
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -74,3 +76,98 @@ def test_pieces_of_output_at_once_are_counted_together() -> None:
         assert [chunk.seq for chunk in written] == [0]
         assert Job.objects.filter(pk=claimed.id).aggregate(sum=Sum("output_bytes")) == {"sum": 6}
         farm.succeed(me, claimed)
+
+
+@pytest.mark.parametrize(("size", "kept"), [(1, 4), (4, 2)], ids=["number", "bytes"])
+def test_files_of_different_jobs_of_one_owner_do_not_slip_by_together(
+    size: int, kept: int, settings: Settings
+) -> None:
+    quotas = {"FILES_PER_OWNER": 4, "FILE_BYTES_PER_OWNER": 10}
+    settings.JOBFARM = {**settings.JOBFARM, **quotas}
+    farm.kind()
+    me = farm.worker()
+    for n in range(5):
+        ada, bob = farm.user(f"ada{n}"), farm.user(f"bob{n}")
+        farm.submit(8, owner=ada)
+        farm.submit(1, owner=bob)
+        held = operations.claim(me, limit=9)
+
+        def put(claimed: operations.Claimed) -> object:
+            content = File(BytesIO(b"x" * size))
+            return _refusal_of(
+                lambda: operations.put_file(me, claimed.id, claimed.lease, name="a", content=content)
+            )
+
+        answers = farm.at_once(*(partial(put, claimed) for claimed in held))
+        assert answers.count(None) == kept + 1
+        assert answers.count(QuotaReached) == 8 - kept
+        used = usage.of([ada.pk, bob.pk])
+        assert (used[ada.pk].files, used[ada.pk].file_bytes) == (kept, kept * size)
+        assert used[bob.pk].files == 1
+        for claimed in held:
+            farm.succeed(me, claimed)
+
+
+def test_submits_at_once_pass_a_quota_by_no_more_than_were_under_way(settings: Settings) -> None:
+    settings.JOBFARM = {**settings.JOBFARM, "WAITING_JOBS_PER_OWNER": 10}
+    farm.kind()
+    for n in range(5):
+        admission.forget()
+        ada = farm.user(f"ada{n}")
+        farm.submit(6, owner=ada)
+        submit = partial(_refusal_of, lambda owner=ada: farm.submit(1, owner=owner))
+        answers = farm.at_once(*[submit] * 8)
+        waiting = Job.objects.filter(owner=ada).count()
+        assert 10 <= waiting <= 14
+        assert answers.count(None) == waiting - 6
+        assert answers.count(TooManyWaiting) == 14 - waiting
+        admission.forget()
+        assert submit() is TooManyWaiting
+
+
+def test_output_of_different_jobs_passes_a_quota_by_a_piece_of_each_at_most(settings: Settings) -> None:
+    """And by none of those that come when it is known to be reached."""
+    settings.JOBFARM = {**settings.JOBFARM, "OUTPUT_BYTES_PER_OWNER": 10}
+    farm.kind()
+    me, ada = farm.worker(), farm.user("ada")
+    farm.submit(4, owner=ada)
+    held = operations.claim(me, limit=4)
+
+    def write(claimed: operations.Claimed, seq: int = 0) -> object:
+        return _refusal_of(
+            lambda: operations.write_output(me, claimed.id, claimed.lease, seq=seq, text="x" * 6)
+        )
+
+    answers = farm.at_once(*(partial(write, claimed) for claimed in held))
+    assert answers.count(None) >= 1
+    assert OutputChunk.objects.count() == answers.count(None)
+    assert [write(claimed, 1) for claimed, first in zip(held, answers, strict=True) if first is None] == (
+        [QuotaReached] * answers.count(None)
+    )
+
+
+def test_nothing_is_lost_or_counted_twice_while_all_is_folded_and_recounted() -> None:
+    farm.kind()
+    me, ada = farm.worker(), farm.user("ada")
+    farm.submit(60, owner=ada)
+    held = operations.claim(me, limit=60)
+    measuring.measure_usage()
+
+    def hand_in(mine: list[operations.Claimed]) -> None:
+        for claimed in mine:
+            operations.write_output(me, claimed.id, claimed.lease, seq=0, text="123")
+            content = File(BytesIO(b"12"))
+            operations.put_file(me, claimed.id, claimed.lease, name="a", content=content)
+            farm.succeed(me, claimed)
+
+    def measure() -> None:
+        for n in range(30):
+            measuring.measure_usage() if n % 3 else measuring.recount_usage()
+
+    farm.at_once(*(partial(hand_in, held[n::4]) for n in range(4)), measure, measure)
+    for owner in (ada.pk, ALL_JOBS):
+        used = usage.of([owner])[owner]
+        assert (used.output_bytes, used.files, used.file_bytes) == (180, 60, 120)
+    assert measuring.recount_usage() == 0
+    assert not UsageDelta.objects.exists()
+    assert Usage.objects.get(pk=ada.pk).files == 60

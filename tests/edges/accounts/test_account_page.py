@@ -54,8 +54,8 @@ class TestAccountPage:
         for number in range(20):
             operations.create_token(ada, name=f"machine {number}")
         with django_assert_num_queries(
-            7
-        ):  # session, person, groups, whether a guest, tokens, and two for what the person may do
+            9
+        ):  # session, person, groups, whether a guest, tokens, two for what the person may do, two for what they use
             page.get(reverse("accounts:account"))
 
     def test_begins_at_its_head_and_not_at_a_form_below(self, page: Client) -> None:

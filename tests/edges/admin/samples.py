@@ -15,14 +15,14 @@ from accounts import operations as accounts
 from accounts.models import ApiToken
 from examples.chat.models import Answer, Message
 from examples.imagegame.models import Game, Player, Round, Submission
-from jobs.models import Attempt, Body, Bulk, Job, Kind, Queue, ResultFile, Stage, Worker
+from jobs.models import Attempt, Body, Bulk, Job, Kind, Queue, ResultFile, Stage, Usage, Worker
 from scheduling.models import ScheduledFunction
 from tests import farm
 from webhooks.models import Activity, Delivery, DeliveryAttempt
 
 NOW = timezone.now()
 _MADE_BY_HAND = {
-    User, Group, ApiToken, LogEntry, Job, Attempt, Bulk, Worker, Queue, Kind, Message, Game, Submission, Activity,
+    User, Group, ApiToken, LogEntry, Job, Attempt, Bulk, Worker, Queue, Kind, Message, Game, Submission, Activity, Usage,
 }  # fmt: skip
 
 _ANEW = {  # what must differ from row to row
@@ -106,6 +106,7 @@ def _work(people: list[User]) -> None:
         Stage.objects.create(job=ended, attempt=1, number=1, detail="began")
         ResultFile.objects.create(job=ended, attempt=1, name="a.txt", stored_as=tag, size=1, sha256="0" * 64)
         Bulk.objects.create(by=person, deed="cancel", filters={}, top_id=1, next_id=1)
+        Usage.objects.create(owner=person, waiting=n, output_bytes=n, files=n, file_bytes=n)
         LogEntry.objects.create(
             user=person, content_type=ContentType.objects.get_for_model(Job), object_id=str(ended.pk),
             object_repr=str(ended), action_flag=2, change_message="canceled",

@@ -9,6 +9,7 @@ from django.contrib.auth.models import Group, User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from pytest_django import Settings
 
 from accounts import operations as accounts
 from examples.chat import operations
@@ -246,6 +247,18 @@ class TestButtons:
         taken = ratelimits.get_value("chat/send", key=accounts.limit_key(guest)).value
         assert accounts.limit_key(guest).startswith("session:")
         assert taken < 1
+
+    def test_say_that_too_many_answers_wait(
+        self, client: Client, ada: User, room: Group, settings: Settings
+    ) -> None:
+        settings.JOBFARM = {**settings.JOBFARM, "WAITING_JOBS_PER_OWNER": 1}
+        jobs.submit("chat", {}, owner=ada)
+        told = said(client, f"/chat/{room.pk}/say/", text="Why?", ask="yes")
+        assert told["sentence"] == (
+            "One owner may have 1 jobs waiting: 1 are there, and there is no room for 1 more."
+        )
+        assert told["refused"]
+        assert people.log(room) == []
 
     def test_say_that_answers_are_booked_out(self, client: Client, room: Group) -> None:
         ratelimits.limit("chat completion tokens", count=3_300_000, reserve=True)

@@ -236,6 +236,15 @@ class TestRefusals:
         assert 'value="a &quot;second&quot; one"' in answer.content.decode()
         assert "You have a picture in the making" in answer.content.decode()
 
+    def test_say_that_too_many_jobs_wait(self, settings: Settings) -> None:
+        settings.JOBFARM = {**settings.JOBFARM, "WAITING_JOBS_PER_OWNER": 1}
+        ada = farm.user()
+        farm.kind()
+        farm.submit(1, owner=ada)
+        said = _said(_as(ada), "/game/paint/", prompt="a fox")
+        assert said == "One owner may have 1 jobs waiting: 1 are there, and there is no room for 1 more."
+        assert not Submission.objects.exists()
+
     @pytest.mark.parametrize("number", ["", "x", "-1", "9" * 30, "\u0661"])
     def test_of_numbers_that_are_none_name_nothing(self, number: str) -> None:
         made = party_at(Stage.PAINTING, 2)

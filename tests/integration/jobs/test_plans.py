@@ -275,7 +275,14 @@ class TestTheHolder:
         [claimed] = operations.claim(big.me, queues=["deep"])
         fence = {"job": claimed.id, "worker": big.me.pk, "claim_no": 1, "secret": claimed.lease.secret}
         many = {"worker": big.me.pk, "job": [claimed.id], "claim_no": [1], "secret": [claimed.lease.secret]}
-        quotas = {"attempt_quota": 9, "job_quota": 9, "piece_quota": 9}
+        quotas = {
+            "attempt_quota": 9,
+            "job_quota": 9,
+            "piece_quota": 9,
+            "farm_room": 9,
+            "near": [1],
+            "room": [9],
+        }
         plans = {
             "heartbeat": _explain(
                 "heartbeat", **fence, lease_s=60.0, progress=0.5, detail="x", is_alone=True
@@ -290,6 +297,52 @@ class TestTheHolder:
             read_by = {n for n in _jobs_are_read_by(plan) if n.startswith("jobs_job") or n.endswith("Scan")}
             assert "Seq Scan" not in read_by, name
             assert _buffers(plan) <= 40, name
+
+
+class TestUsage:
+    def test_counts_what_waits_of_one_owner_along_an_index_and_no_further_than_its_limit(
+        self, big: Farm
+    ) -> None:
+        for limit, buffers in ((100, MOST_BUFFERS), (20_000, 1_000)):
+            plan = _explain("usage_waiting", owner=big.bob.pk, limit=limit)
+            assert _jobs_are_read_by(plan) <= {"jobs_claimable_by_owner"}
+            print(f"buffers of counting {limit} that wait: {_buffers(plan)}")
+            assert _buffers(plan) <= buffers
+
+    def test_counts_what_waits_in_all_without_reading_what_ended(self) -> None:
+        for name, given in (("usage_waiting_in_all", {"limit": 100_000}), ("usage_count_waiting", {})):
+            plan = _explain(name, **given)
+            assert "Seq Scan" not in _jobs_are_read_by(plan), name
+            print(f"buffers of {name}: {_buffers(plan)}")
+
+    def test_of_an_owner_is_read_by_key(self, big: Farm) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("INSERT INTO jobs_usage (owner_id) SELECT n FROM generate_series(0, 20000) AS n")
+            cursor.execute(
+                "INSERT INTO jobs_usagedelta (owner_id, files) SELECT n, 1 FROM generate_series(1, 20000) AS n"
+            )
+            cursor.execute("ANALYZE jobs_usage, jobs_usagedelta")
+        plan = _explain("usage", owners=[big.ada.pk, big.bob.pk])
+        print(f"buffers of the usage of two: {_buffers(plan)}")
+        assert _buffers(plan) <= MOST_BUFFERS
+
+    def test_is_charged_and_freed_by_triggers_that_read_no_other_jobs(self, big: Farm) -> None:
+        [claimed] = operations.claim(big.me, queues=["deep"])
+        before = _read_from_end_to_end()
+        operations.write_output(big.me, claimed.id, claimed.lease, seq=0, text="x")
+        file = moves.keep_file(claimed.id, attempt=1, name="a", stored_as="a", size=1, sha256="a")
+        farm.succeed(big.me, claimed)
+        Job.objects.filter(pk=claimed.id).update(owner=big.bob)
+        file.delete()
+        operations.retain()
+        assert _read_from_end_to_end() == before
+
+
+def _read_from_end_to_end() -> int:
+    """How often this transaction has read all of jobs_job."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT seq_scan FROM pg_stat_xact_user_tables WHERE relname = 'jobs_job'")
+        return int(cursor.fetchone()[0])
 
 
 class TestTheMetrics:

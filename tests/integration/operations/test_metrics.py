@@ -95,6 +95,17 @@ class TestWhatItSays:
         assert of(said, "jobfarm_processes", part="web") == 2
         assert of(said, "jobfarm_processes", part="janitor") == 0
 
+    def test_tells_what_all_jobs_have_and_may_have(self, settings: Settings) -> None:
+        settings.JOBFARM = {**settings.JOBFARM, "WAITING_JOBS_IN_ALL": 50, "FILES_IN_ALL": 0}
+        farm.kind()
+        farm.submit(3)
+        said = scraped()
+        assert of(said, "jobfarm_usage", what="waiting_jobs") == 3
+        assert of(said, "jobfarm_quota", what="waiting_jobs") == 50
+        assert of(said, "jobfarm_usage", what="files") == 0
+        assert of(said, "jobfarm_usage", what="bytes_of_output") == 0
+        assert ("jobfarm_quota", (("what", "files"),)) not in said
+
     def test_finds_the_oldest_job_behind_those_that_hide_and_those_that_matter_more(self) -> None:
         farm.kind()
         old, *_ = farm.submit(2)
@@ -159,7 +170,7 @@ class TestWhatItCosts:
             scraped()
         with CaptureQueriesContext(connection) as second:
             scraped()
-        assert len(first) < 20
+        assert len(first) < 22
         assert len(second) == 0
 
     def test_is_bounded_by_a_time_of_its_own(self) -> None:

@@ -1,0 +1,76 @@
+"""What the jobs of each person have, and may have; the largest first, and before them all jobs together."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.db.models import OuterRef, QuerySet, Subquery
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from jobs import operations
+from jobs.domain.quotas import Quota
+from jobs.models import ALL_JOBS, Usage
+from jobs.operations import quotas
+from jobs.templatetags.quotas import amount
+from live import administration
+
+
+@admin.register(Usage)
+class UsageAdmin(administration.ReadOnly):
+    """As it was measured last, some seconds ago. Whose jobs have nothing is not in it."""
+
+    list_display = ["whose", "waiting_jobs", "output", "number_of_files", "size_of_files"]
+    search_fields = ["owner__username"]
+    search_help_text = "A name"
+    ordering = ["-file_bytes", "-output_bytes", "-waiting", "pk"]
+    fields = [*list_display, "its_jobs"]
+    readonly_fields = fields
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Usage]:
+        """Each with the person's name. The farm's row has none, so a join would lose it."""
+        named = User.objects.filter(pk=OuterRef("pk")).values("username")
+        rows: QuerySet[Usage] = super().get_queryset(request).annotate(username=Subquery(named))
+        return rows
+
+    @display(description="Whose", ordering="username")  # type: ignore[untyped-decorator]
+    def whose(self, row: Any) -> SafeString | str:
+        """The person, by name."""
+        if row.pk == ALL_JOBS:
+            return "All jobs"
+        return administration.link("auth_user", row.pk, row.username or f"{row.pk}, who is gone")
+
+    @display(description="Waiting jobs", ordering="waiting")  # type: ignore[untyped-decorator]
+    def waiting_jobs(self, row: Usage) -> str:
+        """How many wait, of how many."""
+        return _amount(row, "waiting jobs", row.waiting)
+
+    @display(description="Output", ordering="output_bytes")  # type: ignore[untyped-decorator]
+    def output(self, row: Usage) -> str:
+        """How much was written, of how much."""
+        return _amount(row, "bytes of output", row.output_bytes)
+
+    @display(description="Files", ordering="files")  # type: ignore[untyped-decorator]
+    def number_of_files(self, row: Usage) -> str:
+        """How many files, of how many."""
+        return _amount(row, "files", row.files)
+
+    @display(description="Bytes of files", ordering="file_bytes")  # type: ignore[untyped-decorator]
+    def size_of_files(self, row: Usage) -> str:
+        """How large they are together."""
+        return _amount(row, "bytes of files", row.file_bytes)
+
+    @display(description="Jobs")  # type: ignore[untyped-decorator]
+    def its_jobs(self, row: Usage) -> SafeString:
+        """Where they are listed."""
+        narrowed = "" if row.pk == ALL_JOBS else f"?owner={row.pk}"
+        return format_html('<a href="{}{}">the jobs</a>', reverse("admin:jobs_job_changelist"), narrowed)
+
+
+def _amount(row: Usage, what: str, used: int) -> str:
+    of = "farm" if row.pk == ALL_JOBS else "owner"
+    allowed = quotas.allowed(operations.setting_of(what, of=of))
+    return amount(Quota(what=what, of=of, quota=allowed, used=max(0, used)))

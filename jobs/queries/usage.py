@@ -1,0 +1,84 @@
+"""Statements about what the jobs of owners, and all jobs, keep (docs/adr/0057)."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from jobs.models import ALL_JOBS, Usage
+from postgres import statements
+
+Row = statements.Row
+_LOCKS: Final = (
+    1_784_635_253  # the first of the two numbers of these advisory locks; the second is the owner's
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Used:
+    """What the jobs of one owner, or all, keep. `waiting` was counted so many seconds ago; None: never."""
+
+    waiting: int
+    output_bytes: int
+    files: int
+    file_bytes: int
+    counted_ago_s: float | None
+
+
+def of(owners: Iterable[int]) -> dict[int, Used]:
+    """What is kept now, by owner (ALL_JOBS: all jobs). Of a running job, output is in it by whole MiB."""
+    rows = statements.load("jobs", "usage").run({"owners": list(owners)})
+    return {
+        row.owner_id: Used(
+            waiting=row.waiting,
+            output_bytes=row.output_bytes,
+            files=row.files,
+            file_bytes=row.file_bytes,
+            counted_ago_s=row.counted_ago_s,
+        )
+        for row in rows
+    }
+
+
+def waiting(owner: int, *, limit: int) -> int:
+    """How many jobs of this owner (ALL_JOBS: in all) wait now, counted up to a limit."""
+    name = "usage_waiting_in_all" if owner == ALL_JOBS else "usage_waiting"
+    given = {"limit": limit} if owner == ALL_JOBS else {"limit": limit, "owner": owner}
+    [row] = statements.load("jobs", name).run(given)
+    return int(row.waiting)
+
+
+def running_output(owner: int) -> int:
+    """What running jobs of this owner (ALL_JOBS: all) wrote beyond what `of` has. Reads all running jobs."""
+    [row] = statements.load("jobs", "usage_running").run({"owner": owner})
+    return int(row.output_bytes)
+
+
+def lock(owner: int) -> None:
+    """Wait for other transactions that hold this owner's lock, and hold it until the end of this one."""
+    statements.load("jobs", "usage_lock").run({"class": _LOCKS, "owner": owner})
+
+
+def fold() -> None:
+    """Add what changed to what is kept. Under the lock of ALL_JOBS."""
+    statements.load("jobs", "usage_fold").run()
+
+
+def count_waiting() -> None:
+    """Count the waiting jobs of all owners. Under the lock of ALL_JOBS."""
+    statements.load("jobs", "usage_count_waiting").run()
+
+
+def recount() -> Sequence[Row]:
+    """Count all anew, under the lock of ALL_JOBS; the rows that were wrong, with what had been counted."""
+    return statements.load("jobs", "usage_recount").run()
+
+
+def forget_empty() -> int:
+    """Delete the rows of owners whose jobs keep nothing; how many."""
+    nothing = {"waiting": 0, "output_bytes": 0, "files": 0, "file_bytes": 0}
+    return Usage.objects.filter(**nothing).exclude(pk=ALL_JOBS).delete()[0]
+
+
+def was_recounted() -> bool:
+    """Whether all was ever counted anew: what was there before the triggers is in it only then."""
+    return Usage.objects.filter(pk=ALL_JOBS, recounted_at__isnull=False).exists()
