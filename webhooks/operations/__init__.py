@@ -16,6 +16,7 @@ from webhooks.operations.retaining import retain
 from webhooks.operations.scoring import keep_scores, score_yesterday
 from webhooks.operations.secrets import add, retire, rotate
 from webhooks.operations.sending import Sent, send
+from webhooks.operations.starting import start_again
 from webhooks.operations.tokens import create as create_token
 from webhooks.operations.tokens import revoke as revoke_tokens
 
@@ -50,4 +51,5 @@ __all__ = [
     "rotate",
     "score_yesterday",
     "send",
+    "start_again",
 ]

@@ -1,0 +1,86 @@
+"""Statements about rules and the jobs that deliveries started."""
+
+from datetime import timedelta
+
+from django.contrib.auth.models import User
+from django.db.models.functions import Now
+
+from postgres import statements
+from webhooks.domain import rules
+from webhooks.domain.states import StartOutcome
+from webhooks.models import Delivery, JobStart, Rule
+
+SHOWN = 200  # starts of one delivery or one job that a page lists
+
+
+def rules_of(source: str) -> list[rules.Rule]:
+    """The enabled rules for deliveries of a source, the oldest first."""
+    kept = Rule.objects.select_related("owner").filter(source=source, is_enabled=True)
+    return [as_rule(row) for row in kept.order_by("pk")]
+
+
+def rule(pk: int) -> rules.Rule | None:
+    """The rule that a person keeps under this number, enabled or not."""
+    row = Rule.objects.select_related("owner").filter(pk=pk).first()
+    return row and as_rule(row)
+
+
+def as_rule(row: Rule) -> rules.Rule:
+    """What a row says."""
+    return rules.Rule(
+        key=row.key,
+        name=row.name,
+        source=row.source,
+        event=row.event,
+        kind=row.kind,
+        template=row.payload,
+        filter=row.filter,
+        queue=row.queue or None,
+        priority=row.priority,
+        unique_key=row.unique_key or None,
+        owner=row.owner.get_username() if row.owner else None,
+        pk=row.pk,
+    )
+
+
+def active_person(name: str) -> User | None:
+    """Who has this name and may log in."""
+    return User.objects.filter(username=name, is_active=True).first()
+
+
+def keep(
+    rule: rules.Rule, *, delivery: int, round_: int, outcome: StartOutcome, job: int | None, error: str | None
+) -> bool:
+    """Keep what became of a rule and a delivery in this round; False if that was kept before."""
+    given = {"delivery": delivery, "rule": rule.pk, "rule_key": rule.key, "rule_name": rule.name, "kind": rule.kind}
+    given |= {"round": round_, "outcome": outcome.value, "job": job, "error": error}
+    return bool(statements.load("webhooks", "keep_start").run(given))
+
+
+def lock(start: int) -> JobStart | None:
+    """What became of a rule and a delivery, locked."""
+    return JobStart.objects.select_for_update().filter(pk=start).first()
+
+
+def of_delivery(delivery: int) -> list[JobStart]:
+    """What became of the rules that a delivery met, the first round first."""
+    return list(JobStart.objects.filter(delivery_id=delivery).order_by("round", "pk")[:SHOWN])
+
+
+def of_job(job: int) -> list[JobStart]:
+    """The deliveries that started a job, or that it stands for; those that were forgotten are left out."""
+    rows = JobStart.objects.filter(job_id=job).select_related("delivery")
+    rows = rows.defer("delivery__body", "delivery__search", "delivery__headers")
+    return list(rows.filter(delivery__pk__isnull=False).order_by("pk")[:SHOWN])
+
+
+def failed(*, since: timedelta) -> int:
+    """How many jobs were not started of late, up to a thousand."""
+    rows = JobStart.objects.filter(outcome=StartOutcome.FAILED, at__gte=Now() - since).order_by("-pk")
+    return rows[:1000].count()
+
+
+def newest(source: str, *, among: int) -> list[Delivery]:
+    """The newest deliveries of a source, without bodies."""
+    rows = Delivery.objects.defer("body", "search", "headers").filter(source=source)
+    return list(rows.order_by("-pk")[:among])
