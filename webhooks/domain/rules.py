@@ -37,9 +37,13 @@ class Rule:
     owner: str | None = None
     pk: int | None = None
 
-    def fits(self, event: str, values: Mapping[str, Any]) -> bool:
-        """Whether a delivery with this event and these values (`paths.ROOTS`) meets it."""
-        return means(self.event, event) and conditions.mismatch(self.filter, values) is None
+    def mismatch(self, values: Mapping[str, Any]) -> str | None:
+        """Why a delivery with these values (`paths.ROOTS`) does not meet it; None if it does."""
+        if values["source"] != self.source:
+            return f"its source is {values['source']}"
+        if not means(self.event, values["event"]):
+            return f"its event is {values['event'] or 'not named'}"
+        return conditions.mismatch(self.filter, values)
 
 
 def check(rule: Rule) -> None:
@@ -60,7 +64,8 @@ def check_event(pattern: str) -> None:
     """Raise BadRule for what means no event: one is named (`issues.opened`), a family (`issues.*`), or all (`*`)."""
     name = "x" if pattern == ANY else pattern.removesuffix(_FAMILY)
     if not name or ANY in name or not name.isprintable() or len(pattern) > names.LONGEST:
-        reason = f"{pattern[:80]!r} is no event: write its name, like issues.opened, or issues.* for a family, or * for all"
+        how = "write its name, like issues.opened, or issues.* for a family, or * for all"
+        reason = f"{pattern[:80]!r} is no event: {how}"
         raise BadRule(field="event", reason=reason)
 
 

@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 from webhooks.domain import rules
 from webhooks.domain.rules import Rule
-from webhooks.handlers.registry import Event
 from webhooks.errors import BadRule
+from webhooks.handlers.registry import Event
 
 B = TypeVar("B", bound=Callable[[Event], Any])
 
@@ -37,7 +37,7 @@ class Declaration:
         return None
 
 
-def on(
+def on(  # noqa: PLR0913  # what a rule says; they are named wherever they are given
     source: str,
     event: str,
     *,

@@ -92,7 +92,8 @@ class JobStart(models.Model):
         ordering = ["-id"]
         constraints = [
             models.UniqueConstraint(
-                fields=["delivery", "rule_key", "round"], name="a_rule_starts_one_job_for_a_delivery_and_round"
+                fields=["delivery", "rule_key", "round"],
+                name="a_rule_starts_one_job_for_a_delivery_and_round",
             ),
             models.CheckConstraint(
                 name="a_start_has_a_job_or_says_why_not",

@@ -13,6 +13,9 @@ from webhooks.operations.receiving import Kept, Verdict, judge, keep
 from webhooks.operations.reconciling import reconcile
 from webhooks.operations.replaying import count_matching, replay, replay_matching
 from webhooks.operations.retaining import retain
+from webhooks.operations.rules import Trial, try_rule
+from webhooks.operations.rules import broken as broken_rules
+from webhooks.operations.rules import check as check_rule
 from webhooks.operations.scoring import keep_scores, score_yesterday
 from webhooks.operations.secrets import add, retire, rotate
 from webhooks.operations.sending import Sent, send
@@ -28,9 +31,12 @@ __all__ = [
     "Sent",
     "Source",
     "Status",
+    "Trial",
     "Verdict",
     "WebhooksError",
     "add",
+    "broken_rules",
+    "check_rule",
     "count_matching",
     "create_token",
     "drain_sandbox_queue",
@@ -52,4 +58,5 @@ __all__ = [
     "score_yesterday",
     "send",
     "start_again",
+    "try_rule",
 ]

@@ -8,7 +8,7 @@ from postgres import statements
 from webhooks.domain.names import Source
 from webhooks.errors import CannotOpen
 from webhooks.operations import sealing
-from webhooks.queries import inbox, secrets
+from webhooks.queries import inbox, secrets, starting
 
 REFUSALS_SINCE = timedelta(hours=24)
 
@@ -19,6 +19,7 @@ class Health:
 
     `ready` has a live secret, `needs_secret` has none and refuses all, `unreadable` has one that SECRET_KEY does not
     open. `late` deliveries should have been processed a minute ago and were not. `refused` is by source, of a day.
+    `unstarted` jobs of rules were not started within a day, counted up to a thousand.
     """
 
     ready: tuple[Source, ...]
@@ -29,6 +30,7 @@ class Health:
     failed: int
     dead: int
     refused: Mapping[str, int]
+    unstarted: int
 
 
 def health() -> Health:
@@ -47,6 +49,7 @@ def health() -> Health:
         failed=numbers.failed,
         dead=numbers.dead,
         refused=refused,
+        unstarted=starting.failed(since=REFUSALS_SINCE),
     )
 
 

@@ -1,8 +1,8 @@
 """Processing: one delivery, one serializable transaction; and what becomes of a delivery that fails.
 
 The handler runs within a savepoint. When it raises, its writes go, and the failure with its next attempt is written by
-the same transaction: a crash between any two statements leaves the delivery as it was, with its run still due. Jobs that
-rules start are submitted by this transaction too.
+the same transaction: a crash between any two statements leaves the delivery as it was, with its run still due. The jobs
+that rules start are submitted by this transaction too.
 """
 
 import random

@@ -87,6 +87,16 @@ def payload_of(rule: Rule, event: Event, values: Mapping[str, Any]) -> Any:
     return rule.build(event) if rule.build else templates.render(rule.template, values, limit_bytes=_limit())
 
 
+def owner_of(rule: Rule) -> User | None:
+    """Whose job it would be; None: the site's own. Raises CannotStart where nobody of that name may log in."""
+    if rule.owner is None:
+        return None
+    owner = starting.active_person(rule.owner)
+    if owner is None:
+        raise CannotStart(reason=f"nobody who may log in is called {rule.owner}, whose job it would be")
+    return owner
+
+
 def _start(rule: Rule, event: Event, *, round_: int) -> None:
     """The job and the row that says so, or neither."""
     with transaction.atomic():
@@ -116,16 +126,16 @@ def _attempt(rule: Rule, event: Event, *, is_checked: bool = False) -> _Result |
 
 def _submit(rule: Rule, event: Event, *, is_checked: bool) -> int | None:
     values = values_of(event)
-    if not (is_checked or rule.fits(event.type, values)):
+    if not is_checked and rule.mismatch(values) is not None:
         return None
     payload = payload_of(rule, event, values)
     if rule.build and payload is None:
         return None
-    owner = _owner(rule)
+    owner = owner_of(rule)
     job = jobs.submit(
         rule.kind,
         payload,
-        by=owner if rule.pk is not None else None,  # what code of the site declares, it may
+        by=owner if rule.pk is not None else None,  # code of the site submits as it likes
         owner=owner,
         queue=rule.queue,
         priority=rule.priority,
@@ -137,15 +147,6 @@ def _submit(rule: Rule, event: Event, *, is_checked: bool) -> int | None:
 def _limit() -> int:
     limit: int = settings.JOBFARM["PAYLOAD_BYTES"]
     return limit
-
-
-def _owner(rule: Rule) -> User | None:
-    if rule.owner is None:
-        return None
-    owner = starting.active_person(rule.owner)
-    if owner is None:
-        raise CannotStart(reason=f"nobody who may log in is called {rule.owner}, whose job it would be")
-    return owner
 
 
 def _unique_key(rule: Rule, values: Mapping[str, Any]) -> str | None:

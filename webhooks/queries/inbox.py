@@ -127,7 +127,9 @@ def with_body(delivery: int) -> Row | None:
 def requeue(deliveries: Sequence[int], *, with_jobs: bool) -> None:
     """Let these wait for a first attempt again; `with_jobs`: let that start their jobs again. Without it only those
     start jobs of which no attempt has ended well yet."""
-    starts: dict[str, Any] = {"starts_jobs": Case(When(status__in=ENDED_WELL, then=False), default=F("starts_jobs"))}
+    starts: dict[str, Any] = {
+        "starts_jobs": Case(When(status__in=ENDED_WELL, then=False), default=F("starts_jobs"))
+    }
     if with_jobs:
         starts = {"starts_jobs": True, "start_round": F("start_round") + 1}
     Delivery.objects.filter(pk__in=deliveries).update(

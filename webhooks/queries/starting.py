@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from django.contrib.auth.models import User
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from postgres import statements
@@ -15,8 +16,16 @@ SHOWN = 200  # starts of one delivery or one job that a page lists
 
 def rules_of(source: str) -> list[rules.Rule]:
     """The enabled rules for deliveries of a source, the oldest first."""
-    kept = Rule.objects.select_related("owner").filter(source=source, is_enabled=True)
-    return [as_rule(row) for row in kept.order_by("pk")]
+    return [as_rule(row) for row in _enabled().filter(source=source)]
+
+
+def enabled() -> list[rules.Rule]:
+    """The enabled rules for deliveries of any source, the oldest first."""
+    return [as_rule(row) for row in _enabled()]
+
+
+def _enabled() -> QuerySet[Rule]:
+    return Rule.objects.select_related("owner").filter(is_enabled=True).order_by("pk")
 
 
 def rule(pk: int) -> rules.Rule | None:
@@ -52,7 +61,13 @@ def keep(
     rule: rules.Rule, *, delivery: int, round_: int, outcome: StartOutcome, job: int | None, error: str | None
 ) -> bool:
     """Keep what became of a rule and a delivery in this round; False if that was kept before."""
-    given = {"delivery": delivery, "rule": rule.pk, "rule_key": rule.key, "rule_name": rule.name, "kind": rule.kind}
+    given = {
+        "delivery": delivery,
+        "rule": rule.pk,
+        "rule_key": rule.key,
+        "rule_name": rule.name,
+        "kind": rule.kind,
+    }
     given |= {"round": round_, "outcome": outcome.value, "job": job, "error": error}
     return bool(statements.load("webhooks", "keep_start").run(given))
 
@@ -65,6 +80,15 @@ def lock(start: int) -> JobStart | None:
 def of_delivery(delivery: int) -> list[JobStart]:
     """What became of the rules that a delivery met, the first round first."""
     return list(JobStart.objects.filter(delivery_id=delivery).order_by("round", "pk")[:SHOWN])
+
+
+def of_delivery_by_id(delivery: int, start: str) -> int | None:
+    """The number that a form says, if it is that of a start of this delivery."""
+    is_number = start.isascii() and start.isdigit() and len(start) <= 18
+    rows = (
+        JobStart.objects.filter(delivery_id=delivery, pk=int(start)) if is_number else JobStart.objects.none()
+    )
+    return rows.values_list("pk", flat=True).first()
 
 
 def of_job(job: int) -> list[JobStart]:

@@ -41,7 +41,13 @@ def _alone(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Iterator[
 
 
 def rule(**fields: Any) -> Rule:
-    given = {"name": "deploy main", "source": "github", "event": "probe", "kind": "deploy", "payload": PAYLOAD}
+    given = {
+        "name": "deploy main",
+        "source": "github",
+        "event": "probe",
+        "kind": "deploy",
+        "payload": PAYLOAD,
+    }
     return Rule.objects.create(**given | fields)
 
 
@@ -125,7 +131,9 @@ class TestARule:
         operations.drain_sandbox_queue()
         assert payloads() == [{"first": "ok"}]
 
-    def test_starts_none_for_an_attempt_that_failed_and_one_when_it_is_processed(self, handle: Register) -> None:
+    def test_starts_none_for_an_attempt_that_failed_and_one_when_it_is_processed(
+        self, handle: Register
+    ) -> None:
         def fails(_: webhooks.Event) -> None:
             raise RuntimeError("no luck")
 
@@ -319,7 +327,8 @@ class TestARuleThatFails:
         processed()
         assert {row[2] for row in starts()} == {"failed"}
         errors = " ".join(JobStart.objects.values_list("error", flat=True))
-        assert "priority" in errors and "queue" in errors
+        assert "priority" in errors
+        assert "queue" in errors
 
 
 class TestAUniqueKey:
@@ -341,10 +350,16 @@ class TestAUniqueKey:
 class TestARuleInCode:
     def test_starts_a_job_by_a_template(self) -> None:
         farm.user("ada")
-        webhooks.on("github", "probe", kind="deploy", payload=PAYLOAD, owner="ada", priority=90, queue="deploy")
+        webhooks.on(
+            "github", "probe", kind="deploy", payload=PAYLOAD, owner="ada", priority=90, queue="deploy"
+        )
         processed()
         [job] = Job.objects.all()
-        assert (job.owner.username, job.priority, payloads()) == ("ada", 90, [{"repo": "ada/engine", "id": 12}])
+        assert (job.owner.username, job.priority, payloads()) == (
+            "ada",
+            90,
+            [{"repo": "ada/engine", "id": 12}],
+        )
         assert starts() == [("github probe deploy", 1, "started", True)]
 
     def test_starts_a_job_with_what_its_function_says_or_none(self) -> None:
