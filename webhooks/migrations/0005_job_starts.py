@@ -12,7 +12,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('jobs', '0012_slots'),
+        ('jobs', '0001_initial'),
         ('webhooks', '0003_what_the_inbox_is_filtered_by'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]

@@ -8,7 +8,7 @@ from postgres import statements
 from webhooks.domain.names import Source
 from webhooks.errors import CannotOpen
 from webhooks.operations import sealing
-from webhooks.queries import inbox, secrets, starting
+from webhooks.queries import inbox, secrets
 
 REFUSALS_SINCE = timedelta(hours=24)
 
@@ -19,7 +19,7 @@ class Health:
 
     `ready` has a live secret, `needs_secret` has none and refuses all, `unreadable` has one that SECRET_KEY does not
     open. `late` deliveries should have been processed a minute ago and were not. `refused` is by source, of a day.
-    `unstarted` jobs of rules were not started within a day, counted up to a thousand.
+    `unstarted` jobs of rules were not started within a day, counted up to ten thousand.
     """
 
     ready: tuple[Source, ...]
@@ -35,7 +35,7 @@ class Health:
 
 def health() -> Health:
     """Look at secrets, deliveries and refusals."""
-    [numbers] = statements.load("webhooks", "health").run()
+    [numbers] = statements.load("webhooks", "health").run({"since_s": REFUSALS_SINCE.total_seconds()})
     live, unreadable = _secrets()
     refused: dict[str, int] = {}
     for line in inbox.refusals(since=REFUSALS_SINCE):
@@ -49,7 +49,7 @@ def health() -> Health:
         failed=numbers.failed,
         dead=numbers.dead,
         refused=refused,
-        unstarted=starting.failed(since=REFUSALS_SINCE),
+        unstarted=numbers.unstarted,
     )
 
 

@@ -1,10 +1,7 @@
 """Statements about rules and the jobs that deliveries started."""
 
-from datetime import timedelta
-
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
-from django.db.models.functions import Now
 
 from postgres import statements
 from webhooks.domain import rules
@@ -96,12 +93,6 @@ def of_job(job: int) -> list[JobStart]:
     rows = JobStart.objects.filter(job_id=job).select_related("delivery")
     rows = rows.defer("delivery__body", "delivery__search", "delivery__headers")
     return list(rows.filter(delivery__pk__isnull=False).order_by("pk")[:SHOWN])
-
-
-def failed(*, since: timedelta) -> int:
-    """How many jobs were not started of late, up to a thousand."""
-    rows = JobStart.objects.filter(outcome=StartOutcome.FAILED, at__gte=Now() - since).order_by("-pk")
-    return rows[:1000].count()
 
 
 def newest(source: str, *, among: int) -> list[Delivery]:
