@@ -19,7 +19,7 @@ from unfold.decorators import action, display
 from live import administration
 from webhooks import live_queries, operations
 from webhooks.admin import common
-from webhooks.domain import parsing
+from webhooks.domain import parsing, rules
 from webhooks.domain.states import StartOutcome
 from webhooks.errors import BadRule, NotFound, NotJson, WebhooksError
 from webhooks.models import JobStart, Rule
@@ -27,6 +27,7 @@ from webhooks.queries import starting
 
 AT_ONCE: Final = 1000  # starts that one action touches
 _PROPOSED: Final = 20
+_EXCERPT: Final = 60  # characters of a reason that fit into a phone's list
 _LONGEST_ID: Final = 18  # digits that a number of ours may have
 
 
@@ -72,6 +73,16 @@ class RuleForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
         )  # fmt: skip
         field_classes = {"filter": StrictJSON, "payload": StrictJSON}
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name in self.Meta.field_classes:
+            if name in self.fields:  # who may only look has none
+                self.fields[name].widget.attrs |= {
+                    "style": "font-family: monospace",
+                    "spellcheck": "false",
+                    "rows": 8,
+                }
+
     def clean_filter(self) -> Any:
         """Nothing means every delivery."""
         given = self.cleaned_data["filter"]
@@ -112,12 +123,13 @@ class RuleAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
 
     @action(description="Try it", url_path="try", permissions=["try"])  # type: ignore[untyped-decorator]
     def try_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """What it would make of a stored delivery: the newest of its source, or the one that is asked for."""
+        """What it would make of a stored delivery: the newest that has its event, or the one that is asked for."""
         rule = self.get_object(request, object_id)
         if rule is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
         proposed = starting.newest(rule.source, among=_PROPOSED)
-        asked = request.GET.get("delivery", str(proposed[0].pk) if proposed else "")
+        meant = [row for row in proposed if rules.means(rule.event, row.event_type)] or proposed
+        asked = request.GET.get("delivery", str(meant[0].pk) if meant else "")
         context = {
             **self.admin_site.each_context(request),
             "title": f"Try {rule}",
@@ -157,6 +169,17 @@ class _Shown:
         """The job that was started, or that has the same unique key."""
         return administration.link("jobs_job", start.job_id, f"#{start.job_id}")
 
+    @display(description="Outcome", label={"started": "success", "skipped": "info", "failed": "danger"})  # type: ignore[untyped-decorator]
+    def shown_outcome(self, start: JobStart) -> str:
+        """What became of it."""
+        return start.outcome
+
+    @display(description="Why not")  # type: ignore[untyped-decorator]
+    def excerpt(self, start: JobStart) -> str:
+        """The beginning of why no job was started."""
+        reason = self.reason(start)
+        return reason if len(reason) <= _EXCERPT else f"{reason[: _EXCERPT - 1]}…"
+
     @display(description="Why not")  # type: ignore[untyped-decorator]
     def reason(self, start: JobStart) -> str:
         """Why no job was started."""
@@ -170,7 +193,7 @@ class StartInline(_Shown, administration.Part):
 
     model = JobStart
     verbose_name_plural = "jobs that it started"
-    fields = ["rule_name", "round", "outcome", "job_link", "reason", "at"]
+    fields = ["rule_name", "round", "shown_outcome", "job_link", "reason", "at"]
     readonly_fields = fields
     ordering = ["round", "pk"]
 
@@ -180,18 +203,10 @@ class JobStartAdmin(_Shown, common.LookBack):
     """What became of each delivery that met a rule."""
 
     list_display = [
-        "id",
-        "outcome",
-        "rule_name",
-        "kind",
-        "delivery_link",
-        "round",
-        "job_link",
-        "reason",
-        "at",
-    ]
+        "id", "shown_outcome", "rule_name", "kind", "delivery_link", "round", "job_link", "excerpt", "at",
+    ]  # fmt: skip
     list_filter = [OutcomeFilter, administration.recent("rule_name")]
-    fields = ["outcome", "rule_name", "kind", "delivery_link", "round", "job_link", "reason", "at"]
+    fields = ["shown_outcome", "rule_name", "kind", "delivery_link", "round", "job_link", "reason", "at"]
     readonly_fields = fields
     actions = ["start_selected"]
 
