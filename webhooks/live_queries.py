@@ -169,7 +169,7 @@ def delivery_jobs(*, delivery_id: int) -> Mapping[str, Any] | None:
     """The jobs that a delivery started, as they stand, and those that it did not start."""
     starts = starting.of_delivery(delivery_id)
     statuses = jobs.statuses({start.job_id for start in starts if start.job_id is not None})
-    return {"rows": [{"start": start, "status": statuses.get(start.job_id, "")} for start in starts]}
+    return {"rows": [{"start": start, "status": statuses.get(start.job_id or 0, "")} for start in starts]}
 
 
 @delivery_jobs.may_see

@@ -11,7 +11,7 @@ _LONGEST_ERROR = 2_000
 
 
 def opened(row: Any) -> tuple[Event, Any]:
-    """The event of a row of `sql/take.sql`, and its body's document as it came. Raises NotJson."""
+    """The event of a row of `sql/take.sql` or `inbox.with_body`, and its body's document. Raises NotJson."""
     document = parsing.parse(row.body, content_type=row.content_type or "").document
     body = document
     if row.source == Source.SANDBOX_TELEMETRY:

@@ -57,8 +57,8 @@ def replay_matching(wanted: Filter, *, with_jobs: bool = False, by: User | None 
         last = inbox.replayable(wanted).last()
         if last is None:
             return 0
-        given = {"wanted": wanted.as_json(), "until": last.pk, "found": found, "with_jobs": with_jobs}
-        scheduling.run_after(0, replay_batch, after=0, **given)
+        given: dict[str, Any] = {"wanted": wanted.as_json(), "until": last.pk, "found": found}
+        scheduling.run_after(0, replay_batch, after=0, with_jobs=with_jobs, **given)
         which = f"{'with their jobs, ' if with_jobs else ''}up to this one: {wanted.sentence()}"
         audit.record(by, last, f"Replays {found} deliveries {which}")
     return found
@@ -73,8 +73,8 @@ def replay_batch(
     matching = inbox.replayable(Filter.of_json(wanted)).filter(pk__gt=after, pk__lte=until)
     rows = list(matching.select_for_update(of=("self",), no_key=True)[:BATCH])
     if len(rows) == BATCH:
-        given = {"wanted": wanted, "until": until, "found": found, "with_jobs": with_jobs}
-        scheduling.run_after(PAUSE, replay_batch, after=rows[-1].pk, **given)
+        given: dict[str, Any] = {"wanted": wanted, "until": until, "found": found}
+        scheduling.run_after(PAUSE, replay_batch, after=rows[-1].pk, with_jobs=with_jobs, **given)
     _requeue(rows, with_jobs=with_jobs)
     return len(rows)
 

@@ -103,8 +103,15 @@ def _start(rule: Rule, event: Event, *, round_: int) -> None:
         result = _attempt(rule, event)
         if result is None:
             return
-        given = {"outcome": result.outcome, "job": result.job, "error": result.error}
-        if not starting.keep(rule, delivery=event.pk, round_=round_, **given):
+        kept = starting.keep(
+            rule,
+            delivery=event.pk,
+            round_=round_,
+            outcome=result.outcome,
+            job=result.job,
+            error=result.error,
+        )
+        if not kept:
             transaction.set_rollback(True)
 
 

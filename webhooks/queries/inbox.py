@@ -8,6 +8,7 @@ from typing import Any
 
 from django.contrib.postgres.search import SearchQuery
 from django.db.models import Case, F, Q, QuerySet, When
+from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Now
 
 from postgres import statements
@@ -118,10 +119,13 @@ def lock(delivery: int) -> Delivery | None:
     return Delivery.objects.select_for_update().defer("body", "search").filter(pk=delivery).first()
 
 
-def with_body(delivery: int) -> Row | None:
-    """What `take` returns, of a delivery that is to be looked at; locked as well."""
-    rows = statements.load("webhooks", "take_by_id").run({"id": delivery})
-    return rows[0] if rows else None
+def with_body(delivery: int) -> Delivery | None:
+    """A delivery with its body, and its `content_type` as `take` has it, to be looked at."""
+    rows = Delivery.objects.defer("search").annotate(content_type=KeyTextTransform("content-type", "headers"))
+    found = rows.filter(pk=delivery).first()
+    if found is not None:
+        found.body = bytes(found.body)
+    return found
 
 
 def requeue(deliveries: Sequence[int], *, with_jobs: bool) -> None:

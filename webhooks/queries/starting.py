@@ -28,7 +28,7 @@ def _enabled() -> QuerySet[Rule]:
 def rule(pk: int) -> rules.Rule | None:
     """The rule that a person keeps under this number, enabled or not."""
     row = Rule.objects.select_related("owner").filter(pk=pk).first()
-    return row and as_rule(row)
+    return None if row is None else as_rule(row)
 
 
 def as_rule(row: Rule) -> rules.Rule:

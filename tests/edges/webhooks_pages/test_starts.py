@@ -72,12 +72,12 @@ class TestTheDeliverysPage:
         assert f'href="/jobs/{start.job_id}/"' in part
         assert 'data-status="pending"' in part
         assert "Start again" not in part
-        jobs.cancel(start.job_id, by=None)
+        jobs.cancel(Job.objects.get().pk, by=None)
         assert 'data-status="canceled"' in page(operator, f"/inbox/{delivery.pk}/")
 
     def test_says_that_a_job_was_deleted_since(self, operator: Client) -> None:
         delivery, start = started()
-        jobs.cancel(start.job_id, by=None)
+        jobs.cancel(Job.objects.get().pk, by=None)
         Job.objects.all().delete()
         shown = page(operator, f"/inbox/{delivery.pk}/")
         assert f"#{start.job_id}" in shown

@@ -1,10 +1,12 @@
 """Rules that fail, that skip, and that an app declares in its code; and what retention leaves."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Group, User
 
 import webhooks
 from jobs import operations as jobs
@@ -84,7 +86,7 @@ class TestARuleThatFails:
         rule(name="queue", owner=farm.user("bob"), queue="elsewhere")
         processed()
         assert {row[2] for row in starts()} == {"failed"}
-        errors = " ".join(JobStart.objects.values_list("error", flat=True))
+        errors = " ".join(str(row.error) for row in JobStart.objects.all())
         assert "priority" in errors
         assert "queue" in errors
 
@@ -130,6 +132,19 @@ class TestARuleInCode:
         assert payloads() == [{"ref": "refs/heads/main"}]
         assert starts() == [("by function", 1, "started", True)]
 
+    def test_sees_what_the_handlers_of_the_delivery_wrote(self, handle: Callable[..., None]) -> None:
+        def write(_: webhooks.Event) -> None:
+            Group.objects.create(name="by the handler")
+
+        handle("github", "probe", write)
+
+        @webhooks.on("github", "probe", kind="deploy")
+        def deploy(_: webhooks.Event) -> Any:
+            return list(Group.objects.values_list("name", flat=True))
+
+        processed()
+        assert payloads() == [["by the handler"]]
+
     def test_that_raises_is_a_start_that_failed_and_is_done_again(self) -> None:
         broken = [True]
 
@@ -143,7 +158,7 @@ class TestARuleInCode:
         assert processed().status == "ignored"
         [start] = JobStart.objects.all()
         assert (start.outcome, start.error) == ("failed", "ValueError: ours is broken")
-        assert not farm.User.objects.filter(username="by the rule").exists()
+        assert not User.objects.filter(username="by the rule").exists()
         broken.clear()
         assert operations.start_again(start.pk).outcome == "started"
         assert payloads() == [{}]

