@@ -69,7 +69,7 @@ def on(  # noqa: PLR0913  # what a rule says; they are named wherever they are g
         key=f"code:{name}",
         name=name,
         source=source,
-        event=event,
+        event=str(event),  # whatever it is: one that makes no sense means nothing, and the checks say so
         kind=kind,
         filter={} if filter is None else filter,
         template=rules.WHOLE_BODY if payload is None else payload,

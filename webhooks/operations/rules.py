@@ -43,7 +43,7 @@ def broken() -> dict[str, str]:
         try:
             check(rule)
         except BadRule as refusal:
-            found[rule.name] = refusal.message
+            found[rule.name] = f"Its {refusal.field}: {refusal.reason}."
     return found
 
 

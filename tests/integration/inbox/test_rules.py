@@ -9,6 +9,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, User
 
 import webhooks
+from jobfarm import health
 from jobs import operations as jobs
 from jobs.models import Job
 from tests import farm
@@ -89,6 +90,23 @@ class TestARuleThatFails:
         errors = " ".join(str(row.error) for row in JobStart.objects.all())
         assert "priority" in errors
         assert "queue" in errors
+
+
+class TestHealth:
+    def test_counts_what_was_not_started_and_names_rules_that_can_start_nothing(self) -> None:
+        rule()
+        rule(name="broken", kind="gone")
+        rule(name="off", kind="gone", is_enabled=False)
+        webhooks.on("github", "push", kind="nowhere", name="in code")
+        processed()
+        assert operations.health().unstarted == 1
+        assert list(operations.broken_rules()) == ["in code", "broken"]
+        sentences = [finding.sentence for finding in [*health._rules(), *health._webhooks()]]
+        assert (
+            "The rule broken starts no job when a webhook comes. Its kind: No kind of job is called 'gone': declare it "
+            "in code, or make it with `manage.py create_kind`."
+        ) in sentences
+        assert "Jobs that a webhook should have started within a day, and did not: 1." in sentences
 
 
 class TestAUniqueKey:

@@ -9,11 +9,12 @@ from django.contrib.admin.models import LogEntry
 
 import webhooks
 from jobs.models import Job
+from postgres import transactions
 from postgres.connections import released
 from scheduling import operations as scheduling
 from tests import emptying, farm
 from tests.integration.inbox.starts import BODY, STARTED, payloads, processed, replayed, rule, starts
-from tests.integration.inbox.support import keep_one, pass_time, receive
+from tests.integration.inbox.support import keep_one, pass_time, pending, receive
 from tests.integration.inbox.test_crashes import everywhere
 from webhooks import operations
 from webhooks.domain.filters import Filter
@@ -132,6 +133,21 @@ class TestExactlyOne:
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(work, range(8)))
         assert (starts(), Job.objects.count()) == ([STARTED], 1)
+
+    def test_for_deliveries_side_by_side_which_do_not_collide(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        collided, found = transactions.collided, []
+        monkeypatch.setattr(transactions, "collided", lambda error: found.append(error) or collided(error))
+        rule()
+        for n in range(40):
+            receive({**BODY, "n": n}, delivery_id=f"d-{n}")
+
+        def work(run: Any) -> None:
+            with released():
+                process(**run.args)
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(work, pending()))
+        assert (Job.objects.count(), found) == (40, [])
 
     def test_even_where_nothing_but_the_row_says_that_it_was_started(self) -> None:
         """As after a restore in parts: the delivery waits again, and what it started is there."""
