@@ -164,6 +164,21 @@ def _webhooks() -> Iterator[Finding]:
             sentence=f"Webhook deliveries that failed for good: {facts.dead}.",
             remedy="The inbox says why each failed. Replay them when the cause is mended.",
         )
+    if facts.unstarted:
+        yield Finding(
+            level=Level.WARNING,
+            sentence=f"Jobs that a webhook should have started within a day, and did not: {facts.unstarted}.",
+            remedy="The administration says why under Job starts, and starts them when the cause is mended.",
+        )
+
+
+def _rules() -> Iterator[Finding]:
+    for name, why in webhooks.broken_rules().items():
+        yield Finding(
+            level=Level.WARNING,
+            sentence=f"The rule {name} starts no job when a webhook comes. {why}",
+            remedy="Mend it in the administration, under Rules, or in the code of its app.",
+        )
 
 
 def _notifications() -> Iterator[Finding]:
@@ -296,6 +311,6 @@ def _settings() -> Iterator[Finding]:
 
 FOUNDATIONS: Mapping[str, Check] = {"database": database, "migrations": migrations}
 CHECKS: tuple[Check, ...] = (
-    janitor, presence.web, scheduler, _webhooks, _workers, _queues, quotas, _snapshots, _dead_rows, _settings,
+    janitor, presence.web, scheduler, _webhooks, _rules, _workers, _queues, quotas, _snapshots, _dead_rows, _settings,
 )  # fmt: skip
 SURROUNDINGS: tuple[Check, ...] = (_clock, _notifications, _files)

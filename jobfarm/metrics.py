@@ -199,6 +199,11 @@ def _webhooks() -> Iterator[Metric]:
         deliveries.add_metric([state], getattr(facts, state))
     yield deliveries
     yield GaugeMetricFamily(
+        "jobfarm_webhook_jobs_not_started",
+        "Jobs that a rule should have started within a day and did not, up to 10000.",
+        value=facts.unstarted,
+    )
+    yield GaugeMetricFamily(
         "jobfarm_webhook_sources_unreadable",
         "Sources whose secret SECRET_KEY does not open.",
         value=len(facts.unreadable),

@@ -34,6 +34,11 @@ def declare(kind: Kind, *, prepare: Prepare | None = None, moved: Moved | None =
     return kind
 
 
+def declared() -> frozenset[str]:
+    """The names of the kinds that code declares. Others are made by people."""
+    return frozenset(DECLARED)
+
+
 def check_limit(kind: Kind) -> None:
     """Raise InvalidValue unless the kind's limit, if it names one, is declared and could grant what a job takes."""
     if kind.limit is None:

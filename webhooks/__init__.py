@@ -1,1 +1,9 @@
-"""A durable inbox for webhooks: verified, stored, then answered; processed once, retried, replayable."""
+"""A durable inbox for webhooks: verified, stored, then answered; processed once, retried, replayable.
+
+`webhooks.on("github", "push", kind="deploy")` in an app's `hooks.py` has deliveries start jobs.
+"""
+
+from webhooks.handlers.registry import Event
+from webhooks.handlers.rules import on
+
+__all__ = ["Event", "on"]

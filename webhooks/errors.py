@@ -123,3 +123,27 @@ class CannotOpen(WebhooksError):
     SECRET_KEY_FALLBACKS."""
 
     code = "cannot_open"
+
+
+class BadRule(WebhooksError):
+    """The rule cannot be kept: its {field}: {reason}."""
+
+    code = "bad_rule"
+
+
+class MissingValue(WebhooksError):
+    """The delivery has no {path}, which the rule needs. `{{{{ {path}? }}}}` takes null instead."""
+
+    code = "missing_value"
+
+
+class PayloadTooBig(WebhooksError):
+    """The payload would have more than {limit} bytes, which is the most that a job takes."""
+
+    code = "payload_too_big"
+
+
+class CannotStart(WebhooksError):
+    """No job was started: {reason}."""
+
+    code = "cannot_start"

@@ -5,8 +5,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from django.contrib.auth.models import PermissionsMixin
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.models import AnonymousUser, PermissionsMixin
 
+from jobs import operations as jobs
 from live.registry import StateQuery, Viewer, live_query
 from postgres import clock
 from webhooks import operations
@@ -17,9 +19,10 @@ from webhooks.errors import NotFound
 from webhooks.models import Delivery
 from webhooks.operations import activity as feed
 from webhooks.queries import activity as lines
-from webhooks.queries import inbox, pages
+from webhooks.queries import inbox, pages, starting
 
 OPERATOR: Final = "operator"
+INBOX: Final = "inbox"  # who may see deliveries, and not everybody's jobs
 VIEW: Final = "webhooks.view_delivery"
 ROWS: Final = 50
 TROUBLE: Final = "trouble"  # in place of a status: all that a person may have to see to
@@ -42,6 +45,11 @@ def wanted(
         received_to=moment(until),
         text=text,
     )
+
+
+def may_look(user: AbstractBaseUser | AnonymousUser) -> bool:
+    """Whether somebody may see deliveries."""
+    return isinstance(user, PermissionsMixin) and user.has_perm(VIEW)
 
 
 def moment(text: str) -> datetime | None:
@@ -148,6 +156,27 @@ def delivery(*, delivery_id: int) -> Mapping[str, Any] | None:
         "things": pages.things(told),
         "deeds": pages.audit(Delivery, delivery_id),
     }
+
+
+@live_query(
+    "delivery-jobs",
+    topics=lambda delivery_id: [f"delivery:{delivery_id}", "jobs"],
+    audiences=(OPERATOR, INBOX),
+    template="webhooks/live/delivery_jobs.html",
+    at_most_every_s=1.0,
+)
+def delivery_jobs(*, delivery_id: int) -> Mapping[str, Any] | None:
+    """The jobs that a delivery started, as they stand, and those that it did not start."""
+    starts = starting.of_delivery(delivery_id)
+    statuses = jobs.statuses({start.job_id for start in starts if start.job_id is not None})
+    return {"rows": [{"start": start, "status": statuses.get(start.job_id or 0, "")} for start in starts]}
+
+
+@delivery_jobs.may_see
+def _may_see_jobs(viewer: Viewer, **_: Any) -> str | None:
+    if not may_look(viewer.user):
+        return None
+    return OPERATOR if jobs.sees_all(viewer.user) else INBOX
 
 
 @live_query(
@@ -269,8 +298,7 @@ def _state(source: Source, health: operations.Health) -> str:
 
 
 def _may_see(viewer: Viewer, **_: Any) -> str | None:
-    user = viewer.user
-    return OPERATOR if isinstance(user, PermissionsMixin) and user.has_perm(VIEW) else None
+    return OPERATOR if may_look(viewer.user) else None
 
 
 _ALL: Final[tuple[StateQuery, ...]] = (

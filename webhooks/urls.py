@@ -11,6 +11,7 @@ urlpatterns = [
     path("inbox/<jobid:delivery_id>/", inbox.delivery, name="delivery"),
     path("inbox/<jobid:delivery_id>/body", inbox.body, name="body"),
     path("inbox/<jobid:delivery_id>/replay/", inbox.replay, name="replay_one"),
+    path("inbox/<jobid:delivery_id>/start/", inbox.start_again, name="start_again"),
     path("inbox/replays/", replays.replays, name="replays"),
     path("inbox/replays/new/", replays.ask, name="replay_ask"),
     path("inbox/replays/<jobid:first>/", replays.replay, name="replay"),

@@ -128,7 +128,7 @@ class JobAdmin(common.Operated, administration.LookBack):
         ("Output", {"fields": ["live_output"]}),
         ("What it is", {"fields": [
             ("kind", "queue"), ("shown_owner", "group"), ("priority", "unique_key"),
-            ("again", "tried_again", "submitted_by"),
+            ("again", "tried_again", "submitted_by"), "belongs_to",
             "payload", "result",
         ]}),
         ("How it goes", {"fields": [
@@ -139,7 +139,7 @@ class JobAdmin(common.Operated, administration.LookBack):
     ]  # fmt: skip
     readonly_fields = [
         "live_state", "live_why", "live_output", "payload", "result", "runs_on", "shown_owner", "again",
-        "tried_again", "submitted_by", "stages",
+        "tried_again", "submitted_by", "belongs_to", "stages",
     ]  # fmt: skip
     inlines = [AttemptInline, FileInline]
     actions = ["cancel_selected", "retry_selected"]
@@ -159,6 +159,13 @@ class JobAdmin(common.Operated, administration.LookBack):
         return (
             jobs.select_related("body", "group", "origin") if match and "object_id" in match.kwargs else jobs
         )
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Job | None:
+        """With who looks at it, whose rights say what `belongs_to` shows."""
+        job: Job | None = super().get_object(request, object_id, from_field)
+        if job is not None:
+            job.__dict__["viewer"] = request.user
+        return job
 
     def finds_exactly(self, term: str) -> bool:
         """A number is an id."""
@@ -211,6 +218,14 @@ class JobAdmin(common.Operated, administration.LookBack):
             return "–"
         pk = function.function_id
         return administration.link("scheduling_scheduledfunction", pk, f"function #{pk}")
+
+    @display(description="Belongs to")  # type: ignore[untyped-decorator]
+    @administration.once
+    def belongs_to(self, job: Job) -> SafeString | str:
+        """What of other apps started it, or follows it."""
+        found = operations.links(job.pk, viewer=job.__dict__["viewer"])
+        links = [(link.label, link.admin_url, link.text, link.note) for link in found]
+        return format_html_join("", '<div>{} <a href="{}">{}</a> {}</div>', links) or "–"
 
     @display(description="State")  # type: ignore[untyped-decorator]
     @administration.once

@@ -3,13 +3,14 @@
 from jobs.domain.hooks import Move, Prepared, Senseless
 from jobs.domain.kinds import Kind
 from jobs.domain.leases import Lease
-from jobs.kinds import declare
+from jobs.kinds import declare, declared
 from jobs.operations import bulk
 from jobs.operations.claiming import Claimed, claim
 from jobs.operations.ending import Cancellation, Finished, cancel, finish, release, withdraw
 from jobs.operations.hooking import on_behalf_of
 from jobs.operations.idempotency import Repeatable, forget_idempotency_keys, once, repeatable
-from jobs.operations.looking import Standing, pictures, result_file, standing
+from jobs.operations.linking import Link, links, register_links
+from jobs.operations.looking import Standing, pictures, result_file, sees_all, standing
 from jobs.operations.managing import create_kind, pause, resume, set_ceiling, share, sync, unshare
 from jobs.operations.measuring import measure_usage, recount_usage, setting_of, used
 from jobs.operations.orphans import delete_orphaned_files
@@ -18,7 +19,7 @@ from jobs.operations.rescheduling import run_now
 from jobs.operations.retelling import output_text, retell, statuses, workers_for
 from jobs.operations.rolling_up import roll_up
 from jobs.operations.scoring import Score, scores_of_queues, scores_of_workers
-from jobs.operations.submitting import NewJob, retry, submit, submit_many
+from jobs.operations.submitting import NewJob, check_submit, retry, submit, submit_many
 from jobs.operations.swapping import finish_and_claim
 from jobs.operations.sweeping import Sweep, expire, retain, sweep
 from jobs.operations.workers import authenticate, create_worker, ensure_worker, revoke, rotate_key, seen
@@ -29,6 +30,7 @@ __all__ = [
     "Finished",
     "Kind",
     "Lease",
+    "Link",
     "Move",
     "NewJob",
     "Prepared",
@@ -40,10 +42,12 @@ __all__ = [
     "authenticate",
     "bulk",
     "cancel",
+    "check_submit",
     "claim",
     "create_kind",
     "create_worker",
     "declare",
+    "declared",
     "delete_orphaned_files",
     "ensure_worker",
     "expire",
@@ -51,6 +55,7 @@ __all__ = [
     "finish_and_claim",
     "forget_idempotency_keys",
     "heartbeat",
+    "links",
     "measure_usage",
     "on_behalf_of",
     "once",
@@ -59,6 +64,7 @@ __all__ = [
     "pictures",
     "put_file",
     "recount_usage",
+    "register_links",
     "release",
     "repeatable",
     "result_file",
@@ -73,6 +79,7 @@ __all__ = [
     "scores_of_queues",
     "scores_of_workers",
     "seen",
+    "sees_all",
     "set_ceiling",
     "setting_of",
     "share",

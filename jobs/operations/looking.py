@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass
 
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.models import AnonymousUser
+
 from jobs.domain import files
 from jobs.domain.states import Status
 from jobs.errors import NotFound
 from jobs.models import ResultFile
-from jobs.queries import pages
+from jobs.queries import pages, reads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +35,11 @@ def standing(job_id: int) -> Standing:
         detail=job.detail or "",
         worker_name=job.worker_name or "",
     )
+
+
+def sees_all(user: AbstractBaseUser | AnonymousUser) -> bool:
+    """Whether `user` may look at everybody's jobs."""
+    return reads.is_operator(user)
 
 
 def pictures(job_id: int, *, attempt: int) -> list[str]:

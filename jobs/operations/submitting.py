@@ -110,6 +110,18 @@ def submit_many(new_jobs: Sequence[NewJob], *, by: User | None = None) -> list[J
         return put(new_jobs, rows)
 
 
+def check_submit(kind: str, *, by: User | None = None, **options: Any) -> None:
+    """Raise what `submit` would raise for a job of this kind with these options, whatever its payload, the tokens of
+    its limit and its twins. Stores nothing: for what submits jobs later, to be checked when it is written down."""
+    new = NewJob(kind=kind, payload=None, **options)
+    named = {kind: lookups.kind(kind)}
+    _check(new)
+    _check_queues([new])
+    _check_groups([new])
+    if by is not None:
+        rights.check_submits([new], named, by=by)
+
+
 def _put(new_jobs: Sequence[NewJob], rows: Sequence[dict[str, Any]]) -> list[Job | NotUnique]:
     stored = _stored([row.copy() for row in rows])  # they become the jobs' own, and this may be done again
     _announce(new_jobs, stored)

@@ -39,6 +39,7 @@ def job(request: HttpRequest, job_id: int) -> HttpResponse:
         "may_run_farm": lines.runs_the_farm(request.user),
         "origin": pages.origin(job_id),
         "offspring": pages.offspring(job_id),
+        "belongs_to": operations.links(job_id, viewer=request.user),
         "share_url": share and _share_url(request, share.token),
     }
     return render(request, "jobs/job.html", context)

@@ -32,7 +32,8 @@ from tests.integration.scheduling import sample
 from tests.webhook_samples import sample as sample_of
 from webhooks import operations as webhooks
 from webhooks.domain.names import Source
-from webhooks.models import Delivery
+from webhooks.errors import MissingValue
+from webhooks.models import Delivery, JobStart, Rule
 from webhooks.operations import refusing
 
 PROMPTS = ("a lighthouse in a storm", "seven wet dogs", "the moon as a lemon", "a train made of bread")
@@ -68,6 +69,7 @@ class Farm:
     cron: Cron
     delivery: Delivery
     ignored: Delivery
+    rule: Rule
     game: Game
     open_game: Game
     picture: Submission
@@ -95,6 +97,7 @@ def seed(*, boss: User | None = None, paint: Paint = plain) -> Farm:
     deliveries = _deliveries(boss)
     played, opened = _games(boss, member)
     made = _jobs(boss, group)
+    rule = _starts(deliveries[0], made)
     _room(group, boss, member)
     ratelimits.limit("log-in", key="user:grace", count=9)
     ratelimits.limit("log-in/link", key="address:127.0.0.1", count=10)
@@ -105,7 +108,8 @@ def seed(*, boss: User | None = None, paint: Paint = plain) -> Farm:
     return Farm(
         boss=boss, member=member, guest=people.guest(), group=group, invitation=invitation,
         link=accounts.one_time_link(member), jobs=made, share=share, worker=painter, bulk=bulk, functions=functions,
-        cron=_cron(), delivery=deliveries[0], ignored=deliveries[1], game=played, open_game=opened, picture=pictures[0],
+        cron=_cron(), delivery=deliveries[0], ignored=deliveries[1], rule=rule, game=played, open_game=opened,
+        picture=pictures[0],
     )  # fmt: skip
 
 
@@ -147,6 +151,32 @@ def _deliveries(boss: User) -> list[Delivery]:
         ]
     )
     return [pushed, strange]
+
+
+def _starts(delivery: Delivery, made: dict[str, Job]) -> Rule:
+    """A rule whose delivery started a job, once more with a replay, stands behind another, and failed once."""
+    fits = {"body.ref": {"prefix": "refs/"}}
+    payload = {"url": "{{ body.repository.html_url }}", "language": "{{ body.repository.language? }}"}
+    rule = Rule.objects.create(
+        name="transcribe what is pushed",
+        source="github",
+        event="push",
+        filter=fits,
+        kind="transcribe",
+        payload=payload,
+    )
+    given = {
+        "delivery": delivery,
+        "rule": rule,
+        "rule_key": rule.key,
+        "rule_name": rule.name,
+        "kind": rule.kind,
+    }
+    JobStart.objects.create(**given, outcome="started", job_id=made["success"].pk)
+    JobStart.objects.create(**given, outcome="skipped", job_id=made["pending"].pk, round=2)
+    error = MissingValue(path="body.repository.url").message
+    JobStart.objects.create(**given, outcome="failed", error=error, round=3)
+    return rule
 
 
 def _games(host: User, guest: User) -> tuple[Game, Game]:

@@ -7,7 +7,10 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import expect
 
+from jobs import operations as jobs
+from jobs.models import Job
 from scheduling.models import ScheduledFunction
+from tests import farm
 from tests.browser.conftest import Visit
 from tests.browser.farmhands import SOON_MS
 from tests.edges.webhooks.sender import post, signed
@@ -16,7 +19,7 @@ from tests.servers import Server
 from tests.webhook_samples import sample
 from webhooks import operations
 from webhooks.domain.names import Source
-from webhooks.models import Delivery
+from webhooks.models import Delivery, Rule
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -94,3 +97,23 @@ def test_many_are_replayed_before_ones_eyes_on_a_phone(visit: Visit, boss: User)
             ".map(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth).filter((over) => over > 0)"
         )
         assert (path, over) == (path, [])
+
+
+def test_a_delivery_and_its_job_show_each_other_as_they_change(visit: Visit, boss: User) -> None:
+    Rule.objects.create(name="deploy main", source="github", event="probe", kind="deploy")
+    delivery = receive({"ref": "main"})
+    page = visit(f"/inbox/{delivery.pk}/", by=boss)
+    expect(page.locator(".starts")).to_have_count(0)
+    pass_time()
+    expect(page.locator(".starts")).to_contain_text("not started", timeout=SOON_MS)
+    farm.kind("deploy")
+    page.get_by_role("button", name="Start again").click()
+    expect(page.locator(".starts .badge")).to_have_text("pending")
+    expect(page.get_by_role("button", name="Start again")).to_have_count(0)
+    expect(page.locator("html[data-live=on]")).to_be_attached()
+    jobs.cancel(Job.objects.get().pk, by=None)
+    expect(page.locator(".starts .badge")).to_have_text("canceled", timeout=SOON_MS)
+    page.locator(".starts").get_by_role("link").click()
+    expect(page.locator(".belongs-to")).to_have_text(
+        f"Started by delivery #{delivery.pk} of GitHub, by the rule deploy main."
+    )

@@ -1,5 +1,5 @@
 """The administration of the inbox, by what it shows."""
 
-from webhooks.admin import inbox, things
+from webhooks.admin import inbox, rules, things
 
-__all__ = ["inbox", "things"]
+__all__ = ["inbox", "rules", "things"]

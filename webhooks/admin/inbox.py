@@ -14,6 +14,7 @@ from unfold.decorators import action, display
 from live import administration, html
 from webhooks import live_queries, operations
 from webhooks.admin import common
+from webhooks.admin.rules import StartInline
 from webhooks.domain import showing
 from webhooks.domain.names import Source
 from webhooks.domain.states import Status
@@ -114,9 +115,9 @@ class DeliveryAdmin(common.LookBack):
         ]}),
     ]  # fmt: skip
     readonly_fields = ["live_state", "signed_with", "digest", "functions", "shown_headers", "shown_body"]
-    inlines = [AttemptInline, ActivityInline]
-    actions = ["replay_selected"]
-    actions_detail = ["replay_one"]
+    inlines = [StartInline, AttemptInline, ActivityInline]
+    actions = ["replay_selected", "replay_selected_with_jobs"]
+    actions_detail = ["replay_one", "replay_one_with_jobs"]
 
     class Media(administration.LiveMedia):
         """Its page is live."""
@@ -199,25 +200,44 @@ class DeliveryAdmin(common.LookBack):
     @admin.action(description="Replay", permissions=["operate"])
     def replay_selected(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> HttpResponse | None:
         """Process each again, after a question that says how they stand; then say what it came to."""
-        chosen = list(queryset.order_by("pk").values_list("pk", "status")[: AT_ONCE + 1])
-        if not administration.is_confirmed(request):
-            title, button = "Replay these deliveries?", "Replay them"
-            return administration.question(self, request, title=title, lines=_preview(chosen), button=button)
-        self._say(request, Counter(_replay(request, pk) for pk, _ in chosen[:AT_ONCE]))
-        return None
+        return self._replay_each(request, queryset, with_jobs=False)
+
+    @admin.action(description="Replay and start their jobs again", permissions=["operate"])
+    def replay_selected_with_jobs(
+        self, request: HttpRequest, queryset: QuerySet[Delivery]
+    ) -> HttpResponse | None:
+        """The same, and each starts the jobs of its rules again."""
+        return self._replay_each(request, queryset, with_jobs=True)
 
     @action(description="Replay", url_path="replay", permissions=["operate"])  # type: ignore[untyped-decorator]
     def replay_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Process this one again, after a question."""
+        return self._replay_one(request, object_id, with_jobs=False)
+
+    @action(description="Replay with its jobs", url_path="replay-with-jobs", permissions=["operate"])  # type: ignore[untyped-decorator]
+    def replay_one_with_jobs(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """The same, and it starts the jobs of its rules again."""
+        return self._replay_one(request, object_id, with_jobs=True)
+
+    def _replay_each(
+        self, request: HttpRequest, queryset: QuerySet[Delivery], *, with_jobs: bool
+    ) -> HttpResponse | None:
+        chosen = list(queryset.order_by("pk").values_list("pk", "status")[: AT_ONCE + 1])
+        if not administration.is_confirmed(request):
+            title, button = f"Replay these deliveries{_and_jobs(with_jobs)}?", "Replay them"
+            return administration.question(self, request, title=title, lines=_preview(chosen), button=button)
+        some = chosen[:AT_ONCE]
+        self._say(request, Counter(_replay(request, pk, with_jobs=with_jobs) for pk, _ in some))
+        return None
+
+    def _replay_one(self, request: HttpRequest, object_id: str, *, with_jobs: bool) -> HttpResponse:
         row = self.get_object(request, object_id)
         if row is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
         if not administration.is_confirmed(request):
-            lines = _preview([(row.pk, row.status)])
-            return administration.question(
-                self, request, title="Replay this delivery?", lines=lines, button="Replay it"
-            )
-        self._say(request, Counter([_replay(request, row.pk)]))
+            title, lines = f"Replay this delivery{_and_jobs(with_jobs)}?", _preview([(row.pk, row.status)])
+            return administration.question(self, request, title=title, lines=lines, button="Replay it")
+        self._say(request, Counter([_replay(request, row.pk, with_jobs=with_jobs)]))
         return HttpResponseRedirect(reverse("admin:webhooks_delivery_change", args=[row.pk]))
 
     def _say(self, request: HttpRequest, came_to: "Counter[str]") -> None:
@@ -280,9 +300,13 @@ class SandboxTokenAdmin(common.ReadOnly):
     exclude = ["token_hash"]
 
 
-def _replay(request: HttpRequest, pk: int) -> str:
+def _and_jobs(with_jobs: bool) -> str:
+    return " and start what their rules say again" if with_jobs else ""
+
+
+def _replay(request: HttpRequest, pk: int, *, with_jobs: bool) -> str:
     try:
-        operations.replay(pk, by=administration.person(request))
+        operations.replay(pk, with_jobs=with_jobs, by=administration.person(request))
     except WebhooksError as refusal:
         return refusal.message
     return "processed again"

@@ -22,6 +22,14 @@ class Outcome(StrEnum):
     FAILED = "failed"
 
 
+class StartOutcome(StrEnum):
+    """What became of a delivery that met a rule."""
+
+    STARTED = "started"
+    SKIPPED = "skipped"  # a job with the same unique key had not ended
+    FAILED = "failed"
+
+
 _TRIED = frozenset({Status.PROCESSED, Status.IGNORED, Status.FAILED, Status.DEAD})
 MOVES: dict[Status, frozenset[Status]] = {
     Status.RECEIVED: _TRIED,
@@ -33,6 +41,7 @@ MOVES: dict[Status, frozenset[Status]] = {
     Status.IGNORED: frozenset({Status.RECEIVED}),
     Status.REJECTED: frozenset(),
 }
+ENDED_WELL = frozenset({Status.PROCESSED, Status.IGNORED})
 # An attempt to process it is still to come by itself; a dead one, and one that was rejected, waits for a person.
 WAITING = frozenset(status for status, nexts in MOVES.items() if Status.PROCESSED in nexts)
 REPLAYABLE = frozenset(status for status, nexts in MOVES.items() if Status.RECEIVED in nexts)

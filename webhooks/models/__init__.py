@@ -15,6 +15,7 @@ from webhooks.models.github import (
 from webhooks.models.inbox import Delivery, DeliveryAttempt, Refusal, SandboxToken, Secret
 from webhooks.models.jira import JiraComment, JiraIssue
 from webhooks.models.sandbox import SandboxRun, SandboxSession, SandboxTelemetry, SandboxToolUse
+from webhooks.models.starting import JobStart, Rule
 from webhooks.models.stripe import StripeCustomer, StripeInvoice, StripeSubscription
 from webhooks.models.things import Thing
 from webhooks.models.upkeep import CatalogModel, HealthScore, ModelServer, Reconciliation, Subject
@@ -41,9 +42,11 @@ __all__ = [
     "HealthScore",
     "JiraComment",
     "JiraIssue",
+    "JobStart",
     "ModelServer",
     "Reconciliation",
     "Refusal",
+    "Rule",
     "SandboxRun",
     "SandboxSession",
     "SandboxTelemetry",

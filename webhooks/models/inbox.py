@@ -16,7 +16,7 @@ from webhooks.domain.names import Source, has_unsigned_id
 from webhooks.domain.states import Outcome, Status
 
 
-def _loose(to: Any, **options: Any) -> Any:
+def loose(to: Any, **options: Any) -> Any:
     """A foreign key that the ORM follows and the database does not check."""
     return models.ForeignKey(to, models.DO_NOTHING, db_constraint=False, **options)
 
@@ -85,7 +85,7 @@ class Delivery(models.Model):
     headers = models.JSONField(default=dict, help_text="Without those that hold secrets.")
     search = SearchVectorField(null=True, editable=False, help_text="The words of the body.")
     address = models.GenericIPAddressField(null=True, blank=True)
-    secret = _loose(Secret, null=True, blank=True, db_index=False, related_name="deliveries")
+    secret = loose(Secret, null=True, blank=True, db_index=False, related_name="deliveries")
     sandbox = models.CharField(
         max_length=100, null=True, blank=True, help_text="Whose bearer token it came with."
     )
@@ -99,6 +99,12 @@ class Delivery(models.Model):
     tries = models.PositiveIntegerField(default=0, help_text="Attempts in all, with those before replays.")
     next_attempt_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True, help_text="When its last attempt ended.")
+    starts_jobs = models.BooleanField(
+        db_default=True, help_text="Whether its next attempt that ends well starts the jobs of its rules."
+    )
+    start_round = models.PositiveIntegerField(
+        db_default=1, help_text="1, and one more for each replay that starts its jobs again."
+    )
     duplicates = models.PositiveIntegerField(default=0, help_text="How often the same came again.")
     last_duplicate_at = models.DateTimeField(null=True, blank=True)
 
@@ -158,7 +164,7 @@ class Delivery(models.Model):
 class DeliveryAttempt(models.Model):
     """One attempt to process a delivery, and how it ended."""
 
-    delivery = _loose(Delivery, related_name="history", db_index=False)
+    delivery = loose(Delivery, related_name="history", db_index=False)
     number = models.PositiveIntegerField()
     started_at = models.DateTimeField()
     ended_at = models.DateTimeField()

@@ -13,9 +13,13 @@ from webhooks.operations.receiving import Kept, Verdict, judge, keep
 from webhooks.operations.reconciling import reconcile
 from webhooks.operations.replaying import count_matching, replay, replay_matching
 from webhooks.operations.retaining import retain
+from webhooks.operations.rules import Trial, try_rule
+from webhooks.operations.rules import broken as broken_rules
+from webhooks.operations.rules import check as check_rule
 from webhooks.operations.scoring import keep_scores, score_yesterday
 from webhooks.operations.secrets import add, retire, rotate
 from webhooks.operations.sending import Sent, send
+from webhooks.operations.starting import start_again
 from webhooks.operations.tokens import create as create_token
 from webhooks.operations.tokens import revoke as revoke_tokens
 
@@ -27,9 +31,12 @@ __all__ = [
     "Sent",
     "Source",
     "Status",
+    "Trial",
     "Verdict",
     "WebhooksError",
     "add",
+    "broken_rules",
+    "check_rule",
     "count_matching",
     "create_token",
     "drain_sandbox_queue",
@@ -50,4 +57,6 @@ __all__ = [
     "rotate",
     "score_yesterday",
     "send",
+    "start_again",
+    "try_rule",
 ]

@@ -19,6 +19,7 @@ class Health:
 
     `ready` has a live secret, `needs_secret` has none and refuses all, `unreadable` has one that SECRET_KEY does not
     open. `late` deliveries should have been processed a minute ago and were not. `refused` is by source, of a day.
+    `unstarted` jobs of rules were not started within a day, counted up to ten thousand.
     """
 
     ready: tuple[Source, ...]
@@ -29,11 +30,12 @@ class Health:
     failed: int
     dead: int
     refused: Mapping[str, int]
+    unstarted: int
 
 
 def health() -> Health:
     """Look at secrets, deliveries and refusals."""
-    [numbers] = statements.load("webhooks", "health").run()
+    [numbers] = statements.load("webhooks", "health").run({"since_s": REFUSALS_SINCE.total_seconds()})
     live, unreadable = _secrets()
     refused: dict[str, int] = {}
     for line in inbox.refusals(since=REFUSALS_SINCE):
@@ -47,6 +49,7 @@ def health() -> Health:
         failed=numbers.failed,
         dead=numbers.dead,
         refused=refused,
+        unstarted=numbers.unstarted,
     )
 
 

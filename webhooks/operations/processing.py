@@ -1,7 +1,8 @@
 """Processing: one delivery, one serializable transaction; and what becomes of a delivery that fails.
 
 The handler runs within a savepoint. When it raises, its writes go, and the failure with its next attempt is written by
-the same transaction: a crash between any two statements leaves the delivery as it was, with its run still due.
+the same transaction: a crash between any two statements leaves the delivery as it was, with its run still due. The jobs
+that rules start are submitted by this transaction too.
 """
 
 import random
@@ -18,19 +19,17 @@ from postgres import transactions
 from scheduling import operations as scheduling
 from scheduling.operations import endings
 from webhooks.domain import parsing
-from webhooks.domain.names import Source
 from webhooks.domain.retries import Retry
 from webhooks.domain.states import WAITING, Outcome, Status
 from webhooks.errors import WebhooksError
 from webhooks.handlers import registry
 from webhooks.handlers.registry import Event
-from webhooks.operations import announcing
+from webhooks.operations import announcing, opening, starting
 from webhooks.queries import inbox
 from webhooks.queries.inbox import Settlement
 
 # Words of a body that can be searched for: a tsvector holds a megabyte, and most bodies are far smaller.
 SEARCHED_CHARACTERS = 100_000
-_LONGEST_ERROR = 2_000
 _LONGEST_TRACEBACK = 20_000
 NO_HANDLER = "nothing handles this type of event"
 NO_TYPE = "it does not say of what type it is"
@@ -76,44 +75,28 @@ def _processed(row: Any) -> str:
     words: str | None = None
     try:
         with transaction.atomic():
-            document = parsing.parse(row.body, content_type=row.content_type or "").document
+            event, document = opening.opened(row)
             words = parsing.words(document, most=SEARCHED_CHARACTERS)
-            note = _handle(row, document)
+            note = _handle(event)
     except Exception as error:
         if transactions.collided(error) or endings.is_away(error):
             raise  # that says nothing about the delivery: the whole transaction runs again
         settlement = _failed(
-            row, error=_sentence(error), error_class=_class(error), error_trace=_trace(error)
+            row, error=opening.sentence(error), error_class=_class(error), error_trace=_trace(error)
         )
     else:
         settlement = _ended(row, note)
+        starting.start_jobs(row, event)
     return _settle(settlement, row, words=words)
 
 
-def _handle(row: Any, document: Any) -> str | None:
+def _handle(event: Event) -> str | None:
     """Call who handles it; why the event is ignored, or None if one of them took it in."""
-    handlers = registry.all_for(row.source, row.event_type)
+    handlers = registry.all_for(event.source, event.type)
     if not handlers:
-        return NO_HANDLER if row.event_type else NO_TYPE
-    event = _event(row, document)
+        return NO_HANDLER if event.type else NO_TYPE
     notes = [handler(event) for handler in handlers]
     return None if None in notes else notes[0]
-
-
-def _event(row: Any, document: Any) -> Event:
-    body = document
-    if row.source == Source.SANDBOX_TELEMETRY:
-        body = {"items": document if isinstance(document, list) else [document]}
-    return Event(
-        source=row.source,
-        type=row.event_type,
-        delivery_id=row.delivery_id,
-        body=body,
-        occurred_at=row.occurred_at or row.received_at,
-        received_at=row.received_at,
-        pk=row.id,
-        sandbox=row.sandbox,
-    )
 
 
 def _ended(row: Any, note: str | None) -> Settlement:
@@ -163,12 +146,6 @@ def _retry() -> Retry:
     )
 
 
-def _sentence(error: Exception) -> str:
-    """The error in words that PostgreSQL takes."""
-    said = error.message if isinstance(error, WebhooksError) else f"{type(error).__name__}: {error}"
-    return _text(said, _LONGEST_ERROR)
-
-
 def _class(error: Exception) -> str:
     return f"{type(error).__module__}.{type(error).__qualname__}"[:200]
 
@@ -177,10 +154,4 @@ def _trace(error: Exception) -> str | None:
     """None for a payload that is not what its type promises: the fault is not in the code."""
     if isinstance(error, WebhooksError):
         return None
-    return _text("".join(traceback.format_exception(error)), -_LONGEST_TRACEBACK)
-
-
-def _text(said: str, most: int) -> str:
-    """Its first `most` characters, or its last if that is negative."""
-    cut = said[:most] if most > 0 else said[most:]
-    return cut.replace("\x00", "\N{SYMBOL FOR NULL}").encode("utf-8", "replace").decode("utf-8")
+    return opening.text("".join(traceback.format_exception(error)), -_LONGEST_TRACEBACK)

@@ -19,10 +19,14 @@ from webhooks.queries import inbox
 # Of a replay of many: so many at once, and so long a pause, so that what arrives meanwhile does not wait behind it.
 BATCH: Final = 100
 PAUSE: Final = timedelta(seconds=1)
+_WITH_JOBS: Final = " with its jobs"
 
 
-def replay(delivery: int, *, by: User | None = None) -> Delivery:
+def replay(delivery: int, *, with_jobs: bool = False, by: User | None = None) -> Delivery:
     """Process a delivery again, from its first attempt on; its history stays.
+
+    The jobs that its rules started are not started again, unless `with_jobs` asks for that; one of which no attempt
+    ended well has started none, and does so now.
 
     Raises NotFound, and CannotReplay for one that waits anyway, or whose body nobody can read.
     """
@@ -31,8 +35,8 @@ def replay(delivery: int, *, by: User | None = None) -> Delivery:
         if row is None:
             raise NotFound(what="delivery")
         _refuse(row)
-        _requeue([row])
-        audit.record(by, row, f"Replayed {row}, which was {row.status}")
+        _requeue([row], with_jobs=with_jobs)
+        audit.record(by, row, f"Replayed {row}{_WITH_JOBS if with_jobs else ''}, which was {row.status}")
     row.refresh_from_db(fields=["status", "attempts", "next_attempt_at", "note"])
     return row
 
@@ -42,31 +46,36 @@ def count_matching(wanted: Filter) -> int:
     return inbox.replayable(wanted).count()
 
 
-def replay_matching(wanted: Filter, *, by: User | None = None) -> int:
+def replay_matching(wanted: Filter, *, with_jobs: bool = False, by: User | None = None) -> int:
     """Replay every delivery that matches and came before now, a batch at a time; how many match.
 
     The first batch is scheduled for now; they are a hundred a second, oldest first. One that ends or starts to match
-    meanwhile is replayed if it matches when its turn comes.
+    meanwhile is replayed if it matches when its turn comes. `with_jobs` as in `replay`.
     """
     with transaction.atomic():
         found = count_matching(wanted)
         last = inbox.replayable(wanted).last()
         if last is None:
             return 0
-        scheduling.run_after(0, replay_batch, wanted=wanted.as_json(), after=0, until=last.pk, found=found)
-        audit.record(by, last, f"Replays {found} deliveries up to this one: {wanted.sentence()}")
+        given: dict[str, Any] = {"wanted": wanted.as_json(), "until": last.pk, "found": found}
+        scheduling.run_after(0, replay_batch, after=0, with_jobs=with_jobs, **given)
+        which = f"{'with their jobs, ' if with_jobs else ''}up to this one: {wanted.sentence()}"
+        audit.record(by, last, f"Replays {found} deliveries {which}")
     return found
 
 
 @scheduling.mutation
-def replay_batch(*, wanted: dict[str, Any], after: int, until: int, found: int = 0) -> int:
+def replay_batch(
+    *, wanted: dict[str, Any], after: int, until: int, found: int = 0, with_jobs: bool = False
+) -> int:
     """One batch of `replay_matching`, and the next one scheduled; how many were replayed. `found` is how many matched
     when it began, for whoever watches (queries.pages.replay)."""
     matching = inbox.replayable(Filter.of_json(wanted)).filter(pk__gt=after, pk__lte=until)
     rows = list(matching.select_for_update(of=("self",), no_key=True)[:BATCH])
     if len(rows) == BATCH:
-        scheduling.run_after(PAUSE, replay_batch, wanted=wanted, after=rows[-1].pk, until=until, found=found)
-    _requeue(rows)
+        given: dict[str, Any] = {"wanted": wanted, "until": until, "found": found}
+        scheduling.run_after(PAUSE, replay_batch, after=rows[-1].pk, with_jobs=with_jobs, **given)
+    _requeue(rows, with_jobs=with_jobs)
     return len(rows)
 
 
@@ -78,8 +87,8 @@ def _refuse(row: Delivery) -> None:
     raise CannotReplay(status=row.status, reason=reason)
 
 
-def _requeue(rows: list[Delivery]) -> None:
-    inbox.requeue([row.pk for row in rows])
+def _requeue(rows: list[Delivery], *, with_jobs: bool) -> None:
+    inbox.requeue([row.pk for row in rows], with_jobs=with_jobs)
     runs = [
         new(processing.process, {"delivery": row.pk})
         for row in rows

@@ -7,14 +7,15 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.postgres.search import SearchQuery
-from django.db.models import F, Q, QuerySet
+from django.db.models import Case, F, Q, QuerySet, When
+from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Now
 
 from postgres import statements
 from webhooks.domain.filters import Filter
 from webhooks.domain.names import Source
-from webhooks.domain.states import REPLAYABLE, Status
-from webhooks.models import Delivery, DeliveryAttempt, Refusal
+from webhooks.domain.states import ENDED_WELL, REPLAYABLE, Status
+from webhooks.models import Delivery, DeliveryAttempt, JobStart, Refusal
 
 Row = statements.Row
 SOURCES = [source.value for source in Source]  # all of them: indexes begin with the source
@@ -118,10 +119,25 @@ def lock(delivery: int) -> Delivery | None:
     return Delivery.objects.select_for_update().defer("body", "search").filter(pk=delivery).first()
 
 
-def requeue(deliveries: Sequence[int]) -> None:
-    """Let these wait for a first attempt again."""
+def with_body(delivery: int) -> Delivery | None:
+    """A delivery with its body, and its `content_type` as `take` has it, to be looked at."""
+    rows = Delivery.objects.defer("search").annotate(content_type=KeyTextTransform("content-type", "headers"))
+    found = rows.filter(pk=delivery).first()
+    if found is not None:
+        found.body = bytes(found.body)
+    return found
+
+
+def requeue(deliveries: Sequence[int], *, with_jobs: bool) -> None:
+    """Let these wait for a first attempt again; `with_jobs`: let that start their jobs again. Without it only those
+    start jobs of which no attempt has ended well yet."""
+    starts: dict[str, Any] = {
+        "starts_jobs": Case(When(status__in=ENDED_WELL, then=False), default=F("starts_jobs"))
+    }
+    if with_jobs:
+        starts = {"starts_jobs": True, "start_round": F("start_round") + 1}
     Delivery.objects.filter(pk__in=deliveries).update(
-        status=Status.RECEIVED, attempts=0, next_attempt_at=None, note=None
+        status=Status.RECEIVED, attempts=0, next_attempt_at=None, note=None, **starts
     )
 
 
@@ -171,11 +187,13 @@ def history(delivery: int) -> list[DeliveryAttempt]:
 
 
 def forget(*, older_than: timedelta, sources: Sequence[Source], limit: int) -> int:
-    """Delete up to `limit` deliveries that ended well (or were rejected) longer ago, with their history; how many."""
+    """Delete up to `limit` deliveries that ended well (or were rejected) longer ago, with their history and what is
+    known of the jobs they started; how many. The jobs stay."""
     over = [Status.PROCESSED, Status.IGNORED, Status.REJECTED]
     old = Delivery.objects.filter(source__in=sources, status__in=over, received_at__lt=Now() - older_than)
     ids = list(old.order_by("received_at").values_list("pk", flat=True)[:limit])
     DeliveryAttempt.objects.filter(delivery_id__in=ids).delete()
+    JobStart.objects.filter(delivery_id__in=ids).delete()
     return Delivery.objects.filter(pk__in=ids).delete()[0]
 
 

@@ -1,4 +1,5 @@
 -- What of the deliveries waits, is late, failed or died: each counted up to ten thousand. Telemetry waits for its cron.
+-- And how many jobs their rules did not start within so many seconds.
 SELECT
     (SELECT count(*) FROM (SELECT FROM webhooks_delivery WHERE status = 'received' LIMIT 10000) AS counted) AS waiting,
     (SELECT count(*) FROM (
@@ -8,4 +9,8 @@ SELECT
               WHEN 'sandbox_telemetry' THEN interval '2 minutes' ELSE interval '1 minute' END
         LIMIT 10000) AS counted) AS late,
     (SELECT count(*) FROM (SELECT FROM webhooks_delivery WHERE status = 'failed' LIMIT 10000) AS counted) AS failed,
-    (SELECT count(*) FROM (SELECT FROM webhooks_delivery WHERE status = 'dead' LIMIT 10000) AS counted) AS dead
+    (SELECT count(*) FROM (SELECT FROM webhooks_delivery WHERE status = 'dead' LIMIT 10000) AS counted) AS dead,
+    (SELECT count(*) FROM (
+        SELECT FROM webhooks_jobstart
+        WHERE outcome = 'failed' AND at > statement_timestamp() - make_interval(secs => %(since_s)s::float8)
+        LIMIT 10000) AS counted) AS unstarted

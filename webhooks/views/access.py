@@ -39,6 +39,11 @@ def may_act(request: HttpRequest) -> bool:
     return request.user.has_perm(OPERATE)
 
 
+def with_jobs(request: HttpRequest) -> bool:
+    """Whether a form that replays asks for the jobs too."""
+    return request.POST.get("with_jobs") == "yes"
+
+
 def source_named(name: str) -> Source:
     """The source in an address; 404 without one."""
     try:

@@ -8,9 +8,10 @@ from django.views.decorators.http import require_POST, require_safe
 from webhooks import operations
 from webhooks.domain import showing
 from webhooks.domain.names import Source
-from webhooks.errors import CannotReplay, NotFound
-from webhooks.models import Delivery
-from webhooks.queries import pages
+from webhooks.domain.states import StartOutcome
+from webhooks.errors import CannotReplay, NotFound, WebhooksError
+from webhooks.models import Delivery, JobStart
+from webhooks.queries import pages, starting
 from webhooks.views import access
 from webhooks.views.forms import FilterForm, known_types
 
@@ -62,7 +63,7 @@ def body(request: HttpRequest, delivery_id: int) -> HttpResponse:  # noqa: ARG00
 def replay(request: HttpRequest, delivery_id: int) -> HttpResponse:
     """Process it again, from its first attempt on."""
     try:
-        operations.replay(delivery_id, by=access.person(request))
+        operations.replay(delivery_id, with_jobs=access.with_jobs(request), by=access.person(request))
     except NotFound as refusal:
         raise Http404(refusal.message) from refusal
     except CannotReplay as refusal:
@@ -70,6 +71,30 @@ def replay(request: HttpRequest, delivery_id: int) -> HttpResponse:
     else:
         messages.success(request, "It is processed again; what it had been through stays below.")
     return redirect("webhooks:delivery", delivery_id)
+
+
+@require_POST
+@access.to_act
+def start_again(request: HttpRequest, delivery_id: int) -> HttpResponse:
+    """Start a job that one of its rules could not start."""
+    start = starting.of_delivery_by_id(delivery_id, request.POST.get("start", ""))
+    if start is None:
+        raise Http404("This delivery has no such start of a job.")
+    try:
+        row = operations.start_again(start, by=access.person(request))
+    except WebhooksError as refusal:
+        messages.warning(request, refusal.message)
+    else:
+        _tell(request, row)
+    return redirect("webhooks:delivery", delivery_id)
+
+
+def _tell(request: HttpRequest, row: JobStart) -> None:
+    if row.outcome == StartOutcome.STARTED:
+        messages.success(request, f"Job #{row.job_id} was started.")
+    else:
+        sentence = f"Job #{row.job_id} has the same unique key and has not ended."
+        messages.warning(request, row.error or sentence)
 
 
 def _found(delivery_id: int) -> Delivery:

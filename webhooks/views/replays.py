@@ -62,7 +62,9 @@ def stop(request: HttpRequest, first: int) -> HttpResponse:
 def _begin(request: HttpRequest, wanted: operations.Filter) -> HttpResponse:
     """Both in one transaction, so that the batch that is found is this one's."""
     with transaction.atomic():
-        found = operations.replay_matching(wanted, by=access.person(request))
+        found = operations.replay_matching(
+            wanted, with_jobs=access.with_jobs(request), by=access.person(request)
+        )
         first = pages.newest_replay(wanted) if found else None
     if first is None:
         messages.warning(request, "Nothing matches any more: nothing was replayed.")

@@ -18,11 +18,12 @@ from examples.imagegame.models import Game, Player, Round, Submission
 from jobs.models import Attempt, Body, Bulk, Job, Kind, Queue, ResultFile, Stage, Usage, Worker
 from scheduling.models import ScheduledFunction
 from tests import farm
-from webhooks.models import Activity, Delivery, DeliveryAttempt
+from webhooks.models import Activity, Delivery, DeliveryAttempt, JobStart
 
 NOW = timezone.now()
 _MADE_BY_HAND = {
     User, Group, ApiToken, LogEntry, Job, Attempt, Bulk, Worker, Queue, Kind, Message, Game, Submission, Activity, Usage,
+    JobStart,
 }  # fmt: skip
 
 _ANEW = {  # what must differ from row to row
@@ -54,6 +55,14 @@ def fill(count: int) -> None:
             outcome="failed",
             error="no",
             traceback="line",
+        )
+        JobStart.objects.create(
+            delivery=delivery,
+            rule_key="rule:1",
+            rule_name="deploy main",
+            kind="chat",
+            outcome="failed",
+            error="no",
         )
         Activity.objects.create(
             delivery=delivery, n=0, source="github", at=NOW, actor="ada", verb="did", object="it"

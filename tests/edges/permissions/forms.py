@@ -34,6 +34,7 @@ FORMS: Final[Mapping[str, Any]] = {
     "limits/reset/": {"name": "<limit>", "key": "<key>"},
     "inbox/sources/<str:name>/": {"grace": "", "secret": "", "name": "second"},
     "inbox/sources/<str:name>/secrets/<jobid:secret_id>/retire/": {"grace": "0"},
+    "inbox/<jobid:delivery_id>/start/": {"start": "<start>"},
     "inbox/tokens/": {"sandbox": "box-2"},
     "inbox/tokens/revoke/": {"sandbox": "box-1"},
     "game/open/": {"theme": "Weather"},

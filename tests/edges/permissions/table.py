@@ -142,6 +142,7 @@ GET  /inbox/                                                         in   404  4
 GET  /inbox/<jobid:delivery_id>/                                     in   404  404  404  404  in   200  200  200
 GET  /inbox/<jobid:delivery_id>/body                                 in   404  404  404  404  in   200  200  200
 POST /inbox/<jobid:delivery_id>/replay/                              in   404  404  404  404  in   404  302+ 302+
+POST /inbox/<jobid:delivery_id>/start/                               in   404  404  404  404  in   404  302+ 302+
 GET  /inbox/replays/                                                 in   404  404  404  404  in   200  200  200
 GET  /inbox/replays/<jobid:first>/                                   in   404  404  404  404  in   200  200  200
 POST /inbox/replays/<jobid:first>/stop/                              in   404  404  404  404  in   404  302+ 302+

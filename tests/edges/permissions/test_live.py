@@ -30,6 +30,7 @@ chat-workers           -        -        -        -        member   member   -  
 deliveries             -        -        -        -        -        -        operator operator operator
 delivery               -        -        -        -        -        -        operator operator operator
 delivery-badge         -        -        -        -        -        -        operator operator operator
+delivery-jobs          -        -        -        -        -        -        operator operator operator
 delivery-state         -        -        -        -        -        -        operator operator operator
 function-state         -        -        -        -        -        -        operator operator operator
 group-members          -        -        -        -        member   member   -        -        -

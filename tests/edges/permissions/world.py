@@ -27,7 +27,7 @@ from tests.integration.inbox.support import receive
 from tests.integration.scheduling import sample
 from webhooks import operations as webhooks
 from webhooks.domain.names import Source
-from webhooks.models import Delivery
+from webhooks.models import Delivery, JobStart, Rule
 
 # What stands for the names in addresses; what a longer prefix of an address gives comes first. "?" is the query string.
 Given = dict[str, dict[str, Any]]
@@ -158,7 +158,8 @@ def _schedule() -> Given:
 
 
 def _inbox(root: User) -> Given:
-    """A delivery that failed for good, a replay of it that has not begun, a secret, and a sandbox's token."""
+    """A delivery that failed for good, a replay of it that has not begun, a job that a rule did not start for it, a
+    secret, and a sandbox's token."""
     delivery = receive()
     dead = {"status": "dead", "note": "It cannot be.", "ended_at": Now()}
     Delivery.objects.filter(pk=delivery.pk).update(**dead)
@@ -166,7 +167,22 @@ def _inbox(root: User) -> Given:
     first = ScheduledFunction.objects.latest("pk").pk
     secret, _ = webhooks.add(Source.GITHUB)
     webhooks.create_token("box-1")
-    return {"inbox/": {"delivery_id": delivery.pk, "first": first, "name": "github", "secret_id": secret.pk}}
+    given = {"delivery_id": delivery.pk, "first": first, "name": "github", "secret_id": secret.pk}
+    return {"inbox/": {**given, "start": _start(delivery).pk}}
+
+
+def _start(delivery: Delivery) -> JobStart:
+    """A job that a rule did not start, for a reason that is gone."""
+    rule = Rule.objects.create(name="ask", source="github", event="probe", kind="chat")
+    return JobStart.objects.create(
+        delivery=delivery,
+        rule=rule,
+        rule_key=rule.key,
+        rule_name="ask",
+        kind="chat",
+        outcome="failed",
+        error="No.",
+    )
 
 
 def _limits() -> Given:

@@ -222,6 +222,12 @@ class TestAnAppBesideTheCheckout:
         assert farm.until("the delivery is processed, and its job done", counted) == [(4,)]
         assert farm.rows("SELECT status FROM webhooks_delivery") == [("processed",)]
 
+    def test_has_a_webhook_start_its_job(self, farm: OwnFarm) -> None:
+        started = """SELECT start.outcome, start.rule_name, job.kind, body.payload FROM webhooks_jobstart AS start
+            JOIN jobs_job AS job ON job.id = start.job_id JOIN jobs_body AS body ON body.job_id = job.id"""
+        made = ("started", "github star.* print-note", "print-note", {"text": "a star from ada"})
+        assert farm.until("the delivery is processed", started) == [made]
+
     def test_has_its_cron_fired(self, farm: OwnFarm) -> None:
         fired = """SELECT function, args FROM scheduling_scheduledfunction
             WHERE cron_id = 'notes: forget old ones' AND state = 'success'"""

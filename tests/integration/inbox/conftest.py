@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 from pytest_django import DjangoDbBlocker
 
+import tests.emptying
+from tests import farm
 from tests.edges.webhooks import emptying
 from webhooks.handlers import registry
+from webhooks.handlers import rules as declared
 from webhooks.handlers.registry import Event
 from webhooks.models import Secret
 
@@ -32,3 +35,12 @@ def handle(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, Handler], Non
         monkeypatch.setitem(registry._handlers, (source, event_type), handler)
 
     return register
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Iterator[None]:
+    """No rules but those of the test, no job of another, and a kind to start jobs of."""
+    monkeypatch.setattr(declared, "_declared", [])
+    farm.kind("deploy")
+    yield
+    tests.emptying.empty()

@@ -1,0 +1,255 @@
+"""Rules that people keep, what they would make of a delivery, and the jobs that deliveries started."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+from typing import Any, Final
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+from django.forms.fields import InvalidJSONInput, JSONString
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils.safestring import SafeString
+from unfold.admin import ModelAdmin
+from unfold.decorators import action, display
+
+from live import administration
+from webhooks import live_queries, operations
+from webhooks.admin import common
+from webhooks.domain import parsing, rules
+from webhooks.domain.states import StartOutcome
+from webhooks.errors import BadRule, NotFound, NotJson, WebhooksError
+from webhooks.models import JobStart, Rule
+from webhooks.queries import starting
+
+AT_ONCE: Final = 1000  # starts that one action touches
+_PROPOSED: Final = 20
+_EXCERPT: Final = 60  # characters of a reason that fit into a phone's list
+_LONGEST_ID: Final = 18  # digits that a number of ours may have
+
+
+class StrictJSON(forms.JSONField):
+    """JSON as bodies of deliveries are read: nothing that PostgreSQL refuses, nor what readers take differently."""
+
+    empty_values = [None, ""]
+
+    def to_python(self, value: Any) -> Any:
+        """The document."""
+        if not isinstance(value, str) or isinstance(value, JSONString) or value in self.empty_values:
+            return value or None if isinstance(value, str) else value
+        try:
+            document = parsing.parse(value.encode()).document
+        except NotJson as refusal:
+            raise ValidationError(f"This is not JSON: {refusal.reason}.") from None
+        return JSONString(document) if isinstance(document, str) else document
+
+    def bound_data(self, data: Any, initial: Any) -> Any:  # noqa: ARG002  # the form's
+        """What the form shows again: as it was typed, where it cannot be read."""
+        try:
+            return self.to_python(data)
+        except ValidationError:
+            return InvalidJSONInput(data)
+
+    def prepare_value(self, value: Any) -> Any:
+        """As text, indented."""
+        return (
+            value if isinstance(value, InvalidJSONInput) else json.dumps(value, ensure_ascii=False, indent=2)
+        )
+
+
+class RuleForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class takes no parameter
+    """A rule that could start a job: `operations.check_rule` says so."""
+
+    class Meta:
+        """All of it."""
+
+        model = Rule
+        fields = (
+            "name", "is_enabled", "source", "event", "filter", "kind", "payload", "queue", "priority", "unique_key",
+            "owner",
+        )  # fmt: skip
+        field_classes = {"filter": StrictJSON, "payload": StrictJSON}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name in self.Meta.field_classes:
+            if name in self.fields:  # who may only look has none
+                self.fields[name].widget.attrs |= {
+                    "style": "font-family: monospace",
+                    "spellcheck": "false",
+                    "rows": 8,
+                }
+
+    def clean_filter(self) -> Any:
+        """Nothing means every delivery."""
+        given = self.cleaned_data["filter"]
+        return {} if given is None else given
+
+    def _post_clean(self) -> None:
+        """What is to be said of the whole, once every field is good by itself: Django looks at those here."""
+        super()._post_clean()  # type: ignore[misc]  # the stubs leave Django's hook out
+        if self.errors:
+            return
+        try:
+            operations.check_rule(replace(starting.as_rule(self.instance), pk=self.instance.pk or 0))
+        except BadRule as refusal:
+            field = refusal.field if refusal.field in self.fields else None
+            self.add_error(field, f"{refusal.reason[:1].upper()}{refusal.reason[1:]}.")
+
+
+@admin.register(Rule)
+class RuleAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
+    """Which deliveries start which jobs. Rules that an app declares in its code are not here."""
+
+    form = RuleForm
+    list_display = ["name", "is_enabled", "source", "event", "kind", "owner"]
+    list_filter = ["source", "is_enabled"]
+    list_select_related = ["owner"]
+    search_fields = ["name", "event", "kind"]
+    autocomplete_fields = ["owner"]
+    fieldsets = [
+        (None, {"fields": [("name", "is_enabled")]}),
+        ("Which deliveries", {"fields": [("source", "event"), "filter"]}),
+        ("Which job", {"fields": ["kind", "payload", ("queue", "priority"), ("unique_key", "owner")]}),
+    ]  # fmt: skip
+    actions_detail = ["try_it"]
+
+    def has_try_permission(self, request: HttpRequest, object_id: Any = None) -> bool:  # noqa: ARG002
+        """Who may see what the payload would be made of."""
+        return self.has_view_permission(request) and live_queries.may_look(request.user)
+
+    @action(description="Try it", url_path="try", permissions=["try"])  # type: ignore[untyped-decorator]
+    def try_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """What it would make of a stored delivery: the newest that has its event, or the one that is asked for."""
+        rule = self.get_object(request, object_id)
+        if rule is None:
+            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
+        proposed = starting.newest(rule.source, among=_PROPOSED)
+        meant = [row for row in proposed if rules.means(rule.event, row.event_type)] or proposed
+        asked = request.GET.get("delivery", str(meant[0].pk) if meant else "")
+        context = {
+            **self.admin_site.each_context(request),
+            "title": f"Try {rule}",
+            "opts": self.opts,
+            "rule": rule,
+            "asked": asked,
+            "proposed": proposed,
+            **_trial(rule, asked),
+        }
+        return TemplateResponse(request, "admin/webhooks/try.html", context)
+
+
+class OutcomeFilter(admin.SimpleListFilter):
+    """Starts that ended so; those that failed are found by an index."""
+
+    title = parameter_name = "outcome"
+
+    @property
+    def leads(self) -> bool:
+        """Few fail."""
+        return self.value() == StartOutcome.FAILED
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002  # the admin's
+        """All there are."""
+        return [(outcome.value, outcome.value) for outcome in StartOutcome]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[JobStart]) -> QuerySet[JobStart]:  # noqa: ARG002
+        """Those."""
+        return queryset.filter(outcome=self.value()) if self.value() in set(StartOutcome) else queryset
+
+
+class _Shown:
+    """Columns of starts, in their list and on the page of their delivery."""
+
+    @display(description="Job")  # type: ignore[untyped-decorator]
+    def job_link(self, start: JobStart) -> SafeString | str:
+        """The job that was started, or that has the same unique key."""
+        return administration.link("jobs_job", start.job_id, f"#{start.job_id}")
+
+    @display(description="Outcome", label={"started": "success", "skipped": "info", "failed": "danger"})  # type: ignore[untyped-decorator]
+    def shown_outcome(self, start: JobStart) -> str:
+        """What became of it."""
+        return start.outcome
+
+    @display(description="Why not")  # type: ignore[untyped-decorator]
+    def excerpt(self, start: JobStart) -> str:
+        """The beginning of why no job was started."""
+        reason = self.reason(start)
+        return reason if len(reason) <= _EXCERPT else f"{reason[: _EXCERPT - 1]}…"
+
+    @display(description="Why not")  # type: ignore[untyped-decorator]
+    def reason(self, start: JobStart) -> str:
+        """Why no job was started."""
+        if start.outcome == StartOutcome.SKIPPED:
+            return "a job with the same unique key had not ended"
+        return start.error or "–"
+
+
+class StartInline(_Shown, administration.Part):
+    """The jobs that it started."""
+
+    model = JobStart
+    verbose_name_plural = "jobs that it started"
+    fields = ["rule_name", "round", "shown_outcome", "job_link", "reason", "at"]
+    readonly_fields = fields
+    ordering = ["round", "pk"]
+
+
+@admin.register(JobStart)
+class JobStartAdmin(_Shown, common.LookBack):
+    """What became of each delivery that met a rule."""
+
+    list_display = [
+        "id", "shown_outcome", "rule_name", "kind", "delivery_link", "round", "job_link", "excerpt", "at",
+    ]  # fmt: skip
+    list_filter = [OutcomeFilter, administration.recent("rule_name")]
+    fields = ["shown_outcome", "rule_name", "kind", "delivery_link", "round", "job_link", "reason", "at"]
+    readonly_fields = fields
+    actions = ["start_selected"]
+
+    @display(description="Delivery")  # type: ignore[untyped-decorator]
+    def delivery_link(self, start: JobStart) -> SafeString | str:
+        """The delivery that met the rule."""
+        return administration.link("webhooks_delivery", start.delivery_id, f"#{start.delivery_id}")
+
+    @admin.action(description="Start again", permissions=["operate"])
+    def start_selected(self, request: HttpRequest, queryset: QuerySet[JobStart]) -> HttpResponse | None:
+        """Start the job of each that has none, after a question; then say what it came to."""
+        chosen = list(queryset.order_by("pk").values_list("pk", "outcome")[:AT_ONCE])
+        if not administration.is_confirmed(request):
+            lines = [
+                f"{count} {outcome}" for outcome, count in sorted(Counter(dict(chosen).values()).items())
+            ]
+            return administration.question(
+                self, request, title="Start these jobs again?", lines=lines, button="Start them again"
+            )
+        came_to = Counter(_start_again(request, pk) for pk, _ in chosen)
+        self.message_user(
+            request, "; ".join(f"{count} {what}" for what, count in came_to.items()), messages.SUCCESS
+        )
+        return None
+
+
+def _start_again(request: HttpRequest, pk: int) -> str:
+    try:
+        start = operations.start_again(pk, by=administration.person(request))
+    except WebhooksError as refusal:
+        return refusal.message
+    return start.error or start.outcome
+
+
+def _trial(rule: Rule, asked: str) -> dict[str, Any]:
+    """What the page says of it."""
+    if not asked:
+        return {"error": f"Nothing has come from {rule.get_source_display()} yet."}
+    is_number = asked.isascii() and asked.isdigit() and len(asked) <= _LONGEST_ID
+    try:
+        trial = operations.try_rule(rule.pk, delivery=int(asked) if is_number else 0)
+    except NotFound as refusal:
+        return {"error": refusal.message}
+    if trial.mismatch or trial.error:
+        return {"mismatch": trial.mismatch, "error": trial.error}
+    return {"payload": json.dumps(trial.payload, ensure_ascii=False, indent=2)}

@@ -1,0 +1,33 @@
+"""What `manage.py check` says about the rules that apps declare in their code (`webhooks.on`)."""
+
+from collections import Counter
+from typing import Any
+
+from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004  # Django's name for it
+
+from jobs import operations as jobs
+from webhooks.handlers import rules
+
+
+@register()
+def check_rules(**_: Any) -> list[CheckMessage]:
+    """Find rules that can start no job (E001), two of one name (E002), and kinds that no code declares (W001)."""
+    declared = rules.declared()
+    mistakes = [(one.rule.name, one.mistake()) for one in declared]
+    names = Counter(one.rule.name for one in declared)
+    return [
+        *(Error(f"webhooks.on {name!r}: {why}", id="webhooks.E001") for name, why in mistakes if why),
+        *(_twice(name) for name, count in names.items() if count > 1),
+        *(_undeclared(one) for one in declared if one.rule.kind not in jobs.declared()),
+    ]
+
+
+def _twice(name: str) -> CheckMessage:
+    sentence = f"webhooks.on {name!r}: two rules have this name, so a delivery starts the job of one alone."
+    return Error(sentence, hint="Give one of them another name=.", id="webhooks.E002")
+
+
+def _undeclared(one: rules.Declaration) -> CheckMessage:
+    sentence = f"webhooks.on {one.rule.name!r}: no code declares the kind {one.rule.kind!r}."
+    hint = "Declare it, or make it with manage.py create_kind; manage.py doctor says whether it is there."
+    return Warning(sentence, hint=hint, id="webhooks.W001")

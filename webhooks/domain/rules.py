@@ -1,0 +1,86 @@
+"""Rules: which deliveries start a job, and which job that is. One is kept by a person, or declared in an app's code."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from webhooks.domain import conditions, names, templates
+from webhooks.errors import BadRule
+
+WHOLE_BODY: Final = "{{ body }}"
+ANY: Final = "*"
+LONGEST_NAME: Final = 300
+_FAMILY: Final = ".*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """Deliveries of `source` whose event `event` means and that meet `filter` start a job of `kind`.
+
+    Its payload is made by `template`, or by `build` if there is one (None: no job). What is None of `queue` and
+    `priority` comes from the kind. `unique_key` is a template too. `owner` is the name of the person whose job it is,
+    None: the site's own. `key` tells rules apart for good: of each a delivery starts one job. `pk` is that of the row,
+    where a person keeps it.
+    """
+
+    key: str
+    name: str
+    source: str
+    event: str
+    kind: str
+    template: Any = WHOLE_BODY
+    build: Callable[[Any], Any] | None = None
+    filter: Mapping[str, Any] = field(default_factory=dict)
+    queue: str | None = None
+    priority: int | None = None
+    unique_key: str | None = None
+    owner: str | None = None
+    pk: int | None = None
+
+    def mismatch(self, values: Mapping[str, Any]) -> str | None:
+        """Why a delivery with these values (`paths.ROOTS`) does not meet it; None if it does."""
+        if values["source"] != self.source:
+            return f"its source is {values['source']}"
+        if not means(self.event, values["event"]):
+            return f"its event is {values['event'] or 'not named'}"
+        return conditions.mismatch(self.filter, values)
+
+
+def check(rule: Rule) -> None:
+    """Raise BadRule for what no delivery could ever start a job by. Whether its kind exists is not known here."""
+    if rule.source not in set(names.Source):
+        known = ", ".join(names.Source)
+        raise BadRule(field="source", reason=f"there is no source {rule.source!r}; there are: {known}")
+    if not (rule.name.isprintable() and len(rule.name) <= LONGEST_NAME):
+        raise BadRule(field="name", reason=f"it has at most {LONGEST_NAME} printable characters")
+    check_event(rule.event)
+    conditions.check(rule.filter)
+    templates.check(rule.template)
+    if rule.unique_key is not None:
+        _check_unique_key(rule.unique_key)
+
+
+def check_event(pattern: str) -> None:
+    """Raise BadRule for what means no event: one is named (`issues.opened`), a family (`issues.*`), or all (`*`)."""
+    name = "x" if pattern == ANY else pattern.removesuffix(_FAMILY)
+    if not name or ANY in name or not name.isprintable() or len(pattern) > names.LONGEST:
+        how = "write its name, like issues.opened, or issues.* for a family, or * for all"
+        reason = f"{pattern[:80]!r} is no event: {how}"
+        raise BadRule(field="event", reason=reason)
+
+
+def means(pattern: str, event: str) -> bool:
+    """Whether a rule for `pattern` is for this event."""
+    if pattern.endswith(_FAMILY):
+        family = pattern.removesuffix(_FAMILY)
+        return event == family or event.startswith(f"{family}.")
+    return pattern in {ANY, event}
+
+
+def _check_unique_key(template: Any) -> None:
+    if not isinstance(template, str) or not 1 <= len(template) <= 200:
+        raise BadRule(field="unique_key", reason="it is a text of 1 to 200 characters")
+    try:
+        templates.check(template)
+    except BadRule as refusal:
+        raise BadRule(field="unique_key", reason=refusal.reason) from None

@@ -1,0 +1,134 @@
+"""Payload templates: any JSON, in whose strings `{{ path }}` stands for what a delivery has there.
+
+A string that is one placeholder becomes the value itself, with its type; within a longer text it becomes text.
+`{{ path? }}` is null (within a text nothing) where there is no value; without the `?` that refuses. Nothing is called
+or evaluated, names of objects are taken as they are, and what a delivery brings is not looked at again.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from webhooks.domain import paths
+from webhooks.errors import BadRule, MissingValue, PayloadTooBig
+
+LONGEST: Final = 20_000  # characters of a template as JSON
+DEEPEST: Final = 50
+_PLACEHOLDER: Final = re.compile(rf"\{{\{{[ \t]*({paths.PATH})(\?)?[ \t]*\}}\}}")
+_COMPACT: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+def check(template: Any) -> None:
+    """Raise BadRule for what is no template."""
+    _check(template, depth=0)
+    if len(_COMPACT.encode(template)) > LONGEST:
+        raise _bad(f"it is longer than {LONGEST} characters")
+
+
+def render(template: Any, values: Mapping[str, Any], *, limit_bytes: int) -> Any:
+    """The payload that a template makes of a delivery (`paths.ROOTS` and their values).
+
+    Raises MissingValue for a value that is not there, and PayloadTooBig before more than about `limit_bytes` were put
+    in; BadRule for a template that `check` refuses. Values are shared with the delivery and not copied.
+    """
+    return _Rendering(values, limit_bytes).of(template)
+
+
+class _Rendering:
+    """One payload in the making, and how much more may be put into it."""
+
+    def __init__(self, values: Mapping[str, Any], limit_bytes: int) -> None:
+        self._values = values
+        self._limit = limit_bytes
+        self._room = limit_bytes
+
+    def of(self, template: Any, *, depth: int = 0) -> Any:
+        if depth > DEEPEST:
+            raise _bad(f"it is nested more than {DEEPEST} deep")
+        if isinstance(template, str):
+            return self._text(template)
+        if isinstance(template, Mapping):
+            return {name: self.of(one, depth=depth + 1) for name, one in template.items()}
+        if isinstance(template, list | tuple):
+            return [self.of(one, depth=depth + 1) for one in template]
+        return template
+
+    def _text(self, text: str) -> Any:
+        if whole := _PLACEHOLDER.fullmatch(text):
+            value = self._value(whole)
+            return None if value is paths.MISSING else value
+        return _PLACEHOLDER.sub(lambda found: as_text(self._value(found)), text)
+
+    def _value(self, found: "re.Match[str]") -> Any:
+        path, is_optional = found[1], found[2]
+        if why := paths.reason(path):
+            raise _bad(why)
+        value = paths.find(path, self._values)
+        if value is paths.MISSING and not is_optional:
+            raise MissingValue(path=path)
+        self._take(value)
+        return value
+
+    def _take(self, value: Any) -> None:
+        """Count what goes in, and no further than there is room: a body of 25 MB may stand there a hundred times."""
+        waiting = [value]
+        while waiting:
+            one = waiting.pop()
+            self._room -= len(one) + 2 if isinstance(one, str) else 1
+            if isinstance(one, Mapping):
+                self._room -= sum(len(name) + 2 for name in one)
+                waiting.extend(one.values())
+            elif isinstance(one, list):
+                waiting.extend(one)
+            if self._room < 0:
+                raise PayloadTooBig(limit=self._limit)
+
+
+def as_text(value: Any) -> str:
+    """A value within a text: a text as it is, null and nothing as none, all else as JSON."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None or value is paths.MISSING else _COMPACT.encode(value)
+
+
+def _check(template: Any, *, depth: int) -> None:
+    if depth > DEEPEST:
+        raise _bad(f"it is nested more than {DEEPEST} deep")
+    if isinstance(template, str):
+        _check_text(template)
+    elif isinstance(template, Mapping):
+        for name, one in template.items():
+            _check_name(name)
+            _check(one, depth=depth + 1)
+    elif isinstance(template, list | tuple):
+        for one in template:
+            _check(one, depth=depth + 1)
+    elif not (template is None or isinstance(template, int) or _is_number(template)):
+        raise _bad(f"{type(template).__name__} is nothing that JSON has")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, float) and math.isfinite(value)
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str):
+        raise _bad(f"names within an object are strings, not {type(name).__name__}")
+
+
+def _check_text(text: str) -> None:
+    for found in _PLACEHOLDER.finditer(text):
+        if why := paths.reason(found[1]):
+            raise _bad(why)
+    rest = _PLACEHOLDER.sub("", text)
+    if "{{" in rest:
+        at = rest.index("{{")
+        raise _bad(
+            f"{rest[at : at + 40]!r} is no placeholder: write {{{{ body.name }}}} or {{{{ body.name? }}}}"
+        )
+
+
+def _bad(reason: str) -> BadRule:
+    return BadRule(field="payload", reason=reason)

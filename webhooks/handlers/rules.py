@@ -1,0 +1,99 @@
+"""Rules that apps declare in their code. Importable before any app is ready: this module loads no model."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from webhooks.domain import rules
+from webhooks.domain.rules import Rule
+from webhooks.errors import BadRule
+from webhooks.handlers.registry import Event
+
+B = TypeVar("B", bound=Callable[[Event], Any])
+
+_declared: list["Declaration"] = []
+
+
+class Declaration:
+    """One call of `on`. As a decorator it has the function make the payload."""
+
+    def __init__(self, rule: Rule, *, has_payload: bool) -> None:
+        self.rule = rule
+        self._has_payload = has_payload
+
+    def __call__(self, build: B) -> B:
+        """Let this function make the payload: it is given the Event, and returns None for no job."""
+        self.rule = replace(self.rule, build=build)
+        return build
+
+    def mistake(self) -> str | None:
+        """What is wrong with it, in a sentence; None if nothing is."""
+        if self._has_payload and self.rule.build is not None:
+            return BadRule(field="payload", reason="a function makes it, so no template is given").message
+        try:
+            rules.check(self.rule)
+        except BadRule as refusal:
+            return refusal.message
+        return None
+
+
+def on(  # noqa: PLR0913  # what a rule says; they are named wherever they are given
+    source: str,
+    event: str,
+    *,
+    kind: str,
+    payload: Any = None,
+    filter: Mapping[str, Any] | None = None,  # noqa: A002  # the word that the administration has for it
+    name: str | None = None,
+    queue: str | None = None,
+    priority: int | None = None,
+    owner: str | None = None,
+    unique_key: str | None = None,
+) -> Declaration:
+    """Have every delivery of `source` whose event is `event` start a job of this kind: each delivery one, whatever
+    crashes, comes twice or is replayed, unless a replay is asked to start its jobs again.
+
+    `event` is a type (`issues.opened`), a family (`issues.*`) or `*`; `filter` an object of paths and what has to be
+    there; `payload` a template (docs/webhooks.md), None: the body as it is. As a decorator the function makes the
+    payload instead: it is given the `Event` and returns JSON, or None for no job. It runs in the transaction that
+    processes the delivery, so it touches nothing but the database, and may run again.
+
+    `queue`, `priority` and `unique_key` (a template) are those of `jobs.operations.submit`; `owner` is the name of a
+    person, None: the job is the site's own. `name` tells this rule from others for good, also after its code has moved:
+    "source event kind" unless it is said. To be called where an app is loaded, in its `hooks.py`.
+
+    Raises nothing: `manage.py check` says what is wrong, and a job that cannot be started is kept with the delivery.
+    """
+    name = name or f"{source} {event} {kind}"
+    rule = Rule(
+        key=f"code:{name}",
+        name=name,
+        source=source,
+        event=str(event),  # whatever it is: one that makes no sense means nothing, and the checks say so
+        kind=kind,
+        filter={} if filter is None else filter,
+        template=rules.WHOLE_BODY if payload is None else payload,
+        queue=queue,
+        priority=priority,
+        owner=owner,
+        unique_key=unique_key,
+    )
+    declaration = Declaration(rule, has_payload=payload is not None)
+    _declared.append(declaration)
+    return declaration
+
+
+def declared() -> list[Declaration]:
+    """All of them, in the order in which they were declared."""
+    return list(_declared)
+
+
+def declared_for(source: str, event: str) -> list[Rule]:
+    """Those that are for this event of this source."""
+    every = (one.rule for one in _declared if one.rule.source == source)
+    return [rule for rule in every if rules.means(rule.event, event)]
+
+
+def find(key: str) -> Rule | None:
+    """The one with this key; None if no app declares it any more."""
+    return next((one.rule for one in _declared if one.rule.key == key), None)

@@ -1,0 +1,31 @@
+"""The page of a job shows the delivery that started it, to who may see deliveries."""
+
+from collections.abc import Iterable
+
+from django.urls import reverse
+
+from jobs import operations as jobs
+from jobs.operations import Link
+from jobs.operations.linking import Viewer
+from webhooks.domain.names import Source
+from webhooks.domain.states import StartOutcome
+from webhooks.live_queries import may_look
+from webhooks.models import JobStart
+from webhooks.queries import starting
+
+
+@jobs.register_links
+def deliveries_of(job_id: int, viewer: Viewer) -> Iterable[Link]:
+    """The delivery that started the job, and those that its unique key has it stand for."""
+    return [_link(start) for start in starting.of_job(job_id)] if may_look(viewer) else []
+
+
+def _link(start: JobStart) -> Link:
+    delivery = start.delivery
+    return Link(
+        label="Stands for" if start.outcome == StartOutcome.SKIPPED else "Started by",
+        text=f"delivery #{delivery.pk} of {Source(delivery.source).label}",
+        url=reverse("webhooks:delivery", args=[delivery.pk]),
+        admin_url=reverse("admin:webhooks_delivery_change", args=[delivery.pk]),
+        note=f"by the rule {start.rule_name}",
+    )

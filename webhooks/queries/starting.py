@@ -1,0 +1,101 @@
+"""Statements about rules and the jobs that deliveries started."""
+
+from django.contrib.auth.models import User
+from django.db.models import QuerySet
+
+from postgres import statements
+from webhooks.domain import rules
+from webhooks.domain.states import StartOutcome
+from webhooks.models import Delivery, JobStart, Rule
+
+SHOWN = 200  # starts of one delivery or one job that a page lists
+
+
+def rules_of(source: str) -> list[rules.Rule]:
+    """The enabled rules for deliveries of a source, the oldest first."""
+    return [as_rule(row) for row in _enabled().filter(source=source)]
+
+
+def enabled() -> list[rules.Rule]:
+    """The enabled rules for deliveries of any source, the oldest first."""
+    return [as_rule(row) for row in _enabled()]
+
+
+def _enabled() -> QuerySet[Rule]:
+    return Rule.objects.select_related("owner").filter(is_enabled=True).order_by("pk")
+
+
+def rule(pk: int) -> rules.Rule | None:
+    """The rule that a person keeps under this number, enabled or not."""
+    row = Rule.objects.select_related("owner").filter(pk=pk).first()
+    return None if row is None else as_rule(row)
+
+
+def as_rule(row: Rule) -> rules.Rule:
+    """What a row says."""
+    return rules.Rule(
+        key=row.key,
+        name=row.name,
+        source=row.source,
+        event=row.event,
+        kind=row.kind,
+        template=row.payload,
+        filter=row.filter,
+        queue=row.queue or None,
+        priority=row.priority,
+        unique_key=row.unique_key or None,
+        owner=row.owner.get_username() if row.owner else None,
+        pk=row.pk,
+    )
+
+
+def active_person(name: str) -> User | None:
+    """Who has this name and may log in."""
+    return User.objects.filter(username=name, is_active=True).first()
+
+
+def keep(
+    rule: rules.Rule, *, delivery: int, round_: int, outcome: StartOutcome, job: int | None, error: str | None
+) -> bool:
+    """Keep what became of a rule and a delivery in this round; False if that was kept before."""
+    given = {
+        "delivery": delivery,
+        "rule": rule.pk,
+        "rule_key": rule.key,
+        "rule_name": rule.name,
+        "kind": rule.kind,
+    }
+    given |= {"round": round_, "outcome": outcome.value, "job": job, "error": error}
+    return bool(statements.load("webhooks", "keep_start").run(given))
+
+
+def lock(start: int) -> JobStart | None:
+    """What became of a rule and a delivery, locked."""
+    return JobStart.objects.select_for_update().filter(pk=start).first()
+
+
+def of_delivery(delivery: int) -> list[JobStart]:
+    """What became of the rules that a delivery met, the first round first."""
+    return list(JobStart.objects.filter(delivery_id=delivery).order_by("round", "pk")[:SHOWN])
+
+
+def of_delivery_by_id(delivery: int, start: str) -> int | None:
+    """The number that a form says, if it is that of a start of this delivery."""
+    is_number = start.isascii() and start.isdigit() and len(start) <= 18
+    rows = (
+        JobStart.objects.filter(delivery_id=delivery, pk=int(start)) if is_number else JobStart.objects.none()
+    )
+    return rows.values_list("pk", flat=True).first()
+
+
+def of_job(job: int) -> list[JobStart]:
+    """The deliveries that started a job, or that it stands for; those that were forgotten are left out."""
+    rows = JobStart.objects.filter(job_id=job).select_related("delivery")
+    rows = rows.defer("delivery__body", "delivery__search", "delivery__headers")
+    return list(rows.filter(delivery__pk__isnull=False).order_by("pk")[:SHOWN])
+
+
+def newest(source: str, *, among: int) -> list[Delivery]:
+    """The newest deliveries of a source, without bodies."""
+    rows = Delivery.objects.defer("body", "search", "headers").filter(source=source)
+    return list(rows.order_by("-pk")[:among])
