@@ -154,8 +154,9 @@ class Feed(ABC):
             return await turn.run(function, *args, **kwargs) if self._watches else None
 
     def _holder(self) -> Hashable:
-        sinks = [watch.sink for watch in itertools.islice(self._watches, _LOOKED_AT)]
-        return min(sinks, key=self._turns.load, default=self)
+        holders: list[Hashable] = []
+        holders += [watch.sink for watch in itertools.islice(self._watches, _LOOKED_AT)]
+        return min(holders, key=self._turns.load, default=self)
 
     @abstractmethod
     def _catch_up(self, watch: Watch) -> None: ...
