@@ -5,7 +5,7 @@ import itertools
 import logging
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
@@ -153,8 +153,8 @@ class Feed(ABC):
         async with self._turns.of(self._holder()) as turn:
             return await turn.run(function, *args, **kwargs) if self._watches else None
 
-    def _holder(self) -> Hashable:
-        sinks = [watch.sink for watch in itertools.islice(self._watches, _LOOKED_AT)]
+    def _holder(self) -> object:
+        sinks: list[object] = [watch.sink for watch in itertools.islice(self._watches, _LOOKED_AT)]
         return min(sinks, key=self._turns.load, default=self)
 
     @abstractmethod

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import ParamSpec, TypeVar
 
@@ -38,15 +38,15 @@ class Turn:
 
 
 class Turns:
-    """`most` at once. A holder is anything hashable, such as a socket. Belongs to one event loop."""
+    """`most` at once. A holder is anything that can be a key, such as a socket. Belongs to one event loop."""
 
     def __init__(self, most: int) -> None:
         self._free = most
-        self._running: dict[Hashable, Turn] = {}
-        self._waiting: dict[Hashable, deque[asyncio.Future[Turn]]] = {}  # in the order of their next turns
+        self._running: dict[object, Turn] = {}
+        self._waiting: dict[object, deque[asyncio.Future[Turn]]] = {}  # in the order of their next turns
 
     @asynccontextmanager
-    async def of(self, holder: Hashable) -> AsyncIterator[Turn]:
+    async def of(self, holder: object) -> AsyncIterator[Turn]:
         """Wait for a turn of this holder, and hold it for the length of the block."""
         turn = await self._wait(holder)
         try:
@@ -54,7 +54,7 @@ class Turns:
         finally:
             turn.on_end(lambda: self._end(holder))
 
-    def load(self, holder: Hashable) -> int:
+    def load(self, holder: object) -> int:
         """How many turns this holder has and waits for."""
         return (holder in self._running) + len(self._waiting.get(holder, ()))
 
@@ -63,7 +63,7 @@ class Turns:
         for turn in list(self._running.values()):
             turn.cancel()
 
-    async def _wait(self, holder: Hashable) -> Turn:
+    async def _wait(self, holder: object) -> Turn:
         mine: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(holder, deque()).append(mine)
         self._grant()
@@ -86,18 +86,18 @@ class Turns:
                 self._running[holder] = Turn()
                 mine.set_result(self._running[holder])
 
-    def _next(self) -> Hashable | None:
+    def _next(self) -> object | None:
         # Those who have a turn are passed over. They are no more than there are turns, so this is a short look.
         return next((holder for holder in self._waiting if holder not in self._running), None)
 
-    def _end(self, holder: Hashable) -> None:
+    def _end(self, holder: object) -> None:
         del self._running[holder]
         self._free += 1
         if holder in self._waiting:
             self._waiting[holder] = self._waiting.pop(holder)  # behind all others
         self._grant()
 
-    def _leave(self, holder: Hashable, mine: "asyncio.Future[Turn]") -> None:
+    def _leave(self, holder: object, mine: "asyncio.Future[Turn]") -> None:
         waiting = self._waiting.get(holder, deque())
         if mine in waiting:
             waiting.remove(mine)
