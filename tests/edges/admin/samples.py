@@ -22,7 +22,8 @@ from webhooks.models import Activity, Delivery, DeliveryAttempt
 
 NOW = timezone.now()
 _MADE_BY_HAND = {
-    User, Group, ApiToken, LogEntry, Job, Attempt, Bulk, Worker, Queue, Kind, Message, Game, Submission, Activity, Usage,
+    User, Group, ApiToken, LogEntry, Job, Attempt, Bulk, Worker, Queue, Kind, Message, Game, Submission, Activity,
+    Usage,
 }  # fmt: skip
 
 _ANEW = {  # what must differ from row to row
