@@ -117,8 +117,8 @@ Renews the lease; `progress` and `detail` are shown to people and kept until you
 OUTPUT: Final = """
 Appends a piece of text to the job's output. Pieces are numbered from 0 in each attempt. Sending the same
 number twice stores it once, so after a lost answer just send again; a number too far is refused with 409
-`output_gap` and the `next_seq` expected. Renews the lease as well. An attempt, a job, its owner and the farm have quotas: what has
-no room is refused with 413 `quota_reached`, and nothing changes.
+`output_gap` and the `next_seq` expected. Renews the lease as well. An attempt, a job, its owner and the farm have
+quotas: what has no room is refused with 413 `quota_reached`, and nothing changes.
 
     curl -sS $FARM/api/v1/worker/jobs/$JOB/output -H "Authorization: Bearer $KEY" \\
          -H 'Content-Type: application/json' -d '{"lease": "'$LEASE'", "seq": 0, "text": "Once upon a time"}'

@@ -64,7 +64,7 @@ class Ledger:
         self._readings[owner] = _Reading(used, now_s)
 
     def read_of_before(self, owner: int, used: int, *, now_s: float) -> None:
-        """Note that so much was used some seconds ago: what was let in since the reading before may be missing in it."""
+        """Note that so much was used some seconds ago: what was let in since the reading before may be missing."""
         before = self._readings.get(owner)
         self.read(owner, used + (0 if before is None else before.since), now_s=now_s)
 

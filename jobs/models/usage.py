@@ -9,7 +9,7 @@ ALL_JOBS = 0  # in the place of an owner: all jobs, those without an owner among
 class Usage(models.Model):
     """What the jobs of one owner keep, up to the last fold; `UsageDelta` has what changed since.
 
-    The row of ALL_JOBS is the sum over all jobs. A row that is all zeros goes by itself, so that of a deleted person too.
+    The row of ALL_JOBS is the sum over all jobs. A row that is all zeros is deleted, that of a deleted person too.
     """
 
     owner = models.OneToOneField(

@@ -22,10 +22,11 @@ RETRY_AFTER_S: Final = 10  # waiting jobs leave as workers take them; nobody kno
 _COUNTED_S: Final = (
     60.0  # what the cron counted is good for so long; then a cluster is missing, and it is counted here
 )
-# Counting is spared to whoever is refused again and again: it takes a twentieth of the time at most, where it is slow.
-_SLOW_S: Final = 0.01
+# Where so many wait, counting takes milliseconds: it is done a twentieth of the time at most, however often somebody is
+# refused.
+_MANY: Final = 10_000
 _NOT_BEFORE_S: Final[dict[int, float]] = {}
-_MOST_SLOW: Final = 1000  # owners that are remembered for it
+_MOST_SPARED: Final = 1000  # owners that are remembered for it
 _BEYOND: Final = 1000  # so far over the quota the number in a refusal is exact
 
 
@@ -102,19 +103,19 @@ def _is_counted(kept: Used) -> bool:
 
 
 def _counted(owner: int) -> int:
-    """How many wait now. Where that was slow to count a moment ago: how many waited then, and what came since."""
+    """How many wait now. Where many were counted a moment ago: how many waited then, and what came since."""
     began_s = time.monotonic()
     if began_s < _NOT_BEFORE_S.get(owner, 0.0):
         return WAITING.used(owner)
     setting = "WAITING_JOBS_IN_ALL" if owner == ALL_JOBS else "WAITING_JOBS_PER_OWNER"
     used = usage.waiting(owner, limit=quotas.allowed(setting) + _BEYOND)
     WAITING.read(owner, used, now_s=began_s)
-    _spare(owner, took_s=time.monotonic() - began_s, now_s=began_s)
+    if used > _MANY:
+        _spare(owner, until_s=began_s + 20 * (time.monotonic() - began_s))
     return used
 
 
-def _spare(owner: int, *, took_s: float, now_s: float) -> None:
-    if len(_NOT_BEFORE_S) >= _MOST_SLOW:
+def _spare(owner: int, *, until_s: float) -> None:
+    if len(_NOT_BEFORE_S) >= _MOST_SPARED:
         _NOT_BEFORE_S.clear()
-    if took_s > _SLOW_S:
-        _NOT_BEFORE_S[owner] = now_s + 20 * took_s
+    _NOT_BEFORE_S[owner] = until_s

@@ -72,10 +72,11 @@ def submit(kind: str, payload: Any, *, by: User | None = None, **options: Any) -
     """Put a job into the table, in the caller's transaction if there is one (DESIGN promise 9), and return it.
 
     `options` are the other fields of NewJob. Raises UnknownKind, UnknownQueue, InvalidJson, PayloadTooLarge,
-    InvalidValue, NotAMember, TooManyWaiting (of its owner, or in all; without an owner, in all alone), and NotUnique when
-    a twin has not ended: a job of the same owner and kind with the same `unique_key`; its `job` is the twin's id. Jobs without an owner are the site's own and share one space of keys. `by`
-    None is the site itself, which chooses queue and priority as it likes; for a person that raises PriorityNotAllowed
-    and QueueChoiceNotAllowed beyond their rights.
+    InvalidValue, NotAMember, TooManyWaiting (of its owner, or in all; without an owner in all alone), and NotUnique
+    when a twin has not ended: a job of the same owner and kind with the same `unique_key`; its `job` is the twin's id.
+    Jobs without an owner are the site's own and share one space of keys. `by` None is the site itself, which chooses
+    queue and priority as it likes; for a person that raises PriorityNotAllowed and QueueChoiceNotAllowed beyond their
+    rights.
 
     A job whose kind names a limit reserves its tokens here, and is due when they have come in. Raises
     RateLimited where the limit lets nobody so far ahead, CountExceedsLimit where it never will. How many jobs a person
@@ -132,8 +133,8 @@ def retry(job_id: int, *, by: User | None) -> Job:
     """Submit an ended job once more, as a new job that points at it; history never changes.
 
     `by` None is the system itself. Raises NotFound (also for a job that `by` may not see), NotAllowed, NotEnded, and
-    NotUnique while a twin with the same `unique_key` lives, TooManyWaiting; of its kind's limit it takes anew, see `submit`. It keeps
-    queue and priority: PriorityNotAllowed and QueueChoiceNotAllowed where `by` could not submit it so.
+    NotUnique while a twin with the same `unique_key` lives, TooManyWaiting; of its kind's limit it takes anew, see
+    `submit`. It keeps queue and priority: PriorityNotAllowed and QueueChoiceNotAllowed where `by` could not submit it so.
     """
     job = lookups.job(job_id, by=by)
     if by is not None and not reads.may_operate(by, job):

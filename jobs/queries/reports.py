@@ -14,7 +14,7 @@ _WRITES_ITS_OWN: Final = frozenset({Status.IN_PROGRESS, Status.SUCCESS})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesUsed:
-    """How many files, of how many bytes, an attempt and all attempts of its job handed in, but for one that is replaced."""
+    """How many files, of how many bytes, an attempt and all attempts of its job handed in, but for one to replace."""
 
     files: int
     bytes: int

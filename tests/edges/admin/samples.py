@@ -22,8 +22,8 @@ from webhooks.models import Activity, Delivery, DeliveryAttempt, JobStart
 
 NOW = timezone.now()
 _MADE_BY_HAND = {
-    User, Group, ApiToken, LogEntry, Job, Attempt, Bulk, Worker, Queue, Kind, Message, Game, Submission, Activity, Usage,
-    JobStart,
+    User, Group, ApiToken, LogEntry, Job, Attempt, Bulk, Worker, Queue, Kind, Message, Game, Submission, Activity,
+    JobStart, Usage,
 }  # fmt: skip
 
 _ANEW = {  # what must differ from row to row

@@ -27,7 +27,8 @@ def _quotas(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(measuring._Counting, "not_before_s", 0.0)
     settings.JOBFARM = {
         **settings.JOBFARM,
-        "WAITING_JOBS_PER_OWNER": 4000, "OUTPUT_BYTES_PER_OWNER": 2048, "FILES_PER_OWNER": 20, "FILE_BYTES_PER_OWNER": 0,
+        "WAITING_JOBS_PER_OWNER": 4000, "OUTPUT_BYTES_PER_OWNER": 2048,
+        "FILES_PER_OWNER": 20, "FILE_BYTES_PER_OWNER": 0,
         "WAITING_JOBS_IN_ALL": 5000, "OUTPUT_BYTES_IN_ALL": 4096, "FILES_IN_ALL": 30, "FILE_BYTES_IN_ALL": 0,
     }  # fmt: skip
 
