@@ -136,7 +136,12 @@ class TestExactlyOne:
 
     def test_for_deliveries_side_by_side_which_do_not_collide(self, monkeypatch: pytest.MonkeyPatch) -> None:
         collided, found = transactions.collided, []
-        monkeypatch.setattr(transactions, "collided", lambda error: found.append(error) or collided(error))
+
+        def noting(error: BaseException) -> bool:
+            found.append(error)
+            return collided(error)
+
+        monkeypatch.setattr(transactions, "collided", noting)
         rule()
         for n in range(40):
             receive({**BODY, "n": n}, delivery_id=f"d-{n}")
