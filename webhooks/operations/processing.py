@@ -1,7 +1,8 @@
 """Processing: one delivery, one serializable transaction; and what becomes of a delivery that fails.
 
 The handler runs within a savepoint. When it raises, its writes go, and the failure with its next attempt is written by
-the same transaction: a crash between any two statements leaves the delivery as it was, with its run still due.
+the same transaction: a crash between any two statements leaves the delivery as it was, with its run still due. A body
+that lacks what its handler cannot do without is rejected at once: no later attempt would read another one.
 """
 
 import random
@@ -21,7 +22,7 @@ from webhooks.domain import parsing
 from webhooks.domain.names import Source
 from webhooks.domain.retries import Retry
 from webhooks.domain.states import WAITING, Outcome, Status
-from webhooks.errors import WebhooksError
+from webhooks.errors import BadPayload, WebhooksError
 from webhooks.handlers import registry
 from webhooks.handlers.registry import Event
 from webhooks.operations import announcing
@@ -34,6 +35,8 @@ _LONGEST_ERROR = 2_000
 _LONGEST_TRACEBACK = 20_000
 NO_HANDLER = "nothing handles this type of event"
 NO_TYPE = "it does not say of what type it is"
+UNREAD = "taken in without what could not be read: "
+_MOST_UNREAD = 20  # names of fields in a note
 _DICE = random.SystemRandom()
 
 
@@ -78,7 +81,9 @@ def _processed(row: Any) -> str:
         with transaction.atomic():
             document = parsing.parse(row.body, content_type=row.content_type or "").document
             words = parsing.words(document, most=SEARCHED_CHARACTERS)
-            note = _handle(row, document)
+            outcome, note = _handle(row, document)
+    except BadPayload as error:
+        settlement = _ended(row, Outcome.REJECTED, _sentence(error))
     except Exception as error:
         if transactions.collided(error) or endings.is_away(error):
             raise  # that says nothing about the delivery: the whole transaction runs again
@@ -86,18 +91,21 @@ def _processed(row: Any) -> str:
             row, error=_sentence(error), error_class=_class(error), error_trace=_trace(error)
         )
     else:
-        settlement = _ended(row, note)
+        settlement = _ended(row, outcome, note)
     return _settle(settlement, row, words=words)
 
 
-def _handle(row: Any, document: Any) -> str | None:
-    """Call who handles it; why the event is ignored, or None if one of them took it in."""
+def _handle(row: Any, document: Any) -> tuple[Outcome, str | None]:
+    """Call who handles it; whether one of them took it in, and why none did, or what of it could not be read."""
     handlers = registry.all_for(row.source, row.event_type)
     if not handlers:
-        return NO_HANDLER if row.event_type else NO_TYPE
+        return Outcome.IGNORED, NO_HANDLER if row.event_type else NO_TYPE
     event = _event(row, document)
     notes = [handler(event) for handler in handlers]
-    return None if None in notes else notes[0]
+    if None not in notes:
+        return Outcome.IGNORED, notes[0]
+    unread = ", ".join([*dict.fromkeys(event.unread)][:_MOST_UNREAD])
+    return Outcome.PROCESSED, _text(UNREAD + unread, _LONGEST_ERROR) if unread else None
 
 
 def _event(row: Any, document: Any) -> Event:
@@ -116,16 +124,17 @@ def _event(row: Any, document: Any) -> Event:
     )
 
 
-def _ended(row: Any, note: str | None) -> Settlement:
+def _ended(row: Any, outcome: Outcome, note: str | None) -> Settlement:
     return Settlement(
         id=row.id,
         place=row.place,
         number=row.tries + 1,
         attempts=row.attempts + 1,
         started_at=row.now,
-        outcome=Outcome.PROCESSED if note is None else Outcome.IGNORED,
-        status=Status.PROCESSED if note is None else Status.IGNORED,
+        outcome=outcome,
+        status=Status(outcome),
         note=note,
+        error=note if outcome is Outcome.REJECTED else None,
     )
 
 
