@@ -1,8 +1,8 @@
 """Which of two states of one thing is the newer: one text for each state, and the greater text wins.
 
-Deliveries come late, twice and out of order. If each column keeps, of all states that ever said something of it, what the
-one with the greatest key says, then a row ends the same whatever the order was (docs/adr/0023 says what each sender's
-key is made of, docs/adr/0058 why it is compared for each column).
+Deliveries come late, twice and out of order. If each column keeps, of all states that ever said something of it, what
+the one with the greatest key says, then a row ends the same whatever the order was (docs/adr/0023 says what each
+sender's key is made of, docs/adr/0058 why it is compared for each column).
 """
 
 import hashlib
@@ -45,7 +45,9 @@ def key(version: Version, columns: Mapping[str, Any]) -> str:
     if version.first_wins:
         moment = LARGEST - moment
     rank = min(max(version.rank, 0), 9)
-    return f"{not version.is_fallback:d}.{moment:020d}.{_bounded(version.number):020d}.{rank}.{digest(columns)}"
+    return (
+        f"{not version.is_fallback:d}.{moment:020d}.{_bounded(version.number):020d}.{rank}.{digest(columns)}"
+    )
 
 
 def digest(columns: Mapping[str, Any]) -> str:

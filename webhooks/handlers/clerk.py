@@ -168,7 +168,9 @@ def _leave(event: Event) -> None:
 
 
 def _about_organization(told: clerk.Organization, verb: str, *, at: datetime | None) -> Line:
-    return Line(verb=verb, object=f"organization {told.label}", at=at, kind="clerkorganization", thing=told.id)
+    return Line(
+        verb=verb, object=f"organization {told.label}", at=at, kind="clerkorganization", thing=told.id
+    )
 
 
 def _about_membership(told: clerk.Envelope[clerk.Membership], verb: str) -> Line:

@@ -47,7 +47,17 @@ _LISTED = (
     "opened", "edited", "closed", "reopened", "assigned", "unassigned", "labeled", "unlabeled", "locked", "unlocked",
     "milestoned", "demilestoned",
 )  # fmt: skip
-_OF_ISSUES = (*_LISTED, "deleted", "transferred", "pinned", "unpinned", "typed", "untyped", "subscribed", "unsubscribed")
+_OF_ISSUES = (
+    *_LISTED,
+    "deleted",
+    "transferred",
+    "pinned",
+    "unpinned",
+    "typed",
+    "untyped",
+    "subscribed",
+    "unsubscribed",
+)
 _OF_PULL_REQUESTS = (
     *_LISTED, "synchronize", "review_requested", "review_request_removed", "ready_for_review", "converted_to_draft",
     "auto_merge_enabled", "auto_merge_disabled", "enqueued", "dequeued",

@@ -116,7 +116,10 @@ def member(event: Event) -> None:
     """Somebody may write to a repository, or may no more."""
     told = event.read(github.MemberEvent)
     keep_repository(event, told.repository)
-    tell(event, _in_repository(told, told.action or "changed", f"{login(told.member)} as a collaborator of".strip()))
+    tell(
+        event,
+        _in_repository(told, told.action or "changed", f"{login(told.member)} as a collaborator of".strip()),
+    )
 
 
 @handles("github", "workflow_run.completed")

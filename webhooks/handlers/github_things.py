@@ -91,9 +91,7 @@ def keep_pull_request(
     return str(given.id)
 
 
-def keep_deployment(
-    event: Event, told: github.DeploymentEvent | github.DeploymentStatusEvent
-) -> str | None:
+def keep_deployment(event: Event, told: github.DeploymentEvent | github.DeploymentStatusEvent) -> str | None:
     """Keep the deployment of an event, after its repository; its id. None if the event carries none."""
     given = told.deployment
     repository_id = keep_repository(event, told.repository)
@@ -157,7 +155,12 @@ def about_deployment(
     """The line of how a deployment goes."""
     given = told.deployment
     ref, environment = (given.ref, given.environment) if given else ("", "")
-    words = ("deployment", f"of {told.where}" * bool(told.where), ref, f"to {environment}" * bool(environment))
+    words = (
+        "deployment",
+        f"of {told.where}" * bool(told.where),
+        ref,
+        f"to {environment}" * bool(environment),
+    )
     return Line(
         actor=told.actor,
         verb=verb,

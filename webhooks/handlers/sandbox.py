@@ -91,7 +91,10 @@ def tool_use(event: Event) -> str | None:
         tell(
             event,
             _about(
-                event, hook.session_id, "failed at", f"{hook.tool_name or 'a tool'} {subject}".strip() + " in session"
+                event,
+                hook.session_id,
+                "failed at",
+                f"{hook.tool_name or 'a tool'} {subject}".strip() + " in session",
             ),
         )
     return None

@@ -71,7 +71,9 @@ def hear(heard: Heard, /) -> bool:
         f"{part}_key": staleness.key(version, {part: value}) if value else "" for part, value in parts.items()
     }
     phase = {"phase": heard.phase, "reason": heard.reason}
-    ranked = Version(at=heard.at, number=bool(heard.reason), rank=heard.phase_rank)  # only an end has a reason
+    ranked = Version(
+        at=heard.at, number=bool(heard.reason), rank=heard.phase_rank
+    )  # only an end has a reason
     phase_key = staleness.key(ranked, phase) if heard.phase else ""
     given = {"sender_id": heard.session_id, "at": heard.at, "phase_key": phase_key} | phase | parts | keys
     return bool(statements.load("webhooks", "hear_session").run(given | {"bearer": heard.bearer}))

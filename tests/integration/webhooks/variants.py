@@ -1,4 +1,4 @@
-"""Bodies that are not what their sender documents: each field left out, null or of another type; two siblings left out."""
+"""Bodies unlike what their sender documents: each field left out, null or of another type; two siblings left out."""
 
 import itertools
 from collections.abc import Iterator

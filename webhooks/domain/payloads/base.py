@@ -84,7 +84,9 @@ Seconds = Annotated[datetime, BeforeValidator(_seconds)]
 MomentOrSeconds = Annotated[datetime, BeforeValidator(_either)]
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 # Stripe sends the id of a thing, or where an endpoint asks for it the thing itself.
-IdOrThing = Annotated[Id, BeforeValidator(lambda value: value.get("id") if isinstance(value, dict) else value)]
+IdOrThing = Annotated[
+    Id, BeforeValidator(lambda value: value.get("id") if isinstance(value, dict) else value)
+]
 Number = Annotated[int, Field(ge=0, le=LARGEST)]
 NumberOrDigits = Annotated[int, BeforeValidator(_digits), Field(ge=0, le=LARGEST)]
 Amount = Annotated[int, Field(ge=-LARGEST, le=LARGEST)]
@@ -164,4 +166,6 @@ def _optional(place: Path) -> Path:
 
 def _bad(place: Path, message: str) -> errors.BadPayload:
     reason = message.removeprefix("Value error, ")
-    return errors.BadPayload(field=".".join(map(str, place)) or "body", reason=reason[:1].lower() + reason[1:])
+    return errors.BadPayload(
+        field=".".join(map(str, place)) or "body", reason=reason[:1].lower() + reason[1:]
+    )
