@@ -48,16 +48,8 @@ _LISTED = (
     "milestoned", "demilestoned",
 )  # fmt: skip
 _OF_ISSUES = (
-    *_LISTED,
-    "deleted",
-    "transferred",
-    "pinned",
-    "unpinned",
-    "typed",
-    "untyped",
-    "subscribed",
-    "unsubscribed",
-)
+    *_LISTED, "deleted", "transferred", "pinned", "unpinned", "typed", "untyped", "subscribed", "unsubscribed",
+)  # fmt: skip
 _OF_PULL_REQUESTS = (
     *_LISTED, "synchronize", "review_requested", "review_request_removed", "ready_for_review", "converted_to_draft",
     "auto_merge_enabled", "auto_merge_disabled", "enqueued", "dequeued",

@@ -3,10 +3,13 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from webhooks.domain.names import Source
 from webhooks.domain.payloads import base
+
+# Within Event the name `type` is a field.
+PayloadType: TypeAlias = type[base.P]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +34,7 @@ class Event:
     sandbox: str | None = None
     unread: list[str] = field(default_factory=list, compare=False)
 
-    def read(self, model: type[base.P]) -> base.P:
+    def read(self, model: PayloadType[base.P]) -> base.P:
         """The body as its type promises it, without what of it is optional and cannot be read. Raises BadPayload for
         what is needed: the delivery is then `rejected`, with the name of the field."""
         return base.read(model, self.body, unread=self.unread)

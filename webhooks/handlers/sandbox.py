@@ -148,8 +148,8 @@ def _hear(event: Event, hook: sandbox.Hook, phase: SandboxSession.Phase) -> bool
 
 
 def _keep_run(completion: sandbox.Completion, status: str, at: datetime) -> None:
-    """An end is one report and no state that is observed again: what it leaves out, another end does not fill in, and of
-    two reports of one moment the one that says more stays."""
+    """An end is one report and no state that is observed again: what it leaves out, another end does not fill in, and
+    of two reports of one moment the one that says more stays."""
     run = completion.data
     result, git = run.result or sandbox.Result(), run.git or sandbox.Git()
     usage, error = result.usage or sandbox.Usage(), run.error or sandbox.Failure()

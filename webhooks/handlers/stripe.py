@@ -28,7 +28,8 @@ _INVOICES = {
     "marked_uncollectible": "gave up on", "upcoming": "is soon to get", "overdue": "did not pay in time",
 }  # fmt: skip
 _OTHERS_OF_INVOICES = (
-    "updated", "sent", "payment_succeeded", "finalization_failed", "overpaid", "payment_attempt_required", "will_be_due",
+    "updated", "sent", "payment_succeeded", "finalization_failed", "overpaid", "payment_attempt_required",
+    "will_be_due",
 )  # fmt: skip
 _BY_CUSTOMER = frozenset({"paid", "payment_failed", "payment_action_required", "upcoming", "overdue"})
 _SUBSCRIPTIONS = {

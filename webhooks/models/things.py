@@ -31,8 +31,8 @@ class Thing(models.Model):
         null=True,
         blank=True,
         editable=False,
-        help_text="The keys of columns that the newest state does not tell: that of the newest one that does, or empty if "
-        "none did. Null: it tells them all.",
+        help_text="For columns that the newest state does not say: the key of the one that did, or empty. "
+        "Null: it says them all.",
     )
     deleted_at = models.DateTimeField(null=True, blank=True, help_text="When it was deleted there.")
 
