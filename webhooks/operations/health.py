@@ -18,7 +18,8 @@ class Health:
     """The facts as they are now.
 
     `ready` has a live secret, `needs_secret` has none and refuses all, `unreadable` has one that SECRET_KEY does not
-    open. `late` deliveries should have been processed a minute ago and were not. `refused` is by source, of a day.
+    open. `late` deliveries should have been processed a minute ago and were not. `rejected` were so by
+    their handler, and `refused` is by source, both of a day.
     """
 
     ready: tuple[Source, ...]
@@ -28,6 +29,7 @@ class Health:
     late: int
     failed: int
     dead: int
+    rejected: int
     refused: Mapping[str, int]
 
 
@@ -46,6 +48,7 @@ def health() -> Health:
         late=numbers.late,
         failed=numbers.failed,
         dead=numbers.dead,
+        rejected=numbers.rejected,
         refused=refused,
     )
 

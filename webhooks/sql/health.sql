@@ -1,4 +1,5 @@
--- What of the deliveries waits, is late, failed or died: each counted up to ten thousand. Telemetry waits for its cron.
+-- What of the deliveries waits, is late, failed, died, or was rejected by its handler within a day: each counted up to ten
+-- thousand. Telemetry waits for its cron.
 SELECT
     (SELECT count(*) FROM (SELECT FROM webhooks_delivery WHERE status = 'received' LIMIT 10000) AS counted) AS waiting,
     (SELECT count(*) FROM (
@@ -8,4 +9,8 @@ SELECT
               WHEN 'sandbox_telemetry' THEN interval '2 minutes' ELSE interval '1 minute' END
         LIMIT 10000) AS counted) AS late,
     (SELECT count(*) FROM (SELECT FROM webhooks_delivery WHERE status = 'failed' LIMIT 10000) AS counted) AS failed,
-    (SELECT count(*) FROM (SELECT FROM webhooks_delivery WHERE status = 'dead' LIMIT 10000) AS counted) AS dead
+    (SELECT count(*) FROM (SELECT FROM webhooks_delivery WHERE status = 'dead' LIMIT 10000) AS counted) AS dead,
+    (SELECT count(*) FROM (
+        SELECT FROM webhooks_delivery
+        WHERE status = 'rejected' AND tries > 0 AND ended_at > statement_timestamp() - interval '1 day'
+        LIMIT 10000) AS counted) AS rejected

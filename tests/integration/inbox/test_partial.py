@@ -171,7 +171,8 @@ class TestACommentOnAStub:
     def test_of_confluence_is_kept_with_the_page_that_it_names(self) -> None:
         body = {"event": "comment_created", "comment": {"id": 7, "parent": {"id": 5}}}
         assert processed(body, "confluence", "comment_created").status == "processed"
-        assert ConfluenceComment.objects.values_list("sender_id", "page_id").get() == ("7", "5")
+        comment: Any = ConfluenceComment.objects.get()
+        assert (comment.sender_id, comment.page_id) == ("7", "5")
 
     def test_of_github_is_processed(self) -> None:
         body = {"action": "created", "issue": {"id": 1}, "comment": {}}
@@ -265,4 +266,5 @@ class TestAPartThatComesTwice:
         invoice = {"id": "in_1", "customer": {"id": "cus_1", "object": "customer"}, "status": "open"}
         body = {"created": 1790000000, "data": {"object": invoice}}
         assert processed(body, "stripe", "invoice.finalized").status == "processed"
-        assert StripeInvoice.objects.values_list("customer_id", "status").get() == ("cus_1", "open")
+        kept: Any = StripeInvoice.objects.get()
+        assert (kept.customer_id, kept.status) == ("cus_1", "open")

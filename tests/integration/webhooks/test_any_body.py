@@ -168,8 +168,8 @@ def document(sample: Sample) -> Any:
 class TestABody:
     @pytest.mark.parametrize("sample", HANDLED, ids=lambda sample: sample.file)
     def test_ends_well_whatever_is_left_out_null_or_of_another_type(self, sample: Sample, read: Any) -> None:
-        """What a handler does not see is left out and changed as one: what does not matter as a whole does
-        not in parts. A pair that a handler was given with another sample it need not be given again, but has to be read."""
+        """What a handler does not see is left out and changed as one: what does not matter as a whole does not in
+        parts. A pair that a handler was given with another sample it need not be given again, but has to be read."""
         check = Check(sample, read)
         whole = check.sees(variant(check.body))
         seen = {one.changes[0][0]: check.sees(one) for one in without(check.body)}

@@ -210,7 +210,7 @@ stories = st.lists(st.one_of(states, st.integers(0, 3).map(at)), min_size=1, max
 
 def newest(said: list[tuple[Version, dict[str, Any]]], column: str | None = None) -> tuple[str, Any, Any]:
     """The key, the moment and the column of the newest of these states that says something, or says this column."""
-    found = [("", None, COLUMNS.get(column or ""))]
+    found: list[tuple[str, Any, Any]] = [("", None, COLUMNS.get(column or ""))]
     for version, columns in said:
         present = {name: value for name, value in columns.items() if value is not ABSENT}
         if present and (column is None or column in present):

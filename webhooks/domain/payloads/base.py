@@ -131,7 +131,8 @@ def read(model: type[P], body: object, *, unread: list[str] | None = None) -> P:
     field of an optional part is wrong, the part counts as left out. Raises BadPayload, which names the first field
     that is wrong and needed.
     """
-    draft, causes = Draft(body), {}
+    draft = Draft(body)
+    causes: dict[Path, errors.BadPayload] = {}
     while True:
         try:
             payload = model.model_validate(draft.body)
