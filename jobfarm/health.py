@@ -164,6 +164,12 @@ def _webhooks() -> Iterator[Finding]:
             sentence=f"Webhook deliveries that failed for good: {facts.dead}.",
             remedy="The inbox says why each failed. Replay them when the cause is mended.",
         )
+    if facts.rejected:
+        yield Finding(
+            level=Level.WARNING,
+            sentence=f"Webhook deliveries of the last day that lack what their handler needs: {facts.rejected}.",
+            remedy="The inbox names the field of each. Replay them when the sender or the handler was mended.",
+        )
     if facts.unstarted:
         yield Finding(
             level=Level.WARNING,

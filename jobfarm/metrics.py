@@ -195,7 +195,7 @@ def _webhooks() -> Iterator[Metric]:
     deliveries = GaugeMetricFamily(
         "jobfarm_webhook_deliveries", "Deliveries that stand so now, up to 10000.", labels=["state"]
     )
-    for state in ("waiting", "late", "failed", "dead"):
+    for state in ("waiting", "late", "failed", "dead", "rejected"):
         deliveries.add_metric([state], getattr(facts, state))
     yield deliveries
     yield GaugeMetricFamily(

@@ -14,7 +14,7 @@ from postgres import clock
 from webhooks import operations
 from webhooks.domain.filters import Filter
 from webhooks.domain.names import Source
-from webhooks.domain.states import REPLAYABLE, WAITING, Status
+from webhooks.domain.states import WAITING, Status, is_replayable
 from webhooks.errors import NotFound
 from webhooks.models import Delivery
 from webhooks.operations import activity as feed
@@ -278,7 +278,7 @@ def digest() -> Mapping[str, Any]:
 def _standing(row: Delivery) -> Mapping[str, Any]:
     return {
         "delivery": row,
-        "is_replayable": row.status in REPLAYABLE,
+        "is_replayable": is_replayable(row.status, tries=row.tries),
         "is_waiting": row.status in WAITING,
     }
 

@@ -1,7 +1,8 @@
 """Which of two states of one thing is the newer: one text for each state, and the greater text wins.
 
-Deliveries come late, twice and out of order. If a table keeps, of all states it was ever told, the one with the
-greatest key, then it ends the same whatever the order was (docs/adr/0023 says what each sender's key is made of).
+Deliveries come late, twice and out of order. If each column keeps, of all states that ever said something of it, what
+the one with the greatest key says, then a row ends the same whatever the order was (docs/adr/0023 says what each
+sender's key is made of, docs/adr/0058 why it is compared for each column).
 """
 
 import hashlib
@@ -20,7 +21,8 @@ LARGEST = 10**20 - 1
 class Version:
     """How new a state is, by the sender's own account; what is named first counts first.
 
-    `is_whole`: the sender sent everything we keep of the thing; a part of it fills a void and never replaces a whole.
+    `is_fallback`: it stands in until a better one comes, and never replaces one that is none: the sender does not say
+    when it was, or what follows counts whatever its moment.
     `at`: the sender's moment, of the state or of the event. `number`: a counter of the sender's that only rises.
     `rank`: what the event means, for states of the same moment (closing comes after opening).
     `first_wins`: the earliest state stays, for what can happen only once.
@@ -29,7 +31,7 @@ class Version:
     at: datetime
     number: int = 0
     rank: int = 0
-    is_whole: bool = True
+    is_fallback: bool = False
     first_wins: bool = False
 
 
@@ -43,7 +45,9 @@ def key(version: Version, columns: Mapping[str, Any]) -> str:
     if version.first_wins:
         moment = LARGEST - moment
     rank = min(max(version.rank, 0), 9)
-    return f"{version.is_whole:d}.{moment:020d}.{_bounded(version.number):020d}.{rank}.{digest(columns)}"
+    return (
+        f"{not version.is_fallback:d}.{moment:020d}.{_bounded(version.number):020d}.{rank}.{digest(columns)}"
+    )
 
 
 def digest(columns: Mapping[str, Any]) -> str:

@@ -6,8 +6,9 @@ closing comes after opening. Nothing of an event's envelope is trusted for it: i
 
 from webhooks.domain import links, staleness
 from webhooks.domain.payloads import github
-from webhooks.domain.payloads.base import read
+from webhooks.domain.payloads.base import ABSENT
 from webhooks.domain.staleness import EPOCH, Version
+from webhooks.handlers.dating import dated
 from webhooks.handlers.github_things import (
     about_deployment,
     about_issue,
@@ -16,6 +17,8 @@ from webhooks.handlers.github_things import (
     keep_issue,
     keep_pull_request,
     keep_repository,
+    link,
+    login,
 )
 from webhooks.handlers.registry import Event, handles
 from webhooks.handlers.telling import Line, tell
@@ -40,20 +43,37 @@ _QUIET_STATES = frozenset({"queued", "pending", "in_progress", "waiting", "inact
 _GONE = frozenset({"deleted", "transferred"})  # a transferred issue goes on under another id
 
 
-@handles("github", "repository.*")
+_LISTED = (
+    "opened", "edited", "closed", "reopened", "assigned", "unassigned", "labeled", "unlabeled", "locked", "unlocked",
+    "milestoned", "demilestoned",
+)  # fmt: skip
+_OF_ISSUES = (
+    *_LISTED, "deleted", "transferred", "pinned", "unpinned", "typed", "untyped", "subscribed", "unsubscribed",
+)  # fmt: skip
+_OF_PULL_REQUESTS = (
+    *_LISTED, "synchronize", "review_requested", "review_request_removed", "ready_for_review", "converted_to_draft",
+    "auto_merge_enabled", "auto_merge_disabled", "enqueued", "dequeued",
+)  # fmt: skip
+_OF_REPOSITORIES = (
+    "created", "deleted", "archived", "unarchived", "edited", "renamed", "transferred", "publicized", "privatized",
+)  # fmt: skip
+
+
+@handles("github", *(f"repository.{action}" for action in _OF_REPOSITORIES))
 def repository(event: Event) -> None:
     """A repository was made, changed or deleted."""
-    told = read(github.Envelope, event.body)
-    repository_id = keep_repository(told.repository, rank=1)
+    told = event.read(github.RepositoryEvent)
+    repository_id = str(told.repository.id)
+    keep_repository(event, told.repository, rank=1)
     if told.action == "deleted":
-        bury(GithubRepository, repository_id, at=told.repository.updated_at)
+        bury(GithubRepository, repository_id, at=told.repository.updated_at or event.occurred_at)
     thing = Line(
         actor=told.actor,
         verb=_verb(told.action),
-        object=f"repository {told.repository.full_name}",
+        object=f"repository {told.where}",
         kind="githubrepository",
         thing=repository_id,
-        link=links.https(told.repository.html_url),
+        link=links.https(told.address),
     )
     tell(event, *([] if told.action in _QUIET else [thing]))
 
@@ -61,71 +81,71 @@ def repository(event: Event) -> None:
 @handles("github", "push")
 def push(event: Event) -> None:
     """A branch or tag moved."""
-    told = read(github.PushEvent, event.body)
-    repository_id = keep_repository(told.repository)
+    told = event.read(github.PushEvent)
+    repository_id = keep_repository(event, told.repository)
     pushed_at = told.repository.pushed_at or EPOCH
     moved = {"ref": told.ref, "before": told.before, "after": told.after, "at": pushed_at}
     push_id = f"{repository_id}/{staleness.digest(moved)}"
-    message = told.head_commit.message if told.head_commit else ""
+    commit = told.head_commit
     keep(
         GithubPush,
         push_id,
         Version(at=pushed_at),
         repository_id=repository_id,
         ref=told.ref,
-        before=told.before,
+        before=told.sent("before"),
         after=told.after,
-        is_creation=told.created,
-        is_deletion=told.deleted,
-        is_forced=told.forced,
-        commits=len(told.commits),
-        message=message[:2000],
-        pusher=told.pusher.name,
-        link=links.https(told.compare),
+        is_creation=told.sent("created"),
+        is_deletion=told.sent("deleted"),
+        is_forced=told.sent("forced"),
+        commits=told.sent("commits", len(told.commits)),
+        message=commit.sent("message", commit.message[:2000]) if commit else told.sent("head_commit", ""),
+        pusher=told.sent("pusher", _pusher(told)),
+        link=told.sent("compare", links.https(told.compare)),
     )
     if told.commits:
         tell(event, _pushed(told, push_id))
 
 
-@handles("github", "issues.*")
+@handles("github", *(f"issues.{action}" for action in _OF_ISSUES))
 def issue(event: Event) -> None:
     """An issue was opened, changed, closed or deleted."""
-    told = read(github.IssueEvent, event.body)
-    issue_id = keep_issue(told, rank=_rank(told.action))
+    told = event.read(github.IssueEvent)
+    issue_id = keep_issue(event, told, rank=_rank(told.action))
     if told.action in _GONE:
-        bury(GithubIssue, issue_id, at=told.issue.updated_at)
+        bury(GithubIssue, issue_id, at=told.issue.updated_at or event.occurred_at)
     if told.action not in _QUIET:
         tell(event, about_issue(told, _verb(told.action), at=told.issue.updated_at))
 
 
-@handles("github", "pull_request.*")
+@handles("github", *(f"pull_request.{action}" for action in _OF_PULL_REQUESTS))
 def pull_request(event: Event) -> None:
     """A pull request was opened, changed, merged or closed."""
-    told = read(github.PullRequestEvent, event.body)
-    keep_pull_request(told, rank=_rank(told.action))
+    told = event.read(github.PullRequestEvent)
+    keep_pull_request(event, told, rank=_rank(told.action))
     is_merged = told.action == "closed" and told.pull_request.merged_at is not None
     if told.action not in _QUIET:
         verb = "merged" if is_merged else _verb(told.action)
         tell(event, about_pull_request(told, verb, at=told.pull_request.updated_at))
 
 
-@handles("github", "pull_request_review.*")
+@handles("github", *(f"pull_request_review.{action}" for action in ("submitted", "edited", "dismissed")))
 def review(event: Event) -> None:
     """Somebody said what they think of a pull request."""
-    told = read(github.ReviewEvent, event.body)
-    pull_request_id = keep_pull_request(told, rank=1)
-    given = told.review
-    at = given.submitted_at or told.pull_request.created_at
-    link = links.under(told.repository.html_url, "pull", told.pull_request.number)
+    told = event.read(github.ReviewEvent)
+    pull_request_id = keep_pull_request(event, told, rank=1)
+    given, its = told.review, told.pull_request
+    page = link(told, "pull", its.number if its else None)
+    at = given.submitted_at or (its.created_at if its else None)
     keep(
         GithubReview,
         str(given.id),
-        Version(at=at, rank=_rank(told.action)),
-        pull_request_id=pull_request_id,
-        state=given.state.lower(),  # GitHub sends both cases
-        author=given.user.login if given.user else "",
-        commit=given.commit_id,
-        link=f"{link}#pullrequestreview-{given.id}" if link else "",
+        dated(event, at, rank=_rank(told.action)),
+        pull_request_id=pull_request_id or ABSENT,
+        state=given.sent("state", given.state.lower()),  # GitHub sends both cases
+        author=given.sent("user", login(given.user)),
+        commit=given.sent("commit_id"),
+        link=f"{page}#pullrequestreview-{given.id}" if page else ABSENT,
     )
     if told.action not in _QUIET:
         verb = {"approved": "approved", "changes_requested": "asked for changes to"}.get(
@@ -137,32 +157,32 @@ def review(event: Event) -> None:
         )
 
 
-@handles("github", "deployment.*")
+@handles("github", "deployment.created")
 def deployment(event: Event) -> None:
     """A version is to run somewhere."""
-    told = read(github.DeploymentEvent, event.body)
-    deployment_id = keep_deployment(told)
+    told = event.read(github.DeploymentEvent)
+    deployment_id = keep_deployment(event, told)
     tell(event, about_deployment(told, "started", deployment_id, at=told.deployment.created_at))
 
 
-@handles("github", "deployment_status.*")
+@handles("github", "deployment_status.created")
 def deployment_status(event: Event) -> None:
     """A deployment got on, or ended."""
-    told = read(github.DeploymentStatusEvent, event.body)
-    deployment_id = keep_deployment(told)
+    told = event.read(github.DeploymentStatusEvent)
+    deployment_id = keep_deployment(event, told)
     status = told.deployment_status
     keep(
         GithubDeploymentStatus,
         str(status.id),
-        Version(at=status.updated_at),
-        deployment_id=deployment_id,
-        state=status.state,
-        environment=status.environment,
-        description=status.description,
-        author=status.creator.login if status.creator else "",
-        created_at=status.created_at,
+        dated(event, status.updated_at),
+        deployment_id=deployment_id or ABSENT,
+        state=status.sent("state"),
+        environment=status.sent("environment"),
+        description=status.sent("description"),
+        author=status.sent("creator", login(status.creator)),
+        created_at=status.sent("created_at"),
     )
-    if status.state not in _QUIET_STATES:
+    if status.state and status.state not in _QUIET_STATES:
         tell(event, about_deployment(told, f"ended with {status.state}", deployment_id, at=status.created_at))
 
 
@@ -170,14 +190,18 @@ def _pushed(told: github.PushEvent, push_id: str) -> Line:
     count = len(told.commits)
     ref = told.ref.removeprefix("refs/heads/").removeprefix("refs/tags/")
     return Line(
-        actor=told.pusher.name,
+        actor=_pusher(told),
         verb="force-pushed" if told.forced else "pushed",
-        object=f"{count} {'commit' if count == 1 else 'commits'} to {told.repository.full_name} {ref}",
+        object=f"{count} {'commit' if count == 1 else 'commits'} to {told.where} {ref}",
         at=told.repository.pushed_at,
         kind="githubpush",
         thing=push_id,
         link=links.https(told.compare),
     )
+
+
+def _pusher(told: github.PushEvent) -> str:
+    return told.pusher.name if told.pusher else ""
 
 
 def _rank(action: str) -> int:

@@ -1,143 +1,193 @@
 """GitHub: keeping what events carry, container before content, and the lines that speak of it.
 
-Every event carries its repository. It is kept first, so that all of them lock rows in one order.
+Nearly every event carries its repository. It is kept first, so that all of them lock rows in one order.
 """
 
 from datetime import datetime
+from typing import Any
 
 from webhooks.domain import links
 from webhooks.domain.payloads import github
-from webhooks.domain.staleness import Version
+from webhooks.domain.payloads.base import ABSENT
+from webhooks.handlers.dating import dated
+from webhooks.handlers.registry import Event
 from webhooks.handlers.telling import Line
 from webhooks.models import GithubDeployment, GithubIssue, GithubPullRequest, GithubRepository
 from webhooks.queries.keeping import keep
 
 
-def keep_repository(told: github.Repository, *, rank: int = 0) -> str:
-    """Keep the repository that every event carries; its id. Its own events (`rank` 1) know best."""
+def keep_repository(event: Event, told: github.Repository | None, *, rank: int = 0) -> str | None:
+    """Keep the repository that an event carries, if it does; its id. Its own events (`rank` 1) know best."""
+    if told is None:
+        return None
     keep(
         GithubRepository,
         str(told.id),
-        Version(at=told.updated_at, rank=rank),
-        full_name=told.full_name,
-        description=told.description,
-        default_branch=told.default_branch,
-        language=told.language,
-        is_private=told.private,
-        is_archived=told.archived,
-        is_fork=told.fork,
-        link=links.https(told.html_url),
-        created_at=told.created_at,
+        dated(event, told.updated_at, rank=rank),
+        full_name=told.sent("full_name"),
+        description=told.sent("description"),
+        default_branch=told.sent("default_branch"),
+        language=told.sent("language"),
+        is_private=told.sent("private"),
+        is_archived=told.sent("archived"),
+        is_fork=told.sent("fork"),
+        link=told.sent("html_url", links.https(told.html_url)),
+        created_at=told.sent("created_at"),
     )
     return str(told.id)
 
 
-def keep_issue(told: github.IssueEvent, *, rank: int) -> str:
+def keep_issue(event: Event, told: github.IssueEvent, *, rank: int) -> str:
     """Keep the issue of an event, after its repository; its id."""
     given = told.issue
-    repository_id = keep_repository(told.repository)
+    repository_id = keep_repository(event, told.repository)
     keep(
         GithubIssue,
         str(given.id),
-        Version(at=given.updated_at, rank=rank),
-        repository_id=repository_id,
-        number=given.number,
-        title=given.title,
-        state=given.state,
-        reason=given.state_reason,
-        author=given.user.login if given.user else "",
-        labels=[label.name for label in given.labels],
-        assignees=[account.login for account in given.assignees],
-        link=links.under(told.repository.html_url, "issues", given.number),
-        created_at=given.created_at,
-        closed_at=given.closed_at,
+        dated(event, given.updated_at, rank=rank),
+        repository_id=repository_id or ABSENT,
+        number=ABSENT if given.number is None else given.number,
+        title=given.sent("title"),
+        state=given.sent("state"),
+        reason=given.sent("state_reason"),
+        author=given.sent("user", login(given.user)),
+        labels=given.sent("labels", [label.name for label in given.labels]),
+        assignees=given.sent("assignees", [account.login for account in given.assignees]),
+        link=kept_link(told, "issues", given.number),
+        created_at=given.sent("created_at"),
+        closed_at=given.sent("closed_at"),
     )
     return str(given.id)
 
 
-def keep_pull_request(told: github.PullRequestEvent, *, rank: int) -> str:
-    """Keep the pull request of an event, after its repository; its id."""
+def keep_pull_request(
+    event: Event, told: github.PullRequestEvent | github.ReviewEvent, *, rank: int
+) -> str | None:
+    """Keep the pull request of an event, after its repository; its id. None if the event carries none."""
     given = told.pull_request
-    repository_id = keep_repository(told.repository)
+    repository_id = keep_repository(event, told.repository)
+    if given is None:
+        return None
     keep(
         GithubPullRequest,
         str(given.id),
-        Version(at=given.updated_at, rank=rank, is_whole=given.is_whole),
-        repository_id=repository_id,
-        number=given.number,
-        title=given.title,
-        state=given.state,
-        is_draft=given.draft,
-        author=given.user.login if given.user else "",
-        labels=[label.name for label in given.labels],
-        reviewers=[account.login for account in given.requested_reviewers],
-        head_ref=given.head.ref,
-        head_sha=given.head.sha,
-        base_ref=given.base.ref,
-        link=links.under(told.repository.html_url, "pull", given.number),
-        created_at=given.created_at,
-        closed_at=given.closed_at,
-        merged_at=given.merged_at,
+        dated(event, given.updated_at, rank=rank),
+        repository_id=repository_id or ABSENT,
+        number=ABSENT if given.number is None else given.number,
+        title=given.sent("title"),
+        state=given.sent("state"),
+        is_draft=given.sent("draft"),
+        author=given.sent("user", login(given.user)),
+        labels=given.sent("labels", [label.name for label in given.labels]),
+        reviewers=given.sent("requested_reviewers", [one.login for one in given.requested_reviewers]),
+        head_ref=given.head.sent("ref"),
+        head_sha=given.head.sent("sha"),
+        base_ref=given.base.sent("ref"),
+        link=kept_link(told, "pull", given.number),
+        created_at=given.sent("created_at"),
+        closed_at=given.sent("closed_at"),
+        merged_at=given.sent("merged_at"),
     )
     return str(given.id)
 
 
-def about_issue(told: github.IssueEvent, verb: str, *, at: datetime) -> Line:
-    """The line of what somebody did to an issue."""
-    return Line(
-        actor=told.actor,
-        verb=verb,
-        object=f"issue {told.repository.full_name}#{told.issue.number}: {told.issue.title}",
-        at=at,
-        kind="githubissue",
-        thing=str(told.issue.id),
-        link=links.under(told.repository.html_url, "issues", told.issue.number),
-    )
-
-
-def about_pull_request(told: github.PullRequestEvent, verb: str, *, at: datetime) -> Line:
-    """The line of what somebody did to a pull request."""
-    given = told.pull_request
-    return Line(
-        actor=told.actor,
-        verb=verb,
-        object=f"pull request {told.repository.full_name}#{given.number}: {given.title}",
-        at=at,
-        kind="githubpullrequest",
-        thing=str(given.id),
-        link=links.under(told.repository.html_url, "pull", given.number),
-    )
-
-
-def keep_deployment(told: github.DeploymentEvent) -> str:
-    """Keep the deployment of an event, after its repository; its id."""
+def keep_deployment(event: Event, told: github.DeploymentEvent | github.DeploymentStatusEvent) -> str | None:
+    """Keep the deployment of an event, after its repository; its id. None if the event carries none."""
     given = told.deployment
-    repository_id = keep_repository(told.repository)
+    repository_id = keep_repository(event, told.repository)
+    if given is None:
+        return None
     keep(
         GithubDeployment,
         str(given.id),
-        Version(at=given.updated_at),
-        repository_id=repository_id,
-        environment=given.environment,
-        task=given.task,
-        ref=given.ref,
-        sha=given.sha,
-        description=given.description,
-        author=given.creator.login if given.creator else "",
-        created_at=given.created_at,
+        dated(event, given.updated_at),
+        repository_id=repository_id or ABSENT,
+        environment=given.sent("environment"),
+        task=given.sent("task"),
+        ref=given.sent("ref"),
+        sha=given.sent("sha"),
+        description=given.sent("description"),
+        author=given.sent("creator", login(given.creator)),
+        created_at=given.sent("created_at"),
     )
     return str(given.id)
 
 
-def about_deployment(told: github.DeploymentEvent, verb: str, deployment_id: str, *, at: datetime) -> Line:
-    """The line of how a deployment goes."""
-    given = told.deployment
+def about_issue(told: github.IssueEvent, verb: str, *, at: datetime | None) -> Line:
+    """The line of what somebody did to an issue."""
+    given = told.issue
     return Line(
         actor=told.actor,
         verb=verb,
-        object=f"deployment of {told.repository.full_name} {given.ref} to {given.environment}",
+        object=f"issue {_name(told, given.number, given.title)}",
         at=at,
-        kind="githubdeployment",
-        thing=deployment_id,
-        link=links.under(told.repository.html_url, "deployments", given.environment),
+        kind="githubissue",
+        thing=str(given.id),
+        link=link(told, "issues", given.number),
     )
+
+
+def about_pull_request(
+    told: github.PullRequestEvent | github.ReviewEvent, verb: str, *, at: datetime | None
+) -> Line:
+    """The line of what somebody did to a pull request."""
+    given = told.pull_request
+    if given is None:
+        return Line(actor=told.actor, verb=verb, object=f"a pull request of {told.where or 'GitHub'}", at=at)
+    return Line(
+        actor=told.actor,
+        verb=verb,
+        object=f"pull request {_name(told, given.number, given.title)}",
+        at=at,
+        kind="githubpullrequest",
+        thing=str(given.id),
+        link=link(told, "pull", given.number),
+    )
+
+
+def about_deployment(
+    told: github.DeploymentEvent | github.DeploymentStatusEvent,
+    verb: str,
+    deployment_id: str | None,
+    *,
+    at: datetime | None,
+) -> Line:
+    """The line of how a deployment goes."""
+    given = told.deployment
+    ref, environment = (given.ref, given.environment) if given else ("", "")
+    words = (
+        "deployment",
+        f"of {told.where}" * bool(told.where),
+        ref,
+        f"to {environment}" * bool(environment),
+    )
+    return Line(
+        actor=told.actor,
+        verb=verb,
+        object=" ".join(word for word in words if word),
+        at=at,
+        kind="githubdeployment" if deployment_id else "",
+        thing=deployment_id or "",
+        link=link(told, "deployments", environment or None),
+    )
+
+
+def login(account: github.Account | None) -> str:
+    """The name of an account; "" for GitHub itself and for one that is gone."""
+    return account.login if account else ""
+
+
+def link(told: github.Envelope, *parts: object) -> str:
+    """An address within the event's repository; "" if it does not say that, or one of the parts is None."""
+    return "" if None in parts else links.under(told.address, *parts)
+
+
+def kept_link(told: github.Envelope, *parts: object) -> Any:
+    """The same for a column: ABSENT where the event does not say it."""
+    return link(told, *parts) if told.address and None not in parts else ABSENT
+
+
+def _name(told: github.Envelope, number: int | None, title: str) -> str:
+    """`octo/repo#7: Title`, without what the event does not say."""
+    place = told.where + (f"#{number}" if number is not None else "")
+    return ": ".join(part for part in (place, title) if part) or "of GitHub"

@@ -1,15 +1,18 @@
 """Jira: issues and their comments.
 
 A state is as new as the event's `timestamp` in milliseconds, then as its changelog's id, which only rises. A comment's
-event carries its issue in part; that part fills a void and replaces no whole issue.
+event carries its issue in part, or nothing but its id: what it does not say stays as it is.
 """
 
 from datetime import datetime
+from typing import Any
 
 from webhooks.domain import links
 from webhooks.domain.payloads import jira
-from webhooks.domain.payloads.base import read
+from webhooks.domain.payloads.base import ABSENT
 from webhooks.domain.staleness import Version
+from webhooks.errors import BadPayload
+from webhooks.handlers.dating import dated
 from webhooks.handlers.registry import Event, handles
 from webhooks.handlers.telling import Line, tell
 from webhooks.models import JiraComment, JiraIssue
@@ -23,86 +26,110 @@ _RANKS = {_CREATED: 0, "comment_created": 0}
 @handles("jira", _CREATED, _UPDATED, _DELETED)
 def issue(event: Event) -> None:
     """An issue was created, changed or deleted. What only says that it was commented on comes as a comment too."""
-    told = read(jira.IssueEvent, event.body)
-    version = Version(
-        at=told.timestamp,
-        number=told.changelog.id if told.changelog else 0,
-        rank=_RANKS.get(event.type, 1),
-        is_whole=told.issue.is_whole,
-    )
-    issue_id = _keep_issue(told.issue, version)
+    told = event.read(jira.IssueEvent)
+    address = _address(told.issue.self, told.user, *_people(told.issue), field="issue.self")
+    number = told.changelog.id if told.changelog else 0
+    version = dated(event, told.timestamp, number=number, rank=_RANKS.get(event.type, 1))
+    issue_id = _keep_issue(told.issue, version, address)
     if event.type == _DELETED:
-        bury(JiraIssue, issue_id, at=told.timestamp)
+        bury(JiraIssue, issue_id, at=told.timestamp or event.occurred_at)
     if told.issue_event_type_name not in _COMMENTED:
         actor = told.user.label if told.user else ""
         verb, outcome = _deed(event, told)
-        tell(event, _about(told.issue, verb, actor=actor, at=told.timestamp, outcome=outcome))
+        tell(event, _about(told.issue, verb, address, actor=actor, at=told.timestamp, outcome=outcome))
 
 
 @handles("jira", "comment_created", "comment_updated", "comment_deleted")
 def comment(event: Event) -> None:
     """Somebody commented on an issue, changed a comment or deleted one."""
-    told = read(jira.CommentEvent, event.body)
+    told = event.read(jira.CommentEvent)
     given = told.comment
-    site = links.host(given.self)
     rank = _RANKS.get(event.type, 1)
+    others = (told.issue.self if told.issue else "", given.author, given.updateAuthor)
+    address = _address(given.self, *others, field="comment.self")
     if told.issue:
-        _keep_issue(told.issue, Version(at=told.timestamp, rank=rank, is_whole=told.issue.is_whole))
+        _keep_issue(told.issue, dated(event, told.timestamp, rank=rank), address)
     number = told.issue.id if told.issue else given.issue_id
-    comment_id = f"{site}/{given.id}"
+    comment_id = f"{links.host(address)}/{given.id}"
     keep(
         JiraComment,
         comment_id,
-        Version(at=told.timestamp, rank=rank),
-        issue_id=f"{site}/{number}" if number else None,
-        author=given.author.label if given.author else "",
-        editor=given.updateAuthor.label if given.updateAuthor else "",
-        body=given.body,
-        created_at=given.created,
+        dated(event, told.timestamp, rank=rank),
+        issue_id=f"{links.host(address)}/{number}" if number else ABSENT,
+        author=given.sent("author", _label(given.author)),
+        editor=given.sent("updateAuthor", _label(given.updateAuthor)),
+        body=given.sent("body"),
+        created_at=given.sent("created"),
     )
     if event.type == "comment_deleted":
-        bury(JiraComment, comment_id, at=told.timestamp)
-    tell(event, _about_comment(event, told, site, number))
+        bury(JiraComment, comment_id, at=told.timestamp or event.occurred_at)
+    tell(event, _about_comment(event, told, address, number))
 
 
-def _keep_issue(told: jira.Issue, version: Version) -> str:
-    fields = told.fields_
-    issue_id = f"{links.host(told.self)}/{told.id}"
+def _keep_issue(told: jira.Issue, version: Version, address: str) -> str:
+    issue_id = f"{links.host(address)}/{told.id}"
     keep(
         JiraIssue,
         issue_id,
         version,
-        site=links.host(told.self),
-        key=told.key,
-        project=fields.project.key,
-        summary=fields.summary,
-        kind=fields.issuetype.name,
-        status=fields.status.name,
-        category=fields.status.statusCategory.key if fields.status.statusCategory else "",
-        priority=fields.priority.name if fields.priority else "",
-        resolution=fields.resolution.name if fields.resolution else "",
-        assignee=fields.assignee.label if fields.assignee else "",
-        reporter=fields.reporter.label if fields.reporter else "",
-        labels=fields.labels,
-        link=links.under(links.site(told.self), "browse", told.key),
-        created_at=fields.created,
+        site=links.host(address),
+        key=told.key or ABSENT,
+        link=links.under(links.site(address), "browse", told.key) if told.key else ABSENT,
+        **_columns(told.fields_),
     )
     return issue_id
 
 
-def _about(told: jira.Issue, verb: str, *, actor: str, at: datetime, outcome: str = "") -> Line:
+def _columns(fields: jira.Fields) -> dict[str, Any]:
+    status, category = fields.status, fields.status.statusCategory if fields.status else None
+    return {
+        "project": fields.project.key if fields.project else ABSENT,
+        "summary": fields.sent("summary"),
+        "kind": fields.issuetype.name if fields.issuetype else ABSENT,
+        "status": status.name if status else ABSENT,
+        "category": category.sent("key") if category else ABSENT,
+        "priority": fields.sent("priority", fields.priority.name if fields.priority else ""),
+        "resolution": fields.sent("resolution", fields.resolution.name if fields.resolution else ""),
+        "assignee": fields.sent("assignee", _label(fields.assignee)),
+        "reporter": fields.sent("reporter", _label(fields.reporter)),
+        "labels": fields.sent("labels"),
+        "created_at": fields.sent("created"),
+    }
+
+
+def _address(first: str, *others: jira.User | str | None, field: str) -> str:
+    """An address of the site, which is part of every id: that of the thing, or of what stands beside it in the body.
+    Raises BadPayload if there is none."""
+    for other in (first, *others):
+        address = other.self if isinstance(other, jira.User) else other
+        if address and links.host(address):
+            return address
+    raise BadPayload(field=field, reason="field required, as nothing else says of which site it is")
+
+
+def _people(told: jira.Issue) -> tuple[jira.User | None, ...]:
+    return told.fields_.assignee, told.fields_.reporter
+
+
+def _label(user: jira.User | None) -> str:
+    return user.label if user else ""
+
+
+def _about(
+    told: jira.Issue, verb: str, address: str, *, actor: str, at: datetime | None, outcome: str = ""
+) -> Line:
     return Line(
         actor=actor,
         verb=verb,
-        object=f"{told.key}: {told.fields_.summary}{outcome}",
+        object=f"{told.label}{outcome}",
         at=at,
         kind="jiraissue",
-        thing=f"{links.host(told.self)}/{told.id}",
-        link=links.under(links.site(told.self), "browse", told.key),
+        thing=f"{links.host(address)}/{told.id}",
+        link=links.under(links.site(address), "browse", told.key) if told.key else "",
     )
 
 
-def _about_comment(event: Event, told: jira.CommentEvent, site: str, number: int | None) -> Line:
+def _about_comment(event: Event, told: jira.CommentEvent, address: str, number: int | None) -> Line:
     verb = {"comment_created": "commented on", "comment_updated": "changed a comment on"}.get(
         event.type, "deleted a comment on"
     )
@@ -110,8 +137,8 @@ def _about_comment(event: Event, told: jira.CommentEvent, site: str, number: int
     author = (given.updateAuthor or given.author) if event.type != "comment_deleted" else None
     actor = author.label if author else ""
     if told.issue:
-        return _about(told.issue, verb, actor=actor, at=told.timestamp)
-    thing = f"{site}/{number}" if number else ""
+        return _about(told.issue, verb, address, actor=actor, at=told.timestamp)
+    thing = f"{links.host(address)}/{number}" if number else ""
     return Line(
         actor=actor,
         verb=verb,

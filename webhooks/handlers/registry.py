@@ -1,11 +1,15 @@
 """Which function handles which event of which source."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from webhooks.domain.names import Source
+from webhooks.domain.payloads import base
+
+# Within Event the name `type` is a field.
+PayloadType: TypeAlias = type[base.P]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +20,8 @@ class Event:
     store is replaced in its strings: U+0000 by U+2400, a lone surrogate by U+FFFD. `type` is as the sender's module in
     `webhooks.sources` says (`issues.opened`).
     `occurred_at` is by the sender's clock; where the sender does not say, it is `received_at`.
-    `sandbox` says whose bearer token it came with.
+    `sandbox` says whose bearer token it came with. `unread` gathers the fields that `read` could not read and went on
+    without.
     """
 
     source: str
@@ -27,6 +32,12 @@ class Event:
     received_at: datetime
     pk: int
     sandbox: str | None = None
+    unread: list[str] = field(default_factory=list, compare=False)
+
+    def read(self, model: PayloadType[base.P]) -> base.P:
+        """The body as its type promises it, without what of it is optional and cannot be read. Raises BadPayload for
+        what is needed: the delivery is then `rejected`, with the name of the field."""
+        return base.read(model, self.body, unread=self.unread)
 
 
 # What a handler returns is None when the event was taken in, or why there was nothing to take in: the delivery is

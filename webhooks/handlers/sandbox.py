@@ -7,13 +7,13 @@ A sandbox's bearer token speaks for that sandbox alone: a session that another o
 that it gives are kept apart from those of others.
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from webhooks.domain import invocations, tools
 from webhooks.domain.payloads import sandbox
-from webhooks.domain.payloads.base import read
 from webhooks.domain.staleness import Version
+from webhooks.errors import BadPayload
 from webhooks.handlers.registry import Event, handles
 from webhooks.handlers.telling import Line, tell
 from webhooks.models import SandboxRun, SandboxSession, SandboxTelemetry, SandboxToolUse
@@ -30,6 +30,7 @@ _PHASES = {
     "SessionEnd": _Phase.ENDED,
 }  # every other hook says that the agent works
 _LINES = {"SessionStart": "started", "SessionEnd": "ended", "StopFailure": "could not go on in"}
+_ENDS = ("completed", "failed", "canceled", "timed_out")
 _ANOTHERS = "The session is that of another sandbox."
 _MOST_LINES = 10  # of one batch of telemetry: a gateway that fails at every request would bury all else
 
@@ -40,7 +41,7 @@ _MOST_LINES = 10  # of one batch of telemetry: a gateway that fails at every req
 )  # fmt: skip
 def session(event: Event) -> str | None:
     """A session began, went on or ended. Prompts and answers are not copied."""
-    hook = read(sandbox.Hook, event.body)
+    hook = event.read(sandbox.Hook)
     if not _hear(event, hook, _PHASES.get(event.type, _Phase.WORKING)):
         return _ANOTHERS
     if event.type in _LINES:
@@ -51,7 +52,7 @@ def session(event: Event) -> str | None:
 @handles(_HOOKS, "Notification")
 def notification(event: Event) -> str | None:
     """The agent wants somebody. Why is not copied: the message may quote a command."""
-    hook = read(sandbox.Notice, event.body)
+    hook = event.read(sandbox.Hook)
     if not _hear(event, hook, _Phase.ASKING):
         return _ANOTHERS
     tell(event, _about(event, hook.session_id, "asks for somebody in", "session"))
@@ -61,7 +62,9 @@ def notification(event: Event) -> str | None:
 @handles(_HOOKS, "PreToolUse", "PostToolUse", "PostToolUseFailure")
 def tool_use(event: Event) -> str | None:
     """A tool is about to be used, or was. Only a failure is worth a line."""
-    hook = read(sandbox.ToolUse, event.body)
+    hook = event.read(sandbox.ToolUse)
+    if not (hook.tool_use_id or hook.tool_name):
+        raise BadPayload(field="tool_use_id", reason="field required, as there is no tool_name either")
     if not _hear(event, hook, _Phase.WORKING):
         return _ANOTHERS
     is_over = event.type != "PreToolUse"
@@ -76,36 +79,42 @@ def tool_use(event: Event) -> str | None:
             given=hook.tool_use_id or "",
             sandbox=event.sandbox,
         ),
-        Version(at=event.occurred_at, is_whole=is_over),
+        Version(at=event.occurred_at, is_fallback=not is_over),
         session_id=hook.session_id,
-        tool=hook.tool_name,
-        subject=subject,
-        agent=hook.agent_type,
+        tool=hook.sent("tool_name"),
+        subject=hook.sent("tool_input", subject),
+        agent=hook.sent("agent_type"),
         outcome=(_Outcome.FAILED if has_failed else _Outcome.SUCCESS) if is_over else _Outcome.BEGUN,
-        duration=_milliseconds(hook.duration_ms),
+        duration=hook.sent("duration_ms", _milliseconds(hook.duration_ms)),
     )
     if is_over and has_failed:
         tell(
             event,
             _about(
-                event, hook.session_id, "failed at", f"{hook.tool_name} {subject}".strip() + " in session"
+                event,
+                hook.session_id,
+                "failed at",
+                f"{hook.tool_name or 'a tool'} {subject}".strip() + " in session",
             ),
         )
     return None
 
 
-@handles(_COMPLETION, "sandbox.*")
+@handles(_COMPLETION, *(f"sandbox.session.{end}" for end in _ENDS))
 def completion(event: Event) -> None:
     """A run ended. If it had ended before, by its sender's clock, that stays: a time-out and its cancel may race."""
-    completion = read(sandbox.Completion, event.body)
+    completion = event.read(sandbox.Completion)
     run = completion.data
-    hear(Heard(session_id=run.session_id, at=completion.timestamp, sandbox=run.sandbox_id))
-    _keep_run(completion)
+    at = completion.timestamp or event.occurred_at
+    if run.session_id:
+        hear(Heard(session_id=run.session_id, at=at, sandbox=run.sandbox_id or ""))
+    status = run.status or event.type.rpartition(".")[2]
+    _keep_run(completion, status, at)
     line = Line(
-        actor=f"sandbox {run.sandbox_id}",
-        verb=run.status.replace("_", " "),
+        actor=f"sandbox {run.sandbox_id}" if run.sandbox_id else "a sandbox",
+        verb=status.replace("_", " "),
         object=f"job {run.job_id}, attempt {run.attempt}",
-        at=completion.timestamp,
+        at=at,
         kind="sandboxrun",
         thing=_run_id(run),
     )
@@ -115,10 +124,10 @@ def completion(event: Event) -> None:
 @handles(_TELEMETRY, "batch")
 def telemetry(event: Event) -> None:
     """The invocations of a gateway, in one statement. Those that went wrong are worth a line."""
-    batch = read(sandbox.Batch, event.body)
+    batch = event.read(sandbox.Batch)
     rows = [_measured(event, n, given) for n, given in enumerate(batch.items)]
     measure(rows)
-    wrong = [row for row in rows if row.outcome not in {"ok", "canceled"}]
+    wrong = [row for row in rows if row.outcome not in {"ok", "canceled", ""}]
     tell(event, *map(_went_wrong, wrong[:_MOST_LINES]))
 
 
@@ -138,19 +147,22 @@ def _hear(event: Event, hook: sandbox.Hook, phase: SandboxSession.Phase) -> bool
     )
 
 
-def _keep_run(completion: sandbox.Completion) -> None:
+def _keep_run(completion: sandbox.Completion, status: str, at: datetime) -> None:
+    """An end is one report and no state that is observed again: what it leaves out, another end does not fill in, and
+    of two reports of one moment the one that says more stays."""
     run = completion.data
     result, git = run.result or sandbox.Result(), run.git or sandbox.Git()
     usage, error = result.usage or sandbox.Usage(), run.error or sandbox.Failure()
+    said = sum(len(part.model_fields_set) for part in (run, result, git, usage, error))
     keep(
         SandboxRun,
         _run_id(run),
-        Version(at=completion.timestamp, first_wins=True),
+        Version(at=at, number=said, first_wins=True, is_fallback=completion.timestamp is None),
         session_id=run.session_id,
         job=run.job_id,
         attempt=run.attempt,
-        sandbox=run.sandbox_id,
-        status=run.status,
+        sandbox=run.sandbox_id or "",
+        status=status,
         outcome=result.subtype,
         exit_code=run.exit_code,
         signal=run.signal,

@@ -5,11 +5,13 @@ the status, in the order that it usually takes. A canceled subscription never co
 """
 
 from datetime import datetime
+from typing import Any
 
 from webhooks.domain import links, money
 from webhooks.domain.payloads import stripe
-from webhooks.domain.payloads.base import read
+from webhooks.domain.payloads.base import ABSENT
 from webhooks.domain.staleness import Version
+from webhooks.handlers.dating import dated
 from webhooks.handlers.registry import Event, handles
 from webhooks.handlers.telling import Line, tell
 from webhooks.models import StripeCustomer, StripeInvoice, StripeSubscription
@@ -25,6 +27,10 @@ _INVOICES = {
     "payment_action_required": "has to confirm the payment of", "voided": "voided", "deleted": "deleted",
     "marked_uncollectible": "gave up on", "upcoming": "is soon to get", "overdue": "did not pay in time",
 }  # fmt: skip
+_OTHERS_OF_INVOICES = (
+    "updated", "sent", "payment_succeeded", "finalization_failed", "overpaid", "payment_attempt_required",
+    "will_be_due",
+)  # fmt: skip
 _BY_CUSTOMER = frozenset({"paid", "payment_failed", "payment_action_required", "upcoming", "overdue"})
 _SUBSCRIPTIONS = {
     "created": "began", "deleted": "ended", "paused": "paused", "resumed": "resumed",
@@ -35,23 +41,23 @@ _SUBSCRIPTIONS = {
 @handles("stripe", "customer.created", "customer.updated", "customer.deleted")
 def customer(event: Event) -> None:
     """A customer came, changed or went."""
-    told = read(stripe.Envelope[stripe.Customer], event.body)
+    told = event.read(stripe.Envelope[stripe.Customer])
     given = told.data.object
     keep(
         StripeCustomer,
         given.id,
         _version(event, told.created),
-        name=given.name,
-        email=given.email,
-        description=given.description,
-        currency=given.currency,
-        balance=given.balance,
-        is_delinquent=bool(given.delinquent),
-        is_live=told.livemode,
-        created_at=given.created,
+        name=given.sent("name"),
+        email=given.sent("email"),
+        description=given.sent("description"),
+        currency=given.sent("currency"),
+        balance=given.sent("balance"),
+        is_delinquent=given.sent("delinquent", bool(given.delinquent)),
+        is_live=told.sent("livemode"),
+        created_at=given.sent("created"),
     )
     if _action(event) == "deleted":
-        bury(StripeCustomer, given.id, at=told.created)
+        bury(StripeCustomer, given.id, at=told.created or event.occurred_at)
     if _action(event) != "updated":
         line = Line(
             verb=_action(event),
@@ -70,19 +76,20 @@ def customer(event: Event) -> None:
 ))  # fmt: skip
 def subscription(event: Event) -> None:
     """A subscription began, changed or ended."""
-    told = read(stripe.Envelope[stripe.Subscription], event.body)
+    told = event.read(stripe.Envelope[stripe.Subscription])
     given = told.data.object
     _keep_subscription(event, told)
     if _action(event) == "deleted":
-        bury(StripeSubscription, given.id, at=told.created)
+        bury(StripeSubscription, given.id, at=told.created or event.occurred_at)
     if _action(event) in _SUBSCRIPTIONS:
         price = given.item.price if given.item else None
+        amount = _money(price.unit_amount, price.currency) if price else ""
         tell(
             event,
             Line(
-                actor=given.customer,
+                actor=given.customer or "",
                 verb=_SUBSCRIPTIONS[_action(event)],
-                object=f"subscription {given.id}{_money(price.unit_amount, price.currency) if price else ''}",
+                object=f"subscription {given.id}{amount}",
                 at=told.created,
                 kind="stripesubscription",
                 thing=given.id,
@@ -91,33 +98,33 @@ def subscription(event: Event) -> None:
         )
 
 
-@handles("stripe", "invoice.*")
+@handles("stripe", *(f"invoice.{action}" for action in (*_INVOICES, *_OTHERS_OF_INVOICES)))
 def invoice(event: Event) -> None:
     """An invoice was made, sent, paid or not. One that is only announced has no id, and is not kept."""
     if _action(event) == "upcoming":
         _announce(event)
         return
-    told = read(stripe.Envelope[stripe.Invoice], event.body)
+    told = event.read(stripe.Envelope[stripe.Invoice])
     given = told.data.object
     keep(
         StripeInvoice,
         given.id,
         _version(event, told.created, given.status),
-        customer_id=given.customer,
-        subscription_id=given.subscription_id,
-        number=given.number,
-        status=given.status,
-        reason=given.billing_reason,
-        currency=given.currency,
-        amount_due=given.amount_due,
-        amount_paid=given.amount_paid,
-        total=given.total,
-        due_at=given.due_date,
-        is_live=told.livemode,
-        created_at=given.created,
+        customer_id=given.sent("customer"),
+        subscription_id=_subscription_id(given),
+        number=given.sent("number"),
+        status=given.sent("status"),
+        reason=given.sent("billing_reason"),
+        currency=given.sent("currency"),
+        amount_due=ABSENT if given.amount_due is None else given.amount_due,
+        amount_paid=given.sent("amount_paid"),
+        total=given.sent("total"),
+        due_at=given.sent("due_date"),
+        is_live=told.sent("livemode"),
+        created_at=given.sent("created"),
     )
     if _action(event) == "deleted":
-        bury(StripeInvoice, given.id, at=told.created)
+        bury(StripeInvoice, given.id, at=told.created or event.occurred_at)
     if _action(event) in _INVOICES:
         tell(event, _about_invoice(event, given, given.id, at=told.created, is_live=told.livemode))
 
@@ -125,12 +132,13 @@ def invoice(event: Event) -> None:
 @handles("stripe", "checkout.session.completed")
 def checkout(event: Event) -> None:
     """Somebody paid on the page where one pays."""
-    told = read(stripe.Envelope[stripe.Checkout], event.body)
+    told = event.read(stripe.Envelope[stripe.Checkout])
     given = told.data.object
+    mode = f" ({given.mode})" if given.mode else ""
     line = Line(
         actor=given.customer or "",
         verb="completed",
-        object=f"checkout ({given.mode}){_money(given.amount_total, given.currency)}",
+        object=f"checkout{mode}{_money(given.amount_total, given.currency)}",
         at=told.created,
         kind="stripecustomer" if given.customer else "",
         thing=given.customer or "",
@@ -148,45 +156,75 @@ def checkout(event: Event) -> None:
 )
 def movement(event: Event) -> None:
     """Money went out of the account, or may have to. Nothing is kept of it."""
-    told = read(stripe.Envelope[stripe.Money], event.body)
+    told = event.read(stripe.Envelope[stripe.Money])
     given = told.data.object
     what, _, verb = event.type.rpartition(".")
     amount = given.amount_refunded if verb == "refunded" else given.amount
-    name = what.replace(".", " ")
-    tell(event, Line(verb=verb, object=f"{name} {given.id}{_money(amount, given.currency)}", at=told.created))
+    name = " ".join((*what.split("."), *([given.id] if given.id else ())))
+    tell(event, Line(verb=verb, object=f"{name}{_money(amount, given.currency)}", at=told.created))
 
 
 def _keep_subscription(event: Event, told: stripe.Envelope[stripe.Subscription]) -> None:
     given = told.data.object
-    item = given.item
     keep(
         StripeSubscription,
         given.id,
         _version(event, told.created, given.status),
-        customer_id=given.customer,
-        status=given.status,
-        price=item.price.id if item else "",
-        amount=item.price.unit_amount if item else None,
-        currency=item.price.currency if item else "",
-        interval=item.price.recurring.interval if item and item.price.recurring else "",
-        quantity=item.quantity if item else None,
-        ends_with_period=given.cancel_at_period_end,
-        period_ends_at=given.period_end,
-        trial_ends_at=given.trial_end,
-        canceled_at=given.canceled_at,
-        ended_at=given.ended_at,
-        is_live=told.livemode,
-        created_at=given.created,
+        customer_id=given.sent("customer"),
+        status=given.sent("status"),
+        ends_with_period=given.sent("cancel_at_period_end"),
+        period_ends_at=_period_ends_at(given),
+        trial_ends_at=given.sent("trial_end"),
+        canceled_at=given.sent("canceled_at"),
+        ended_at=given.sent("ended_at"),
+        is_live=told.sent("livemode"),
+        created_at=given.sent("created"),
+        **_priced(given),
     )
 
 
+def _priced(given: stripe.Subscription) -> dict[str, Any]:
+    """What the first of its items says; that it has none is said too."""
+    if not given.items.data:
+        price = given.items.sent("data", "")
+        nothing = ABSENT if price is ABSENT else None
+        return {"price": price, "amount": nothing, "currency": price, "interval": price, "quantity": nothing}
+    item, price = given.items.data[0], given.items.data[0].price or stripe.Price()
+    recurring = price.recurring
+    return {
+        "price": price.sent("id"),
+        "amount": price.sent("unit_amount"),
+        "currency": price.sent("currency"),
+        "interval": recurring.sent("interval") if recurring else price.sent("recurring", ""),
+        "quantity": item.sent("quantity"),
+    }
+
+
+def _period_ends_at(given: stripe.Subscription) -> Any:
+    """In whichever place this API version says it."""
+    at_top = given.sent("current_period_end")
+    of_item = given.item.sent("current_period_end") if given.item else ABSENT
+    return of_item if at_top in {ABSENT, None} and of_item is not ABSENT else at_top
+
+
+def _subscription_id(given: stripe.Invoice) -> Any:
+    """The same of an invoice's subscription: newer versions say null where it is for none."""
+    if given.subscription_id:
+        return given.subscription_id
+    parent = given.parent
+    details = parent.subscription_details if parent else None
+    of_parent = parent.sent("subscription_details") if parent else given.sent("parent")
+    said = (given.sent("subscription"), details.sent("subscription") if details else of_parent)
+    return None if None in said else ABSENT
+
+
 def _announce(event: Event) -> None:
-    told = read(stripe.Envelope[stripe.Upcoming], event.body)
+    told = event.read(stripe.Envelope[stripe.Upcoming])
     tell(event, _about_invoice(event, told.data.object, "", at=told.created, is_live=told.livemode))
 
 
 def _about_invoice(
-    event: Event, given: stripe.Upcoming, invoice_id: str, *, at: datetime, is_live: bool
+    event: Event, given: stripe.Upcoming, invoice_id: str, *, at: datetime | None, is_live: bool
 ) -> Line:
     name = f"invoice {given.number or invoice_id}" if invoice_id else "an invoice"
     return Line(
@@ -200,10 +238,10 @@ def _about_invoice(
     )
 
 
-def _version(event: Event, created: datetime, status: str = "") -> Version:
+def _version(event: Event, created: datetime | None, status: str = "") -> Version:
     """Within a second: its creation first, its end last, and in between by the status."""
     ranks = {"created": 0, "payment_failed": 3, "payment_action_required": 3, "deleted": 9}
-    return Version(at=created, rank=ranks.get(_action(event), _STATUSES.get(status, 3)))
+    return dated(event, created, rank=ranks.get(_action(event), _STATUSES.get(status, 3)))
 
 
 def _money(amount: int | None, currency: str) -> str:

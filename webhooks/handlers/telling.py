@@ -43,7 +43,7 @@ def _row(event: Event, n: int, line: Line) -> Activity:
         n=n,
         source=event.source,
         at=line.at or event.occurred_at,
-        actor=line.actor,
+        actor=_cut(line.actor, 255),
         verb=_cut(line.verb, 100),
         object=_cut(line.object, 500),
         kind=line.kind,

@@ -13,7 +13,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('jobs', '0001_initial'),
-        ('webhooks', '0003_what_the_inbox_is_filtered_by'),
+        ('webhooks', "0004_parts_of_things"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -12,6 +12,7 @@ class Thing(models.Model):
     """One thing at a sender. Rows are written by `queries.keeping` alone, which never lets an older state win.
 
     Of a thing whose deletion was told before anything else, the id and `deleted_at` are known, and `state_at` is empty.
+    Of one that was only ever told in part, the columns that no event told have their defaults (`column_keys`).
     """
 
     sender_id = models.CharField(max_length=255, help_text="The sender's own id of it.")
@@ -25,6 +26,13 @@ class Thing(models.Model):
     )
     state_at = models.DateTimeField(
         null=True, blank=True, help_text="The moment that the state is of, by the sender's clock."
+    )
+    column_keys = models.JSONField(
+        null=True,
+        blank=True,
+        editable=False,
+        help_text="For columns that the newest state does not say: the key of the one that did, or empty. "
+        "Null: it says them all.",
     )
     deleted_at = models.DateTimeField(null=True, blank=True, help_text="When it was deleted there.")
 

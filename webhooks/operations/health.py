@@ -18,8 +18,9 @@ class Health:
     """The facts as they are now.
 
     `ready` has a live secret, `needs_secret` has none and refuses all, `unreadable` has one that SECRET_KEY does not
-    open. `late` deliveries should have been processed a minute ago and were not. `refused` is by source, of a day.
-    `unstarted` jobs of rules were not started within a day, counted up to ten thousand.
+    open. `late` deliveries should have been processed a minute ago and were not. `rejected` were so by
+    their handler, and `refused` is by source, both of a day. `unstarted` jobs of rules were not started
+    within a day, counted up to ten thousand.
     """
 
     ready: tuple[Source, ...]
@@ -29,6 +30,7 @@ class Health:
     late: int
     failed: int
     dead: int
+    rejected: int
     refused: Mapping[str, int]
     unstarted: int
 
@@ -48,6 +50,7 @@ def health() -> Health:
         late=numbers.late,
         failed=numbers.failed,
         dead=numbers.dead,
+        rejected=numbers.rejected,
         refused=refused,
         unstarted=numbers.unstarted,
     )

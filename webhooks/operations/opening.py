@@ -7,7 +7,7 @@ from webhooks.domain.names import Source
 from webhooks.errors import WebhooksError
 from webhooks.handlers.registry import Event
 
-_LONGEST_ERROR = 2_000
+LONGEST_ERROR = 2_000
 
 
 def opened(row: Any) -> tuple[Event, Any]:
@@ -32,7 +32,7 @@ def opened(row: Any) -> tuple[Event, Any]:
 def sentence(error: Exception, *, ours: tuple[type[Any], ...] = (WebhooksError,)) -> str:
     """The error in words that PostgreSQL takes; one of `ours` says them itself."""
     message = error.message if isinstance(error, ours) else f"{type(error).__name__}: {error}"
-    return text(message, _LONGEST_ERROR)
+    return text(message, LONGEST_ERROR)
 
 
 def text(message: str, most: int) -> str:

@@ -1,7 +1,8 @@
 """Processing: one delivery, one serializable transaction; and what becomes of a delivery that fails.
 
 The handler runs within a savepoint. When it raises, its writes go, and the failure with its next attempt is written by
-the same transaction: a crash between any two statements leaves the delivery as it was, with its run still due. The jobs
+the same transaction: a crash between any two statements leaves the delivery as it was, with its run still due. A body
+that lacks what its handler cannot do without is rejected at once: no later attempt would read another one. The jobs
 that rules start are submitted by this transaction too.
 """
 
@@ -21,7 +22,7 @@ from scheduling.operations import endings
 from webhooks.domain import parsing
 from webhooks.domain.retries import Retry
 from webhooks.domain.states import WAITING, Outcome, Status
-from webhooks.errors import WebhooksError
+from webhooks.errors import BadPayload, WebhooksError
 from webhooks.handlers import registry
 from webhooks.handlers.registry import Event
 from webhooks.operations import announcing, opening, starting
@@ -33,6 +34,8 @@ SEARCHED_CHARACTERS = 100_000
 _LONGEST_TRACEBACK = 20_000
 NO_HANDLER = "nothing handles this type of event"
 NO_TYPE = "it does not say of what type it is"
+UNREAD = "taken in without what could not be read: "
+_MOST_UNREAD = 20  # names of fields in a note
 _DICE = random.SystemRandom()
 
 
@@ -77,7 +80,9 @@ def _processed(row: Any) -> str:
         with transaction.atomic():
             event, document = opening.opened(row)
             words = parsing.words(document, most=SEARCHED_CHARACTERS)
-            note = _handle(event)
+            outcome, note = _handle(event)
+    except BadPayload as error:
+        settlement = _ended(row, Outcome.REJECTED, opening.sentence(error))
     except Exception as error:
         if transactions.collided(error) or endings.is_away(error):
             raise  # that says nothing about the delivery: the whole transaction runs again
@@ -85,30 +90,34 @@ def _processed(row: Any) -> str:
             row, error=opening.sentence(error), error_class=_class(error), error_trace=_trace(error)
         )
     else:
-        settlement = _ended(row, note)
+        settlement = _ended(row, outcome, note)
         starting.start_jobs(row, event)
     return _settle(settlement, row, words=words)
 
 
-def _handle(event: Event) -> str | None:
-    """Call who handles it; why the event is ignored, or None if one of them took it in."""
+def _handle(event: Event) -> tuple[Outcome, str | None]:
+    """Call who handles it; whether one of them took it in, and why none did, or what of it could not be read."""
     handlers = registry.all_for(event.source, event.type)
     if not handlers:
-        return NO_HANDLER if event.type else NO_TYPE
+        return Outcome.IGNORED, NO_HANDLER if event.type else NO_TYPE
     notes = [handler(event) for handler in handlers]
-    return None if None in notes else notes[0]
+    if None not in notes:
+        return Outcome.IGNORED, notes[0]
+    unread = ", ".join([*dict.fromkeys(event.unread)][:_MOST_UNREAD])
+    return Outcome.PROCESSED, opening.text(UNREAD + unread, opening.LONGEST_ERROR) if unread else None
 
 
-def _ended(row: Any, note: str | None) -> Settlement:
+def _ended(row: Any, outcome: Outcome, note: str | None) -> Settlement:
     return Settlement(
         id=row.id,
         place=row.place,
         number=row.tries + 1,
         attempts=row.attempts + 1,
         started_at=row.now,
-        outcome=Outcome.PROCESSED if note is None else Outcome.IGNORED,
-        status=Status.PROCESSED if note is None else Status.IGNORED,
+        outcome=outcome,
+        status=Status(outcome),
         note=note,
+        error=note if outcome is Outcome.REJECTED else None,
     )
 
 

@@ -129,7 +129,8 @@ def delivery(
 def keep(deliveries: Sequence[NewDelivery]) -> list[Kept]:
     """Store requests that were judged, and schedule the processing of what is new, in one transaction of its own.
 
-    One that is there already is counted, and processed again if it had failed or died. What each came to, in order.
+    One that is there already is counted, and processed again if it had failed, died or been rejected by its handler.
+    What each came to, in order.
     """
     for _ in range(_TRIES - 1):
         try:
@@ -197,14 +198,14 @@ def _answers_to_new(deliveries: Sequence[NewDelivery], stored: Sequence[Any]) ->
 
 
 def _answer_to_repeated(row: Any, given: NewDelivery) -> Kept:
-    if row.was == Status.REJECTED:
+    if row.was == Status.REJECTED and not row.comes_again:
         return Kept(verdict=Verdict.REJECTED, delivery=row.id, note=given.note)
     return Kept(verdict=Verdict.DUPLICATE, delivery=row.id)
 
 
 def _schedule(stored: Sequence[Any], repeated: Sequence[Any]) -> None:
     """Have them processed; telemetry waits for the cron that drains it."""
-    again = {row.id: row for row in repeated if row.was in {Status.FAILED, Status.DEAD}}
+    again = {row.id: row for row in repeated if row.comes_again}
     fresh = {row.id: row for row in stored if row.status == Status.RECEIVED}
     places = {row.id: row.place for row in repeated}
     wanted = [

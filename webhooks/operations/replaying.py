@@ -10,7 +10,7 @@ from scheduling import operations as scheduling
 from scheduling.operations.scheduling import insert, new
 from webhooks.domain.filters import Filter
 from webhooks.domain.names import Source
-from webhooks.domain.states import REPLAYABLE, WAITING
+from webhooks.domain.states import WAITING, is_replayable
 from webhooks.errors import CannotReplay, NotFound
 from webhooks.models import Delivery
 from webhooks.operations import announcing, audit, processing
@@ -80,7 +80,7 @@ def replay_batch(
 
 
 def _refuse(row: Delivery) -> None:
-    if row.status in REPLAYABLE:
+    if is_replayable(row.status, tries=row.tries):
         return
     is_waiting = row.status in WAITING
     reason = "it waits to be processed already" if is_waiting else "its body cannot be read, now as then"

@@ -70,7 +70,7 @@ def keep(new: Sequence[NewDelivery]) -> list[Row]:
 
 
 def count_duplicates(new: Sequence[NewDelivery]) -> list[Row]:
-    """Count those that are there already; rows of `position` (from 1) `id place was source`."""
+    """Count those that are there already; rows of `position` (from 1) `id place was comes_again source`."""
     given = {
         "source": [one.source.value for one in new],
         "delivery_id": [one.delivery_id for one in new],
@@ -165,8 +165,9 @@ def with_text(text: str) -> Q:
 
 
 def replayable(wanted: Filter) -> QuerySet[Delivery]:
-    """Those of them that can be replayed, the oldest first."""
-    return matching(wanted).filter(status__in=REPLAYABLE).order_by("id")
+    """Those of them that can be replayed (`states.is_replayable`), the oldest first."""
+    unreadable = Q(status=Status.REJECTED, tries=0)
+    return matching(wanted).filter(~unreadable, status__in=REPLAYABLE).order_by("id")
 
 
 def stuck(*, function: str, late_s: float, limit: int) -> list[Row]:

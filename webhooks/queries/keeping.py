@@ -14,11 +14,16 @@ from django.db.models import Field
 
 from postgres import statements
 from webhooks.domain import staleness
+from webhooks.domain.payloads.base import ABSENT
 from webhooks.domain.staleness import Version
 from webhooks.models import SandboxTelemetry, Thing
 
-# Of a row that stands for a deletion alone everything else has its default.
-_NOT_TOLD = frozenset({"id", "deleted_at"})
+# What every thing has beside what its sender says of it.
+_COMMON = frozenset({"id", "sender_id", "state_key", "state_at", "column_keys", "deleted_at"})
+# The column of a state goes where its key is greater: one of these for each column (sql/keep_thing.sql).
+_NEWER = """"{column}" = CASE WHEN coalesce((kept.column_keys ->> '{column}') COLLATE "C", kept.state_key)
+        < coalesce((excluded.column_keys ->> '{column}') COLLATE "C", excluded.state_key)
+        THEN excluded."{column}" ELSE kept."{column}" END"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,16 +43,15 @@ class Heard:
 
 
 def keep(table: type[Thing], sender_id: str, version: Version, /, **columns: Any) -> bool:
-    """Store this state of a thing unless a newer one is there. Whether it was stored.
+    """Store of this state of a thing what no newer one has said. Whether something was stored.
 
-    `columns` are all that the table has besides those of every Thing, a reference as `<name>_id`: a state is written
-    as a whole, never mixed with another. The same state again is not stored again. A deletion stays."""
-    given = columns | {
-        "sender_id": sender_id,
-        "state_key": staleness.key(version, columns),
-        "state_at": version.at,
-    }
-    fields = _fields(table, but=_NOT_TOLD)
+    `columns` are all that the table has besides those of every Thing, a reference as `<name>_id`; ABSENT is what this
+    state says nothing of, and is left as it is. A state of nothing but ABSENT makes the row if there is none. The same
+    state again is not stored again. A deletion stays."""
+    fields = _fields(table, but=frozenset({"id", "deleted_at"}))
+    present = {name: value for name, value in columns.items() if value is not ABSENT}
+    absent = {field.attname: field.get_default() for field in fields if columns.get(field.attname) is ABSENT}
+    given = absent | present | _of_state(sender_id, version, present, absent)
     return bool(_statement("keep_thing", table, fields).run(_values(fields, given)))
 
 
@@ -67,7 +71,9 @@ def hear(heard: Heard, /) -> bool:
         f"{part}_key": staleness.key(version, {part: value}) if value else "" for part, value in parts.items()
     }
     phase = {"phase": heard.phase, "reason": heard.reason}
-    ranked = Version(at=heard.at, rank=heard.phase_rank)
+    ranked = Version(
+        at=heard.at, number=bool(heard.reason), rank=heard.phase_rank
+    )  # only an end has a reason
     phase_key = staleness.key(ranked, phase) if heard.phase else ""
     given = {"sender_id": heard.session_id, "at": heard.at, "phase_key": phase_key} | phase | parts | keys
     return bool(statements.load("webhooks", "hear_session").run(given | {"bearer": heard.bearer}))
@@ -82,6 +88,20 @@ def prune_telemetry(*, before: datetime, limit: int) -> int:
     """Delete the oldest `limit` invocations of before a moment; how many that were."""
     oldest = SandboxTelemetry.objects.filter(at__lt=before).order_by("at", "id")[:limit]
     return SandboxTelemetry.objects.filter(pk__in=oldest.values("pk")).delete()[0]
+
+
+def _of_state(
+    sender_id: str, version: Version, present: Mapping[str, Any], absent: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What a state writes beside its columns. One that says nothing has no key, and so replaces nothing."""
+    if not present:
+        return {"sender_id": sender_id, "state_key": "", "state_at": None, "column_keys": None}
+    return {
+        "sender_id": sender_id,
+        "state_key": staleness.key(version, present),
+        "state_at": version.at,
+        "column_keys": dict.fromkeys(sorted(absent), "") or None,
+    }
 
 
 @cache
@@ -100,7 +120,7 @@ def _statement(name: str, table: type[Thing], fields: tuple["Field[Any, Any]", .
         table=db_table,
         columns=", ".join(f'"{column}"' for column in columns),
         values=", ".join(f"%({column})s" for column in columns),
-        told=", ".join(f'excluded."{column}"' for column in columns),
+        newer=",\n    ".join(_NEWER.format(column=name) for name in columns if name not in _COMMON),
     )
     return replace(shape, name=f"{shape.name} {db_table}", sql=sql)
 

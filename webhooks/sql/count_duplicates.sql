@@ -1,5 +1,6 @@
 -- Count deliveries that are there already, found by their id or (where ids are not signed) by their body's digest.
--- What had failed or died waits to be processed again: its sender, or whoever sent it again, wants it to be.
+-- What had failed, died or been rejected by its handler waits to be processed again: its sender, or whoever sent it
+-- again, wants it to be. What was rejected on arrival (without an attempt) stays so: nobody can read it.
 -- Returns for each position that was found the row as it was (`was`) and where it lies now.
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest(%(source)s::text[], %(delivery_id)s::text[], %(body_sha256)s::bytea[])
@@ -12,16 +13,17 @@ WITH given AS MATERIALIZED (
         ON known.source = given.source AND known.body_sha256 = given.body_sha256
         AND known.source IN ('github', 'jira', 'confluence')
 ), locked AS MATERIALIZED (
-    SELECT id, status FROM webhooks_delivery WHERE id IN (SELECT id FROM found) ORDER BY id FOR UPDATE
+    SELECT id, status, status IN ('failed', 'dead') OR status = 'rejected' AND tries > 0 AS comes_again
+    FROM webhooks_delivery WHERE id IN (SELECT id FROM found) ORDER BY id FOR UPDATE
 ), counted AS (
     UPDATE webhooks_delivery AS known SET
         duplicates = known.duplicates + (SELECT count(*) FROM found WHERE found.id = known.id),
         last_duplicate_at = clock_timestamp(),
-        status = CASE WHEN known.status IN ('failed', 'dead') THEN 'received' ELSE known.status END,
-        attempts = CASE WHEN known.status IN ('failed', 'dead') THEN 0 ELSE known.attempts END,
+        status = CASE WHEN locked.comes_again THEN 'received' ELSE known.status END,
+        attempts = CASE WHEN locked.comes_again THEN 0 ELSE known.attempts END,
         next_attempt_at = NULL
     FROM locked WHERE known.id = locked.id
-    RETURNING known.id, known.ctid::text AS place, locked.status AS was, known.source
+    RETURNING known.id, known.ctid::text AS place, locked.status AS was, locked.comes_again, known.source
 )
-SELECT found.position, counted.id, counted.place, counted.was, counted.source
+SELECT found.position, counted.id, counted.place, counted.was, counted.comes_again, counted.source
 FROM found JOIN counted USING (id) ORDER BY found.position, counted.id

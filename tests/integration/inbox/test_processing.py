@@ -14,7 +14,7 @@ from scheduling import operations as scheduling
 from scheduling.models import ScheduledFunction
 from tests.integration.inbox.support import keep_one, new, pass_time, pending, receive
 from webhooks.domain.names import Source
-from webhooks.errors import BadPayload
+from webhooks.errors import WebhooksError
 from webhooks.handlers.registry import Event
 from webhooks.models import Delivery, DeliveryAttempt
 from webhooks.operations import Verdict, keep, process
@@ -144,8 +144,11 @@ class TestAFailure:
         assert {row.state for row in ScheduledFunction.objects.all()} == {"success", "pending"}
 
     def test_is_tried_five_times_and_then_dead(self, handle: Register) -> None:
+        class OutOfService(WebhooksError):
+            """It is out of service."""
+
         def refuse(_: Event) -> None:
-            raise BadPayload(field="issue.title", reason="is missing")
+            raise OutOfService
 
         handle("github", "probe", refuse)
         delivery = receive()
@@ -158,7 +161,7 @@ class TestAFailure:
             waits.append((delivery.next_attempt_at - delivery.ended_at).total_seconds() / 60)
         pass_time()
         delivery.refresh_from_db()
-        said = "The payload is not what its type promises: issue.title: is missing."
+        said = "It is out of service."
         assert [round(wait / exact, 1) for wait, exact in zip(waits, [1, 4, 16, 60], strict=True)] == [
             pytest.approx(1.0, abs=0.11)
         ] * 4

@@ -36,6 +36,7 @@ class TestHealth:
         found = health()
         assert (found.ready, found.needs_secret, found.unreadable) == ((), tuple(Source), ())
         assert (found.waiting, found.late, found.failed, found.dead, found.refused) == (0, 0, 0, 0, {})
+        assert found.rejected == 0
 
     def test_tells_sources_that_can_be_opened_from_those_that_cannot(self) -> None:
         secrets.add(Source.GITHUB)
@@ -63,6 +64,12 @@ class TestHealth:
             stand(number, status, since=since, source=source)
         found = health()
         assert (found.waiting, found.late, found.failed, found.dead) == (4, 3, 2, 1)
+
+    def test_counts_what_handlers_rejected_within_a_day(self) -> None:
+        for number, since in enumerate([MINUTE, MINUTE, timedelta(days=2)]):
+            stand(number, "rejected", since=since)
+        Delivery.objects.exclude(delivery_id="d0").update(tries=1)  # that one was rejected on arrival
+        assert health().rejected == 1
 
     def test_adds_up_what_was_refused_within_a_day(self) -> None:
         for reason in ("bad_signature", "bad_signature", "too_old"):

@@ -111,19 +111,14 @@ class TestJiraComments:
             "Test User commented on TES-41: Unit test summary 1",
         ]
 
-    def test_fill_in_an_issue_nobody_told_of_and_replace_none(self) -> None:
+    def test_say_what_they_carry_of_their_issue_and_leave_the_rest_alone(self) -> None:
         tell("jira/comment_created.1.json")
         assert JiraIssue.objects.values_list("summary", "reporter").get() == ("Unit test summary 1", "")
         tell(CREATED)  # older than the comment, and whole
-        assert JiraIssue.objects.values_list("summary", "reporter").get() == (
-            "Unit test summary",
-            "Test User",
-        )
+        both = ("Unit test summary 1", "Test User")
+        assert JiraIssue.objects.values_list("summary", "reporter").get() == both
         tell("jira/comment_updated.1.json")
-        assert JiraIssue.objects.values_list("summary", "reporter").get() == (
-            "Unit test summary",
-            "Test User",
-        )
+        assert JiraIssue.objects.values_list("summary", "reporter").get() == both
 
     def test_of_a_self_hosted_jira_know_their_issue_by_their_address(self) -> None:
         tell("jira/comment_created.2.json")

@@ -35,10 +35,10 @@ class TestUsers:
         assert ClerkUser.objects.get().last_name == "Roe"
         assert lines() == ["John Doe signed up"]
 
-    def test_of_the_least_body_are_as_new_as_their_event(self) -> None:
+    def test_of_the_least_body_are_there_and_have_no_state(self) -> None:
         tell("clerk/user.created.2.json", occurred_at=RECEIVED)
         user = ClerkUser.objects.get()
-        assert (str(user), user.state_at, user.created_at) == ("user_123", RECEIVED, None)
+        assert (str(user), user.state_at, user.created_at) == ("user_123", None, None)
 
     @pytest.mark.parametrize(
         ("primary", "addresses", "email"),

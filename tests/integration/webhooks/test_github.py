@@ -156,7 +156,7 @@ class TestPullRequests:
         tell(PULL_REQUEST, body=draft)
         tell("github/pull_request_review_comment.created.1.json")
         assert GithubPullRequest.objects.values_list("is_draft", "state_at").get() == (
-            True, datetime(2019, 5, 15, 15, 20, 33, tzinfo=UTC),
+            True, datetime(2019, 5, 15, 15, 20, 38, tzinfo=UTC),
         )  # fmt: skip
 
     def test_are_reviewed(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:

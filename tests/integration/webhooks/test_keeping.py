@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pytest_django import DjangoAssertNumQueries
 
 from webhooks.domain import staleness
+from webhooks.domain.payloads.base import ABSENT
 from webhooks.domain.staleness import Version
 from webhooks.models import ClerkOrganization, SandboxSession
 from webhooks.queries.keeping import Heard, bury, hear, keep
@@ -27,6 +28,12 @@ def at(minute: int) -> datetime:
 def told(name: str, version: Version, sender_id: str = "org_1") -> bool:
     """Whether a state was stored."""
     return keep(ClerkOrganization, sender_id, version, name=name, slug=name.lower(), created_at=NOON)
+
+
+def part(moment: datetime, **columns: Any) -> bool:
+    """Whether a state was stored that says these columns alone."""
+    said = {"name": ABSENT, "slug": ABSENT, "created_at": ABSENT} | columns
+    return keep(ClerkOrganization, "org_1", Version(at=moment), **said)
 
 
 def row(sender_id: str = "org_1") -> dict[str, Any]:
@@ -75,11 +82,52 @@ class TestKeep:
         assert told("Older", Version(at=at(1), number=1, rank=9)) is False
         assert row()["name"] == "Third"
 
-    def test_never_lets_a_part_replace_a_whole(self) -> None:
-        assert told("Part", Version(at=at(1), is_whole=False)) is True
-        assert told("Whole", Version(at=at(0))) is True
-        assert told("Newer part", Version(at=at(9), is_whole=False)) is False
-        assert row()["name"] == "Whole"
+    def test_never_lets_a_fallback_replace_what_is_none(self) -> None:
+        assert told("Fallback", Version(at=at(1), is_fallback=True)) is True
+        assert told("State", Version(at=at(0))) is True
+        assert told("Newer fallback", Version(at=at(9), is_fallback=True)) is False
+        assert row()["name"] == "State"
+
+    def test_leaves_alone_what_a_state_does_not_say(self) -> None:
+        told("One", Version(at=at(1)))
+        assert part(at(2), name="Two") is True
+        assert row() == {
+            "name": "Two",
+            "slug": "one",
+            "state_at": at(2),
+            "deleted_at": None,
+            "created_at": NOON,
+        }
+
+    def test_fills_in_from_an_older_state_what_the_newer_one_did_not_say(self) -> None:
+        part(at(2), name="Two")
+        assert row() == {"name": "Two", "slug": "", "state_at": at(2), "deleted_at": None, "created_at": None}
+        assert told("One", Version(at=at(1))) is True
+        assert row() == {
+            "name": "Two",
+            "slug": "one",
+            "state_at": at(2),
+            "deleted_at": None,
+            "created_at": NOON,
+        }
+
+    def test_tells_nothing_apart_from_null_and_empty(self) -> None:
+        told("One", Version(at=at(1)))
+        part(at(2), slug="", created_at=None)
+        assert row() == {"name": "One", "slug": "", "state_at": at(2), "deleted_at": None, "created_at": None}
+
+    def test_makes_a_row_of_an_id_alone_and_changes_none(self) -> None:
+        assert part(at(9)) is True
+        assert part(at(9)) is False
+        assert row() == {"name": "", "slug": "", "state_at": None, "deleted_at": None, "created_at": None}
+        assert told("One", Version(at=at(1))) is True
+        assert part(at(9)) is False
+        assert row()["state_at"] == at(1)
+
+    def test_remembers_no_keys_of_columns_once_all_are_of_one_state(self) -> None:
+        part(at(2), name="Two")
+        told("Three", Version(at=at(3)))
+        assert ClerkOrganization.objects.get().column_keys is None
 
     def test_lets_the_first_end_stay(self) -> None:
         told("Canceled", Version(at=at(2), first_wins=True))
@@ -144,15 +192,35 @@ versions = st.builds(
     at=st.integers(0, 2).map(at),
     number=st.integers(0, 1),
     rank=st.integers(0, 1),
-    is_whole=st.booleans(),
+    is_fallback=st.booleans(),
 )
-states = st.tuples(versions, st.sampled_from(["One", "Two"]))
+COLUMNS = {"name": "", "slug": "", "created_at": None}  # each with what it has if nobody says anything
+states = st.tuples(
+    versions,
+    st.fixed_dictionaries(
+        {
+            "name": st.sampled_from(["One", "Two", ABSENT]),
+            "slug": st.sampled_from(["one", "", ABSENT]),
+            "created_at": st.sampled_from([NOON, None, ABSENT]),
+        }
+    ),
+)
 stories = st.lists(st.one_of(states, st.integers(0, 3).map(at)), min_size=1, max_size=8)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def newest(said: list[tuple[Version, dict[str, Any]]], column: str | None = None) -> tuple[str, Any, Any]:
+    """The key, the moment and the column of the newest of these states that says something, or says this column."""
+    found: list[tuple[str, Any, Any]] = [("", None, COLUMNS.get(column or ""))]
+    for version, columns in said:
+        present = {name: value for name, value in columns.items() if value is not ABSENT}
+        if present and (column is None or column in present):
+            found.append((staleness.key(version, present), version.at, present.get(column or "")))
+    return max(found, key=lambda one: one[0])
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(story=stories, seed=st.integers(0, 1000))
-def test_every_order_of_a_story_ends_with_its_newest_state_and_earliest_deletion(
+def test_every_order_of_a_story_ends_with_the_newest_of_each_column_and_the_earliest_deletion(
     story: list[Any], seed: int
 ) -> None:
     ClerkOrganization.objects.all().delete()
@@ -162,18 +230,14 @@ def test_every_order_of_a_story_ends_with_its_newest_state_and_earliest_deletion
         if isinstance(part, datetime):
             bury(ClerkOrganization, "org_1", at=part)
         else:
-            told(part[1], part[0])
-    state = max(
-        ((version, name) for version, name in (part for part in story if isinstance(part, tuple))),
-        key=lambda given: staleness.key(
-            given[0], {"name": given[1], "slug": given[1].lower(), "created_at": NOON}
-        ),
-        default=None,
-    )
-    deletions = [part for part in story if isinstance(part, datetime)]
+            keep(ClerkOrganization, "org_1", part[0], **part[1])
+    said = [part for part in story if isinstance(part, tuple)]
     kept = row()
-    assert kept["deleted_at"] == min(deletions, default=None)
-    assert (kept["name"], kept["state_at"]) == ((state[1], state[0].at) if state else ("", None))
+    assert kept["deleted_at"] == min((part for part in story if isinstance(part, datetime)), default=None)
+    assert kept["state_at"] == newest(said)[1]
+    assert {name: kept[name] for name in COLUMNS} == {name: newest(said, name)[2] for name in COLUMNS}
+    # Once more, and nothing is news.
+    assert not any(keep(ClerkOrganization, "org_1", version, **columns) for version, columns in said)
 
 
 class TestHear:

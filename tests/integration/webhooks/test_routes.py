@@ -40,7 +40,6 @@ class TestRoutes:
         ("source", "event_type", "other"),
         [
             ("github", "issues.typed", "issues.opened"),
-            ("github", "issues", "issues.opened"),
             ("github", "repository.renamed", "repository.deleted"),
             ("clerk", "organizationInvitation.revoked", "organizationInvitation.created"),
             ("stripe", "invoice.voided", "invoice.paid"),
@@ -48,7 +47,7 @@ class TestRoutes:
             ("jira", "comment_deleted", "comment_created"),
             ("confluence", "blog_trashed", "blog_created"),
             ("sandbox_hooks", "PreCompact", "Stop"),
-            ("sandbox_completion", "sandbox.session.lost", "sandbox.session.failed"),
+            ("sandbox_completion", "sandbox.session.canceled", "sandbox.session.failed"),
         ],
     )
     def test_lead_types_of_one_shape_to_one_handler(self, source: str, event_type: str, other: str) -> None:
@@ -62,6 +61,8 @@ class TestRoutes:
     def test_lead_unknown_types_nowhere(self) -> None:
         assert registry.find("stripe", "customer.discount.created") is None
         assert registry.find("github", "unheard_of.created") is None
+        assert registry.find("github", "issues.unheard_of") is None
+        assert registry.find("sandbox_completion", "sandbox.session.unheard_of") is None
 
     def test_are_each_taken_once(self) -> None:
         def another(_event: Event) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from webhooks.domain import catalog
 from webhooks.domain.filters import Filter
 from webhooks.domain.retries import LONGEST, Retry
-from webhooks.domain.states import MOVES, REPLAYABLE, WAITING, Status
+from webhooks.domain.states import MOVES, REPLAYABLE, WAITING, Status, is_replayable
 
 MINUTE = timedelta(minutes=1)
 
@@ -38,13 +38,17 @@ class TestRetry:
 
 
 class TestStates:
-    def test_have_moves_each_and_rejected_stays(self) -> None:
+    def test_have_moves_each(self) -> None:
         assert set(MOVES) == set(Status)
-        assert MOVES[Status.REJECTED] == frozenset()
         assert {Status.RECEIVED, Status.FAILED} == WAITING
-        assert set(Status) - {Status.RECEIVED, Status.REJECTED} == REPLAYABLE
+        assert set(Status) - {Status.RECEIVED} == REPLAYABLE
 
-    @pytest.mark.parametrize("status", [Status.PROCESSED, Status.IGNORED, Status.DEAD])
+    @pytest.mark.parametrize("status", Status)
+    def test_are_replayable_but_for_what_waits_and_what_was_rejected_on_arrival(self, status: Status) -> None:
+        assert is_replayable(status, tries=1) == (status is not Status.RECEIVED)
+        assert is_replayable(status, tries=0) == (status not in {Status.RECEIVED, Status.REJECTED})
+
+    @pytest.mark.parametrize("status", [Status.PROCESSED, Status.IGNORED, Status.DEAD, Status.REJECTED])
     def test_what_is_over_only_ever_waits_again(self, status: Status) -> None:
         assert MOVES[status] == {Status.RECEIVED}
 

@@ -15,7 +15,7 @@ versions = st.builds(
     at=moments,
     number=st.integers(0, LARGEST),
     rank=st.integers(0, 9),
-    is_whole=st.booleans(),
+    is_fallback=st.booleans(),
 )
 columns = st.dictionaries(
     st.text(max_size=5), st.one_of(st.text(max_size=5), st.integers(), st.none(), moments)
@@ -24,11 +24,11 @@ columns = st.dictionaries(
 
 class TestKey:
     @given(one=versions, other=versions, what=columns)
-    def test_sorts_as_wholeness_moment_number_and_rank_do(
+    def test_sorts_as_firmness_moment_number_and_rank_do(
         self, one: Version, other: Version, what: dict[str, object]
     ) -> None:
         def told(version: Version) -> tuple[object, ...]:
-            return version.is_whole, version.at, version.number, version.rank
+            return not version.is_fallback, version.at, version.number, version.rank
 
         assert (key(one, what) < key(other, what)) == (told(one) < told(other))
 
@@ -48,20 +48,20 @@ class TestKey:
         at=st.datetimes(timezones=st.just(UTC)),
         number=st.integers(),
         rank=st.integers(),
-        is_whole=st.booleans(),
+        is_fallback=st.booleans(),
         first_wins=st.booleans(),
     )
     def test_has_one_length_whatever_a_sender_says(
-        self, at: datetime, number: int, rank: int, is_whole: bool, first_wins: bool
+        self, at: datetime, number: int, rank: int, is_fallback: bool, first_wins: bool
     ) -> None:
-        version = Version(at=at, number=number, rank=rank, is_whole=is_whole, first_wins=first_wins)
+        version = Version(at=at, number=number, rank=rank, is_fallback=is_fallback, first_wins=first_wins)
         text = key(version, {"a": 1})
         assert len(text) == KEY_LENGTH
         assert text.isascii()
 
-    def test_puts_a_newer_part_below_an_older_whole(self) -> None:
-        part = Version(at=NOON + timedelta(days=1), is_whole=False)
-        assert key(part, {}) < key(Version(at=NOON), {})
+    def test_puts_a_newer_fallback_below_an_older_state(self) -> None:
+        fallback = Version(at=NOON + timedelta(days=1), is_fallback=True)
+        assert key(fallback, {}) < key(Version(at=NOON), {})
 
 
 class TestDigest:

@@ -1,7 +1,12 @@
-"""The types that payloads are made of, and how one is read: a body that breaks its promise names the field."""
+"""The types that payloads are made of, and how one is read.
+
+A field without a default is one that its handler cannot do without. Every other one is optional: a body may leave it
+out, and one that cannot be read counts as left out (docs/adr/0058).
+"""
 
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, TypeVar
+from enum import Enum
+from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -14,6 +19,7 @@ from pydantic import (
 )
 
 from webhooks import errors
+from webhooks.domain.pruning import Draft, Path
 from webhooks.domain.staleness import EPOCH
 
 T = TypeVar("T")
@@ -77,6 +83,10 @@ Millis = Annotated[datetime, BeforeValidator(_millis)]
 Seconds = Annotated[datetime, BeforeValidator(_seconds)]
 MomentOrSeconds = Annotated[datetime, BeforeValidator(_either)]
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+# Stripe sends the id of a thing, or where an endpoint asks for it the thing itself.
+IdOrThing = Annotated[
+    Id, BeforeValidator(lambda value: value.get("id") if isinstance(value, dict) else value)
+]
 Number = Annotated[int, Field(ge=0, le=LARGEST)]
 NumberOrDigits = Annotated[int, BeforeValidator(_digits), Field(ge=0, le=LARGEST)]
 Amount = Annotated[int, Field(ge=-LARGEST, le=LARGEST)]
@@ -87,21 +97,76 @@ Maybe = Annotated[Short, BeforeValidator(lambda value: "" if value is None else 
 Many = Annotated[list[T], BeforeValidator(lambda value: [] if value is None else value)]
 
 
+class Absent(Enum):
+    """What a body does not say, told apart from null, which says that there is none."""
+
+    ABSENT = "absent"
+
+
+ABSENT: Final = Absent.ABSENT
+_ITS_OWN: Final = object()
+
+
 class Payload(BaseModel):
     """A part of a body. Unknown fields are ignored; a text is a text and a number a number, nothing is converted."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
+    def sent(self, field: str, value: Any = _ITS_OWN) -> Any:
+        """`value` if the body has this field, else ABSENT; without a `value` that of the field. Raises KeyError for a
+        field that this payload does not know."""
+        if field in self.model_fields_set:
+            return getattr(self, field) if value is _ITS_OWN else value
+        type(self).model_fields[field]
+        return ABSENT
+
 
 P = TypeVar("P", bound=Payload)
 
 
-def read(model: type[P], body: object) -> P:
-    """The body as its type promises it. Raises BadPayload, which names the first field that is not as promised."""
-    try:
-        return model.model_validate(body)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        field = ".".join(str(part) for part in first["loc"]) or "body"
-        reason = first["msg"].removeprefix("Value error, ")
-        raise errors.BadPayload(field=field, reason=reason[:1].lower() + reason[1:]) from None
+def read(model: type[P], body: object, *, unread: list[str] | None = None) -> P:
+    """The body as its type promises it.
+
+    An optional field that is not as promised counts as left out, and its name is added to `unread`. Where a needed
+    field of an optional part is wrong, the part counts as left out. Raises BadPayload, which names the first field
+    that is wrong and needed.
+    """
+    draft = Draft(body)
+    causes: dict[Path, errors.BadPayload] = {}
+    while True:
+        try:
+            payload = model.model_validate(draft.body)
+        except ValidationError as error:
+            _prune(draft, error, causes)
+        else:
+            if unread is not None:
+                unread.extend(dict.fromkeys(cause.field for cause in causes.values()))
+            return payload
+
+
+def _prune(draft: Draft, error: ValidationError, causes: dict[Path, errors.BadPayload]) -> None:
+    """Take away what these errors are about, and remember for each part taken away the error that began it."""
+    before = len(draft)
+    for found in error.errors(include_url=False, include_context=False, include_input=False):
+        place = tuple(found["loc"])
+        cause = causes.get(place) or _bad(place, found["msg"])
+        part = _optional(place[:-1] if found["type"] == "missing" else place)
+        if not draft.take_away(part):
+            raise cause from None
+        causes.setdefault(part, cause)
+    if len(draft) == before:
+        raise _bad((), "cannot be read")  # never seen: it keeps this from going on for ever
+
+
+def _optional(place: Path) -> Path:
+    """The named part that this is or is in: of a list in which one item cannot be read nobody knows the whole."""
+    while place and not isinstance(place[-1], str):
+        place = place[:-1]
+    return place
+
+
+def _bad(place: Path, message: str) -> errors.BadPayload:
+    reason = message.removeprefix("Value error, ")
+    return errors.BadPayload(
+        field=".".join(map(str, place)) or "body", reason=reason[:1].lower() + reason[1:]
+    )

@@ -1,4 +1,4 @@
-"""Clerk: an envelope with `data`; times in milliseconds."""
+"""Clerk: an envelope with `data`; times in milliseconds. Needed is the id of what is kept."""
 
 from typing import Generic, TypeVar
 
@@ -40,6 +40,14 @@ class User(Payload):
         return addresses.get(self.primary_email_address_id or "") or next(reversed(addresses.values()), "")
 
     @property
+    def says_email(self) -> bool:
+        """Whether it says which address that is: of several, only if it names the primary one."""
+        fields = self.model_fields_set
+        return "email_addresses" in fields and (
+            "primary_email_address_id" in fields or len(self.email_addresses) < 2
+        )
+
+    @property
     def name(self) -> str:
         """What to call this person."""
         return f"{self.first_name} {self.last_name}".strip() or self.username or self.email or self.id
@@ -49,10 +57,15 @@ class Organization(Payload):
     """A group of people. It also comes inside of memberships."""
 
     id: Id
-    name: Maybe
+    name: Maybe = ""
     slug: Maybe = ""
     created_at: Millis | None = None
     updated_at: Millis | None = None
+
+    @property
+    def label(self) -> str:
+        """What to call it."""
+        return self.name or self.slug or self.id
 
 
 class PublicUser(Payload):
@@ -73,9 +86,9 @@ class Membership(Payload):
     """Who is in an organization, as what."""
 
     id: Id
-    role: Maybe
-    organization: Organization
-    public_user_data: PublicUser
+    role: Maybe = ""
+    organization: Organization | None = None
+    public_user_data: PublicUser | None = None
     created_at: Millis | None = None
     updated_at: Millis | None = None
 
@@ -83,16 +96,16 @@ class Membership(Payload):
 class Invitation(Payload):
     """Somebody is asked into an organization."""
 
-    email_address: Maybe
-    organization_id: Id
+    email_address: Maybe = ""
+    organization_id: Id | None = None
 
 
 class Session(Payload):
     """A log-in on one device."""
 
     id: Id
-    user_id: Id
-    status: Maybe
+    user_id: Id | None = None
+    status: Maybe = ""
     last_active_at: Millis | None = None
     expire_at: Millis | None = None
     created_at: Millis | None = None

@@ -1,4 +1,7 @@
-"""Confluence: self-hosted it sends ids alone; in the cloud it sends the content, and does not name its event."""
+"""Confluence: self-hosted it sends ids alone; in the cloud it sends the content, and does not name its event.
+
+Needed is the id of what is kept.
+"""
 
 from webhooks.domain.payloads.base import Maybe, Millis, Number, NumberOrDigits, Payload
 
@@ -25,7 +28,7 @@ class Comment(Content):
 class Envelope(Payload):
     """What every event has. Who did it is an account in the cloud and a key elsewhere."""
 
-    timestamp: Millis
+    timestamp: Millis | None = None
     userAccountId: Maybe = ""  # noqa: N815
     userKey: Maybe = ""  # noqa: N815
 

@@ -1,4 +1,7 @@
-"""GitHub: the thing under its own name, beside the repository it is in and the sender who caused the event."""
+"""GitHub: the thing under its own name, beside the repository it is in and the sender who caused the event.
+
+Needed is the id of what is kept; of a push, which has none, what it moved.
+"""
 
 from typing import Any
 
@@ -21,9 +24,9 @@ class Repository(Payload):
     """A repository, as every event in it carries it. A push gives two of its times in seconds."""
 
     id: Number
-    full_name: Short
-    html_url: str
-    private: bool
+    full_name: Short = ""
+    html_url: str = ""
+    private: bool = False
     description: Maybe = ""
     default_branch: Maybe = ""
     language: Maybe = ""
@@ -31,14 +34,19 @@ class Repository(Payload):
     fork: bool = False
     created_at: MomentOrSeconds | None = None
     pushed_at: MomentOrSeconds | None = None
-    updated_at: MomentOrSeconds
+    updated_at: MomentOrSeconds | None = None
+
+    @property
+    def name(self) -> str:
+        """What to call it."""
+        return self.full_name or str(self.id)
 
 
 class Envelope(Payload):
     """What every event in a repository has."""
 
     action: Maybe = ""
-    repository: Repository
+    repository: Repository | None = None
     sender: Account | None = None
 
     @property
@@ -46,20 +54,36 @@ class Envelope(Payload):
         """Who caused it; "" for GitHub itself."""
         return self.sender.login if self.sender else ""
 
+    @property
+    def where(self) -> str:
+        """The repository's name; "" if there is none."""
+        return self.repository.name if self.repository else ""
+
+    @property
+    def address(self) -> str:
+        """The repository's address; "" if the body does not say it."""
+        return self.repository.html_url if self.repository else ""
+
+
+class RepositoryEvent(Envelope):
+    """repository.*"""
+
+    repository: Repository
+
 
 class Issue(Payload):
     """An issue. A comment on a pull request also carries one, which then has `pull_request`."""
 
     id: Number
-    number: Number
-    title: Short
-    state: Short
+    number: Number | None = None
+    title: Short = ""
+    state: Short = ""
     state_reason: Maybe = ""
     user: Account | None = None
     labels: Many[Named] = []
     assignees: Many[Account] = []
-    created_at: Moment
-    updated_at: Moment
+    created_at: Moment | None = None
+    updated_at: Moment | None = None
     closed_at: Moment | None = None
     pull_request: Any = None
 
@@ -73,50 +97,45 @@ class IssueEvent(Envelope):
 class Comment(Payload):
     """A comment on an issue, or on a line of a pull request."""
 
-    created_at: Moment
+    created_at: Moment | None = None
 
 
 class IssueCommentEvent(IssueEvent):
     """issue_comment.*"""
 
-    comment: Comment
+    comment: Comment = Comment()
 
 
 class Head(Payload):
     """The newest commit of a pull request."""
 
-    ref: Short
-    sha: Short
+    ref: Short = ""
+    sha: Short = ""
 
 
 class Base(Payload):
     """The branch a pull request goes to."""
 
-    ref: Short
+    ref: Short = ""
 
 
 class PullRequest(Payload):
     """A pull request. Inside of events about reviews and comments it lacks some fields."""
 
     id: Number
-    number: Number
-    title: Short
-    state: Short
+    number: Number | None = None
+    title: Short = ""
+    state: Short = ""
     draft: bool = False
     user: Account | None = None
     labels: Many[Named] = []
     requested_reviewers: Many[Account] = []
-    head: Head
-    base: Base
-    created_at: Moment
-    updated_at: Moment
+    head: Head = Head()
+    base: Base = Base()
+    created_at: Moment | None = None
+    updated_at: Moment | None = None
     closed_at: Moment | None = None
     merged_at: Moment | None = None
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it says all that we keep; a comment's does not say whether it is a draft."""
-        return "draft" in self.model_fields_set
 
 
 class PullRequestEvent(Envelope):
@@ -128,71 +147,72 @@ class PullRequestEvent(Envelope):
 class PullRequestCommentEvent(PullRequestEvent):
     """pull_request_review_comment.*"""
 
-    comment: Comment
+    comment: Comment = Comment()
 
 
 class Review(Payload):
     """What somebody says of a pull request as a whole."""
 
     id: Number
-    state: Short
+    state: Short = ""
     user: Account | None = None
     commit_id: Maybe = ""
     submitted_at: Moment | None = None
 
 
-class ReviewEvent(PullRequestEvent):
+class ReviewEvent(Envelope):
     """pull_request_review.*"""
 
     review: Review
+    pull_request: PullRequest | None = None
 
 
 class Commit(Payload):
     """The newest commit of a push."""
 
-    message: str
-    timestamp: Moment
+    message: str = ""
 
 
 class PushEvent(Envelope):
     """push: a branch or tag moved. It has no id of its own."""
 
+    repository: Repository
     ref: Short
-    before: Id
+    before: Id = ""
     after: Id
-    created: bool
-    deleted: bool
-    forced: bool
-    compare: str
-    commits: list[Any]
+    created: bool = False
+    deleted: bool = False
+    forced: bool = False
+    compare: str = ""
+    commits: list[Any] = []
     head_commit: Commit | None = None
-    pusher: Named
+    pusher: Named | None = None
 
 
 class Deployment(Payload):
     """A version that is to run somewhere."""
 
     id: Number
-    sha: Short
-    ref: Short
-    task: Short
-    environment: Short
+    sha: Short = ""
+    ref: Short = ""
+    task: Short = ""
+    environment: Short = ""
     description: Maybe = ""
     creator: Account | None = None
-    created_at: Moment
-    updated_at: Moment
+    created_at: Moment | None = None
+    updated_at: Moment | None = None
 
 
 class DeploymentStatus(Payload):
     """How a deployment goes."""
 
     id: Number
-    state: Short
+    state: Short = ""
     environment: Maybe = ""
     description: Maybe = ""
     creator: Account | None = None
-    created_at: Moment
-    updated_at: Moment
+    created_at: Moment | None = None
+    updated_at: Moment | None = None
 
 
 class DeploymentEvent(Envelope):
@@ -201,16 +221,17 @@ class DeploymentEvent(Envelope):
     deployment: Deployment
 
 
-class DeploymentStatusEvent(DeploymentEvent):
+class DeploymentStatusEvent(Envelope):
     """deployment_status.*"""
 
     deployment_status: DeploymentStatus
+    deployment: Deployment | None = None
 
 
 class Release(Payload):
     """A version that is offered."""
 
-    tag_name: Short
+    tag_name: Short = ""
     name: Maybe = ""
     published_at: Moment | None = None
 
@@ -225,27 +246,27 @@ class RefEvent(Envelope):
     """create and delete: of a branch or tag."""
 
     ref: Short
-    ref_type: Short
+    ref_type: Short = ""
 
 
 class Fork(Payload):
     """A copy of a repository."""
 
-    full_name: Short
-    html_url: str
-    created_at: Moment
+    full_name: Short = ""
+    html_url: str = ""
+    created_at: Moment | None = None
 
 
 class ForkEvent(Envelope):
     """fork"""
 
-    forkee: Fork
+    forkee: Fork = Fork()
 
 
 class MemberEvent(Envelope):
     """member.*"""
 
-    member: Account
+    member: Account | None = None
 
 
 class Hook(Payload):
@@ -257,8 +278,7 @@ class Hook(Payload):
 class PingEvent(Payload):
     """ping: the first event of every hook; that of an organization has no repository."""
 
-    zen: Short
-    hook_id: Number
+    hook_id: Number | None = None
     hook: Hook = Hook()
     repository: Repository | None = None
     sender: Account | None = None
@@ -267,11 +287,11 @@ class PingEvent(Payload):
 class WorkflowRun(Payload):
     """One run of a workflow."""
 
-    id: Number
+    id: Number | None = None
     name: Maybe = ""
     head_branch: Maybe = ""
     conclusion: Maybe = ""
-    updated_at: Moment
+    updated_at: Moment | None = None
 
 
 class WorkflowRunEvent(Envelope):

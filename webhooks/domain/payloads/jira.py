@@ -1,4 +1,7 @@
-"""Jira: `timestamp` in milliseconds; an issue as its REST interface gives it; users of two shapes."""
+"""Jira: `timestamp` in milliseconds; an issue as its REST interface gives it; users of two shapes.
+
+Needed is the id of what is kept, and an address anywhere that says of which site it is.
+"""
 
 import re
 
@@ -35,6 +38,7 @@ class Project(Payload):
 class User(Payload):
     """A person: by account id in the cloud, by name where Jira is self-hosted."""
 
+    self: Maybe = ""
     displayName: Maybe = ""  # noqa: N815
     name: Maybe = ""
 
@@ -47,31 +51,30 @@ class User(Payload):
 class Fields(Payload):
     """The fields of an issue that we keep."""
 
-    summary: Short
-    status: Status
-    project: Project
-    issuetype: Named
+    summary: Short = ""
+    status: Status | None = None
+    project: Project | None = None
+    issuetype: Named | None = None
     priority: Named | None = None
     resolution: Named | None = None
     assignee: User | None = None
     reporter: User | None = None
     labels: Many[Short] = []
     created: Moment | None = None
-    updated: Moment | None = None
 
 
 class Issue(Payload):
-    """An issue. That of a comment has some of its fields alone."""
+    """An issue. That of a comment has some of its fields alone, or none."""
 
     id: NumberOrDigits
-    key: Short
-    self: str
-    fields_: Fields = Field(alias="fields")
+    key: Short = ""
+    self: str = ""
+    fields_: Fields = Field(default=Fields(), alias="fields")
 
     @property
-    def is_whole(self) -> bool:
-        """Whether it says all that we keep."""
-        return self.fields_.updated is not None
+    def label(self) -> str:
+        """What to call it."""
+        return ": ".join(part for part in (self.key or f"issue {self.id}", self.fields_.summary) if part)
 
 
 class Change(Payload):
@@ -84,14 +87,14 @@ class Change(Payload):
 class Changelog(Payload):
     """What an event changed. The ids of a site only rise."""
 
-    id: NumberOrDigits
+    id: NumberOrDigits = 0
     items: Many[Change] = []
 
 
 class IssueEvent(Payload):
     """jira:issue_created, jira:issue_updated, jira:issue_deleted"""
 
-    timestamp: Millis
+    timestamp: Millis | None = None
     issue_event_type_name: Maybe = ""
     user: User | None = None
     issue: Issue
@@ -102,8 +105,8 @@ class Comment(Payload):
     """A comment. Where Jira is self-hosted only its address says which issue it is on."""
 
     id: NumberOrDigits
-    self: str
-    body: Long
+    self: str = ""
+    body: Long = ""
     author: User | None = None
     updateAuthor: User | None = None  # noqa: N815
     created: Moment | None = None
@@ -118,6 +121,6 @@ class Comment(Payload):
 class CommentEvent(Payload):
     """comment_created, comment_updated, comment_deleted"""
 
-    timestamp: Millis
+    timestamp: Millis | None = None
     comment: Comment
     issue: Issue | None = None

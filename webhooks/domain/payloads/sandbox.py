@@ -1,4 +1,7 @@
-"""The sandboxes: the agent's hooks (no id and no time in the body), the end of a run, and telemetry of its gateway."""
+"""The sandboxes: the agent's hooks (no id and no time in the body), the end of a run, and telemetry of its gateway.
+
+Needed is which session or run it is.
+"""
 
 from typing import Any
 
@@ -25,17 +28,11 @@ class Hook(Payload):
     reason: Maybe = ""  # of SessionEnd
 
 
-class Notice(Hook):
-    """Notification"""
-
-    message: Long
-
-
 class ToolUse(Hook):
     """PreToolUse, PostToolUse, PostToolUseFailure. An older agent gives no id."""
 
-    tool_name: Short
-    tool_input: dict[str, Any]
+    tool_name: Short = ""
+    tool_input: dict[str, Any] = {}
     tool_use_id: Id | None = None
     agent_type: Maybe = ""
     duration_ms: Number | None = None
@@ -87,10 +84,10 @@ class Run(Payload):
     """One attempt of one job in a sandbox, at its end."""
 
     job_id: Id
-    session_id: Id
-    sandbox_id: Id
+    session_id: Id | None = None
+    sandbox_id: Id | None = None
     attempt: Number
-    status: Short
+    status: Short = ""
     exit_code: Amount | None = None
     signal: Maybe = ""
     started_at: Moment | None = None
@@ -104,7 +101,7 @@ class Run(Payload):
 class Completion(Payload):
     """sandbox.session.*"""
 
-    timestamp: Moment
+    timestamp: Moment | None = None
     data: Run
 
 
@@ -121,7 +118,7 @@ class Invocation(Payload):
     event: dict[str, Any] | None = None
     eventTimestamp: Millis | None = None  # noqa: N815 (the sender's names)
     scriptName: Maybe = ""  # noqa: N815
-    outcome: Short
+    outcome: Maybe = ""
     logs: Many[Any] = []
     exceptions: Many[Raised] = []
     cpuTime: float | None = None  # noqa: N815

@@ -1,8 +1,11 @@
-"""Stripe: an envelope with `data.object`; times in seconds, amounts in the smallest unit of the currency."""
+"""Stripe: an envelope with `data.object`; times in seconds, amounts in the smallest unit of the currency.
 
-from typing import Any, Generic, TypeVar
+Needed is the id of what is kept.
+"""
 
-from webhooks.domain.payloads.base import Amount, Id, Maybe, Number, Payload, Seconds
+from typing import Generic, TypeVar
+
+from webhooks.domain.payloads.base import Amount, Id, IdOrThing, Many, Maybe, Number, Payload, Seconds
 
 O = TypeVar("O", bound=Payload)  # noqa: E741 (an object)
 
@@ -16,7 +19,7 @@ class Data(Payload, Generic[O]):
 class Envelope(Payload, Generic[O]):
     """What every event is wrapped in."""
 
-    created: Seconds
+    created: Seconds | None = None
     livemode: bool = False
     data: Data[O]
 
@@ -48,7 +51,7 @@ class Recurring(Payload):
 class Price(Payload):
     """What an item costs."""
 
-    id: Id
+    id: Maybe = ""
     unit_amount: Amount | None = None
     currency: Maybe = ""
     recurring: Recurring | None = None
@@ -57,7 +60,7 @@ class Price(Payload):
 class Item(Payload):
     """One price of a subscription. From API version 2025-03-31 on the period is here."""
 
-    price: Price
+    price: Price | None = None
     quantity: Number | None = None
     current_period_end: Seconds | None = None
 
@@ -65,16 +68,16 @@ class Item(Payload):
 class Items(Payload):
     """The list of them."""
 
-    data: list[Item]
+    data: Many[Item] = []
 
 
 class Subscription(Payload):
     """What a customer pays for again and again."""
 
     id: Id
-    customer: Id
-    status: Maybe
-    items: Items
+    customer: IdOrThing | None = None
+    status: Maybe = ""
+    items: Items = Items()
     cancel_at_period_end: bool = False
     current_period_end: Seconds | None = None
     trial_end: Seconds | None = None
@@ -87,16 +90,11 @@ class Subscription(Payload):
         """The first of its items."""
         return self.items.data[0] if self.items.data else None
 
-    @property
-    def period_end(self) -> Any:
-        """When the period ends that is paid for, in whichever place this API version says it."""
-        return self.current_period_end or (self.item.current_period_end if self.item else None)
-
 
 class SubscriptionDetails(Payload):
     """Which subscription an invoice is for, from API version 2025-03-31 on."""
 
-    subscription: Id | None = None
+    subscription: IdOrThing | None = None
 
 
 class Parent(Payload):
@@ -108,13 +106,13 @@ class Parent(Payload):
 class Upcoming(Payload):
     """An invoice that does not exist yet, and has no id."""
 
-    customer: Id | None = None
-    currency: Maybe
-    amount_due: Amount
+    customer: IdOrThing | None = None
+    currency: Maybe = ""
+    amount_due: Amount | None = None
     amount_paid: Amount = 0
     total: Amount = 0
     number: Maybe = ""
-    subscription: Id | None = None
+    subscription: IdOrThing | None = None
     parent: Parent | None = None
     due_date: Seconds | None = None
     created: Seconds | None = None
@@ -130,14 +128,14 @@ class Invoice(Upcoming):
     """What a customer is to pay."""
 
     id: Id
-    status: Maybe
+    status: Maybe = ""
     billing_reason: Maybe = ""
 
 
 class Checkout(Payload):
     """A visit to the page where one pays."""
 
-    customer: Id | None = None
+    customer: IdOrThing | None = None
     amount_total: Amount | None = None
     currency: Maybe = ""
     mode: Maybe = ""
@@ -146,7 +144,7 @@ class Checkout(Payload):
 class Money(Payload):
     """A charge, a dispute or a payout."""
 
-    id: Id
-    amount: Amount
-    currency: Maybe
+    id: Id | None = None
+    amount: Amount | None = None
+    currency: Maybe = ""
     amount_refunded: Amount = 0
