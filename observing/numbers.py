@@ -22,7 +22,9 @@ REQUEST_SECONDS = Histogram(
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
 )
 PAGE_SOCKETS_REFUSED = Counter(
-    "jobfarm_page_sockets_refused", "Page sockets that this process refused or closed for a limit.", ["reason"]
+    "jobfarm_page_sockets_refused",
+    "Page sockets that this process refused or closed for a limit.",
+    ["reason"],
 )
 PAGE_WATCHES_REFUSED = Counter(
     "jobfarm_page_watches_refused", "Watches refused before the database was asked.", ["reason"]
