@@ -160,6 +160,7 @@ PROCESS_ONLY = {
     "jobfarm_jobs_claimed", "jobfarm_limit_denials", "jobfarm_webhook_requests", "jobfarm_http_requests",
     "jobfarm_http_request_seconds", "jobfarm_open_connections", "jobfarm_jobs_submitted", "jobfarm_jobs_ended",
     "jobfarm_job_run_seconds", "jobfarm_job_wait_seconds", "jobfarm_mutation_collisions",
+    "jobfarm_page_sockets_refused", "jobfarm_page_watches_refused",
 }  # fmt: skip
 
 
