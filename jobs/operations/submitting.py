@@ -134,7 +134,8 @@ def retry(job_id: int, *, by: User | None) -> Job:
 
     `by` None is the system itself. Raises NotFound (also for a job that `by` may not see), NotAllowed, NotEnded, and
     NotUnique while a twin with the same `unique_key` lives, TooManyWaiting; of its kind's limit it takes anew, see
-    `submit`. It keeps queue and priority: PriorityNotAllowed and QueueChoiceNotAllowed where `by` could not submit it so.
+    `submit`. It keeps queue and priority: PriorityNotAllowed and QueueChoiceNotAllowed where `by` could not submit it
+    so.
     """
     job = lookups.job(job_id, by=by)
     if by is not None and not reads.may_operate(by, job):
