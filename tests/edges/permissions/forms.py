@@ -24,7 +24,7 @@ FORMS: Final[Mapping[str, Any]] = {
         "new_password1": "a new horse battery",
         "new_password2": "a new horse battery",
     },
-    "accounts/tokens/": {"name": "another"},
+    "accounts/tokens/": {"name": "another", "scopes": ["read"]},
     "accounts/groups/": {"name": "Painters"},
     "accounts/groups/<int:group_id>/remove/": {"member": "<member>"},
     "jobs/new/": {"kind": "chat", "prompt": "Why?"},
