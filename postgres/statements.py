@@ -11,7 +11,9 @@ from typing import Any, TypeAlias, cast
 from django.db import connections, transaction
 
 from postgres.backend.base import DatabaseWrapper
-from postgres.backend.prepared import numbered
+from postgres.backend.prepared import Binaries, numbered
+
+__all__ = ["Binaries", "Params", "Row", "Statement", "load"]
 
 # A named tuple with the statement's columns: `row.id`. Which columns is known to the SQL alone, hence Any.
 Row: TypeAlias = Any

@@ -9,6 +9,7 @@ import psycopg
 from django.db.backends.postgresql import operations
 from psycopg.adapt import AdaptersMap
 from psycopg.rows import namedtuple_row
+from psycopg.types.array import ListBinaryDumper
 from psycopg.types.datetime import TimestamptzLoader
 from psycopg.types.json import JsonbLoader
 from psycopg.types.numeric import Int8Dumper
@@ -17,6 +18,12 @@ from postgres.backend.posting import PostingCursor
 
 _PLACEHOLDER = re.compile(r"(?<!%)%\((\w+)\)s")
 _adapters_of: "WeakKeyDictionary[psycopg.Connection[Any], AdaptersMap]" = WeakKeyDictionary()
+
+
+class Binaries(list[bytes]):
+    """A bytea[] that is sent as it is. psycopg sends lists as text: twice the size in hexadecimal digits, which it then
+    looks through for what must be quoted, and nothing else of the process runs meanwhile. 20 MB take 0.04 s like this,
+    and seconds as text."""
 
 
 class PreparedCursor(psycopg.RawCursor[Any]):
@@ -56,6 +63,7 @@ def _adapters(connection: psycopg.Connection[Any]) -> AdaptersMap:
     adapters = AdaptersMap(connection.adapters)
     # Statements are prepared per type of parameter, and psycopg sends 1 as smallint but 40000 as integer.
     adapters.register_dumper(int, Int8Dumper)
+    adapters.register_dumper(Binaries, ListBinaryDumper)
     # Django leaves jsonb as text for its own fields to decode.
     adapters.register_loader("jsonb", JsonbLoader)
     # Django's own is in Python and ten times as slow. It says UTC, and so does the session (settings.TIME_ZONE).

@@ -63,6 +63,7 @@ def keep(new: Sequence[NewDelivery]) -> list[Row]:
     columns: dict[str, list[Any]] = {
         column: [getattr(one, column) for one in new] for column in NewDelivery.__dataclass_fields__
     }
+    columns["body"] = statements.Binaries(one.body for one in new)
     columns["headers"] = [json.dumps(one.headers) for one in new]
     columns["source"] = [one.source.value for one in new]
     columns["status"] = [one.status.value for one in new]

@@ -1,14 +1,16 @@
 """Statements kept in files."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from django.db import IntegrityError, ProgrammingError, connection, transaction
 from django.test.utils import CaptureQueriesContext
+from psycopg.adapt import PyFormat, Transformer
 from psycopg.types.json import Jsonb
 from pytest_django import DjangoAssertNumQueries
 
 from postgres import statements
+from postgres.backend.base import DatabaseWrapper
 from postgres.statements import Statement
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("new_pool")]
@@ -49,6 +51,18 @@ class TestAStatement:
             "names": ["x", "ü"],
             "share": "100 %",
         }
+
+    @pytest.mark.parametrize("texts", [[b""], [b"\\x00\"{,}'", b"\x00\xff" * 500], []])
+    def test_takes_bytes_as_they_are(self, texts: list[bytes]) -> None:
+        given = Statement(name="x", caption="", sql="SELECT %(bodies)s::bytea[] AS bodies")
+        assert given.run({"bodies": statements.Binaries(texts)})[0].bodies == texts
+
+    def test_sends_bytes_in_their_own_size(self) -> None:
+        """As text each would be two to four."""
+        body = b"\\\"" * 50_000
+        with cast("DatabaseWrapper", connection).prepared_cursor() as cursor:
+            [sent] = Transformer(cursor.cursor).dump_sequence([statements.Binaries([body])], [PyFormat.AUTO])
+        assert len(body) < len(sent or b"") < len(body) + 100
 
     def test_without_a_result_returns_no_rows(self) -> None:
         assert Statement(name="x", caption="", sql="SET LOCAL work_mem = '4MB'").run() == []
