@@ -27,7 +27,7 @@ class UsageAdmin(administration.ReadOnly):
     search_fields = ["owner__username"]
     search_help_text = "A name"
     ordering = ["-file_bytes", "-output_bytes", "-waiting", "pk"]
-    fields = [*list_display, "its_jobs"]
+    fields = [*list_display, "person", "its_jobs"]
     readonly_fields = fields
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Usage]:
@@ -37,11 +37,14 @@ class UsageAdmin(administration.ReadOnly):
         return rows
 
     @display(description="Whose", ordering="username")  # type: ignore[untyped-decorator]
-    def whose(self, row: Any) -> SafeString | str:
-        """The person, by name."""
-        if row.pk == ALL_JOBS:
-            return "All jobs"
-        return administration.link("auth_user", row.pk, row.username or f"{row.pk}, who is gone")
+    def whose(self, row: Any) -> str:
+        """The person, by name; the column that leads to the row itself."""
+        return "All jobs" if row.pk == ALL_JOBS else row.username or f"{row.pk}, who is gone"
+
+    @display(description="Person")  # type: ignore[untyped-decorator]
+    def person(self, row: Any) -> SafeString | str:
+        """Their account."""
+        return administration.link("auth_user", row.pk, row.username) if row.username else "nobody's alone"
 
     @display(description="Waiting jobs", ordering="waiting")  # type: ignore[untyped-decorator]
     def waiting_jobs(self, row: Usage) -> str:

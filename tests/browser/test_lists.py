@@ -5,7 +5,9 @@ from django.contrib.auth.models import User
 from playwright.sync_api import expect
 
 from jobs import operations
+from jobs.domain.presence import Part
 from jobs.models import Job, Queue, Worker
+from jobs.operations.presence import Presence
 from scheduling.models import ScheduledFunction
 from tests import farm
 from tests.browser import farmhands
@@ -140,6 +142,7 @@ class TestSmallScreens:
         farmhands.write(worker, claimed, word)
         farm.fail(worker, claimed, word)
         operations.share(job.pk, by=boss)
+        Presence(part=Part.JANITOR).report()  # the overview lists processes
         page = visit("/", by=boss)
         for path in (
             "/",

@@ -120,7 +120,9 @@ LIMITS: dict[str, tuple[int, Call, int, int]] = {
     "ends at once": (
         1000, lambda at, n: at.ask("finish", finished=[{"id": 7, "lease": "1-x", "outcome": "success"}] * n), 200, 422,
     ),
-    "name of a token": (100, lambda at, n: at.fill_in("/accounts/tokens/", name="x" * n), 200, 422),
+    "name of a token": (
+        100, lambda at, n: at.fill_in("/accounts/tokens/", name="x" * n, scopes="read"), 200, 422,
+    ),
     "name of a group": (60, lambda at, n: at.fill_in("/accounts/groups/", name="x" * n), 302, 422),
     "name of a worker": (100, lambda at, n: at.fill_in("/workers/", name="x" * n, queues="chat"), 200, 422),
 }  # fmt: skip

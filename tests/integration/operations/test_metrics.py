@@ -17,7 +17,7 @@ from jobs import operations
 from jobs.domain import tallies
 from jobs.domain.presence import Part
 from jobs.models import Process
-from jobs.operations import rolling_up
+from jobs.operations import admission, rolling_up
 from jobs.operations.presence import Presence
 from jobs.queries.tallies import Moments
 from tests import farm
@@ -97,6 +97,7 @@ class TestWhatItSays:
 
     def test_tells_what_all_jobs_have_and_may_have(self, settings: Settings) -> None:
         settings.JOBFARM = {**settings.JOBFARM, "WAITING_JOBS_IN_ALL": 50, "FILES_IN_ALL": 0}
+        admission.forget()  # what waited in the tests before
         farm.kind()
         farm.submit(3)
         said = scraped()

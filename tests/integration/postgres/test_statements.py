@@ -59,7 +59,7 @@ class TestAStatement:
 
     def test_sends_bytes_in_their_own_size(self) -> None:
         """As text each would be two to four."""
-        body = b"\\\"" * 50_000
+        body = b'\\"' * 50_000
         with cast("DatabaseWrapper", connection).prepared_cursor() as cursor:
             [sent] = Transformer(cursor.cursor).dump_sequence([statements.Binaries([body])], [PyFormat.AUTO])
         assert len(body) < len(sent or b"") < len(body) + 100
