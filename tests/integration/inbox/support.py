@@ -2,10 +2,13 @@
 
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
 from django.db import connection
+from django.db.models import Model
 
 from scheduling import operations as scheduling
 from scheduling.models import Due, ScheduledFunction
@@ -70,3 +73,21 @@ def pending() -> list[ScheduledFunction]:
     """What is scheduled, the oldest first."""
     ids = Due.objects.values_list("function_id", flat=True)
     return list(ScheduledFunction.objects.filter(pk__in=list(ids)).order_by("pk"))
+
+
+def vacuum(model: type[Model]) -> None:
+    """Let the planner know how small this table is. Autovacuum does so at any moment."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"VACUUM {model._meta.db_table}")
+
+
+@contextmanager
+def reading_by_index() -> Iterator[None]:
+    """This thread's connection plans as that of a mutation cluster (`scheduling.cluster.connecting`)."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET enable_seqscan = off")
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("RESET enable_seqscan")
