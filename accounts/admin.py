@@ -169,17 +169,17 @@ class ApiTokenAdmin(ModelAdmin):  # type: ignore[misc]
 class LogEntryAdmin(administration.LookBack):
     """Who did what: all that was done here and on the farm's pages by who runs it."""
 
-    list_display = ["action_time", "user", "deed", "content_type", "object_link", "said"]
+    list_display = ["action_time", "user", "action", "content_type", "object_link", "said"]
     list_display_links = ["action_time"]
     list_filter = ["action_flag", administration.by_day("action_time")]
     list_select_related = ["user", "content_type"]
     search_fields = ["=user__username", "=object_id"]
     search_help_text = "A name, or the number of what it was done to"
-    fields = ["action_time", "user", "deed", "content_type", "object_link", "said"]
+    fields = ["action_time", "user", "action", "content_type", "object_link", "said"]
     readonly_fields = fields
 
     @display(description="Deed", label={ADDITION: "success", CHANGE: "info", DELETION: "danger"})  # type: ignore[untyped-decorator]
-    def deed(self, entry: LogEntry) -> tuple[int, str]:
+    def action(self, entry: LogEntry) -> tuple[int, str]:
         """What sort of thing was done."""
         return entry.action_flag, entry.get_action_flag_display()
 

@@ -9,7 +9,7 @@ from benchmarks import own, results
 from benchmarks.options import Options, parse
 from benchmarks.results import Table
 from jobs import operations
-from jobs.domain.marks import Marks
+from jobs.domain.watermarks import Watermarks
 from jobs.models import Worker
 
 ENDED, WAITING, HIDDEN, SHALLOW, CLAIMS = 10_000_000, 1_000_000, 10_000, 1_000, 200
@@ -38,7 +38,7 @@ def _fill(options: Options, scale: int) -> Worker:
     worker, _ = operations.create_worker("bench", queues=["shallow", "deep", "hidden", "past"])
     own.fill("past", ENDED // scale, status="success")
     options.say("the past is there")
-    own.fill("hidden", HIDDEN, shy_of=[worker.pk])
+    own.fill("hidden", HIDDEN, excluded_workers=[worker.pk])
     for queue, count in (("hidden", 10), ("shallow", SHALLOW), ("deep", WAITING // scale)):
         own.fill(queue, count)
     own.settle_down()
@@ -49,7 +49,7 @@ def _round(worker: Worker, names: dict[str, str], times: Table, pages: Table) ->
     found: dict[str, list[tuple[float, int]]] = {queue: [] for queue in names}
     for _ in range(CLAIMS):
         for queue, plans in found.items():
-            plan = own.claim_plan(worker, queue, Marks().look([queue], now_s=0))
+            plan = own.claim_plan(worker, queue, Watermarks().scan([queue], now_s=0))
             plans.append((plan["Execution Time"], own.buffers(plan)))
     for queue, plans in found.items():
         times.add(names[queue], sorted(time for time, _ in plans)[len(plans) // 2])

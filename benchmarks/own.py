@@ -17,7 +17,7 @@ from django.db import connection, transaction  # noqa: E402 (Django has to be se
 from django.test import Client  # noqa: E402
 from django.test.utils import setup_databases, teardown_databases  # noqa: E402
 
-from jobs.domain.marks import Look  # noqa: E402
+from jobs.domain.watermarks import Scan  # noqa: E402
 from jobs.models import Worker  # noqa: E402
 from jobs.queries import moves  # noqa: E402
 from postgres import statements  # noqa: E402
@@ -26,9 +26,9 @@ from postgres import statements  # noqa: E402
 FILL = """
 WITH job AS (
 INSERT INTO jobs_job (kind, queue, status, priority, created_at, run_at, ended_at, max_attempts, failures,
-                      retry_on_timeout, shy_of, claim_no, next_seq)
+                      retry_on_timeout, excluded_workers, fence, next_seq)
 SELECT 'noop', %(queue)s, %(status)s, 0, now() - interval '2 hours', now() - interval '1 hour' + n * interval '1 us',
-       CASE WHEN %(status)s = 'success' THEN now() END, 3, 0, false, %(shy_of)s::bigint[],
+       CASE WHEN %(status)s = 'success' THEN now() END, 3, 0, false, %(excluded_workers)s::bigint[],
        CASE WHEN %(status)s = 'success' THEN 1 ELSE 0 END, 0
 FROM generate_series(1, %(count)s) AS n
 RETURNING id)
@@ -54,12 +54,17 @@ def logged_in(person: Any) -> str:
     return str(browser.cookies["sessionid"].value)
 
 
-def fill(queue: str, count: int, *, status: str = "pending", shy_of: list[int] | None = None) -> None:
+def fill(
+    queue: str, count: int, *, status: str = "pending", excluded_workers: list[int] | None = None
+) -> None:
     """So many jobs, due for an hour, a microsecond apart; a million at a time."""
     with connection.cursor() as cursor:
         for begin in range(0, count, 1_000_000):
             size = min(1_000_000, count - begin)
-            cursor.execute(FILL, {"queue": queue, "count": size, "status": status, "shy_of": shy_of or []})
+            cursor.execute(
+                FILL,
+                {"queue": queue, "count": size, "status": status, "excluded_workers": excluded_workers or []},
+            )
 
 
 def settle_down() -> None:
@@ -68,12 +73,12 @@ def settle_down() -> None:
         cursor.execute("VACUUM (ANALYZE) jobs_job, jobs_body, jobs_queue, jobs_worker, jobs_slot")
 
 
-def claim_plan(worker: Worker, queue: str, look: Look, *, limit: int = 1) -> dict[str, Any]:
+def claim_plan(worker: Worker, queue: str, look: Scan, *, limit: int = 1) -> dict[str, Any]:
     """EXPLAIN (ANALYZE, BUFFERS) of a claim, which is rolled back."""
     given = {"worker": worker.pk, "worker_name": worker.name, "queues": [queue], "limit": limit}
     given |= {"confirm_s": 20.0, "request": None, "only_if_idle": False}
     with transaction.atomic():
-        plan = statements.load("jobs", "claim").explain(given | moves.stretches(look.stretches))
+        plan = statements.load("jobs", "claim").explain(given | moves.ranges(look.ranges))
         transaction.set_rollback(True)
     return plan
 

@@ -34,7 +34,7 @@ from django.urls import reverse  # noqa: E402
 
 from jobs import operations as jobs  # noqa: E402
 from jobs.models import Attempt, Job, Worker  # noqa: E402
-from jobs.operations import rolling_up  # noqa: E402
+from jobs.operations import rollup  # noqa: E402
 from ratelimits.models import Bucket  # noqa: E402
 from scheduling.models import ScheduledFunction  # noqa: E402
 from webhooks.models import Delivery  # noqa: E402
@@ -90,7 +90,7 @@ def _load() -> None:
         cursor.execute(LOAD.read_text())
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE")
-    rolling_up.roll_up()
+    rollup.roll_up()
     print(f"loaded in {time.monotonic() - began:.0f} s, {Job.objects.count():,} jobs")
 
 

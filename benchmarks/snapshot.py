@@ -20,7 +20,7 @@ from benchmarks.options import Options, read
 from benchmarks.peers import OURS, Contender, install
 from benchmarks.results import Table
 from jobs import operations
-from jobs.domain.marks import Marks
+from jobs.domain.watermarks import Watermarks
 from jobs.models import Worker
 from jobs.operations import taking
 from postgres import connections
@@ -53,14 +53,14 @@ def _claims(options: Options) -> Table:
             for _ in range(passed // STEP):
                 operations.claim(worker, limit=STEP)
             table.values[names[1]] = _buffers(worker)
-            table.values[names[2]] = _buffers(worker, Marks())
+            table.values[names[2]] = _buffers(worker, Watermarks())
     return table
 
 
-def _buffers(worker: Worker, known: Marks | None = None) -> list[float]:
+def _buffers(worker: Worker, known: Watermarks | None = None) -> list[float]:
     found = []
     for _ in range(CLAIMS):
-        look = (known or taking.MARKS).look(["noop"], now_s=time.monotonic())
+        look = (known or taking.WATERMARKS).scan(["noop"], now_s=time.monotonic())
         if known is not None or not look.is_whole:
             found.append(float(own.buffers(own.claim_plan(worker, "noop", look))))
     return found

@@ -17,7 +17,7 @@ from benchmarks.results import Table
 
 ENQUEUED, DRAINED, WARM_UP = 1_000, 20_000, 100
 DRAINED_WITHIN_S = 120
-MARKS = {"enqueue": 0.75, "bulk": 0.4, "drain": 0.6}
+WATERMARKS = {"enqueue": 0.75, "bulk": 0.4, "drain": 0.6}
 WHAT = {
     "enqueue": "Enqueue, one client, one job a commit (jobs/s)",
     "bulk": "Bulk submit (jobs/s)",
@@ -31,7 +31,8 @@ def main(options: Options) -> list[Table]:
     for one in contenders:
         install(one)
     tables = {
-        row: Table(what=WHAT[row], floor=RAW.name, ours=OURS.name, mark=mark) for row, mark in MARKS.items()
+        row: Table(what=WHAT[row], floor=RAW.name, ours=OURS.name, mark=mark)
+        for row, mark in WATERMARKS.items()
     }
     with places(contenders) as found:
         for _ in range(options.rounds):

@@ -12,7 +12,7 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 
-from jobs.domain.tallies import PERIODS
+from jobs.domain.rollups import PERIODS
 from jobs.queries import pages, reads
 from scheduling.cluster import django_q2
 
@@ -21,7 +21,7 @@ OPERATORS: Final = "operators"
 
 # What an operator may do beyond looking. Not here: changing people, groups and rights, by which anybody in the group
 # could make themselves a superuser (docs/adr/0031-the-administration.md).
-DEEDS: Final = frozenset(
+ACTIONS: Final = frozenset(
     {
         "jobs.operate_job",
         "jobs.add_kind",
@@ -53,7 +53,7 @@ def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
     """The pages in the order in which an operator thinks of them; only what this person may look at is shown."""
     things = [(table._meta.label, "category") for table in _things()]  # noqa: SLF001 (Django documents _meta)
     of_django_q2 = [_OF_DJANGO_Q2] if django_q2.is_used() else []
-    sections = [*_SECTIONS, *of_django_q2, ("Reported by senders", True, things)]
+    sections = [*_SECTIONS, *of_django_q2, ("Reported by adapters", True, things)]
     overview = {"title": "Dashboard", "icon": "monitoring", "link": reverse("admin:index")}
     return [
         {"title": "", "items": [overview]},
@@ -91,8 +91,8 @@ def _rights() -> Mapping[str, "QuerySet[Permission]"]:
     for app, table in tables:
         looking |= Q(content_type__app_label=app, codename=f"view_{table}")
     acting = Q()
-    for deed in sorted(DEEDS):
-        app, _, codename = deed.partition(".")
+    for permission in sorted(ACTIONS):
+        app, _, codename = permission.partition(".")
         acting |= Q(content_type__app_label=app, codename=codename)
     return {
         READERS: Permission.objects.filter(looking),
@@ -135,7 +135,7 @@ def _things() -> list[Any]:
 def _item(request: HttpRequest, label: str, icon: str) -> dict[str, Any]:
     options = apps.get_model(label)._meta  # noqa: SLF001
     app, table = options.app_label, options.model_name
-    may_look = any(request.user.has_perm(f"{app}.{deed}_{table}") for deed in ("view", "change"))
+    may_look = any(request.user.has_perm(f"{app}.{permission}_{table}") for permission in ("view", "change"))
     return {
         "title": str(options.verbose_name_plural).capitalize(),
         "icon": icon,

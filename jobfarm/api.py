@@ -13,7 +13,7 @@ from ninja.responses import NinjaJSONEncoder
 
 from jobfarm import refusals
 from jobs.api import documents, router
-from jobs.wire import values
+from jobs.protocol import values
 
 
 class JsonParser(Parser):

@@ -142,7 +142,7 @@ def _no_cluster(role: str) -> Finding:
 def _webhooks() -> Iterator[Finding]:
     facts = webhooks.health()
     if facts.needs_secret:
-        # Fine: most farms are sent webhooks by one or two of the senders, a new one by none.
+        # Fine: most farms are sent webhooks by one or two of the adapters, a new one by none.
         named = ", ".join(source.label for source in facts.needs_secret)
         yield Finding(level=Level.FINE, sentence=f"Webhooks are refused for want of a secret: {named}.")
     if facts.unreadable:

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from jobfarm import health, presence
 from jobfarm.findings import Finding, Level
 from jobs.operations.presence import TOPIC as PRESENCE
-from jobs.operations.rolling_up import TOPIC as TALLIES
+from jobs.operations.rollup import TOPIC as TALLIES
 from jobs.queries import reads
 from live.registry import MaySee, Viewer, live_query
 from ratelimits import operations as ratelimits

@@ -17,7 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 from psycopg_pool import PoolTimeout
 
-from jobfarm import presence, tallied
+from jobfarm import job_metrics, presence
 from jobs import operations as jobs
 from jobs.models import ALL_JOBS
 from jobs.queries import gauges, keys, reads
@@ -45,7 +45,7 @@ class Farm(Collector):
 
     def __init__(self) -> None:
         self._reading: Reading | None = None
-        self._past = tallied.Past()
+        self._past = job_metrics.Past()
         self._one_at_a_time = threading.Lock()
 
     def collect(self) -> Iterator[Metric]:

@@ -56,13 +56,13 @@ class OneHop(ASGIHandler):
             else:
                 await self.send_response(response, send)
 
-    async def run(self, deed: Callable[[], T]) -> T:
+    async def run(self, function: Callable[[], T]) -> T:
         """Call it in one of the threads that serve requests, when one is free; its connection is given back."""
-        return await self._in_a_thread(connections.released()(deed))
+        return await self._in_a_thread(connections.released()(function))
 
-    async def _in_a_thread(self, deed: Callable[[], T]) -> T:
+    async def _in_a_thread(self, function: Callable[[], T]) -> T:
         context = contextvars.copy_context()  # log lines of the thread are about what this request is about
-        return await asyncio.get_running_loop().run_in_executor(self._threads, context.run, deed)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, context.run, function)
 
     def _answer(self, scope: dict[str, Any], body: IO[bytes]) -> HttpResponseBase:
         set_script_prefix(get_script_prefix(scope))

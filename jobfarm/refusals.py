@@ -18,7 +18,7 @@ from django.utils.decorators import sync_and_async_middleware
 from accounts import errors as accounts
 from examples.chat import errors as chat
 from jobs import errors as jobs
-from jobs.wire.values import NotJsonError
+from jobs.protocol.values import NotJsonError
 from postgres import transactions
 from ratelimits import errors as ratelimits
 from ratelimits import http as limits

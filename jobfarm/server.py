@@ -13,8 +13,8 @@ from jobfarm.one_hop import OneHop
 from jobfarm.requests import Observed
 from jobs.routing import WORKER_SOCKET, WorkerSocket
 from jobs.waiting.asking import App, Receive, Scope, Send
-from jobs.waiting.bell import Bell
 from jobs.waiting.hearing import Beats
+from jobs.waiting.notifier import Notifier
 from jobs.waiting.seen import Seen
 from jobs.waiting.stopping import Stopping
 from jobs.waiting.wrapper import Waiting
@@ -63,13 +63,13 @@ class Running:
         self._stopping = Stopping()
         self._seen = Seen()
         self._beats = Beats(in_a_request_thread=django.run)
-        self._bell: Bell | None = None
+        self._bell: Notifier | None = None
         self._ending: asyncio.Task[None] | None = None
-        waiting = BoundedBodies(Waiting(cast("App", django), bell=self.bell, stopping=self._stopping))
+        waiting = BoundedBodies(Waiting(cast("App", django), notifier=self.notifier, stopping=self._stopping))
         self._http = Observed(Webhooks(waiting, refuse=refusals.refusal))
         sockets: dict[str, Any] = {
             LIVE_SOCKET: live.application,
-            WORKER_SOCKET: WorkerSocket(bell=self.bell, seen=self._seen, refuse=refusals.told),
+            WORKER_SOCKET: WorkerSocket(notifier=self.notifier, seen=self._seen, refuse=refusals.told),
         }
         self._sockets = sockets
 
@@ -77,11 +77,11 @@ class Running:
         """What comes before the first request."""
         await self._beats.begin()
 
-    def bell(self) -> Bell:
-        """The process's bell, made when somebody waits for the first time: a server that is idle asks
+    def notifier(self) -> Notifier:
+        """The process's notifier, made when somebody waits for the first time: a server that is idle asks
         nothing."""
         if self._bell is None:
-            self._bell = Bell(stopping=self._stopping)
+            self._bell = Notifier(stopping=self._stopping)
         return self._bell
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -11,7 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from jobfarm import metrics as numbers
 from jobfarm import readiness
-from jobs.domain.tallies import PERIODS
+from jobs.domain.rollups import PERIODS
 from jobs.queries import pages, reads
 
 

@@ -7,12 +7,12 @@ import contextlib
 import logging
 import math
 
-from jobfarm_worker import pace, wire
+from jobfarm_worker import pace, protocol
 from jobfarm_worker.backoff import Backoff
 from jobfarm_worker.errors import Refused, Unreachable
 from jobfarm_worker.farm import Farm
 from jobfarm_worker.options import Options
-from jobfarm_worker.wire import Call, ClaimedJob
+from jobfarm_worker.protocol import Call, ClaimedJob
 
 MOST_CLAIMED = 100  # what a farm gives in one answer
 AT_ONCE_S = 1.0  # an empty answer faster than this was no waiting
@@ -77,7 +77,7 @@ class Claims:
     def _repeated_or_new(self, limit: int) -> Call:
         """The request whose answer we lack; once it is a heartbeat interval old, what it took was taken back."""
         if self._request is None or _now_s() - self._request_failed_s > self._farm.heartbeat_s:
-            self._request = wire.claim(queues=self._options.queues, limit=min(limit, MOST_CLAIMED))
+            self._request = protocol.claim(queues=self._options.queues, limit=min(limit, MOST_CLAIMED))
             self._request_failed_s = math.inf
         return self._request
 

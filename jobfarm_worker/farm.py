@@ -10,13 +10,13 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
-from jobfarm_worker import pace, wire
+from jobfarm_worker import pace, protocol
 from jobfarm_worker.backoff import Backoff
 from jobfarm_worker.errors import Refused, Unreachable, WrongServer
 from jobfarm_worker.http_link import HttpLink
 from jobfarm_worker.outbox import File
+from jobfarm_worker.protocol import Call, ClaimedJob
 from jobfarm_worker.socket_link import MessageTooLong, SocketLink, SocketRefused
-from jobfarm_worker.wire import Call, ClaimedJob
 
 Transport = Literal["auto", "ws", "http"]
 Opener = Callable[[float], Awaitable[SocketLink]]
@@ -44,7 +44,7 @@ class Farm:
     ) -> None:
         """`socket` opens one within so many seconds (None: never try); `needs_socket`: calls wait for it."""
         self.dice = dice
-        self.heartbeat_s = wire.DEFAULT_HEARTBEAT_S
+        self.heartbeat_s = protocol.DEFAULT_HEARTBEAT_S
         """The heartbeat interval of this farm, as the last job told it."""
         self._http = http
         self._open = socket
@@ -72,10 +72,10 @@ class Farm:
         timeout_s = pace.answer_s(self.heartbeat_s)
         socket = await self._socket_for(timeout_s)
         if socket is None:
-            return await self._long_poll(wire.waiting(call, seconds=LONG_POLL_S), stop=stop)
+            return await self._long_poll(protocol.waiting(call, seconds=LONG_POLL_S), stop=stop)
         self._work.clear()  # before asking: a push that comes after this belongs to the next round
         answer = await socket.call(call, timeout_s=timeout_s)
-        jobs = wire.claimed_jobs(answer)
+        jobs = protocol.claimed_jobs(answer)
         if not jobs:
             await _first(self._work.wait(), socket.closed(), stop.wait(), timeout_s=ASK_ANYWAY_S)
         return jobs
@@ -85,7 +85,7 @@ class Farm:
         asking = asyncio.create_task(self._http.call(call, timeout_s=timeout_s))
         try:
             await _first(asyncio.shield(asking), stop.wait(), timeout_s=None)
-            return wire.claimed_jobs(asking.result()) if asking.done() else []
+            return protocol.claimed_jobs(asking.result()) if asking.done() else []
         finally:
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
@@ -228,7 +228,7 @@ class Farm:
     def _late(self, message: dict[str, Any]) -> None:
         """An answer to a call of ours that was given up. Nobody here runs the jobs that came with it."""
         with contextlib.suppress(Unreachable):
-            for job in wire.claimed_jobs(message):
+            for job in protocol.claimed_jobs(message):
                 self.on_unclaimed(job)
 
 

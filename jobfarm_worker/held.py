@@ -8,16 +8,16 @@ import logging
 import time
 from collections.abc import Callable
 
-from jobfarm_worker import logs, tracing, wire
+from jobfarm_worker import logs, protocol, tracing
 from jobfarm_worker.errors import Failed, Refused, Unreachable, WorkerError
 from jobfarm_worker.farm import Farm
 from jobfarm_worker.job import Job
 from jobfarm_worker.outbox import Outbox
+from jobfarm_worker.protocol import Call, ClaimedJob, Outcome
 from jobfarm_worker.registry import Handler
 from jobfarm_worker.reporter import Reporter
 from jobfarm_worker.running import failure, is_async, perform
 from jobfarm_worker.scoreboard import Ending, Scoreboard
-from jobfarm_worker.wire import Call, ClaimedJob, Outcome
 
 STILL_RUNS_S = 30.0
 log = logging.getLogger("jobfarm_worker")
@@ -213,10 +213,10 @@ async def _wound_up(running: asyncio.Task[Outcome], claimed: ClaimedJob) -> None
 
 async def finish(claimed: ClaimedJob, outcome: Outcome, *, farm: Farm, claim_next: int) -> list[ClaimedJob]:
     """Say how an attempt ended; returns the jobs that came with the answer. Raises Refused or Unauthorized."""
-    call = wire.finish(claimed, outcome, claim_next=claim_next)
+    call = protocol.finish(claimed, outcome, claim_next=claim_next)
     answer = await farm.insist(call, heartbeat_s=claimed.heartbeat_s)
     try:
-        return wire.claimed_jobs(answer)
+        return protocol.claimed_jobs(answer)
     except Unreachable as error:
         log.warning("%s: %s", claimed, error)
         return []

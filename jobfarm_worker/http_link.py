@@ -9,10 +9,10 @@ from urllib.parse import quote
 
 import httpx
 
-from jobfarm_worker import wire
+from jobfarm_worker import protocol
 from jobfarm_worker.errors import Unauthorized, Unreachable, WorkerError, WrongServer
 from jobfarm_worker.outbox import File
-from jobfarm_worker.wire import Call
+from jobfarm_worker.protocol import Call
 
 CONNECT_S = 10.0
 
@@ -32,7 +32,7 @@ class HttpLink:
         Raises Refused (the farm said no), Unauthorized, WrongServer (strangers answer at this address), or
         Unreachable (no usable answer; `maybe_done` says whether the call may have taken effect).
         """
-        content = wire.dumps(call.body).encode()
+        content = protocol.dumps(call.body).encode()
         headers = {"Content-Type": "application/json"}
         return await self._request("POST", call.path, content=content, headers=headers, timeout_s=timeout_s)
 
@@ -65,14 +65,14 @@ class HttpLink:
             return data or {}
         if data is not None and "error" in data and not response.is_success:
             self.known = True
-            raise wire.refusal(status=response.status_code, data={**_retry_after(response), **data})
+            raise protocol.refusal(status=response.status_code, data={**_retry_after(response), **data})
         raise self._stranger(response)
 
     def _stranger(self, response: httpx.Response) -> WorkerError:
         """An answer that no farm gives: a proxy's page, another site, a redirect."""
         status = f"{response.status_code} {response.reason_phrase}".strip()
         if response.status_code == httpx.codes.REQUEST_ENTITY_TOO_LARGE:  # from a proxy before the farm
-            return wire.refusal(status=413, data={"error": "too_large", "message": "It is too large."})
+            return protocol.refusal(status=413, data={"error": "too_large", "message": "It is too large."})
         if self.known or response.is_server_error:
             return Unreachable(f"{self._url} answered {status}.")
         target = response.headers.get("location")

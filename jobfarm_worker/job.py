@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from jobfarm_worker.outbox import File, Outbox, Progress
-from jobfarm_worker.wire import ClaimedJob, storable
+from jobfarm_worker.protocol import ClaimedJob, storable
 
 FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")  # what every farm stores
 

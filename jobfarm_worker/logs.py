@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
 
-from jobfarm_worker.wire import ClaimedJob
+from jobfarm_worker.protocol import ClaimedJob
 
 _about: ContextVar[Mapping[str, Any]] = ContextVar("jobfarm_worker_about", default={})  # noqa: B039 (never written to)
 

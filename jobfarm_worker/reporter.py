@@ -13,7 +13,7 @@ from jobfarm_worker.backoff import Backoff
 from jobfarm_worker.errors import Failed, Refused, Unreachable, WorkerError
 from jobfarm_worker.farm import Farm
 from jobfarm_worker.outbox import File, Outbox, Progress
-from jobfarm_worker.wire import Call, ClaimedJob
+from jobfarm_worker.protocol import Call, ClaimedJob
 
 BEAT_GAP_S = 0.2  # at most five reports of progress a second
 CONFIRM_S = 0.2  # a job that ends within this, or says something, needs no heartbeat to confirm its lease

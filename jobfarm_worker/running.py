@@ -13,8 +13,8 @@ from typing import Any
 
 from jobfarm_worker.errors import Failed
 from jobfarm_worker.job import Job
+from jobfarm_worker.protocol import Outcome, storable, why_not_json
 from jobfarm_worker.registry import Handler
-from jobfarm_worker.wire import Outcome, storable, why_not_json
 
 LONGEST_ERROR = 20_000  # characters; the end of a traceback says most
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from jobfarm_worker.outbox import Progress
-from jobfarm_worker.wire import ClaimedJob
+from jobfarm_worker.protocol import ClaimedJob
 
 Ending = Literal["success", "failed", "stopped"]
 

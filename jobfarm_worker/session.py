@@ -16,10 +16,10 @@ from jobfarm_worker.errors import Refused
 from jobfarm_worker.farm import Farm
 from jobfarm_worker.held import HeldJob, finish, give_back
 from jobfarm_worker.options import Options
+from jobfarm_worker.protocol import ClaimedJob
 from jobfarm_worker.registry import Handlers
 from jobfarm_worker.running import failure
 from jobfarm_worker.scoreboard import Scoreboard
-from jobfarm_worker.wire import ClaimedJob
 
 CLAIM_ENDS_S = 2.0  # how long a claim under way may take to answer when the worker stops
 GIVE_BACK_S = 5.0  # for all releases together; a job that could not be released is lost at the farm

@@ -12,9 +12,9 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
-from jobfarm_worker import wire
+from jobfarm_worker import protocol
 from jobfarm_worker.errors import Unauthorized, Unreachable, WorkerError
-from jobfarm_worker.wire import Call
+from jobfarm_worker.protocol import Call
 
 KEY_REFUSED = 4401  # close code
 CLOSE_S = 1.0  # for the farm to close a connection it has said farewell on; a call would wait for that
@@ -113,7 +113,7 @@ class SocketLink:
     async def _read(self) -> None:
         try:
             while True:
-                self._take(wire.parsed(await self._connection.recv()))
+                self._take(protocol.parsed(await self._connection.recv()))
         except ConnectionClosed as error:
             self._ending = _lost(error)
         except Unreachable as error:  # what it said cannot be read
@@ -161,7 +161,7 @@ def _answer(message: dict[str, Any]) -> dict[str, Any]:
         return message
     if message.get("status") == 401:
         raise Unauthorized
-    raise wire.refusal(status=_status(message.get("status")), data=message)
+    raise protocol.refusal(status=_status(message.get("status")), data=message)
 
 
 def _status(told: object) -> int:

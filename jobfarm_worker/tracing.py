@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from jobfarm_worker.wire import ClaimedJob
+from jobfarm_worker.protocol import ClaimedJob
 
 _otel: Any = None
 try:

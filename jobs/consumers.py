@@ -13,15 +13,15 @@ from typing import Any, Final
 
 from jobs import http
 from jobs.errors import InvalidKey, LeaseLost
+from jobs.protocol import messages, sessions
+from jobs.protocol.messages import Said, Unreadable
+from jobs.protocol.sessions import Arrival, Performed
 from jobs.queries.reads import Interest
 from jobs.waiting import asking
 from jobs.waiting.asking import Receive, Scope, Send
-from jobs.waiting.bell import Bell
-from jobs.waiting.rings import NEVER, Turn
+from jobs.waiting.notifier import Notifier
 from jobs.waiting.seen import Seen
-from jobs.wire import messages, sessions
-from jobs.wire.messages import Said, Unreadable
-from jobs.wire.sessions import Arrival, Performed
+from jobs.waiting.wait_groups import NEVER, Wakeup
 from live import hub
 from postgres import connections
 from postgres.reachability import note_trouble
@@ -47,8 +47,8 @@ class WorkerSocket:
     sockets. While the database is away nobody's key can be looked at: code 1013.
     """
 
-    def __init__(self, *, bell: Callable[[], Bell], seen: Seen, refuse: Refuse) -> None:
-        self._bell = bell
+    def __init__(self, *, notifier: Callable[[], Notifier], seen: Seen, refuse: Refuse) -> None:
+        self._bell = notifier
         self._seen = seen
         self._refuse = refuse
 
@@ -69,7 +69,7 @@ class WorkerSocket:
             return
         self._seen.came(arrival.worker_id)
         try:
-            await Session(key, arrival, bell=self._bell(), refuse=self._refuse, send=send).serve(receive)
+            await Session(key, arrival, notifier=self._bell(), refuse=self._refuse, send=send).serve(receive)
         finally:
             self._seen.went(arrival.worker_id)
 
@@ -78,24 +78,24 @@ class Session:
     """One worker while it is connected.
 
     Three tasks and no slow work in any of them: one hears, one does what was said in order, one looks after
-    what the worker holds. A fourth waits at the bell while the worker has too little to do.
+    what the worker holds. A fourth waits at the notifier while the worker has too little to do.
     """
 
-    def __init__(self, key: str, arrival: Arrival, *, bell: Bell, refuse: Refuse, send: Send) -> None:
+    def __init__(self, key: str, arrival: Arrival, *, notifier: Notifier, refuse: Refuse, send: Send) -> None:
         self._key = key
         self._leases = dict(arrival.leases)
         self._interest = arrival.interest
         self._queues: Sequence[str] | None = None
         self._owner_id = arrival.owner_id
         self._worker_id = arrival.worker_id
-        self._bell = bell
+        self._bell = notifier
         self._refuse = refuse
         self._send_raw = send
         self._sending = asyncio.Lock()
         self._said: asyncio.Queue[Said | None] = asyncio.Queue()
         self._touched = asyncio.Event()
         self._touches = 0
-        self._turn: Turn | None = None
+        self._turn: Wakeup | None = None
         self._waiting: asyncio.Task[None] | None = None
         self._is_gone = False
 
@@ -107,7 +107,7 @@ class Session:
         self._touch()  # for what happened between the look at the key and this moment
         doing = asyncio.create_task(self._do())
         others = [asyncio.create_task(self._hear(receive)), asyncio.create_task(self._look_after())]
-        self._wait_for_work(self._interest, asked_at=NEVER)
+        self._wait_for_work(self._interest, polled_at=NEVER)
         try:
             done, _ = await asyncio.wait({doing, *others}, return_when=asyncio.FIRST_COMPLETED)
             await self._part(done)
@@ -150,7 +150,7 @@ class Session:
         claims = sessions.asked(said) > 0
         if claims:
             self._stop_waiting()
-        asked_at, touches = asyncio.get_running_loop().time(), self._touches
+        polled_at, touches = asyncio.get_running_loop().time(), self._touches
         try:
             performed = await connections.run(sessions.perform, self._key, said)
         except InvalidKey:
@@ -158,18 +158,18 @@ class Session:
         except Exception as error:  # whatever it is, the worker is told, and the socket lives on
             if isinstance(error, LeaseLost):
                 sessions.note(self._leases, said, None)
-            self._end_turn(found=False)
+            self._end_wakeup(found=False)
             await self._refuse_to(said.ref, error)
             return
-        await self._answer(said, performed, asked_at=asked_at, claims=claims)
+        await self._answer(said, performed, polled_at=polled_at, claims=claims)
         if touches != self._touches:  # a job may have been taken from us before we had noted that it was ours
             self._touched.set()
 
-    async def _answer(self, said: Said, performed: Performed, *, asked_at: float, claims: bool) -> None:
+    async def _answer(self, said: Said, performed: Performed, *, polled_at: float, claims: bool) -> None:
         jobs = sessions.claimed(performed.answer)
         sessions.note(self._leases, said, performed.answer)
         if claims:
-            self._end_turn(found=bool(jobs))
+            self._end_wakeup(found=bool(jobs))
         if self._is_gone:
             if jobs:
                 leases = {job.id: self._leases[job.id] for job in jobs}
@@ -178,7 +178,7 @@ class Session:
         await self._send(messages.answer(said, performed.answer))
         if performed.waits_for is not None:
             self._queues = sessions.queues(said)
-            self._wait_for_work(performed.waits_for, asked_at=asked_at)
+            self._wait_for_work(performed.waits_for, polled_at=polled_at)
 
     async def _look_after(self) -> None:
         """Whenever something about the worker changed: is its key good, are its jobs still its own?"""
@@ -196,7 +196,7 @@ class Session:
             await self._tell_of_stops(examined.stopped, leases)
             waits = self._waiting is not None and not self._waiting.done()
             if waits and examined.interest != self._interest:
-                self._wait_for_work(examined.interest, asked_at=NEVER)
+                self._wait_for_work(examined.interest, polled_at=NEVER)
 
     async def _tell_of_stops(self, stopped: Mapping[int, str], looked_at: sessions.Leases) -> None:
         for job_id, reason in stopped.items():
@@ -205,15 +205,15 @@ class Session:
                 del self._leases[job_id]
                 await self._send(messages.stop(job_id, reason=reason))
 
-    def _wait_for_work(self, interest: Interest, *, asked_at: float) -> None:
+    def _wait_for_work(self, interest: Interest, *, polled_at: float) -> None:
         self._stop_waiting()
         self._interest = interest
-        self._waiting = asyncio.create_task(self._push_work(interest, asked_at))
+        self._waiting = asyncio.create_task(self._push_work(interest, polled_at))
 
-    async def _push_work(self, interest: Interest, asked_at: float) -> None:
-        turn = await self._bell.wait(interest, asked_at=asked_at, timeout_s=None)
-        if turn is not None:
-            self._turn = turn
+    async def _push_work(self, interest: Interest, polled_at: float) -> None:
+        wakeup = await self._bell.wait(interest, polled_at=polled_at, timeout_s=None)
+        if wakeup is not None:
+            self._turn = wakeup
             await self._send(messages.work())
 
     def _stop_waiting(self) -> None:
@@ -221,10 +221,10 @@ class Session:
             self._waiting.cancel()
             self._waiting = None
 
-    def _end_turn(self, *, found: bool) -> None:
+    def _end_wakeup(self, *, found: bool) -> None:
         if self._turn is not None:
-            turn, self._turn = self._turn, None
-            turn.used() if found else turn.passed()
+            wakeup, self._turn = self._turn, None
+            wakeup.used() if found else wakeup.passed()
 
     async def _refuse_to(self, ref: Any, error: Exception) -> None:
         status, body = self._refuse(error)
@@ -253,7 +253,7 @@ class Session:
         """Let what was said be done, then go; a turn that was ours is the next one's."""
         self._is_gone = True
         self._stop_waiting()
-        self._end_turn(found=False)
+        self._end_wakeup(found=False)
         for task in others:
             task.cancel()
         self._said.put_nowait(None)

@@ -25,8 +25,8 @@ from accounts import http as people
 from jobs import limits, operations
 from jobs.errors import InvalidKey, InvalidValue, LinkRanOut, NotFound, PayloadTooLarge
 from jobs.models import ResultFile, Worker
+from jobs.protocol.values import BIGINT
 from jobs.queries.reads import Interest
-from jobs.wire.values import BIGINT
 from observing import fields
 from ratelimits import operations as ratelimits
 from ratelimits.operations import Ask

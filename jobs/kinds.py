@@ -18,7 +18,7 @@ def declare(kind: Kind, *, prepare: Prepare | None = None, moved: Moved | None =
     """Make `kind` known to this process. The same name again must say the same, or ValueError.
 
     `prepare` is called inside the claim with the jobs of this kind that were just claimed, and answers with the payload
-    for each id, or Senseless for a job that nobody needs any more: it ends as canceled. `moved` is called inside every
+    for each id, or Discard for a job that nobody needs any more: it ends as canceled. `moved` is called inside every
     transaction that changes the status of jobs of this kind, so that the app's own rows change with the job. Both may
     only touch the database, in the transaction they are in; both are called with many jobs at once, and one by one
     where that failed; none can keep a job from moving (docs/adr/0026). They must be declared in every process.

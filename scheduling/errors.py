@@ -56,10 +56,10 @@ class NotJson(SchedulingError):
     code = "not_json"
 
 
-class BadPlace(SchedulingError):
+class BadQueue(SchedulingError):
     """This is no queue or priority: {why}."""
 
-    code = "bad_place"
+    code = "bad_queue"
 
 
 class BadMoment(SchedulingError):
@@ -162,7 +162,7 @@ class KeepsColliding(SchedulingError):
     code = "keeps_colliding"
 
 
-class ItsRowMoved(SchedulingError):
+class RowMoved(SchedulingError):
     """The row of this scheduled function was changed while it ran, by itself or by a rewrite of the table."""
 
-    code = "its_row_moved"
+    code = "row_moved"

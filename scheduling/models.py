@@ -91,7 +91,9 @@ class ScheduledFunction(models.Model):
     due_at = models.DateTimeField(db_default=Now())
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
-    handed_by = models.UUIDField(null=True, blank=True, help_text="The boot id of the cluster that ran it.")
+    handed_by = models.UUIDField(
+        null=True, blank=True, help_text="The cluster id of the cluster that ran it."
+    )
     ran_by = models.CharField(max_length=200, null=True, blank=True, help_text="Host and process.")
     result = models.JSONField(null=True, blank=True)
     error = models.TextField(null=True, blank=True)
@@ -201,12 +203,12 @@ class Due(models.Model):
 class Cluster(models.Model):
     """One life of one group of processes that runs scheduled functions."""
 
-    boot_id = models.UUIDField(primary_key=True)
+    cluster_id = models.UUIDField(primary_key=True)
     role = models.CharField(max_length=9)
     host = models.CharField(max_length=200)
     pid = models.IntegerField()
     started_at = models.DateTimeField(db_default=Now())
-    heard_at = models.DateTimeField(
+    last_seen_at = models.DateTimeField(
         null=True, blank=True, help_text="Its last report; it reports once a second."
     )
     workers = models.PositiveSmallIntegerField(default=0)

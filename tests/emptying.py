@@ -45,7 +45,7 @@ def empty() -> None:
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(_EMPTY % {"kept": kept})
     operations.sync()
-    taking.MARKS.forget()  # the next test may fill the same queues with rows from long ago
+    taking.WATERMARKS.forget()  # the next test may fill the same queues with rows from long ago
 
 
 def in_place_of_flush() -> None:

@@ -121,7 +121,7 @@ def pass_time(job: Job | operations.Claimed, seconds: float) -> None:
         "run_at",
         "lease_expires_at",
         "deadline_at",
-        "shy_until",
+        "excluded_until",
         "expires_at",
         "claimed_at",
         "created_at",
@@ -129,14 +129,14 @@ def pass_time(job: Job | operations.Claimed, seconds: float) -> None:
     moves = ", ".join(f"{column} = {column} - make_interval(secs => %s)" for column in columns)
     with connection.cursor() as cursor:
         cursor.execute(f"UPDATE jobs_job SET {moves} WHERE id = %s", [seconds] * len(columns) + [job.id])
-    taking.MARKS.forget()  # of a moment that has moved
+    taking.WATERMARKS.forget()  # of a moment that has moved
 
 
 def expire_lease(job: Job | operations.Claimed, *, is_confirmed: bool = True) -> None:
     """Let the lease of a running job run out, and nothing else: nobody has looked at it yet."""
     running = Job.objects.filter(pk=job.id, status="in_progress")  # somebody may cancel it at this moment
     if is_confirmed:
-        running.update(confirmed_claim=F("claim_no"))
+        running.update(confirmed_fence=F("fence"))
     running.update(lease_expires_at=Now() - timedelta(seconds=1))
 
 

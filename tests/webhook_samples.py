@@ -13,7 +13,7 @@ from django.apps import apps
 from webhooks.domain import parsing
 from webhooks.handlers import registry
 from webhooks.handlers.registry import Event
-from webhooks.models import Activity, Delivery, SandboxSession, SandboxTelemetry, Thing
+from webhooks.models import Activity, Delivery, Resource, SandboxSession, SandboxTelemetry
 
 FOLDER = Path(__file__).parent / "data" / "webhooks" / "payloads"
 RECEIVED = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -104,7 +104,7 @@ def line() -> tuple[str, str, str]:
     return (
         f"{found.actor} {found.verb} {found.object}".strip(),
         found.link,
-        f"{found.kind} {found.thing}".strip(),
+        f"{found.kind} {found.resource}".strip(),
     )
 
 
@@ -115,8 +115,10 @@ def lines() -> list[str]:
 
 def tables() -> list[type[Any]]:
     """All tables that handlers write."""
-    things = [model for model in apps.get_app_config("webhooks").get_models() if issubclass(model, Thing)]
-    return [*things, SandboxSession, SandboxTelemetry, Activity]
+    resources = [
+        model for model in apps.get_app_config("webhooks").get_models() if issubclass(model, Resource)
+    ]
+    return [*resources, SandboxSession, SandboxTelemetry, Activity]
 
 
 def written() -> dict[str, list[dict[str, Any]]]:

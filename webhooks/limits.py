@@ -1,4 +1,4 @@
-"""How much each source may send from one address: more than senders do in a burst, less than would drown the others.
+"""How much each source may send from one address: more than adapters do in a burst, less than would drown the others.
 
 A sender that gets 429 comes again, except for GitHub, which never does: its limit is the higher.
 """

@@ -153,8 +153,8 @@ def delivery(*, delivery_id: int) -> Mapping[str, Any] | None:
         **_standing(row),
         "attempts": inbox.history(delivery_id)[::-1],
         "lines": told,
-        "things": pages.things(told),
-        "deeds": pages.audit(Delivery, delivery_id),
+        "resources": pages.resources(told),
+        "actions": pages.audit(Delivery, delivery_id),
     }
 
 
@@ -244,10 +244,10 @@ def replay(*, first: int) -> Mapping[str, Any] | None:
     at_most_every_s=1.0,
 )
 def activity(
-    *, source: str = "", text: str = "", kind: str = "", thing: str = "", before: str = ""
+    *, source: str = "", text: str = "", kind: str = "", resource: str = "", before: str = ""
 ) -> Mapping[str, Any] | None:
     """A page of activity, newest first; `before` is what the page before it said. None for a page there is not."""
-    given = {"source": source, "text": text, "kind": kind, "thing": thing}
+    given = {"source": source, "text": text, "kind": kind, "resource": resource}
     kept = {name: value for name, value in given.items() if value}
     asked = {("search" if name == "text" else name): value for name, value in kept.items()}
     try:

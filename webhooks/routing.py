@@ -1,5 +1,5 @@
-"""Where the senders' addresses are served: in front of Django."""
+"""Where the adapters' addresses are served: in front of Django."""
 
-from webhooks.http.edge import Webhooks
+from webhooks.http.ingress import Webhooks
 
 __all__ = ["Webhooks"]

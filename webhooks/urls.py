@@ -1,4 +1,4 @@
-"""Addresses of the pages. The eight that senders post to are served outside of Django (webhooks.http.edge)."""
+"""Addresses of the pages. The eight that adapters post to are served outside of Django (webhooks.http.ingress)."""
 
 from django.urls import path
 

@@ -5,7 +5,7 @@ import os
 from dataclasses import dataclass
 
 import awa
-from tally import Tally
+from tally import Rollup
 from verbs import main as run
 
 URL = os.environ["BENCH_URL"]
@@ -38,7 +38,7 @@ def one(sent_at):
 
 
 async def _work():
-    tally = Tally()
+    tally = Rollup()
     client = awa.AsyncClient(URL)
 
     @client.task(Noop, queue="default")

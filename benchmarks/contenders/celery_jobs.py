@@ -3,14 +3,14 @@
 import os
 
 from celery import Celery
-from tally import Tally
+from tally import Rollup
 from verbs import main as run
 
 app = Celery("bench", broker=os.environ["BENCH_REDIS"])
 app.conf.update(
     task_ignore_result=True, worker_prefetch_multiplier=100, broker_connection_retry_on_startup=True
 )
-tally = Tally()
+tally = Rollup()
 
 
 @app.task(name="noop", ignore_result=True)

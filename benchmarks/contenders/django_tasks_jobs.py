@@ -8,10 +8,10 @@ peer_django.set_up(
 
 from django.core.management import call_command  # noqa: E402 (Django has to be set up first)
 from django_tasks import task  # noqa: E402
-from tally import Tally  # noqa: E402
+from tally import Rollup  # noqa: E402
 from verbs import main as run  # noqa: E402
 
-tally = Tally()
+tally = Rollup()
 
 
 @task()

@@ -17,7 +17,7 @@ import psycopg  # noqa: E402 (Django has to be set up first)
 from django.core.management import call_command  # noqa: E402
 
 from benchmarks.contenders import verbs  # noqa: E402
-from benchmarks.contenders.tally import Tally  # noqa: E402
+from benchmarks.contenders.tally import Rollup  # noqa: E402
 from jobs import kinds, operations  # noqa: E402
 from jobs.models import Worker  # noqa: E402
 from postgres import connections  # noqa: E402
@@ -53,7 +53,7 @@ def one(sent_at: float | None) -> None:
 def work() -> None:
     """Claim and finish until there is nothing more; then wait to be told."""
     worker = Worker.objects.filter(name=f"bench{os.environ.get('BENCH_WORKER', '0')}").get()
-    tally = Tally()
+    tally = Rollup()
     with psycopg.connect(connections.direct_conninfo(), autocommit=True) as listening:
         listening.execute("LISTEN live")
         while True:

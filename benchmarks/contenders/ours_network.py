@@ -6,14 +6,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tally import Tally
+from tally import Rollup
 
 import jobfarm_worker
 
 worker = jobfarm_worker.Worker(
     os.environ["BENCH_SITE"], os.environ["BENCH_KEY"], transport=os.environ["BENCH_TRANSPORT"], concurrency=1
 )
-tally = Tally()
+tally = Rollup()
 
 
 @worker.handler("noop")

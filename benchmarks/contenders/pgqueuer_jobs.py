@@ -9,7 +9,7 @@ import uvloop
 from pgqueuer import PgQueuer
 from pgqueuer.db import AsyncpgDriver
 from pgqueuer.queries import Queries
-from tally import Tally
+from tally import Rollup
 from verbs import main as run
 
 
@@ -29,7 +29,7 @@ async def _bulk(count: int) -> None:
 
 
 async def _work() -> None:
-    tally = Tally()
+    tally = Rollup()
     workers = PgQueuer(await _driver())
 
     @workers.entrypoint("noop")

@@ -4,11 +4,11 @@ import asyncio
 import os
 
 import procrastinate
-from tally import Tally
+from tally import Rollup
 from verbs import main as run
 
 CONNECT = os.environ["BENCH_CONNINFO"]
-tally = Tally()
+tally = Rollup()
 
 
 def _app(connector):

@@ -6,23 +6,23 @@ It checks no lease, reads no payload, keeps no attempt, and tells nobody.
 import os
 
 import psycopg
-from tally import Tally
+from tally import Rollup
 from verbs import main as run
 
 CONNECT = os.environ["BENCH_CONNINFO"]
 COLUMNS = (
-    "kind, queue, status, priority, created_at, run_at, max_attempts, failures, retry_on_timeout, shy_of, "
-    "claim_no, next_seq"
+    "kind, queue, status, priority, created_at, run_at, max_attempts, failures, retry_on_timeout, excluded_workers, "
+    "fence, next_seq"
 )
 VALUES = "'noop', 'noop', 'pending', 0, now(), now(), 3, 0, false, '{}', 0, 0"
 ONE = f"""WITH job AS (INSERT INTO jobs_job ({COLUMNS}) VALUES ({VALUES}) RETURNING id)
 INSERT INTO jobs_body (job_id, payload) SELECT id, %s::jsonb FROM job"""  # noqa: S608
 CLAIM = """
-UPDATE jobs_job SET status = 'in_progress', claim_no = claim_no + 1, lease_secret = gen_random_uuid(),
+UPDATE jobs_job SET status = 'in_progress', fence = fence + 1, lease_secret = gen_random_uuid(),
     lease_expires_at = now() + interval '60 s', worker_id = 1, worker_name = 'raw', claimed_at = now()
 WHERE id = ANY (ARRAY(
     SELECT id FROM jobs_job
-    WHERE status = 'pending' AND queue = 'noop' AND shy_of = '{}' AND run_at <= now()
+    WHERE status = 'pending' AND queue = 'noop' AND excluded_workers = '{}' AND run_at <= now()
     ORDER BY priority DESC, run_at, id LIMIT 100 FOR UPDATE SKIP LOCKED))
 RETURNING id"""
 FINISH = """
@@ -62,7 +62,7 @@ def one(sent_at: float | None) -> None:
 
 def work() -> None:
     """Claim and finish by the hundred, until there is nothing more."""
-    tally = Tally()
+    tally = Rollup()
     with _connection() as connection:
         while ids := [row[0] for row in connection.execute(CLAIM, prepare=True).fetchall()]:
             for _ in ids:

@@ -21,7 +21,7 @@
 
 /* The guards, each of which a mutant leaves out. */
 #ifndef LEASE_IS_CURRENT
-#define LEASE_IS_CURRENT(lease) (lease == claim_no)
+#define LEASE_IS_CURRENT(lease) (lease == fence)
 #endif
 #ifndef IS_RUNNING
 #define IS_RUNNING (status == in_progress)
@@ -33,7 +33,7 @@
 #define FARM_HEARS (!deaf && !grace)
 #endif
 #ifndef WAS_CONFIRMED
-#define WAS_CONFIRMED (confirmed_claim == claim_no)
+#define WAS_CONFIRMED (confirmed_fence == fence)
 #endif
 #ifndef MAY_BE_CLAIMED
 #define MAY_BE_CLAIMED (status == pending)
@@ -42,7 +42,7 @@
 #define MAY_BE_CANCELED (status == pending || status == in_progress)
 #endif
 #ifndef STILL_STANDS
-#define STILL_STANDS(lease) (status == in_progress && lease == claim_no && confirmed_claim < lease)
+#define STILL_STANDS(lease) (status == in_progress && lease == fence && confirmed_fence < lease)
 #endif
 
 #define ENDED (status == success || status == failed || status == canceled || status == timed_out)
@@ -51,8 +51,8 @@ mtype = { pending, in_progress, success, failed, canceled, timed_out };
 mtype = { none, before_start, before_retry, while_running, too_late };
 
 mtype status = pending;
-byte claim_no = 0;      /* only ever grows */
-byte confirmed_claim = 0; /* of the last claim whose lease a call has named */
+byte fence = 0;      /* only ever grows */
+byte confirmed_fence = 0; /* of the last claim whose lease a call has named */
 byte failures = 0;
 byte holder = 0;        /* whose claim it is */
 bool ran_out = false;   /* the lease did, and no heartbeat came before that */
@@ -82,16 +82,16 @@ inline end_as(how) {
 }
 
 inline confirm() {
-    confirmed_claim = claim_no;
+    confirmed_fence = fence;
     ran_out = false;
     grace = false;      /* its worker was heard */
     started = true
 }
 
 inline accept(lease) {
-    assert(lease == claim_no);          /* Promise 2: only the lease of the current claim speaks for the job, */
-    assert(accepted_of != claim_no);    /* and it ends once. */
-    accepted_of = claim_no;
+    assert(lease == fence);          /* Promise 2: only the lease of the current claim speaks for the job, */
+    assert(accepted_of != fence);    /* and it ends once. */
+    accepted_of = fence;
     confirm();
     if
     :: verdict == while_running || verdict == before_start || verdict == before_retry -> result_after_cancel = true
@@ -108,15 +108,15 @@ inline gets(w, lease) {
 
 inline claim(w) {
     atomic {
-        alive[w] && !deaf && MAY_BE_CLAIMED && claim_no < CLAIMS ->
+        alive[w] && !deaf && MAY_BE_CLAIMED && fence < CLAIMS ->
             assert(status == pending);  /* Promise 2: a claim gives a job to one worker. */
             status = in_progress;
-            claim_no++;
+            fence++;
             holder = w;
             ran_out = false;
             if
-            :: gets(w, claim_no)
-            :: unheard[w] = claim_no    /* the answer is lost on its way */
+            :: gets(w, fence)
+            :: unheard[w] = fence    /* the answer is lost on its way */
             fi
     }
 }
@@ -127,7 +127,7 @@ inline claim_again(w) {
         alive[w] && !deaf && unheard[w] > 0 ->
             if
             :: STILL_STANDS(unheard[w]) ->
-                assert(status == in_progress && unheard[w] == claim_no);    /* Promise 2, of a repeat. */
+                assert(status == in_progress && unheard[w] == fence);    /* Promise 2, of a repeat. */
                 ran_out = false;
                 gets(w, unheard[w])
             :: else
@@ -150,7 +150,7 @@ inline finish(lease, good) {
 
 inline release(lease) {
     atomic {
-        !deaf && lease > 0 && LEASE_IS_CURRENT(lease) && IS_RUNNING && claim_no < CLAIMS ->
+        !deaf && lease > 0 && LEASE_IS_CURRENT(lease) && IS_RUNNING && fence < CLAIMS ->
             accept(lease);
             status = pending
     }
@@ -176,7 +176,7 @@ proctype Worker(byte w) {
 /* Who lives and knows of a lease reports, whatever else it does. */
 proctype Heart(byte w) {
     do
-    :: atomic { alive[w] && !deaf && last[w] > 0 && LEASE_IS_CURRENT(last[w]) && IS_RUNNING && (ran_out || confirmed_claim < claim_no) -> confirm() }
+    :: atomic { alive[w] && !deaf && last[w] > 0 && LEASE_IS_CURRENT(last[w]) && IS_RUNNING && (ran_out || confirmed_fence < fence) -> confirm() }
     od
 }
 
@@ -190,7 +190,7 @@ proctype Death(byte w) {
 /* Silence: the lease of a running job runs out, if nobody renews it who knows of it and can be heard. */
 proctype Time() {
     do
-    :: atomic { status == in_progress && !ran_out && (!alive[holder] || deaf || last[holder] != claim_no) -> ran_out = true }
+    :: atomic { status == in_progress && !ran_out && (!alive[holder] || deaf || last[holder] != fence) -> ran_out = true }
     od
 }
 
@@ -199,7 +199,7 @@ proctype Absence() {
     if
     :: deaf = true;
        atomic { deaf = false; grace = true };
-       atomic { !alive[holder] || last[holder] != claim_no || status != in_progress || !ran_out -> grace = false }
+       atomic { !alive[holder] || last[holder] != fence || status != in_progress || !ran_out -> grace = false }
     :: true
     fi
 }
@@ -213,8 +213,8 @@ proctype Janitor() {
                 assert(!ENDED);
                 status = pending
             :: WAS_CONFIRMED ->
-                lost_of_the_living = lost_of_the_living || (alive[holder] && last[holder] == claim_no);
-                attempt_of_nobody = attempt_of_nobody || confirmed_claim != claim_no;
+                lost_of_the_living = lost_of_the_living || (alive[holder] && last[holder] == fence);
+                attempt_of_nobody = attempt_of_nobody || confirmed_fence != fence;
                 failures++;
                 if
                 :: again && failures < MAX_FAILURES -> assert(!ENDED); status = pending
@@ -232,8 +232,8 @@ proctype Owner() {
         if
         :: MAY_BE_CANCELED ->
             if
-            :: status == pending && confirmed_claim == 0 -> verdict = before_start
-            :: status == pending && confirmed_claim > 0 -> verdict = before_retry
+            :: status == pending && confirmed_fence == 0 -> verdict = before_start
+            :: status == pending && confirmed_fence > 0 -> verdict = before_retry
             :: status == in_progress -> verdict = while_running
             :: else
             fi;

@@ -82,7 +82,7 @@ def _deed(view: Callable[[HttpRequest, int], str]) -> Callable[..., HttpResponse
     """A button: the view does it and returns what to say; what is refused is said likewise."""
 
     @wraps(view)
-    def deed(request: HttpRequest, group_id: int) -> HttpResponse:
+    def action(request: HttpRequest, group_id: int) -> HttpResponse:
         try:
             return _told(request, group_id, view(request, group_id), refused=False)
         except NoSuchRoom as refusal:
@@ -90,7 +90,7 @@ def _deed(view: Callable[[HttpRequest, int], str]) -> Callable[..., HttpResponse
         except (ChatError, AccountsError, RateLimited, TooManyWaiting) as refusal:
             return _told(request, group_id, _sentence(refusal), refused=True)
 
-    return login_required(require_POST(deed))
+    return login_required(require_POST(action))
 
 
 @_deed

@@ -19,13 +19,13 @@ COLOURS: Final = {Phase.DONE: "success", Phase.STOPPED: "warning"}
 class BulkAdmin(administration.LookBack):
     """They are begun, stopped and undone on the farm's own pages."""
 
-    list_display = ["id", "deed", "value", "how", "by", "matched", "changed", "created_at", "ended_at"]
-    list_display_links = ["id", "deed"]
-    list_filter = ["deed", "phase", administration.by_day("created_at")]
+    list_display = ["id", "action", "value", "how", "by", "matched", "changed", "created_at", "ended_at"]
+    list_display_links = ["id", "action"]
+    list_filter = ["action", "phase", administration.by_day("created_at")]
     list_select_related = ["by"]
     search_fields = ["=id", "=by__username"]
     fields = [
-        ("deed", "value"),
+        ("action", "value"),
         "live_state",
         "by",
         "filters",

@@ -18,7 +18,7 @@ from jobs.admin import common
 from jobs.domain.states import Status
 from jobs.errors import JobsError
 from jobs.models import Attempt, Job, ResultFile
-from jobs.queries import attempts, lines, lists, pages, tallies
+from jobs.queries import attempts, lines, lists, pages, rollups
 from jobs.templatetags import farm
 from live import administration, html
 from ratelimits.errors import RateLimitsError
@@ -58,7 +58,7 @@ FILTERS: Final = [
     StatusFilter,
     administration.known("kind", "kind", pages.known_kinds),
     administration.known("queue", "queue", lines.known_queues),
-    administration.by_day("created_at", first_since=tallies.first_since, end_before=tallies.end_before),
+    administration.by_day("created_at", first_since=rollups.first_since, end_before=rollups.end_before),
     administration.by_day("ended_at"),
 ]
 
@@ -132,7 +132,7 @@ class JobAdmin(common.Operated, administration.LookBack):
             "payload", "result",
         ]}),
         ("How it goes", {"fields": [
-            ("claim_no", "failures", "max_attempts"), ("runs_on", "lease_expires_at"),
+            ("fence", "failures", "max_attempts"), ("runs_on", "lease_expires_at"),
             ("created_at", "run_at", "expires_at"), ("claimed_at", "deadline_at", "ended_at"),
             ("limit_name", "limit_key"), ("limit_count", "limit_until"), "stages",
         ]}),
@@ -272,38 +272,40 @@ class JobAdmin(common.Operated, administration.LookBack):
     @admin.action(description="Cancel", permissions=["operate"])
     def cancel_selected(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
         """Cancel each, after a question that says how they stand; then say what it came to, by verdict."""
-        return self._each(request, queryset, title="Cancel these jobs?", button="Cancel them", deed=_cancel)
+        return self._each(request, queryset, title="Cancel these jobs?", button="Cancel them", action=_cancel)
 
     @admin.action(description="Try again", permissions=["operate"])
     def retry_selected(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
         """Submit each ended one once more, after a question; then say what it came to."""
         return self._each(
-            request, queryset, title="Try these jobs again?", button="Try them again", deed=_retry
+            request, queryset, title="Try these jobs again?", button="Try them again", action=_retry
         )
 
     @action(description="Cancel", url_path="cancel", permissions=["operate"])  # type: ignore[untyped-decorator]
     def cancel_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Cancel this one, after a question."""
-        return self._one(request, object_id, title="Cancel this job?", button="Cancel it", deed=_cancel)
+        return self._one(request, object_id, title="Cancel this job?", button="Cancel it", action=_cancel)
 
     @action(description="Try again", url_path="retry", permissions=["operate"])  # type: ignore[untyped-decorator]
     def retry_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Submit this one once more, after a question."""
-        return self._one(request, object_id, title="Try this job again?", button="Try it again", deed=_retry)
+        return self._one(
+            request, object_id, title="Try this job again?", button="Try it again", action=_retry
+        )
 
     @action(description="Run now", url_path="run-now", permissions=["operate"])  # type: ignore[untyped-decorator]
     def run_now_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Make this one due, after a question."""
-        return self._one(request, object_id, title="Run this job now?", button="Run it now", deed=_run_now)
+        return self._one(request, object_id, title="Run this job now?", button="Run it now", action=_run_now)
 
     def _each(
-        self, request: HttpRequest, queryset: QuerySet[Job], *, title: str, button: str, deed: "Deed"
+        self, request: HttpRequest, queryset: QuerySet[Job], *, title: str, button: str, action: "Action"
     ) -> HttpResponse | None:
         chosen = list(queryset.order_by("pk").values_list("pk", "status")[: AT_ONCE + 1])
         some = chosen[:AT_ONCE]
         if not administration.is_confirmed(request):
             return administration.question(self, request, title=title, lines=_preview(chosen), button=button)
-        came_to = Counter(deed(request, job_id) for job_id, _ in some)
+        came_to = Counter(action(request, job_id) for job_id, _ in some)
         self.message_user(request, _counted(came_to), messages.SUCCESS)
         if len(chosen) > AT_ONCE:
             sentence = f"More jobs match: these were the first {AT_ONCE}. Do it once more for the next ones."
@@ -311,7 +313,7 @@ class JobAdmin(common.Operated, administration.LookBack):
         return None
 
     def _one(
-        self, request: HttpRequest, object_id: str, *, title: str, button: str, deed: "Deed"
+        self, request: HttpRequest, object_id: str, *, title: str, button: str, action: "Action"
     ) -> HttpResponse:
         job = self.get_object(request, object_id)
         if job is None:
@@ -320,11 +322,11 @@ class JobAdmin(common.Operated, administration.LookBack):
             return administration.question(
                 self, request, title=title, lines=_preview([(job.pk, job.status)]), button=button
             )
-        self.message_user(request, _counted(Counter([deed(request, job.pk)])), messages.SUCCESS)
+        self.message_user(request, _counted(Counter([action(request, job.pk)])), messages.SUCCESS)
         return HttpResponseRedirect(reverse("admin:jobs_job_change", args=[job.pk]))
 
 
-Deed = Callable[[HttpRequest, int], str]
+Action = Callable[[HttpRequest, int], str]
 
 
 def _cancel(request: HttpRequest, job_id: int) -> str:

@@ -18,10 +18,10 @@ from jobs.domain import waiting
 from jobs.domain.remedies import Remedy
 from jobs.errors import JobDeleted, JobsError, NotAMember, NotFound, NotUnique
 from jobs.models import Job
+from jobs.protocol import clients
+from jobs.protocol import jobs as protocol
+from jobs.protocol.values import BIGINT, INTEGER
 from jobs.queries import reads, reports
-from jobs.wire import clients
-from jobs.wire import jobs as wire
-from jobs.wire.values import BIGINT, INTEGER
 
 T = TypeVar("T")
 router = Router(tags=["Clients"])
@@ -52,14 +52,14 @@ def _user(request: HttpRequest) -> User:
 @router.post(
     "/jobs",
     auth=SUBMIT,
-    response={201: wire.Job, documents.REFUSALS: clients.Refusal},
+    response={201: protocol.Job, documents.REFUSALS: clients.Refusal},
     summary="Submit a job",
     description=documents.SUBMIT,
     openapi_extra=documents.with_body(documents.SUBMIT),
 )
 def submit(
     request: HttpRequest, body: clients.NewJob, idempotency_key: IdempotencyKey = None
-) -> Status[wire.Job]:
+) -> Status[protocol.Job]:
     """Submit one job."""
     return _submitted_once(
         request, idempotency_key, body, submit=lambda: [_raised(job) for job in _submitted(request, [body])]
@@ -97,8 +97,8 @@ def submit_many(
 def list_jobs(request: HttpRequest, filters: Query[clients.Filters]) -> clients.Page:
     """A page of the jobs that the caller may see."""
     http.refuse_unknown_parameters(request, clients.Filters.model_fields)
-    found = _filtered(wire.visible_to(_user(request)), filters).order_by("-id")[: filters.limit + 1]
-    jobs = [wire.in_list(job) for job in found]
+    found = _filtered(protocol.visible_to(_user(request)), filters).order_by("-id")[: filters.limit + 1]
+    jobs = [protocol.in_list(job) for job in found]
     shown = jobs[: filters.limit]
     return clients.Page(jobs=shown, next=shown[-1].id if len(jobs) > filters.limit else None)
 
@@ -106,13 +106,13 @@ def list_jobs(request: HttpRequest, filters: Query[clients.Filters]) -> clients.
 @router.get(
     "/jobs/{jobid:job_id}",
     auth=READ,
-    response={200: wire.Job, documents.REFUSALS: clients.Refusal},
+    response={200: protocol.Job, documents.REFUSALS: clients.Refusal},
     summary="Look at a job",
     description=documents.SHOW,
 )
-def show(request: HttpRequest, job_id: int) -> wire.Job:
+def show(request: HttpRequest, job_id: int) -> protocol.Job:
     """One job in full."""
-    return wire.with_attempts(_visible(request, job_id).pk)
+    return protocol.with_attempts(_visible(request, job_id).pk)
 
 
 @router.get(
@@ -159,7 +159,7 @@ def get_file(
 ) -> HttpResponseBase:
     """A result file's bytes."""
     job = _visible(request, job_id)
-    number = job.claim_no if claim is None else claim
+    number = job.fence if claim is None else claim
     for stored in reads.files([job.pk])[job.pk]:
         if (stored.attempt, stored.name) == (number, name):
             return http.sent(request, stored)
@@ -196,11 +196,11 @@ def cancel(request: HttpRequest, job_id: int) -> clients.Canceled:
 @router.post(
     "/jobs/{jobid:job_id}/retry",
     auth=OPERATE,
-    response={201: wire.Job, documents.REFUSALS: clients.Refusal},
+    response={201: protocol.Job, documents.REFUSALS: clients.Refusal},
     summary="Try an ended job again",
     description=documents.RETRY,
 )
-def retry(request: HttpRequest, job_id: int, idempotency_key: IdempotencyKey = None) -> Status[wire.Job]:
+def retry(request: HttpRequest, job_id: int, idempotency_key: IdempotencyKey = None) -> Status[protocol.Job]:
     """Submit an ended job once more."""
     return _submitted_once(
         request, idempotency_key, submit=lambda: [operations.retry(job_id, by=_user(request))]
@@ -210,13 +210,13 @@ def retry(request: HttpRequest, job_id: int, idempotency_key: IdempotencyKey = N
 @router.post(
     "/jobs/{jobid:job_id}/run_now",
     auth=OPERATE,
-    response={200: wire.Job, documents.REFUSALS: clients.Refusal},
+    response={200: protocol.Job, documents.REFUSALS: clients.Refusal},
     summary="Let a job that is due later run now",
     description=documents.RUN_NOW,
 )
-def run_now(request: HttpRequest, job_id: int) -> wire.Job:
+def run_now(request: HttpRequest, job_id: int) -> protocol.Job:
     """Make it due."""
-    return wire.in_full([operations.run_now(job_id, by=_user(request)).pk])[0]
+    return protocol.in_full([operations.run_now(job_id, by=_user(request)).pk])[0]
 
 
 @router.get(
@@ -251,7 +251,7 @@ def _remedy(remedy: Remedy, job: Job, *, may_operate: bool) -> clients.Remedy:
         code=remedy.code,
         label=remedy.label,
         method="POST" if is_ours else None,
-        path=f"{wire.API}/jobs/{job.pk}/{remedy.call}" if is_ours else None,
+        path=f"{protocol.API}/jobs/{job.pk}/{remedy.call}" if is_ours else None,
     )
 
 
@@ -288,7 +288,7 @@ def _submitted_once(
     body: clients.NewJob | None = None,
     *,
     submit: Callable[[], Sequence[Job]],
-) -> Status[wire.Job]:
+) -> Status[protocol.Job]:
     """The one job that `submit` stores, or of a repeated request the one that the first was answered with."""
     [answer] = operations.once(
         http.repeatable(request, _user(request), idempotency_key, body),
@@ -304,9 +304,11 @@ def _submitted(request: HttpRequest, new_jobs: Sequence[clients.NewJob]) -> list
     return operations.submit_many([_new_job(new, user, groups) for new in new_jobs], by=user)
 
 
-def _answered(answers: Sequence[int | NotUnique]) -> list[wire.Job | JobsError]:
+def _answered(answers: Sequence[int | NotUnique]) -> list[protocol.Job | JobsError]:
     """The jobs with these ids, in full. A repeat may come after its job was deleted."""
-    found = {job.id: job for job in wire.in_full([answer for answer in answers if isinstance(answer, int)])}
+    found = {
+        job.id: job for job in protocol.in_full([answer for answer in answers if isinstance(answer, int)])
+    }
     return [
         answer if isinstance(answer, NotUnique) else found.get(answer, JobDeleted(job=answer))
         for answer in answers

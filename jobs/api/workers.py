@@ -1,4 +1,4 @@
-"""What workers call. Each call is one verb of `jobs.wire.verbs`."""
+"""What workers call. Each call is one verb of `jobs.protocol.verbs`."""
 
 from typing import Annotated
 
@@ -10,9 +10,9 @@ from jobs import http, operations
 from jobs.api import documents
 from jobs.domain.leases import Lease
 from jobs.models import Worker
-from jobs.wire import jobs as wire
-from jobs.wire import verbs
-from jobs.wire.clients import Refusal
+from jobs.protocol import jobs as protocol
+from jobs.protocol import verbs
+from jobs.protocol.clients import Refusal
 
 router = Router(auth=http.WorkerKey(), tags=["Workers"])
 
@@ -66,7 +66,7 @@ def write_output(request: HttpRequest, job_id: int, body: verbs.Output) -> verbs
 
 @router.put(
     "/jobs/{jobid:job_id}/files/{name}",
-    response={201: wire.ResultFile, documents.REFUSALS: Refusal},
+    response={201: protocol.ResultFile, documents.REFUSALS: Refusal},
     summary="Hand in a result file",
     description=documents.PUT_FILE,
     openapi_extra=documents.ANY_BYTES,
@@ -76,13 +76,13 @@ def put_file(
     job_id: int,
     name: str,
     lease: Annotated[str, parameters.Query(..., description="The lease of the job.")],
-) -> Status[wire.ResultFile]:
+) -> Status[protocol.ResultFile]:
     """Keep a result file."""
     http.refuse_unknown_parameters(request, ["lease"])
     held = Lease.parse(lease)
     with http.received(request) as content:
         stored = operations.put_file(_worker(request), job_id, held, name=name, content=content)
-    return Status(201, wire.file(stored))
+    return Status(201, protocol.file(stored))
 
 
 @router.post(

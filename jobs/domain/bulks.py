@@ -1,4 +1,4 @@
-"""One deed on many jobs: what can be done, to jobs in which states, and what of it can be taken back truthfully."""
+"""Bulk actions: what can be done to many jobs, in which states, and what of it can be taken back truthfully."""
 
 from enum import StrEnum
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from jobs.domain.states import ENDED, LIVE, Status
 
 
-class Deed(StrEnum):
+class BulkAction(StrEnum):
     """What is done to each job."""
 
     CANCEL = "cancel"
@@ -31,36 +31,36 @@ OVER: Final = frozenset({Phase.DONE, Phase.STOPPED})
 
 _WAITING = frozenset({Status.PENDING})
 FITS: Final = {
-    Deed.CANCEL: LIVE,
-    Deed.RETRY: ENDED,
-    Deed.QUEUE: _WAITING,
-    Deed.PRIORITY: _WAITING,
-    Deed.RUN_NOW: _WAITING,
+    BulkAction.CANCEL: LIVE,
+    BulkAction.RETRY: ENDED,
+    BulkAction.QUEUE: _WAITING,
+    BulkAction.PRIORITY: _WAITING,
+    BulkAction.RUN_NOW: _WAITING,
 }
 
 # An ended job is never changed again (DESIGN promise 3), so a cancel is not taken back: what waited is submitted once
 # more, as new jobs. What a worker has begun stays begun. docs/adr/0030 has the reasons.
 UNDOING: Final = {
-    Deed.CANCEL: "Submit those that were waiting once more, as new jobs",
-    Deed.RETRY: "Cancel the new jobs that no worker has taken yet",
-    Deed.QUEUE: "Put those that still wait back into their queues",
-    Deed.PRIORITY: "Give those that still wait their old priorities",
-    Deed.RUN_NOW: "Give those that still wait their old times",
+    BulkAction.CANCEL: "Submit those that were waiting once more, as new jobs",
+    BulkAction.RETRY: "Cancel the new jobs that no worker has taken yet",
+    BulkAction.QUEUE: "Put those that still wait back into their queues",
+    BulkAction.PRIORITY: "Give those that still wait their old priorities",
+    BulkAction.RUN_NOW: "Give those that still wait their old times",
 }
 
 
-def sentence(deed: Deed, value: str) -> str:
+def sentence(action: BulkAction, value: str) -> str:
     """What is about to be done to each, as a person says it."""
-    match deed:
-        case Deed.CANCEL:
+    match action:
+        case BulkAction.CANCEL:
             return "Cancel"
-        case Deed.RETRY:
+        case BulkAction.RETRY:
             return "Try again, as new jobs,"
-        case Deed.QUEUE:
+        case BulkAction.QUEUE:
             return f"Move to the queue {value}"
-        case Deed.PRIORITY:
+        case BulkAction.PRIORITY:
             return f"Give the priority {value} to"
-        case Deed.RUN_NOW:
+        case BulkAction.RUN_NOW:
             return "Let run now"
-        case Deed.UNDO:
+        case BulkAction.UNDO:
             return "Undo"

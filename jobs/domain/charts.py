@@ -1,4 +1,4 @@
-"""Charts as paths of SVG, in a square of 1000 by 1000 that the page stretches. No text: labels stand around them."""
+"""Charts as paths of SVG, in a square of 1000 by 1000 that the page ranges. No text: labels stand around them."""
 
 import math
 from collections.abc import Iterable, Sequence

@@ -24,7 +24,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Senseless:
+class Discard:
     """Instead of a payload: nobody needs this job any more. It ends as canceled, and `why` is kept of it."""
 
     why: str
@@ -39,7 +39,7 @@ class Move:
     one: only if it waits for tokens of its limit).
     `result` is what the worker handed in with a success. `from_` None with `retry_of`: somebody tried that ended job
     again, and this is the new one (of its own submissions an app is not told, it knows them). `from_` None without: no
-    move just now, this is how the job stands (`jobs.operations.retell`).
+    move just now, this is how the job stands (`jobs.operations.resync`).
     """
 
     job_id: int
@@ -55,7 +55,7 @@ class Move:
     retry_of: int | None = None
 
 
-# For each id the payload to hand out, or Senseless. Jobs it does not name go out with what was stored.
+# For each id the payload to hand out, or Discard. Jobs it does not name go out with what was stored.
 Prepare = Callable[[Sequence[Prepared]], Mapping[int, Any]]
 Moved = Callable[[Sequence[Move]], None]
 

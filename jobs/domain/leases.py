@@ -15,11 +15,11 @@ _WIRE = re.compile(r"([1-9][0-9]{0,17})-([0-9a-f]{32})")
 class Lease:
     """Claim number and secret. The number only ever grows, so an old lease can never fit again."""
 
-    claim_no: int
+    fence: int
     secret: UUID
 
     def __str__(self) -> str:
-        return f"{self.claim_no}-{self.secret.hex}"
+        return f"{self.fence}-{self.secret.hex}"
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -27,17 +27,15 @@ class Lease:
         match = _WIRE.fullmatch(text)
         if match is None:
             raise LeaseLost
-        return cls(claim_no=int(match[1]), secret=UUID(match[2]))
+        return cls(fence=int(match[1]), secret=UUID(match[2]))
 
 
-def why_lost(
-    lease_no: int, *, claim_no: int, status: Status, outcome: Outcome | str | None
-) -> dict[str, str]:
+def why_lost(lease_no: int, *, fence: int, status: Status, outcome: Outcome | str | None) -> dict[str, str]:
     """Why the lease of claim `lease_no` does not hold a job: what `LeaseLost` says.
 
-    `claim_no` and `status` are the job's own, `outcome` how the history says that the lease's attempt ended.
+    `fence` and `status` are the job's own, `outcome` how the history says that the lease's attempt ended.
     """
-    if lease_no > claim_no or (lease_no == claim_no and status is Status.IN_PROGRESS):
+    if lease_no > fence or (lease_no == fence and status is Status.IN_PROGRESS):
         return {"reason": "unknown"}
     if outcome == Outcome.CANCELED or status is Status.CANCELED:
         return {"reason": "canceled"}

@@ -86,13 +86,13 @@ def may_move(source: Status | None, target: Status) -> bool:
     return any(move.source == source and move.target == target for move in MOVES)
 
 
-def cancel_verdict(status: Status, *, confirmed_claim: int) -> Verdict:
-    """What canceling a job in this state comes to. `confirmed_claim` is 0 while no worker ever spoke for it.
+def cancel_verdict(status: Status, *, confirmed_fence: int) -> Verdict:
+    """What canceling a job in this state comes to. `confirmed_fence` is 0 while no worker ever spoke for it.
 
     A job that a worker had before (it failed, or was given back) is not "before start": a worker ran some of it.
     """
     if status is Status.PENDING:
-        return Verdict.BEFORE_START if confirmed_claim == 0 else Verdict.BEFORE_RETRY
+        return Verdict.BEFORE_START if confirmed_fence == 0 else Verdict.BEFORE_RETRY
     return Verdict.WHILE_RUNNING if status is Status.IN_PROGRESS else Verdict.TOO_LATE
 
 

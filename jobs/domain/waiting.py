@@ -20,7 +20,7 @@ class Facts:
 
     `limit` is what its kind's limit is called; it waits for that for `limit_in_s` more, until `limit_until`.
     Live workers whose key allows the queue: `servers`; of those the job is in the scope of `in_scope`, of those
-    `workers` ask for the queue, and of those `shy_workers` failed the job. Of the rest `home_workers` serve the queue
+    `workers` ask for the queue, and of those `excluded_alive` failed it. Of the rest `home_workers` serve the queue
     first; the others steal from it when idle, `busy_stealers` hold a job, `stealers_at_home` have jobs of their own
     queues to take. `ahead` jobs of the queue, and something in the queues `first`, are taken before it by the worker
     that is nearest to it. `is_free`: a worker that may take it holds no job. `is_unconfirmed`: it is in progress, and
@@ -33,7 +33,7 @@ class Facts:
     due_in_s: float
     expired: bool
     expires_at: datetime | None
-    shy_until: datetime | None
+    excluded_until: datetime | None
     paused_at: datetime | None
     paused_by: str | None
     ceiling: int | None
@@ -41,7 +41,7 @@ class Facts:
     servers: int
     in_scope: int
     workers: int
-    shy_workers: int
+    excluded_alive: int
     home_workers: int
     busy_stealers: int
     stealers_at_home: int
@@ -146,17 +146,17 @@ def _workers(facts: Facts) -> list[Reason]:
     if not facts.workers:
         sentence = f"The live workers that may serve the queue {queue} ask for other queues only."
         return [_reason(facts, "not_asked", sentence, workers=facts.in_scope)]
-    if facts.shy_workers == facts.workers:
+    if facts.excluded_alive == facts.workers:
         sentence = (
             "Every live worker that could take it has failed it already; soon one of them may try again."
         )
-        return [_reason(facts, "all_failed_it", sentence, workers=facts.workers, until=facts.shy_until)]
+        return [_reason(facts, "all_failed_it", sentence, workers=facts.workers, until=facts.excluded_until)]
     return _later(facts) if facts.due_in_s <= 0 else []
 
 
 def _later(facts: Facts) -> list[Reason]:
     """The reasons that go by while workers work."""
-    stealers = facts.workers - facts.shy_workers - facts.home_workers
+    stealers = facts.workers - facts.excluded_alive - facts.home_workers
     if not facts.home_workers and facts.busy_stealers + facts.stealers_at_home == stealers:
         sentence = (
             f"Only workers that take from the queue {facts.queue} when they are idle could run it, and each of "

@@ -5,10 +5,10 @@ from datetime import timedelta
 from typing import Any
 
 from jobs.domain import charts
-from jobs.domain.tallies import PERIODS
+from jobs.domain.rollups import PERIODS
 from jobs.live_queries.common import MEMBER, OPERATOR, audience_of_list, operators
-from jobs.operations import rolling_up
-from jobs.queries import lines, pages, reads, states, tallies
+from jobs.operations import rollup
+from jobs.queries import lines, pages, reads, rollups, states
 from live.registry import Viewer, live_query
 from postgres import clock
 
@@ -65,7 +65,7 @@ def overview_states() -> Mapping[str, Any]:
 
 @live_query(
     "overview-charts",
-    topics=lambda **_: [rolling_up.TOPIC],
+    topics=lambda **_: [rollup.TOPIC],
     audiences=(OPERATOR,),
     template="jobs/live/charts.html",
     at_most_every_s=1.0,
@@ -74,9 +74,9 @@ def overview_charts(*, period: str = "hour") -> Mapping[str, Any]:
     """Arrivals and ends, waits and runs of the last hour, day or week, in all and by queue."""
     chosen = PERIODS.get(period, PERIODS["hour"])
     now = clock.now()
-    history = tallies.history(chosen, now=now)
+    history = rollups.history(chosen, now=now)
     points = history.points
-    looked_at = tallies.looked_at()
+    looked_at = rollups.looked_at()
     return {
         "period": chosen,
         "stale_since": looked_at if looked_at is not None and now - looked_at > STALE else None,

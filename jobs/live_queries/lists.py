@@ -1,4 +1,4 @@
-"""Live queries of lists of jobs, and of deeds on what they show.
+"""Live queries of lists of jobs, and of bulk actions on what they show.
 
 `whose` says whose jobs: EVERYBODY's (operators alone) or those of a person, by id.
 """
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from jobs.domain.bulks import OVER, UNDOING, Deed, Phase, sentence
+from jobs.domain.bulks import OVER, UNDOING, BulkAction, Phase, sentence
 from jobs.domain.filters import Filters
 from jobs.live_queries.common import MEMBER, OPERATOR, audience_of_list
 from jobs.queries import bulks, lists, reads
@@ -61,18 +61,18 @@ jobs.may_see(audience_of_list)
     at_most_every_s=0.25,
 )
 def bulk(*, bulk_id: int) -> Mapping[str, Any] | None:
-    """A deed on many jobs: how many match, how far it is, what it came to."""
+    """A bulk action on many jobs: how many match, how far it is, what it came to."""
     found = bulks.find(bulk_id)
     if found is None:
         return None
-    deed = Deed(found.undoes.deed if found.undoes else found.deed)
+    action = BulkAction(found.undoes.action if found.undoes else found.action)
     return {
         "bulk": found,
-        "sentence": UNDOING[deed] if found.undoes else sentence(deed, found.value),
+        "sentence": UNDOING[action] if found.undoes else sentence(action, found.value),
         "share": _share(found),
         "came_to": sorted(found.came_to.items(), key=lambda entry: -entry[1]),
         "undoing": bulks.undoing(bulk_id),
-        "can_undo": UNDOING[deed] if found.phase in OVER and not found.undoes else "",
+        "can_undo": UNDOING[action] if found.phase in OVER and not found.undoes else "",
         "undoable": bulks.count_items(bulk_id) if found.phase in OVER else 0,
     }
 

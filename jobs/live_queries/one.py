@@ -10,8 +10,8 @@ from jobs.domain.states import ENDED, Status
 from jobs.domain.timelines import Current, Span
 from jobs.live_queries.common import MEMBER, OPERATOR, PUBLIC, audience_of_job, member
 from jobs.models import Attempt, Job, OutputChunk, ResultFile, Stage
+from jobs.protocol import jobs as protocol
 from jobs.queries import pages, reads, reports
-from jobs.wire import jobs as wire
 from live.registry import Item, Viewer, live_query, live_stream
 from postgres import clock
 
@@ -29,7 +29,7 @@ def _shared(job_id: int, **_: Any) -> list[str]:
 @live_query("job-json", topics=lambda job_id: [f"job:{job_id}"], audiences=(MEMBER,), render="json")
 def job_json(*, job_id: int) -> dict[str, Any] | None:
     """A job as the API tells it, without its payload; of an ended one, how many pieces of output it wrote."""
-    found = wire.in_full([job_id])
+    found = protocol.in_full([job_id])
     if not found:
         return None
     [job] = found
@@ -194,9 +194,9 @@ def _rows(job: Job) -> list[Row]:
     """The latest first. A job that waits begins with that wait."""
     attempts = pages.attempts(job.pk)
     is_waiting = job.status == Status.PENDING
-    is_known = job.status == Status.IN_PROGRESS or job.confirmed_claim == job.claim_no
+    is_known = job.status == Status.IN_PROGRESS or job.confirmed_fence == job.fence
     current = Current(
-        number=job.claim_no,
+        number=job.fence,
         claimed_at=job.claimed_at if is_known else None,
         ended_at=job.ended_at,
         is_waiting=is_waiting,

@@ -36,9 +36,9 @@ class Migration(migrations.Migration):
                 ('failures', models.PositiveSmallIntegerField(default=0, help_text='Attempts that failed so far.')),
                 ('timeout_s', models.FloatField(blank=True, null=True)),
                 ('retry_on_timeout', models.BooleanField(default=False)),
-                ('shy_of', django.contrib.postgres.fields.ArrayField(base_field=models.BigIntegerField(), default=list, help_text='Workers that failed it and leave it to others.', size=None)),
-                ('shy_until', models.DateTimeField(blank=True, null=True)),
-                ('claim_no', models.BigIntegerField(default=0, help_text='How often it was claimed; only ever grows.')),
+                ('excluded_workers', django.contrib.postgres.fields.ArrayField(base_field=models.BigIntegerField(), default=list, help_text='Workers that failed it and leave it to others.', size=None)),
+                ('excluded_until', models.DateTimeField(blank=True, null=True)),
+                ('fence', models.BigIntegerField(default=0, help_text='How often it was claimed; only ever grows.')),
                 ('lease_secret', models.UUIDField(blank=True, editable=False, null=True)),
                 ('lease_expires_at', models.DateTimeField(blank=True, null=True)),
                 ('deadline_at', models.DateTimeField(blank=True, help_text='When this run will have lasted too long.', null=True)),
@@ -186,15 +186,15 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='job',
-            index=models.Index(models.F('queue'), models.F('shy_of'), models.OrderBy(models.F('priority'), descending=True), models.F('run_at'), models.F('id'), condition=models.Q(('status', jobs.domain.states.Status['PENDING'])), name='jobs_claimable'),
+            index=models.Index(models.F('queue'), models.F('excluded_workers'), models.OrderBy(models.F('priority'), descending=True), models.F('run_at'), models.F('id'), condition=models.Q(('status', jobs.domain.states.Status['PENDING'])), name='jobs_claimable'),
         ),
         migrations.AddIndex(
             model_name='job',
-            index=models.Index(models.F('queue'), models.F('owner'), models.F('shy_of'), models.OrderBy(models.F('priority'), descending=True), models.F('run_at'), models.F('id'), condition=models.Q(('status', jobs.domain.states.Status['PENDING']), ('owner__isnull', False)), name='jobs_claimable_by_owner'),
+            index=models.Index(models.F('queue'), models.F('owner'), models.F('excluded_workers'), models.OrderBy(models.F('priority'), descending=True), models.F('run_at'), models.F('id'), condition=models.Q(('status', jobs.domain.states.Status['PENDING']), ('owner__isnull', False)), name='jobs_claimable_by_owner'),
         ),
         migrations.AddIndex(
             model_name='job',
-            index=models.Index(models.F('queue'), models.F('group'), models.F('shy_of'), models.OrderBy(models.F('priority'), descending=True), models.F('run_at'), models.F('id'), condition=models.Q(('status', jobs.domain.states.Status['PENDING']), ('group__isnull', False)), name='jobs_claimable_by_group'),
+            index=models.Index(models.F('queue'), models.F('group'), models.F('excluded_workers'), models.OrderBy(models.F('priority'), descending=True), models.F('run_at'), models.F('id'), condition=models.Q(('status', jobs.domain.states.Status['PENDING']), ('group__isnull', False)), name='jobs_claimable_by_group'),
         ),
         migrations.AddIndex(
             model_name='job',
@@ -202,7 +202,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='job',
-            index=models.Index(models.F('shy_until'), condition=models.Q(('status', jobs.domain.states.Status['PENDING']), ('shy_until__isnull', False)), name='jobs_shy'),
+            index=models.Index(models.F('excluded_until'), condition=models.Q(('status', jobs.domain.states.Status['PENDING']), ('excluded_until__isnull', False)), name='jobs_excluded'),
         ),
         migrations.AddIndex(
             model_name='job',
@@ -238,7 +238,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('status', jobs.domain.states.Status['IN_PROGRESS']), _negated=True), models.Q(('claim_no__gte', 1), ('claimed_at__isnull', False), ('worker__isnull', False)), _connector='OR'), name='job_in_progress_has_a_worker_and_a_claim'),
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('status', jobs.domain.states.Status['IN_PROGRESS']), _negated=True), models.Q(('fence__gte', 1), ('claimed_at__isnull', False), ('worker__isnull', False)), _connector='OR'), name='job_in_progress_has_a_worker_and_a_claim'),
         ),
         migrations.AddConstraint(
             model_name='job',

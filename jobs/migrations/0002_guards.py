@@ -24,13 +24,13 @@ END $$;
 CREATE TRIGGER an_ended_job_is_never_changed BEFORE UPDATE ON jobs_job FOR EACH ROW
 WHEN (OLD.ended_at IS NOT NULL AND (
     OLD.id, OLD.kind, OLD.queue, OLD.status, OLD.priority, OLD.unique_key, OLD.created_at, OLD.run_at,
-    OLD.expires_at, OLD.max_attempts, OLD.failures, OLD.timeout_s, OLD.retry_on_timeout, OLD.shy_of,
-    OLD.shy_until, OLD.claim_no, OLD.worker_id, OLD.worker_name, OLD.claimed_at, OLD.next_seq, OLD.progress,
+    OLD.expires_at, OLD.max_attempts, OLD.failures, OLD.timeout_s, OLD.retry_on_timeout, OLD.excluded_workers,
+    OLD.excluded_until, OLD.fence, OLD.worker_id, OLD.worker_name, OLD.claimed_at, OLD.next_seq, OLD.progress,
     OLD.detail, OLD.ended_at)
     IS DISTINCT FROM (
     NEW.id, NEW.kind, NEW.queue, NEW.status, NEW.priority, NEW.unique_key, NEW.created_at, NEW.run_at,
-    NEW.expires_at, NEW.max_attempts, NEW.failures, NEW.timeout_s, NEW.retry_on_timeout, NEW.shy_of,
-    NEW.shy_until, NEW.claim_no, NEW.worker_id, NEW.worker_name, NEW.claimed_at, NEW.next_seq, NEW.progress,
+    NEW.expires_at, NEW.max_attempts, NEW.failures, NEW.timeout_s, NEW.retry_on_timeout, NEW.excluded_workers,
+    NEW.excluded_until, NEW.fence, NEW.worker_id, NEW.worker_name, NEW.claimed_at, NEW.next_seq, NEW.progress,
     NEW.detail, NEW.ended_at))
 EXECUTE FUNCTION jobs_refuse('an ended job is never changed');
 CREATE TRIGGER a_live_job_is_never_deleted BEFORE DELETE ON jobs_job FOR EACH ROW

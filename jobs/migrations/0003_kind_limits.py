@@ -6,7 +6,7 @@ from django.db import migrations, models
 # The guard of 0002, which names its columns, with those of this migration beside them.
 _COLUMNS = (
     *("id", "kind", "queue", "status", "priority", "unique_key", "created_at", "run_at", "expires_at"),
-    *("max_attempts", "failures", "timeout_s", "retry_on_timeout", "shy_of", "shy_until", "claim_no", "worker_id"),
+    *("max_attempts", "failures", "timeout_s", "retry_on_timeout", "excluded_workers", "excluded_until", "fence", "worker_id"),
     *("worker_name", "claimed_at", "next_seq", "progress", "detail", "ended_at"),
 )
 _ADDED = ("limit_name", "limit_key", "limit_count", "limit_until")

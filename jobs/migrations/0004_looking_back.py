@@ -1,4 +1,4 @@
-"""What pages look back on (tallies, stages, origins), and deeds on many jobs (docs/adr/0030)."""
+"""What pages look back on (rollups, stages, origins), and bulk actions on many jobs (docs/adr/0030)."""
 
 import django.db.models.deletion
 import django.db.models.functions.datetime
@@ -25,7 +25,7 @@ class Migration(migrations.Migration):
             name='Bulk',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('deed', models.CharField(choices=[('cancel', 'cancel'), ('retry', 'retry'), ('change_queue', 'change queue'), ('change_priority', 'change priority'), ('run_now', 'run now'), ('undo', 'undo')], max_length=15)),
+                ('action', models.CharField(choices=[('cancel', 'cancel'), ('retry', 'retry'), ('change_queue', 'change queue'), ('change_priority', 'change priority'), ('run_now', 'run now'), ('undo', 'undo')], max_length=15)),
                 ('value', models.CharField(blank=True, help_text='The new queue or priority.', max_length=100)),
                 ('filters', models.JSONField(help_text='What the list was narrowed to.')),
                 ('phase', models.CharField(choices=[('counting', 'counting'), ('ready', 'ready'), ('running', 'running'), ('done', 'done'), ('stopped', 'stopped')], default='counting', max_length=8)),
@@ -68,7 +68,7 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
-            name='Tally',
+            name='Rollup',
             fields=[
                 ('pk', models.CompositePrimaryKey('step_s', 'at', 'queue', blank=True, editable=False, primary_key=True, serialize=False)),
                 ('step_s', models.SmallIntegerField()),
@@ -83,18 +83,18 @@ class Migration(migrations.Migration):
                 ('waited', models.JSONField()),
             ],
             options={
-                'constraints': [models.CheckConstraint(condition=models.Q(('step_s__in', [60, 600, 3600])), name='a_tally_has_a_known_step')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('step_s__in', [60, 600, 3600])), name='a_rollup_has_a_known_step')],
             },
         ),
         migrations.CreateModel(
-            name='TallyMark',
+            name='RollupWatermark',
             fields=[
                 ('id', models.SmallIntegerField(default=1, primary_key=True, serialize=False)),
                 ('settled_until', models.DateTimeField()),
                 ('looked_at', models.DateTimeField()),
             ],
             options={
-                'constraints': [models.CheckConstraint(condition=models.Q(('id', 1)), name='there_is_one_tally_mark')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('id', 1)), name='there_is_one_rollup_watermark')],
             },
         ),
         migrations.AddIndex(

@@ -6,11 +6,11 @@ from django.db import migrations, models
 # The guard of 0002 and 0003, with the columns of this migration beside theirs.
 _COLUMNS = (
     *("id", "kind", "queue", "status", "priority", "unique_key", "created_at", "run_at", "expires_at"),
-    *("max_attempts", "failures", "timeout_s", "retry_on_timeout", "shy_of", "shy_until", "claim_no", "worker_id"),
+    *("max_attempts", "failures", "timeout_s", "retry_on_timeout", "excluded_workers", "excluded_until", "fence", "worker_id"),
     *("worker_name", "claimed_at", "next_seq", "progress", "detail", "ended_at"),
     *("limit_name", "limit_key", "limit_count", "limit_until"),
 )
-_ADDED = ("attempt", "confirmed_claim", "last_secret", "releases", "request", "retry_when_lost")
+_ADDED = ("attempt", "confirmed_fence", "last_secret", "releases", "request", "retry_when_lost")
 
 # What there is was counted by claims. A claim that was given back is no attempt; every other one was confirmed.
 _COUNT = """
@@ -20,9 +20,9 @@ UPDATE jobs_attempt AS attempt SET attempt = counted.number
 FROM (SELECT id, row_number() OVER (PARTITION BY job_id ORDER BY number) AS number
       FROM jobs_attempt WHERE outcome <> 'released') AS counted
 WHERE counted.id = attempt.id AND counted.number <= 32767;
-UPDATE jobs_job SET confirmed_claim = claim_no,
+UPDATE jobs_job SET confirmed_fence = fence,
     attempt = failures + (status IN ('in_progress', 'success'))::integer
-WHERE claim_no > 0;
+WHERE fence > 0;
 """
 _NAMES_BACK = """
 UPDATE jobs_attempt SET outcome = CASE outcome WHEN 'lost' THEN 'lease_expired' WHEN 'timed_out' THEN 'overran' END
@@ -75,7 +75,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name='job',
-            name='confirmed_claim',
+            name='confirmed_fence',
             field=models.BigIntegerField(db_default=0, default=0, help_text='Number of the last claim whose worker spoke for the job; 0: no worker ever did.'),
         ),
         migrations.AddField(

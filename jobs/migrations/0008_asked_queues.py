@@ -28,14 +28,14 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name="worker",
-            name="asked_at",
+            name="polled_at",
             field=django.contrib.postgres.fields.ArrayField(
                 base_field=models.DateTimeField(), editable=False, null=True, size=None
             ),
         ),
         migrations.AddField(
             model_name="worker",
-            name="asked_queues",
+            name="polled_queues",
             field=django.contrib.postgres.fields.ArrayField(
                 base_field=models.CharField(max_length=100), editable=False, null=True, size=None
             ),

@@ -1,15 +1,15 @@
 """The tables: `work` is what the farm lives by, `looking` what its pages keep to look back and to act on many jobs,
 `presence` who is there, `usage` what each owner's jobs keep."""
 
-from jobs.models.looking import (
+from jobs.models.history import (
     Bulk,
     BulkItem,
     IdempotencyKey,
     Offspring,
     Origin,
+    Rollup,
+    RollupWatermark,
     Stage,
-    Tally,
-    TallyMark,
 )
 from jobs.models.presence import Hearing, Process
 from jobs.models.usage import ALL_JOBS, Usage, UsageDelta
@@ -46,8 +46,8 @@ __all__ = [
     "Share",
     "Slot",
     "Stage",
-    "Tally",
-    "TallyMark",
+    "Rollup",
+    "RollupWatermark",
     "Usage",
     "UsageDelta",
     "Worker",

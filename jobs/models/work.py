@@ -145,8 +145,8 @@ class Worker(models.Model):
     )  # fmt: skip
     # Null for the many that never named queues. Otherwise what its claims asked for within WORKER_ALIVE_S, those of the
     # latest first, and since when each is known; * stands for all that its key may take (jobs.operations.asking).
-    asked_queues = ArrayField(models.CharField(max_length=100), null=True, editable=False)
-    asked_at = ArrayField(models.DateTimeField(), null=True, editable=False)
+    polled_queues = ArrayField(models.CharField(max_length=100), null=True, editable=False)
+    polled_at = ArrayField(models.DateTimeField(), null=True, editable=False)
     read_at: datetime | None = None  # by the database's clock, of a worker that was found by its key
     key_hash = models.CharField(max_length=64, unique=True, editable=False)
     key_hint = models.CharField(max_length=12, editable=False, help_text="How its key begins.")
@@ -191,13 +191,13 @@ class Job(models.Model):
     retry_when_lost = models.BooleanField(default=True, db_default=True)
     retry_on_timeout = models.BooleanField(default=False)
 
-    shy_of = ArrayField(
+    excluded_workers = ArrayField(
         models.BigIntegerField(), default=list, help_text="Workers that failed it and leave it to others."
     )
-    shy_until = models.DateTimeField(null=True, blank=True)
+    excluded_until = models.DateTimeField(null=True, blank=True)
 
-    claim_no = models.BigIntegerField(default=0, help_text="How often it was claimed; only ever grows.")
-    confirmed_claim = models.BigIntegerField(
+    fence = models.BigIntegerField(default=0, help_text="How often it was claimed; only ever grows.")
+    confirmed_fence = models.BigIntegerField(
         default=0, db_default=0,
         help_text="Number of the last claim whose worker spoke for the job; 0: no worker ever did.",
     )  # fmt: skip
@@ -251,7 +251,7 @@ class Job(models.Model):
             ),
             models.CheckConstraint(
                 name="job_in_progress_has_a_worker_and_a_claim",
-                condition=~IN_PROGRESS | Q(worker__isnull=False, claimed_at__isnull=False, claim_no__gte=1),
+                condition=~IN_PROGRESS | Q(worker__isnull=False, claimed_at__isnull=False, fence__gte=1),
             ),
             models.CheckConstraint(
                 name="job_has_an_end_exactly_when_it_ended",
@@ -280,15 +280,15 @@ class Job(models.Model):
             ),
         ]
         indexes = [
-            models.Index("queue", "shy_of", F("priority").desc(), "run_at", "id",
+            models.Index("queue", "excluded_workers", F("priority").desc(), "run_at", "id",
                          name="jobs_claimable", condition=PENDING),
-            models.Index("queue", "owner", "shy_of", F("priority").desc(), "run_at", "id",
+            models.Index("queue", "owner", "excluded_workers", F("priority").desc(), "run_at", "id",
                          name="jobs_claimable_by_owner", condition=PENDING & Q(owner__isnull=False)),
-            models.Index("queue", "group", "shy_of", F("priority").desc(), "run_at", "id",
+            models.Index("queue", "group", "excluded_workers", F("priority").desc(), "run_at", "id",
                          name="jobs_claimable_by_group", condition=PENDING & Q(group__isnull=False)),
             models.Index("worker", "id", name="jobs_running", condition=IN_PROGRESS),
             models.Index("request", name="jobs_by_request", condition=IN_PROGRESS & Q(request__isnull=False)),
-            models.Index("shy_until", name="jobs_shy", condition=PENDING & Q(shy_until__isnull=False)),
+            models.Index("excluded_until", name="jobs_excluded", condition=PENDING & Q(excluded_until__isnull=False)),
             models.Index("expires_at", name="jobs_expiring", condition=PENDING & Q(expires_at__isnull=False)),
             models.Index("ended_at", "id", name="jobs_ended", condition=Q(ended_at__isnull=False)),
             models.Index("status", "id", name="jobs_unhappy",

@@ -1,6 +1,6 @@
 """What can be done with jobs. Each function is one use case, in one transaction unless it says otherwise."""
 
-from jobs.domain.hooks import Move, Prepared, Senseless
+from jobs.domain.hooks import Discard, Move, Prepared
 from jobs.domain.kinds import Kind
 from jobs.domain.leases import Lease
 from jobs.kinds import declare, declared
@@ -10,15 +10,15 @@ from jobs.operations.ending import Cancellation, Finished, cancel, finish, relea
 from jobs.operations.hooking import on_behalf_of
 from jobs.operations.idempotency import Repeatable, forget_idempotency_keys, once, repeatable
 from jobs.operations.linking import Link, links, register_links
-from jobs.operations.looking import Standing, pictures, result_file, sees_all, standing
 from jobs.operations.managing import create_kind, pause, resume, set_ceiling, share, sync, unshare
 from jobs.operations.measuring import measure_usage, recount_usage, setting_of, used
 from jobs.operations.orphans import delete_orphaned_files
 from jobs.operations.reporting import heartbeat, put_file, write_output
 from jobs.operations.rescheduling import run_now
-from jobs.operations.retelling import output_text, retell, statuses, workers_for
-from jobs.operations.rolling_up import roll_up
+from jobs.operations.resync import output_text, resync, statuses, workers_for
+from jobs.operations.rollup import roll_up
 from jobs.operations.scoring import Score, scores_of_queues, scores_of_workers
+from jobs.operations.snapshots import Standing, pictures, result_file, sees_all, standing
 from jobs.operations.submitting import NewJob, check_submit, retry, submit, submit_many
 from jobs.operations.swapping import finish_and_claim
 from jobs.operations.sweeping import Sweep, expire, retain, sweep
@@ -36,7 +36,7 @@ __all__ = [
     "Prepared",
     "Repeatable",
     "Score",
-    "Senseless",
+    "Discard",
     "Standing",
     "Sweep",
     "authenticate",
@@ -70,7 +70,7 @@ __all__ = [
     "result_file",
     "resume",
     "retain",
-    "retell",
+    "resync",
     "retry",
     "revoke",
     "roll_up",

@@ -25,18 +25,18 @@ def note(worker: Worker, queues: Sequence[str] | None) -> None:
     if _is_known(worker, names):
         return
     with transaction.atomic():
-        noted = keys.note_asked(worker.pk, names)
-        if noted is not None and set(noted.was or [ALL]) != set(noted.asked_queues or [ALL]):
+        noted = keys.note_polled(worker.pk, names)
+        if noted is not None and set(noted.was or [ALL]) != set(noted.polled_queues or [ALL]):
             live.touch("workers")
     if noted is not None:
-        worker.asked_queues, worker.asked_at = noted.asked_queues, noted.asked_at
+        worker.polled_queues, worker.polled_at = noted.polled_queues, noted.polled_at
 
 
 def _is_known(worker: Worker, names: Sequence[str]) -> bool:
-    if worker.asked_queues is None or worker.asked_at is None:
+    if worker.polled_queues is None or worker.polled_at is None:
         return list(names) == [ALL]
     if worker.read_at is None:  # by nobody who came with its key: how old the notes are is not known
         return False
-    known: dict[str, datetime] = dict(zip(worker.asked_queues, worker.asked_at, strict=True))
+    known: dict[str, datetime] = dict(zip(worker.polled_queues, worker.polled_at, strict=True))
     since = worker.read_at - timedelta(seconds=settings.JOBFARM["WORKER_ALIVE_S"] / 3)
     return all(name in known and known[name] > since for name in names)

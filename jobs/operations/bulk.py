@@ -12,11 +12,11 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from jobs import limits
-from jobs.domain.bulks import OVER, Deed, Phase, sentence
+from jobs.domain.bulks import OVER, BulkAction, Phase, sentence
 from jobs.domain.filters import Filters
 from jobs.errors import InvalidValue, JobsError, NotFound, UnknownQueue
 from jobs.models import Bulk
-from jobs.operations import audit, deeds, rights
+from jobs.operations import audit, bulk_actions, rights
 from jobs.queries import bulks, keys
 from live import operations as live
 from postgres import clock, transactions
@@ -31,19 +31,19 @@ COUNTED_AT_ONCE_S = 0.5  # while the person waits for the answer; what is left i
 _RESTING = OVER | {Phase.READY}
 
 
-def ask(deed: Deed, *, by: User, filters: Filters, value: str = "") -> Bulk:
+def ask(action: BulkAction, *, by: User, filters: Filters, value: str = "") -> Bulk:
     """Ask to do this to every job that matches and that `by` may act on. Nothing is done before `begin`.
 
     A large number may still be being counted when this returns. Raises UnknownQueue, InvalidValue, and
     PriorityNotAllowed or QueueChoiceNotAllowed for what takes a right that `by` does not have.
     """
-    _check(deed, value)
-    rights.check_bulk(deed, value, kind=filters.kind, by=by)
+    _check(action, value)
+    rights.check_bulk(action, value, kind=filters.kind, by=by)
     newest = bulks.top_id()
     with transaction.atomic():
         asked = filters.at(clock.now()).as_dict()
         bulk = Bulk.objects.create(
-            by=by, deed=deed, value=value, filters=asked, top_id=newest, next_id=newest + 1
+            by=by, action=action, value=value, filters=asked, top_id=newest, next_id=newest + 1
         )
     if _go_on(bulk.pk, for_s=COUNTED_AT_ONCE_S) is not None:
         scheduling.run_after(0, step, bulk_id=bulk.pk)
@@ -60,7 +60,9 @@ def begin(bulk_id: int, *, by: User) -> Bulk:
     if bulk.phase == Phase.READY:
         bulk.phase, bulk.began_at = Phase.RUNNING, clock.now()
         bulk.save(update_fields=["phase", "began_at"])
-        audit.record(by, bulk, f"{sentence(Deed(bulk.deed), bulk.value)} {bulk.matched} jobs: {bulk.filters}")
+        audit.record(
+            by, bulk, f"{sentence(BulkAction(bulk.action), bulk.value)} {bulk.matched} jobs: {bulk.filters}"
+        )
         _soon(bulk)
     return bulk
 
@@ -81,12 +83,12 @@ def undo(bulk_id: int, *, by: User) -> Bulk:
     Raises NotFound, InvalidValue while it runs, or for one that took another back.
     """
     bulk = _own(bulk_id, by=by)
-    if bulk.phase not in OVER or bulk.deed == Deed.UNDO:
+    if bulk.phase not in OVER or bulk.action == BulkAction.UNDO:
         raise InvalidValue(field="undo", why="only what is over, and no undoing itself, can be undone")
     undoing, is_new = Bulk.objects.get_or_create(
         undoes=bulk,
         defaults={
-            "by": by, "deed": Deed.UNDO, "filters": bulk.filters, "top_id": bulk.top_id,
+            "by": by, "action": BulkAction.UNDO, "filters": bulk.filters, "top_id": bulk.top_id,
             "next_id": bulk.top_id + 1, "matched": bulks.count_items(bulk_id),
             "phase": Phase.RUNNING, "began_at": clock.now(),
         },
@@ -146,7 +148,7 @@ def _next(bulk: Bulk) -> float | None:
 def _no_longer_allowed(bulk: Bulk) -> str | None:
     """Why whoever asked for it may not do so any more, cut to what a bulk keeps."""
     try:
-        rights.check_bulk(Deed(bulk.deed), bulk.value, kind=Filters.of(bulk.filters).kind, by=bulk.by)
+        rights.check_bulk(BulkAction(bulk.action), bulk.value, kind=Filters.of(bulk.filters).kind, by=bulk.by)
     except JobsError as refusal:
         return refusal.message[:200]
     return None
@@ -154,7 +156,7 @@ def _no_longer_allowed(bulk: Bulk) -> str | None:
 
 def _count(bulk: Bulk) -> None:
     floor = bulks.floor(bulk)
-    low, high = bulks.stretch(bulk, floor=floor)
+    low, high = bulks.id_range(bulk, floor=floor)
     bulk.matched += bulks.count_within(bulk, low, high) if low < high else 0
     bulk.next_id = low
     if low <= floor:
@@ -162,13 +164,13 @@ def _count(bulk: Bulk) -> None:
 
 
 def _do_batch(bulk: Bulk) -> float | None:
-    size = RETRIED_AT_ONCE if bulk.deed == Deed.RETRY else BATCH
+    size = RETRIED_AT_ONCE if bulk.action == BulkAction.RETRY else BATCH
     floor = bulks.floor(bulk)
-    low, high = bulks.stretch(bulk, floor=floor)
+    low, high = bulks.id_range(bulk, floor=floor)
     ids = bulks.ids_within(bulk, low, high, limit=size) if low < high else []
     if ids and (wait := _wait_for_limit(bulk, len(ids))):
         return wait.total_seconds()
-    _note(bulk, deeds.do(bulk, ids, now=clock.now()), handled=len(ids))
+    _note(bulk, bulk_actions.do(bulk, ids, now=clock.now()), handled=len(ids))
     bulk.next_id = ids[-1] if len(ids) == size else low
     if bulk.next_id <= floor:
         _end(bulk, Phase.DONE)
@@ -181,16 +183,16 @@ def _undo_batch(bulk: Bulk) -> float | None:
     if not items:
         _end(bulk, Phase.DONE)
         return None
-    if bulk.undoes.deed == Deed.CANCEL and (wait := _wait_for_limit(bulk, len(items))):
+    if bulk.undoes.action == BulkAction.CANCEL and (wait := _wait_for_limit(bulk, len(items))):
         return wait.total_seconds()
-    _note(bulk, deeds.undo(bulk.undoes, items, by=bulk.by, now=clock.now()), handled=len(items))
+    _note(bulk, bulk_actions.undo(bulk.undoes, items, by=bulk.by, now=clock.now()), handled=len(items))
     bulk.next_id = items[-1].job_id
     return None
 
 
 def _wait_for_limit(bulk: Bulk, jobs: int) -> timedelta | None:
     """What a person may submit bounds what they may try again, too; whoever runs the farm is not bounded."""
-    submits = bulk.deed in {Deed.RETRY, Deed.UNDO}
+    submits = bulk.action in {BulkAction.RETRY, BulkAction.UNDO}
     if not submits or bulks.reaches_all(bulk.by):
         return None
     count = min(
@@ -199,7 +201,7 @@ def _wait_for_limit(bulk: Bulk, jobs: int) -> timedelta | None:
     return ratelimits.limit(limits.SUBMIT_USER, key=f"user:{bulk.by_id}", count=count).retry_after
 
 
-def _note(bulk: Bulk, outcome: deeds.Outcome, *, handled: int) -> None:
+def _note(bulk: Bulk, outcome: bulk_actions.Outcome, *, handled: int) -> None:
     bulk.handled += handled
     bulk.changed += outcome.changed
     bulk.came_to = dict(Counter(bulk.came_to) + outcome.came_to)
@@ -224,12 +226,12 @@ def _own(bulk_id: int, *, by: User) -> Bulk:
     return bulk
 
 
-def _check(deed: Deed, value: str) -> None:
-    if deed is Deed.UNDO:
-        raise InvalidValue(field="deed", why="a bulk is undone by its own button")
-    if deed is Deed.QUEUE and not keys.known_queues([value]):
+def _check(action: BulkAction, value: str) -> None:
+    if action is BulkAction.UNDO:
+        raise InvalidValue(field="action", why="a bulk is undone by its own button")
+    if action is BulkAction.QUEUE and not keys.known_queues([value]):
         raise UnknownQueue(queue=value)
-    if deed is Deed.PRIORITY:
+    if action is BulkAction.PRIORITY:
         try:
             number = int(value)
         except ValueError:

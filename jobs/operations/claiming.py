@@ -152,7 +152,7 @@ def _claimed(row: moves.Row, payload: Any) -> Claimed:
         attempt=row.attempt,
         max_attempts=row.max_attempts,
         retry_when_lost=row.retry_when_lost,
-        lease=Lease(claim_no=row.claim_no, secret=row.lease_secret),
+        lease=Lease(fence=row.fence, secret=row.lease_secret),
         lease_expires_at=row.lease_expires_at,
         traceparent=row.traceparent,
     )

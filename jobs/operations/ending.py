@@ -101,7 +101,7 @@ def withdraw(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> None:
 
     A lease that it has named meanwhile, or lost, is left alone.
     """
-    rows = [row for row in moves.lock_held(worker, leases) if row.confirmed_claim < row.claim_no]
+    rows = [row for row in moves.lock_held(worker, leases) if row.confirmed_fence < row.fence]
     settle([judged(row, Outcome.UNCONFIRMED, retryable=True, error="") for row in rows], rows=rows)
 
 
@@ -137,7 +137,7 @@ def cancel_locked(jobs: Sequence[Job], *, by: User | None) -> dict[int, Verdict]
     for worker_id in {job.worker_id for job in running if job.worker_id is not None}:
         announcing.stopped(worker_id)
     return {
-        job.pk: states.cancel_verdict(Status(job.status), confirmed_claim=job.confirmed_claim)
+        job.pk: states.cancel_verdict(Status(job.status), confirmed_fence=job.confirmed_fence)
         for job in waiting + running
     }
 
@@ -155,12 +155,12 @@ def judged(row: Any, outcome: Outcome, *, retryable: bool, error: str) -> Settle
     )
     return Settlement(
         job_id=row.id,
-        claim_no=row.claim_no,
+        fence=row.fence,
         status=judgement.status,
         failures=judgement.failures,
         delay_s=judgement.delay_s,
         releases=judgement.releases,
-        shy_of=row.shy_of if judgement.status is Status.PENDING else (),
+        excluded_workers=row.excluded_workers if judgement.status is Status.PENDING else (),
         outcome=outcome,
         error=error[:ERROR_CHARACTERS],
     )
@@ -211,7 +211,7 @@ def _settle_held(
     worker: Worker, finished: Sequence[Finished], results: Sequence[str | None]
 ) -> dict[int, Status]:
     rows = {
-        (row.id, Lease(claim_no=row.claim_no, secret=row.lease_secret)): row
+        (row.id, Lease(fence=row.fence, secret=row.lease_secret)): row
         for row in moves.lock_held(worker, [_key(entry) for entry in finished])
     }
     mine = {index: rows.pop(key) for index, key in enumerate(map(_key, finished)) if key in rows}
@@ -236,7 +236,7 @@ def _settlement(entry: Finished, row: Any, result: str | None) -> Settlement:
         error = entry.error.replace("\x00", "�").encode(errors="replace").decode()
         return judged(row, Outcome.FAILED, retryable=entry.retryable, error=error)
     return Settlement(
-        job_id=row.id, claim_no=row.claim_no, status=Status.SUCCESS, failures=row.failures, result=result
+        job_id=row.id, fence=row.fence, status=Status.SUCCESS, failures=row.failures, result=result
     )
 
 
@@ -244,12 +244,16 @@ def _hidden_from_those_who_failed(
     settlements: Sequence[Settlement], rows: dict[int, Any]
 ) -> list[Settlement]:
     """A job that goes back after a failure leaves its worker alone, if another live worker could take it."""
-    shy = {s.job_id: sorted({*s.shy_of, rows[s.job_id].worker_id}) for s in settlements if _failed(s)}
-    if not shy:
+    excluded = {
+        s.job_id: sorted({*s.excluded_workers, rows[s.job_id].worker_id}) for s in settlements if _failed(s)
+    }
+    if not excluded:
         return list(settlements)
-    others = moves.jobs_others_could_take([(rows[job_id], shy_of) for job_id, shy_of in shy.items()])
+    others = moves.jobs_others_could_take(
+        [(rows[job_id], excluded_workers) for job_id, excluded_workers in excluded.items()]
+    )
     return [
-        replace(s, shy_of=shy[s.job_id] if s.job_id in others else ()) if s.job_id in shy else s
+        replace(s, excluded_workers=excluded[s.job_id] if s.job_id in others else ()) if s.job_id in excluded else s
         for s in settlements
     ]  # fmt: skip
 

@@ -28,7 +28,7 @@ def claimed(rows: Iterable[Any], *, worker_name: str) -> None:
     """These jobs are in progress now, with this worker."""
     _tell(
         Move(
-            job_id=row.id, kind=row.kind, attempt=row.claim_no, worker_name=worker_name,
+            job_id=row.id, kind=row.kind, attempt=row.fence, worker_name=worker_name,
             from_=Status.PENDING, to=Status.IN_PROGRESS,
         )
         for row in rows if row.kind in kinds.HOOKS
@@ -49,7 +49,7 @@ def ended_waiting(jobs: Iterable[Any], *, to: Status, error: str) -> None:
         Move(
             job_id=job.id,
             kind=job.kind,
-            attempt=job.confirmed_claim,
+            attempt=job.confirmed_fence,
             from_=Status.PENDING,
             to=to,
             error=error,
@@ -67,7 +67,7 @@ def tried_again(job: Any, *, retry_of: int) -> None:
         _tell([Move(**common, from_=None, to=Status.PENDING, run_at=reserved, retry_of=retry_of)])
 
 
-def retold(moves: Iterable[Move]) -> None:
+def resynced(moves: Iterable[Move]) -> None:
     """Tell how these jobs stand, without a move having happened."""
     _tell(move for move in moves if move.kind in kinds.HOOKS)
 
@@ -90,7 +90,7 @@ def _ended(row: Any, settlement: Settlement, was: Any) -> Move:
     return Move(
         job_id=row.id,
         kind=was.kind,
-        attempt=was.claim_no,
+        attempt=was.fence,
         worker_name=was.worker_name or "",
         from_=Status.IN_PROGRESS,
         to=status,

@@ -69,7 +69,7 @@ def give_back_of_unstarted(jobs: Iterable[Any]) -> None:
     That is those no worker ever spoke for: each ends once, so each gives back once. Of one whose limit is declared no
     more nothing is left to give.
     """
-    never_ran = [job for job in jobs if job.confirmed_claim == 0]
+    never_ran = [job for job in jobs if job.confirmed_fence == 0]
     for (name, key), group in _grouped(never_ran, lambda job: (job.limit_name, job.limit_key)):
         _give_back(name, key, sum(job.limit_count for job in group))
 

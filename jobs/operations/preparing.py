@@ -16,7 +16,7 @@ from django.db import transaction
 
 from jobs import kinds
 from jobs.domain import payloads
-from jobs.domain.hooks import Prepare, Prepared, Senseless
+from jobs.domain.hooks import Discard, Prepare, Prepared
 from jobs.domain.leases import Lease
 from jobs.domain.states import Outcome
 from jobs.models import Worker
@@ -52,7 +52,7 @@ def _without_left_out(
 ) -> dict[int, Any]:
     answers = {**stored, **_prepared(worker, hooked, stored)}
     left_out = {
-        job_id: answer for job_id, answer in answers.items() if isinstance(answer, Senseless | _Failure)
+        job_id: answer for job_id, answer in answers.items() if isinstance(answer, Discard | _Failure)
     }
     if left_out:
         _end(worker, [row for row in hooked if row.id in left_out], left_out)
@@ -69,7 +69,7 @@ def _prepared(worker: Worker, rows: Sequence[moves.Row], stored: Mapping[int, An
     by_kind: dict[str, list[Prepared]] = defaultdict(list)
     for row in rows:
         job = Prepared(
-            job_id=row.id, kind=row.kind, attempt=row.claim_no, payload=stored[row.id],
+            job_id=row.id, kind=row.kind, attempt=row.fence, payload=stored[row.id],
             worker_id=worker.pk, worker_name=worker.name,
         )  # fmt: skip
         by_kind[row.kind].append(job)
@@ -100,7 +100,7 @@ def _answers(prepare: Prepare, jobs: Sequence[Prepared]) -> dict[int, Any]:
         answers = prepare(jobs)
         mine = {job.job_id: answers[job.job_id] for job in jobs if job.job_id in answers}
         for answer in mine.values():
-            if not isinstance(answer, Senseless):  # what cannot be sent would cost the worker its whole claim
+            if not isinstance(answer, Discard):  # what cannot be sent would cost the worker its whole claim
                 payloads.encoded(answer, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"], what="payload")
     return mine
 
@@ -109,8 +109,8 @@ def _said(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".encode(errors="replace").decode().replace("\x00", "�")
 
 
-def _end(worker: Worker, rows: Sequence[moves.Row], answers: Mapping[int, Senseless | _Failure]) -> None:
-    leases = [(row.id, Lease(claim_no=row.claim_no, secret=row.lease_secret)) for row in rows]
+def _end(worker: Worker, rows: Sequence[moves.Row], answers: Mapping[int, Discard | _Failure]) -> None:
+    leases = [(row.id, Lease(fence=row.fence, secret=row.lease_secret)) for row in rows]
     locked = moves.lock_held(worker, leases)
     ending.settle([_settlement(row, answers[row.id]) for row in locked], rows=locked)
     for queue in {
@@ -119,8 +119,8 @@ def _end(worker: Worker, rows: Sequence[moves.Row], answers: Mapping[int, Sensel
         announcing.available(queue)
 
 
-def _settlement(row: Any, answer: Senseless | _Failure) -> Settlement:
-    if isinstance(answer, Senseless):
+def _settlement(row: Any, answer: Discard | _Failure) -> Settlement:
+    if isinstance(answer, Discard):
         return ending.judged(row, Outcome.CANCELED, retryable=False, error=answer.why)
     judged = ending.judged(row, Outcome.FAILED, retryable=True, error=answer.error)
     return replace(judged, blames_worker=False)

@@ -59,6 +59,6 @@ def _lost(row: moves.Row, lease: Lease) -> LeaseLost:
     if not row.in_scope:  # whose job it is, and how it stands, is not for every worker to know
         return LeaseLost()
     numbers: Mapping[str, str] = leases.why_lost(
-        lease.claim_no, claim_no=row.claim_no, status=Status(row.status), outcome=row.outcome
+        lease.fence, fence=row.fence, status=Status(row.status), outcome=row.outcome
     )
     return LeaseLost(**numbers)

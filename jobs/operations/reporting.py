@@ -87,8 +87,8 @@ def put_file(worker: Worker, job_id: int, lease: Lease, *, name: str, content: "
     _check_file(name, content)
     heartbeat(worker, job_id, lease)
     owner_id = reports.owner_of(job_id)
-    quotas.check_file(job_id, owner_id=owner_id, attempt=lease.claim_no, name=name, size=content.size)
-    stored_as = default_storage.save(f"jobs/{job_id}/{lease.claim_no}/{name}", content)
+    quotas.check_file(job_id, owner_id=owner_id, attempt=lease.fence, name=name, size=content.size)
+    stored_as = default_storage.save(f"jobs/{job_id}/{lease.fence}/{name}", content)
     try:
         return _remember(worker, job_id, lease, name=name, stored_as=stored_as, content=content)
     except BaseException:
@@ -122,10 +122,10 @@ def _remember(
         raise repeating.lost(worker, job_id, lease)
     owner_id = held[0].owner_id
     quotas.lock_files(owner_id)
-    quotas.check_file(job_id, owner_id=owner_id, attempt=lease.claim_no, name=name, size=content.size)
-    replaced = moves.stored_file(job_id, attempt=lease.claim_no, name=name)
+    quotas.check_file(job_id, owner_id=owner_id, attempt=lease.fence, name=name, size=content.size)
+    replaced = moves.stored_file(job_id, attempt=lease.fence, name=name)
     file = moves.keep_file(
-        job_id, attempt=lease.claim_no, name=name, stored_as=stored_as, size=content.size, sha256=sha256
+        job_id, attempt=lease.fence, name=name, stored_as=stored_as, size=content.size, sha256=sha256
     )
     announcing.changed([job_id])
     if replaced and replaced != stored_as:

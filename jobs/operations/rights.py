@@ -7,7 +7,7 @@ from typing import Final, Protocol
 from django.conf import settings
 from django.contrib.auth.models import User
 
-from jobs.domain.bulks import Deed
+from jobs.domain.bulks import BulkAction
 from jobs.domain.kinds import Kind
 from jobs.errors import PriorityNotAllowed, QueueChoiceNotAllowed, UnknownKind
 from jobs.models import Job
@@ -44,11 +44,11 @@ def check_retry(job: Job, *, by: User) -> None:
     _check_queue(job.queue, kind, by=by)
 
 
-def check_bulk(deed: Deed, value: str, *, kind: str, by: User) -> None:
+def check_bulk(action: BulkAction, value: str, *, kind: str, by: User) -> None:
     """Raise as `check_submits` for giving `value` to all jobs of this kind; of any kind if it is empty."""
-    if deed is Deed.PRIORITY:
+    if action is BulkAction.PRIORITY:
         _check_priority(int(value), _known(kind), by=by)
-    elif deed is Deed.QUEUE:
+    elif action is BulkAction.QUEUE:
         _check_queue(value, _known(kind), by=by)
 
 

@@ -13,8 +13,8 @@ from django.db.models.base import ModelState
 
 from jobs.domain import payloads
 from jobs.domain.kinds import Kind
-from jobs.domain.marks import MARGIN_S
 from jobs.domain.states import ENDED, Status
+from jobs.domain.watermarks import MARGIN_S
 from jobs.errors import InvalidValue, NotAllowed, NotAMember, NotEnded, NotUnique, UnknownQueue
 from jobs.models import Job
 from jobs.operations import admission, announcing, audit, hooking, limiting, lookups, rights, taking
@@ -32,8 +32,8 @@ _FRESH = dict.fromkeys(field.attname for field in Job._meta.concrete_fields) | {
     "attempt": 0,
     "failures": 0,
     "releases": 0,
-    "claim_no": 0,
-    "confirmed_claim": 0,
+    "fence": 0,
+    "confirmed_fence": 0,
     "next_seq": 0,
     "output_bytes": 0,
     "earlier_output_bytes": 0,
@@ -270,7 +270,7 @@ def _job(row: dict[str, Any], new: Stored | Twin) -> Job | NotUnique:
     for name in _BESIDE:
         del row[name]
     row["id"], row["created_at"], row["run_at"], row["expires_at"], row["limit_until"] = new
-    row["shy_of"] = []
+    row["excluded_workers"] = []
     row["_state"] = state = ModelState()
     state.adding, state.db = False, "default"
     # What unpickling does too: of a bulk, a quarter of the time went into Model.__init__.

@@ -45,7 +45,7 @@ def sweep(*, between: Callable[[], None] = lambda: None) -> Sweep:
     return Sweep(
         taken_back=_in_batches(_take_back, between=between),
         expired=_in_batches(_expire, between=between),
-        forgiven=_in_batches(_forgive, between=between),
+        forgiven=_in_batches(_clear_exclusions, between=between),
         next_in_s=reads.next_wake_s(),
     )
 
@@ -128,8 +128,8 @@ def _expire(limit: int) -> int:
 
 
 @transactions.retried
-def _forgive(limit: int) -> int:
-    rows = moves.forgive(limit)
+def _clear_exclusions(limit: int) -> int:
+    rows = moves.clear_exclusions(limit)
     for queue in {row.queue for row in rows}:
         announcing.available(queue)
     if rows:

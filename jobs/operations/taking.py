@@ -1,4 +1,4 @@
-"""Taking jobs from queues behind the marks of this process, and everywhere where that finds nothing (docs/adr/0036)."""
+"""Taking jobs behind the watermarks of this process, and by a full scan where that finds nothing (docs/adr/0036)."""
 
 import functools
 import time
@@ -8,13 +8,13 @@ from uuid import UUID
 
 from django.db import transaction
 
-from jobs.domain.marks import Look, Marks, Taken
+from jobs.domain.watermarks import Scan, Taken, Watermarks
 from jobs.models import Worker
 from jobs.queries import moves, reads
 from jobs.queries.reads import Claimable, Interest
 
-MARKS = Marks()
-_TAKING_S: Final = 0.00005  # a job in a claim of a hundred; what is left of the time was spent on looking
+WATERMARKS = Watermarks()
+_TAKING_S: Final = 0.00005  # a job in a claim of a hundred; what is left of the time was spent on scanning
 
 
 def take(
@@ -25,7 +25,7 @@ def take(
     A queue that lost its last free slots to others at this very moment is full: the rest is asked without it.
     """
     while queues:
-        rows = _look(worker, queues, limit=limit, only_if_idle=only_if_idle, request=request)
+        rows = _scan(worker, queues, limit=limit, only_if_idle=only_if_idle, request=request)
         got = [row for row in rows if row.id is not None]
         if got or not rows:
             return got
@@ -41,44 +41,44 @@ def claimable(interests: Sequence[tuple[Interest, int]], *, horizon_s: float) ->
     sweep finds.
     """
     began_s = time.monotonic()
-    within = MARKS.glance({interest.owner_id for interest, _ in interests}, now_s=began_s)
+    within = WATERMARKS.preview({interest.owner_id for interest, _ in interests}, now_s=began_s)
     found = reads.claimable(interests, horizon_s=horizon_s, within=within)
     if not within:
-        MARKS.spent(time.monotonic() - began_s)
+        WATERMARKS.spent(time.monotonic() - began_s)
     return found
 
 
 def forget(queues: Iterable[str]) -> None:
-    """Some of what waits in these queues became due long ago: after the commit, look everywhere."""
+    """Some of what waits in these queues became due long ago: after the commit, the next claim makes a full scan."""
     if behind := frozenset(queues):
-        transaction.on_commit(functools.partial(MARKS.forget, behind))
+        transaction.on_commit(functools.partial(WATERMARKS.forget, behind))
 
 
-def _look(
+def _scan(
     worker: Worker, queues: Sequence[str], *, limit: int, only_if_idle: bool, request: UUID | None
 ) -> list[moves.Row]:
-    """Behind the marks; and everywhere for what is still missing then, unless that would hold up what was found."""
+    """Behind the watermarks; then a full scan for what is still missing, unless that would hold up what was found."""
     rows: list[moves.Row] = []
-    look: Look | None = MARKS.look(queues, now_s=time.monotonic(), owner_id=worker.owner_id)
-    after: Look | None = None
-    while look is not None:
+    scan: Scan | None = WATERMARKS.scan(queues, now_s=time.monotonic(), owner_id=worker.owner_id)
+    after: Scan | None = None
+    while scan is not None:
         began_s = time.monotonic()
         still, if_idle = limit - len(rows), only_if_idle and not rows
         more = moves.claim(
-            worker, queues=queues, limit=still, only_if_idle=if_idle, look=look, request=request
+            worker, queues=queues, limit=still, only_if_idle=if_idle, scan=scan, request=request
         )
-        MARKS.lasted(look, max(0.0, time.monotonic() - began_s - len(more) * _TAKING_S))
-        _note(look, more)
+        WATERMARKS.lasted(scan, max(0.0, time.monotonic() - began_s - len(more) * _TAKING_S))
+        _note(scan, more)
         rows += more
-        if len(rows) >= limit or look.is_whole:
+        if len(rows) >= limit or scan.is_whole:
             break
-        look = after = MARKS.everywhere(
+        scan = after = WATERMARKS.full_scan(
             queues, now_s=time.monotonic(), owner_id=worker.owner_id, after=after, has_some=bool(rows)
         )
     return rows
 
 
-def _note(look: Look, rows: Sequence[moves.Row]) -> None:
+def _note(scan: Scan, rows: Sequence[moves.Row]) -> None:
     # The last of each will do: of a hundred jobs that is one.
     last = {
         (row.queue, row.priority, row.owner_id, row.group_id): row.run_at
@@ -86,4 +86,4 @@ def _note(look: Look, rows: Sequence[moves.Row]) -> None:
         if row.id is not None and row.is_open
     }
     taken = [Taken(queue, priority, run_at, *whose) for (queue, priority, *whose), run_at in last.items()]
-    transaction.on_commit(functools.partial(MARKS.took, look, taken))
+    transaction.on_commit(functools.partial(WATERMARKS.took, scan, taken))

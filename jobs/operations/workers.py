@@ -63,7 +63,7 @@ def rotate_key(worker: Worker, *, by: User | None = None) -> str:
     """Give a worker a new key and return it; the old one is worthless at once, on open sockets too."""
     key = _new_key()
     # Whoever comes with the new key may ask for other queues.
-    fresh = {"revoked_at": None, "asked_queues": None, "asked_at": None}
+    fresh = {"revoked_at": None, "polled_queues": None, "polled_at": None}
     Worker.objects.filter(pk=worker.pk).update(**fresh, **_stored(key))
     audit.record(by, worker, "given a new key")
     live.touch(f"worker:{worker.pk}", "workers")

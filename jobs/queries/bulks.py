@@ -1,4 +1,4 @@
-"""Statements of deeds on many jobs: which match, what is kept of them, and the changes to those that wait."""
+"""Statements of bulk actions on many jobs: which match, what is kept of them, and the changes to those that wait."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from jobs.domain.bulks import FITS, OVER, Deed, Phase
+from jobs.domain.bulks import FITS, OVER, BulkAction, Phase
 from jobs.domain.filters import Filters
 from jobs.domain.states import Status
 from jobs.models import Bulk, BulkItem, Job
@@ -41,7 +41,7 @@ def reaches_all(by: User) -> bool:
 
 def matching(bulk: Bulk) -> Q:
     """The jobs that the bulk means, as they stand at this moment."""
-    where = lists.narrowed(Filters.of(bulk.filters)) & Q(status__in=sorted(FITS[Deed(bulk.deed)]))
+    where = lists.narrowed(Filters.of(bulk.filters)) & Q(status__in=sorted(FITS[BulkAction(bulk.action)]))
     return where if reaches_all(bulk.by) else where & Q(owner_id=bulk.by_id)
 
 
@@ -51,7 +51,7 @@ def floor(bulk: Bulk) -> int:
     return max(oldest, lists.id_range(Filters.of(bulk.filters))[0])
 
 
-def stretch(bulk: Bulk, *, floor: int) -> tuple[int, int]:
+def id_range(bulk: Bulk, *, floor: int) -> tuple[int, int]:
     """The ids to look at next: from the first number on, below the second."""
     length = lists.LOOK_BACK_IN_TEXTS if bulk.filters.get("text") else lists.LOOK_BACK
     return max(floor, bulk.next_id - length), bulk.next_id

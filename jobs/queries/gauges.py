@@ -6,8 +6,8 @@ from datetime import datetime
 
 from django.conf import settings
 
-from jobs.domain.tallies import MINUTE_S
-from jobs.models import Tally, TallyMark
+from jobs.domain.rollups import MINUTE_S
+from jobs.models import Rollup, RollupWatermark
 from jobs.queries.lines import MOST_QUEUES, QueueLine
 from jobs.queries.pages import EVERYBODY
 from postgres import statements
@@ -20,7 +20,7 @@ class Settled:
     """Whole minutes by queue that nothing can be added to any more, up to `until`."""
 
     until: datetime
-    minutes: Sequence[Tally]
+    minutes: Sequence[Rollup]
 
 
 def queues() -> list[QueueLine]:
@@ -37,10 +37,10 @@ def oldest_waiting_s() -> dict[str, float]:
 
 def settled(*, since: datetime | None) -> Settled | None:
     """What the roll-up has settled from this moment on; nothing yet for None. None if it never ran."""
-    until = TallyMark.objects.values_list("settled_until", flat=True).first()
+    until = RollupWatermark.objects.values_list("settled_until", flat=True).first()
     if until is None:
         return None
     if since is None:
         return Settled(until=until, minutes=[])
-    rows = Tally.objects.filter(step_s=MINUTE_S, at__gte=since, at__lt=until)
+    rows = Rollup.objects.filter(step_s=MINUTE_S, at__gte=since, at__lt=until)
     return Settled(until=until, minutes=list(rows))

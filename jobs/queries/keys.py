@@ -64,10 +64,10 @@ def mark_seen(worker_ids: Iterable[int]) -> bool:
     return any(row.was_away for row in rows)
 
 
-def note_asked(worker_id: int, names: Sequence[str]) -> statements.Row | None:
+def note_polled(worker_id: int, names: Sequence[str]) -> statements.Row | None:
     """Note which queues this worker asks for: what is known now, and what was; None if its row is being written."""
     given = {"worker": worker_id, "queues": list(names), "alive_s": settings.JOBFARM["WORKER_ALIVE_S"]}
-    return next(iter(statements.load("jobs", "note_asked").run(given)), None)
+    return next(iter(statements.load("jobs", "note_polled").run(given)), None)
 
 
 def make_queues(names: Iterable[str]) -> None:

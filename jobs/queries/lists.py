@@ -19,7 +19,7 @@ from django.db.models.lookups import IsNull
 from jobs.domain.filters import Filters, moment
 from jobs.domain.states import Status
 from jobs.models import Attempt, Body, Job
-from jobs.queries import tallies
+from jobs.queries import rollups
 from postgres import clock
 
 EVERYBODY = 0
@@ -105,8 +105,8 @@ def dressed(jobs: QuerySet[Job]) -> QuerySet[Job]:
 def id_range(filters: Filters) -> tuple[int, int]:
     """The ids between which all lie that the filters' times ask for: from the first, below the second."""
     since, until = moment(filters.since), moment(filters.until)
-    low = tallies.first_since(since) if since else 0
-    return low, tallies.end_before(until) if until else BIGGEST_ID
+    low = rollups.first_since(since) if since else 0
+    return low, rollups.end_before(until) if until else BIGGEST_ID
 
 
 def live_ids(status: str) -> list[int] | None:
@@ -114,7 +114,11 @@ def live_ids(status: str) -> list[int] | None:
 
     In the order of their index: a bare LIMIT invites a walk down the whole table.
     """
-    order = ("queue", "shy_of", "-priority", "run_at", "pk") if status == Status.PENDING else ("worker", "pk")
+    order = (
+        ("queue", "excluded_workers", "-priority", "run_at", "pk")
+        if status == Status.PENDING
+        else ("worker", "pk")
+    )
     jobs = Job.objects.filter(status=status).order_by(*order)
     ids = list(jobs.values_list("pk", flat=True)[: MOST_LIVE + 1])
     return ids if len(ids) <= MOST_LIVE else None

@@ -9,12 +9,12 @@ from django.conf import settings
 from django.db import connection
 from django.db.models.functions import Now
 
-from jobs.domain import hearing, marks
+from jobs.domain import hearing, watermarks
 from jobs.domain.leases import Lease
-from jobs.domain.marks import Look
 from jobs.domain.quotas import Room
+from jobs.domain.ranges import IndexRange
 from jobs.domain.states import Outcome, Status
-from jobs.domain.stretches import Stretch
+from jobs.domain.watermarks import Scan
 from jobs.models import Job, Offspring, Origin, ResultFile, Worker
 from postgres import arrays, statements
 
@@ -26,11 +26,11 @@ class Settlement:
     """How one running job goes on: what `settle` writes. `blames_worker`: a failure hides the job from its worker."""
 
     job_id: int
-    claim_no: int
+    fence: int
     status: Status
     failures: int
     delay_s: float = 0.0
-    shy_of: Sequence[int] = ()
+    excluded_workers: Sequence[int] = ()
     outcome: Outcome | None = None
     error: str | None = None
     result: str | None = None
@@ -54,12 +54,12 @@ def claim(
     queues: Sequence[str],
     limit: int,
     only_if_idle: bool,
-    look: Look,
+    scan: Scan,
     request: UUID | None = None,
 ) -> list[Row]:
     """Lease up to `limit` jobs; a row with `id` None lost the race for a slot of the queue in `picked_from`.
 
-    `look` says where among what this worker may take (`jobs.domain.marks`), `request` which call of it asks.
+    `look` says where among what this worker may take (`jobs.domain.watermarks`), `request` which call of it asks.
     """
     parameters = {
         "worker": worker.pk,
@@ -69,7 +69,7 @@ def claim(
         "confirm_s": settings.JOBFARM["HEARTBEAT_S"],
         "only_if_idle": only_if_idle,
         "request": request,
-        **stretches(look.stretches),
+        **ranges(scan.ranges),
     }
     if worker.owner_id is None:
         return statements.load("jobs", "claim").run(parameters)
@@ -88,17 +88,17 @@ def past_leases(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> list[Row
     return statements.load("jobs", "past_leases").run(_leases(worker, leases))
 
 
-def stretches(within: Sequence[Stretch]) -> dict[str, Any]:
+def ranges(within: Sequence[IndexRange]) -> dict[str, Any]:
     """Where to look, as parameters of claim.sql, claim_scoped.sql and claimable.sql."""
     return {
-        "stretch_of": [stretch.queue for stretch in within],
-        "stretch_owner": [stretch.owner_id for stretch in within],
-        "stretch_group": [stretch.group_id for stretch in within],
-        "low": [stretch.low for stretch in within],
-        "high": [stretch.high for stretch in within],
-        "since": [stretch.since for stretch in within],
-        "until": [stretch.until for stretch in within],
-        "margin_s": marks.MARGIN_S,
+        "range_of": [index_range.queue for index_range in within],
+        "range_owner": [index_range.owner_id for index_range in within],
+        "range_group": [index_range.group_id for index_range in within],
+        "low": [index_range.low for index_range in within],
+        "high": [index_range.high for index_range in within],
+        "since": [index_range.since for index_range in within],
+        "until": [index_range.until for index_range in within],
+        "margin_s": watermarks.MARGIN_S,
     }
 
 
@@ -141,7 +141,7 @@ def succeed(
         {
             "worker": worker.pk,
             "job": arrays.plain(job_id for job_id, _ in leases),
-            "claim_no": arrays.plain(lease.claim_no for _, lease in leases),
+            "fence": arrays.plain(lease.fence for _, lease in leases),
             "secret": arrays.plain(lease.secret for _, lease in leases),
             "result": arrays.literal(results),
         }
@@ -173,11 +173,11 @@ def settle(settlements: Sequence[Settlement]) -> list[Row]:
     return statements.load("jobs", "settle").run(
         {
             "job": [s.job_id for s in settlements],
-            "claim_no": [s.claim_no for s in settlements],
+            "fence": [s.fence for s in settlements],
             "status": [s.status.value for s in settlements],
             "failures": [s.failures for s in settlements],
             "delay_s": [float(s.delay_s) for s in settlements],
-            "shy_of": ["{" + ",".join(map(str, s.shy_of)) + "}" for s in settlements],
+            "excluded_workers": ["{" + ",".join(map(str, s.excluded_workers)) + "}" for s in settlements],
             "outcome": [s.outcome and s.outcome.value for s in settlements],
             "error": [s.error for s in settlements],
             "result": [s.result for s in settlements],
@@ -195,7 +195,9 @@ def jobs_others_could_take(jobs: Sequence[tuple[Row, Sequence[int]]]) -> set[int
             "queue": [row.queue for row, _ in jobs],
             "owner": [row.owner_id for row, _ in jobs],
             "group": [row.group_id for row, _ in jobs],
-            "shy_of": ["{" + ",".join(map(str, shy_of)) + "}" for _, shy_of in jobs],
+            "excluded_workers": [
+                "{" + ",".join(map(str, excluded_workers)) + "}" for _, excluded_workers in jobs
+            ],
             "alive_s": settings.JOBFARM["WORKER_ALIVE_S"],
         }
     )
@@ -219,9 +221,9 @@ def expire(job_ids: Sequence[int]) -> int:
     return waiting.update(status=Status.TIMED_OUT, ended_at=Now())
 
 
-def forgive(limit: int) -> list[Row]:
+def clear_exclusions(limit: int) -> list[Row]:
     """Show jobs again to the workers that failed them, where the grace is over."""
-    return statements.load("jobs", "forgive").run({"limit": limit})
+    return statements.load("jobs", "clear_exclusions").run({"limit": limit})
 
 
 def retain(*, age_s: float, limit: int) -> list[Row]:
@@ -248,7 +250,7 @@ def _leases(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> dict[str, An
     return {
         "worker": worker.pk,
         "job": [job_id for job_id, _ in leases],
-        "claim_no": [lease.claim_no for _, lease in leases],
+        "fence": [lease.fence for _, lease in leases],
         "secret": [lease.secret for _, lease in leases],
     }
 
@@ -257,7 +259,7 @@ def _fence(worker: Worker, job_id: int, lease: Lease) -> dict[str, Any]:
     return {
         "job": job_id,
         "worker": worker.pk,
-        "claim_no": lease.claim_no,
+        "fence": lease.fence,
         "secret": lease.secret,
         "lease_s": settings.JOBFARM["LEASE_S"],
     }

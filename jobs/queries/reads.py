@@ -1,4 +1,4 @@
-"""Reads: who sees what, and what the pages, the API and the bell ask."""
+"""Reads: who sees what, and what the pages, the API and the notifier ask."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from django.db.models.functions import Now
 
 from jobs.domain import waiting
 from jobs.domain.leases import Lease
+from jobs.domain.ranges import IndexRange
 from jobs.domain.states import Status
-from jobs.domain.stretches import Stretch
 from jobs.models import Attempt, Hearing, Job, OutputChunk, ResultFile, Share
 from jobs.queries import moves
 from postgres import statements
@@ -128,11 +128,11 @@ def files(job_ids: Sequence[int]) -> dict[int, list[ResultFile]]:
 
 
 def claimable(
-    interests: Sequence[tuple[Interest, int]], *, horizon_s: float, within: Sequence[Stretch] = ()
+    interests: Sequence[tuple[Interest, int]], *, horizon_s: float, within: Sequence[IndexRange] = ()
 ) -> list[Claimable]:
     """For each (interest, how many at most): what could be claimed now, and when more is due within the horizon.
 
-    Queues, and somebody's jobs in them, that occur in `within` are looked at there alone (`jobs.domain.stretches`).
+    Queues, and somebody's jobs in them, that occur in `within` are looked at there alone (`jobs.domain.ranges`).
     """
     rows = statements.load("jobs", "claimable").run(
         {
@@ -140,7 +140,7 @@ def claimable(
             "owner": [interest.owner_id for interest, _ in interests],
             "wanted": [wanted for _, wanted in interests],
             "horizon_s": horizon_s,
-            **moves.stretches(within),
+            **moves.ranges(within),
         }
     )
     return [Claimable(jobs=row.jobs, next_due_in_s=row.next_due_in_s) for row in rows]
@@ -149,7 +149,7 @@ def claimable(
 def stopped(leases: Sequence[tuple[int, Lease]]) -> list[int]:
     """Of these (job id, lease) pairs, the jobs that the lease no longer holds."""
     rows = statements.load("jobs", "stopped_leases").run(
-        {"job": [job_id for job_id, _ in leases], "claim_no": [lease.claim_no for _, lease in leases]}
+        {"job": [job_id for job_id, _ in leases], "fence": [lease.fence for _, lease in leases]}
     )
     return [row.job_id for row in rows]
 

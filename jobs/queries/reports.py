@@ -50,7 +50,7 @@ def claims_that_wrote(job_id: int, claims: Iterable[int]) -> set[int]:
 def claim_to_read(job_id: int) -> int | None:
     """Whose output is shown of a job where nobody says which: of one that runs or succeeded its own claim's, of any
     other the last that wrote anything. 0 for a job that nobody had, None for one that is gone."""
-    found = Job.objects.filter(pk=job_id).values_list("status", "claim_no").first()
+    found = Job.objects.filter(pk=job_id).values_list("status", "fence").first()
     if found is None or found[0] in _WRITES_ITS_OWN:
         return None if found is None else found[1]
     written = OutputChunk.objects.filter(job_id=job_id).order_by("-attempt")

@@ -1,6 +1,6 @@
 -- As claim.sql, for a worker that a member created: it takes its owner's jobs and those of the owner's groups.
 -- Whose a job is, is an index key too (jobs_claimable_by_owner, jobs_claimable_by_group), so jobs out of its scope are
--- never read. A range is one (queue, whose, shy_of). Where a job is in two ranges (mine, and my group's), the second
+-- never read. A range is one (queue, whose, excluded_workers). Where a job is in two ranges (mine, and my group's), the second
 -- meets it again, since its own locks do not make it skip: DISTINCT ON keeps one.
 -- Stretches (docs/adr/0036) are of an owner's or of a group's jobs in a queue. Groups for which none is given, since this
 -- process knows nothing of them yet, are looked at as a whole.
@@ -27,27 +27,27 @@ WITH RECURSIVE asked AS MATERIALIZED (
     SELECT %(owner)s::integer, NULL::integer
     UNION ALL
     SELECT NULL, membership.group_id FROM auth_user_groups AS membership WHERE membership.user_id = %(owner)s::integer
-), shy_set (name, owner_id, group_id, shy_of, turn) AS (
+), excluded_set (name, owner_id, group_id, excluded_workers, step) AS (
     SELECT asked.name, whose.owner_id, whose.group_id, '{}'::bigint[], 0 FROM asked CROSS JOIN whose WHERE room > 0
     UNION ALL
-    SELECT shy_set.name, shy_set.owner_id, shy_set.group_id, further.shy_of, shy_set.turn + 1
-    FROM shy_set CROSS JOIN LATERAL (
+    SELECT excluded_set.name, excluded_set.owner_id, excluded_set.group_id, further.excluded_workers, excluded_set.step + 1
+    FROM excluded_set CROSS JOIN LATERAL (
         SELECT * FROM (
-            SELECT job.shy_of FROM jobs_job AS job
-            WHERE shy_set.owner_id IS NOT NULL AND job.status = 'pending' AND job.queue = shy_set.name
-              AND job.owner_id = shy_set.owner_id AND job.shy_of > shy_set.shy_of
-            ORDER BY job.shy_of LIMIT 1) AS owned
+            SELECT job.excluded_workers FROM jobs_job AS job
+            WHERE excluded_set.owner_id IS NOT NULL AND job.status = 'pending' AND job.queue = excluded_set.name
+              AND job.owner_id = excluded_set.owner_id AND job.excluded_workers > excluded_set.excluded_workers
+            ORDER BY job.excluded_workers LIMIT 1) AS owned
         UNION ALL
         SELECT * FROM (
-            SELECT job.shy_of FROM jobs_job AS job
-            WHERE shy_set.group_id IS NOT NULL AND job.status = 'pending' AND job.queue = shy_set.name
-              AND job.group_id = shy_set.group_id AND job.shy_of > shy_set.shy_of
-            ORDER BY job.shy_of LIMIT 1) AS shared) AS further
-    WHERE shy_set.turn < 64
+            SELECT job.excluded_workers FROM jobs_job AS job
+            WHERE excluded_set.group_id IS NOT NULL AND job.status = 'pending' AND job.queue = excluded_set.name
+              AND job.group_id = excluded_set.group_id AND job.excluded_workers > excluded_set.excluded_workers
+            ORDER BY job.excluded_workers LIMIT 1) AS shared) AS further
+    WHERE excluded_set.step < 64
 ), given (name, owner_id, group_id, low, high, since, until) AS MATERIALIZED (
-    SELECT * FROM unnest(%(stretch_of)s::text[], %(stretch_owner)s::integer[], %(stretch_group)s::integer[],
+    SELECT * FROM unnest(%(range_of)s::text[], %(range_owner)s::integer[], %(range_group)s::integer[],
                          %(low)s::smallint[], %(high)s::smallint[], %(since)s::timestamptz[], %(until)s::timestamptz[])
-), stretch (name, owner_id, group_id, low, high, since, until) AS MATERIALIZED (
+), scan_range (name, owner_id, group_id, low, high, since, until) AS MATERIALIZED (
     SELECT name, owner_id, group_id, low, high,
            least(since, margin), CASE WHEN until IS NULL THEN 'infinity' ELSE least(until, margin) END
     FROM given CROSS JOIN LATERAL (
@@ -59,35 +59,35 @@ WITH RECURSIVE asked AS MATERIALIZED (
         SELECT FROM given
         WHERE given.name = asked.name AND (given.owner_id = whose.owner_id OR given.group_id = whose.group_id))
 ), range AS MATERIALIZED (
-    SELECT asked.*, shy_set.owner_id, shy_set.group_id, shy_set.shy_of, stretch.low, stretch.high, stretch.since,
-           stretch.until, head.priority, head.run_at, head.id
-    FROM asked JOIN shy_set USING (name)
+    SELECT asked.*, excluded_set.owner_id, excluded_set.group_id, excluded_set.excluded_workers, scan_range.low, scan_range.high, scan_range.since,
+           scan_range.until, head.priority, head.run_at, head.id
+    FROM asked JOIN excluded_set USING (name)
     CROSS JOIN LATERAL (
-        SELECT low, high, since, until FROM stretch
-        WHERE shy_set.shy_of = '{}' AND stretch.name = asked.name
-          AND (stretch.owner_id = shy_set.owner_id OR stretch.group_id = shy_set.group_id)
+        SELECT low, high, since, until FROM scan_range
+        WHERE excluded_set.excluded_workers = '{}' AND scan_range.name = asked.name
+          AND (scan_range.owner_id = excluded_set.owner_id OR scan_range.group_id = excluded_set.group_id)
         UNION ALL
         SELECT -32767::smallint, 32767::smallint, '-infinity'::timestamptz, 'infinity'::timestamptz
-        WHERE shy_set.shy_of <> '{}') AS stretch
+        WHERE excluded_set.excluded_workers <> '{}') AS scan_range
     CROSS JOIN LATERAL (
         SELECT * FROM (
             SELECT job.priority, job.run_at, job.id FROM jobs_job AS job
-            WHERE shy_set.owner_id IS NOT NULL AND job.status = 'pending' AND job.queue = asked.name
-              AND job.owner_id = shy_set.owner_id AND job.shy_of = shy_set.shy_of
-              AND job.priority BETWEEN stretch.low AND stretch.high
-              AND job.run_at >= stretch.since AND job.run_at < stretch.until AND job.run_at <= statement_timestamp()
+            WHERE excluded_set.owner_id IS NOT NULL AND job.status = 'pending' AND job.queue = asked.name
+              AND job.owner_id = excluded_set.owner_id AND job.excluded_workers = excluded_set.excluded_workers
+              AND job.priority BETWEEN scan_range.low AND scan_range.high
+              AND job.run_at >= scan_range.since AND job.run_at < scan_range.until AND job.run_at <= statement_timestamp()
               AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp())
             ORDER BY job.priority DESC, job.run_at, job.id LIMIT 1) AS owned
         UNION ALL
         SELECT * FROM (
             SELECT job.priority, job.run_at, job.id FROM jobs_job AS job
-            WHERE shy_set.group_id IS NOT NULL AND job.status = 'pending' AND job.queue = asked.name
-              AND job.group_id = shy_set.group_id AND job.shy_of = shy_set.shy_of
-              AND job.priority BETWEEN stretch.low AND stretch.high
-              AND job.run_at >= stretch.since AND job.run_at < stretch.until AND job.run_at <= statement_timestamp()
+            WHERE excluded_set.group_id IS NOT NULL AND job.status = 'pending' AND job.queue = asked.name
+              AND job.group_id = excluded_set.group_id AND job.excluded_workers = excluded_set.excluded_workers
+              AND job.priority BETWEEN scan_range.low AND scan_range.high
+              AND job.run_at >= scan_range.since AND job.run_at < scan_range.until AND job.run_at <= statement_timestamp()
               AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp())
             ORDER BY job.priority DESC, job.run_at, job.id LIMIT 1) AS shared) AS head
-    WHERE NOT %(worker)s::bigint = ANY (shy_set.shy_of)
+    WHERE NOT %(worker)s::bigint = ANY (excluded_set.excluded_workers)
 ), met AS MATERIALIZED (
     SELECT pick.id, sorted.name, sorted.top, row_number() OVER () AS pick_no
     FROM (SELECT * FROM range ORDER BY place, priority DESC, run_at, id) AS sorted
@@ -95,7 +95,7 @@ WITH RECURSIVE asked AS MATERIALIZED (
         SELECT * FROM (
             SELECT job.id FROM jobs_job AS job
             WHERE sorted.owner_id IS NOT NULL AND job.status = 'pending' AND job.queue = sorted.name
-              AND job.owner_id = sorted.owner_id AND job.shy_of = sorted.shy_of
+              AND job.owner_id = sorted.owner_id AND job.excluded_workers = sorted.excluded_workers
               AND job.priority BETWEEN sorted.low AND sorted.high
               AND job.run_at >= sorted.since AND job.run_at < sorted.until AND job.run_at <= statement_timestamp()
               AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp())
@@ -105,7 +105,7 @@ WITH RECURSIVE asked AS MATERIALIZED (
         SELECT * FROM (
             SELECT job.id FROM jobs_job AS job
             WHERE sorted.group_id IS NOT NULL AND job.status = 'pending' AND job.queue = sorted.name
-              AND job.group_id = sorted.group_id AND job.shy_of = sorted.shy_of
+              AND job.group_id = sorted.group_id AND job.excluded_workers = sorted.excluded_workers
               AND job.priority BETWEEN sorted.low AND sorted.high
               AND job.run_at >= sorted.since AND job.run_at < sorted.until AND job.run_at <= statement_timestamp()
               AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp())
@@ -114,24 +114,24 @@ WITH RECURSIVE asked AS MATERIALIZED (
     LIMIT %(limit)s::bigint
 ), picked AS MATERIALIZED (
     SELECT DISTINCT ON (id) * FROM met ORDER BY id, pick_no
-), turn AS (
-    SELECT picked.*, row_number() OVER (PARTITION BY name ORDER BY pick_no) AS turn_no FROM picked
+), ranked AS (
+    SELECT picked.*, row_number() OVER (PARTITION BY name ORDER BY pick_no) AS rank_no FROM picked
 ), slot AS MATERIALIZED (
-    SELECT free.id, wanted.name, row_number() OVER (PARTITION BY wanted.name ORDER BY free.n) AS turn_no
+    SELECT free.id, wanted.name, row_number() OVER (PARTITION BY wanted.name ORDER BY free.n) AS rank_no
     FROM (SELECT name, top, count(*) AS jobs FROM picked WHERE top IS NOT NULL GROUP BY name, top) AS wanted
     CROSS JOIN LATERAL (
         SELECT slot.id, slot.n FROM jobs_slot AS slot
         WHERE slot.queue_id = wanted.name AND slot.n < wanted.top AND slot.job_id IS NULL
         ORDER BY slot.n LIMIT wanted.jobs FOR UPDATE SKIP LOCKED) AS free
 ), admitted AS MATERIALIZED (
-    SELECT turn.*, slot.id AS slot_id
-    FROM turn LEFT JOIN slot USING (name, turn_no)
-    WHERE turn.top IS NULL OR slot.id IS NOT NULL
+    SELECT ranked.*, slot.id AS slot_id
+    FROM ranked LEFT JOIN slot USING (name, rank_no)
+    WHERE ranked.top IS NULL OR slot.id IS NOT NULL
 ), seated AS (
     UPDATE jobs_slot SET job_id = admitted.id FROM admitted WHERE jobs_slot.id = admitted.slot_id
 ), claimed AS (
     UPDATE jobs_job AS job
-    SET status = 'in_progress', claim_no = job.claim_no + 1, lease_secret = gen_random_uuid(),
+    SET status = 'in_progress', fence = job.fence + 1, lease_secret = gen_random_uuid(),
         attempt = job.failures + 1, request = %(request)s::uuid,
         lease_expires_at = statement_timestamp() + make_interval(secs => %(confirm_s)s::float8),
         deadline_at = statement_timestamp() + make_interval(secs => job.timeout_s),
@@ -139,18 +139,18 @@ WITH RECURSIVE asked AS MATERIALIZED (
         next_seq = 0, progress = NULL, detail = NULL,
         earlier_output_bytes = job.earlier_output_bytes + job.output_bytes, output_bytes = 0
     FROM admitted WHERE job.id = admitted.id AND job.ended_at IS NULL AND job.lease_secret IS NULL
-    RETURNING job.id, job.kind, job.queue, job.claim_no, job.lease_secret, job.lease_expires_at,
+    RETURNING job.id, job.kind, job.queue, job.fence, job.lease_secret, job.lease_expires_at,
            job.attempt, job.max_attempts, job.retry_when_lost,
-           job.priority, job.run_at, job.owner_id, job.group_id, job.shy_of = '{}' AS is_open,
+           job.priority, job.run_at, job.owner_id, job.group_id, job.excluded_workers = '{}' AS is_open,
            admitted.pick_no, admitted.name
 )
-SELECT claimed.id, claimed.kind, claimed.queue, claimed.claim_no, claimed.lease_secret, claimed.lease_expires_at,
+SELECT claimed.id, claimed.kind, claimed.queue, claimed.fence, claimed.lease_secret, claimed.lease_expires_at,
        claimed.attempt, claimed.max_attempts, claimed.retry_when_lost,
        body.payload::text AS payload, body.traceparent, claimed.name AS picked_from, claimed.priority, claimed.run_at,
        claimed.owner_id, claimed.group_id, claimed.is_open, claimed.pick_no
 FROM claimed LEFT JOIN jobs_body AS body ON body.job_id = claimed.id
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, turn.name, NULL, NULL, NULL, NULL, NULL, turn.pick_no
-FROM turn LEFT JOIN slot USING (name, turn_no)
-WHERE turn.top IS NOT NULL AND slot.id IS NULL
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ranked.name, NULL, NULL, NULL, NULL, NULL, ranked.pick_no
+FROM ranked LEFT JOIN slot USING (name, rank_no)
+WHERE ranked.top IS NOT NULL AND slot.id IS NULL
 ORDER BY pick_no

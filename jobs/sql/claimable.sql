@@ -1,8 +1,8 @@
--- For the bell: per interest (queues, and whose jobs), how many jobs could be claimed now, counted up to a limit, and
+-- For the notifier: per interest (queues, and whose jobs), how many jobs could be claimed now, counted up to a limit, and
 -- when the next one becomes due within the horizon. One statement for all the interests of a process.
 -- An interest with owner null serves everybody; a member's owned and shared jobs are counted each by its own index.
 -- The counts are ordered as their indexes are: a bare LIMIT invites a scan of the table for a queue with nothing in it.
--- Where the caller gives stretches (docs/adr/0036) of a queue, or of somebody's jobs in it, the jobs that hide from nobody
+-- Where the caller gives ranges (docs/adr/0036) of a queue, or of somebody's jobs in it, the jobs that hide from nobody
 -- are counted in these alone.
 -- The queue * stands for every queue. Who failed a job is not looked at here: that is for the claim.
 WITH interest AS MATERIALIZED (
@@ -22,9 +22,9 @@ WITH interest AS MATERIALIZED (
     SELECT looked_at.name, NULL, membership.group_id
     FROM looked_at JOIN auth_user_groups AS membership ON membership.user_id = looked_at.owner_id
 ), given (name, owner_id, group_id, low, high, since) AS MATERIALIZED (
-    SELECT * FROM unnest(%(stretch_of)s::text[], %(stretch_owner)s::integer[], %(stretch_group)s::integer[],
+    SELECT * FROM unnest(%(range_of)s::text[], %(range_owner)s::integer[], %(range_group)s::integer[],
                          %(low)s::smallint[], %(high)s::smallint[], %(since)s::timestamptz[])
-), stretch (name, owner_id, group_id, low, high, since) AS MATERIALIZED (
+), scan_range (name, owner_id, group_id, low, high, since) AS MATERIALIZED (
     SELECT name, owner_id, group_id, low, high,
            least(since, statement_timestamp() - make_interval(secs => %(margin_s)s::float8))
     FROM given
@@ -40,50 +40,50 @@ WITH interest AS MATERIALIZED (
            CASE WHEN looked_at.owner_id IS NULL THEN (
                SELECT count(*) FROM (
                    SELECT FROM (
-                       SELECT 1 FROM stretch CROSS JOIN LATERAL (
+                       SELECT 1 FROM scan_range CROSS JOIN LATERAL (
                            SELECT FROM jobs_job AS job
-                           WHERE job.status = 'pending' AND job.queue = looked_at.name AND job.shy_of = '{}'
-                             AND job.priority BETWEEN stretch.low AND stretch.high
-                             AND job.run_at >= stretch.since AND job.run_at <= statement_timestamp()
+                           WHERE job.status = 'pending' AND job.queue = looked_at.name AND job.excluded_workers = '{}'
+                             AND job.priority BETWEEN scan_range.low AND scan_range.high
+                             AND job.run_at >= scan_range.since AND job.run_at <= statement_timestamp()
                            ORDER BY job.priority DESC, job.run_at
                            LIMIT looked_at.room) AS open_job
-                       WHERE stretch.name = looked_at.name
-                         AND stretch.owner_id IS NULL AND stretch.group_id IS NULL
+                       WHERE scan_range.name = looked_at.name
+                         AND scan_range.owner_id IS NULL AND scan_range.group_id IS NULL
                        UNION ALL
                        (SELECT 1 FROM jobs_job AS job
-                        WHERE job.status = 'pending' AND job.queue = looked_at.name AND job.shy_of > '{}'
+                        WHERE job.status = 'pending' AND job.queue = looked_at.name AND job.excluded_workers > '{}'
                           AND job.run_at <= statement_timestamp()
-                        ORDER BY job.shy_of, job.priority DESC, job.run_at
+                        ORDER BY job.excluded_workers, job.priority DESC, job.run_at
                         LIMIT looked_at.room)) AS open_or_shy
                    LIMIT looked_at.room) AS any_job)
            ELSE (
                SELECT count(*) FROM (
                    SELECT FROM (
-                       SELECT 1 FROM stretch CROSS JOIN LATERAL (
+                       SELECT 1 FROM scan_range CROSS JOIN LATERAL (
                            SELECT FROM jobs_job AS job
                            WHERE job.status = 'pending' AND job.queue = looked_at.name
-                             AND job.owner_id = looked_at.owner_id AND job.shy_of = '{}'
-                             AND job.priority BETWEEN stretch.low AND stretch.high
-                             AND job.run_at >= stretch.since AND job.run_at <= statement_timestamp()
+                             AND job.owner_id = looked_at.owner_id AND job.excluded_workers = '{}'
+                             AND job.priority BETWEEN scan_range.low AND scan_range.high
+                             AND job.run_at >= scan_range.since AND job.run_at <= statement_timestamp()
                            ORDER BY job.priority DESC, job.run_at
                            LIMIT looked_at.room) AS open_owned
-                       WHERE stretch.name = looked_at.name AND stretch.owner_id = looked_at.owner_id
+                       WHERE scan_range.name = looked_at.name AND scan_range.owner_id = looked_at.owner_id
                        UNION ALL
                        (SELECT 1 FROM jobs_job AS job
                         WHERE job.status = 'pending' AND job.queue = looked_at.name
-                          AND job.owner_id = looked_at.owner_id AND job.shy_of > '{}'
+                          AND job.owner_id = looked_at.owner_id AND job.excluded_workers > '{}'
                           AND job.run_at <= statement_timestamp()
-                        ORDER BY job.shy_of, job.priority DESC, job.run_at
+                        ORDER BY job.excluded_workers, job.priority DESC, job.run_at
                         LIMIT looked_at.room)
                        UNION ALL
                        SELECT 1 FROM auth_user_groups AS membership
-                       JOIN stretch ON stretch.name = looked_at.name AND stretch.group_id = membership.group_id
+                       JOIN scan_range ON scan_range.name = looked_at.name AND scan_range.group_id = membership.group_id
                        CROSS JOIN LATERAL (
                            SELECT FROM jobs_job AS job
                            WHERE job.status = 'pending' AND job.queue = looked_at.name
-                             AND job.group_id = membership.group_id AND job.shy_of = '{}'
-                             AND job.priority BETWEEN stretch.low AND stretch.high
-                             AND job.run_at >= stretch.since AND job.run_at <= statement_timestamp()
+                             AND job.group_id = membership.group_id AND job.excluded_workers = '{}'
+                             AND job.priority BETWEEN scan_range.low AND scan_range.high
+                             AND job.run_at >= scan_range.since AND job.run_at <= statement_timestamp()
                              AND job.owner_id IS DISTINCT FROM looked_at.owner_id
                            ORDER BY job.priority DESC, job.run_at
                            LIMIT looked_at.room) AS open_shared
@@ -92,10 +92,10 @@ WITH interest AS MATERIALIZED (
                        SELECT 1 FROM auth_user_groups AS membership CROSS JOIN LATERAL (
                            SELECT FROM jobs_job AS job
                            WHERE job.status = 'pending' AND job.queue = looked_at.name
-                             AND job.group_id = membership.group_id AND job.shy_of > '{}'
+                             AND job.group_id = membership.group_id AND job.excluded_workers > '{}'
                              AND job.run_at <= statement_timestamp()
                              AND job.owner_id IS DISTINCT FROM looked_at.owner_id
-                           ORDER BY job.shy_of, job.priority DESC, job.run_at
+                           ORDER BY job.excluded_workers, job.priority DESC, job.run_at
                            LIMIT looked_at.room) AS shy_shared
                        WHERE membership.user_id = looked_at.owner_id) AS owned_or_shared
                    LIMIT looked_at.room) AS scoped_job)

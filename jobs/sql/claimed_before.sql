@@ -4,13 +4,13 @@
 WITH standing AS MATERIALIZED (
     SELECT id FROM jobs_job
     WHERE status = 'in_progress' AND request = %(request)s::uuid AND worker_id = %(worker)s::bigint
-      AND confirmed_claim < claim_no
+      AND confirmed_fence < fence
     ORDER BY id FOR UPDATE
 ), renewed AS (
     UPDATE jobs_job AS job
     SET lease_expires_at = statement_timestamp() + make_interval(secs => %(confirm_s)s::float8)
     FROM standing WHERE job.id = standing.id
-    RETURNING job.id, job.kind, job.queue, job.claim_no, job.lease_secret, job.lease_expires_at, job.attempt,
+    RETURNING job.id, job.kind, job.queue, job.fence, job.lease_secret, job.lease_expires_at, job.attempt,
               job.max_attempts, job.retry_when_lost
 )
 SELECT renewed.*, body.payload::text AS payload, body.traceparent

@@ -2,5 +2,5 @@
 COPY jobs_job (
     id, kind, queue, priority, owner_id, group_id, retry_of_id, max_attempts, timeout_s, retry_when_lost, retry_on_timeout,
     created_at,
-    run_at, expires_at, status, failures, claim_no, next_seq, shy_of)
+    run_at, expires_at, status, failures, fence, next_seq, excluded_workers)
 FROM STDIN

@@ -7,19 +7,19 @@
 WITH renewed AS (
     UPDATE jobs_job
     SET lease_expires_at = statement_timestamp() + make_interval(secs => %(lease_s)s::float8),
-        confirmed_claim = claim_no,
+        confirmed_fence = fence,
         progress = coalesce(%(progress)s::float8, progress),
         detail = coalesce(%(detail)s::text, detail)
     WHERE id = %(job)s::bigint AND status = 'in_progress' AND worker_id = %(worker)s::bigint
-      AND claim_no = %(claim_no)s::bigint AND lease_secret = %(secret)s::uuid
-    RETURNING id, claim_no, progress, lease_expires_at
+      AND fence = %(fence)s::bigint AND lease_secret = %(secret)s::uuid
+    RETURNING id, fence, progress, lease_expires_at
 ), staged AS (
     INSERT INTO jobs_stage (job_id, attempt, number, detail, progress, began_at)
-    SELECT renewed.id, renewed.claim_no, coalesce(last.number + 1, 0), %(detail)s::text, renewed.progress,
+    SELECT renewed.id, renewed.fence, coalesce(last.number + 1, 0), %(detail)s::text, renewed.progress,
            statement_timestamp()
     FROM renewed LEFT JOIN LATERAL (
         SELECT stage.number, stage.detail FROM jobs_stage AS stage
-        WHERE stage.job_id = renewed.id AND stage.attempt = renewed.claim_no
+        WHERE stage.job_id = renewed.id AND stage.attempt = renewed.fence
         ORDER BY stage.number DESC LIMIT 1) AS last ON true
     WHERE %(detail)s::text <> '' AND last.detail IS DISTINCT FROM %(detail)s::text AND coalesce(last.number, 0) < 199
     ON CONFLICT DO NOTHING

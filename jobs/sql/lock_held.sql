@@ -1,11 +1,11 @@
 -- Lock the jobs that these leases still hold, in the order of their ids (two batches in opposite orders would otherwise
 -- wait for one another), and return what is needed to settle them.
-SELECT job.id, job.kind, job.queue, job.claim_no, job.failures, job.max_attempts, job.worker_id, job.worker_name,
-       job.claimed_at, job.shy_of, job.owner_id, job.group_id, job.releases, job.lease_secret,
-       job.confirmed_claim
+SELECT job.id, job.kind, job.queue, job.fence, job.failures, job.max_attempts, job.worker_id, job.worker_name,
+       job.claimed_at, job.excluded_workers, job.owner_id, job.group_id, job.releases, job.lease_secret,
+       job.confirmed_fence
 FROM jobs_job AS job
-JOIN unnest(%(job)s::bigint[], %(claim_no)s::bigint[], %(secret)s::uuid[]) AS lease (job_id, claim_no, secret)
-  ON job.id = lease.job_id AND job.claim_no = lease.claim_no AND job.lease_secret = lease.secret
+JOIN unnest(%(job)s::bigint[], %(fence)s::bigint[], %(secret)s::uuid[]) AS lease (job_id, fence, secret)
+  ON job.id = lease.job_id AND job.fence = lease.fence AND job.lease_secret = lease.secret
 WHERE job.worker_id = %(worker)s::bigint
 ORDER BY job.id
 FOR UPDATE OF job

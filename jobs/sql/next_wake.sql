@@ -12,5 +12,5 @@ WITH hearing AS (
 SELECT extract(epoch FROM least(
     (SELECT CASE WHEN ends_at IS NOT NULL THEN greatest(ends_at, from_then_on) END FROM running CROSS JOIN hearing),
     (SELECT min(expires_at) FROM jobs_job WHERE status = 'pending' AND expires_at IS NOT NULL),
-    (SELECT min(shy_until) FROM jobs_job WHERE status = 'pending' AND shy_until IS NOT NULL)
+    (SELECT min(excluded_until) FROM jobs_job WHERE status = 'pending' AND excluded_until IS NOT NULL)
 ) - statement_timestamp())::float8 AS seconds

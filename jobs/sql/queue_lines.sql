@@ -20,13 +20,13 @@ SELECT queue.name, queue.paused_at, queue.ceiling, coalesce(running.jobs, 0) AS 
        CASE WHEN %(viewer)s::bigint = 0 THEN (
            SELECT count(*) FROM (
                SELECT FROM jobs_job AS job WHERE job.status = 'pending' AND job.queue = queue.name
-               ORDER BY job.shy_of, job.priority DESC, job.run_at, job.id
+               ORDER BY job.excluded_workers, job.priority DESC, job.run_at, job.id
                LIMIT %(limit)s::bigint) AS everybodys)
        ELSE (
            SELECT count(*) FROM (
                (SELECT job.id FROM jobs_job AS job
                 WHERE job.status = 'pending' AND job.queue = queue.name AND job.owner_id = %(viewer)s::bigint
-                ORDER BY job.shy_of, job.priority DESC, job.run_at, job.id
+                ORDER BY job.excluded_workers, job.priority DESC, job.run_at, job.id
                 LIMIT %(limit)s::bigint)
                UNION
                (SELECT job.id FROM jobs_job AS job

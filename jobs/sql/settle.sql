@@ -6,34 +6,34 @@
 -- The caller holds the rows' locks (lock_held, lock_overdue, or cancel). Returns the moment each is due again.
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest(
-        %(job)s::bigint[], %(claim_no)s::bigint[], %(status)s::text[], %(failures)s::smallint[], %(delay_s)s::float8[],
-        %(shy_of)s::text[], %(outcome)s::text[], %(error)s::text[], %(result)s::text[], %(releases)s::smallint[]
-    ) AS g (job_id, claim_no, status, failures, delay_s, shy_of, outcome, error, result, releases)
+        %(job)s::bigint[], %(fence)s::bigint[], %(status)s::text[], %(failures)s::smallint[], %(delay_s)s::float8[],
+        %(excluded_workers)s::text[], %(outcome)s::text[], %(error)s::text[], %(result)s::text[], %(releases)s::smallint[]
+    ) AS g (job_id, fence, status, failures, delay_s, excluded_workers, outcome, error, result, releases)
 ), settled AS (
     UPDATE jobs_job AS job
     SET status = given.status,
         failures = given.failures,
         releases = given.releases,
         attempt = CASE WHEN given.status = 'pending' THEN given.failures ELSE job.attempt END,
-        confirmed_claim = CASE WHEN given.outcome = 'unconfirmed' THEN job.confirmed_claim ELSE job.claim_no END,
+        confirmed_fence = CASE WHEN given.outcome = 'unconfirmed' THEN job.confirmed_fence ELSE job.fence END,
         last_secret = job.lease_secret,
         ended_at = CASE WHEN given.status = 'pending' THEN NULL ELSE statement_timestamp() END,
         run_at = CASE WHEN given.status = 'pending' AND given.delay_s > 0
                       THEN statement_timestamp() + make_interval(secs => given.delay_s) ELSE job.run_at END,
-        shy_of = given.shy_of::bigint[],
-        shy_until = CASE WHEN given.status = 'pending' AND given.shy_of <> '{}'
+        excluded_workers = given.excluded_workers::bigint[],
+        excluded_until = CASE WHEN given.status = 'pending' AND given.excluded_workers <> '{}'
                          THEN statement_timestamp() + make_interval(secs => given.delay_s + %(grace_s)s::float8) END,
         progress = CASE WHEN given.status = 'success' THEN 1 WHEN given.status = 'pending' THEN NULL ELSE job.progress END,
         detail = CASE WHEN given.status IN ('pending', 'success') THEN NULL ELSE job.detail END,
         lease_secret = NULL, lease_expires_at = NULL, deadline_at = NULL
     FROM given
-    WHERE job.id = given.job_id AND job.claim_no = given.claim_no AND job.lease_secret IS NOT NULL
+    WHERE job.id = given.job_id AND job.fence = given.fence AND job.lease_secret IS NOT NULL
     RETURNING job.id, job.status, job.queue, job.run_at, job.worker_id, job.worker_name, job.claimed_at, job.attempt,
               job.last_secret
 ), history AS (
     INSERT INTO jobs_attempt (
         job_id, number, attempt, secret, outcome, worker_id, worker_name, claimed_at, ended_at, error)
-    SELECT given.job_id, given.claim_no, CASE WHEN given.outcome <> 'released' THEN settled.attempt END,
+    SELECT given.job_id, given.fence, CASE WHEN given.outcome <> 'released' THEN settled.attempt END,
            settled.last_secret, given.outcome, settled.worker_id, settled.worker_name, settled.claimed_at,
            statement_timestamp(), given.error
     FROM given JOIN settled ON settled.id = given.job_id

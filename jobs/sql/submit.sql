@@ -23,7 +23,7 @@ WITH given AS MATERIALIZED (
 ), inserted AS (
     INSERT INTO jobs_job (
         id, kind, queue, status, priority, owner_id, group_id, unique_key, retry_of_id, created_at, run_at, expires_at,
-        max_attempts, failures, timeout_s, retry_when_lost, retry_on_timeout, shy_of, claim_no, next_seq,
+        max_attempts, failures, timeout_s, retry_when_lost, retry_on_timeout, excluded_workers, fence, next_seq,
         limit_name, limit_key, limit_count, limit_until)
     SELECT id, kind, queue, 'pending', priority, owner_id, group_id, unique_key, retry_of_id, statement_timestamp(),
            greatest(coalesce(run_at, statement_timestamp()

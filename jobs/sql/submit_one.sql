@@ -2,7 +2,7 @@
 WITH inserted AS (
     INSERT INTO jobs_job (
         kind, queue, status, priority, owner_id, group_id, unique_key, retry_of_id, created_at, run_at, expires_at,
-        max_attempts, failures, timeout_s, retry_when_lost, retry_on_timeout, shy_of, claim_no, next_seq,
+        max_attempts, failures, timeout_s, retry_when_lost, retry_on_timeout, excluded_workers, fence, next_seq,
         limit_name, limit_key, limit_count, limit_until)
     SELECT %(kind)s::text, %(queue)s::text, 'pending', %(priority)s::smallint, %(owner_id)s::integer,
            %(group_id)s::integer, %(unique_key)s::text, %(retry_of_id)s::bigint, statement_timestamp(),

@@ -6,19 +6,19 @@
 WITH held AS MATERIALIZED (
     SELECT job.id, lease.place, lease.result
     FROM jobs_job AS job
-    JOIN unnest(%(job)s::bigint[], %(claim_no)s::bigint[], %(secret)s::uuid[], %(result)s::text[]) WITH ORDINALITY
-         AS lease (job_id, claim_no, secret, result, place)
-      ON job.id = lease.job_id AND job.claim_no = lease.claim_no AND job.lease_secret = lease.secret
+    JOIN unnest(%(job)s::bigint[], %(fence)s::bigint[], %(secret)s::uuid[], %(result)s::text[]) WITH ORDINALITY
+         AS lease (job_id, fence, secret, result, place)
+      ON job.id = lease.job_id AND job.fence = lease.fence AND job.lease_secret = lease.secret
     WHERE job.worker_id = %(worker)s::bigint
     ORDER BY job.id
     FOR UPDATE OF job
 ), settled AS (
     UPDATE jobs_job AS job
-    SET status = 'success', ended_at = statement_timestamp(), shy_of = '{}', shy_until = NULL, progress = 1,
-        detail = NULL, releases = 0, confirmed_claim = job.claim_no, last_secret = job.lease_secret, lease_secret = NULL,
+    SET status = 'success', ended_at = statement_timestamp(), excluded_workers = '{}', excluded_until = NULL, progress = 1,
+        detail = NULL, releases = 0, confirmed_fence = job.fence, last_secret = job.lease_secret, lease_secret = NULL,
         lease_expires_at = NULL, deadline_at = NULL
     FROM held WHERE job.id = held.id AND job.lease_secret IS NOT NULL
-    RETURNING job.id, job.kind, job.queue, job.status, job.claim_no, job.failures, job.worker_name,
+    RETURNING job.id, job.kind, job.queue, job.status, job.fence, job.failures, job.worker_name,
               held.place
 ), kept AS (
     UPDATE jobs_body AS body SET result = held.result::jsonb

@@ -1,38 +1,38 @@
 -- For the doctor: queues in which a due job waits, whether they are paused, whether a live worker serves them, and whether
 -- a job waits that none of those workers may take: each of them serves the jobs of its owner, and of the owner's groups.
--- A live worker serves the queues that it asks for (note_asked.sql), and none once its owner may not log in any more.
+-- A live worker serves the queues that it asks for (note_polled.sql), and none once its owner may not log in any more.
 -- Waiting jobs are ordered by whom they hide from and by priority: these pairs are jumped over, a hundred of them at most, so
 -- that jobs due later cost nothing. Of each pair the 200 that are due longest are looked at: what nobody may take stays
 -- there, and all before it is taken.
-WITH RECURSIVE head (name, shy_of, priority, run_at, turn) AS (
-    SELECT queue.name, first.shy_of, first.priority, first.run_at, 1
+WITH RECURSIVE head (name, excluded_workers, priority, run_at, step) AS (
+    SELECT queue.name, first.excluded_workers, first.priority, first.run_at, 1
     FROM jobs_queue AS queue CROSS JOIN LATERAL (
-        SELECT job.shy_of, job.priority, job.run_at FROM jobs_job AS job
+        SELECT job.excluded_workers, job.priority, job.run_at FROM jobs_job AS job
         WHERE job.status = 'pending' AND job.queue = queue.name
-        ORDER BY job.shy_of, job.priority DESC, job.run_at, job.id LIMIT 1) AS first
+        ORDER BY job.excluded_workers, job.priority DESC, job.run_at, job.id LIMIT 1) AS first
     UNION ALL
-    SELECT head.name, further.shy_of, further.priority, further.run_at, head.turn + 1
+    SELECT head.name, further.excluded_workers, further.priority, further.run_at, head.step + 1
     FROM head CROSS JOIN LATERAL (
         SELECT * FROM (
-            (SELECT job.shy_of, job.priority, job.run_at FROM jobs_job AS job
-             WHERE job.status = 'pending' AND job.queue = head.name AND job.shy_of = head.shy_of
+            (SELECT job.excluded_workers, job.priority, job.run_at FROM jobs_job AS job
+             WHERE job.status = 'pending' AND job.queue = head.name AND job.excluded_workers = head.excluded_workers
                AND job.priority < head.priority
              ORDER BY job.priority DESC, job.run_at LIMIT 1)
             UNION ALL
-            (SELECT job.shy_of, job.priority, job.run_at FROM jobs_job AS job
-             WHERE job.status = 'pending' AND job.queue = head.name AND job.shy_of > head.shy_of
-             ORDER BY job.shy_of, job.priority DESC, job.run_at LIMIT 1)
+            (SELECT job.excluded_workers, job.priority, job.run_at FROM jobs_job AS job
+             WHERE job.status = 'pending' AND job.queue = head.name AND job.excluded_workers > head.excluded_workers
+             ORDER BY job.excluded_workers, job.priority DESC, job.run_at LIMIT 1)
         ) AS one_of_two
-        ORDER BY shy_of, priority DESC LIMIT 1) AS further
-    WHERE head.turn < 100
+        ORDER BY excluded_workers, priority DESC LIMIT 1) AS further
+    WHERE head.step < 100
 ), due AS MATERIALIZED (
-    SELECT name, shy_of, priority FROM head WHERE run_at <= statement_timestamp()
+    SELECT name, excluded_workers, priority FROM head WHERE run_at <= statement_timestamp()
 )
 SELECT queue.name, queue.paused_at IS NOT NULL AS paused, serving.workers, serving.workers > 0 AS served,
        serving.workers > 0 AND NOT serving.somebody_serves_all AND EXISTS (
            SELECT FROM due CROSS JOIN LATERAL (
                SELECT job.owner_id, job.group_id FROM jobs_job AS job
-               WHERE job.status = 'pending' AND job.queue = due.name AND job.shy_of = due.shy_of
+               WHERE job.status = 'pending' AND job.queue = due.name AND job.excluded_workers = due.excluded_workers
                  AND job.priority = due.priority AND job.run_at <= statement_timestamp()
                ORDER BY job.run_at, job.id LIMIT 200) AS job
            WHERE due.name = queue.name
@@ -47,6 +47,6 @@ FROM jobs_queue AS queue CROSS JOIN LATERAL (
     WHERE worker.revoked_at IS NULL AND coalesce(person.is_active, true)
       AND worker.last_seen_at > statement_timestamp() - make_interval(secs => %(alive_s)s::float8)
       AND (queue.name = ANY (worker.queues) OR worker.steals && ARRAY[queue.name, '*']::varchar[])
-      AND (worker.asked_queues IS NULL OR worker.asked_queues && ARRAY[queue.name, '*']::varchar[])) AS serving
+      AND (worker.polled_queues IS NULL OR worker.polled_queues && ARRAY[queue.name, '*']::varchar[])) AS serving
 WHERE queue.name IN (SELECT name FROM due)
 ORDER BY queue.name

@@ -12,9 +12,9 @@ WITH RECURSIVE job AS MATERIALIZED (
     FROM jobs_job AS job WHERE job.id = %(job)s::bigint
 ), server AS MATERIALIZED (
     SELECT worker.id, worker.owner_id, worker.queues, worker.steals,
-           CASE WHEN '*' = ANY (worker.asked_queues) THEN NULL ELSE worker.asked_queues END AS named,
-           worker.asked_queues IS NULL OR worker.asked_queues && ARRAY[job.queue, '*']::varchar[] AS asks,
-           job.queue = ANY (worker.queues) AS is_home, worker.id = ANY (job.shy_of) AS is_shy,
+           CASE WHEN '*' = ANY (worker.polled_queues) THEN NULL ELSE worker.polled_queues END AS named,
+           worker.polled_queues IS NULL OR worker.polled_queues && ARRAY[job.queue, '*']::varchar[] AS asks,
+           job.queue = ANY (worker.queues) AS is_home, worker.id = ANY (job.excluded_workers) AS is_shy,
            worker.owner_id IS NULL OR worker.owner_id = job.owner_id OR EXISTS (
                SELECT FROM auth_user_groups AS membership
                WHERE membership.user_id = worker.owner_id AND membership.group_id = job.group_id) AS is_in_scope
@@ -52,34 +52,34 @@ WITH RECURSIVE job AS MATERIALIZED (
           SELECT count(slot.job_id) FROM jobs_slot AS slot WHERE slot.queue_id = queue.name))
     UNION
     SELECT queue FROM job WHERE EXISTS (SELECT FROM candidate)
-), shy_set (name, shy_of, turn) AS (
+), excluded_set (name, excluded_workers, step) AS (
     SELECT name, '{}'::bigint[], 0 FROM open
     UNION ALL
-    SELECT shy_set.name, further.shy_of, shy_set.turn + 1
-    FROM shy_set CROSS JOIN LATERAL (
-        SELECT other.shy_of FROM jobs_job AS other
-        WHERE other.status = 'pending' AND other.queue = shy_set.name AND other.shy_of > shy_set.shy_of
-        ORDER BY other.shy_of LIMIT 1) AS further
-    WHERE shy_set.turn < 64
+    SELECT excluded_set.name, further.excluded_workers, excluded_set.step + 1
+    FROM excluded_set CROSS JOIN LATERAL (
+        SELECT other.excluded_workers FROM jobs_job AS other
+        WHERE other.status = 'pending' AND other.queue = excluded_set.name AND other.excluded_workers > excluded_set.excluded_workers
+        ORDER BY other.excluded_workers LIMIT 1) AS further
+    WHERE excluded_set.step < 64
 ), profile AS MATERIALIZED (
     SELECT row_number() OVER () AS n, alike.* FROM (
         SELECT owner_id, is_home, homes, others, shy_worker, count(*) AS workers
-        FROM (SELECT candidate.*, CASE WHEN candidate.id IN (SELECT unnest(shy_of) FROM shy_set) THEN candidate.id END
+        FROM (SELECT candidate.*, CASE WHEN candidate.id IN (SELECT unnest(excluded_workers) FROM excluded_set) THEN candidate.id END
                      AS shy_worker FROM candidate) AS each
         GROUP BY owner_id, is_home, homes, others, shy_worker) AS alike
 ), look AS (
-    SELECT profile.n, profile.owner_id, shy_set.name, shy_set.shy_of, job.id, job.priority, job.run_at,
-           shy_set.name = job.queue AS is_own,
-           CASE WHEN shy_set.name = job.queue THEN %(limit)s::bigint ELSE 1 END AS most
-    FROM job CROSS JOIN profile JOIN shy_set
-      ON shy_set.name = job.queue OR shy_set.name = ANY (profile.homes) OR shy_set.name = ANY (profile.others)
-    WHERE profile.shy_worker IS NULL OR profile.shy_worker <> ALL (shy_set.shy_of)
+    SELECT profile.n, profile.owner_id, excluded_set.name, excluded_set.excluded_workers, job.id, job.priority, job.run_at,
+           excluded_set.name = job.queue AS is_own,
+           CASE WHEN excluded_set.name = job.queue THEN %(limit)s::bigint ELSE 1 END AS most
+    FROM job CROSS JOIN profile JOIN excluded_set
+      ON excluded_set.name = job.queue OR excluded_set.name = ANY (profile.homes) OR excluded_set.name = ANY (profile.others)
+    WHERE profile.shy_worker IS NULL OR profile.shy_worker <> ALL (excluded_set.excluded_workers)
 ), hit AS MATERIALIZED (
     SELECT look.n, look.name, look.is_own, least(sum(
         CASE WHEN look.owner_id IS NULL THEN (
             SELECT count(*) FROM (
                 SELECT other.priority, other.run_at, other.id FROM jobs_job AS other
-                WHERE other.status = 'pending' AND other.queue = look.name AND other.shy_of = look.shy_of
+                WHERE other.status = 'pending' AND other.queue = look.name AND other.excluded_workers = look.excluded_workers
                   AND other.run_at <= statement_timestamp()
                   AND (other.expires_at IS NULL OR other.expires_at > statement_timestamp())
                 ORDER BY other.priority DESC, other.run_at, other.id LIMIT look.most) AS head
@@ -88,7 +88,7 @@ WITH RECURSIVE job AS MATERIALIZED (
             SELECT count(*) FROM (
                 SELECT other.priority, other.run_at, other.id FROM jobs_job AS other
                 WHERE other.status = 'pending' AND other.queue = look.name AND other.owner_id = look.owner_id
-                  AND other.shy_of = look.shy_of AND other.run_at <= statement_timestamp()
+                  AND other.excluded_workers = look.excluded_workers AND other.run_at <= statement_timestamp()
                   AND (other.expires_at IS NULL OR other.expires_at > statement_timestamp())
                 ORDER BY other.priority DESC, other.run_at, other.id LIMIT look.most) AS head
             WHERE NOT look.is_own OR (-head.priority, head.run_at, head.id) < (-look.priority, look.run_at, look.id)
@@ -96,7 +96,7 @@ WITH RECURSIVE job AS MATERIALIZED (
             SELECT count(*) FROM auth_user_groups AS membership CROSS JOIN LATERAL (
                 SELECT other.priority, other.run_at, other.id, other.owner_id FROM jobs_job AS other
                 WHERE other.status = 'pending' AND other.queue = look.name AND other.group_id = membership.group_id
-                  AND other.shy_of = look.shy_of AND other.run_at <= statement_timestamp()
+                  AND other.excluded_workers = look.excluded_workers AND other.run_at <= statement_timestamp()
                   AND (other.expires_at IS NULL OR other.expires_at > statement_timestamp())
                 ORDER BY other.priority DESC, other.run_at, other.id LIMIT look.most) AS head
             WHERE membership.user_id = look.owner_id
@@ -115,15 +115,15 @@ WITH RECURSIVE job AS MATERIALIZED (
 ), best AS (
     SELECT * FROM outlook ORDER BY is_at_home, cardinality(first) > 0, ahead LIMIT 1
 )
-SELECT job.status, job.queue, job.run_at, job.shy_until, coalesce(job.expired, false) AS expired, job.expires_at,
-       job.status = 'in_progress' AND job.confirmed_claim < job.claim_no AS is_unconfirmed,
+SELECT job.status, job.queue, job.run_at, job.excluded_until, coalesce(job.expired, false) AS expired, job.expires_at,
+       job.status = 'in_progress' AND job.confirmed_fence < job.fence AS is_unconfirmed,
        greatest(extract(epoch FROM job.run_at - statement_timestamp()), 0)::float8 AS due_in_s,
        job.limit_name, job.limit_until,
        greatest(extract(epoch FROM job.limit_until - statement_timestamp()), 0)::float8 AS limit_in_s,
        queue.paused_at, person.username AS paused_by, queue.ceiling,
        ARRAY(SELECT slot.job_id FROM jobs_slot AS slot
              WHERE slot.queue_id = job.queue AND slot.job_id IS NOT NULL ORDER BY slot.n) AS running,
-       tally.*, stealing.*,
+       rollup.*, stealing.*,
        EXISTS (SELECT FROM candidate WHERE NOT EXISTS (
            SELECT FROM jobs_job AS held WHERE held.status = 'in_progress' AND held.worker_id = candidate.id)) AS is_free,
        coalesce(best.ahead, 0) AS ahead, coalesce(best.first, '{}') AS first
@@ -134,9 +134,9 @@ LEFT JOIN best ON true
 CROSS JOIN (
     SELECT count(*) AS servers, count(*) FILTER (WHERE is_in_scope) AS in_scope,
            count(*) FILTER (WHERE is_in_scope AND asks) AS workers,
-           count(*) FILTER (WHERE is_in_scope AND asks AND is_shy) AS shy_workers,
+           count(*) FILTER (WHERE is_in_scope AND asks AND is_shy) AS excluded_alive,
            count(*) FILTER (WHERE is_in_scope AND asks AND NOT is_shy AND is_home) AS home_workers
-    FROM server) AS tally
+    FROM server) AS rollup
 CROSS JOIN (
     SELECT (SELECT count(*) FROM able WHERE is_busy) AS busy_stealers,
            (SELECT coalesce(sum(workers), 0)::bigint FROM outlook WHERE is_at_home) AS stealers_at_home) AS stealing

@@ -13,13 +13,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from jobs import operations
-from jobs.domain.bulks import Deed
+from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import Filters
 from jobs.errors import JobsError, NotFound
 from jobs.models import Bulk
 from jobs.queries import bulks, reads
 from jobs.views import access
-from jobs.views.filtering import DeedForm, FilterForm
+from jobs.views.filtering import BulkActionForm, FilterForm
 
 
 @login_required
@@ -75,7 +75,7 @@ def undo(request: HttpRequest, bulk_id: int) -> HttpResponse:
 
 
 def _asked(request: HttpRequest, user: User) -> HttpResponse:
-    narrowed, form = FilterForm(request.POST, user=user), DeedForm(request.POST)
+    narrowed, form = FilterForm(request.POST, user=user), BulkActionForm(request.POST)
     filters = narrowed.filters()
     back = f"{reverse('jobs:list')}?{urlencode(filters.as_dict())}"
     if not (narrowed.is_valid() and form.is_valid()):
@@ -85,7 +85,10 @@ def _asked(request: HttpRequest, user: User) -> HttpResponse:
         return HttpResponseRedirect(back)
     try:
         made = operations.bulk.ask(
-            Deed(form.cleaned_data["deed"]), by=user, filters=filters, value=form.cleaned_data["value"]
+            BulkAction(form.cleaned_data["action"]),
+            by=user,
+            filters=filters,
+            value=form.cleaned_data["value"],
         )
     except JobsError as refusal:
         messages.error(request, refusal.message)
@@ -93,9 +96,9 @@ def _asked(request: HttpRequest, user: User) -> HttpResponse:
     return HttpResponseRedirect(reverse("jobs:bulk", args=[made.pk]))
 
 
-def _done(request: HttpRequest, bulk_id: int, deed: Callable[..., Bulk]) -> HttpResponse:
+def _done(request: HttpRequest, bulk_id: int, action: Callable[..., Bulk]) -> HttpResponse:
     try:
-        bulk = deed(bulk_id, by=access.person(request))
+        bulk = action(bulk_id, by=access.person(request))
     except NotFound as refusal:
         raise Http404(refusal.message) from refusal
     except JobsError as refusal:

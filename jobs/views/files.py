@@ -91,7 +91,7 @@ def response(request: HttpRequest, job: Job, name: str) -> HttpResponseBase:
 
 def text(request: HttpRequest, job: Job, claim: int) -> HttpResponseBase:
     """The output of an attempt from its first piece to the last there is now. Raises Http404."""
-    if not 1 <= claim <= job.claim_no:
+    if not 1 <= claim <= job.fence:
         raise Http404("There is no such attempt.")
     headers = {
         "Content-Disposition": f'inline; filename="job-{job.pk}-claim-{claim}.txt"',

@@ -7,7 +7,7 @@ from typing import Any, Final
 from django import forms
 from django.contrib.auth.models import User
 
-from jobs.domain.bulks import Deed
+from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import AGES, LONGEST_TEXT, Filters, moment
 from jobs.domain.states import Status
 from jobs.queries import lines, pages, reads
@@ -93,18 +93,20 @@ class _Mine(forms.CheckboxInput):
         return data.get(name, "")
 
 
-class DeedForm(forms.Form):
+class BulkActionForm(forms.Form):
     """What is to be done to everything that matches."""
 
-    deed = forms.ChoiceField(
-        choices=[(deed.value, deed.replace("_", " ")) for deed in Deed if deed is not Deed.UNDO],
+    action = forms.ChoiceField(
+        choices=[
+            (action.value, action.replace("_", " ")) for action in BulkAction if action is not BulkAction.UNDO
+        ],
         error_messages={"required": "Choose what is to be done."},
     )
     new_queue = forms.ChoiceField(required=False)
     new_priority = forms.IntegerField(required=False, min_value=-100, max_value=100)
 
     def __init__(self, data: Mapping[str, Any] | None = None) -> None:
-        super().__init__(data, auto_id="deed-%s")
+        super().__init__(data, auto_id="action-%s")
         queue = self.fields["new_queue"]
         assert isinstance(queue, forms.ChoiceField)
         queue.choices = [(name, name) for name in lines.known_queues()]
@@ -112,7 +114,9 @@ class DeedForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         """With `value`: the new queue or priority, where the deed has one."""
         given: dict[str, Any] = super().clean() or {}
-        field = {Deed.QUEUE: "new_queue", Deed.PRIORITY: "new_priority"}.get(given.get("deed", ""))
+        field = {BulkAction.QUEUE: "new_queue", BulkAction.PRIORITY: "new_priority"}.get(
+            given.get("action", "")
+        )
         value = given.get(field) if field else ""
         if field and value in (None, "") and field not in self.errors:
             self.add_error(field, "Say the new one.")

@@ -21,8 +21,8 @@ from jobs.errors import (
 from jobs.models import Job
 from jobs.operations.claiming import ANY_QUEUE
 from jobs.operations.managing import MOST_SLOTS
+from jobs.protocol.values import loads
 from jobs.queries import lines, pages
-from jobs.wire.values import loads
 from postgres import clock
 from ratelimits.errors import CountExceedsLimit, UnknownLimit
 

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_safe
 
 from jobs.queries import bulks, reads
 from jobs.views import access
-from jobs.views.filtering import DeedForm, FilterForm
+from jobs.views.filtering import BulkActionForm, FilterForm
 
 
 @login_required
@@ -22,7 +22,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
         "form": form,
         "shown": form.shown(),
         "kept": form.filters().as_dict(),
-        "deeds": DeedForm(),
+        "actions": BulkActionForm(),
         "reaches_all": bulks.reaches_all(user),
         "viewer": access.viewer(user),
         "is_operator": reads.is_operator(user),

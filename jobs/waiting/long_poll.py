@@ -1,4 +1,4 @@
-"""`claim` with `wait`: Django is asked, and asked again when the bell says so; in between nothing is held."""
+"""`claim` with `wait`: Django is asked, and asked again when the notifier says so; in between nothing is held."""
 
 import asyncio
 import json
@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from jobs import http, operations
 from jobs.domain.leases import Lease
+from jobs.protocol import sessions
 from jobs.waiting import asking, clients
 from jobs.waiting.asking import Answer, Django, Receive, Scope, Send
-from jobs.waiting.bell import Bell
-from jobs.waiting.rings import Turn
+from jobs.waiting.notifier import Notifier
 from jobs.waiting.stopping import Stopping
-from jobs.wire import sessions
+from jobs.waiting.wait_groups import Wakeup
 from live import hub
 from live.subscriptions import Subscription
 from postgres import connections
@@ -26,20 +26,20 @@ LONGEST_WAIT_S: Final = 60.0
 class Woken:
     """Why somebody who waited asks again: it is their turn, or (None) their rights may have changed."""
 
-    turn: Turn | None
+    wakeup: Wakeup | None
 
 
 class LongPoll:
     """Serves one claim."""
 
-    def __init__(self, django: Django, bell: Bell, stopping: Stopping) -> None:
+    def __init__(self, django: Django, notifier: Notifier, stopping: Stopping) -> None:
         self._django = django
-        self._bell = bell
+        self._bell = notifier
         self._stopping = stopping
         self._loop = asyncio.get_running_loop()
         self._rights: Subscription | None = None
         self._is_touched = False
-        self._waiting: asyncio.Task[Turn | None] | None = None
+        self._waiting: asyncio.Task[Wakeup | None] | None = None
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with jobs as soon as there are some, with none when the wait is over or the process ends.
@@ -67,26 +67,26 @@ class LongPoll:
         self, scope: Scope, body: bytes, client: clients.Presence, *, until: float
     ) -> Answer:
         """The first answer that has something in it, or the last one."""
-        turn: Turn | None = None
+        wakeup: Wakeup | None = None
         while True:
-            asked_at = self._loop.time()
-            answer = await self._ask(scope, body, turn)
+            polled_at = self._loop.time()
+            answer = await self._ask(scope, body, wakeup)
             waits_for = answer.notes.get(http.WAITS_FOR.lower())
             left_s = until - self._loop.time()
             if waits_for is None or left_s <= 0 or self._stopping:
                 return answer
-            waiting = self._wait(scope, http.read_waits_for(waits_for), asked_at=asked_at, timeout_s=left_s)
+            waiting = self._wait(scope, http.read_waits_for(waits_for), polled_at=polled_at, timeout_s=left_s)
             woken = await client.during(waiting)
             if woken is None:
                 return answer
-            turn = woken.turn
+            wakeup = woken.wakeup
             if client.is_gone:
-                if turn is not None:
-                    turn.passed()
+                if wakeup is not None:
+                    wakeup.passed()
                 return answer
 
     async def _wait(
-        self, scope: Scope, waits: http.Waits, *, asked_at: float, timeout_s: float
+        self, scope: Scope, waits: http.Waits, *, polled_at: float, timeout_s: float
     ) -> Woken | None:
         """Why to ask again; None when the wait is over. Whose key is revoked asks at once, and is told."""
         if self._rights is None:
@@ -94,16 +94,16 @@ class LongPoll:
             await self._look_again(scope)
         if not self._is_touched:
             self._waiting = asyncio.ensure_future(
-                self._bell.wait(waits.interest, asked_at=asked_at, timeout_s=timeout_s)
+                self._bell.wait(waits.interest, polled_at=polled_at, timeout_s=timeout_s)
             )
             try:
-                turn = await self._waiting
-                return None if turn is None else Woken(turn=turn)
+                wakeup = await self._waiting
+                return None if wakeup is None else Woken(wakeup=wakeup)
             except asyncio.CancelledError:
                 if not self._is_touched:
                     raise
         self._is_touched = False
-        return Woken(turn=None)
+        return Woken(wakeup=None)
 
     def _touch(self, _topics: Iterable[str] = ()) -> None:
         self._is_touched = True
@@ -118,7 +118,7 @@ class LongPoll:
         except Exception:  # whatever it is, Django says it better
             self._is_touched = True
 
-    async def _ask(self, scope: Scope, body: bytes, turn: Turn | None) -> Answer:
+    async def _ask(self, scope: Scope, body: bytes, wakeup: Wakeup | None) -> Answer:
         """Ask once; a turn ends with that, whatever comes of it."""
         found = False
         try:
@@ -126,8 +126,8 @@ class LongPoll:
             found = bool(_jobs(answer))
             return answer
         finally:
-            if turn is not None:
-                turn.used() if found else turn.passed()
+            if wakeup is not None:
+                wakeup.used() if found else wakeup.passed()
 
     async def _withdraw(self, scope: Scope, answer: Answer) -> None:
         """Nobody got this answer: its jobs are for others at once, not only when their leases run out."""

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from typing import Final
 
 from jobs import http
+from jobs.protocol.jobs import API
 from jobs.waiting.asking import App, Django, Receive, Scope, Send
-from jobs.waiting.bell import Bell
 from jobs.waiting.events import EventStream
 from jobs.waiting.long_poll import LongPoll
+from jobs.waiting.notifier import Notifier
 from jobs.waiting.stopping import Stopping
-from jobs.wire.jobs import API
 
 _CLAIM: Final = f"{API}/worker/claim"
 _EVENTS: Final = re.compile(rf"{re.escape(API)}/jobs/[0-9]{{1,19}}/events")
@@ -19,12 +19,12 @@ _EVENTS: Final = re.compile(rf"{re.escape(API)}/jobs/[0-9]{{1,19}}/events")
 class Waiting:
     """Serves HTTP for `app`, which is Django's.
 
-    `bell` gives the process's bell, made when it is first wanted.
+    `notifier` gives the process's notifier, made when it is first wanted.
     """
 
-    def __init__(self, app: App, *, bell: Callable[[], Bell], stopping: Stopping) -> None:
+    def __init__(self, app: App, *, notifier: Callable[[], Notifier], stopping: Stopping) -> None:
         self._app = app
-        self._bell = bell
+        self._bell = notifier
         self._stopping = stopping
         self._django = Django(app, notes=[http.WAITS_FOR, http.STREAMS])
 

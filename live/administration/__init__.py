@@ -1,7 +1,7 @@
 """What the administration's pages of all apps are made of: live, bounded however large a table is, and asking first."""
 
 from live.administration.cells import LiveMedia, folded, link, once, preformatted, stands
-from live.administration.deeds import carry_out, is_confirmed, person, question
+from live.administration.confirmation import carry_out, is_confirmed, person, question
 from live.administration.filters import by_day, known, recent
 from live.administration.tables import COUNTED, Counted, LookBack, Part, ReadOnly, Untouched
 

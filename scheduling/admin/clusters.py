@@ -18,12 +18,12 @@ class ClusterAdmin(administration.LookBack):
     """The lives of clusters: which run, and how the others ended."""
 
     list_display = [
-        "role", "host", "pid", "shown_state", "workers", "free", "started_at", "heard_at", "ended_at", "why"
+        "role", "host", "pid", "shown_state", "workers", "free", "started_at", "last_seen_at", "ended_at", "why"
     ]  # fmt: skip
     list_filter = ["role", "ending", administration.by_day("started_at")]
     fields = [
-        ("role", "shown_state"), ("host", "pid"), ("workers", "free"), ("started_at", "heard_at", "ended_at"), "why",
-        "boot_id",
+        ("role", "shown_state"), ("host", "pid"), ("workers", "free"), ("started_at", "last_seen_at", "ended_at"),
+        "why", "cluster_id",
     ]  # fmt: skip
     readonly_fields = ["shown_state"]
     ordering = ["-started_at"]

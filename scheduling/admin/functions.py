@@ -193,7 +193,7 @@ class ScheduledFunctionAdmin(common.Operated, administration.LookBack):
         asked = {"title": "Run this function again?", "button": "Run it again"}
         return self._one(request, object_id, self._run_again, asked)
 
-    def _one(self, request: HttpRequest, object_id: str, do: "Deed", asked: dict[str, str]) -> HttpResponse:
+    def _one(self, request: HttpRequest, object_id: str, do: "Action", asked: dict[str, str]) -> HttpResponse:
         row = self.get_object(request, object_id)
         if row is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
@@ -201,7 +201,7 @@ class ScheduledFunctionAdmin(common.Operated, administration.LookBack):
         return self._each(request, [row], do, asked) or done
 
     def _each(
-        self, request: HttpRequest, rows: Sequence[ScheduledFunction], do: "Deed", asked: dict[str, str]
+        self, request: HttpRequest, rows: Sequence[ScheduledFunction], do: "Action", asked: dict[str, str]
     ) -> HttpResponse | None:
         some = rows[:AT_ONCE]
         if question := administration.carry_out(self, request, lines=_preview(rows), **asked):
@@ -225,7 +225,7 @@ class ScheduledFunctionAdmin(common.Operated, administration.LookBack):
         return "scheduled again"
 
 
-Deed = Callable[[HttpRequest, ScheduledFunction], str]
+Action = Callable[[HttpRequest, ScheduledFunction], str]
 
 
 def _function(pk: int | None) -> SafeString | str:

@@ -9,7 +9,7 @@ from django.db import DatabaseError, InterfaceError, connections
 
 from scheduling.cluster.dispatcher import Dispatcher, Post
 from scheduling.cluster.django_q2 import OWN, OwnTasks, Package
-from scheduling.cluster.waiting import Ear
+from scheduling.cluster.listener import Listener
 from scheduling.domain.states import Kind
 from scheduling.operations import clusters, crons
 
@@ -33,7 +33,7 @@ class Broker(OwnTasks):
 
     def __init__(self, list_key: str | None = None) -> None:
         super().__init__(list_key=list_key)
-        self._ear = Ear({OWN} if self.post is None else {self.post.kind.value, OWN})
+        self._listener = Listener({OWN} if self.post is None else {self.post.kind.value, OWN})
         self._look_at = 0.0
         self._crons_at = inf
         self._dispatcher: Dispatcher | None = None
@@ -41,7 +41,7 @@ class Broker(OwnTasks):
     def serve(self, post: Post) -> None:
         """Begin to dispatch for a cluster."""
         self.post, self._dispatcher = post, Dispatcher(post)
-        self._ear = Ear({post.kind.value, OWN})
+        self._listener = Listener({post.kind.value, OWN})
 
     def dequeue(self) -> list[Package] | None:
         """The next tasks, or None after at most half a second. A database that is away is waited for."""
@@ -51,13 +51,13 @@ class Broker(OwnTasks):
             log.warning("A cluster lost the database and tries again: %s", str(error).partition("\n")[0])
         except Exception:  # django-q2's pusher would end after ten seconds of silence
             log.exception("A cluster could not dispatch, and tries again")
-        self._ear.close()
+        self._listener.close()
         connections.close_all()
         time.sleep(AWAY_S)
         return None
 
     def _next(self) -> list[Package] | None:
-        if self._ear.listen():
+        if self._listener.listen():
             self._look_at = 0.0
         if time.monotonic() < self._look_at:
             self._sleep(self._look_at - time.monotonic())
@@ -67,7 +67,7 @@ class Broker(OwnTasks):
         room = self._dispatcher.room() if self._dispatcher else 1
         if not room:
             self._plan_crons()
-            self._ear.wait(LONGEST_CALL_S, board=self.post.board if self.post else None)
+            self._listener.wait(LONGEST_CALL_S, board=self.post.board if self.post else None)
             return None
         sent = self._dispatcher.dispatch(room) if self._dispatcher else 0
         found = self.own_tasks(room - sent) if self._serves_own() and room > sent else []
@@ -85,7 +85,7 @@ class Broker(OwnTasks):
         self._crons_at = min(self._crons_at, time.monotonic() + CRONS_S)
 
     def _sleep(self, seconds: float) -> None:
-        if self._ear.wait(min(seconds, LONGEST_CALL_S)):
+        if self._listener.wait(min(seconds, LONGEST_CALL_S)):
             self._look_at = 0.0
 
     def _plan_to_look(self) -> None:

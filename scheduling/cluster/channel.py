@@ -150,7 +150,7 @@ class WorkersEnd:
         number, task = message
         self._board.busy(self._worker, message=number)
         if self._board.is_low():
-            self._board.ring()
+            self._board.wake()
         return True, task
 
 

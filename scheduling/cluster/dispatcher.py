@@ -29,7 +29,7 @@ SHARE_S = 2.0  # how often the other clusters are counted
 class Post:
     """What a pusher serves: a cluster's life, the kind it runs, the queues (None: all), and its processes."""
 
-    boot: UUID
+    cluster_id: UUID
     kind: Kind
     queues: Sequence[str] | None
     board: Scoreboard
@@ -89,7 +89,7 @@ class Dispatcher:
     def _count_clusters(self) -> None:
         """After a look and not before it: what is due does not wait for that."""
         if (now := time.monotonic()) >= self._share_at:
-            self._share, self._share_at = clusters.share(self.post.boot), now + SHARE_S
+            self._share, self._share_at = clusters.share(self.post.cluster_id), now + SHARE_S
 
     def _new(self, room: int) -> list[Dispatch]:
         """What is found and was not tried just now; of a look that finds only such, what lies behind it."""
@@ -125,9 +125,9 @@ class Dispatcher:
 
     def _is_new(self, one: Dispatch) -> bool:
         """Not what came to nothing just now: a mutation that another cluster runs lies in the queue until it ends."""
-        tried_at = self._tried.get((one.id, one.due_place))
+        tried_at = self._tried.get((one.id, one.due_pointer))
         if tried_at is not None:
-            self._barren[one.id] = (one.due_place, tried_at)
+            self._barren[one.id] = (one.due_pointer, tried_at)
         return tried_at is None
 
     def _forget(self) -> None:
@@ -137,7 +137,7 @@ class Dispatcher:
         waits_from = board.count_taken() if not self.post.tasks.empty() else board.count_sent()
         for number in [n for n in self._sent if n <= waits_from and not board.is_busy_with(n)]:
             one = self._sent.pop(number)
-            self._tried[one.id, one.due_place] = now
+            self._tried[one.id, one.due_pointer] = now
         until = now - settings.SCHEDULING["LEASE_S"]
         while self._tried and next(iter(self._tried.values())) < until:
             self._tried.pop(next(iter(self._tried)))

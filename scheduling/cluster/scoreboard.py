@@ -18,14 +18,14 @@ class Scoreboard:
 
     def __init__(self, workers: int, *, spares: int = 0) -> None:
         self.workers, self.spares = workers, spares
-        places = workers + spares
-        self._free_since: Any = RawArray("d", places)
-        self._deadline: Any = RawArray("d", places)
-        self._received: Any = RawArray("q", places)  # the number of the last message each worker took
-        self._busy_with: Any = RawArray("q", places)  # that number while the worker is busy with it
-        self._running: Any = RawArray("q", places)  # the mutation that each runs
-        self._running_since: Any = RawArray("d", places)
-        self._dismissed: Any = RawArray("b", places)
+        queueing = workers + spares
+        self._free_since: Any = RawArray("d", queueing)
+        self._deadline: Any = RawArray("d", queueing)
+        self._received: Any = RawArray("q", queueing)  # the number of the last message each worker took
+        self._busy_with: Any = RawArray("q", queueing)  # that number while the worker is busy with it
+        self._running: Any = RawArray("q", queueing)  # the mutation that each runs
+        self._running_since: Any = RawArray("d", queueing)
+        self._dismissed: Any = RawArray("b", queueing)
         self._sent: Any = RawArray("q", 1)
         self._low: Any = RawArray("q", 1)
         self._flags: Any = RawArray("b", 1)
@@ -40,9 +40,9 @@ class Scoreboard:
         self._busy_with[worker] = self._running[worker] = 0
         if self._free_since[worker] == _NEVER:
             self._free_since[worker] = time.monotonic()
-        self.ring()
+        self.wake()
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Wake the pusher: there is room for more."""
         with contextlib.suppress(BlockingIOError):  # it is ringing already
             os.write(self._bell_write, b".")
@@ -133,17 +133,17 @@ class Scoreboard:
         return bool(self._flags[0])
 
     @property
-    def bell(self) -> int:
+    def wakeup_fd(self) -> int:
         """Readable when a worker became free."""
         return self._bell_read
 
     def close(self) -> None:
-        """Let go of the bell in this process."""
+        """Let go of the wake-up pipe in this process."""
         os.close(self._bell_read)
         os.close(self._bell_write)
 
     def hush(self) -> None:
-        """Empty the bell's pipe."""
+        """Empty the wake-up pipe."""
         with contextlib.suppress(BlockingIOError):
             while os.read(self._bell_read, 4096):
                 pass

@@ -19,7 +19,7 @@ from django.conf import settings
 from django.db import Error as DatabaseFailure
 from django.db import connections
 
-from scheduling.cluster import channel, connecting, django_q2, family, tasks
+from scheduling.cluster import channel, connecting, django_q2, process_group, tasks
 from scheduling.cluster.broker import Broker
 from scheduling.cluster.channel import Channel, TaskQueue
 from scheduling.cluster.dispatcher import Post
@@ -53,20 +53,22 @@ class Sentinel:
     """One life of one cluster, in a session of its own. `run` returns when it was told to stop (SIGTERM)."""
 
     def __init__(
-        self, *, boot: uuid.UUID, kind: Kind, queues: list[str] | None, workers: int, keeper: int
+        self, *, cluster_id: uuid.UUID, kind: Kind, queues: list[str] | None, workers: int, supervisor: int
     ) -> None:
-        self.cluster_id = self.boot = boot
+        self.cluster_id = cluster_id
         self.kind = kind
-        self._keeper = keeper
+        self._supervisor = supervisor
         self.pid = self.parent_pid = os.getpid()
         self.name = f"{kind.value}s"
         self.board = Scoreboard(workers, spares=workers if kind is Kind.MUTATION else 0)
         self.task_queue = TaskQueue(self.board, function=tasks.FUNCTIONS[kind])
         self.result_queue = Results()
         self.broker = Broker(list_key=django_q2.Conf.CLUSTER_NAME)
-        self.broker.serve(Post(boot=boot, kind=kind, queues=queues, board=self.board, tasks=self.task_queue))
+        self.broker.serve(
+            Post(cluster_id=cluster_id, kind=kind, queues=queues, board=self.board, tasks=self.task_queue)
+        )
         self.pool: list[Any] = []
-        self._desks: dict[Any, tasks.Desk] = {}
+        self._desks: dict[Any, tasks.WorkerSlot] = {}
         self._hired = 0
         self._died: list[Holder] = []
         self._fatal: list[
@@ -84,16 +86,16 @@ class Sentinel:
         """Live until SIGTERM, or until whoever started us is gone; then end in order."""
         signal.signal(signal.SIGTERM, self._on_term)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        family.end_with(self._keeper, by=signal.SIGTERM)
+        process_group.end_with(self._supervisor, by=signal.SIGTERM)
         channel.belongs_to(os.getpid())
-        self._persist(lambda: clusters.begin(self.boot, role=self.name))
+        self._persist(lambda: clusters.begin(self.cluster_id, role=self.name))
         gc.collect()
         gc.freeze()  # what Django loaded is never garbage: no child spends 50 ms in looking through it
         for position in range(self.board.workers):
             self._spawn_worker(position)
         self.monitor = self._spawn(django_q2.monitor, self.result_queue, self.broker)
         self.pusher = self._spawn(_push, self.task_queue, self.board, self.broker)
-        while not (self._is_told_to_stop or family.is_orphan(self._keeper)):
+        while not (self._is_told_to_stop or process_group.is_orphan(self._supervisor)):
             self._turn()
             time.sleep(TURN_S)
         self.stop()
@@ -106,11 +108,11 @@ class Sentinel:
         for process in list(self.pool):
             process.kill()
             process.join()
-            self._bury(process)
+            self._record_end(process)
         self.result_queue.put("STOP")
         self._end(self.monitor, within_s=PUSHER_ENDS_S)
         self._attempt(self._settle_the_dead)
-        self._attempt(lambda: clusters.end(self.boot, ending="stopped"))
+        self._attempt(lambda: clusters.end(self.cluster_id, ending="stopped"))
 
     def status(self) -> Any:
         """The word that django-q2's monitor shows."""
@@ -128,7 +130,7 @@ class Sentinel:
                 )
                 process.kill()
                 process.join()
-            if not process.is_alive() and (position := self._bury(process)) < self.board.workers:
+            if not process.is_alive() and (position := self._record_end(process)) < self.board.workers:
                 self._spawn_worker(position)
         self._stand_in()
         if not self.monitor.is_alive():
@@ -145,7 +147,7 @@ class Sentinel:
 
     def _stand_in(self) -> None:
         """A worker that runs one mutation for long is replaced for that time, so that the others lose nothing by it."""
-        taken = {desk.worker for desk in self._desks.values()}
+        taken = {slot.worker for slot in self._desks.values()}
         spares = range(self.board.workers, self.board.workers + self.board.spares)
         present, wanted = taken.intersection(spares), min(self.board.count_long(LONG_S), len(spares))
         if len(present) < wanted and not self.board.count_free():
@@ -162,30 +164,32 @@ class Sentinel:
             handed=self.board.count_sent(),
             stat=django_q2.stat(self),
         )
-        if not clusters.report(self.boot, seen):
+        if not clusters.report(self.cluster_id, seen):
             # Others took us for dead and took over what we had: nothing here may go on.
             log.error("This cluster was given up by the others; it ends at once")
-            family.kill_group(os.getpid())
+            process_group.kill_group(os.getpid())
             os._exit(1)
 
     def _spawn_worker(self, position: int) -> None:
         self.board.gone(position)
         self._hired += 1
-        desk = tasks.Desk(boot=self.boot, worker=position, number=self._hired, board=self.board)
-        process = self._spawn(_work, desk, self.task_queue.of(position), self.result_queue)
-        self._desks[process] = desk
+        slot = tasks.WorkerSlot(
+            cluster_id=self.cluster_id, worker=position, number=self._hired, board=self.board
+        )
+        process = self._spawn(_work, slot, self.task_queue.of(position), self.result_queue)
+        self._desks[process] = slot
         self.pool.append(process)
 
-    def _bury(self, process: Any) -> int:
+    def _record_end(self, process: Any) -> int:
         """Forget a worker that died; its place in the cluster."""
         self.pool.remove(process)
-        desk = self._desks.pop(process)
-        holder = desk.holder(process.pid)
+        slot = self._desks.pop(process)
+        holder = slot.holder(process.pid)
         self._died.append(holder)
-        if (function_id := self.board.runs_now(desk.worker)) and not self.board.is_stopping:
+        if (function_id := self.board.runs_now(slot.worker)) and not self.board.is_stopping:
             self._fatal.append((function_id, holder))
-        self.board.gone(desk.worker)
-        return desk.worker
+        self.board.gone(slot.worker)
+        return slot.worker
 
     def _settle_the_dead(self) -> None:
         while self._died:
@@ -214,7 +218,7 @@ class Sentinel:
             wait([process.sentinel for process in self.pool], timeout=TURN_S)  # until the next one has ended
             for process in list(self.pool):
                 if not process.is_alive():
-                    self._bury(process)
+                    self._record_end(process)
             self._attempt(self._settle_the_dead)
             self._now_and_then("report", REPORT_S, self._report)
 
@@ -260,12 +264,12 @@ class _Stopping:
 def _begin(parent: int, target: Callable[..., Any], *args: Any) -> None:
     """The first thing a forked process does."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    family.end_with(parent, by=signal.SIGKILL)
+    process_group.end_with(parent, by=signal.SIGKILL)
     target(*args)
 
 
-def _work(desk: tasks.Desk, queue: channel.WorkersEnd, results: Results) -> None:
-    tasks.sit_down(desk, queue)
+def _work(slot: tasks.WorkerSlot, queue: channel.WorkersEnd, results: Results) -> None:
+    tasks.take_slot(slot, queue)
     connecting.connect()
     django_q2.worker(queue, results, django_q2.Timer(), django_q2.Conf.TIMEOUT)
 

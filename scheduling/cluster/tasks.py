@@ -27,54 +27,54 @@ BUDGET_S = 0.1  # then a worker goes back to that loop, which counts and replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
-    """The place of a process in its cluster. `number` counts the processes that the cluster has had."""
+class WorkerSlot:
+    """The slot of a process in its cluster. `number` counts the processes that the cluster has had."""
 
-    boot: UUID
+    cluster_id: UUID
     worker: int
     number: int
     board: Scoreboard
 
     def holder(self, pid: int) -> Holder:
-        """Under which name the process at this desk runs functions. Ids of processes come round; names do not."""
-        return Holder(boot=self.boot, ran_by=f"{socket.gethostname()}:{pid}:{self.number}")
+        """Under which name the process in this slot runs functions. Ids of processes come round; names do not."""
+        return Holder(cluster_id=self.cluster_id, ran_by=f"{socket.gethostname()}:{pid}:{self.number}")
 
 
 class _Here:
-    desk: Desk | None = None
+    slot: WorkerSlot | None = None
     queue: WorkersEnd | None = None
 
 
 _here = _Here()
 
 
-def sit_down(desk: Desk, queue: WorkersEnd) -> None:
+def take_slot(slot: WorkerSlot, queue: WorkersEnd) -> None:
     """This process is a worker from now on."""
-    _here.desk, _here.queue = desk, queue
+    _here.slot, _here.queue = slot, queue
 
 
 def mutations(first: Dispatch) -> None:
     """Run mutations as long as some wait, for a moment: one after the other, each taken when the one before is done."""
     with _logged():
-        running.mutations(_one_by_one(first), by=_desk().holder(os.getpid()))
+        running.mutations(_one_by_one(first), by=_slot().holder(os.getpid()))
 
 
 def action(dispatch: Dispatch) -> None:
     """Run one action."""
     with _logged():
-        running.action(dispatch, by=_desk().holder(os.getpid()), deadline=_deadline)
+        running.action(dispatch, by=_slot().holder(os.getpid()), deadline=_deadline)
 
 
 def _one_by_one(first: Dispatch) -> Iterator[Dispatch]:
     """Those that wait behind a long one are taken by others."""
-    desk, queue, until = _desk(), _here.queue, time.monotonic() + BUDGET_S
+    slot, queue, until = _slot(), _here.queue, time.monotonic() + BUDGET_S
     following: Dispatch | None = first
     while following is not None:
-        desk.board.runs(desk.worker, following.id)
+        slot.board.runs(slot.worker, following.id)
         try:
             yield following
         finally:  # an error of ours is no death of its process
-            desk.board.runs(desk.worker, 0)
+            slot.board.runs(slot.worker, 0)
         following = queue.try_next() if queue and time.monotonic() < until else None
 
 
@@ -89,12 +89,12 @@ def _logged() -> Iterator[None]:
 
 
 def _deadline(timeout_s: float | None) -> None:
-    desk = _desk()
-    desk.board.set_deadline(
-        desk.worker, None if timeout_s is None else timeout_s + settings.SCHEDULING["HOPELESS_S"]
+    slot = _slot()
+    slot.board.set_deadline(
+        slot.worker, None if timeout_s is None else timeout_s + settings.SCHEDULING["HOPELESS_S"]
     )
 
 
-def _desk() -> Desk:
-    assert _here.desk is not None, "this process is no worker of a cluster"
-    return _here.desk
+def _slot() -> WorkerSlot:
+    assert _here.slot is not None, "this process is no worker of a cluster"
+    return _here.slot

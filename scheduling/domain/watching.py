@@ -11,12 +11,12 @@ STARTING_S = 60.0  # Python, Django and the first connection, on a busy machine
 class Facts:
     """What is known of a cluster at one moment.
 
-    `heard_s`: since its last report, None if there was none yet. `free`: workers that wait for a task.
+    `seen_ago_s`: since its last report, None if there was none yet. `free`: workers that wait for a task.
     `waits`: a task lies in the queue although a worker was free all the time. `overdue`: a row that this cluster
     should have handed out is seconds late, and nobody has it locked. `handed`: how many tasks it handed out so far.
     """
 
-    heard_s: float | None
+    seen_ago_s: float | None
     free: int = 0
     waits: bool = False
     overdue: bool = False
@@ -38,10 +38,10 @@ class Watch:
 
     def is_frozen(self, facts: Facts, *, now: float) -> str | None:
         """Why it is frozen, as the end of a sentence, or None. `now` and `started_at` are of one monotonic clock."""
-        if facts.heard_s is None:
+        if facts.seen_ago_s is None:
             return "it never reported" if now - self.started_at > STARTING_S else None
-        if facts.heard_s > SILENT_S:
-            return f"it has not reported for {facts.heard_s:.0f} s"
+        if facts.seen_ago_s > SILENT_S:
+            return f"it has not reported for {facts.seen_ago_s:.0f} s"
         goes_on, self._handed = facts.handed != self._handed, facts.handed
         if not (facts.free and (facts.waits or (facts.overdue and not goes_on))):
             self._since = None

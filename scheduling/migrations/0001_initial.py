@@ -18,12 +18,12 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Cluster',
             fields=[
-                ('boot_id', models.UUIDField(primary_key=True, serialize=False)),
+                ('cluster_id', models.UUIDField(primary_key=True, serialize=False)),
                 ('role', models.CharField(max_length=9)),
                 ('host', models.CharField(max_length=200)),
                 ('pid', models.IntegerField()),
                 ('started_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('heard_at', models.DateTimeField(blank=True, help_text='Its last report; it reports once a second.', null=True)),
+                ('last_seen_at', models.DateTimeField(blank=True, help_text='Its last report; it reports once a second.', null=True)),
                 ('workers', models.PositiveSmallIntegerField(default=0)),
                 ('free', models.PositiveSmallIntegerField(default=0, help_text='Workers that wait for a task.')),
                 ('waits', models.BooleanField(default=False, help_text='A task waits although a worker is free.')),
@@ -93,7 +93,7 @@ class Migration(migrations.Migration):
                 ('due_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ('started_at', models.DateTimeField(blank=True, null=True)),
                 ('ended_at', models.DateTimeField(blank=True, null=True)),
-                ('handed_by', models.UUIDField(blank=True, help_text='The boot id of the cluster that ran it.', null=True)),
+                ('handed_by', models.UUIDField(blank=True, help_text='The cluster id of the cluster that ran it.', null=True)),
                 ('ran_by', models.CharField(blank=True, help_text='Host and process.', max_length=200, null=True)),
                 ('result', models.JSONField(blank=True, null=True)),
                 ('error', models.TextField(blank=True, null=True)),

@@ -32,14 +32,14 @@ _DAY_S = 24 * 3600.0
 _UNTIMED_S = 3600.0
 
 
-def begin(boot: UUID, *, role: str) -> None:
+def begin(cluster_id: UUID, *, role: str) -> None:
     """A cluster begins its life on this machine, in this process."""
-    clusters.begin(boot, role=role, host=socket.gethostname(), pid=os.getpid())
+    clusters.begin(cluster_id, role=role, host=socket.gethostname(), pid=os.getpid())
 
 
-def report(boot: UUID, seen: Report) -> bool:
+def report(cluster_id: UUID, seen: Report) -> bool:
     """A cluster says that it lives; False if it was given up, and has to stop."""
-    return clusters.report(boot, seen)
+    return clusters.report(cluster_id, seen)
 
 
 def lanes(kind: Kind, *, queues: Sequence[str] | None = None) -> list[Lane]:
@@ -65,10 +65,10 @@ def dispatch(kind: Kind, *, limit: int, queues: Sequence[str] | None = None) -> 
     return look(kind, lanes(kind, queues=queues), limit=limit)[0]
 
 
-def share(boot: UUID) -> Share:
+def share(cluster_id: UUID) -> Share:
     """Which of the living clusters of its role a cluster is."""
-    boots = clusters.siblings(boot, within=timedelta(seconds=SILENT_S))[:MOST_SHARES]
-    return Share(rank=boots.index(boot), clusters=len(boots)) if boot in boots else Share()
+    boots = clusters.siblings(cluster_id, within=timedelta(seconds=SILENT_S))[:MOST_SHARES]
+    return Share(rank=boots.index(cluster_id), clusters=len(boots)) if cluster_id in boots else Share()
 
 
 def next_wake_s(kind: Kind, lanes: Sequence[Lane], *, excluded: Collection[int] = ()) -> float:
@@ -82,26 +82,26 @@ def is_overdue(kind: Kind, *, queues: Sequence[str] | None = None) -> bool:
     return functions.overdue(kind, late_s=OVERDUE_S, queues=queues)
 
 
-def end(boot: UUID, *, ending: str, why: str | None = None) -> None:
+def end(cluster_id: UUID, *, ending: str, why: str | None = None) -> None:
     """A cluster is over: its running actions are unknown. What it had not started has not left the queue.
 
     `ending` is "stopped", "died" or "frozen". May be called twice.
     """
-    clusters.end(boot, ending=ending, why=why)
-    _give_up(boot, ran_by=None)
+    clusters.end(cluster_id, ending=ending, why=why)
+    _give_up(cluster_id, ran_by=None)
 
 
 def process_died(holder: Holder) -> int:
     """One process of a living cluster died: the action it ran is unknown. How many that were (0 or 1)."""
-    return _give_up(holder.boot, ran_by=holder.ran_by)
+    return _give_up(holder.cluster_id, ran_by=holder.ran_by)
 
 
 def sweep() -> int:
     """Take over from clusters that fell silent, or whose end was cut short; how many that were."""
     lost = clusters.lose_silent(silent_s=SILENT_S)
     over = {*lost, *clusters.with_leftovers()}
-    for boot in over:
-        _give_up(boot, ran_by=None)
+    for cluster_id in over:
+        _give_up(cluster_id, ran_by=None)
     return len(over)
 
 
@@ -145,24 +145,24 @@ def _run_due(kind: Kind, *, limit: int, queues: Sequence[str] | None, by: Holder
 
 def _action(dispatch: Dispatch, *, by: Holder) -> bool:
     def vouch(timeout_s: float | None) -> None:
-        clusters.vouch(by.boot, for_s=_UNTIMED_S if timeout_s is None else timeout_s)
+        clusters.vouch(by.cluster_id, for_s=_UNTIMED_S if timeout_s is None else timeout_s)
 
     return running.action(dispatch, by=by, deadline=vouch)
 
 
 @contextmanager
 def _cluster_of_this_process() -> Iterator[Holder]:
-    boot = uuid.uuid4()
-    begin(boot, role="direct")
+    cluster_id = uuid.uuid4()
+    begin(cluster_id, role="direct")
     try:
-        yield Holder(boot=boot, ran_by=f"{socket.gethostname()}:{os.getpid()}")
+        yield Holder(cluster_id=cluster_id, ran_by=f"{socket.gethostname()}:{os.getpid()}")
     finally:
-        end(boot, ending="stopped")
+        end(cluster_id, ending="stopped")
 
 
-def _give_up(boot: UUID, *, ran_by: str | None) -> int:
+def _give_up(cluster_id: UUID, *, ran_by: str | None) -> int:
     with transaction.atomic():
-        lost = functions.give_up(boot, ran_by=ran_by, ending=endings.UNKNOWN)
+        lost = functions.give_up(cluster_id, ran_by=ran_by, ending=endings.UNKNOWN)
         for row in lost:
             running.try_again(row, known=False)
             announcing.over(row.pk, task_backend=row.task_backend)

@@ -10,8 +10,8 @@ from django.db import connection
 
 from postgres import transactions
 from scheduling import guards, registry
-from scheduling.domain import places
-from scheduling.domain.places import DEFAULT_QUEUE
+from scheduling.domain import queueing
+from scheduling.domain.queueing import DEFAULT_QUEUE
 from scheduling.domain.retries import Retry
 from scheduling.domain.states import Kind
 from scheduling.errors import NotAFunction
@@ -39,10 +39,10 @@ def mutation(function: Any = None, /, *, queue: str = DEFAULT_QUEUE, priority: i
     (DESIGN promise 7). Called, it is a serializable transaction of its own, or a part of the one it is called in; an
     action writes to the database by calling mutations. It may run several times until it commits, so it must do
     nothing that a rollback does not undo; what leaves the transaction is refused where SCHEDULING_GUARDS is on.
-    Parameters are keyword-only and JSON, and so is the result. Raises NotAFunction, BadPlace.
+    Parameters are keyword-only and JSON, and so is the result. Raises NotAFunction, BadQueue.
     """
     if function is None:
-        return functools.partial(_mutation, queue=places.queue(queue), priority=places.priority(priority))
+        return functools.partial(_mutation, queue=queueing.queue(queue), priority=queueing.priority(priority))
     return _mutation(function, queue=queue, priority=priority)
 
 
@@ -77,9 +77,9 @@ def action(
     `own_writes=True` is for cleaning up: it writes by itself, in short transactions that each may be the last, and
     where a serializable one would collide with all that goes on meanwhile. Parameters are keyword-only and JSON.
     Called, it is the plain function. `queue` and `priority` hold where `run_after` names no others. Raises
-    NotAFunction, BadPlace.
+    NotAFunction, BadQueue.
     """
-    place: Any = {"queue": places.queue(queue), "priority": places.priority(priority)}
+    place: Any = {"queue": queueing.queue(queue), "priority": queueing.priority(priority)}
     seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
     if not (math.isfinite(seconds) and 0 < seconds <= LONGEST_TIMEOUT_S):
         raise NotAFunction(

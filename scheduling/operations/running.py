@@ -18,7 +18,7 @@ from scheduling import context, guards, registry
 from scheduling.domain import arguments
 from scheduling.domain.retries import Backoff, delay_before_next_s
 from scheduling.domain.states import Kind, State
-from scheduling.errors import ItsRowMoved, KeepsColliding, KillsItsProcess, NotJson, UnknownFunction
+from scheduling.errors import KeepsColliding, KillsItsProcess, NotJson, RowMoved, UnknownFunction
 from scheduling.models import ScheduledFunction
 from scheduling.operations import announcing, endings, timing
 from scheduling.operations.scheduling import LOOK_EVERY_S, insert
@@ -167,9 +167,9 @@ class _Run:
 
 def _is_gone(dispatch: Dispatch) -> bool:
     """Whether its row was taken away by hand: there is nothing to run, or to write about it."""
-    if dispatch.place is None:
+    if dispatch.row_pointer is None:
         functions.unqueue(dispatch.id)
-    return dispatch.place is None
+    return dispatch.row_pointer is None
 
 
 def _take_and_run(run: _Run) -> None:
@@ -179,7 +179,7 @@ def _take_and_run(run: _Run) -> None:
         if row is None:
             raise _NotOurs
         if row.function is None:
-            raise ItsRowMoved
+            raise RowMoved
         call = Call(
             id=row.id,
             function=row.function,
@@ -194,7 +194,7 @@ def _take_and_run(run: _Run) -> None:
         with context.running(_running(call)), guards.mutation(call.function):
             result = _result(call, _run(call))
         if not functions.succeed(run.dispatch, by=run.by, result=result):
-            raise ItsRowMoved
+            raise RowMoved
 
 
 def _roll_back(run: _Run, error: BaseException) -> None:
@@ -202,7 +202,7 @@ def _roll_back(run: _Run, error: BaseException) -> None:
     if run.is_committed:
         told = "A hook after the commit of %s #%s failed"
         log.error(told, run.function, run.dispatch.id, exc_info=error)
-    elif isinstance(error, ItsRowMoved):
+    elif isinstance(error, RowMoved):
         _collide(run, "its own row of scheduling_scheduledfunction, which it changed")
     elif transactions.collided(error):
         _collide(run, run.statement or "COMMIT")

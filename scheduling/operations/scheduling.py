@@ -11,7 +11,7 @@ from django.db import transaction
 
 from postgres import clock
 from scheduling import context, guards, registry
-from scheduling.domain import arguments, moments, places
+from scheduling.domain import arguments, moments, queueing
 from scheduling.domain.states import ENDED, Kind, State
 from scheduling.errors import NotEnded, NotFound
 from scheduling.models import ScheduledFunction
@@ -36,7 +36,7 @@ def run_after(
 
     It exists if and only if the caller's transaction commits; with a delay of 0 it runs right after that. `queue` and
     `priority` (-100 to 100, higher goes first) are those of its declaration unless others are named. Raises BadMoment
-    (not finite, negative, more than five years), BadPlace, UnknownFunction, BadArguments, NotJson.
+    (not finite, negative, more than five years), BadQueue, UnknownFunction, BadArguments, NotJson.
     """
     length = moments.delay(delay)
     [row] = insert([new(function, args, delay_s=length.total_seconds(), queue=queue, priority=priority)])
@@ -91,7 +91,7 @@ def new(
     queue: str | None = None,
     priority: int | None = None,
 ) -> NewFunction:
-    """A row for a registered function, all of it checked. Raises UnknownFunction, BadArguments, NotJson, BadPlace."""
+    """A row for a registered function, all of it checked. Raises UnknownFunction, BadArguments, NotJson, BadQueue."""
     found = registry.find(function)
     checked = arguments.checked(args, signature=found.signature, name=found.name)
     return NewFunction(
@@ -100,8 +100,8 @@ def new(
         args=json.dumps(checked),
         delay_s=delay_s,
         due_at=due_at,
-        queue=found.queue if queue is None else places.queue(queue),
-        priority=found.priority if priority is None else places.priority(priority),
+        queue=found.queue if queue is None else queueing.queue(queue),
+        priority=found.priority if priority is None else queueing.priority(priority),
     )
 
 

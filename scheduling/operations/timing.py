@@ -22,10 +22,10 @@ def limit(timeout_s: float | None, *, function: str) -> Iterator[None]:
         yield
         return
 
-    def ring(_number: int, _frame: FrameType | None) -> None:
+    def wake(_number: int, _frame: FrameType | None) -> None:
         raise ActionTimedOut(function=function, timeout_s=timeout_s)
 
-    before = signal.signal(signal.SIGALRM, ring)
+    before = signal.signal(signal.SIGALRM, wake)
     signal.setitimer(signal.ITIMER_REAL, timeout_s, _AGAIN_S)
     try:
         yield

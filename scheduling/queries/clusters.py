@@ -22,16 +22,16 @@ class Report:
     stat: bytes | None = None
 
 
-def begin(boot: UUID, *, role: str, host: str, pid: int) -> None:
+def begin(cluster_id: UUID, *, role: str, host: str, pid: int) -> None:
     """A cluster begins its life."""
-    Cluster.objects.create(boot_id=boot, role=role, host=host, pid=pid)
+    Cluster.objects.create(cluster_id=cluster_id, role=role, host=host, pid=pid)
 
 
-def report(boot: UUID, report: Report) -> bool:
+def report(cluster_id: UUID, report: Report) -> bool:
     """A cluster lives; False if it was given up meanwhile, and what it held is no longer its own."""
     return bool(
-        Cluster.objects.filter(boot_id=boot, ended_at=None).update(
-            heard_at=Now(),
+        Cluster.objects.filter(cluster_id=cluster_id, ended_at=None).update(
+            last_seen_at=Now(),
             workers=report.workers,
             free=report.free,
             waits=report.waits,
@@ -41,56 +41,56 @@ def report(boot: UUID, report: Report) -> bool:
     )
 
 
-def vouch(boot: UUID, *, for_s: float) -> None:
+def vouch(cluster_id: UUID, *, for_s: float) -> None:
     """Let a cluster that reports by itself only now and then count as living for a while."""
-    Cluster.objects.filter(boot_id=boot).update(heard_at=Now() + timedelta(seconds=for_s))
+    Cluster.objects.filter(cluster_id=cluster_id).update(last_seen_at=Now() + timedelta(seconds=for_s))
 
 
-def find(boot: UUID) -> tuple[Cluster | None, float | None]:
+def find(cluster_id: UUID) -> tuple[Cluster | None, float | None]:
     """A cluster's row, and how many seconds ago it reported."""
-    found = Cluster.objects.annotate(age=Now() - F("heard_at")).filter(boot_id=boot).first()
+    found = Cluster.objects.annotate(age=Now() - F("last_seen_at")).filter(cluster_id=cluster_id).first()
     age: timedelta | None = found.age if found else None
     return found, None if age is None else age.total_seconds()
 
 
-def end(boot: UUID, *, ending: str, why: str | None) -> bool:
+def end(cluster_id: UUID, *, ending: str, why: str | None) -> bool:
     """A cluster's life is over; False if that was known."""
     return bool(
-        Cluster.objects.filter(boot_id=boot, ended_at=None).update(
+        Cluster.objects.filter(cluster_id=cluster_id, ended_at=None).update(
             ended_at=Now(), ending=ending, why=why and why[:200]
         )
     )
 
 
 def lose_silent(*, silent_s: float) -> list[UUID]:
-    """End those that have not reported for so long; their boot ids."""
+    """End those that have not reported for so long; their cluster ids."""
     rows = statements.load("scheduling", "lost_clusters").run({"silent_s": silent_s})
-    return [row.boot_id for row in rows]
+    return [row.cluster_id for row in rows]
 
 
 def with_leftovers() -> list[UUID]:
-    """The boot ids of ended clusters that still have an action in progress."""
+    """The cluster ids of ended clusters that still have an action in progress."""
     rows = statements.load("scheduling", "leftovers").run()
-    return [row.boot_id for row in rows]
+    return [row.cluster_id for row in rows]
 
 
 def living(*, within: timedelta) -> list[Cluster]:
     """Those that reported lately, the oldest first."""
     return list(
-        Cluster.objects.filter(ended_at=None, heard_at__gt=Now() - within).order_by("role", "started_at")
+        Cluster.objects.filter(ended_at=None, last_seen_at__gt=Now() - within).order_by("role", "started_at")
     )
 
 
-def siblings(boot: UUID, *, within: timedelta) -> list[UUID]:
-    """The boot ids of the clusters of the same role that reported lately, itself among them; in a fixed order."""
-    role = Cluster.objects.filter(boot_id=boot).values("role")
-    living = Cluster.objects.filter(role__in=role, ended_at=None, heard_at__gt=Now() - within)
-    return list(living.order_by("boot_id").values_list("boot_id", flat=True))
+def siblings(cluster_id: UUID, *, within: timedelta) -> list[UUID]:
+    """The cluster ids of the clusters of the same role that reported lately, itself among them; in a fixed order."""
+    role = Cluster.objects.filter(cluster_id=cluster_id).values("role")
+    living = Cluster.objects.filter(role__in=role, ended_at=None, last_seen_at__gt=Now() - within)
+    return list(living.order_by("cluster_id").values_list("cluster_id", flat=True))
 
 
 def stats(*, within: timedelta = timedelta(seconds=10)) -> list[bytes]:
     """What django-q2's monitor shows, of the clusters that reported lately."""
-    found = Cluster.objects.filter(ended_at=None, heard_at__gt=Now() - within, stat__isnull=False)
+    found = Cluster.objects.filter(ended_at=None, last_seen_at__gt=Now() - within, stat__isnull=False)
     return [bytes(stat) for stat in found.values_list("stat", flat=True) if stat is not None]
 
 

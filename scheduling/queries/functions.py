@@ -51,8 +51,8 @@ class Dispatch:
     """One due function that is given to a worker: where its two rows lie, and what its runs so far came to."""
 
     id: int
-    due_place: str
-    place: str | None
+    due_pointer: str
+    row_pointer: str | None
     deaths: int = 0
     collisions: int = 0
 
@@ -78,9 +78,9 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """Who runs a function: a cluster's boot id, and the process in it."""
+    """Who runs a function: a cluster's cluster id, and the process in it."""
 
-    boot: UUID
+    cluster_id: UUID
     ran_by: str
 
 
@@ -150,7 +150,7 @@ def postpone(
     dispatch: Dispatch, *, delay_s: float, collisions: int = 0, colliding_statement: str | None = None
 ) -> bool:
     """Let a mutation that could not be done wait; False if it is not as it was dispatched any more."""
-    given = {"id": dispatch.id, "due_place": dispatch.due_place, "delay_s": delay_s}
+    given = {"id": dispatch.id, "due_pointer": dispatch.due_pointer, "delay_s": delay_s}
     given |= {"collisions": collisions, "colliding_statement": colliding_statement}
     return bool(statements.load("scheduling", "postpone").run(given))
 
@@ -168,14 +168,14 @@ def count_death(function_id: int, *, delay_s: float) -> int | None:
 
 def take(dispatch: Dispatch) -> Row | None:
     """Take a mutation, in the caller's serializable transaction; None if it is not ours to run any more."""
-    given = {"id": dispatch.id, "due_place": dispatch.due_place, "place": dispatch.place}
+    given = {"id": dispatch.id, "due_pointer": dispatch.due_pointer, "row_pointer": dispatch.row_pointer}
     rows = statements.load("scheduling", "take").run(given)
     return rows[0] if rows else None
 
 
 def succeed(dispatch: Dispatch, *, by: Holder, result: str | None) -> bool:
     """Write the success of a mutation that was taken in this transaction; False if its row is not pending."""
-    given = {"id": dispatch.id, "place": dispatch.place, "result": result}
+    given = {"id": dispatch.id, "row_pointer": dispatch.row_pointer, "result": result}
     return bool(statements.load("scheduling", "succeed").run(given | _who(by)))
 
 
@@ -198,9 +198,14 @@ def end_action(function_id: int, *, by: Holder, ending: Ending) -> ScheduledFunc
     return _instance(rows[0]) if rows else None
 
 
-def give_up(boot: UUID, *, ran_by: str | None, ending: Ending) -> list[ScheduledFunction]:
+def give_up(cluster_id: UUID, *, ran_by: str | None, ending: Ending) -> list[ScheduledFunction]:
     """End running actions of a dead cluster, or of its process `ran_by`, as unknown."""
-    given = {"boot": boot, "ran_by": ran_by, "error": ending.error, "error_class": ending.error_class}
+    given = {
+        "cluster_id": cluster_id,
+        "ran_by": ran_by,
+        "error": ending.error,
+        "error_class": ending.error_class,
+    }
     return [_instance(row) for row in statements.load("scheduling", "give_up").run(given)]
 
 
@@ -267,7 +272,11 @@ def _instance(row: Row) -> ScheduledFunction:
 
 def _dispatch(row: Row) -> Dispatch:
     return Dispatch(
-        id=row.id, due_place=row.due_place, place=row.place, deaths=row.deaths, collisions=row.collisions
+        id=row.id,
+        due_pointer=row.due_pointer,
+        row_pointer=row.row_pointer,
+        deaths=row.deaths,
+        collisions=row.collisions,
     )
 
 
@@ -285,7 +294,7 @@ def _some(queues: Sequence[str] | None) -> list[str] | None:
 
 
 def _who(by: Holder) -> dict[str, Any]:
-    return {"boot": by.boot, "ran_by": by.ran_by}
+    return {"cluster_id": by.cluster_id, "ran_by": by.ran_by}
 
 
 def _error(ending: Ending) -> dict[str, Any]:

@@ -17,7 +17,7 @@ WITH lane AS MATERIALIZED (
     SELECT head.*, first_value(head.next_at) OVER own AS lane_at, first_value(head.function_id) OVER own AS lane_id
     FROM (
         SELECT due.* FROM lane CROSS JOIN LATERAL (
-            SELECT d.ctid AS due_place, d.function_id, d.queue, d.priority, d.next_at, d.deaths, d.collisions
+            SELECT d.ctid AS due_pointer, d.function_id, d.queue, d.priority, d.next_at, d.deaths, d.collisions
             FROM scheduling_due AS d
             WHERE d.kind = %(kind)s::text AND d.queue = lane.queue AND d.priority = lane.priority
               AND (d.next_at, d.function_id) >= (lane.since_at, lane.since_id) AND d.next_at <= statement_timestamp()
@@ -32,7 +32,7 @@ WITH lane AS MATERIALIZED (
        AND min(next_at) < statement_timestamp() - make_interval(secs => %(behind_s)s::float8)
 ), newest AS MATERIALIZED (
     SELECT due.* FROM backlog JOIN lane ON lane.priority >= backlog.priority CROSS JOIN LATERAL (
-        SELECT d.ctid AS due_place, d.function_id, d.queue, d.priority, d.next_at, d.deaths, d.collisions
+        SELECT d.ctid AS due_pointer, d.function_id, d.queue, d.priority, d.next_at, d.deaths, d.collisions
         FROM scheduling_due AS d
         WHERE d.kind = %(kind)s::text AND d.queue = lane.queue AND d.priority = lane.priority
           AND d.next_at > statement_timestamp() - make_interval(secs => %(fresh_s)s::float8)
@@ -49,8 +49,8 @@ WITH lane AS MATERIALIZED (
     ORDER BY function_id %% %(clusters)s::bigint <> %(rank)s::bigint, is_fresh DESC, priority DESC, next_at, function_id
     LIMIT %(limit)s::bigint
 )
-SELECT c.function_id AS id, c.due_place::text AS due_place,
-       (SELECT f.ctid::text FROM scheduling_scheduledfunction AS f WHERE f.id = c.function_id) AS place,
+SELECT c.function_id AS id, c.due_pointer::text AS due_pointer,
+       (SELECT f.ctid::text FROM scheduling_scheduledfunction AS f WHERE f.id = c.function_id) AS row_pointer,
        c.queue, c.priority, c.deaths, c.collisions, c.lane_at, c.lane_id
 FROM chosen AS c
 ORDER BY c.priority DESC, c.is_fresh DESC, c.next_at, c.function_id

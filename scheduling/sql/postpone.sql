@@ -5,6 +5,6 @@ SET next_at = clock_timestamp() + make_interval(secs => %(delay_s)s::float8), co
     colliding_statement = coalesce(%(colliding_statement)s::text, colliding_statement)
 WHERE ctid = (
     SELECT ctid FROM scheduling_due
-    WHERE ctid = %(due_place)s::tid AND function_id = %(id)s::bigint
+    WHERE ctid = %(due_pointer)s::tid AND function_id = %(id)s::bigint
     FOR UPDATE SKIP LOCKED)
 RETURNING function_id

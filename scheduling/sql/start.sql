@@ -6,11 +6,11 @@ WITH gone AS (
     WHERE function_id = (
         SELECT function_id FROM scheduling_due
         WHERE function_id = %(id)s
-          AND NOT EXISTS (SELECT FROM scheduling_cluster WHERE boot_id = %(boot)s::uuid AND ended_at IS NOT NULL)
+          AND NOT EXISTS (SELECT FROM scheduling_cluster WHERE cluster_id = %(cluster_id)s::uuid AND ended_at IS NOT NULL)
         FOR UPDATE SKIP LOCKED)
     RETURNING function_id
 )
 UPDATE scheduling_scheduledfunction AS f
-SET state = 'in_progress', started_at = clock_timestamp(), handed_by = %(boot)s::uuid, ran_by = %(ran_by)s
+SET state = 'in_progress', started_at = clock_timestamp(), handed_by = %(cluster_id)s::uuid, ran_by = %(ran_by)s
 FROM gone WHERE f.id = gone.function_id AND f.state = 'pending'
 RETURNING f.*

@@ -5,11 +5,11 @@ WITH gone AS (
     DELETE FROM scheduling_due
     WHERE ctid = (
         SELECT ctid FROM scheduling_due
-        WHERE ctid = %(due_place)s::tid AND function_id = %(id)s
+        WHERE ctid = %(due_pointer)s::tid AND function_id = %(id)s
         FOR UPDATE SKIP LOCKED)
     RETURNING function_id
 )
 SELECT g.function_id AS id, f.function, f.args, f.task_backend, f.attempt
 FROM gone AS g LEFT JOIN LATERAL (
-    SELECT * FROM scheduling_scheduledfunction WHERE ctid = %(place)s::tid AND id = g.function_id AND state = 'pending'
+    SELECT * FROM scheduling_scheduledfunction WHERE ctid = %(row_pointer)s::tid AND id = g.function_id AND state = 'pending'
 ) AS f ON true

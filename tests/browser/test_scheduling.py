@@ -57,12 +57,12 @@ class TestFunctions:
 
     def test_whose_end_nobody_knows_are_marked(self, visit: Visit, boss: User) -> None:
         row = scheduling.run_after(0, sample.say, word="hello")
-        boot = _cluster()
+        cluster_id = _cluster()
         [handed] = clusters.dispatch(scheduling.Kind.ACTION, limit=1)
-        assert functions.start(handed.id, by=Holder(boot=boot, ran_by="here:1")) is not None
+        assert functions.start(handed.id, by=Holder(cluster_id=cluster_id, ran_by="here:1")) is not None
         page = visit("/functions/?state=unknown", by=boss)
         expect(page.get_by_text("No functions here")).to_be_visible()
-        clusters.end(boot, ending="died", why="a test")
+        clusters.end(cluster_id, ending="died", why="a test")
         badge = page.locator(f"[data-key=f{row.pk}] [data-status=unknown]")
         expect(badge).to_be_visible(timeout=SOON_MS)
         plain = page.evaluate("getComputedStyle(document.body).color")
@@ -70,9 +70,9 @@ class TestFunctions:
 
 
 def _cluster() -> uuid.UUID:
-    boot = uuid.uuid4()
-    clusters.begin(boot, role="actions")
-    return boot
+    cluster_id = uuid.uuid4()
+    clusters.begin(cluster_id, role="actions")
+    return cluster_id
 
 
 class TestCrons:

@@ -145,13 +145,13 @@ def _judge_job(
     findings.doubling(
         any(len(each) > 1 for each in runs.values()), f"{name} ran twice under one claim: {runs}"
     )
-    findings.doubling(max(runs, default=0) > job.claim_no, f"{name} ran without a claim: {runs}")
+    findings.doubling(max(runs, default=0) > job.fence, f"{name} ran without a claim: {runs}")
     findings.doubling(
-        verdict == "canceled_before_start" and job.confirmed_claim, f"{name} ran although {verdict}"
+        verdict == "canceled_before_start" and job.confirmed_fence, f"{name} ran although {verdict}"
     )
     if job.status == "success":
         findings.doubling(
-            result["run"] not in runs.get(job.claim_no, []), f"{name} has the result of another run"
+            result["run"] not in runs.get(job.fence, []), f"{name} has the result of another run"
         )
 
 
@@ -161,16 +161,16 @@ def _judge_claims(
     """Of each claim that its worker confirmed the history tells. Of others it does not: what they began is no attempt,
     and what must not run twice does not begin before."""
     name, ended = f"{_name(job)} {_told(past)}", {attempt.number for attempt in past}
-    told = ended | ({job.claim_no} if job.status == "success" else set())
+    told = ended | ({job.fence} if job.status == "success" else set())
     given_back = {attempt.number for attempt in past if attempt.outcome == "released"}
     findings.ends.update(attempt.outcome for attempt in past)
-    findings.ends["unconfirmed"] += job.claim_no - len(told)
+    findings.ends["unconfirmed"] += job.fence - len(told)
     counted = [attempt.attempt for attempt in past if attempt.outcome != "released"]
     findings.losing(spoken - told, f"{name}: workers spoke under the claims {spoken}")
     findings.losing(
-        job.confirmed_claim > max(told, default=0), f"{name}: claim {job.confirmed_claim} was confirmed"
+        job.confirmed_fence > max(told, default=0), f"{name}: claim {job.confirmed_fence} was confirmed"
     )
-    findings.doubling(max(told, default=0) > job.claim_no, f"{name}: the claims {told} are told")
+    findings.doubling(max(told, default=0) > job.fence, f"{name}: the claims {told} are told")
     findings.doubling(
         counted != list(range(1, len(counted) + 1)), f"{name}: its attempts are counted {counted}"
     )
@@ -195,7 +195,7 @@ def _judge_silence(findings: Findings, job: Job, past: list[Attempt], *, silence
 
 
 def _name(job: Job) -> str:
-    return f"{job.kind} job {job.pk} ({job.status}, {job.claim_no} claims)"
+    return f"{job.kind} job {job.pk} ({job.status}, {job.fence} claims)"
 
 
 def _told(past: list[Attempt]) -> list[str]:
@@ -207,12 +207,12 @@ def _told(past: list[Attempt]) -> list[str]:
 
 def _judge_made(findings: Findings, job: Job, payload: Any, result: Any) -> None:
     """What a job that succeeded wrote, and the file it made."""
-    pieces = OutputChunk.objects.filter(job=job, attempt=job.claim_no).order_by("seq")
+    pieces = OutputChunk.objects.filter(job=job, attempt=job.fence).order_by("seq")
     text = "".join(pieces.values_list("text", flat=True))
     findings.losing(len(text) < 6, f"job {job.pk}: its output is {text!r}")
     findings.doubling(text != "0.1.2." and len(text) >= 6, f"job {job.pk}: its output is {text!r}")
     if payload["file"]:
-        made = list(ResultFile.objects.filter(job=job, attempt=job.claim_no))
+        made = list(ResultFile.objects.filter(job=job, attempt=job.fence))
         wanted = handlers.CONTENT + result["run"].encode()
         kept = [default_storage.open(one.stored_as).read() for one in made]
         findings.losing(kept != [wanted], f"job {job.pk}: its file holds {kept}, not {wanted!r}")

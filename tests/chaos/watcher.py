@@ -66,17 +66,17 @@ class Watcher:
             url, origin=Origin(base), additional_headers=headers, open_timeout=5, close_timeout=1
         ) as socket:
             watched: set[int] = set()
-            heard_at = asked_at = time.monotonic()
+            last_seen_at = polled_at = time.monotonic()
             while not self._is_over.is_set():
                 self._ask_for_more(socket, watched)
-                if time.monotonic() > asked_at + PING_S:
-                    asked_at = time.monotonic()
+                if time.monotonic() > polled_at + PING_S:
+                    polled_at = time.monotonic()
                     socket.send('{"ping": 1}')
                 try:
                     self._hear(json.loads(socket.recv(timeout=LOOK_S)), socket, watched)
-                    heard_at = time.monotonic()
+                    last_seen_at = time.monotonic()
                 except TimeoutError:
-                    if time.monotonic() > heard_at + SILENT_S:
+                    if time.monotonic() > last_seen_at + SILENT_S:
                         raise
 
     def _ask_for_more(self, socket: ClientConnection, watched: set[int]) -> None:

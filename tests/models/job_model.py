@@ -40,7 +40,7 @@ class Model:
         self.move("in_progress")
         self.claims, self.text, self.request, self.attempt = self.claims + 1, "", request, self.failures + 1
         self.leases.append((who, lease))
-        assert (lease.attempt, lease.lease.claim_no) == (self.attempt, self.claims)
+        assert (lease.attempt, lease.lease.fence) == (self.attempt, self.claims)
 
     def confirm(self) -> None:
         """A call named its lease: the lease holds anew."""
@@ -94,7 +94,7 @@ class Model:
 
     def why_lost(self, lease: operations.Claimed) -> dict[str, str]:
         """What a refusal has to say of a lease that does not hold the job."""
-        number = lease.lease.claim_no
+        number = lease.lease.fence
         if number > self.claims or (number == self.claims and self.status == "in_progress"):
             return {"reason": "unknown"}
         if self.status == "canceled":
@@ -121,4 +121,4 @@ class Model:
         )  # fmt: skip
 
 
-COLUMNS = ("status", "claim_no", "confirmed_claim", "attempt", "failures", "releases", "next_seq")
+COLUMNS = ("status", "fence", "confirmed_fence", "attempt", "failures", "releases", "next_seq")

@@ -94,8 +94,8 @@ class FunctionsMachine(RuleBasedStateMachine):
             self._dispatch(self.boots[-1], data.draw(st.sampled_from(list(Kind))), 100)
         if not self.dispatched:
             return
-        boot, one = self._one(data, self._undone() or self.dispatched)
-        by = Holder(boot=boot, ran_by=data.draw(st.sampled_from(PROCESSES)))
+        cluster_id, one = self._one(data, self._undone() or self.dispatched)
+        by = Holder(cluster_id=cluster_id, ran_by=data.draw(st.sampled_from(PROCESSES)))
         if self.models[one.id].kind is Kind.ACTION:
             self._start(one, by)
         elif data.draw(st.booleans()):
@@ -153,16 +153,16 @@ class FunctionsMachine(RuleBasedStateMachine):
         how = data.draw(st.sampled_from(["process", "process", "cluster", "cut short", "silent"]))
         if not self._busy():
             self._begin_actions()
-        boot = self._one(data, self._busy() or self.boots)
+        cluster_id = self._one(data, self._busy() or self.boots)
         if how == "process":
-            by = Holder(boot=boot, ran_by=data.draw(st.sampled_from(PROCESSES)))
-            assert clusters.process_died(by) == self._lose(boot, ran_by=by.ran_by)
+            by = Holder(cluster_id=cluster_id, ran_by=data.draw(st.sampled_from(PROCESSES)))
+            assert clusters.process_died(by) == self._lose(cluster_id, ran_by=by.ran_by)
             return
         if how == "cluster":
-            clusters.end(boot, ending="died", why="the model said so")
-            self._inherit(boot)
+            clusters.end(cluster_id, ending="died", why="the model said so")
+            self._inherit(cluster_id)
         else:
-            self._leave_to_others(boot, is_silent=how == "silent")
+            self._leave_to_others(cluster_id, is_silent=how == "silent")
         self._begin_cluster()
 
     def _kill(self, data: st.DataObject) -> None:
@@ -172,7 +172,7 @@ class FunctionsMachine(RuleBasedStateMachine):
             return
         pk = self._one(data, mutations)
         model = self.models[pk]
-        assert running.process_died(pk, by=Holder(boot=self.boots[-1], ran_by="dead"))
+        assert running.process_died(pk, by=Holder(cluster_id=self.boots[-1], ran_by="dead"))
         if model.state is not State.PENDING:
             return
         model.deaths, model.waits = model.deaths + 1, True
@@ -210,19 +210,19 @@ class FunctionsMachine(RuleBasedStateMachine):
         """However it went: with one cluster that works, and some time, every function ends."""
         if not hasattr(self, "boots"):
             return
-        for boot in list(self.boots):
-            clusters.end(boot, ending="died")
-            self._inherit(boot)
-        boot = self._begin_cluster()
+        for cluster_id in list(self.boots):
+            clusters.end(cluster_id, ending="died")
+            self._inherit(cluster_id)
+        cluster_id = self._begin_cluster()
         for _ in range(ATTEMPTS + 1):
             self._hours()
-            while self._work_off(boot):
+            while self._work_off(cluster_id):
                 self.rows_are_as_the_model_says()
         assert {model.state for model in self.models.values()} <= ENDED
 
-    def _work_off(self, boot: uuid.UUID) -> int:
+    def _work_off(self, cluster_id: uuid.UUID) -> int:
         """Dispatch everything that is due, and run it well."""
-        by = Holder(boot=boot, ran_by="the last")
+        by = Holder(cluster_id=cluster_id, ran_by="the last")
         found = [one for kind in Kind for one in clusters.dispatch(kind, limit=1000)]
         for one in found:
             model = self.models[one.id]
@@ -235,13 +235,13 @@ class FunctionsMachine(RuleBasedStateMachine):
         return len(found)
 
     def _begin_cluster(self) -> uuid.UUID:
-        boot = uuid.UUID(int=len(self.boots) + 1)
-        clusters.begin(boot, role="model")
-        cluster_queries.vouch(boot, for_s=LONG_S)
-        self.boots.append(boot)
-        return boot
+        cluster_id = uuid.UUID(int=len(self.boots) + 1)
+        clusters.begin(cluster_id, role="model")
+        cluster_queries.vouch(cluster_id, for_s=LONG_S)
+        self.boots.append(cluster_id)
+        return cluster_id
 
-    def _dispatch(self, boot: uuid.UUID, kind: Kind, limit: int) -> None:
+    def _dispatch(self, cluster_id: uuid.UUID, kind: Kind, limit: int) -> None:
         ready = [
             pk
             for pk, model in self.models.items()
@@ -251,15 +251,15 @@ class FunctionsMachine(RuleBasedStateMachine):
         assert len(found) == min(limit, len(ready))
         assert not {one.id for one in found} - set(ready)
         for one in found:
-            self.dispatched.append((boot, one))
+            self.dispatched.append((cluster_id, one))
             self.current[one.id] = (one, self.moved, one.deaths)
 
     def _begin_actions(self) -> None:
         """The newest cluster begins all that it has or gets."""
         self._dispatch(self.boots[-1], Kind.ACTION, 100)
-        for boot, one in self._undone():
+        for cluster_id, one in self._undone():
             if self.models[one.id].kind is Kind.ACTION:
-                self._start(one, Holder(boot=boot, ran_by=PROCESSES[one.id % 2]))
+                self._start(one, Holder(cluster_id=cluster_id, ran_by=PROCESSES[one.id % 2]))
 
     def _one(self, data: st.DataObject, of: list[T]) -> T:
         """Drawn whatever there is to choose from: which of two of one moment is handed out first is PostgreSQL's to
@@ -268,7 +268,7 @@ class FunctionsMachine(RuleBasedStateMachine):
 
     def _busy(self) -> list[uuid.UUID]:
         """The clusters in which an action runs."""
-        return sorted({model.by.boot for model in self.models.values() if model.by})
+        return sorted({model.by.cluster_id for model in self.models.values() if model.by})
 
     def _undone(self) -> list[tuple[uuid.UUID, Dispatch]]:
         """What was dispatched, to whomever and whenever, and has not been done."""
@@ -277,7 +277,7 @@ class FunctionsMachine(RuleBasedStateMachine):
     def _start(self, one: Dispatch, by: Holder) -> None:
         """The start of an action: whoever comes first, unless its cluster was given up."""
         model = self.models[one.id]
-        may_start = model.state is State.PENDING and by.boot in self._living()
+        may_start = model.state is State.PENDING and by.cluster_id in self._living()
         row = functions.start(one.id, by=by)
         assert (row is not None) is may_start
         if row is not None:
@@ -321,32 +321,32 @@ class FunctionsMachine(RuleBasedStateMachine):
         state = State.CANCELED if model.state is State.CANCELED else State.PENDING
         self._know(row.pk, Model(sample.once, Kind.ACTION, model.number, state=state, parent=call.id))
 
-    def _leave_to_others(self, boot: uuid.UUID, *, is_silent: bool) -> None:
+    def _leave_to_others(self, cluster_id: uuid.UUID, *, is_silent: bool) -> None:
         """Its end is written by somebody who then dies too, or by nobody: others take over at their next look."""
-        living = Cluster.objects.filter(boot_id=boot, ended_at=None)
+        living = Cluster.objects.filter(cluster_id=cluster_id, ended_at=None)
         was_living = living.exists()
         if is_silent:
-            living.update(heard_at=Now() - timedelta(hours=1))
+            living.update(last_seen_at=Now() - timedelta(hours=1))
         else:
-            cluster_queries.end(boot, ending="died", why=None)
-        over = {model.by.boot for model in self.models.values() if model.by} - self._living()
+            cluster_queries.end(cluster_id, ending="died", why=None)
+        over = {model.by.cluster_id for model in self.models.values() if model.by} - self._living()
         if is_silent and was_living:
-            over.add(boot)
+            over.add(cluster_id)
         assert clusters.sweep() == len(over)
         for each in over:
             self._inherit(each)
 
     def _living(self) -> set[uuid.UUID]:
-        return set(Cluster.objects.filter(ended_at=None).values_list("boot_id", flat=True))
+        return set(Cluster.objects.filter(ended_at=None).values_list("cluster_id", flat=True))
 
-    def _inherit(self, boot: uuid.UUID) -> None:
-        self._lose(boot, ran_by=None)
+    def _inherit(self, cluster_id: uuid.UUID) -> None:
+        self._lose(cluster_id, ran_by=None)
 
-    def _lose(self, boot: uuid.UUID, *, ran_by: str | None) -> int:
+    def _lose(self, cluster_id: uuid.UUID, *, ran_by: str | None) -> int:
         lost = [
             pk
             for pk, model in self.models.items()
-            if model.by and model.by.boot == boot and ran_by in {None, model.by.ran_by}
+            if model.by and model.by.cluster_id == cluster_id and ran_by in {None, model.by.ran_by}
         ]
         for pk in lost:
             self.models[pk].move(State.UNKNOWN)

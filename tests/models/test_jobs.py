@@ -112,7 +112,7 @@ class JobsMachine(RuleBasedStateMachine):
         self, who: Worker, lease: operations.Claimed, answer: Any, *, good: bool, retryable: bool = True
     ) -> bool:
         """Check the answer to a finish; whether it was a repeat."""
-        job, key = self.jobs[lease.id], (who.pk, lease.lease.claim_no)
+        job, key = self.jobs[lease.id], (who.pk, lease.lease.fence)
         if job.accepts(who, lease):
             job.succeed() if good else job.fail("failed", retryable=retryable, waits=True)
             job.answers[key] = job.status
@@ -141,7 +141,7 @@ class JobsMachine(RuleBasedStateMachine):
 
     def _release(self, data: st.DataObject) -> None:
         for who, lease in self._some_leases(data, most=1):
-            job, key = self.jobs[lease.id], (who.pk, lease.lease.claim_no)
+            job, key = self.jobs[lease.id], (who.pk, lease.lease.fence)
             if key in job.released and not job.accepts(who, lease):
                 operations.release(who, lease.id, lease.lease)
             elif self._is_heard(operations.release, who, lease):
@@ -273,7 +273,7 @@ class JobsMachine(RuleBasedStateMachine):
             case "of another worker":
                 return next(worker for worker in self.workers if worker != who), lease
             case "of another number":
-                return who, replace(lease, lease=replace(lease.lease, claim_no=lease.lease.claim_no + 1))
+                return who, replace(lease, lease=replace(lease.lease, fence=lease.lease.fence + 1))
         return who, lease
 
 

@@ -1,5 +1,5 @@
 """The administration of the inbox, by what it shows."""
 
-from webhooks.admin import inbox, rules, things
+from webhooks.admin import inbox, resources, rules
 
-__all__ = ["inbox", "rules", "things"]
+__all__ = ["inbox", "rules", "resources"]

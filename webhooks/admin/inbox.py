@@ -33,7 +33,7 @@ class SourceFilter(admin.SimpleListFilter):
     leads = True
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002  # the admin's
-        """All senders."""
+        """All adapters."""
         return [(source.value, source.label) for source in Source]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> QuerySet[Delivery]:  # noqa: ARG002

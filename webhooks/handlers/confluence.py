@@ -10,11 +10,11 @@ from webhooks.domain import links
 from webhooks.domain.payloads import confluence
 from webhooks.domain.payloads.base import ABSENT
 from webhooks.domain.staleness import Version
+from webhooks.handlers.activity import ActivityEntry, emit
 from webhooks.handlers.dating import dated
 from webhooks.handlers.registry import Event, handles
-from webhooks.handlers.telling import Line, tell
 from webhooks.models import ConfluenceComment, ConfluencePage
-from webhooks.queries.keeping import bury, keep
+from webhooks.queries.upserts import tombstone, upsert
 
 _RANKS = {"created": 0, "updated": 1, "moved": 2, "restored": 3, "trashed": 4, "removed": 5}
 _VERBS = {"removed": "deleted for good", "trashed": "put into the trash"}
@@ -23,49 +23,49 @@ _VERBS = {"removed": "deleted for good", "trashed": "put into the trash"}
 @handles("confluence", *(f"page_{action}" for action in _RANKS))
 def page(event: Event) -> None:
     """Something happened to a page."""
-    told = event.read(confluence.PageEvent)
-    _content(event, told, told.page, ConfluencePage.Kind.PAGE)
+    payload = event.read(confluence.PageEvent)
+    _content(event, payload, payload.page, ConfluencePage.Kind.PAGE)
 
 
 @handles("confluence", *(f"blog_{action}" for action in _RANKS))
 def blog(event: Event) -> None:
     """Something happened to a blog post."""
-    told = event.read(confluence.BlogEvent)
-    _content(event, told, told.blog, ConfluencePage.Kind.BLOG)
+    payload = event.read(confluence.BlogEvent)
+    _content(event, payload, payload.blog, ConfluencePage.Kind.BLOG)
 
 
 @handles("confluence", "comment_created", "comment_updated", "comment_removed")
 def comment(event: Event) -> None:
     """Something happened to a comment."""
-    told = event.read(confluence.CommentEvent)
-    given, parent = told.comment, told.comment.parent
+    payload = event.read(confluence.CommentEvent)
+    given, parent = payload.comment, payload.comment.parent
     comment_id = _id(given, beside=parent)
-    keep(
+    upsert(
         ConfluenceComment,
         comment_id,
-        _version(event, told, given),
+        _version(event, payload, given),
         page_id=_id(parent, beside=given) if parent else ABSENT,
         author=given.sent("creatorAccountId"),
-        editor=told.actor or ABSENT,
+        editor=payload.actor or ABSENT,
         version=given.sent("version"),
         link=given.sent("self", links.https(given.self)),
         created_at=given.sent("creationDate"),
     )
     if _action(event) == "removed":
-        bury(ConfluenceComment, comment_id, at=told.timestamp or event.occurred_at)
-    tell(event, _about_comment(event, told))
+        tombstone(ConfluenceComment, comment_id, at=payload.timestamp or event.occurred_at)
+    emit(event, _about_comment(event, payload))
 
 
 def _content(
-    event: Event, told: confluence.Envelope, given: confluence.Content, kind: ConfluencePage.Kind
+    event: Event, payload: confluence.Envelope, given: confluence.Content, kind: ConfluencePage.Kind
 ) -> None:
     action = _action(event)
     trashed = action in {"trashed", "removed"}
     page_id = _id(given)
-    keep(
+    upsert(
         ConfluencePage,
         page_id,
-        _version(event, told, given),
+        _version(event, payload, given),
         site=given.sent("self", links.host(given.self)),
         kind=kind,
         status=ConfluencePage.Status.TRASHED if trashed else ConfluencePage.Status.CURRENT,
@@ -73,14 +73,14 @@ def _content(
         space=given.sent("spaceKey"),
         version=given.sent("version"),
         author=given.sent("creatorAccountId"),
-        editor=told.actor or ABSENT,
+        editor=payload.actor or ABSENT,
         link=given.sent("self", links.https(given.self)),
         created_at=given.sent("creationDate"),
     )
     if action == "removed":
-        bury(ConfluencePage, page_id, at=told.timestamp or event.occurred_at)
+        tombstone(ConfluencePage, page_id, at=payload.timestamp or event.occurred_at)
     verb = _VERBS.get(action, action)
-    tell(event, _about(given, kind.label, verb, actor=told.actor, at=told.timestamp))
+    emit(event, _about(given, kind.label, verb, actor=payload.actor, at=payload.timestamp))
 
 
 def _about(
@@ -91,37 +91,37 @@ def _about(
     actor: str,
     at: datetime | None,
     beside: confluence.Content | None = None,
-) -> Line:
-    return Line(
+) -> ActivityEntry:
+    return ActivityEntry(
         actor=actor,
         verb=verb,
         object=f"{what} {given.title or given.id}",
         at=at,
         kind="confluencepage",
-        thing=_id(given, beside=beside),
+        resource=_id(given, beside=beside),
         link=links.https(given.self),
     )
 
 
-def _about_comment(event: Event, told: confluence.CommentEvent) -> Line:
+def _about_comment(event: Event, payload: confluence.CommentEvent) -> ActivityEntry:
     verb = {"created": "commented on", "updated": "changed a comment on"}.get(
         _action(event), "deleted a comment on"
     )
-    parent = told.comment.parent
+    parent = payload.comment.parent
     if parent:
-        return _about(parent, "page", verb, actor=told.actor, at=told.timestamp, beside=told.comment)
-    return Line(
-        actor=told.actor,
+        return _about(parent, "page", verb, actor=payload.actor, at=payload.timestamp, beside=payload.comment)
+    return ActivityEntry(
+        actor=payload.actor,
         verb=verb,
         object="a page",
-        at=told.timestamp,
+        at=payload.timestamp,
         kind="confluencecomment",
-        thing=_id(told.comment),
+        resource=_id(payload.comment),
     )
 
 
-def _version(event: Event, told: confluence.Envelope, given: confluence.Content) -> Version:
-    return dated(event, told.timestamp, number=given.version, rank=_RANKS[_action(event)])
+def _version(event: Event, payload: confluence.Envelope, given: confluence.Content) -> Version:
+    return dated(event, payload.timestamp, number=given.version, rank=_RANKS[_action(event)])
 
 
 def _id(given: confluence.Content, *, beside: confluence.Content | None = None) -> str:

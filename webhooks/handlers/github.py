@@ -1,6 +1,6 @@
 """GitHub: repositories, pushes, pull requests, reviews, issues and deployments.
 
-A state is as new as the thing's own `updated_at`, which has whole seconds; within one second the action decides, as
+A state is as new as the resource's own `updated_at`, which has whole seconds; within one second the action decides, as
 closing comes after opening. Nothing of an event's envelope is trusted for it: it has no time.
 """
 
@@ -8,22 +8,22 @@ from webhooks.domain import links, staleness
 from webhooks.domain.payloads import github
 from webhooks.domain.payloads.base import ABSENT
 from webhooks.domain.staleness import EPOCH, Version
+from webhooks.handlers.activity import ActivityEntry, emit
 from webhooks.handlers.dating import dated
-from webhooks.handlers.github_things import (
+from webhooks.handlers.github_resources import (
     about_deployment,
     about_issue,
     about_pull_request,
-    keep_deployment,
-    keep_issue,
-    keep_pull_request,
-    keep_repository,
     link,
     login,
+    upsert_deployment,
+    upsert_issue,
+    upsert_pull_request,
+    upsert_repository,
 )
 from webhooks.handlers.registry import Event, handles
-from webhooks.handlers.telling import Line, tell
 from webhooks.models import GithubDeploymentStatus, GithubIssue, GithubPush, GithubRepository, GithubReview
-from webhooks.queries.keeping import bury, keep
+from webhooks.queries.upserts import tombstone, upsert
 
 _RANKS = {"opened": 0, "created": 0, "submitted": 0, "closed": 2, "dismissed": 2, "reopened": 3}
 # What happens often and tells little, or is told by another event too.
@@ -62,116 +62,118 @@ _OF_REPOSITORIES = (
 @handles("github", *(f"repository.{action}" for action in _OF_REPOSITORIES))
 def repository(event: Event) -> None:
     """A repository was made, changed or deleted."""
-    told = event.read(github.RepositoryEvent)
-    repository_id = str(told.repository.id)
-    keep_repository(event, told.repository, rank=1)
-    if told.action == "deleted":
-        bury(GithubRepository, repository_id, at=told.repository.updated_at or event.occurred_at)
-    thing = Line(
-        actor=told.actor,
-        verb=_verb(told.action),
-        object=f"repository {told.where}",
+    payload = event.read(github.RepositoryEvent)
+    repository_id = str(payload.repository.id)
+    upsert_repository(event, payload.repository, rank=1)
+    if payload.action == "deleted":
+        tombstone(GithubRepository, repository_id, at=payload.repository.updated_at or event.occurred_at)
+    resource = ActivityEntry(
+        actor=payload.actor,
+        verb=_verb(payload.action),
+        object=f"repository {payload.where}",
         kind="githubrepository",
-        thing=repository_id,
-        link=links.https(told.address),
+        resource=repository_id,
+        link=links.https(payload.address),
     )
-    tell(event, *([] if told.action in _QUIET else [thing]))
+    emit(event, *([] if payload.action in _QUIET else [resource]))
 
 
 @handles("github", "push")
 def push(event: Event) -> None:
     """A branch or tag moved."""
-    told = event.read(github.PushEvent)
-    repository_id = keep_repository(event, told.repository)
-    pushed_at = told.repository.pushed_at or EPOCH
-    moved = {"ref": told.ref, "before": told.before, "after": told.after, "at": pushed_at}
+    payload = event.read(github.PushEvent)
+    repository_id = upsert_repository(event, payload.repository)
+    pushed_at = payload.repository.pushed_at or EPOCH
+    moved = {"ref": payload.ref, "before": payload.before, "after": payload.after, "at": pushed_at}
     push_id = f"{repository_id}/{staleness.digest(moved)}"
-    commit = told.head_commit
-    keep(
+    commit = payload.head_commit
+    upsert(
         GithubPush,
         push_id,
         Version(at=pushed_at),
         repository_id=repository_id,
-        ref=told.ref,
-        before=told.sent("before"),
-        after=told.after,
-        is_creation=told.sent("created"),
-        is_deletion=told.sent("deleted"),
-        is_forced=told.sent("forced"),
-        commits=told.sent("commits", len(told.commits)),
-        message=commit.sent("message", commit.message[:2000]) if commit else told.sent("head_commit", ""),
-        pusher=told.sent("pusher", _pusher(told)),
-        link=told.sent("compare", links.https(told.compare)),
+        ref=payload.ref,
+        before=payload.sent("before"),
+        after=payload.after,
+        is_creation=payload.sent("created"),
+        is_deletion=payload.sent("deleted"),
+        is_forced=payload.sent("forced"),
+        commits=payload.sent("commits", len(payload.commits)),
+        message=commit.sent("message", commit.message[:2000]) if commit else payload.sent("head_commit", ""),
+        pusher=payload.sent("pusher", _pusher(payload)),
+        link=payload.sent("compare", links.https(payload.compare)),
     )
-    if told.commits:
-        tell(event, _pushed(told, push_id))
+    if payload.commits:
+        emit(event, _pushed(payload, push_id))
 
 
 @handles("github", *(f"issues.{action}" for action in _OF_ISSUES))
 def issue(event: Event) -> None:
     """An issue was opened, changed, closed or deleted."""
-    told = event.read(github.IssueEvent)
-    issue_id = keep_issue(event, told, rank=_rank(told.action))
-    if told.action in _GONE:
-        bury(GithubIssue, issue_id, at=told.issue.updated_at or event.occurred_at)
-    if told.action not in _QUIET:
-        tell(event, about_issue(told, _verb(told.action), at=told.issue.updated_at))
+    payload = event.read(github.IssueEvent)
+    issue_id = upsert_issue(event, payload, rank=_rank(payload.action))
+    if payload.action in _GONE:
+        tombstone(GithubIssue, issue_id, at=payload.issue.updated_at or event.occurred_at)
+    if payload.action not in _QUIET:
+        emit(event, about_issue(payload, _verb(payload.action), at=payload.issue.updated_at))
 
 
 @handles("github", *(f"pull_request.{action}" for action in _OF_PULL_REQUESTS))
 def pull_request(event: Event) -> None:
     """A pull request was opened, changed, merged or closed."""
-    told = event.read(github.PullRequestEvent)
-    keep_pull_request(event, told, rank=_rank(told.action))
-    is_merged = told.action == "closed" and told.pull_request.merged_at is not None
-    if told.action not in _QUIET:
-        verb = "merged" if is_merged else _verb(told.action)
-        tell(event, about_pull_request(told, verb, at=told.pull_request.updated_at))
+    payload = event.read(github.PullRequestEvent)
+    upsert_pull_request(event, payload, rank=_rank(payload.action))
+    is_merged = payload.action == "closed" and payload.pull_request.merged_at is not None
+    if payload.action not in _QUIET:
+        verb = "merged" if is_merged else _verb(payload.action)
+        emit(event, about_pull_request(payload, verb, at=payload.pull_request.updated_at))
 
 
 @handles("github", *(f"pull_request_review.{action}" for action in ("submitted", "edited", "dismissed")))
 def review(event: Event) -> None:
     """Somebody said what they think of a pull request."""
-    told = event.read(github.ReviewEvent)
-    pull_request_id = keep_pull_request(event, told, rank=1)
-    given, its = told.review, told.pull_request
-    page = link(told, "pull", its.number if its else None)
+    payload = event.read(github.ReviewEvent)
+    pull_request_id = upsert_pull_request(event, payload, rank=1)
+    given, its = payload.review, payload.pull_request
+    page = link(payload, "pull", its.number if its else None)
     at = given.submitted_at or (its.created_at if its else None)
-    keep(
+    upsert(
         GithubReview,
         str(given.id),
-        dated(event, at, rank=_rank(told.action)),
+        dated(event, at, rank=_rank(payload.action)),
         pull_request_id=pull_request_id or ABSENT,
         state=given.sent("state", given.state.lower()),  # GitHub sends both cases
         author=given.sent("user", login(given.user)),
         commit=given.sent("commit_id"),
         link=f"{page}#pullrequestreview-{given.id}" if page else ABSENT,
     )
-    if told.action not in _QUIET:
+    if payload.action not in _QUIET:
         verb = {"approved": "approved", "changes_requested": "asked for changes to"}.get(
             given.state.lower(), "reviewed"
         )
-        tell(
+        emit(
             event,
-            about_pull_request(told, verb if told.action == "submitted" else "dismissed a review of", at=at),
+            about_pull_request(
+                payload, verb if payload.action == "submitted" else "dismissed a review of", at=at
+            ),
         )
 
 
 @handles("github", "deployment.created")
 def deployment(event: Event) -> None:
     """A version is to run somewhere."""
-    told = event.read(github.DeploymentEvent)
-    deployment_id = keep_deployment(event, told)
-    tell(event, about_deployment(told, "started", deployment_id, at=told.deployment.created_at))
+    payload = event.read(github.DeploymentEvent)
+    deployment_id = upsert_deployment(event, payload)
+    emit(event, about_deployment(payload, "started", deployment_id, at=payload.deployment.created_at))
 
 
 @handles("github", "deployment_status.created")
 def deployment_status(event: Event) -> None:
     """A deployment got on, or ended."""
-    told = event.read(github.DeploymentStatusEvent)
-    deployment_id = keep_deployment(event, told)
-    status = told.deployment_status
-    keep(
+    payload = event.read(github.DeploymentStatusEvent)
+    deployment_id = upsert_deployment(event, payload)
+    status = payload.deployment_status
+    upsert(
         GithubDeploymentStatus,
         str(status.id),
         dated(event, status.updated_at),
@@ -183,25 +185,28 @@ def deployment_status(event: Event) -> None:
         created_at=status.sent("created_at"),
     )
     if status.state and status.state not in _QUIET_STATES:
-        tell(event, about_deployment(told, f"ended with {status.state}", deployment_id, at=status.created_at))
+        emit(
+            event,
+            about_deployment(payload, f"ended with {status.state}", deployment_id, at=status.created_at),
+        )
 
 
-def _pushed(told: github.PushEvent, push_id: str) -> Line:
-    count = len(told.commits)
-    ref = told.ref.removeprefix("refs/heads/").removeprefix("refs/tags/")
-    return Line(
-        actor=_pusher(told),
-        verb="force-pushed" if told.forced else "pushed",
-        object=f"{count} {'commit' if count == 1 else 'commits'} to {told.where} {ref}",
-        at=told.repository.pushed_at,
+def _pushed(payload: github.PushEvent, push_id: str) -> ActivityEntry:
+    count = len(payload.commits)
+    ref = payload.ref.removeprefix("refs/heads/").removeprefix("refs/tags/")
+    return ActivityEntry(
+        actor=_pusher(payload),
+        verb="force-pushed" if payload.forced else "pushed",
+        object=f"{count} {'commit' if count == 1 else 'commits'} to {payload.where} {ref}",
+        at=payload.repository.pushed_at,
         kind="githubpush",
-        thing=push_id,
-        link=links.https(told.compare),
+        resource=push_id,
+        link=links.https(payload.compare),
     )
 
 
-def _pusher(told: github.PushEvent) -> str:
-    return told.pusher.name if told.pusher else ""
+def _pusher(payload: github.PushEvent) -> str:
+    return payload.pusher.name if payload.pusher else ""
 
 
 def _rank(action: str) -> int:

@@ -12,11 +12,11 @@ from webhooks.domain.payloads import jira
 from webhooks.domain.payloads.base import ABSENT
 from webhooks.domain.staleness import Version
 from webhooks.errors import BadPayload
+from webhooks.handlers.activity import ActivityEntry, emit
 from webhooks.handlers.dating import dated
 from webhooks.handlers.registry import Event, handles
-from webhooks.handlers.telling import Line, tell
 from webhooks.models import JiraComment, JiraIssue
-from webhooks.queries.keeping import bury, keep
+from webhooks.queries.upserts import tombstone, upsert
 
 _COMMENTED = frozenset({"issue_commented", "issue_comment_edited", "issue_comment_deleted"})
 _CREATED, _UPDATED, _DELETED = "jira:issue_created", "jira:issue_updated", "jira:issue_deleted"
@@ -26,35 +26,35 @@ _RANKS = {_CREATED: 0, "comment_created": 0}
 @handles("jira", _CREATED, _UPDATED, _DELETED)
 def issue(event: Event) -> None:
     """An issue was created, changed or deleted. What only says that it was commented on comes as a comment too."""
-    told = event.read(jira.IssueEvent)
-    address = _address(told.issue.self, told.user, *_people(told.issue), field="issue.self")
-    number = told.changelog.id if told.changelog else 0
-    version = dated(event, told.timestamp, number=number, rank=_RANKS.get(event.type, 1))
-    issue_id = _keep_issue(told.issue, version, address)
+    payload = event.read(jira.IssueEvent)
+    address = _address(payload.issue.self, payload.user, *_people(payload.issue), field="issue.self")
+    number = payload.changelog.id if payload.changelog else 0
+    version = dated(event, payload.timestamp, number=number, rank=_RANKS.get(event.type, 1))
+    issue_id = _upsert_issue(payload.issue, version, address)
     if event.type == _DELETED:
-        bury(JiraIssue, issue_id, at=told.timestamp or event.occurred_at)
-    if told.issue_event_type_name not in _COMMENTED:
-        actor = told.user.label if told.user else ""
-        verb, outcome = _deed(event, told)
-        tell(event, _about(told.issue, verb, address, actor=actor, at=told.timestamp, outcome=outcome))
+        tombstone(JiraIssue, issue_id, at=payload.timestamp or event.occurred_at)
+    if payload.issue_event_type_name not in _COMMENTED:
+        actor = payload.user.label if payload.user else ""
+        verb, outcome = _deed(event, payload)
+        emit(event, _about(payload.issue, verb, address, actor=actor, at=payload.timestamp, outcome=outcome))
 
 
 @handles("jira", "comment_created", "comment_updated", "comment_deleted")
 def comment(event: Event) -> None:
     """Somebody commented on an issue, changed a comment or deleted one."""
-    told = event.read(jira.CommentEvent)
-    given = told.comment
+    payload = event.read(jira.CommentEvent)
+    given = payload.comment
     rank = _RANKS.get(event.type, 1)
-    others = (told.issue.self if told.issue else "", given.author, given.updateAuthor)
+    others = (payload.issue.self if payload.issue else "", given.author, given.updateAuthor)
     address = _address(given.self, *others, field="comment.self")
-    if told.issue:
-        _keep_issue(told.issue, dated(event, told.timestamp, rank=rank), address)
-    number = told.issue.id if told.issue else given.issue_id
+    if payload.issue:
+        _upsert_issue(payload.issue, dated(event, payload.timestamp, rank=rank), address)
+    number = payload.issue.id if payload.issue else given.issue_id
     comment_id = f"{links.host(address)}/{given.id}"
-    keep(
+    upsert(
         JiraComment,
         comment_id,
-        dated(event, told.timestamp, rank=rank),
+        dated(event, payload.timestamp, rank=rank),
         issue_id=f"{links.host(address)}/{number}" if number else ABSENT,
         author=given.sent("author", _label(given.author)),
         editor=given.sent("updateAuthor", _label(given.updateAuthor)),
@@ -62,20 +62,20 @@ def comment(event: Event) -> None:
         created_at=given.sent("created"),
     )
     if event.type == "comment_deleted":
-        bury(JiraComment, comment_id, at=told.timestamp or event.occurred_at)
-    tell(event, _about_comment(event, told, address, number))
+        tombstone(JiraComment, comment_id, at=payload.timestamp or event.occurred_at)
+    emit(event, _about_comment(event, payload, address, number))
 
 
-def _keep_issue(told: jira.Issue, version: Version, address: str) -> str:
-    issue_id = f"{links.host(address)}/{told.id}"
-    keep(
+def _upsert_issue(payload: jira.Issue, version: Version, address: str) -> str:
+    issue_id = f"{links.host(address)}/{payload.id}"
+    upsert(
         JiraIssue,
         issue_id,
         version,
         site=links.host(address),
-        key=told.key or ABSENT,
-        link=links.under(links.site(address), "browse", told.key) if told.key else ABSENT,
-        **_columns(told.fields_),
+        key=payload.key or ABSENT,
+        link=links.under(links.site(address), "browse", payload.key) if payload.key else ABSENT,
+        **_columns(payload.fields_),
     )
     return issue_id
 
@@ -98,7 +98,7 @@ def _columns(fields: jira.Fields) -> dict[str, Any]:
 
 
 def _address(first: str, *others: jira.User | str | None, field: str) -> str:
-    """An address of the site, which is part of every id: that of the thing, or of what stands beside it in the body.
+    """An address of the site, which is part of every id: that of the resource, or of what stands beside it in the body.
     Raises BadPayload if there is none."""
     for other in (first, *others):
         address = other.self if isinstance(other, jira.User) else other
@@ -107,8 +107,8 @@ def _address(first: str, *others: jira.User | str | None, field: str) -> str:
     raise BadPayload(field=field, reason="field required, as nothing else says of which site it is")
 
 
-def _people(told: jira.Issue) -> tuple[jira.User | None, ...]:
-    return told.fields_.assignee, told.fields_.reporter
+def _people(payload: jira.Issue) -> tuple[jira.User | None, ...]:
+    return payload.fields_.assignee, payload.fields_.reporter
 
 
 def _label(user: jira.User | None) -> str:
@@ -116,44 +116,48 @@ def _label(user: jira.User | None) -> str:
 
 
 def _about(
-    told: jira.Issue, verb: str, address: str, *, actor: str, at: datetime | None, outcome: str = ""
-) -> Line:
-    return Line(
+    payload: jira.Issue, verb: str, address: str, *, actor: str, at: datetime | None, outcome: str = ""
+) -> ActivityEntry:
+    return ActivityEntry(
         actor=actor,
         verb=verb,
-        object=f"{told.label}{outcome}",
+        object=f"{payload.label}{outcome}",
         at=at,
         kind="jiraissue",
-        thing=f"{links.host(address)}/{told.id}",
-        link=links.under(links.site(address), "browse", told.key) if told.key else "",
+        resource=f"{links.host(address)}/{payload.id}",
+        link=links.under(links.site(address), "browse", payload.key) if payload.key else "",
     )
 
 
-def _about_comment(event: Event, told: jira.CommentEvent, address: str, number: int | None) -> Line:
+def _about_comment(
+    event: Event, payload: jira.CommentEvent, address: str, number: int | None
+) -> ActivityEntry:
     verb = {"comment_created": "commented on", "comment_updated": "changed a comment on"}.get(
         event.type, "deleted a comment on"
     )
-    given = told.comment
+    given = payload.comment
     author = (given.updateAuthor or given.author) if event.type != "comment_deleted" else None
     actor = author.label if author else ""
-    if told.issue:
-        return _about(told.issue, verb, address, actor=actor, at=told.timestamp)
-    thing = f"{links.host(address)}/{number}" if number else ""
-    return Line(
+    if payload.issue:
+        return _about(payload.issue, verb, address, actor=actor, at=payload.timestamp)
+    resource = f"{links.host(address)}/{number}" if number else ""
+    return ActivityEntry(
         actor=actor,
         verb=verb,
         object=f"issue {number or '?'}",
-        at=told.timestamp,
+        at=payload.timestamp,
         kind="jiraissue",
-        thing=thing,
+        resource=resource,
     )
 
 
-def _deed(event: Event, told: jira.IssueEvent) -> tuple[str, str]:
+def _deed(event: Event, payload: jira.IssueEvent) -> tuple[str, str]:
     """What was done and with which outcome, from the changelog: an old server names no type of event."""
     if event.type != _UPDATED:
         return ("created" if event.type == _CREATED else "deleted"), ""
-    changes = {change.field: change.toString for change in told.changelog.items} if told.changelog else {}
+    changes = (
+        {change.field: change.toString for change in payload.changelog.items} if payload.changelog else {}
+    )
     if "status" in changes:
         return "moved", f" to {changes['status']}"
     if "assignee" in changes:

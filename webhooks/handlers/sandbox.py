@@ -14,10 +14,10 @@ from webhooks.domain import invocations, tools
 from webhooks.domain.payloads import sandbox
 from webhooks.domain.staleness import Version
 from webhooks.errors import BadPayload
+from webhooks.handlers.activity import ActivityEntry, emit
 from webhooks.handlers.registry import Event, handles
-from webhooks.handlers.telling import Line, tell
 from webhooks.models import SandboxRun, SandboxSession, SandboxTelemetry, SandboxToolUse
-from webhooks.queries.keeping import Heard, hear, keep, measure
+from webhooks.queries.upserts import SessionEvent, measure, upsert, upsert_session
 
 _HOOKS, _COMPLETION, _TELEMETRY = "sandbox_hooks", "sandbox_completion", "sandbox_telemetry"
 _Phase, _Outcome = SandboxSession.Phase, SandboxToolUse.Outcome
@@ -45,7 +45,7 @@ def session(event: Event) -> str | None:
     if not _hear(event, hook, _PHASES.get(event.type, _Phase.WORKING)):
         return _ANOTHERS
     if event.type in _LINES:
-        tell(event, _about(event, hook.session_id, _LINES[event.type], "session", why=hook.reason))
+        emit(event, _about(event, hook.session_id, _LINES[event.type], "session", why=hook.reason))
     return None
 
 
@@ -55,7 +55,7 @@ def notification(event: Event) -> str | None:
     hook = event.read(sandbox.Hook)
     if not _hear(event, hook, _Phase.ASKING):
         return _ANOTHERS
-    tell(event, _about(event, hook.session_id, "asks for somebody in", "session"))
+    emit(event, _about(event, hook.session_id, "asks for somebody in", "session"))
     return None
 
 
@@ -70,7 +70,7 @@ def tool_use(event: Event) -> str | None:
     is_over = event.type != "PreToolUse"
     has_failed = event.type == "PostToolUseFailure" or bool(hook.failure)
     subject = tools.subject(hook.tool_input)
-    keep(
+    upsert(
         SandboxToolUse,
         tools.identity(
             hook.session_id,
@@ -88,7 +88,7 @@ def tool_use(event: Event) -> str | None:
         duration=hook.sent("duration_ms", _milliseconds(hook.duration_ms)),
     )
     if is_over and has_failed:
-        tell(
+        emit(
             event,
             _about(
                 event,
@@ -107,18 +107,18 @@ def completion(event: Event) -> None:
     run = completion.data
     at = completion.timestamp or event.occurred_at
     if run.session_id:
-        hear(Heard(session_id=run.session_id, at=at, sandbox=run.sandbox_id or ""))
+        upsert_session(SessionEvent(session_id=run.session_id, at=at, sandbox=run.sandbox_id or ""))
     status = run.status or event.type.rpartition(".")[2]
-    _keep_run(completion, status, at)
-    line = Line(
+    _upsert_run(completion, status, at)
+    line = ActivityEntry(
         actor=f"sandbox {run.sandbox_id}" if run.sandbox_id else "a sandbox",
         verb=status.replace("_", " "),
         object=f"job {run.job_id}, attempt {run.attempt}",
         at=at,
         kind="sandboxrun",
-        thing=_run_id(run),
+        resource=_run_id(run),
     )
-    tell(event, line)
+    emit(event, line)
 
 
 @handles(_TELEMETRY, "batch")
@@ -128,12 +128,12 @@ def telemetry(event: Event) -> None:
     rows = [_measured(event, n, given) for n, given in enumerate(batch.items)]
     measure(rows)
     wrong = [row for row in rows if row.outcome not in {"ok", "canceled", ""}]
-    tell(event, *map(_went_wrong, wrong[:_MOST_LINES]))
+    emit(event, *map(_went_wrong, wrong[:_MOST_LINES]))
 
 
 def _hear(event: Event, hook: sandbox.Hook, phase: SandboxSession.Phase) -> bool:
-    return hear(
-        Heard(
+    return upsert_session(
+        SessionEvent(
             session_id=hook.session_id,
             at=event.occurred_at,
             phase=phase,
@@ -147,14 +147,14 @@ def _hear(event: Event, hook: sandbox.Hook, phase: SandboxSession.Phase) -> bool
     )
 
 
-def _keep_run(completion: sandbox.Completion, status: str, at: datetime) -> None:
+def _upsert_run(completion: sandbox.Completion, status: str, at: datetime) -> None:
     """An end is one report and no state that is observed again: what it leaves out, another end does not fill in, and
     of two reports of one moment the one that says more stays."""
     run = completion.data
     result, git = run.result or sandbox.Result(), run.git or sandbox.Git()
     usage, error = result.usage or sandbox.Usage(), run.error or sandbox.Failure()
     said = sum(len(part.model_fields_set) for part in (run, result, git, usage, error))
-    keep(
+    upsert(
         SandboxRun,
         _run_id(run),
         Version(at=at, number=said, first_wins=True, is_fallback=completion.timestamp is None),
@@ -184,7 +184,7 @@ def _measured(event: Event, n: int, given: sandbox.Invocation) -> SandboxTelemet
     caller = invocations.caller(given.event)
     first = given.exceptions[0] if given.exceptions else sandbox.Raised()
     return SandboxTelemetry(
-        sender_id=f"{event.delivery_id[:230]}/{n}",
+        external_id=f"{event.delivery_id[:230]}/{n}",
         at=given.eventTimestamp or event.occurred_at,
         script=given.scriptName,
         kind=caller.kind,
@@ -199,22 +199,22 @@ def _measured(event: Event, n: int, given: sandbox.Invocation) -> SandboxTelemet
     )
 
 
-def _went_wrong(row: SandboxTelemetry) -> Line:
+def _went_wrong(row: SandboxTelemetry) -> ActivityEntry:
     what = f"{row.kind} {row.subject}".strip()
-    return Line(
+    return ActivityEntry(
         actor=row.script, verb=f"ended with {row.outcome}", object=what, at=row.at,
-        kind="sandboxtelemetry", thing=row.sender_id,
+        kind="sandboxtelemetry", resource=row.external_id,
     )  # fmt: skip
 
 
-def _about(event: Event, session_id: str, verb: str, what: str, *, why: str = "") -> Line:
+def _about(event: Event, session_id: str, verb: str, what: str, *, why: str = "") -> ActivityEntry:
     name = f"{what} {session_id}"
-    return Line(
+    return ActivityEntry(
         actor=f"sandbox {event.sandbox}" if event.sandbox else "an agent",
         verb=verb,
         object=f"{name} ({why})" if why else name,
         kind="sandboxsession",
-        thing=session_id,
+        resource=session_id,
     )
 
 

@@ -11,11 +11,11 @@ from webhooks.domain import links, money
 from webhooks.domain.payloads import stripe
 from webhooks.domain.payloads.base import ABSENT
 from webhooks.domain.staleness import Version
+from webhooks.handlers.activity import ActivityEntry, emit
 from webhooks.handlers.dating import dated
 from webhooks.handlers.registry import Event, handles
-from webhooks.handlers.telling import Line, tell
 from webhooks.models import StripeCustomer, StripeInvoice, StripeSubscription
-from webhooks.queries.keeping import bury, keep
+from webhooks.queries.upserts import tombstone, upsert
 
 _SUBSCRIPTION = "customer.subscription."
 _STATUSES = {
@@ -41,33 +41,33 @@ _SUBSCRIPTIONS = {
 @handles("stripe", "customer.created", "customer.updated", "customer.deleted")
 def customer(event: Event) -> None:
     """A customer came, changed or went."""
-    told = event.read(stripe.Envelope[stripe.Customer])
-    given = told.data.object
-    keep(
+    payload = event.read(stripe.Envelope[stripe.Customer])
+    given = payload.data.object
+    upsert(
         StripeCustomer,
         given.id,
-        _version(event, told.created),
+        _version(event, payload.created),
         name=given.sent("name"),
         email=given.sent("email"),
         description=given.sent("description"),
         currency=given.sent("currency"),
         balance=given.sent("balance"),
         is_delinquent=given.sent("delinquent", bool(given.delinquent)),
-        is_live=told.sent("livemode"),
+        is_live=payload.sent("livemode"),
         created_at=given.sent("created"),
     )
     if _action(event) == "deleted":
-        bury(StripeCustomer, given.id, at=told.created or event.occurred_at)
+        tombstone(StripeCustomer, given.id, at=payload.created or event.occurred_at)
     if _action(event) != "updated":
-        line = Line(
+        line = ActivityEntry(
             verb=_action(event),
             object=f"customer {given.label}",
-            at=told.created,
+            at=payload.created,
             kind="stripecustomer",
-            thing=given.id,
-            link=_link("customers", given.id, is_live=told.livemode),
+            resource=given.id,
+            link=_link("customers", given.id, is_live=payload.livemode),
         )
-        tell(event, line)
+        emit(event, line)
 
 
 @handles("stripe", *(
@@ -76,24 +76,24 @@ def customer(event: Event) -> None:
 ))  # fmt: skip
 def subscription(event: Event) -> None:
     """A subscription began, changed or ended."""
-    told = event.read(stripe.Envelope[stripe.Subscription])
-    given = told.data.object
-    _keep_subscription(event, told)
+    payload = event.read(stripe.Envelope[stripe.Subscription])
+    given = payload.data.object
+    _upsert_subscription(event, payload)
     if _action(event) == "deleted":
-        bury(StripeSubscription, given.id, at=told.created or event.occurred_at)
+        tombstone(StripeSubscription, given.id, at=payload.created or event.occurred_at)
     if _action(event) in _SUBSCRIPTIONS:
         price = given.item.price if given.item else None
         amount = _money(price.unit_amount, price.currency) if price else ""
-        tell(
+        emit(
             event,
-            Line(
+            ActivityEntry(
                 actor=given.customer or "",
                 verb=_SUBSCRIPTIONS[_action(event)],
                 object=f"subscription {given.id}{amount}",
-                at=told.created,
+                at=payload.created,
                 kind="stripesubscription",
-                thing=given.id,
-                link=_link("subscriptions", given.id, is_live=told.livemode),
+                resource=given.id,
+                link=_link("subscriptions", given.id, is_live=payload.livemode),
             ),
         )
 
@@ -104,12 +104,12 @@ def invoice(event: Event) -> None:
     if _action(event) == "upcoming":
         _announce(event)
         return
-    told = event.read(stripe.Envelope[stripe.Invoice])
-    given = told.data.object
-    keep(
+    payload = event.read(stripe.Envelope[stripe.Invoice])
+    given = payload.data.object
+    upsert(
         StripeInvoice,
         given.id,
-        _version(event, told.created, given.status),
+        _version(event, payload.created, given.status),
         customer_id=given.sent("customer"),
         subscription_id=_subscription_id(given),
         number=given.sent("number"),
@@ -120,30 +120,30 @@ def invoice(event: Event) -> None:
         amount_paid=given.sent("amount_paid"),
         total=given.sent("total"),
         due_at=given.sent("due_date"),
-        is_live=told.sent("livemode"),
+        is_live=payload.sent("livemode"),
         created_at=given.sent("created"),
     )
     if _action(event) == "deleted":
-        bury(StripeInvoice, given.id, at=told.created or event.occurred_at)
+        tombstone(StripeInvoice, given.id, at=payload.created or event.occurred_at)
     if _action(event) in _INVOICES:
-        tell(event, _about_invoice(event, given, given.id, at=told.created, is_live=told.livemode))
+        emit(event, _about_invoice(event, given, given.id, at=payload.created, is_live=payload.livemode))
 
 
 @handles("stripe", "checkout.session.completed")
 def checkout(event: Event) -> None:
     """Somebody paid on the page where one pays."""
-    told = event.read(stripe.Envelope[stripe.Checkout])
-    given = told.data.object
+    payload = event.read(stripe.Envelope[stripe.Checkout])
+    given = payload.data.object
     mode = f" ({given.mode})" if given.mode else ""
-    line = Line(
+    line = ActivityEntry(
         actor=given.customer or "",
         verb="completed",
         object=f"checkout{mode}{_money(given.amount_total, given.currency)}",
-        at=told.created,
+        at=payload.created,
         kind="stripecustomer" if given.customer else "",
-        thing=given.customer or "",
+        resource=given.customer or "",
     )
-    tell(event, line)
+    emit(event, line)
 
 
 @handles(
@@ -156,20 +156,22 @@ def checkout(event: Event) -> None:
 )
 def movement(event: Event) -> None:
     """Money went out of the account, or may have to. Nothing is kept of it."""
-    told = event.read(stripe.Envelope[stripe.Money])
-    given = told.data.object
+    payload = event.read(stripe.Envelope[stripe.Money])
+    given = payload.data.object
     what, _, verb = event.type.rpartition(".")
     amount = given.amount_refunded if verb == "refunded" else given.amount
     name = " ".join((*what.split("."), *([given.id] if given.id else ())))
-    tell(event, Line(verb=verb, object=f"{name}{_money(amount, given.currency)}", at=told.created))
+    emit(
+        event, ActivityEntry(verb=verb, object=f"{name}{_money(amount, given.currency)}", at=payload.created)
+    )
 
 
-def _keep_subscription(event: Event, told: stripe.Envelope[stripe.Subscription]) -> None:
-    given = told.data.object
-    keep(
+def _upsert_subscription(event: Event, payload: stripe.Envelope[stripe.Subscription]) -> None:
+    given = payload.data.object
+    upsert(
         StripeSubscription,
         given.id,
-        _version(event, told.created, given.status),
+        _version(event, payload.created, given.status),
         customer_id=given.sent("customer"),
         status=given.sent("status"),
         ends_with_period=given.sent("cancel_at_period_end"),
@@ -177,7 +179,7 @@ def _keep_subscription(event: Event, told: stripe.Envelope[stripe.Subscription])
         trial_ends_at=given.sent("trial_end"),
         canceled_at=given.sent("canceled_at"),
         ended_at=given.sent("ended_at"),
-        is_live=told.sent("livemode"),
+        is_live=payload.sent("livemode"),
         created_at=given.sent("created"),
         **_priced(given),
     )
@@ -219,21 +221,21 @@ def _subscription_id(given: stripe.Invoice) -> Any:
 
 
 def _announce(event: Event) -> None:
-    told = event.read(stripe.Envelope[stripe.Upcoming])
-    tell(event, _about_invoice(event, told.data.object, "", at=told.created, is_live=told.livemode))
+    payload = event.read(stripe.Envelope[stripe.Upcoming])
+    emit(event, _about_invoice(event, payload.data.object, "", at=payload.created, is_live=payload.livemode))
 
 
 def _about_invoice(
     event: Event, given: stripe.Upcoming, invoice_id: str, *, at: datetime | None, is_live: bool
-) -> Line:
+) -> ActivityEntry:
     name = f"invoice {given.number or invoice_id}" if invoice_id else "an invoice"
-    return Line(
+    return ActivityEntry(
         actor=(given.customer or "") if _action(event) in _BY_CUSTOMER else "",
         verb=_INVOICES[_action(event)],
         object=f"{name}{_money(given.amount_due, given.currency)}",
         at=at,
         kind="stripeinvoice" if invoice_id else "",
-        thing=invoice_id,
+        resource=invoice_id,
         link=_link("invoices", invoice_id, is_live=is_live) if invoice_id else "",
     )
 
@@ -248,9 +250,9 @@ def _money(amount: int | None, currency: str) -> str:
     return f" of {money.shown(amount, currency)}" if amount is not None else ""
 
 
-def _link(what: str, thing: str, *, is_live: bool) -> str:
+def _link(what: str, resource: str, *, is_live: bool) -> str:
     base = "https://dashboard.stripe.com" + ("" if is_live else "/test")
-    return links.under(base, what, thing)
+    return links.under(base, what, resource)
 
 
 def _action(event: Event) -> str:

@@ -19,7 +19,7 @@ class Migration(migrations.Migration):
             name='ModelServer',
             fields=[
                 ('url', models.CharField(max_length=500, primary_key=True, serialize=False)),
-                ('asked_at', models.DateTimeField(null=True)),
+                ('polled_at', models.DateTimeField(null=True)),
                 ('answered_at', models.DateTimeField(help_text='When it last answered well.', null=True)),
                 ('error', models.TextField(help_text='Why the last time went wrong; empty if it went well.', null=True)),
             ],

@@ -27,7 +27,7 @@ class Migration(migrations.Migration):
             name='ClerkOrganization',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('sender_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
+                ('external_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
                 ('state_key', models.CharField(blank=True, db_collation='C', default='', editable=False, help_text='How new the state is; the greater text is the newer.', max_length=62)),
                 ('state_at', models.DateTimeField(blank=True, help_text="The moment that the state is of, by the sender's clock.", null=True)),
                 ('deleted_at', models.DateTimeField(blank=True, help_text='When it was deleted there.', null=True)),
@@ -40,14 +40,14 @@ class Migration(migrations.Migration):
                 'ordering': [models.OrderBy(models.F('state_at'), descending=True, nulls_last=True), '-id'],
                 'abstract': False,
                 'indexes': [models.Index(models.OrderBy(models.F('state_at'), descending=True, nulls_last=True), models.OrderBy(models.F('id'), descending=True), name='clerkorganization_newest')],
-                'constraints': [models.UniqueConstraint(fields=('sender_id',), name='one_clerkorganization_for_each_id_of_its_sender')],
+                'constraints': [models.UniqueConstraint(fields=('external_id',), name='one_clerkorganization_for_each_id_of_its_sender')],
             },
         ),
         migrations.CreateModel(
             name='ClerkUser',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('sender_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
+                ('external_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
                 ('state_key', models.CharField(blank=True, db_collation='C', default='', editable=False, help_text='How new the state is; the greater text is the newer.', max_length=62)),
                 ('state_at', models.DateTimeField(blank=True, help_text="The moment that the state is of, by the sender's clock.", null=True)),
                 ('deleted_at', models.DateTimeField(blank=True, help_text='When it was deleted there.', null=True)),
@@ -63,14 +63,14 @@ class Migration(migrations.Migration):
                 'ordering': [models.OrderBy(models.F('state_at'), descending=True, nulls_last=True), '-id'],
                 'abstract': False,
                 'indexes': [models.Index(models.OrderBy(models.F('state_at'), descending=True, nulls_last=True), models.OrderBy(models.F('id'), descending=True), name='clerkuser_newest')],
-                'constraints': [models.UniqueConstraint(fields=('sender_id',), name='one_clerkuser_for_each_id_of_its_sender')],
+                'constraints': [models.UniqueConstraint(fields=('external_id',), name='one_clerkuser_for_each_id_of_its_sender')],
             },
         ),
         migrations.CreateModel(
             name='ConfluencePage',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('sender_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
+                ('external_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
                 ('state_key', models.CharField(blank=True, db_collation='C', default='', editable=False, help_text='How new the state is; the greater text is the newer.', max_length=62)),
                 ('state_at', models.DateTimeField(blank=True, help_text="The moment that the state is of, by the sender's clock.", null=True)),
                 ('deleted_at', models.DateTimeField(blank=True, help_text='When it was deleted there.', null=True)),
@@ -90,14 +90,14 @@ class Migration(migrations.Migration):
                 'ordering': [models.OrderBy(models.F('state_at'), descending=True, nulls_last=True), '-id'],
                 'abstract': False,
                 'indexes': [models.Index(models.OrderBy(models.F('state_at'), descending=True, nulls_last=True), models.OrderBy(models.F('id'), descending=True), name='confluencepage_newest')],
-                'constraints': [models.UniqueConstraint(fields=('sender_id',), name='one_confluencepage_for_each_id_of_its_sender')],
+                'constraints': [models.UniqueConstraint(fields=('external_id',), name='one_confluencepage_for_each_id_of_its_sender')],
             },
         ),
         migrations.CreateModel(
             name='GithubRepository',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('sender_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
+                ('external_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
                 ('state_key', models.CharField(blank=True, db_collation='C', default='', editable=False, help_text='How new the state is; the greater text is the newer.', max_length=62)),
                 ('state_at', models.DateTimeField(blank=True, help_text="The moment that the state is of, by the sender's clock.", null=True)),
                 ('deleted_at', models.DateTimeField(blank=True, help_text='When it was deleted there.', null=True)),
@@ -117,14 +117,14 @@ class Migration(migrations.Migration):
                 'ordering': [models.OrderBy(models.F('state_at'), descending=True, nulls_last=True), '-id'],
                 'abstract': False,
                 'indexes': [models.Index(models.OrderBy(models.F('state_at'), descending=True, nulls_last=True), models.OrderBy(models.F('id'), descending=True), name='githubrepository_newest')],
-                'constraints': [models.UniqueConstraint(fields=('sender_id',), name='one_githubrepository_for_each_id_of_its_sender')],
+                'constraints': [models.UniqueConstraint(fields=('external_id',), name='one_githubrepository_for_each_id_of_its_sender')],
             },
         ),
         migrations.CreateModel(
             name='GithubPullRequest',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('sender_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
+                ('external_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
                 ('state_key', models.CharField(blank=True, db_collation='C', default='', editable=False, help_text='How new the state is; the greater text is the newer.', max_length=62)),
                 ('state_at', models.DateTimeField(blank=True, help_text="The moment that the state is of, by the sender's clock.", null=True)),
                 ('deleted_at', models.DateTimeField(blank=True, help_text='When it was deleted there.', null=True)),
@@ -142,7 +142,7 @@ class Migration(migrations.Migration):
                 ('created_at', models.DateTimeField(blank=True, null=True)),
                 ('closed_at', models.DateTimeField(blank=True, null=True)),
                 ('merged_at', models.DateTimeField(blank=True, null=True)),
-                ('repository', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='pull_requests', to='webhooks.githubrepository', to_field='sender_id')),
+                ('repository', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='pull_requests', to='webhooks.githubrepository', to_field='external_id')),
             ],
             options={
                 'verbose_name': 'GitHub pull request',
@@ -154,7 +154,7 @@ class Migration(migrations.Migration):
             name='GithubIssue',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('sender_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
+                ('external_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
                 ('state_key', models.CharField(blank=True, db_collation='C', default='', editable=False, help_text='How new the state is; the greater text is the newer.', max_length=62)),
                 ('state_at', models.DateTimeField(blank=True, help_text="The moment that the state is of, by the sender's clock.", null=True)),
                 ('deleted_at', models.DateTimeField(blank=True, help_text='When it was deleted there.', null=True)),
@@ -168,7 +168,7 @@ class Migration(migrations.Migration):
                 ('link', models.CharField(blank=True, default='', max_length=500)),
                 ('created_at', models.DateTimeField(blank=True, null=True)),
                 ('closed_at', models.DateTimeField(blank=True, null=True)),
-                ('repository', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='issues', to='webhooks.githubrepository', to_field='sender_id')),
+                ('repository', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='issues', to='webhooks.githubrepository', to_field='external_id')),
             ],
             options={
                 'verbose_name': 'GitHub issue',
@@ -180,7 +180,7 @@ class Migration(migrations.Migration):
             name='GithubDeployment',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('sender_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
+                ('external_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
                 ('state_key', models.CharField(blank=True, db_collation='C', default='', editable=False, help_text='How new the state is; the greater text is the newer.', max_length=62)),
                 ('state_at', models.DateTimeField(blank=True, help_text="The moment that the state is of, by the sender's clock.", null=True)),
                 ('deleted_at', models.DateTimeField(blank=True, help_text='When it was deleted there.', null=True)),
@@ -191,7 +191,7 @@ class Migration(migrations.Migration):
                 ('description', models.CharField(blank=True, default='', max_length=255)),
                 ('author', models.CharField(blank=True, default='', max_length=255)),
                 ('created_at', models.DateTimeField(blank=True, null=True)),
-                ('repository', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='deployments', to='webhooks.githubrepository', to_field='sender_id')),
+                ('repository', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='deployments', to='webhooks.githubrepository', to_field='external_id')),
             ],
             options={
                 'verbose_name': 'GitHub deployment',
@@ -203,7 +203,7 @@ class Migration(migrations.Migration):
             name='GithubReview',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('sender_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
+                ('external_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
                 ('state_key', models.CharField(blank=True, db_collation='C', default='', editable=False, help_text='How new the state is; the greater text is the newer.', max_length=62)),
                 ('state_at', models.DateTimeField(blank=True, help_text="The moment that the state is of, by the sender's clock.", null=True)),
                 ('deleted_at', models.DateTimeField(blank=True, help_text='When it was deleted there.', null=True)),
@@ -211,7 +211,7 @@ class Migration(migrations.Migration):
                 ('author', models.CharField(blank=True, default='', max_length=255)),
                 ('commit', models.CharField(blank=True, default='', max_length=255)),
                 ('link', models.CharField(blank=True, default='', max_length=500)),
-                ('pull_request', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='reviews', to='webhooks.githubpullrequest', to_field='sender_id')),
+                ('pull_request', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='reviews', to='webhooks.githubpullrequest', to_field='external_id')),
             ],
             options={
                 'verbose_name': 'GitHub review',
@@ -223,7 +223,7 @@ class Migration(migrations.Migration):
             name='JiraIssue',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('sender_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
+                ('external_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
                 ('state_key', models.CharField(blank=True, db_collation='C', default='', editable=False, help_text='How new the state is; the greater text is the newer.', max_length=62)),
                 ('state_at', models.DateTimeField(blank=True, help_text="The moment that the state is of, by the sender's clock.", null=True)),
                 ('deleted_at', models.DateTimeField(blank=True, help_text='When it was deleted there.', null=True)),
@@ -247,14 +247,14 @@ class Migration(migrations.Migration):
                 'ordering': [models.OrderBy(models.F('state_at'), descending=True, nulls_last=True), '-id'],
                 'abstract': False,
                 'indexes': [models.Index(models.OrderBy(models.F('state_at'), descending=True, nulls_last=True), models.OrderBy(models.F('id'), descending=True), name='jiraissue_newest')],
-                'constraints': [models.UniqueConstraint(fields=('sender_id',), name='one_jiraissue_for_each_id_of_its_sender')],
+                'constraints': [models.UniqueConstraint(fields=('external_id',), name='one_jiraissue_for_each_id_of_its_sender')],
             },
         ),
         migrations.CreateModel(
             name='JiraComment',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('sender_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
+                ('external_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
                 ('state_key', models.CharField(blank=True, db_collation='C', default='', editable=False, help_text='How new the state is; the greater text is the newer.', max_length=62)),
                 ('state_at', models.DateTimeField(blank=True, help_text="The moment that the state is of, by the sender's clock.", null=True)),
                 ('deleted_at', models.DateTimeField(blank=True, help_text='When it was deleted there.', null=True)),
@@ -262,7 +262,7 @@ class Migration(migrations.Migration):
                 ('editor', models.CharField(blank=True, default='', help_text='Who wrote its present text.', max_length=255)),
                 ('body', models.TextField(blank=True, default='')),
                 ('created_at', models.DateTimeField(blank=True, null=True)),
-                ('issue', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='comments', to='webhooks.jiraissue', to_field='sender_id')),
+                ('issue', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='comments', to='webhooks.jiraissue', to_field='external_id')),
             ],
             options={
                 'verbose_name': 'Jira comment',
@@ -274,9 +274,9 @@ class Migration(migrations.Migration):
             name='SandboxSession',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('sender_id', models.CharField(help_text="The agent's own id of it.", max_length=255)),
-                ('first_heard_at', models.DateTimeField()),
-                ('last_heard_at', models.DateTimeField()),
+                ('external_id', models.CharField(help_text="The agent's own id of it.", max_length=255)),
+                ('first_seen_at', models.DateTimeField()),
+                ('last_seen_at', models.DateTimeField()),
                 ('phase', models.CharField(blank=True, choices=[('started', 'started'), ('working', 'working'), ('asking', 'asks for somebody'), ('idle', 'waits for a prompt'), ('ended', 'ended')], default='', max_length=7)),
                 ('phase_key', models.CharField(db_collation='C', default='', editable=False, max_length=255)),
                 ('reason', models.CharField(blank=True, default='', help_text='Why it ended.', max_length=255)),
@@ -288,16 +288,16 @@ class Migration(migrations.Migration):
                 ('sandbox_key', models.CharField(db_collation='C', default='', editable=False, max_length=255)),
             ],
             options={
-                'ordering': ['-first_heard_at', '-id'],
-                'indexes': [models.Index(models.OrderBy(models.F('first_heard_at'), descending=True), models.OrderBy(models.F('id'), descending=True), name='sandboxsession_newest')],
-                'constraints': [models.UniqueConstraint(fields=('sender_id',), name='one_row_for_each_sandbox_session')],
+                'ordering': ['-first_seen_at', '-id'],
+                'indexes': [models.Index(models.OrderBy(models.F('first_seen_at'), descending=True), models.OrderBy(models.F('id'), descending=True), name='sandboxsession_newest')],
+                'constraints': [models.UniqueConstraint(fields=('external_id',), name='one_row_for_each_sandbox_session')],
             },
         ),
         migrations.CreateModel(
             name='SandboxRun',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('sender_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
+                ('external_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
                 ('state_key', models.CharField(blank=True, db_collation='C', default='', editable=False, help_text='How new the state is; the greater text is the newer.', max_length=62)),
                 ('state_at', models.DateTimeField(blank=True, help_text="The moment that the state is of, by the sender's clock.", null=True)),
                 ('deleted_at', models.DateTimeField(blank=True, help_text='When it was deleted there.', null=True)),
@@ -319,7 +319,7 @@ class Migration(migrations.Migration):
                 ('duration', models.DurationField(blank=True, null=True)),
                 ('started_at', models.DateTimeField(blank=True, null=True)),
                 ('finished_at', models.DateTimeField(blank=True, null=True)),
-                ('session', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='runs', to='webhooks.sandboxsession', to_field='sender_id')),
+                ('session', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='runs', to='webhooks.sandboxsession', to_field='external_id')),
             ],
             options={
                 'verbose_name': 'sandbox run',
@@ -331,7 +331,7 @@ class Migration(migrations.Migration):
             name='SandboxTelemetry',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('sender_id', models.CharField(help_text="The delivery's id and the place in it.", max_length=255)),
+                ('external_id', models.CharField(help_text="The delivery's id and the place in it.", max_length=255)),
                 ('at', models.DateTimeField()),
                 ('script', models.CharField(blank=True, default='', max_length=255)),
                 ('kind', models.CharField(blank=True, default='', help_text='What called it: fetch, scheduled, queue ...', max_length=255)),
@@ -349,14 +349,14 @@ class Migration(migrations.Migration):
                 'verbose_name_plural': 'sandbox telemetry',
                 'ordering': ['-at', '-id'],
                 'indexes': [models.Index(models.OrderBy(models.F('at'), descending=True), models.OrderBy(models.F('id'), descending=True), name='sandboxtelemetry_newest')],
-                'constraints': [models.UniqueConstraint(fields=('sender_id',), name='an_invocation_is_kept_once')],
+                'constraints': [models.UniqueConstraint(fields=('external_id',), name='an_invocation_is_kept_once')],
             },
         ),
         migrations.CreateModel(
             name='SandboxToolUse',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('sender_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
+                ('external_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
                 ('state_key', models.CharField(blank=True, db_collation='C', default='', editable=False, help_text='How new the state is; the greater text is the newer.', max_length=62)),
                 ('state_at', models.DateTimeField(blank=True, help_text="The moment that the state is of, by the sender's clock.", null=True)),
                 ('deleted_at', models.DateTimeField(blank=True, help_text='When it was deleted there.', null=True)),
@@ -365,7 +365,7 @@ class Migration(migrations.Migration):
                 ('agent', models.CharField(blank=True, default='', help_text="Which kind of subagent; empty for the session's own agent.", max_length=255)),
                 ('outcome', models.CharField(choices=[('begun', 'begun'), ('success', 'success'), ('failed', 'failed')], default='begun', max_length=7)),
                 ('duration', models.DurationField(blank=True, null=True)),
-                ('session', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='tool_uses', to='webhooks.sandboxsession', to_field='sender_id')),
+                ('session', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='tool_uses', to='webhooks.sandboxsession', to_field='external_id')),
             ],
             options={
                 'verbose_name': 'sandbox tool use',
@@ -377,7 +377,7 @@ class Migration(migrations.Migration):
             name='StripeCustomer',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('sender_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
+                ('external_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
                 ('state_key', models.CharField(blank=True, db_collation='C', default='', editable=False, help_text='How new the state is; the greater text is the newer.', max_length=62)),
                 ('state_at', models.DateTimeField(blank=True, help_text="The moment that the state is of, by the sender's clock.", null=True)),
                 ('deleted_at', models.DateTimeField(blank=True, help_text='When it was deleted there.', null=True)),
@@ -395,14 +395,14 @@ class Migration(migrations.Migration):
                 'ordering': [models.OrderBy(models.F('state_at'), descending=True, nulls_last=True), '-id'],
                 'abstract': False,
                 'indexes': [models.Index(models.OrderBy(models.F('state_at'), descending=True, nulls_last=True), models.OrderBy(models.F('id'), descending=True), name='stripecustomer_newest')],
-                'constraints': [models.UniqueConstraint(fields=('sender_id',), name='one_stripecustomer_for_each_id_of_its_sender')],
+                'constraints': [models.UniqueConstraint(fields=('external_id',), name='one_stripecustomer_for_each_id_of_its_sender')],
             },
         ),
         migrations.CreateModel(
             name='StripeSubscription',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('sender_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
+                ('external_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
                 ('state_key', models.CharField(blank=True, db_collation='C', default='', editable=False, help_text='How new the state is; the greater text is the newer.', max_length=62)),
                 ('state_at', models.DateTimeField(blank=True, help_text="The moment that the state is of, by the sender's clock.", null=True)),
                 ('deleted_at', models.DateTimeField(blank=True, help_text='When it was deleted there.', null=True)),
@@ -419,7 +419,7 @@ class Migration(migrations.Migration):
                 ('ended_at', models.DateTimeField(blank=True, null=True)),
                 ('is_live', models.BooleanField(default=False, help_text='Real money, not a test.')),
                 ('created_at', models.DateTimeField(blank=True, null=True)),
-                ('customer', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='subscriptions', to='webhooks.stripecustomer', to_field='sender_id')),
+                ('customer', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='subscriptions', to='webhooks.stripecustomer', to_field='external_id')),
             ],
             options={
                 'verbose_name': 'Stripe subscription',
@@ -431,7 +431,7 @@ class Migration(migrations.Migration):
             name='StripeInvoice',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('sender_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
+                ('external_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
                 ('state_key', models.CharField(blank=True, db_collation='C', default='', editable=False, help_text='How new the state is; the greater text is the newer.', max_length=62)),
                 ('state_at', models.DateTimeField(blank=True, help_text="The moment that the state is of, by the sender's clock.", null=True)),
                 ('deleted_at', models.DateTimeField(blank=True, help_text='When it was deleted there.', null=True)),
@@ -445,8 +445,8 @@ class Migration(migrations.Migration):
                 ('due_at', models.DateTimeField(blank=True, null=True)),
                 ('is_live', models.BooleanField(default=False, help_text='Real money, not a test.')),
                 ('created_at', models.DateTimeField(blank=True, null=True)),
-                ('customer', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='invoices', to='webhooks.stripecustomer', to_field='sender_id')),
-                ('subscription', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='invoices', to='webhooks.stripesubscription', to_field='sender_id')),
+                ('customer', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='invoices', to='webhooks.stripecustomer', to_field='external_id')),
+                ('subscription', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='invoices', to='webhooks.stripesubscription', to_field='external_id')),
             ],
             options={
                 'verbose_name': 'Stripe invoice',
@@ -465,7 +465,7 @@ class Migration(migrations.Migration):
                 ('verb', models.CharField(max_length=100)),
                 ('object', models.CharField(max_length=500)),
                 ('kind', models.CharField(blank=True, default='', help_text='The table of the thing; empty: not kept.', max_length=40)),
-                ('thing', models.CharField(blank=True, default='', help_text="The thing's sender_id.", max_length=255)),
+                ('resource', models.CharField(blank=True, default='', help_text="The thing's external_id.", max_length=255)),
                 ('link', models.CharField(blank=True, default='', help_text='To the sender; https alone.', max_length=500)),
                 ('written_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ('delivery', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='activity', to='webhooks.delivery')),
@@ -473,7 +473,7 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name_plural': 'activity',
                 'ordering': ['-at', '-id'],
-                'indexes': [models.Index(models.OrderBy(models.F('at'), descending=True), models.OrderBy(models.F('id'), descending=True), name='activity_newest'), models.Index(models.F('source'), models.OrderBy(models.F('at'), descending=True), models.OrderBy(models.F('id'), descending=True), name='activity_of_source'), models.Index(models.F('kind'), models.F('thing'), models.OrderBy(models.F('at'), descending=True), name='activity_of_thing')],
+                'indexes': [models.Index(models.OrderBy(models.F('at'), descending=True), models.OrderBy(models.F('id'), descending=True), name='activity_newest'), models.Index(models.F('source'), models.OrderBy(models.F('at'), descending=True), models.OrderBy(models.F('id'), descending=True), name='activity_of_source'), models.Index(models.F('kind'), models.F('resource'), models.OrderBy(models.F('at'), descending=True), name='activity_of_resource')],
                 'constraints': [models.UniqueConstraint(fields=('delivery', 'n'), name='a_delivery_emits_each_line_once')],
             },
         ),
@@ -481,7 +481,7 @@ class Migration(migrations.Migration):
             name='ClerkSession',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('sender_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
+                ('external_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
                 ('state_key', models.CharField(blank=True, db_collation='C', default='', editable=False, help_text='How new the state is; the greater text is the newer.', max_length=62)),
                 ('state_at', models.DateTimeField(blank=True, help_text="The moment that the state is of, by the sender's clock.", null=True)),
                 ('deleted_at', models.DateTimeField(blank=True, help_text='When it was deleted there.', null=True)),
@@ -489,42 +489,42 @@ class Migration(migrations.Migration):
                 ('last_active_at', models.DateTimeField(blank=True, null=True)),
                 ('expires_at', models.DateTimeField(blank=True, null=True)),
                 ('created_at', models.DateTimeField(blank=True, null=True)),
-                ('user', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='sessions', to='webhooks.clerkuser', to_field='sender_id')),
+                ('user', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='sessions', to='webhooks.clerkuser', to_field='external_id')),
             ],
             options={
                 'verbose_name': 'Clerk session',
                 'ordering': [models.OrderBy(models.F('state_at'), descending=True, nulls_last=True), '-id'],
                 'abstract': False,
                 'indexes': [models.Index(models.OrderBy(models.F('state_at'), descending=True, nulls_last=True), models.OrderBy(models.F('id'), descending=True), name='clerksession_newest'), models.Index(models.F('user'), models.OrderBy(models.F('state_at'), descending=True, nulls_last=True), name='clerksession_by_user')],
-                'constraints': [models.UniqueConstraint(fields=('sender_id',), name='one_clerksession_for_each_id_of_its_sender')],
+                'constraints': [models.UniqueConstraint(fields=('external_id',), name='one_clerksession_for_each_id_of_its_sender')],
             },
         ),
         migrations.CreateModel(
             name='ClerkMembership',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('sender_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
+                ('external_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
                 ('state_key', models.CharField(blank=True, db_collation='C', default='', editable=False, help_text='How new the state is; the greater text is the newer.', max_length=62)),
                 ('state_at', models.DateTimeField(blank=True, help_text="The moment that the state is of, by the sender's clock.", null=True)),
                 ('deleted_at', models.DateTimeField(blank=True, help_text='When it was deleted there.', null=True)),
                 ('role', models.CharField(blank=True, default='', max_length=255)),
                 ('created_at', models.DateTimeField(blank=True, null=True)),
-                ('organization', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='memberships', to='webhooks.clerkorganization', to_field='sender_id')),
-                ('user', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='memberships', to='webhooks.clerkuser', to_field='sender_id')),
+                ('organization', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='memberships', to='webhooks.clerkorganization', to_field='external_id')),
+                ('user', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='memberships', to='webhooks.clerkuser', to_field='external_id')),
             ],
             options={
                 'verbose_name': 'Clerk membership',
                 'ordering': [models.OrderBy(models.F('state_at'), descending=True, nulls_last=True), '-id'],
                 'abstract': False,
                 'indexes': [models.Index(models.OrderBy(models.F('state_at'), descending=True, nulls_last=True), models.OrderBy(models.F('id'), descending=True), name='clerkmembership_newest'), models.Index(models.F('organization'), models.OrderBy(models.F('state_at'), descending=True, nulls_last=True), name='clerkmembership_by_orga'), models.Index(models.F('user'), models.OrderBy(models.F('state_at'), descending=True, nulls_last=True), name='clerkmembership_by_user')],
-                'constraints': [models.UniqueConstraint(fields=('sender_id',), name='one_clerkmembership_for_each_id_of_its_sender')],
+                'constraints': [models.UniqueConstraint(fields=('external_id',), name='one_clerkmembership_for_each_id_of_its_sender')],
             },
         ),
         migrations.CreateModel(
             name='ConfluenceComment',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('sender_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
+                ('external_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
                 ('state_key', models.CharField(blank=True, db_collation='C', default='', editable=False, help_text='How new the state is; the greater text is the newer.', max_length=62)),
                 ('state_at', models.DateTimeField(blank=True, help_text="The moment that the state is of, by the sender's clock.", null=True)),
                 ('deleted_at', models.DateTimeField(blank=True, help_text='When it was deleted there.', null=True)),
@@ -533,21 +533,21 @@ class Migration(migrations.Migration):
                 ('version', models.PositiveBigIntegerField(default=0)),
                 ('link', models.CharField(blank=True, default='', max_length=500)),
                 ('created_at', models.DateTimeField(blank=True, null=True)),
-                ('page', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='comments', to='webhooks.confluencepage', to_field='sender_id')),
+                ('page', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='comments', to='webhooks.confluencepage', to_field='external_id')),
             ],
             options={
                 'verbose_name': 'Confluence comment',
                 'ordering': [models.OrderBy(models.F('state_at'), descending=True, nulls_last=True), '-id'],
                 'abstract': False,
                 'indexes': [models.Index(models.OrderBy(models.F('state_at'), descending=True, nulls_last=True), models.OrderBy(models.F('id'), descending=True), name='confluencecomment_newest'), models.Index(models.F('page'), models.OrderBy(models.F('state_at'), descending=True, nulls_last=True), name='confluencecomment_by_page')],
-                'constraints': [models.UniqueConstraint(fields=('sender_id',), name='one_confluencecomment_for_each_id_of_its_sender')],
+                'constraints': [models.UniqueConstraint(fields=('external_id',), name='one_confluencecomment_for_each_id_of_its_sender')],
             },
         ),
         migrations.CreateModel(
             name='GithubDeploymentStatus',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('sender_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
+                ('external_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
                 ('state_key', models.CharField(blank=True, db_collation='C', default='', editable=False, help_text='How new the state is; the greater text is the newer.', max_length=62)),
                 ('state_at', models.DateTimeField(blank=True, help_text="The moment that the state is of, by the sender's clock.", null=True)),
                 ('deleted_at', models.DateTimeField(blank=True, help_text='When it was deleted there.', null=True)),
@@ -556,7 +556,7 @@ class Migration(migrations.Migration):
                 ('description', models.CharField(blank=True, default='', max_length=255)),
                 ('author', models.CharField(blank=True, default='', max_length=255)),
                 ('created_at', models.DateTimeField(blank=True, null=True)),
-                ('deployment', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='statuses', to='webhooks.githubdeployment', to_field='sender_id')),
+                ('deployment', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='statuses', to='webhooks.githubdeployment', to_field='external_id')),
             ],
             options={
                 'verbose_name': 'GitHub deployment status',
@@ -564,14 +564,14 @@ class Migration(migrations.Migration):
                 'ordering': [models.OrderBy(models.F('state_at'), descending=True, nulls_last=True), '-id'],
                 'abstract': False,
                 'indexes': [models.Index(models.OrderBy(models.F('state_at'), descending=True, nulls_last=True), models.OrderBy(models.F('id'), descending=True), name='githubdeploymentstatus_newest'), models.Index(models.F('deployment'), models.OrderBy(models.F('state_at'), descending=True, nulls_last=True), name='githubdeploymentstatus_by_depl')],
-                'constraints': [models.UniqueConstraint(fields=('sender_id',), name='one_githubdeploymentstatus_for_each_id_of_its_sender')],
+                'constraints': [models.UniqueConstraint(fields=('external_id',), name='one_githubdeploymentstatus_for_each_id_of_its_sender')],
             },
         ),
         migrations.CreateModel(
             name='GithubPush',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('sender_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
+                ('external_id', models.CharField(help_text="The sender's own id of it.", max_length=255)),
                 ('state_key', models.CharField(blank=True, db_collation='C', default='', editable=False, help_text='How new the state is; the greater text is the newer.', max_length=62)),
                 ('state_at', models.DateTimeField(blank=True, help_text="The moment that the state is of, by the sender's clock.", null=True)),
                 ('deleted_at', models.DateTimeField(blank=True, help_text='When it was deleted there.', null=True)),
@@ -585,7 +585,7 @@ class Migration(migrations.Migration):
                 ('message', models.TextField(blank=True, default='', help_text='Of the newest commit.')),
                 ('pusher', models.CharField(blank=True, default='', max_length=255)),
                 ('link', models.CharField(blank=True, default='', max_length=500)),
-                ('repository', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='pushes', to='webhooks.githubrepository', to_field='sender_id')),
+                ('repository', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='pushes', to='webhooks.githubrepository', to_field='external_id')),
             ],
             options={
                 'verbose_name': 'GitHub push',
@@ -593,7 +593,7 @@ class Migration(migrations.Migration):
                 'ordering': [models.OrderBy(models.F('state_at'), descending=True, nulls_last=True), '-id'],
                 'abstract': False,
                 'indexes': [models.Index(models.OrderBy(models.F('state_at'), descending=True, nulls_last=True), models.OrderBy(models.F('id'), descending=True), name='githubpush_newest'), models.Index(models.F('repository'), models.OrderBy(models.F('state_at'), descending=True, nulls_last=True), name='githubpush_by_repo')],
-                'constraints': [models.UniqueConstraint(fields=('sender_id',), name='one_githubpush_for_each_id_of_its_sender')],
+                'constraints': [models.UniqueConstraint(fields=('external_id',), name='one_githubpush_for_each_id_of_its_sender')],
             },
         ),
         migrations.AddIndex(
@@ -606,7 +606,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='githubpullrequest',
-            constraint=models.UniqueConstraint(fields=('sender_id',), name='one_githubpullrequest_for_each_id_of_its_sender'),
+            constraint=models.UniqueConstraint(fields=('external_id',), name='one_githubpullrequest_for_each_id_of_its_sender'),
         ),
         migrations.AddIndex(
             model_name='githubissue',
@@ -618,7 +618,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='githubissue',
-            constraint=models.UniqueConstraint(fields=('sender_id',), name='one_githubissue_for_each_id_of_its_sender'),
+            constraint=models.UniqueConstraint(fields=('external_id',), name='one_githubissue_for_each_id_of_its_sender'),
         ),
         migrations.AddIndex(
             model_name='githubdeployment',
@@ -630,7 +630,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='githubdeployment',
-            constraint=models.UniqueConstraint(fields=('sender_id',), name='one_githubdeployment_for_each_id_of_its_sender'),
+            constraint=models.UniqueConstraint(fields=('external_id',), name='one_githubdeployment_for_each_id_of_its_sender'),
         ),
         migrations.AddIndex(
             model_name='githubreview',
@@ -642,7 +642,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='githubreview',
-            constraint=models.UniqueConstraint(fields=('sender_id',), name='one_githubreview_for_each_id_of_its_sender'),
+            constraint=models.UniqueConstraint(fields=('external_id',), name='one_githubreview_for_each_id_of_its_sender'),
         ),
         migrations.AddIndex(
             model_name='jiracomment',
@@ -654,7 +654,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='jiracomment',
-            constraint=models.UniqueConstraint(fields=('sender_id',), name='one_jiracomment_for_each_id_of_its_sender'),
+            constraint=models.UniqueConstraint(fields=('external_id',), name='one_jiracomment_for_each_id_of_its_sender'),
         ),
         migrations.AddIndex(
             model_name='sandboxrun',
@@ -666,7 +666,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='sandboxrun',
-            constraint=models.UniqueConstraint(fields=('sender_id',), name='one_sandboxrun_for_each_id_of_its_sender'),
+            constraint=models.UniqueConstraint(fields=('external_id',), name='one_sandboxrun_for_each_id_of_its_sender'),
         ),
         migrations.AddIndex(
             model_name='sandboxtooluse',
@@ -678,7 +678,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='sandboxtooluse',
-            constraint=models.UniqueConstraint(fields=('sender_id',), name='one_sandboxtooluse_for_each_id_of_its_sender'),
+            constraint=models.UniqueConstraint(fields=('external_id',), name='one_sandboxtooluse_for_each_id_of_its_sender'),
         ),
         migrations.AddIndex(
             model_name='stripesubscription',
@@ -690,7 +690,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='stripesubscription',
-            constraint=models.UniqueConstraint(fields=('sender_id',), name='one_stripesubscription_for_each_id_of_its_sender'),
+            constraint=models.UniqueConstraint(fields=('external_id',), name='one_stripesubscription_for_each_id_of_its_sender'),
         ),
         migrations.AddIndex(
             model_name='stripeinvoice',
@@ -706,6 +706,6 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='stripeinvoice',
-            constraint=models.UniqueConstraint(fields=('sender_id',), name='one_stripeinvoice_for_each_id_of_its_sender'),
+            constraint=models.UniqueConstraint(fields=('external_id',), name='one_stripeinvoice_for_each_id_of_its_sender'),
         ),
     ]

@@ -14,11 +14,11 @@ from webhooks.models.github import (
 )
 from webhooks.models.inbox import Delivery, DeliveryAttempt, Refusal, SandboxToken, Secret
 from webhooks.models.jira import JiraComment, JiraIssue
+from webhooks.models.maintenance import CatalogModel, HealthScore, ModelServer, Reconciliation, Subject
+from webhooks.models.resources import Resource
 from webhooks.models.sandbox import SandboxRun, SandboxSession, SandboxTelemetry, SandboxToolUse
 from webhooks.models.starting import JobStart, Rule
 from webhooks.models.stripe import StripeCustomer, StripeInvoice, StripeSubscription
-from webhooks.models.things import Thing
-from webhooks.models.upkeep import CatalogModel, HealthScore, ModelServer, Reconciliation, Subject
 
 __all__ = [
     "Activity",
@@ -57,5 +57,5 @@ __all__ = [
     "StripeInvoice",
     "StripeSubscription",
     "Subject",
-    "Thing",
+    "Resource",
 ]

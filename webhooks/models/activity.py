@@ -6,7 +6,7 @@ from django.db.models.functions import Now
 
 from webhooks.domain.names import Source
 from webhooks.models.inbox import Delivery
-from webhooks.models.things import short
+from webhooks.models.resources import short
 
 
 class Activity(models.Model):
@@ -22,9 +22,9 @@ class Activity(models.Model):
     verb = models.CharField(max_length=100)
     object = models.CharField(max_length=500)
     kind = models.CharField(
-        max_length=40, default="", blank=True, help_text="The table of the thing; empty: not kept."
+        max_length=40, default="", blank=True, help_text="The table of the resource; empty: not kept."
     )
-    thing = short(help_text="The thing's sender_id.")
+    resource = short(help_text="The thing's external_id.")
     link = models.CharField(max_length=500, default="", blank=True, help_text="To the sender; https alone.")
     written_at = models.DateTimeField(db_default=Now())
 
@@ -37,7 +37,7 @@ class Activity(models.Model):
         indexes = [
             models.Index(F("at").desc(), F("id").desc(), name="activity_newest"),
             models.Index("source", F("at").desc(), F("id").desc(), name="activity_of_source"),
-            models.Index("kind", "thing", F("at").desc(), name="activity_of_thing"),
+            models.Index("kind", "resource", F("at").desc(), name="activity_of_resource"),
         ]
 
     def __str__(self) -> str:

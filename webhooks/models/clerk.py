@@ -2,10 +2,10 @@
 
 from django.db import models
 
-from webhooks.models.things import Thing, indexes_by, member_of, moment, short
+from webhooks.models.resources import Resource, indexes_by, member_of, moment, short
 
 
-class ClerkUser(Thing):
+class ClerkUser(Resource):
     """A person who can log in."""
 
     email = short()
@@ -15,28 +15,30 @@ class ClerkUser(Thing):
     banned = models.BooleanField(default=False)
     created_at = moment()
 
-    class Meta(Thing.Meta):
+    class Meta(Resource.Meta):
         verbose_name = "Clerk user"
 
     def __str__(self) -> str:
-        return f"{self.first_name} {self.last_name}".strip() or self.username or self.email or self.sender_id
+        return (
+            f"{self.first_name} {self.last_name}".strip() or self.username or self.email or self.external_id
+        )
 
 
-class ClerkOrganization(Thing):
+class ClerkOrganization(Resource):
     """A group of people."""
 
     name = short()
     slug = short()
     created_at = moment()
 
-    class Meta(Thing.Meta):
+    class Meta(Resource.Meta):
         verbose_name = "Clerk organization"
 
     def __str__(self) -> str:
-        return self.name or self.sender_id
+        return self.name or self.external_id
 
 
-class ClerkMembership(Thing):
+class ClerkMembership(Resource):
     """Who is in an organization, as what."""
 
     organization = member_of("ClerkOrganization", related_name="memberships")
@@ -44,12 +46,12 @@ class ClerkMembership(Thing):
     role = short()
     created_at = moment()
 
-    class Meta(Thing.Meta):
+    class Meta(Resource.Meta):
         verbose_name = "Clerk membership"
         indexes = indexes_by("organization", "user")
 
 
-class ClerkSession(Thing):
+class ClerkSession(Resource):
     """A log-in on one device."""
 
     user = member_of("ClerkUser", related_name="sessions")
@@ -58,6 +60,6 @@ class ClerkSession(Thing):
     expires_at = moment()
     created_at = moment()
 
-    class Meta(Thing.Meta):
+    class Meta(Resource.Meta):
         verbose_name = "Clerk session"
         indexes = indexes_by("user")

@@ -2,10 +2,10 @@
 
 from django.db import models
 
-from webhooks.models.things import Thing, indexes_by, member_of, moment, short
+from webhooks.models.resources import Resource, indexes_by, member_of, moment, short
 
 
-class ConfluencePage(Thing):
+class ConfluencePage(Resource):
     """A page or a blog post. A self-hosted Confluence tells its id alone."""
 
     class Kind(models.TextChoices):
@@ -31,14 +31,14 @@ class ConfluencePage(Thing):
     link = models.CharField(max_length=500, default="", blank=True)
     created_at = moment()
 
-    class Meta(Thing.Meta):
+    class Meta(Resource.Meta):
         verbose_name = "Confluence page"
 
     def __str__(self) -> str:
-        return self.title or f"{self.kind} {self.sender_id}"
+        return self.title or f"{self.kind} {self.external_id}"
 
 
-class ConfluenceComment(Thing):
+class ConfluenceComment(Resource):
     """A comment on a page or blog post."""
 
     page = member_of("ConfluencePage", related_name="comments")
@@ -48,6 +48,6 @@ class ConfluenceComment(Thing):
     link = models.CharField(max_length=500, default="", blank=True)
     created_at = moment()
 
-    class Meta(Thing.Meta):
+    class Meta(Resource.Meta):
         verbose_name = "Confluence comment"
         indexes = indexes_by("page")

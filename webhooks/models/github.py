@@ -2,10 +2,10 @@
 
 from django.db import models
 
-from webhooks.models.things import Thing, indexes_by, member_of, moment, short
+from webhooks.models.resources import Resource, indexes_by, member_of, moment, short
 
 
-class GithubRepository(Thing):
+class GithubRepository(Resource):
     """A repository."""
 
     full_name = short()
@@ -18,15 +18,15 @@ class GithubRepository(Thing):
     link = models.CharField(max_length=500, default="", blank=True)
     created_at = moment()
 
-    class Meta(Thing.Meta):
+    class Meta(Resource.Meta):
         verbose_name = "GitHub repository"
         verbose_name_plural = "GitHub repositories"
 
     def __str__(self) -> str:
-        return self.full_name or self.sender_id
+        return self.full_name or self.external_id
 
 
-class GithubPush(Thing):
+class GithubPush(Resource):
     """A branch or tag that moved. GitHub gives a push no id: its repository, ref, commits and moment are one."""
 
     repository = member_of("GithubRepository", related_name="pushes")
@@ -41,7 +41,7 @@ class GithubPush(Thing):
     pusher = short()
     link = models.CharField(max_length=500, default="", blank=True)
 
-    class Meta(Thing.Meta):
+    class Meta(Resource.Meta):
         verbose_name = "GitHub push"
         verbose_name_plural = "GitHub pushes"
         indexes = indexes_by("repository")
@@ -50,7 +50,7 @@ class GithubPush(Thing):
         return f"{self.ref} {self.before[:7]}..{self.after[:7]}"
 
 
-class GithubPullRequest(Thing):
+class GithubPullRequest(Resource):
     """A pull request."""
 
     repository = member_of("GithubRepository", related_name="pull_requests")
@@ -69,7 +69,7 @@ class GithubPullRequest(Thing):
     closed_at = moment()
     merged_at = moment()
 
-    class Meta(Thing.Meta):
+    class Meta(Resource.Meta):
         verbose_name = "GitHub pull request"
         indexes = indexes_by("repository")
 
@@ -77,7 +77,7 @@ class GithubPullRequest(Thing):
         return f"#{self.number} {self.title}"
 
 
-class GithubReview(Thing):
+class GithubReview(Resource):
     """What somebody says of a pull request as a whole."""
 
     pull_request = member_of("GithubPullRequest", related_name="reviews")
@@ -86,7 +86,7 @@ class GithubReview(Thing):
     commit = short()
     link = models.CharField(max_length=500, default="", blank=True)
 
-    class Meta(Thing.Meta):
+    class Meta(Resource.Meta):
         verbose_name = "GitHub review"
         indexes = indexes_by("pull_request")
 
@@ -94,7 +94,7 @@ class GithubReview(Thing):
         return f"{self.state} by {self.author}"
 
 
-class GithubIssue(Thing):
+class GithubIssue(Resource):
     """An issue."""
 
     repository = member_of("GithubRepository", related_name="issues")
@@ -109,7 +109,7 @@ class GithubIssue(Thing):
     created_at = moment()
     closed_at = moment()
 
-    class Meta(Thing.Meta):
+    class Meta(Resource.Meta):
         verbose_name = "GitHub issue"
         indexes = indexes_by("repository")
 
@@ -117,7 +117,7 @@ class GithubIssue(Thing):
         return f"#{self.number} {self.title}"
 
 
-class GithubDeployment(Thing):
+class GithubDeployment(Resource):
     """A version that is to run somewhere."""
 
     repository = member_of("GithubRepository", related_name="deployments")
@@ -129,7 +129,7 @@ class GithubDeployment(Thing):
     author = short()
     created_at = moment()
 
-    class Meta(Thing.Meta):
+    class Meta(Resource.Meta):
         verbose_name = "GitHub deployment"
         indexes = indexes_by("repository")
 
@@ -137,7 +137,7 @@ class GithubDeployment(Thing):
         return f"{self.ref} to {self.environment}"
 
 
-class GithubDeploymentStatus(Thing):
+class GithubDeploymentStatus(Resource):
     """How a deployment goes; its newest status is where it stands."""
 
     deployment = member_of("GithubDeployment", related_name="statuses")
@@ -147,7 +147,7 @@ class GithubDeploymentStatus(Thing):
     author = short()
     created_at = moment()
 
-    class Meta(Thing.Meta):
+    class Meta(Resource.Meta):
         verbose_name = "GitHub deployment status"
         verbose_name_plural = "GitHub deployment statuses"
         indexes = indexes_by("deployment")

@@ -119,7 +119,7 @@ class Delivery(models.Model):
         )
         constraints = [
             models.UniqueConstraint(fields=["source", "delivery_id"], name="a_delivery_is_stored_once"),
-            # The ids of these senders are not signed, so whoever saw a request could send it again under a new one.
+            # The ids of these adapters are not signed, so whoever saw a request could send it again under a new one.
             models.UniqueConstraint(
                 fields=["source", "body_sha256"],
                 condition=Q(source__in=[s for s in Source if has_unsigned_id(s)]),

@@ -2,10 +2,10 @@
 
 from django.db import models
 
-from webhooks.models.things import Thing, indexes_by, member_of, moment, short
+from webhooks.models.resources import Resource, indexes_by, member_of, moment, short
 
 
-class JiraIssue(Thing):
+class JiraIssue(Resource):
     """An issue of a Jira site."""
 
     site = short()
@@ -23,14 +23,14 @@ class JiraIssue(Thing):
     link = models.CharField(max_length=500, default="", blank=True)
     created_at = moment()
 
-    class Meta(Thing.Meta):
+    class Meta(Resource.Meta):
         verbose_name = "Jira issue"
 
     def __str__(self) -> str:
-        return f"{self.key} {self.summary}".strip() or self.sender_id
+        return f"{self.key} {self.summary}".strip() or self.external_id
 
 
-class JiraComment(Thing):
+class JiraComment(Resource):
     """A comment on a Jira issue."""
 
     issue = member_of("JiraIssue", related_name="comments")
@@ -39,7 +39,7 @@ class JiraComment(Thing):
     body = models.TextField(default="", blank=True)
     created_at = moment()
 
-    class Meta(Thing.Meta):
+    class Meta(Resource.Meta):
         verbose_name = "Jira comment"
         indexes = indexes_by("issue")
 

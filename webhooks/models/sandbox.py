@@ -6,7 +6,7 @@ Prompts, answers and outputs of tools are not copied from the deliveries: they h
 from django.db import models
 from django.db.models import F
 
-from webhooks.models.things import Thing, indexes_by, member_of, moment, short
+from webhooks.models.resources import Resource, indexes_by, member_of, moment, short
 
 
 class SandboxSession(models.Model):
@@ -21,9 +21,9 @@ class SandboxSession(models.Model):
         IDLE = "idle", "waits for a prompt"
         ENDED = "ended", "ended"
 
-    sender_id = models.CharField(max_length=255, help_text="The agent's own id of it.")
-    first_heard_at = models.DateTimeField()
-    last_heard_at = models.DateTimeField()
+    external_id = models.CharField(max_length=255, help_text="The agent's own id of it.")
+    first_seen_at = models.DateTimeField()
+    last_seen_at = models.DateTimeField()
     phase = models.CharField(max_length=7, choices=Phase.choices, default="", blank=True)
     phase_key = models.CharField(max_length=255, db_collation="C", default="", editable=False)
     reason = short(help_text="Why it ended.")
@@ -35,16 +35,18 @@ class SandboxSession(models.Model):
     sandbox_key = models.CharField(max_length=255, db_collation="C", default="", editable=False)
 
     class Meta:
-        ordering = ["-first_heard_at", "-id"]
-        constraints = [models.UniqueConstraint(fields=["sender_id"], name="one_row_for_each_sandbox_session")]
-        # By its beginning, which stays: an index on last_heard_at would make every event write the index too.
-        indexes = [models.Index(F("first_heard_at").desc(), F("id").desc(), name="sandboxsession_newest")]
+        ordering = ["-first_seen_at", "-id"]
+        constraints = [
+            models.UniqueConstraint(fields=["external_id"], name="one_row_for_each_sandbox_session")
+        ]
+        # By its beginning, which stays: an index on last_seen_at would make every event write the index too.
+        indexes = [models.Index(F("first_seen_at").desc(), F("id").desc(), name="sandboxsession_newest")]
 
     def __str__(self) -> str:
-        return self.sender_id
+        return self.external_id
 
 
-class SandboxToolUse(Thing):
+class SandboxToolUse(Resource):
     """One use of a tool: what an agent was about to do, and once it is over, how it went."""
 
     class Outcome(models.TextChoices):
@@ -61,15 +63,15 @@ class SandboxToolUse(Thing):
     outcome = models.CharField(max_length=7, choices=Outcome.choices, default=Outcome.BEGUN)
     duration = models.DurationField(null=True, blank=True)
 
-    class Meta(Thing.Meta):
+    class Meta(Resource.Meta):
         verbose_name = "sandbox tool use"
         indexes = indexes_by("session")
 
     def __str__(self) -> str:
-        return f"{self.tool} {self.subject}".strip() or self.sender_id
+        return f"{self.tool} {self.subject}".strip() or self.external_id
 
 
-class SandboxRun(Thing):
+class SandboxRun(Resource):
     """One attempt of one job in a sandbox, as it ended. The first end that its sender tells stays."""
 
     session = member_of("SandboxSession", related_name="runs")
@@ -92,7 +94,7 @@ class SandboxRun(Thing):
     started_at = moment()
     finished_at = moment()
 
-    class Meta(Thing.Meta):
+    class Meta(Resource.Meta):
         verbose_name = "sandbox run"
         indexes = indexes_by("session")
 
@@ -103,7 +105,7 @@ class SandboxRun(Thing):
 class SandboxTelemetry(models.Model):
     """One invocation of a sandbox's gateway. Kept for some days (operations.activity.prune_telemetry)."""
 
-    sender_id = models.CharField(max_length=255, help_text="The delivery's id and the place in it.")
+    external_id = models.CharField(max_length=255, help_text="The delivery's id and the place in it.")
     at = models.DateTimeField()
     script = short()
     kind = short(help_text="What called it: fetch, scheduled, queue ...")
@@ -120,8 +122,8 @@ class SandboxTelemetry(models.Model):
         verbose_name = "sandbox telemetry"
         verbose_name_plural = "sandbox telemetry"
         ordering = ["-at", "-id"]
-        constraints = [models.UniqueConstraint(fields=["sender_id"], name="an_invocation_is_kept_once")]
+        constraints = [models.UniqueConstraint(fields=["external_id"], name="an_invocation_is_kept_once")]
         indexes = [models.Index(F("at").desc(), F("id").desc(), name="sandboxtelemetry_newest")]
 
     def __str__(self) -> str:
-        return f"{self.script} {self.subject}".strip() or self.sender_id
+        return f"{self.script} {self.subject}".strip() or self.external_id

@@ -2,10 +2,10 @@
 
 from django.db import models
 
-from webhooks.models.things import Thing, indexes_by, member_of, moment, short
+from webhooks.models.resources import Resource, indexes_by, member_of, moment, short
 
 
-class StripeCustomer(Thing):
+class StripeCustomer(Resource):
     """Who pays."""
 
     name = short()
@@ -17,14 +17,14 @@ class StripeCustomer(Thing):
     is_live = models.BooleanField(default=False, help_text="Real money, not a test.")
     created_at = moment()
 
-    class Meta(Thing.Meta):
+    class Meta(Resource.Meta):
         verbose_name = "Stripe customer"
 
     def __str__(self) -> str:
-        return self.name or self.email or self.sender_id
+        return self.name or self.email or self.external_id
 
 
-class StripeSubscription(Thing):
+class StripeSubscription(Resource):
     """What a customer pays for again and again."""
 
     customer = member_of("StripeCustomer", related_name="subscriptions")
@@ -42,12 +42,12 @@ class StripeSubscription(Thing):
     is_live = models.BooleanField(default=False, help_text="Real money, not a test.")
     created_at = moment()
 
-    class Meta(Thing.Meta):
+    class Meta(Resource.Meta):
         verbose_name = "Stripe subscription"
         indexes = indexes_by("customer")
 
 
-class StripeInvoice(Thing):
+class StripeInvoice(Resource):
     """What a customer is to pay."""
 
     customer = member_of("StripeCustomer", related_name="invoices")
@@ -63,9 +63,9 @@ class StripeInvoice(Thing):
     is_live = models.BooleanField(default=False, help_text="Real money, not a test.")
     created_at = moment()
 
-    class Meta(Thing.Meta):
+    class Meta(Resource.Meta):
         verbose_name = "Stripe invoice"
         indexes = indexes_by("customer", "subscription")
 
     def __str__(self) -> str:
-        return self.number or self.sender_id
+        return self.number or self.external_id

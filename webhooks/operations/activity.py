@@ -9,7 +9,7 @@ from scheduling import operations as scheduling
 from webhooks import errors
 from webhooks.models import Activity
 from webhooks.queries import activity as queries
-from webhooks.queries import keeping
+from webhooks.queries import upserts
 
 PAGE: Final = 50
 MOST: Final = 200
@@ -33,7 +33,7 @@ class Digest:
     lines: int
     sources: tuple[tuple[str, int], ...]
     actors: tuple[tuple[str, int], ...]
-    deeds: tuple[tuple[str, str, int], ...]  # source, verb, how many
+    actions: tuple[tuple[str, str, int], ...]  # source, verb, how many
 
 
 def feed(
@@ -42,7 +42,7 @@ def feed(
     before: str | None = None,
     source: str | None = None,
     kind: str | None = None,
-    thing: str | None = None,
+    resource: str | None = None,
     search: str | None = None,
 ) -> Feed:
     """Up to `limit` (at most 200) lines by when they happened, the newest first.
@@ -51,8 +51,10 @@ def feed(
     `search` is a text in actor, verb or object. Lines that come late stand where they belong. Raises NotFound for a
     `before` that no page gave."""
     limit = min(max(limit, 1), MOST)
-    edge = _edge(before) if before else None
-    lines = queries.newest(limit=limit + 1, before=edge, source=source, kind=kind, thing=thing, search=search)
+    ingress = _edge(before) if before else None
+    lines = queries.newest(
+        limit=limit + 1, before=ingress, source=source, kind=kind, resource=resource, search=search
+    )
     is_more = len(lines) > limit
     lines = lines[:limit]
     return Feed(lines=tuple(lines), older=_cursor(lines[-1]) if is_more else None)
@@ -80,7 +82,7 @@ def invalidate_digests() -> int:
 
 def prune(*, activity_before: str, telemetry_before: str) -> int:
     """Forget activity, and telemetry, from before a moment each (ISO 8601), batch by batch, each batch a transaction of
-    its own; how many rows that were. What the senders' things are is never forgotten."""
+    its own; how many rows that were. What the adapters' things are is never forgotten."""
     done = 0
     while batch := prune_batch(activity_before=activity_before, telemetry_before=telemetry_before):
         done += batch
@@ -91,7 +93,7 @@ def prune(*, activity_before: str, telemetry_before: str) -> int:
 def prune_batch(*, activity_before: str, telemetry_before: str) -> int:
     """Forget a batch of each; how many rows that were."""
     lines = queries.prune(before=datetime.fromisoformat(activity_before), limit=BATCH)
-    return lines + keeping.prune_telemetry(before=datetime.fromisoformat(telemetry_before), limit=BATCH)
+    return lines + upserts.prune_telemetry(before=datetime.fromisoformat(telemetry_before), limit=BATCH)
 
 
 def of_delivery(*, delivery: int) -> list[Activity]:
@@ -107,25 +109,25 @@ def _edge(cursor: str) -> queries.Cursor:
     at, _, line_id = cursor.rpartition("_")
     try:
         moment = datetime.fromisoformat(at.replace(" ", "+"))  # a plus sign in an address is a blank
-        edge = moment.astimezone(UTC), int(line_id)
+        ingress = moment.astimezone(UTC), int(line_id)
     except (ValueError, OverflowError):
         raise errors.NotFound(what="page of activity") from None
-    if edge[1] >= 2**63:
+    if ingress[1] >= 2**63:
         raise errors.NotFound(what="page of activity")
-    return edge
+    return ingress
 
 
 def _compute(day: date) -> Digest:
     sources = queries.counts(day, "source")
     actors = queries.counts(day, "actor", most=_MOST_GROUPS + 1)
-    deeds = queries.counts(day, "source", "verb", most=_MOST_GROUPS)
+    actions = queries.counts(day, "source", "verb", most=_MOST_GROUPS)
     named = [(row["actor"], row["lines"]) for row in actors if row["actor"]]
     return Digest(
         day=day,
         lines=sum(row["lines"] for row in sources),
         sources=tuple((row["source"], row["lines"]) for row in sources),
         actors=tuple(named[:_MOST_GROUPS]),
-        deeds=tuple((row["source"], row["verb"], row["lines"]) for row in deeds),
+        actions=tuple((row["source"], row["verb"], row["lines"]) for row in actions),
     )
 
 
@@ -134,5 +136,5 @@ def _as_json(value: Digest) -> dict[str, Any]:
 
 
 def _from_json(day: date, stored: Mapping[str, Any]) -> Digest:
-    groups = {name: tuple(map(tuple, stored[name])) for name in ("sources", "actors", "deeds")}
+    groups = {name: tuple(map(tuple, stored[name])) for name in ("sources", "actors", "actions")}
     return Digest(day=day, lines=stored["lines"], **groups)

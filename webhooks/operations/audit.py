@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 from django.db.models import Model
 
 
-def record(by: User | None, thing: Model, message: str) -> None:
+def record(by: User | None, resource: Model, message: str) -> None:
     """Note in the caller's transaction that `by` did `message` to `thing`; the system itself (None) leaves no line."""
     if by is not None:
-        LogEntry.objects.log_actions(by.pk, [thing], CHANGE, change_message=message, single_object=True)
+        LogEntry.objects.log_actions(by.pk, [resource], CHANGE, change_message=message, single_object=True)

@@ -9,7 +9,7 @@ from live import operations as live
 from scheduling import operations as scheduling
 from webhooks.domain import catalog, parsing
 from webhooks.errors import NotJson
-from webhooks.queries import upkeep
+from webhooks.queries import maintenance
 
 if TYPE_CHECKING:
     import httpx
@@ -47,20 +47,20 @@ def note_answer(*, url: str, models: list[list[str | None]]) -> int:
     """Keep what a server offers, as [name, owner, made at]; how many models."""
     live.touch("model-catalog")
     names = [(str(n), str(o or ""), datetime.fromisoformat(at) if at else None) for n, o, at in models]
-    return upkeep.note_answer(url, names=names)
+    return maintenance.note_answer(url, names=names)
 
 
 @scheduling.mutation
 def note_silence(*, url: str, error: str) -> None:
     """Keep why a server could not be asked."""
     live.touch("model-catalog")
-    upkeep.note_silence(url, error=error.replace("\x00", " "))
+    maintenance.note_silence(url, error=error.replace("\x00", " "))
 
 
 @scheduling.mutation
 def forget_servers(*, configured: list[str]) -> int:
     """Forget servers that nobody names any more; how many rows."""
-    return upkeep.forget_servers(except_for=configured)
+    return maintenance.forget_servers(except_for=configured)
 
 
 def _text(moment: datetime | None) -> str | None:

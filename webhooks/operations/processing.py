@@ -40,13 +40,13 @@ _DICE = random.SystemRandom()
 
 
 @scheduling.mutation
-def process(*, delivery: int, place: str = "(0,0)", number: int | None = None) -> str | None:
+def process(*, delivery: int, row_pointer: str = "(0,0)", number: int | None = None) -> str | None:
     """Run the handler of a delivery that waits, and write how that ended; None if it does not wait any more.
 
     `place` is where its row lay when this was scheduled, `number` the attempt that this is to be: when that was made
     meanwhile, because somebody replayed the delivery, the next one has a time of its own. None: the next, whichever.
     """
-    row = inbox.take(delivery, place=place)
+    row = inbox.take(delivery, row_pointer=row_pointer)
     if row is None or row.status not in WAITING or number not in {None, row.tries + 1}:
         return None
     return _process(row)
@@ -61,9 +61,9 @@ def process_batch(*, deliveries: list[int]) -> int:
     return len(rows)
 
 
-def record_failure(*, delivery: int, place: str, error: str) -> str | None:
+def record_failure(*, delivery: int, row_pointer: str, error: str) -> str | None:
     """Write that an attempt failed which could not say so itself: it took its process with it. In a transaction."""
-    row = inbox.take(delivery, place=place)
+    row = inbox.take(delivery, row_pointer=row_pointer)
     if row is None or row.status not in WAITING:
         return None
     return _settle(_failed(row, error=error, error_class="scheduling.errors.KillsItsProcess"), row)
@@ -110,7 +110,7 @@ def _handle(event: Event) -> tuple[Outcome, str | None]:
 def _ended(row: Any, outcome: Outcome, note: str | None) -> Settlement:
     return Settlement(
         id=row.id,
-        place=row.place,
+        row_pointer=row.row_pointer,
         number=row.tries + 1,
         attempts=row.attempts + 1,
         started_at=row.now,
@@ -125,7 +125,7 @@ def _failed(row: Any, *, error: str, error_class: str, error_trace: str | None =
     wait = _retry().wait(after=row.attempts + 1, rng=_DICE)
     return Settlement(
         id=row.id,
-        place=row.place,
+        row_pointer=row.row_pointer,
         number=row.tries + 1,
         attempts=row.attempts + 1,
         started_at=row.now,
@@ -140,10 +140,14 @@ def _failed(row: Any, *, error: str, error_class: str, error_trace: str | None =
 
 
 def _settle(settlement: Settlement, row: Any, *, words: str | None = None) -> str:
-    place = inbox.settle(replace(settlement, words=words))
+    row_pointer = inbox.settle(replace(settlement, words=words))
     if settlement.wait_s is not None:
         scheduling.run_after(
-            settlement.wait_s, process, delivery=settlement.id, place=place, number=settlement.number + 1
+            settlement.wait_s,
+            process,
+            delivery=settlement.id,
+            row_pointer=row_pointer,
+            number=settlement.number + 1,
         )
     announcing.changed([settlement.id], sources=[row.source])
     return settlement.status.value

@@ -26,7 +26,7 @@ from webhooks.operations.secrets import keyring
 from webhooks.queries import inbox
 from webhooks.queries import secrets as secret_queries
 from webhooks.queries.inbox import NewDelivery
-from webhooks.sources import envelopes, senders
+from webhooks.sources import adapters, envelopes
 from webhooks.sources.envelopes import Opened
 from webhooks.sources.requests import LONGEST_ID, Envelope, Key, Request, Verified
 
@@ -70,7 +70,7 @@ def check_head(source: Source, headers: Mapping[str, str], *, now: datetime) -> 
     if source is Source.SANDBOX_HOOKS and _bearer(headers):
         return
     try:
-        senders.find_sender(source).verify(Request(headers=headers, body=b""), keys=(), now=now)
+        adapters.adapter_of(source).verify(Request(headers=headers, body=b""), keys=(), now=now)
     except BadSignature as error:
         if error.reason != "bad_signature":  # that none of no keys fits is all that should be wrong with it
             raise
@@ -80,7 +80,7 @@ def verify(source: Source, request: Request, *, keys: Sequence[Key], now: dateti
     """By which of these secrets a request is signed. Raises BadSignature, NoSecret."""
     if not keys:
         raise NoSecret(source=source)
-    verified = senders.find_sender(source).verify(request, keys=keys, now=now)
+    verified = adapters.adapter_of(source).verify(request, keys=keys, now=now)
     return Signed(verified=verified, secret=verified.key_id)
 
 
@@ -150,7 +150,7 @@ def _own_id(delivery_id: str, signed: Signed) -> str:
 
 def _refuse_replay(source: Source, envelope: Envelope, *, now: datetime) -> None:
     """Where the signature has no time, the signed body's own bounds how long a captured request can be sent again."""
-    if senders.find_sender(source).OLDEST_S is None or envelope.occurred_at is None:
+    if adapters.adapter_of(source).OLDEST_S is None or envelope.occurred_at is None:
         return
     oldest = settings.WEBHOOKS["ATLASSIAN_OLDEST_S"]
     if (now - envelope.occurred_at).total_seconds() > oldest:
@@ -161,7 +161,7 @@ def _refuse_replay(source: Source, envelope: Envelope, *, now: datetime) -> None
 
 def _stored_headers(request: Request) -> dict[str, str]:
     """What came, masked; and of the address what named the event."""
-    headers = senders.redacted(request.headers)
+    headers = adapters.redacted(request.headers)
     if "event" in request.query:
         headers["?event"] = request.query["event"][:LONGEST_ID]
     return headers
@@ -176,11 +176,11 @@ def _keep(deliveries: Sequence[NewDelivery]) -> list[Kept]:
     with transaction.atomic():
         stored = inbox.keep(deliveries)
         answers = _answers_to_new(deliveries, stored)
-        known = [place for place, answer in enumerate(answers) if answer is None]
-        repeated = inbox.count_duplicates([deliveries[place] for place in known]) if known else []
+        known = [row_pointer for row_pointer, answer in enumerate(answers) if answer is None]
+        repeated = inbox.count_duplicates([deliveries[row_pointer] for row_pointer in known]) if known else []
         for row in reversed(repeated):  # of two rows that are the same delivery, the older one answers
-            place = known[row.position - 1]
-            answers[place] = _answer_to_repeated(row, deliveries[place])
+            row_pointer = known[row.position - 1]
+            answers[row_pointer] = _answer_to_repeated(row, deliveries[row_pointer])
         _schedule(stored, repeated)
         _note_use(deliveries)
     return [answer or Kept(verdict=Verdict.UNSIGNED) for answer in answers]
@@ -207,9 +207,9 @@ def _schedule(stored: Sequence[Any], repeated: Sequence[Any]) -> None:
     """Have them processed; telemetry waits for the cron that drains it."""
     again = {row.id: row for row in repeated if row.comes_again}
     fresh = {row.id: row for row in stored if row.status == Status.RECEIVED}
-    places = {row.id: row.place for row in repeated}
+    places = {row.id: row.row_pointer for row in repeated}
     wanted = [
-        new(processing.process, {"delivery": row.id, "place": places.get(row.id, row.place)})
+        new(processing.process, {"delivery": row.id, "row_pointer": places.get(row.id, row.row_pointer)})
         for row in (fresh | again).values()
         if row.source != Source.SANDBOX_TELEMETRY
     ]

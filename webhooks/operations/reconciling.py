@@ -14,7 +14,7 @@ from postgres import clock
 from scheduling import operations as scheduling
 from webhooks.models import Reconciliation
 from webhooks.operations import processing
-from webhooks.queries import inbox, upkeep
+from webhooks.queries import inbox, maintenance
 
 # Longer than any wait in a healthy cluster's queue, so that what is merely slow is left alone.
 LATE_S: Final = 120.0
@@ -50,9 +50,9 @@ def reschedule_stuck() -> list[int]:
     rows = inbox.stuck(function=PROCESS, late_s=LATE_S, limit=BATCH)
     for row in rows:
         if row.error is None:
-            scheduling.run_after(0, processing.process, delivery=row.id, place=row.place)
+            scheduling.run_after(0, processing.process, delivery=row.id, row_pointer=row.row_pointer)
         else:
-            processing.record_failure(delivery=row.id, place=row.place, error=row.error)
+            processing.record_failure(delivery=row.id, row_pointer=row.row_pointer, error=row.error)
     return [row.id for row in rows]
 
 
@@ -66,7 +66,7 @@ def report(*, found: dict[str, Any], files: int) -> dict[str, Any]:
     }
     details = found | {"deliveries": found["deliveries"][:_TOLD]}
     with transaction.atomic():
-        upkeep.keep_reconciliation(Reconciliation(details=details, **numbers))
-        upkeep.forget_reconciliations(keep=_KEPT)
+        maintenance.keep_reconciliation(Reconciliation(details=details, **numbers))
+        maintenance.forget_reconciliations(keep=_KEPT)
         live.touch("reconciliations")
     return numbers

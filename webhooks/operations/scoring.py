@@ -10,7 +10,7 @@ from live import operations as live
 from postgres import clock
 from scheduling import operations as scheduling
 from webhooks.models import HealthScore, Subject
-from webhooks.queries import upkeep
+from webhooks.queries import maintenance
 
 KEPT: Final = timedelta(days=400)  # a year, to compare with, and a month
 
@@ -33,9 +33,9 @@ def keep_scores(*, day: str) -> int:
         _score(scored, Subject.WORKER, f"{one.name} #{one.key}", one)
         for one in jobs.scores_of_workers(**span)
     ]
-    found += [_score(scored, Subject.SOURCE, row.name, row) for row in upkeep.day_of_sources(**span)]
-    upkeep.keep_scores(found)
-    upkeep.forget_scores(before=scored - KEPT)
+    found += [_score(scored, Subject.SOURCE, row.name, row) for row in maintenance.day_of_sources(**span)]
+    maintenance.keep_scores(found)
+    maintenance.forget_scores(before=scored - KEPT)
     live.touch("health-scores")
     return len(found)
 

@@ -15,7 +15,7 @@ from webhooks.errors import BadSecret, NotFound
 from webhooks.models import Secret
 from webhooks.operations import announcing, audit, sealing
 from webhooks.queries import secrets as queries
-from webhooks.sources import senders
+from webhooks.sources import adapters
 from webhooks.sources.requests import Key
 
 # How long a process believes what it knows. Nothing is accepted on that alone: storing a delivery checks that its
@@ -60,7 +60,7 @@ def add(
 
     Raises BadSecret: it is not of the sender's form, or lives already.
     """
-    sender = senders.find_sender(source)
+    sender = adapters.adapter_of(source)
     given = secret if secret is not None else sender.new_secret(dice.token_bytes(_DICE_BYTES))
     sender.check_secret(given)
     mark = sealing.fingerprint(given)

@@ -22,12 +22,12 @@ def newest(
     before: Cursor | None = None,
     source: str | None = None,
     kind: str | None = None,
-    thing: str | None = None,
+    resource: str | None = None,
     search: str | None = None,
 ) -> list[Activity]:
-    """Up to `limit` lines, the newest first; those before a cursor, of a source, of a thing, with a text in them."""
+    """Up to `limit` lines, the newest first; those before a cursor, of a source, of a resource, with a text in them."""
     lines = Activity.objects.order_by("-at", "-id")
-    exact = {"source": source, "kind": kind, "thing": thing}
+    exact = {"source": source, "kind": kind, "resource": resource}
     lines = lines.filter(**{name: value for name, value in exact.items() if value is not None})
     if search:
         lines = lines.filter(

@@ -44,7 +44,7 @@ class Settlement:
     """How one attempt ended. `wait_s` is the time to the next one, if there is to be one."""
 
     id: int
-    place: str
+    row_pointer: str
     number: int
     attempts: int
     started_at: datetime
@@ -95,9 +95,9 @@ def count_refusal(
     statements.load("webhooks", "count_refusal").run(given | {"header_names": names})
 
 
-def take(delivery: int, *, place: str) -> Row | None:
+def take(delivery: int, *, row_pointer: str) -> Row | None:
     """Lock a delivery in the caller's serializable transaction; None if there is no such."""
-    rows = statements.load("webhooks", "take").run({"id": delivery, "place": place})
+    rows = statements.load("webhooks", "take").run({"id": delivery, "row_pointer": row_pointer})
     rows = rows or statements.load("webhooks", "take_by_id").run({"id": delivery})
     return rows[0] if rows else None
 
@@ -111,8 +111,8 @@ def settle(settlement: Settlement) -> str:
     """Write how an attempt ended, on a row that this transaction has locked; where it lies now."""
     given = {name: getattr(settlement, name) for name in Settlement.__dataclass_fields__}
     [row] = statements.load("webhooks", "settle").run(given | {"status": settlement.status.value})
-    place: str = row.place
-    return place
+    row_pointer: str = row.row_pointer
+    return row_pointer
 
 
 def lock(delivery: int) -> Delivery | None:

@@ -88,11 +88,11 @@ class Replay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Thing:
+class Resource:
     """A row that a delivery's line speaks of: what sort it is, its name, and whether it was deleted at its sender."""
 
     kind: str
-    sender_id: str
+    external_id: str
     sort: str
     name: str
     pk: int
@@ -135,18 +135,18 @@ def newest_with_body(source: Source, *, sha256: bytes) -> Delivery | None:
     return rows.order_by("-pk").first()
 
 
-def things(lines: Sequence[Activity]) -> list[Thing]:
+def resources(lines: Sequence[Activity]) -> list[Resource]:
     """The rows that these lines speak of, each once, as they are now; those that are not kept are left out."""
     by_kind: dict[str, dict[str, None]] = {}
     for line in lines:
-        if line.kind and line.thing:
-            by_kind.setdefault(line.kind, {})[line.thing] = None
-    return [thing for kind, ids in by_kind.items() for thing in _things(kind, list(ids))]
+        if line.kind and line.resource:
+            by_kind.setdefault(line.kind, {})[line.resource] = None
+    return [resource for kind, ids in by_kind.items() for resource in _resources(kind, list(ids))]
 
 
-def find_thing(kind: str, thing: str) -> Thing | None:
+def find_resource(kind: str, resource: str) -> Resource | None:
     """The row that a line names by `kind` and `thing`; None if there is none (any more)."""
-    return next(iter(_things(kind, [thing])), None)
+    return next(iter(_resources(kind, [resource])), None)
 
 
 def audit(model: type[Model], pk: int) -> list[LogEntry]:
@@ -231,20 +231,20 @@ def _by_time(found: "QuerySet[Delivery]", *, before: int | None) -> "QuerySet[De
     return found.order_by("-received_at", "-pk")
 
 
-def _things(kind: str, ids: Sequence[str]) -> list[Thing]:
+def _resources(kind: str, ids: Sequence[str]) -> list[Resource]:
     try:
         table = apps.get_model("webhooks", kind)
-        table._meta.get_field("sender_id")  # noqa: SLF001 (Django documents _meta)
+        table._meta.get_field("external_id")  # noqa: SLF001 (Django documents _meta)
     except (LookupError, ValueError, FieldDoesNotExist):
         return []
-    rows = table._default_manager.filter(sender_id__in=ids).order_by("pk")  # noqa: SLF001
-    return [_thing(kind, row) for row in rows]
+    rows = table._default_manager.filter(external_id__in=ids).order_by("pk")  # noqa: SLF001
+    return [_resource(kind, row) for row in rows]
 
 
-def _thing(kind: str, row: Any) -> Thing:
-    return Thing(
+def _resource(kind: str, row: Any) -> Resource:
+    return Resource(
         kind=kind,
-        sender_id=row.sender_id,
+        external_id=row.external_id,
         sort=str(row._meta.verbose_name),  # noqa: SLF001
         name=str(row),
         pk=row.pk,

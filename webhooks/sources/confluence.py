@@ -16,7 +16,7 @@ BODY_LIMIT: Final = 5 << 20
 MEDIA_TYPES: Final = ("application/json",)
 OLDEST_S: Final = atlassian.OLDEST_S
 # A comment's body names its page too, so the more particular comes first.
-_THINGS: Final = ("comment", "attachment", "blog", "page", "space")
+_RESOURCES: Final = ("comment", "attachment", "blog", "page", "space")
 
 
 def check_secret(secret: str, /) -> None:
@@ -61,8 +61,8 @@ def sign(
 def _inferred(body: Mapping[str, Any]) -> str:
     if body.get("test") is True:
         return "test"
-    for thing in _THINGS:
-        if isinstance(body.get(thing), Mapping):
-            version = body[thing].get("version")
-            return f"{thing}_created" if version == 1 else f"{thing}_updated"
+    for resource in _RESOURCES:
+        if isinstance(body.get(resource), Mapping):
+            version = body[resource].get("version")
+            return f"{resource}_created" if version == 1 else f"{resource}_updated"
     return ""

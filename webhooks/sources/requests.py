@@ -1,4 +1,4 @@
-"""What the senders' modules are asked, and what they answer."""
+"""What the adapters' modules are asked, and what they answer."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ class Envelope:
     occurred_at: datetime | None
 
 
-class Sender(Protocol):
+class Adapter(Protocol):
     """One sender's module. All of it is pure: the clock is an argument, and so is what is random."""
 
     @property

@@ -12,7 +12,7 @@ from webhooks.errors import BadSecret, BadSignature
 from webhooks.sources.requests import Key, Request
 
 TOLERANCE: Final = timedelta(seconds=300)
-# Longer headers, and more candidates in one, are nobody's: senders put at most a handful of signatures side by side.
+# Longer headers, and more candidates in one, are nobody's: adapters put at most a handful of signatures side by side.
 LONGEST_HEADER: Final = 2048
 MOST_CANDIDATES: Final = 16
 _MOST_DIGITS: Final = 12  # of seconds since 1970: the year 33658

@@ -23,7 +23,7 @@ WITH given AS MATERIALIZED (
         attempts = CASE WHEN locked.comes_again THEN 0 ELSE known.attempts END,
         next_attempt_at = NULL
     FROM locked WHERE known.id = locked.id
-    RETURNING known.id, known.ctid::text AS place, locked.status AS was, locked.comes_again, known.source
+    RETURNING known.id, known.ctid::text AS row_pointer, locked.status AS was, locked.comes_again, known.source
 )
-SELECT found.position, counted.id, counted.place, counted.was, counted.comes_again, counted.source
+SELECT found.position, counted.id, counted.row_pointer, counted.was, counted.comes_again, counted.source
 FROM found JOIN counted USING (id) ORDER BY found.position, counted.id

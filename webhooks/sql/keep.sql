@@ -21,4 +21,4 @@ WHERE secret IS NULL OR EXISTS (
     WHERE live.id = given.secret AND (live.retired_at IS NULL OR live.retired_at > clock_timestamp()))
 ORDER BY source, delivery_id
 ON CONFLICT DO NOTHING
-RETURNING id, ctid::text AS place, source, delivery_id, status
+RETURNING id, ctid::text AS row_pointer, source, delivery_id, status

@@ -9,5 +9,5 @@ UPDATE webhooks_delivery SET
     status = %(status)s::text, note = %(note)s::text, attempts = %(attempts)s, tries = %(number)s,
     ended_at = clock_timestamp(), next_attempt_at = clock_timestamp() + make_interval(secs => %(wait_s)s::float8),
     search = coalesce(search, to_tsvector('simple', %(words)s::text))
-WHERE ctid = %(place)s::tid AND id = %(id)s
-RETURNING ctid::text AS place
+WHERE ctid = %(row_pointer)s::tid AND id = %(id)s
+RETURNING ctid::text AS row_pointer

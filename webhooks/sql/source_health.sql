@@ -13,10 +13,10 @@ SELECT given.name, max(newest.received_at) AS last_at,
            FILTER (WHERE newest.is_fresh AND newest.tries = 1 AND newest.duplicates = 0 AND newest.status IN ('processed', 'ignored')) AS took_s,
        percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM newest.received_at - newest.occurred_at)::float8)
            FILTER (WHERE newest.is_fresh AND newest.occurred_at IS NOT NULL) AS skew_s
-FROM unnest(%(sources)s::text[]) WITH ORDINALITY AS given (name, place)
+FROM unnest(%(sources)s::text[]) WITH ORDINALITY AS given (name, row_pointer)
 LEFT JOIN LATERAL (
     SELECT status, received_at, occurred_at, ended_at, tries, duplicates,
            received_at >= statement_timestamp() - interval '1 day' AS is_fresh
     FROM webhooks_delivery WHERE source >= given.name AND source <= given.name ORDER BY source, id DESC LIMIT %(looked_at)s
 ) AS newest ON true
-GROUP BY given.name, given.place ORDER BY given.place
+GROUP BY given.name, given.row_pointer ORDER BY given.row_pointer

@@ -3,7 +3,7 @@
 -- one did: a run that kills its process leaves no word on the delivery itself. Telemetry that is new waits for its cron
 -- and not for a run.
 WITH late AS MATERIALIZED (
-    SELECT id, ctid::text AS place, source, coalesce(next_attempt_at, last_duplicate_at, received_at) AS due_at
+    SELECT id, ctid::text AS row_pointer, source, coalesce(next_attempt_at, last_duplicate_at, received_at) AS due_at
     FROM webhooks_delivery
     WHERE status IN ('received', 'failed') AND (source <> 'sandbox_telemetry' OR status = 'failed')
       AND coalesce(next_attempt_at, last_duplicate_at, received_at) < clock_timestamp() - make_interval(secs => %(late_s)s)
@@ -13,7 +13,7 @@ WITH late AS MATERIALIZED (
     JOIN scheduling_scheduledfunction AS run ON run.id = due.function_id
     WHERE run.function = %(function)s::text
 )
-SELECT late.id, late.place, late.source, (
+SELECT late.id, late.row_pointer, late.source, (
     SELECT run.error FROM scheduling_scheduledfunction AS run
     WHERE run.function = %(function)s::text AND run.state = 'failed' AND run.args ->> 'delivery' = late.id::text
       AND run.ended_at >= late.due_at

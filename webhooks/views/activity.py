@@ -21,12 +21,16 @@ def activity(request: HttpRequest) -> HttpResponse:
     shown = form.shown()
     if "before" in shown:
         _check(shown["before"])
-    thing = pages.find_thing(shown["kind"], shown["thing"]) if {"kind", "thing"} <= shown.keys() else None
+    resource = (
+        pages.find_resource(shown["kind"], shown["resource"])
+        if {"kind", "resource"} <= shown.keys()
+        else None
+    )
     context = {
         "form": form,
         "shown": shown,
-        "thing": thing,
-        "admin_url": _admin_url(access.person(request), thing) if thing else "",
+        "resource": resource,
+        "admin_url": _admin_url(access.person(request), resource) if resource else "",
     }
     return render(request, "webhooks/activity.html", context, status=200 if form.is_valid() else 422)
 
@@ -39,11 +43,11 @@ def _check(before: str) -> None:
         raise Http404(refusal.message) from refusal
 
 
-def _admin_url(user: User, thing: pages.Thing) -> str:
+def _admin_url(user: User, resource: pages.Resource) -> str:
     """Its row in the administration, for whoever may look there."""
-    if not (user.is_staff and user.has_perm(f"webhooks.view_{thing.kind}")):
+    if not (user.is_staff and user.has_perm(f"webhooks.view_{resource.kind}")):
         return ""
     try:
-        return reverse(f"admin:webhooks_{thing.kind}_change", args=[thing.pk])
+        return reverse(f"admin:webhooks_{resource.kind}_change", args=[resource.pk])
     except NoReverseMatch:
         return ""

@@ -91,7 +91,7 @@ class ActivityForm(forms.Form):
     )
     source = forms.ChoiceField(required=False, choices=_SOURCES)
     kind = forms.SlugField(required=False, max_length=40, widget=forms.HiddenInput)
-    thing = forms.CharField(required=False, max_length=255, widget=forms.HiddenInput)
+    resource = forms.CharField(required=False, max_length=255, widget=forms.HiddenInput)
     before = forms.CharField(required=False, max_length=BEFORE, widget=forms.HiddenInput)
 
     def __init__(self, data: Mapping[str, Any]) -> None:

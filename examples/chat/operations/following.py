@@ -11,7 +11,7 @@ from examples.chat.domain.answers import State
 from examples.chat.operations import announcing
 from examples.chat.queries import Again, Followed
 from jobs import operations as jobs
-from jobs.operations import Move, Prepared, Senseless
+from jobs.operations import Discard, Move, Prepared
 from scheduling.operations import action
 
 ERROR_CHARACTERS = 300
@@ -27,7 +27,7 @@ def prepare(claimed: Sequence[Prepared]) -> Mapping[int, Any]:
         if lines := prompts.get(answer_of.get(job.job_id, 0)):
             told[job.job_id] = texts.payload(lines)
         elif isinstance(job.payload, dict) and "answer" in job.payload:
-            told[job.job_id] = Senseless(why="No message waits for this answer any more.")
+            told[job.job_id] = Discard(why="No message waits for this answer any more.")
     return told
 
 
@@ -61,7 +61,7 @@ def _reconciled(states: Mapping[int, str]) -> int:
     gone = [job_id for job_id in states if job_id not in statuses]
     with transaction.atomic():
         if behind:
-            jobs.retell(behind)
+            jobs.resync(behind)
         if gone:
             announcing.said(queries.close(gone, error="The farm has forgotten this question."))
     return len(behind) + len(gone)

@@ -72,7 +72,7 @@ def prepared(claimed: Sequence[jobs.Prepared]) -> Mapping[int, Any]:
         if word := prompts.flagged(submission.prompt, blocked=settings.IMAGEGAME["BLOCKED"]):
             why = prompts.why_flagged(word)
             _end(submission, State.FAILED, reason=why)
-            answers[submission.job_id] = jobs.Senseless(why=why)
+            answers[submission.job_id] = jobs.Discard(why=why)
     return answers
 
 
@@ -91,7 +91,7 @@ def mend() -> int:
     in the making for ever.
     """
     late = pictures.overdue(longer_than_s=2 * settings.IMAGEGAME["PICTURE_S"], limit=AT_ONCE)
-    told = set(jobs.retell([submission.job_id for submission in late]))
+    told = set(jobs.resync([submission.job_id for submission in late]))
     for submission in late:
         if submission.job_id not in told:
             _end(submission, State.FAILED, reason="The job that painted it is gone.")

@@ -78,8 +78,8 @@ class Command(BaseCommand):
         while True:
             with connections.released():
                 job = lookups.job(job_id, by=None)
-                if job.claim_no != attempt:
-                    attempt, after = job.claim_no, -1
+                if job.fence != attempt:
+                    attempt, after = job.fence, -1
                 chunks = queries.reads.output(job_id, attempt=attempt, after=after)
             for chunk in chunks:
                 self.stdout.write(chunk.text, ending="")

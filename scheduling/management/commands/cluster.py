@@ -11,8 +11,8 @@ from django.core.management.base import BaseCommand, CommandError
 from postgres import embedded
 from scheduling import operations
 from scheduling.cluster.connecting import keep_connections
-from scheduling.cluster.keeper import Keeper, manage
 from scheduling.cluster.sentinel import Sentinel
+from scheduling.cluster.supervisor import Supervisor, manage
 from scheduling.domain.states import Kind
 from scheduling.operations import clusters
 
@@ -39,9 +39,9 @@ class Command(BaseCommand):
             "--once", action="store_true", help="run what is due now, in this process, and end"
         )
         parser.add_argument(
-            "--boot", type=uuid.UUID, help="(internal) be the sentinel of this life of a cluster"
+            "--cluster-id", type=uuid.UUID, help="(internal) be the sentinel of this life of a cluster"
         )
-        parser.add_argument("--keeper", type=int, help="(internal) the process that keeps the sentinel")
+        parser.add_argument("--supervisor", type=int, help="(internal) the process that keeps the sentinel")
 
     def handle(
         self,
@@ -50,7 +50,7 @@ class Command(BaseCommand):
         workers: int,
         queues: list[str] | None,
         once: bool,
-        boot: uuid.UUID | None,
+        cluster_id: uuid.UUID | None,
         **options: Any,
     ) -> None:
         """Keep a cluster, or be one life of it."""
@@ -60,11 +60,13 @@ class Command(BaseCommand):
         try:
             if once:
                 self._run_once(kind, queues)
-            elif boot is None:
+            elif cluster_id is None:
                 self._keep(kind, workers=workers, queues=queues)
             else:
-                keeper: int = options["keeper"]
-                Sentinel(boot=boot, kind=kind, queues=queues, workers=workers, keeper=keeper).run()
+                supervisor: int = options["supervisor"]
+                Sentinel(
+                    cluster_id=cluster_id, kind=kind, queues=queues, workers=workers, supervisor=supervisor
+                ).run()
         finally:
             embedded.release()
 
@@ -75,8 +77,12 @@ class Command(BaseCommand):
 
     def _keep(self, kind: Kind, *, workers: int, queues: list[str] | None) -> None:
         operations.sync_crons()
-        # Its keeper was checked; each life of the cluster begins 0.3 s sooner without.
+        # Its supervisor was checked; each life of the cluster begins 0.3 s sooner without.
         words = ["cluster", "--skip-checks", f"--{kind.value}s", "--workers", str(workers)]
-        words += ["--keeper", str(os.getpid())]
+        words += ["--supervisor", str(os.getpid())]
         words += [word for queue in queues or [] for word in ("--queue", queue)]
-        Keeper(kind=kind, queues=queues, command=lambda boot: manage(*words, "--boot", str(boot))).run()
+        Supervisor(
+            kind=kind,
+            queues=queues,
+            command=lambda cluster_id: manage(*words, "--cluster-id", str(cluster_id)),
+        ).run()

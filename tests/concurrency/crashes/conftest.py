@@ -13,6 +13,6 @@ pytest.register_assert_rewrite("tests.concurrency.crashes.scenes")  # so that th
 
 @pytest.fixture(scope="module")
 def forks(django_db_setup: None, django_db_blocker: Any) -> Iterator[Template]:
-    """One for all deeds of a file."""
+    """One for all actions of a file."""
     with template(str(connection.settings_dict["NAME"])) as made:
         yield made

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
-DEEDS = "tests.concurrency.crashes.deeds"
+ACTIONS = "tests.concurrency.crashes.actions"
 
 
 class Template:
@@ -68,10 +68,12 @@ def main() -> None:
     import django
 
     django.setup()
-    deeds = import_module(DEEDS)
+    actions = import_module(ACTIONS)
     for line in sys.stdin:
         asked = json.loads(line)
-        print(json.dumps(_forked(getattr(deeds, asked["deed"]), asked["after"], asked["given"])), flush=True)
+        print(
+            json.dumps(_forked(getattr(actions, asked["deed"]), asked["after"], asked["given"])), flush=True
+        )
 
 
 def _forked(deed: Callable[..., object], after: int, given: dict[str, Any]) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class Scene:
     lines: Path
     worker: Worker | None = None
     claimed: list[jobs.Claimed] = field(default_factory=list)
-    boot: uuid.UUID | None = None
+    cluster_id: uuid.UUID | None = None
     given: dict[str, Any] = field(default_factory=dict)
 
 
@@ -48,11 +48,11 @@ Prepare = Callable[[Scene], None]
 
 
 def stored(lines: Path) -> Stage:
-    """All that the deeds here may change; what is empty or none is left out."""
+    """All that the actions here may change; what is empty or none is left out."""
     job = Job.objects.order_by("pk")
     functions = ScheduledFunction.objects.order_by("pk")
     everything = {
-        "jobs": list(job.values_list("status", "claim_no", "failures")),
+        "jobs": list(job.values_list("status", "fence", "failures")),
         "attempts": list(Attempt.objects.order_by("job_id", "number").values_list("outcome", flat=True)),
         "results": Body.objects.exclude(result=None).count(),
         "pieces": (OutputChunk.objects.count(), *filter(None, job.values_list("next_seq", flat=True))),

@@ -15,7 +15,7 @@ from scheduling.operations import clusters
 from scheduling.queries import functions
 from scheduling.queries.functions import Holder
 from tests import farm
-from tests.concurrency.crashes import deeds
+from tests.concurrency.crashes import actions
 from tests.concurrency.crashes.points import Template
 from tests.concurrency.crashes.scenes import Scene, Stage, die_at_every_point
 from tests.integration.scheduling import sample
@@ -29,15 +29,15 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def dispatched(scene: Scene, kind: Kind) -> list[dict[str, Any]]:
     """Everything due, in the hands of a cluster."""
-    scene.boot = uuid.uuid4()
-    clusters.begin(scene.boot, role="crash")
+    scene.cluster_id = uuid.uuid4()
+    clusters.begin(scene.cluster_id, role="crash")
     return [asdict(one) for one in clusters.dispatch(kind, limit=10)]
 
 
 def go_on_with_functions(scene: Scene) -> None:
     """The cluster is given up, and another one runs what is due."""
-    if scene.boot is not None:
-        clusters.end(scene.boot, ending="died")
+    if scene.cluster_id is not None:
+        clusters.end(scene.cluster_id, ending="died")
     ScheduledFunction.objects.filter(state="pending").update(due_at=farm.now())
     Due.objects.update(next_at=farm.now())
     while scheduling.run_due():
@@ -52,7 +52,7 @@ class TestAFunction:
             for name in "abc":
                 scheduling.run_after(0, sample.make_group, name=name)
             found = dispatched(scene, Kind.MUTATION)
-            scene.given = {"boot": str(scene.boot), "dispatched": found}
+            scene.given = {"cluster_id": str(scene.cluster_id), "dispatched": found}
 
         end: Stage = {"functions": [("success", 1)] * 3, "groups": 3}
 
@@ -70,7 +70,7 @@ class TestAFunction:
         def prepare(scene: Scene) -> None:
             scheduling.run_after(0, sample.append, path=str(scene.lines), line="once")
             [found] = dispatched(scene, Kind.ACTION)
-            scene.given = {"boot": str(scene.boot), "dispatched": found}
+            scene.given = {"cluster_id": str(scene.cluster_id), "dispatched": found}
 
         done: Stage = {"functions": [("success", 1)], "lines": 1}
         started: Stage = {"functions": [("in_progress", 1)]}
@@ -92,7 +92,7 @@ class TestAFunction:
         def prepare(scene: Scene) -> None:
             scheduling.run_after(0, sample.break_down_and_be_tried_again, word="no")
             [found] = dispatched(scene, Kind.ACTION)
-            scene.given = {"boot": str(scene.boot), "dispatched": found}
+            scene.given = {"cluster_id": str(scene.cluster_id), "dispatched": found}
 
         thrice: Stage = {"functions": [("failed", 1), ("failed", 2), ("failed", 3)]}
         stages: list[tuple[Stage, Stage]] = [
@@ -111,10 +111,10 @@ class TestAFunction:
         def prepare(scene: Scene) -> None:
             scheduling.run_after(0, sample.append, path=str(scene.lines), line="never")
             [found] = dispatched(scene, Kind.ACTION)
-            by = Holder(boot=uuid.UUID(str(scene.boot)), ran_by="crash")
+            by = Holder(cluster_id=uuid.UUID(str(scene.cluster_id)), ran_by="crash")
             assert functions.start(found["id"], by=by) is not None
             scheduling.run_after(0, sample.append, path=str(scene.lines), line="once")
-            scene.given = {"boot": str(scene.boot)}
+            scene.given = {"cluster_id": str(scene.cluster_id)}
 
         end: Stage = {"functions": [("unknown", 1), ("success", 1)], "lines": 1}
         left = [("in_progress", 1), ("pending", 1)]
@@ -124,7 +124,7 @@ class TestAFunction:
         ]
         die_at_every_point(
             forks,
-            "bury",
+            "tombstone",
             prepare=prepare,
             go_on=go_on_with_functions,
             lines=tmp_path / "lines",
@@ -163,7 +163,7 @@ class TestADelivery:
 
         def go_on(scene: Scene) -> None:
             """The sender had no answer: it sends the same again."""
-            deeds.receive(**scene.given)
+            actions.receive(**scene.given)
             go_on_with_functions(scene)
 
         end: Stage = {
@@ -181,9 +181,9 @@ class TestADelivery:
     def test_is_processed_once(self, forks: Template, tmp_path: Path) -> None:
         def prepare(scene: Scene) -> None:
             _, secret = webhooks.secrets.add(Source.GITHUB)
-            deeds.receive(**signed(secret))
+            actions.receive(**signed(secret))
             found = dispatched(scene, Kind.MUTATION)
-            scene.given = {"boot": str(scene.boot), "dispatched": found}
+            scene.given = {"cluster_id": str(scene.cluster_id), "dispatched": found}
 
         end: Stage = {
             "functions": [("success", 1)],

@@ -26,7 +26,7 @@ def _watch(done: threading.Event, most: list[int]) -> None:
             most.append(_running())
 
 
-class Bell:
+class Notifier:
     """Wakes all who found no place as soon as one is free, so that each place is asked for by all at one moment."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Bell:
             self._rings += 1
             self._changed.notify_all()
 
-    def rings(self) -> int:
+    def wait_groups(self) -> int:
         """How often it rang so far."""
         with self._changed:
             return self._rings
@@ -49,17 +49,17 @@ class Bell:
             self._changed.wait_for(lambda: self._rings > past, timeout=0.1)
 
 
-def _work_until_empty(worker: Worker, *, limit: int, bell: Bell) -> int:
+def _work_until_empty(worker: Worker, *, limit: int, notifier: Notifier) -> int:
     """Claim and finish until nothing waits any more; how many this worker finished."""
     finished = 0
     while Job.objects.filter(status__in=["pending", "in_progress"]).exists():
-        rings = bell.rings()
+        wait_groups = notifier.wait_groups()
         mine = operations.claim(worker, limit=limit)
         for claimed in mine:
             finished += farm.succeed(worker, claimed) == "success"
-            bell.ring()
+            notifier.ring()
         if not mine:
-            bell.wait(past=rings)
+            notifier.wait(past=wait_groups)
     return finished
 
 
@@ -77,11 +77,13 @@ class TestACeiling:
         operations.set_ceiling("work", 3)
         farm.submit(100)
         workers = [farm.worker(f"w{n}") for n in range(16)]
-        done, most, bell = threading.Event(), [0], Bell()
+        done, most, notifier = threading.Event(), [0], Notifier()
         watcher = threading.Thread(target=_watch, args=(done, most))
         watcher.start()
         try:
-            finished = farm.at_once(*(partial(_work_until_empty, w, limit=limit, bell=bell) for w in workers))
+            finished = farm.at_once(
+                *(partial(_work_until_empty, w, limit=limit, notifier=notifier) for w in workers)
+            )
         finally:
             done.set()
             watcher.join()
@@ -263,8 +265,10 @@ class TestMovingACeiling:
                 turn += 1
             return 0
 
-        bell = Bell()
-        finished = farm.at_once(*(partial(_work_until_empty, w, limit=2, bell=bell) for w in workers), move)
+        notifier = Notifier()
+        finished = farm.at_once(
+            *(partial(_work_until_empty, w, limit=2, notifier=notifier) for w in workers), move
+        )
         assert sum(finished) == 150
         assert not Slot.objects.filter(job_id__isnull=False).exists()
 

@@ -38,7 +38,7 @@ class TestSixteenClaimers:
         got = farm.at_once(*(partial(_drain, worker, limit=limit) for worker in workers))
 
         assert collections.Counter(_together(got)) == dict.fromkeys(jobs, 1)
-        held = Job.objects.filter(status="in_progress", claim_no=1).values_list("worker_id", "pk")
+        held = Job.objects.filter(status="in_progress", fence=1).values_list("worker_id", "pk")
         assert sorted(held) == sorted(
             (w.pk, job) for w, mine in zip(workers, got, strict=True) for job in mine
         )
@@ -56,7 +56,7 @@ class TestSixteenClaimers:
         of_all = {job.pk for job in farm.submit(1400)}
         for n in range(5):  # worker n failed every job whose number ends in n
             failed = [pk for pk in of_ada | of_club | of_all if pk % 10 == n]
-            Job.objects.filter(pk__in=failed).update(shy_of=[workers[n].pk], shy_until=Now())
+            Job.objects.filter(pk__in=failed).update(excluded_workers=[workers[n].pk], excluded_until=Now())
 
         everybody = [*workers, *hers, *his]
         got = farm.at_once(*(partial(_drain, worker, limit=1 + n % 4) for n, worker in enumerate(everybody)))
@@ -76,7 +76,7 @@ class TestSixteenClaimers:
 
         def drain(worker: Worker) -> list[int]:
             mine: list[int] = []
-            while Job.objects.filter(claim_no=0).exists() or Job.objects.count() < 400:
+            while Job.objects.filter(fence=0).exists() or Job.objects.count() < 400:
                 mine.extend(job.id for job in operations.claim(worker, limit=3))
             return mine
 

@@ -151,7 +151,7 @@ class TestTheJanitor:
         farm.submit(500)
         me = farm.worker()
         operations.claim(me, limit=500)
-        Job.objects.update(lease_expires_at="2001-01-01T00:00:00Z", confirmed_claim=1)
+        Job.objects.update(lease_expires_at="2001-01-01T00:00:00Z", confirmed_fence=1)
         sweeps = farm.at_once(*[operations.sweep] * 4)
         sweeps.append(operations.sweep())  # a round ends when the rest is in other hands
         assert sum(sweep.taken_back for sweep in sweeps) == 500

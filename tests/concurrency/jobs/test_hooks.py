@@ -12,7 +12,7 @@ from jobs import kinds, operations
 from jobs.domain.retries import Backoff
 from jobs.errors import LeaseLost
 from jobs.models import Job, Worker
-from jobs.operations import Kind, Move, Prepared, Senseless
+from jobs.operations import Discard, Kind, Move, Prepared
 from tests import farm
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -32,7 +32,7 @@ def _declared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _prepare(jobs: Sequence[Prepared]) -> Mapping[int, Any]:
-    return {job.job_id: Senseless(why="gone") for job in jobs if job.payload["n"] % 7 == 0}
+    return {job.job_id: Discard(why="gone") for job in jobs if job.payload["n"] % 7 == 0}
 
 
 def _moved(moves: Sequence[Move]) -> None:
@@ -72,7 +72,7 @@ def _work(worker: Worker) -> None:
                     farm.fail(worker, job)
                 case 1:
                     farm.expire_lease(job)
-                case 2 if job.lease.claim_no == 1:
+                case 2 if job.lease.fence == 1:
                     _give_back(worker, job)
                 case _:
                     farm.succeed(worker, job, {"n": job.id})

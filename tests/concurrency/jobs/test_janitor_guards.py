@@ -1,4 +1,4 @@
-"""What each statement of the upkeep guards: it goes around rows that others hold, takes no more than it is told, those
+"""What each statement of the janitor guards: it goes around rows that others hold, takes no more than its limit, those
 first that waited longest, and touches nothing that does not stand as it must."""
 
 from collections.abc import Callable, Iterator
@@ -56,7 +56,7 @@ def _shy(count: int) -> list[int]:
     the opposite order a statement that goes on and on would come last to those that it may take, and stop by chance."""
     ids = [job.pk for job in farm.submit(count)]
     past = Now() - timedelta(minutes=1)
-    _each(ids, lambda n: {"shy_of": [7], "shy_until": past, "priority": 9 if n == 3 else -n})
+    _each(ids, lambda n: {"excluded_workers": [7], "excluded_until": past, "priority": 9 if n == 3 else -n})
     return ids
 
 
@@ -92,7 +92,7 @@ class Duty:
 DUTIES = {
     "lock_overdue": Duty(_silent, moves.lock_overdue),
     "lock_expired": Duty(_late, moves.lock_expired),
-    "forgive": Duty(_shy, moves.forgive),
+    "clear_exclusions": Duty(_shy, moves.clear_exclusions),
     "retain": Duty(_old, lambda limit: moves.retain(age_s=30 * 86400.0, limit=limit)),
 }
 
@@ -187,24 +187,26 @@ class TestOfJobsThatDoNotStandSo:
 
     def test_none_is_forgiven_that_runs(self, jobs: tuple[int, int, int]) -> None:
         _, running, _ = jobs
-        Job.objects.filter(pk=running).update(shy_of=[7], shy_until=Now() - timedelta(seconds=1))
-        assert moves.forgive(10) == []
-        assert Job.objects.get(pk=running).shy_of == [7]
+        Job.objects.filter(pk=running).update(
+            excluded_workers=[7], excluded_until=Now() - timedelta(seconds=1)
+        )
+        assert moves.clear_exclusions(10) == []
+        assert Job.objects.get(pk=running).excluded_workers == [7]
 
     def test_none_that_runs_takes_the_place_of_one_that_waits(self, jobs: tuple[int, int, int]) -> None:
         waiting, running, _ = jobs
         assert running < waiting
         Job.objects.filter(pk__in=[waiting, running]).update(
-            shy_of=[7], shy_until=Now() - timedelta(seconds=1)
+            excluded_workers=[7], excluded_until=Now() - timedelta(seconds=1)
         )
-        assert [row.id for row in moves.forgive(1)] == [waiting]
+        assert [row.id for row in moves.clear_exclusions(1)] == [waiting]
         forgiven = Job.objects.get(pk=waiting)
-        assert (forgiven.shy_of, forgiven.shy_until) == ([], None)
+        assert (forgiven.excluded_workers, forgiven.excluded_until) == ([], None)
 
     def test_none_is_forgiven_before_its_grace_is_over(self, jobs: tuple[int, int, int]) -> None:
         waiting, *_ = jobs
-        Job.objects.filter(pk=waiting).update(shy_of=[7], shy_until=Now() + timedelta(hours=1))
-        assert moves.forgive(10) == []
+        Job.objects.filter(pk=waiting).update(excluded_workers=[7], excluded_until=Now() + timedelta(hours=1))
+        assert moves.clear_exclusions(10) == []
 
     def test_none_is_forgotten_that_is_younger_by_a_second(self, jobs: tuple[int, int, int]) -> None:
         *_, ended = jobs

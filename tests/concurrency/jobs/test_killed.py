@@ -94,7 +94,7 @@ class TestAKilledWorker:
         ):
             assert worker.stdout is not None
             worker.stdout.readline()
-            farm.until(lambda: Job.objects.get(pk=job.pk).confirmed_claim, what="a heartbeat")
+            farm.until(lambda: Job.objects.get(pk=job.pk).confirmed_fence, what="a heartbeat")
             worker.kill()
             claimed = farm.until(lambda: operations.claim(other), within_s=20, what="the job")
         assert [(c.id, c.attempt) for c in claimed] == [(job.pk, 2)]

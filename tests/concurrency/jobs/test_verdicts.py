@@ -101,7 +101,7 @@ def _is_true(job: Job, told: Told, *, ran_before: bool) -> None:
             assert verdict is (Verdict.BEFORE_RETRY if ran_before else Verdict.BEFORE_START)
             assert not told.claimed
             assert (job.status, outcomes) == ("canceled", before)
-            assert job.claim_no == len(before)
+            assert job.fence == len(before)
         case Verdict.WHILE_RUNNING:
             assert told.claimed
             assert told.answer is None or isinstance(told.answer, LeaseLost)

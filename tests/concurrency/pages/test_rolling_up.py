@@ -7,10 +7,10 @@ import pytest
 from django.db import connection, transaction
 from django.db.models import Sum
 
-from jobs.models import Tally, TallyMark
-from jobs.operations import rolling_up
-from jobs.queries import tallies as queries
-from jobs.queries.tallies import Moments
+from jobs.models import Rollup, RollupWatermark
+from jobs.operations import rollup
+from jobs.queries import rollups as queries
+from jobs.queries.rollups import Moments
 from postgres import connections
 from tests import farm
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def _arrived(step_s: int = 60) -> int:
-    return Tally.objects.filter(step_s=step_s).aggregate(sum=Sum("arrived"))["sum"] or 0
+    return Rollup.objects.filter(step_s=step_s).aggregate(sum=Sum("arrived"))["sum"] or 0
 
 
 class _OpenTransaction:
@@ -60,14 +60,14 @@ class TestAJobThatBecomesVisibleLate:
             # An hour goes by: the roll-up looks again and again, and settles nothing that the open one may add to.
             for minutes in (0, 1, 2, 30, 59):
                 now = moments.now + timedelta(minutes=minutes)
-                rolling_up.count(Moments(now=now, horizon=queries.moments().horizon))
+                rollup.count(Moments(now=now, horizon=queries.moments().horizon))
             assert _arrived() == 3
-            assert TallyMark.objects.get().settled_until <= moments.horizon
+            assert RollupWatermark.objects.get().settled_until <= moments.horizon
             late.commit()
             now = moments.now + timedelta(minutes=61)
-            rolling_up.count(Moments(now=now, horizon=now))
+            rollup.count(Moments(now=now, horizon=now))
         assert [_arrived(step_s) for step_s in (60, 600, 3600)] == [4, 4, 4]
-        assert TallyMark.objects.get().settled_until > began
+        assert RollupWatermark.objects.get().settled_until > began
 
     def test_holds_the_horizon_back_only_while_its_transaction_is_open(self) -> None:
         farm.kind()
@@ -97,7 +97,7 @@ class TestTwoAtOnce:
         farm.kind()
         for _ in range(5):
             farm.submit(20)
-            farm.at_once(*[lambda: rolling_up.count(queries.moments())] * 4)
+            farm.at_once(*[lambda: rollup.count(queries.moments())] * 4)
         assert [_arrived(step_s) for step_s in (60, 600, 3600)] == [100, 100, 100]
 
     def test_count_each_job_once_while_more_come_and_end(self) -> None:
@@ -115,11 +115,11 @@ class TestTwoAtOnce:
 
         def count() -> int:
             for _ in range(15):
-                rolling_up.count(queries.moments())
+                rollup.count(queries.moments())
             stop.set()
             return 0
 
         done, *_ = farm.at_once(work, count, count)
-        rolling_up.count(queries.moments())
-        totals = Tally.objects.filter(step_s=60).aggregate(Sum("arrived"), Sum("success"))
+        rollup.count(queries.moments())
+        totals = Rollup.objects.filter(step_s=60).aggregate(Sum("arrived"), Sum("success"))
         assert totals == {"arrived__sum": done, "success__sum": done}

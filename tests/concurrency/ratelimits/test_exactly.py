@@ -118,11 +118,11 @@ class TestSerializableCallersOfDifferentKeys:
     def test_do_not_collide_where_their_rows_lie_apart(self, crew: Crew) -> None:
         """A decision on a known key writes no index, so it touches nothing that others have read: not one
         retry."""
-        apart = 150  # rows, some four pages
-        _store(crew.size * apart)
+        child_process = 150  # rows, some four pages
+        _store(crew.size * child_process)
 
         def ask(n: int) -> bool:
-            take = partial(operations.limit, "x", key=str(n * apart), config=KINDS["token bucket"])
+            take = partial(operations.limit, "x", key=str(n * child_process), config=KINDS["token bucket"])
             return all(transactions.serializable(take, attempts=1) for _ in range(20))
 
         assert all(crew.all(ask))

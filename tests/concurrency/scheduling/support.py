@@ -23,7 +23,7 @@ _CLUSTER = ("-W", "error::RuntimeWarning", "manage.py", "cluster", "--skip-check
 SECONDS = float(os.environ.get("SCHEDULING_TEST_SECONDS", "30"))  # of kills, at least
 
 
-class Keeper:
+class Supervisor:
     """A `manage.py cluster`. Its processes are found in /proc: it, its sentinel, and the sentinel's children."""
 
     def __init__(self, *words: str, log: Path, **environment: str) -> None:
@@ -103,12 +103,12 @@ class Keeper:
 
 
 @contextlib.contextmanager
-def keepers(*clusters: str, **environment: str) -> Iterator[list[Keeper]]:
+def keepers(*clusters: str, **environment: str) -> Iterator[list[Supervisor]]:
     """Clusters that run, for the length of the block, started and stopped together: `keepers("--mutations",
     "--actions --workers 8")`."""
     with tempfile.TemporaryDirectory() as folder:
         made = [
-            Keeper(*words.split(), log=Path(folder) / f"{n}.log", **environment)
+            Supervisor(*words.split(), log=Path(folder) / f"{n}.log", **environment)
             for n, words in enumerate(clusters)
         ]
         try:
@@ -124,15 +124,17 @@ def keepers(*clusters: str, **environment: str) -> Iterator[list[Keeper]]:
 
 
 @contextlib.contextmanager
-def keeper(*words: str, **environment: str) -> Iterator[Keeper]:
+def supervisor(*words: str, **environment: str) -> Iterator[Supervisor]:
     """One cluster that runs, for the length of the block: `keeper("--mutations")`."""
     with keepers(" ".join(words), **environment) as [one]:
         yield one
 
 
-def is_up(made: Keeper) -> bool:
+def is_up(made: Supervisor) -> bool:
     """Whether its present cluster has reported."""
-    return Cluster.objects.filter(pid=made.sentinel() or 0, ended_at=None, heard_at__isnull=False).exists()
+    return Cluster.objects.filter(
+        pid=made.sentinel() or 0, ended_at=None, last_seen_at__isnull=False
+    ).exists()
 
 
 def children(pid: int) -> list[int]:
@@ -189,7 +191,7 @@ def all_ended() -> bool:
     return not ScheduledFunction.objects.filter(ended_at=None).exists()
 
 
-def kill_one(keepers: list[Keeper], rng: random.Random) -> int | None:
+def kill_one(keepers: list[Supervisor], rng: random.Random) -> int | None:
     """SIGKILL for one process of one cluster: mostly a worker, now and then another one."""
     processes = rng.choice(keepers).processes()
     if not processes:

@@ -18,13 +18,13 @@ from scheduling.models import Cluster, Due, ScheduledFunction
 from scheduling.operations.scheduling import insert, new
 from tests.concurrency.scheduling.conftest import marks
 from tests.concurrency.scheduling.support import (
-    Keeper,
+    Supervisor,
     all_ended,
     are_gone,
-    keeper,
     keepers,
     kill,
     states,
+    supervisor,
     until,
 )
 from tests.integration.scheduling import sample
@@ -65,7 +65,7 @@ class TestClustersSideBySide:
         assert sorted(map(int, ledger.read_text().split())) == list(range(200))
         until(lambda: are_gone(processes))
         ran = {row.handed_by for row in ScheduledFunction.objects.filter(kind="mutation") if row.handed_by}
-        assert set(Cluster.objects.filter(boot_id__in=ran).values_list("pid", flat=True)) == sentinels
+        assert set(Cluster.objects.filter(cluster_id__in=ran).values_list("pid", flat=True)) == sentinels
         assert set(Cluster.objects.values_list("ending", flat=True)) == {"stopped"}
         assert sorted(map(int, runs.read_text().split())) == list(range(2 * count))
 
@@ -74,7 +74,7 @@ class TestACancelAgainstTheStart:
     def test_is_truthful_in_five_hundred_rounds(self, tmp_path: Path) -> None:
         ledger, verdicts = tmp_path / "ledger", Counter[str]()
         before_start = []
-        with keeper("--actions") as one:
+        with supervisor("--actions") as one:
             for n in range(500):
                 row = scheduling.run_after(0, sample.append, path=str(ledger), line=str(n))
                 if n % 3 == 1:
@@ -142,7 +142,7 @@ class TestAStop:
 
     def test_in_a_hurry_leaves_what_runs_unknown(self, tmp_path: Path) -> None:
         """SIGQUIT, or a second SIGTERM or Ctrl-C. The action would take 100 s, and could have all of them."""
-        with keeper("--actions", **ENDLESS_GRACE) as one:
+        with supervisor("--actions", **ENDLESS_GRACE) as one:
             scheduling.run_after(0, sample.append, path=str(tmp_path / "x"), line="x", seconds=100)
             until(lambda: states() == {"in_progress": 1}, what=lambda: one.log)
             processes = one.everything()
@@ -161,7 +161,7 @@ def _is_in_hands(function: ScheduledFunction) -> bool:
         return not list(rows.values_list("pk", flat=True))
 
 
-def _victims(one: Keeper, which: str) -> list[int]:
+def _victims(one: Supervisor, which: str) -> list[int]:
     sentinel = one.sentinel()
     assert sentinel is not None
     return {
@@ -177,7 +177,7 @@ class TestAKilledProcess:
         "which", ["the sentinel", "all workers", "monitor and pusher", "the sentinel and a worker"]
     )
     def test_is_replaced_and_nothing_is_left_of_the_others(self, which: str, tmp_path: Path) -> None:
-        with keeper("--actions") as one:
+        with supervisor("--actions") as one:
             cut_off = scheduling.run_after(0, sample.append, path=str(tmp_path / "x"), line="x", seconds=100)
             until(lambda: states().get("in_progress") == 1)
             old = one.everything()[1:]
@@ -195,7 +195,7 @@ class TestAKilledProcess:
             kill(one.sentinel() or 0)  # do not wait for an action of 100 s
 
     def test_that_keeps_the_cluster_takes_it_along(self) -> None:
-        with keeper("--mutations") as one:
+        with supervisor("--mutations") as one:
             others = one.everything()[1:]
             kill(one.pid)
             one.wait(STOPPED_WITHIN_S)
@@ -205,7 +205,7 @@ class TestAKilledProcess:
 
 class TestAnActionThatIsDeafToItsTimeout:
     def test_is_killed_and_unknown(self, tmp_path: Path) -> None:
-        with keeper("--actions", SCHEDULING_HOPELESS_S="0.5") as one:
+        with supervisor("--actions", SCHEDULING_HOPELESS_S="0.5") as one:
             row = scheduling.run_after(0, sample.hold_everything_up, path=str(tmp_path / "x"))
             until(all_ended, within_s=BACK_WITHIN_S, what=lambda: one.log)
         assert state_of(row) == "unknown"
@@ -275,7 +275,7 @@ class TestALostDatabase:
 class TestDjangoQsOwn:
     def test_tasks_and_schedules_go_on_working(self) -> None:
         Schedule.objects.create(func="operator.mul", args="6, 7", schedule_type=Schedule.ONCE, name="product")
-        with keeper("--actions") as one:
+        with supervisor("--actions") as one:
             good = async_task("operator.add", 1, 2)
             bad = async_task("operator.truediv", 1, 0)
             until(lambda: Task.objects.count() == 3, what=lambda: one.log)

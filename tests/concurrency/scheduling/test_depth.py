@@ -11,7 +11,7 @@ from scheduling import operations as scheduling
 from scheduling.models import ScheduledFunction
 from scheduling.operations.scheduling import insert, new
 from tests.concurrency.scheduling.conftest import marks
-from tests.concurrency.scheduling.support import Keeper, all_ended, keeper, states, until
+from tests.concurrency.scheduling.support import Supervisor, all_ended, states, supervisor, until
 from tests.integration.scheduling import sample
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("tables")]
@@ -57,7 +57,7 @@ def state_of(row: ScheduledFunction) -> str:
     return ScheduledFunction.objects.values_list("state", flat=True).get(pk=row.pk)
 
 
-def logs(one: Keeper) -> str:
+def logs(one: Supervisor) -> str:
     return f"{states()}\n{one.log[-4000:]}"
 
 
@@ -66,7 +66,7 @@ class TestALongMutation:
     def test_delays_nobody_and_each_row_of_the_queue_is_written_twice(self, tmp_path: Path) -> None:
         """One of two workers is busy all the while; those that were due with it are done, and none counts as late."""
         end, count = tmp_path / "end", 300
-        with keeper("--mutations", "--workers", "2") as one:
+        with supervisor("--mutations", "--workers", "2") as one:
             with transaction.atomic():
                 insert([new(sample.dawdle_until, {"path": str(end)})])
                 insert([new(sample.put, {"row": n}) for n in range(count)])
@@ -79,7 +79,7 @@ class TestALongMutation:
 
     def test_on_every_worker_leaves_room_for_what_is_short(self, tmp_path: Path) -> None:
         end = tmp_path / "end"
-        with keeper("--mutations", "--workers", "2") as one:
+        with supervisor("--mutations", "--workers", "2") as one:
             insert([new(sample.dawdle_until, {"path": str(end)})] * 2)
             short = scheduling.run_after(0, sample.put, row=1)
             until(lambda: state_of(short) == "success", what=lambda: logs(one))
@@ -91,7 +91,7 @@ class TestALongMutation:
 @pytest.mark.usefixtures("writes")
 class TestAnAction:
     def test_writes_its_row_of_the_queue_twice(self, tmp_path: Path) -> None:
-        with keeper("--actions", "--workers", "2") as one:
+        with supervisor("--actions", "--workers", "2") as one:
             insert([new(sample.append, {"path": str(tmp_path / "x"), "line": str(n)}) for n in range(20)])
             until(all_ended, what=lambda: logs(one))
         assert set(map(tuple, counted().values())) == {("DELETE", "INSERT")}
@@ -99,7 +99,7 @@ class TestAnAction:
 
 class TestFreshWork:
     def test_does_not_wait_for_a_backlog(self) -> None:
-        with keeper("--mutations") as one:
+        with supervisor("--mutations") as one:
             schedule_marks(4000)
             until(lambda: states().get("success", 0) > 200, what=lambda: logs(one))
             fresh = scheduling.run_after(0, sample.nothing)
@@ -112,7 +112,7 @@ class TestFreshWork:
 class TestAMutationThatKillsItsProcess:
     def test_is_failed_after_three_deaths_and_its_neighbours_run_once(self, tmp_path: Path) -> None:
         ledger, runs, count = tmp_path / "ledger", tmp_path / "runs", 100
-        with keeper("--mutations") as one:
+        with supervisor("--mutations") as one:
             with transaction.atomic():
                 [poison] = insert([new(sample.kill_its_process, {"path": str(ledger), "line": "x"})])
                 insert([new(sample.put, {"row": n, "path": str(runs)}) for n in range(count)])

@@ -18,7 +18,7 @@ from scheduling.operations.scheduling import insert, new
 from tests.concurrency.scheduling.conftest import COUNTERS, counters, marks
 from tests.concurrency.scheduling.support import (
     SECONDS,
-    Keeper,
+    Supervisor,
     all_ended,
     keepers,
     kill_one,
@@ -33,7 +33,7 @@ RNG = random.Random(7)
 DRAINED_WITHIN_S = 120.0
 
 
-def logs(keepers: list[Keeper]) -> str:
+def logs(keepers: list[Supervisor]) -> str:
     return "\n".join(k.log[-4000:] for k in keepers)
 
 
@@ -75,7 +75,7 @@ def schedule_actions(count: int, ledger: Path) -> None:
         insert([new(sample.append, args) for args in given])
 
 
-def kill_until(moment: float, keepers: list[Keeper], *, actions: Keeper) -> int:
+def kill_until(moment: float, keepers: list[Supervisor], *, actions: Supervisor) -> int:
     """Kill a process of `keepers` a second until this moment of the monotonic clock; how many were killed.
 
     And two of `actions`, until eight actions were cut off, which leaves most of them to end."""

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.concurrency.scheduling.support import Keeper, keeper, kill_one, until
+from tests.concurrency.scheduling.support import Supervisor, kill_one, supervisor, until
 from tests.servers import Server, serve
 from tests.webhook_samples import changed
 from webhooks.domain.names import Source
@@ -24,12 +24,12 @@ from webhooks.sources import github
 pytestmark = pytest.mark.django_db(transaction=True)
 
 DELIVERIES = 2000
-SENDERS = 12
+ADAPTERS = 12
 KILLS = 6
 OPENED = "github/issues.opened.1.json"
 
 
-class Sender:
+class Adapter:
     """Posts each request until it is answered 2xx, over connections that stay open, from several threads."""
 
     def __init__(self, url: str, requests: Sequence[tuple[str, dict[str, str], bytes]]) -> None:
@@ -74,7 +74,7 @@ def issue(number: int, secret: str) -> tuple[str, dict[str, str], bytes]:
     return name, {"Content-Type": "application/json", **signed}, body
 
 
-def kill_at(moments: Sequence[int], sender: Sender, server: Server, cluster: Keeper) -> None:
+def kill_at(moments: Sequence[int], sender: Adapter, server: Server, cluster: Supervisor) -> None:
     """When so many were answered, and a random moment later, kill the server and a process of the cluster; once all of
     the cluster. Both come again."""
     dice = random.Random(11)
@@ -99,12 +99,12 @@ def test_every_answered_delivery_is_processed_and_none_twice() -> None:
     _, secret = secrets.add(Source.GITHUB)
     requests = [issue(number, secret) for number in range(1, DELIVERIES + 1)]
     moments = [DELIVERIES * (turn + 1) // (KILLS + 1) for turn in range(KILLS)]
-    with serve(WEBHOOKS_PER_MINUTE="1000000") as server, keeper("--mutations") as cluster:
-        sender = Sender(server.url, requests)
-        with ThreadPoolExecutor(SENDERS) as pool:
-            senders = [pool.submit(sender.run) for _ in range(SENDERS)]
+    with serve(WEBHOOKS_PER_MINUTE="1000000") as server, supervisor("--mutations") as cluster:
+        sender = Adapter(server.url, requests)
+        with ThreadPoolExecutor(ADAPTERS) as pool:
+            adapters = [pool.submit(sender.run) for _ in range(ADAPTERS)]
             kill_at(moments, sender, server, cluster)
-            for one in senders:
+            for one in adapters:
                 one.result(timeout=60)
         until(
             lambda: not Delivery.objects.filter(status="received").exists(),
@@ -115,11 +115,11 @@ def test_every_answered_delivery_is_processed_and_none_twice() -> None:
     assert_all_once(sender)
 
 
-def said(server: Server, cluster: Keeper) -> str:
+def said(server: Server, cluster: Supervisor) -> str:
     return f"{statuses()}\n{server.log[-3000:]}\n{cluster.log[-3000:]}"
 
 
-def assert_all_once(sender: Sender) -> None:
+def assert_all_once(sender: Adapter) -> None:
     ids = {f"delivery-{number}" for number in range(1, DELIVERIES + 1)}
     assert set(sender.answered) == ids
     assert set(Delivery.objects.values_list("delivery_id", flat=True)) == ids

@@ -99,11 +99,11 @@ def _work(people: list[User]) -> None:
         group = person.groups.first()
         ended = Job.objects.create(
             kind="chat", queue="chat", owner=person, group=group, status="failed", ended_at=NOW, claimed_at=NOW,
-            worker=worker, worker_name=worker.name, claim_no=1, failures=1,
+            worker=worker, worker_name=worker.name, fence=1, failures=1,
         )  # fmt: skip
         again = Job.objects.create(kind="chat", queue="chat", owner=person, retry_of=ended, unique_key=tag)
         running = Job.objects.create(
-            kind="chat", queue="chat", status="in_progress", claim_no=1, claimed_at=NOW, worker=worker,
+            kind="chat", queue="chat", status="in_progress", fence=1, claimed_at=NOW, worker=worker,
             worker_name=worker.name, lease_secret=uuid.uuid4(), lease_expires_at=NOW + timedelta(hours=1),
             progress=0.5, detail="half",
         )  # fmt: skip
@@ -114,7 +114,7 @@ def _work(people: list[User]) -> None:
         )  # fmt: skip
         Stage.objects.create(job=ended, attempt=1, number=1, detail="began")
         ResultFile.objects.create(job=ended, attempt=1, name="a.txt", stored_as=tag, size=1, sha256="0" * 64)
-        Bulk.objects.create(by=person, deed="cancel", filters={}, top_id=1, next_id=1)
+        Bulk.objects.create(by=person, action="cancel", filters={}, top_id=1, next_id=1)
         Usage.objects.create(owner=person, waiting=n, output_bytes=n, files=n, file_bytes=n)
         LogEntry.objects.create(
             user=person, content_type=ContentType.objects.get_for_model(Job), object_id=str(ended.pk),

@@ -39,14 +39,14 @@ class TestTheGroups:
         looking, acting = rights(administration.READERS), rights(administration.OPERATORS)
         assert {right.partition(".")[2].partition("_")[0] for right in looking} == {"view"}
         assert {"jobs.view_job", "jobs.view_attempt", "webhooks.view_secret", "auth.view_user"} <= looking
-        assert acting - looking == administration.DEEDS
+        assert acting - looking == administration.ACTIONS
         assert looking <= acting
 
     def test_cannot_raise_themselves(self) -> None:
         create_groups()
         risky = {
-            f"auth.{deed}_{table}"
-            for deed in ("add", "change", "delete")
+            f"auth.{action}_{table}"
+            for action in ("add", "change", "delete")
             for table in ("user", "group", "permission")
         }
         assert rights(administration.OPERATORS) & risky == set()

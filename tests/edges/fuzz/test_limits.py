@@ -171,7 +171,7 @@ def test_a_queue_that_is_named_a_hundred_times_is_looked_at_once(stage: Stage, o
     farm.submit(3, "chat", owner=ada)
     looked = []
     for times in (1, 100):
-        taking.MARKS.forget()  # both look everywhere
+        taking.WATERMARKS.forget()  # both look everywhere
         before = _looks()
         with transaction.atomic():
             assert len(operations.claim(worker, queues=["chat"] * times, limit=2)) == 2

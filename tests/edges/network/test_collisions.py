@@ -16,7 +16,7 @@ from django.test import Client
 from websockets.sync.client import ClientConnection
 
 from jobs import operations
-from jobs.domain.bulks import Deed
+from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import Filters
 from jobs.models import Attempt, Job, Queue, Slot
 from tests import farm
@@ -229,7 +229,7 @@ class TestNobodysCall:
     def test_a_step_of_a_bulk_action_goes_through(self, server: Server) -> None:
         boss = User.objects.create_superuser("boss")
         jobs = [operations.submit("chat", {}) for _ in range(3)]
-        asked = operations.bulk.ask(Deed.CANCEL, by=boss, filters=Filters())
+        asked = operations.bulk.ask(BulkAction.CANCEL, by=boss, filters=Filters())
         operations.bulk.begin(asked.pk, by=boss)
         with colliding():
             operations.bulk.step(bulk_id=asked.pk)

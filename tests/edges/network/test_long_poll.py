@@ -123,13 +123,13 @@ class TestWaiting:
         operations.revoke(crew.worker)
         assert crew.post("claim", wait=5).status_code == 401
 
-    @pytest.mark.parametrize("deed", [operations.revoke, operations.rotate_key])
+    @pytest.mark.parametrize("action", [operations.revoke, operations.rotate_key])
     def test_ends_at_once_when_the_key_opens_nothing_any_more(
-        self, pool: ThreadPoolExecutor, server: Server, crew: Crew, deed: Callable[[Worker], object]
+        self, pool: ThreadPoolExecutor, server: Server, crew: Crew, action: Callable[[Worker], object]
     ) -> None:
         polling = pool.submit(crew.post, "claim", wait=WAIT_S)
         all_wait(server, 1)
-        deed(crew.worker)
+        action(crew.worker)
         refused = polling.result(timeout=WAIT_S / 2)
         assert (refused.status_code, refused.json()["error"]) == (401, "unauthorized")
 
@@ -186,7 +186,7 @@ class TestClientsThatGo:
         staying = callers.crew(server)
         job = operations.submit("chat", {})
         assert staying.claim_one(wait=WAIT_S)["id"] == job.pk
-        assert Job.objects.get().claim_no == 1
+        assert Job.objects.get().fence == 1
 
     def test_in_the_middle_of_a_claim_give_the_job_back(self, server: Server, crew: Crew) -> None:
         job = operations.submit("chat", {})
@@ -209,7 +209,7 @@ class TestClientsThatGo:
         gone.close()
         release.set()
         holder.join()
-        farm.until(lambda: Job.objects.get(pk=job.pk).claim_no == 1, what="the claim")
+        farm.until(lambda: Job.objects.get(pk=job.pk).fence == 1, what="the claim")
         farm.until(lambda: farm.status(job) == "pending", what="the release")
         job.refresh_from_db()
         assert job.failures == 0

@@ -59,8 +59,8 @@ class TestVerbs:
         assert released == {"type": "release", "ref": None, "status": "pending"}
         again = claim_one(socket)
         batch = [{"id": second.pk, "lease": text, "outcome": "success"} for text in (lease, again["lease"])]
-        many = ask(socket, type="finish_many", ref={"any": "thing"}, finished=batch)
-        assert many["ref"] == {"any": "thing"}
+        many = ask(socket, type="finish_many", ref={"any": "resource"}, finished=batch)
+        assert many["ref"] == {"any": "resource"}
         assert [entry.get("status") or entry["error"] for entry in many["finished"]] == [
             "lease_lost",
             "success",

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from jobs import operations
-from jobs.domain.bulks import Deed
+from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import Filters
 from jobs.models import Bulk, Job
 from live import registry
@@ -39,7 +39,7 @@ class TestTheWay:
         listed = client.get("/jobs/?kind=image").content.decode()
         assert '<input type="hidden" name="kind" value="image">' in listed
         where, page = _follow(
-            client, "/jobs/bulk/", {"kind": "image", "deed": "change_priority", "new_priority": "8"}
+            client, "/jobs/bulk/", {"kind": "image", "action": "change_priority", "new_priority": "8"}
         )
         assert "Give the priority 8 to 3 jobs?" in page
         assert Job.objects.filter(priority=8).count() == 0
@@ -60,12 +60,12 @@ class TestTheWay:
         ("data", "sentence"),
         [
             ({}, "Choose what is to be done."),
-            ({"deed": "explode"}, "Select a valid choice"),
-            ({"deed": "change_priority"}, "Say the new one."),
-            ({"deed": "change_priority", "new_priority": "101"}, "less than or equal to 100"),
-            ({"deed": "change_queue", "new_queue": "nowhere"}, "Select a valid choice"),
-            ({"deed": "undo"}, "Select a valid choice"),
-            ({"deed": "cancel", "since": "yesterday"}, "A date and a time, like"),
+            ({"action": "explode"}, "Select a valid choice"),
+            ({"action": "change_priority"}, "Say the new one."),
+            ({"action": "change_priority", "new_priority": "101"}, "less than or equal to 100"),
+            ({"action": "change_queue", "new_queue": "nowhere"}, "Select a valid choice"),
+            ({"action": "undo"}, "Select a valid choice"),
+            ({"action": "cancel", "since": "yesterday"}, "A date and a time, like"),
         ],
     )
     def test_stops_where_something_is_missing(
@@ -76,7 +76,7 @@ class TestTheWay:
         assert sentence in page
 
     def test_of_nothing_says_so_and_offers_nothing_to_undo(self, browse: Browse, little_farm: Farm) -> None:
-        _, page = _follow(browse(little_farm.eve), "/jobs/bulk/", {"deed": "cancel"})
+        _, page = _follow(browse(little_farm.eve), "/jobs/bulk/", {"action": "cancel"})
         assert "No job matches: there is nothing to do." in page
 
 
@@ -84,7 +84,7 @@ class TestRights:
     @pytest.fixture
     def adas(self, little_farm: Farm) -> Bulk:
         """Ada has asked to cancel what is hers."""
-        return operations.bulk.ask(Deed.CANCEL, by=little_farm.ada, filters=Filters())
+        return operations.bulk.ask(BulkAction.CANCEL, by=little_farm.ada, filters=Filters())
 
     @pytest.mark.parametrize(
         ("who", "look", "act"), [("ada", 200, 302), ("bob", 404, 404), ("eve", 404, 404), ("oscar", 200, 302)]
@@ -98,8 +98,8 @@ class TestRights:
         viewer = Viewer(user=little_farm.person(who))
         assert (query.audience(viewer, {"bulk_id": adas.pk}) is not None) == (look == 200)
         assert (f"/jobs/bulk/{adas.pk}/" in client.get("/jobs/bulk/").content.decode()) is False
-        for deed in ("begin", "stop", "undo"):
-            assert client.post(f"/jobs/bulk/{adas.pk}/{deed}/").status_code == act
+        for action in ("begin", "stop", "undo"):
+            assert client.post(f"/jobs/bulk/{adas.pk}/{action}/").status_code == act
         adas.refresh_from_db()
         assert adas.phase == ("stopped" if act == 302 else "ready")
 
@@ -111,14 +111,14 @@ class TestRights:
         client = Client(enforce_csrf_checks=True)
         client.force_login(little_farm.ada)
         for path in ("", f"{adas.pk}/begin/", f"{adas.pk}/stop/", f"{adas.pk}/undo/"):
-            assert client.post(f"/jobs/bulk/{path}", {"deed": "cancel"}).status_code == 403
+            assert client.post(f"/jobs/bulk/{path}", {"action": "cancel"}).status_code == 403
         assert Bulk.objects.get().phase == "ready"
 
     def test_a_member_does_nothing_to_what_is_only_shared_with_them(
         self, browse: Browse, little_farm: Farm
     ) -> None:
         client = browse(little_farm.bob)
-        where, page = _follow(client, "/jobs/bulk/", {"deed": "cancel"})
+        where, page = _follow(client, "/jobs/bulk/", {"action": "cancel"})
         assert "No job matches" in page
         _follow(client, f"{where}begin/", {})
         _run_steps()

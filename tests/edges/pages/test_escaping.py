@@ -103,7 +103,7 @@ def _claim(by: object, job: Job) -> operations.Claimed:
 def _finish(job: Job, evil: str) -> None:
     assert job.worker is not None
     assert job.lease_secret is not None
-    lease = operations.Lease(claim_no=job.claim_no, secret=job.lease_secret)
+    lease = operations.Lease(fence=job.fence, secret=job.lease_secret)
     operations.finish(
         job.worker, [operations.Finished(job_id=job.pk, lease=lease, outcome="success", result={evil: evil})]
     )

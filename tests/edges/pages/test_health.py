@@ -42,10 +42,10 @@ NO_ACTIONS = "No cluster for actions runs: no action is run, however long it is 
 
 def live_cluster(role: str) -> uuid.UUID:
     """A cluster that has just reported."""
-    boot = uuid.uuid4()
-    clusters.begin(boot, role=role)
-    assert clusters.report(boot, Report(workers=2, free=2, waits=False))
-    return boot
+    cluster_id = uuid.uuid4()
+    clusters.begin(cluster_id, role=role)
+    assert clusters.report(cluster_id, Report(workers=2, free=2, waits=False))
+    return cluster_id
 
 
 class TestLive:
@@ -181,7 +181,7 @@ class TestTheDoctorAboutTheScheduler:
         live_cluster("mutations")
         frozen = live_cluster("actions")
         row = scheduling.run_after(0, sample.say, word="hi")
-        assert functions.start(row.pk, by=_holder_of(row, boot=frozen)) is not None
+        assert functions.start(row.pk, by=_holder_of(row, cluster_id=frozen)) is not None
         clusters.end(frozen, ending="frozen", why="a test")
         live_cluster("actions")
         late = scheduling.run_after(0, sample.say, word="late")
@@ -206,16 +206,16 @@ class TestTheDoctorAboutTheScheduler:
         )
 
     def test_forgets_clusters_that_are_not_heard_of_any_more(self) -> None:
-        boot = live_cluster("mutations")
+        cluster_id = live_cluster("mutations")
         live_cluster("actions")
-        Cluster.objects.filter(pk=boot).update(heard_at=Now() - timedelta(seconds=11))
+        Cluster.objects.filter(pk=cluster_id).update(last_seen_at=Now() - timedelta(seconds=11))
         assert scheduler_says() == [(Level.ERROR, NO_MUTATIONS)]
 
 
-def _holder_of(row: ScheduledFunction, *, boot: uuid.UUID) -> Holder:
+def _holder_of(row: ScheduledFunction, *, cluster_id: uuid.UUID) -> Holder:
     [handed] = clusters.dispatch(scheduling.Kind.ACTION, limit=1)
     assert handed.id == row.pk
-    return Holder(boot=boot, ran_by="somewhere:1")
+    return Holder(cluster_id=cluster_id, ran_by="somewhere:1")
 
 
 @pytest.mark.django_db(transaction=True)

@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 
 from accounts import operations as accounts
-from jobs.wire import jobs as wire
+from jobs.protocol import jobs as protocol
 from tests import farm
 
 pytestmark = pytest.mark.django_db
@@ -16,5 +16,5 @@ def test_the_api_says_a_moment_with_all_the_digits_that_the_event_stream_says() 
     [job] = farm.submit(1, owner=ada)
     _, token = accounts.create_token(ada, name="test")
     told = Client().get(f"/api/v1/jobs/{job.pk}", headers={"Authorization": f"Bearer {token}"}).json()
-    streamed = wire.in_full([job.pk])[0].model_dump(mode="json")
+    streamed = protocol.in_full([job.pk])[0].model_dump(mode="json")
     assert (told["created_at"], told["run_at"]) == (streamed["created_at"], streamed["run_at"])

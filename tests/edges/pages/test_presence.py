@@ -144,15 +144,15 @@ class TestClusters:
         for role in ("mutations", "actions"):
             _cluster(role)
         assert ready("scheduler") == {"status": "ok"}
-        Cluster.objects.filter(role="actions").update(heard_at=ago(20))
+        Cluster.objects.filter(role="actions").update(last_seen_at=ago(20))
         assert "No cluster for actions runs" in str(ready("scheduler"))
 
 
 def _cluster(role: str) -> None:
     """A cluster that has just reported."""
-    boot = uuid.uuid4()
-    clusters.begin(boot, role=role)
-    assert clusters.report(boot, Report(workers=2, free=2, waits=False))
+    cluster_id = uuid.uuid4()
+    clusters.begin(cluster_id, role=role)
+    assert clusters.report(cluster_id, Report(workers=2, free=2, waits=False))
 
 
 class TestTheListOfProcesses:

@@ -33,7 +33,7 @@ LOOKS = {
     "/workers/{adas}/": ("in", 404, 404, 200, 200),
     "/jobs/{job}/cancel/": ("in", 405, 405, 405, 405),
 }
-DEEDS = {
+ACTIONS = {
     "/jobs/{job}/cancel/": ("in", 404, "refused", "done", "done"),
     "/jobs/{job}/retry/": ("in", 404, "refused", "refused", "refused"),
     "/jobs/{job}/share/": ("in", 404, "refused", "done", "done"),
@@ -73,7 +73,7 @@ class TestLooking:
 
 
 class TestDoing:
-    @pytest.mark.parametrize(("path", "who", "meant"), _cases(DEEDS))
+    @pytest.mark.parametrize(("path", "who", "meant"), _cases(ACTIONS))
     def test_lets_them_do_what_is_theirs_to_do(
         self, browse: Browse, little_farm: Farm, path: str, who: str, meant: object
     ) -> None:
@@ -91,7 +91,7 @@ class TestDoing:
         if meant not in {"done", 200}:
             assert before == _state(little_farm)
 
-    @pytest.mark.parametrize("path", list(DEEDS))
+    @pytest.mark.parametrize("path", list(ACTIONS))
     def test_needs_a_csrf_token(self, little_farm: Farm, path: str) -> None:
         client = Client(enforce_csrf_checks=True)
         client.force_login(little_farm.oscar)

@@ -28,7 +28,7 @@ FORMS: Final[Mapping[str, Any]] = {
     "accounts/groups/": {"name": "Painters"},
     "accounts/groups/<int:group_id>/remove/": {"member": "<member>"},
     "jobs/new/": {"kind": "chat", "prompt": "Why?"},
-    "jobs/bulk/": {"deed": "cancel"},
+    "jobs/bulk/": {"action": "cancel"},
     "queues/<str:name>/ceiling/": {"ceiling": "3"},
     "workers/": {"name": "another", "queues": "chat", "scope": "own"},
     "limits/reset/": {"name": "<limit>", "key": "<key>"},

@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from accounts import operations as accounts
 from jobs import operations
-from jobs.domain.bulks import Deed, Phase
+from jobs.domain.bulks import BulkAction, Phase
 from jobs.domain.filters import Filters
 from jobs.errors import PriorityNotAllowed, QueueChoiceNotAllowed
 from jobs.models import Bulk, Job, Kind
@@ -174,32 +174,32 @@ def _to_the_end(made: Bulk) -> Bulk:
     return made
 
 
-def _done(deed: Deed, by: User, value: str = "", **filters: str) -> Bulk:
-    asked = operations.bulk.ask(deed, by=by, filters=Filters(**filters), value=value)
+def _done(action: BulkAction, by: User, value: str = "", **filters: str) -> Bulk:
+    asked = operations.bulk.ask(action, by=by, filters=Filters(**filters), value=value)
     return _to_the_end(operations.bulk.begin(asked.pk, by=by))
 
 
 class TestBulkActions:
     @pytest.mark.parametrize(
-        ("deed", "value", "filters", "may"),
+        ("action", "value", "filters", "may"),
         [
-            (Deed.PRIORITY, "0", {}, {*WHO}),
-            (Deed.PRIORITY, "1", {}, {"raiser", "operator", "root"}),
-            (Deed.PRIORITY, "3", {"kind": "work"}, {*WHO}),
-            (Deed.PRIORITY, "4", {"kind": "work"}, {"raiser", "operator", "root"}),
-            (Deed.QUEUE, "work", {"kind": "work"}, {*WHO}),
-            (Deed.QUEUE, "work", {}, {"chooser", "operator", "root"}),
-            (Deed.QUEUE, "fast", {"kind": "work"}, {"chooser", "operator", "root"}),
+            (BulkAction.PRIORITY, "0", {}, {*WHO}),
+            (BulkAction.PRIORITY, "1", {}, {"raiser", "operator", "root"}),
+            (BulkAction.PRIORITY, "3", {"kind": "work"}, {*WHO}),
+            (BulkAction.PRIORITY, "4", {"kind": "work"}, {"raiser", "operator", "root"}),
+            (BulkAction.QUEUE, "work", {"kind": "work"}, {*WHO}),
+            (BulkAction.QUEUE, "work", {}, {"chooser", "operator", "root"}),
+            (BulkAction.QUEUE, "fast", {"kind": "work"}, {"chooser", "operator", "root"}),
         ],
         ids=lambda part: " ".join(sorted(part)) if isinstance(part, set) else str(part),
     )
     def test_are_for_who_has_the_right(
-        self, people: dict[str, User], deed: Deed, value: str, filters: dict[str, str], may: set[str]
+        self, people: dict[str, User], action: BulkAction, value: str, filters: dict[str, str], may: set[str]
     ) -> None:
         refused = set()
         for who in WHO:
             try:
-                operations.bulk.ask(deed, by=people[who], filters=Filters(**filters), value=value)
+                operations.bulk.ask(action, by=people[who], filters=Filters(**filters), value=value)
             except (PriorityNotAllowed, QueueChoiceNotAllowed):
                 refused.add(who)
         assert refused == {*WHO} - may
@@ -208,14 +208,14 @@ class TestBulkActions:
         [job] = farm.submit(1, owner=people["member"])
         Kind.objects.get(name="work").delete()
         with pytest.raises(QueueChoiceNotAllowed):
-            _done(Deed.QUEUE, people["member"], "fast", kind="work")
-        assert _done(Deed.QUEUE, people["operator"], "fast", kind="work").changed == 1
+            _done(BulkAction.QUEUE, people["member"], "fast", kind="work")
+        assert _done(BulkAction.QUEUE, people["operator"], "fast", kind="work").changed == 1
         assert Job.objects.get(pk=job.pk).queue == "fast"
 
     def test_stop_when_the_right_is_taken_away(self, people: dict[str, User]) -> None:
         raiser = people["raiser"]
         farm.submit(1, owner=raiser)
-        asked = operations.bulk.ask(Deed.PRIORITY, by=raiser, filters=Filters(), value="50")
+        asked = operations.bulk.ask(BulkAction.PRIORITY, by=raiser, filters=Filters(), value="50")
         operations.bulk.begin(asked.pk, by=raiser)
         raiser.user_permissions.clear()
         stopped = _to_the_end(asked)
@@ -225,19 +225,19 @@ class TestBulkActions:
 
     def test_that_try_again_leave_out_what_takes_a_right(self, people: dict[str, User]) -> None:
         plain, raised = _ended(people["member"]), _ended(people["member"], priority=50)
-        done = _done(Deed.RETRY, people["member"])
+        done = _done(BulkAction.RETRY, people["member"])
         assert (done.changed, done.handled) == (1, 2)
         assert [said for said in done.came_to if "jobs.raise_priority" in said]
         assert set(Job.objects.filter(retry_of__isnull=False).values_list("retry_of", flat=True)) == {
             plain.pk
         }
-        assert _done(Deed.RETRY, people["operator"], status="canceled").changed == 2
+        assert _done(BulkAction.RETRY, people["operator"], status="canceled").changed == 2
         assert Job.objects.filter(retry_of=raised.pk).count() == 1
 
     def test_are_taken_back_whoever_raised_it(self, people: dict[str, User]) -> None:
         """What was there before comes back, and nothing more."""
         job = operations.submit("work", {}, owner=people["member"], priority=50)
-        lowered = _done(Deed.PRIORITY, people["member"], "-5")
+        lowered = _done(BulkAction.PRIORITY, people["member"], "-5")
         assert Job.objects.get(pk=job.pk).priority == -5
         _to_the_end(operations.bulk.undo(lowered.pk, by=people["member"]))
         assert Job.objects.get(pk=job.pk).priority == 50
@@ -245,7 +245,7 @@ class TestBulkActions:
     def test_tell_the_refusal_on_the_page(self, people: dict[str, User]) -> None:
         browser = Client()
         browser.force_login(people["member"])
-        form = {"deed": "change_priority", "new_priority": "50"}
+        form = {"action": "change_priority", "new_priority": "50"}
         page = browser.post("/jobs/bulk/", form, follow=True).content.decode()
         assert "The priority 50 takes the right jobs.raise_priority" in page
         assert not Bulk.objects.exists()

@@ -13,7 +13,7 @@ from accounts import operations as accounts
 from examples.chat import operations as chat
 from examples.imagegame import operations as game
 from jobs import http, operations
-from jobs.domain.bulks import Deed
+from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import Filters
 from jobs.models import Job, Worker
 from ratelimits import operations as ratelimits
@@ -101,9 +101,13 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
     farm.submit(1, "chat", owner=owner, group=group)  # one that waits, for bulks and claims
     [later] = farm.submit(1, "chat", owner=owner, group=group, run_at=farm.now() + timedelta(hours=1))
     own, _ = operations.create_worker("adas", queues=["chat"], owner=owner)
-    bulk = operations.bulk.ask(Deed.CANCEL, by=owner, filters=Filters())
-    begun = operations.bulk.begin(operations.bulk.ask(Deed.RUN_NOW, by=owner, filters=Filters()).pk, by=owner)
-    over = operations.bulk.begin(operations.bulk.ask(Deed.RUN_NOW, by=owner, filters=Filters()).pk, by=owner)
+    bulk = operations.bulk.ask(BulkAction.CANCEL, by=owner, filters=Filters())
+    begun = operations.bulk.begin(
+        operations.bulk.ask(BulkAction.RUN_NOW, by=owner, filters=Filters()).pk, by=owner
+    )
+    over = operations.bulk.begin(
+        operations.bulk.ask(BulkAction.RUN_NOW, by=owner, filters=Filters()).pk, by=owner
+    )
     operations.bulk.stop(over.pk, by=owner)
     names = {
         "job_id": job.pk,

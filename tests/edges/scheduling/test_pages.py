@@ -240,9 +240,9 @@ class TestTheAdmin:
 
     def test_cancels_and_runs_again_on_a_page_of_its_own(self, operator: Client) -> None:
         url = f"/admin/scheduling/scheduledfunction/{row().pk}"
-        for deed in ("cancel", "run-again"):
-            assert 'name="confirmed"' in operator.get(f"{url}/{deed}/").content.decode()
-            assert operator.post(f"{url}/{deed}/", {"confirmed": "yes"}).status_code == 302
+        for action in ("cancel", "run-again"):
+            assert 'name="confirmed"' in operator.get(f"{url}/{action}/").content.decode()
+            assert operator.post(f"{url}/{action}/", {"confirmed": "yes"}).status_code == 302
         states = list(ScheduledFunction.objects.order_by("pk").values_list("state", flat=True))
         assert states == ["canceled", "pending"]
 

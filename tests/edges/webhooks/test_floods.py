@@ -15,14 +15,14 @@ import pytest
 from tests.edges.webhooks.sender import Given, post, sample, signed
 from tests.servers import Server
 from webhooks.domain.names import Source
-from webhooks.http import apart
+from webhooks.http import child_process
 from webhooks.models import Delivery, Refusal
-from webhooks.sources import senders
+from webhooks.sources import adapters
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 Secrets = dict[Source, str]
 
-LIMIT = senders.find_sender(Source.GITHUB).BODY_LIMIT
+LIMIT = adapters.adapter_of(Source.GITHUB).BODY_LIMIT
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def connected(server: Server) -> Iterator[socket.socket]:
 @contextmanager
 def idle(server: Server, given: Given, *, number: int) -> Iterator[None]:
     """So many connections that announce the largest body there may be, send one byte of it, and wait."""
-    length = senders.find_sender(given.source).BODY_LIMIT
+    length = adapters.adapter_of(given.source).BODY_LIMIT
     with ExitStack() as stack:
         for _ in range(number):
             stack.enter_context(connected(server)).sendall(head(given, length=length) + b"{")
@@ -114,7 +114,7 @@ class TestALargeBody:
             secrets[Source.GITHUB],
             event_type="push",
         )
-        assert len(large.body) > 5 * apart.LARGE_BYTES
+        assert len(large.body) > 5 * child_process.LARGE_BYTES
         answered = 0
         with ThreadPoolExecutor(1) as pool:
             taken = pool.submit(
@@ -135,7 +135,7 @@ class TestALargeBody:
         assert (stored.event_type, len(bytes(stored.body))) == ("push", len(large.body))
 
     def test_that_is_no_json_is_rejected_as_any_other(self, client: httpx.Client, secrets: Secrets) -> None:
-        broken = b'{"a": ' * (apart.LARGE_BYTES // 3)
+        broken = b'{"a": ' * (child_process.LARGE_BYTES // 3)
         answer = post(client, signed(Source.GITHUB, broken, secrets[Source.GITHUB], event_type="push"))
         assert (answer.status_code, answer.json()["error"]) == (400, "rejected")
         assert "nested" in answer.json()["message"]

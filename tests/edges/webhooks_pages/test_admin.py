@@ -59,7 +59,7 @@ def test_shows_things_with_what_they_belong_to(operator: Client) -> None:
     pass_time()
     assert set(Delivery.objects.values_list("status", flat=True)) == {"processed"}
     GithubReview.objects.create(
-        sender_id="9", pull_request_id="nobody told of it", state="approved", author="ada"
+        external_id="9", pull_request_id="nobody told of it", state="approved", author="ada"
     )
     for model in ("githubpullrequest", "githubissue", "githubrepository", "githubreview"):
         listed = operator.get(f"/admin/webhooks/{model}/")

@@ -56,7 +56,7 @@ class TestHostileText:
         operations.create_token(NASTY)
         Activity.objects.create(
             delivery_id=bad.pk, n=0, source="github", at=bad.received_at, actor=NASTY, verb=NASTY, object=NASTY,
-            kind="githubissue", thing=NASTY,
+            kind="githubissue", resource=NASTY,
         )  # fmt: skip
         operations.replay(bad.pk)
         urls = [
@@ -251,12 +251,12 @@ class TestADelivery:
         delivery = receive(source=Source.SANDBOX_TELEMETRY)
         at = delivery.received_at
         SandboxTelemetry.objects.bulk_create(
-            SandboxTelemetry(sender_id=f"t-{n}", at=at, script=f"box-{n}") for n in range(100)
+            SandboxTelemetry(external_id=f"t-{n}", at=at, script=f"box-{n}") for n in range(100)
         )
         Activity.objects.bulk_create(
             Activity(
                 delivery_id=delivery.pk, n=n, source="sandbox_telemetry", at=at, verb="failed", kind="sandboxtelemetry",
-                thing=f"t-{n}",
+                resource=f"t-{n}",
             )
             for n in range(100)
         )  # fmt: skip

@@ -117,8 +117,8 @@ class TestTheCatalog:
         row = ModelServer.objects.get(url=f"{server}/good")
         assert said in (row.error or "")
         assert row.answered_at is not None
-        assert row.asked_at is not None
-        assert row.asked_at > row.answered_at
+        assert row.polled_at is not None
+        assert row.polled_at > row.answered_at
 
     def test_says_which_server_is_not_there_and_recovers(self, server: str, settings: Settings) -> None:
         settings.LLM_SERVERS = ["http://127.0.0.1:9/v1", "no address at all"]

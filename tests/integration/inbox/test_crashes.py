@@ -125,7 +125,9 @@ class TestProcessing:
         self, handle: Callable[[str, str, Any], None]
     ) -> None:
         def fails(event: Event) -> None:
-            GithubIssue.objects.create(sender_id=event.delivery_id, state_key="k", state_at=event.received_at)
+            GithubIssue.objects.create(
+                external_id=event.delivery_id, state_key="k", state_at=event.received_at
+            )
             raise RuntimeError("no luck")
 
         def after() -> None:

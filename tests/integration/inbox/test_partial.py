@@ -1,4 +1,4 @@
-"""What senders really send: parts, types that nobody has heard of, and bodies without what their handler needs."""
+"""What adapters really send: parts, types that nobody has heard of, and bodies without what their handler needs."""
 
 import json
 from collections.abc import Callable
@@ -144,7 +144,7 @@ class TestACommentOnAStub:
         }
         delivery = processed(body, "jira", "comment_created")
         assert (delivery.status, delivery.note) == ("processed", None)
-        assert JiraIssue.objects.values_list("sender_id", "key", "summary", "status").get() == (
+        assert JiraIssue.objects.values_list("external_id", "key", "summary", "status").get() == (
             "farm.atlassian.net/10040", "TES-41", "", "",
         )  # fmt: skip
         assert JiraComment.objects.get().issue_id == "farm.atlassian.net/10040"
@@ -172,7 +172,7 @@ class TestACommentOnAStub:
         body = {"event": "comment_created", "comment": {"id": 7, "parent": {"id": 5}}}
         assert processed(body, "confluence", "comment_created").status == "processed"
         comment: Any = ConfluenceComment.objects.get()
-        assert (comment.sender_id, comment.page_id) == ("7", "5")
+        assert (comment.external_id, comment.page_id) == ("7", "5")
 
     def test_of_github_is_processed(self) -> None:
         body = {"action": "created", "issue": {"id": 1}, "comment": {}}
@@ -219,7 +219,7 @@ class TestABodyWithoutWhatIsNeeded:
 
     def test_leaves_nothing_of_what_was_written_before_it_was_found(self, handle: Register) -> None:
         def half(event: Event) -> None:
-            GithubRepository.objects.create(sender_id=event.delivery_id)
+            GithubRepository.objects.create(external_id=event.delivery_id)
             raise BadPayload(field="issue.id", reason="field required")
 
         handle("github", "probe", half)

@@ -237,12 +237,12 @@ class TestManyAtOnce:
         calls: list[int] = []
         handle("github", "probe", lambda event: calls.append(event.pk))
         kept = keep([new(delivery_id=f"d-{number}") for number in range(300)])
-        runs = [(run.args["delivery"], run.args["place"]) for run in pending()]
+        runs = [(run.args["delivery"], run.args["row_pointer"]) for run in pending()]
         assert len(runs) == len(kept) == 300
 
         def run(given: tuple[int, str]) -> str | None:
             with released():
-                return process(delivery=given[0], place=given[1])
+                return process(delivery=given[0], row_pointer=given[1])
 
         with ThreadPoolExecutor(4) as pool:
             assert set(pool.map(run, runs)) == {"processed"}

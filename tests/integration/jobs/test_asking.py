@@ -23,12 +23,12 @@ def key() -> str:
 
 
 def _asks() -> list[str] | None:
-    return Worker.objects.values_list("asked_queues", flat=True).get()
+    return Worker.objects.values_list("polled_queues", flat=True).get()
 
 
 def _later(seconds: float) -> None:
     worker = Worker.objects.get()
-    worker.asked_at = [at - timedelta(seconds=seconds) for at in worker.asked_at or []]
+    worker.polled_at = [at - timedelta(seconds=seconds) for at in worker.polled_at or []]
     worker.save()
 
 
@@ -37,7 +37,7 @@ def _claim(key: str, *queues: str) -> list[str]:
     worker = operations.authenticate(key)
     with CaptureQueriesContext(connection) as ran:
         operations.claim(worker, queues=list(queues) or None)
-    return [query["sql"] for query in ran if "note_asked" in query["sql"]]
+    return [query["sql"] for query in ran if "note_polled" in query["sql"]]
 
 
 class TestWhatAWorkerAsksFor:

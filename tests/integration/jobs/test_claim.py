@@ -27,7 +27,7 @@ class TestClaim:
         assert (claimed.id, claimed.kind, claimed.queue, claimed.payload, claimed.attempt) == (
             job.pk, "work", "work", {"n": 0}, 1,
         )  # fmt: skip
-        assert (job.status, job.worker_id, job.worker_name, job.claim_no) == ("in_progress", me.pk, "w1", 1)
+        assert (job.status, job.worker_id, job.worker_name, job.fence) == ("in_progress", me.pk, "w1", 1)
         assert (claimed.lease.secret, claimed.lease_expires_at) == (job.lease_secret, job.lease_expires_at)
 
     def test_gives_two_workers_two_jobs(self) -> None:
@@ -161,7 +161,9 @@ class TestRanges:
 
     def _excluded(self, by: Worker, **options: Any) -> Job:
         [job] = farm.submit(1, **options)
-        Job.objects.filter(pk=job.pk).update(shy_of=[by.pk], shy_until=Now() + timedelta(seconds=20))
+        Job.objects.filter(pk=job.pk).update(
+            excluded_workers=[by.pk], excluded_until=Now() + timedelta(seconds=20)
+        )
         return job
 
     def test_are_not_led_by_a_job_that_has_expired(self) -> None:
@@ -180,5 +182,5 @@ class TestRanges:
         others = [farm.worker(f"other{n}") for n in range(4)]
         jobs = [self._excluded(other, owner=ada) for other in reversed(others)]
         Job.objects.update(run_at=farm.now() - timedelta(minutes=1))
-        taking.MARKS.forget()
+        taking.WATERMARKS.forget()
         assert [farm.claim_one(me).id for _ in jobs] == [job.pk for job in jobs]

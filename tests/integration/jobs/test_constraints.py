@@ -12,7 +12,7 @@ pytestmark = pytest.mark.django_db
 AT = "2030-01-01T00:00:00Z"
 SECRET = "01234567-89ab-cdef-0123-456789abcdef"
 LEASED = {"lease_secret": SECRET, "lease_expires_at": AT}
-CLAIMED = {"worker_id": 1, "claimed_at": AT, "claim_no": 1}
+CLAIMED = {"worker_id": 1, "claimed_at": AT, "fence": 1}
 RUNNING = {"status": "in_progress", **LEASED, **CLAIMED}
 ENDED = {"ended_at": AT}
 
@@ -38,7 +38,7 @@ BAD: list[tuple[str, dict[str, Any]]] = [
     ("job_has_a_lease_exactly_while_in_progress", {"status": "success", **ENDED, "lease_expires_at": AT}),
     ("job_in_progress_has_a_worker_and_a_claim", {**RUNNING, "worker_id": None}),
     ("job_in_progress_has_a_worker_and_a_claim", {**RUNNING, "claimed_at": None}),
-    ("job_in_progress_has_a_worker_and_a_claim", {**RUNNING, "claim_no": 0}),
+    ("job_in_progress_has_a_worker_and_a_claim", {**RUNNING, "fence": 0}),
     ("job_has_an_end_exactly_when_it_ended", ENDED),
     ("job_has_an_end_exactly_when_it_ended", {**RUNNING, **ENDED}),
     *[

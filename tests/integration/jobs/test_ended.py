@@ -55,10 +55,10 @@ class TestAnEndedJob:
         "change",
         [
             {"status": "pending", "ended_at": None}, {"status": "success", "progress": 0.5},
-            {"claim_no": 99}, {"failures": 2},
+            {"fence": 99}, {"failures": 2},
             {"ended_at": "2001-01-01T00:00:00Z"}, {"worker_id": 1}, {"worker_name": "me"}, {"kind": "x"},
             {"queue": "x"}, {"priority": 9}, {"run_at": "2001-01-01T00:00:00Z"}, {"unique_key": "x"},
-            {"progress": 0.123}, {"detail": "x"}, {"shy_of": [1]}, {"next_seq": 7}, {"max_attempts": 9},
+            {"progress": 0.123}, {"detail": "x"}, {"excluded_workers": [1]}, {"next_seq": 7}, {"max_attempts": 9},
             {"output_bytes": 7}, {"earlier_output_bytes": 7},
         ],
         ids=str,
@@ -242,7 +242,7 @@ class TestRetention:
             [job] = farm.submit(1, owner=ada)
         me = farm.worker()
         farm.fail(me, farm.claim_one(me))
-        Job.objects.filter(pk=job.pk).update(run_at=F("created_at"), shy_of=[])
+        Job.objects.filter(pk=job.pk).update(run_at=F("created_at"), excluded_workers=[])
         claimed = farm.claim_one(me)
         operations.heartbeat(me, job.pk, claimed.lease, detail="doing")
         operations.write_output(me, job.pk, claimed.lease, seq=0, text="out")

@@ -75,7 +75,7 @@ class TestFailing:
             answers.append(farm.fail(me, farm.claim_one(me), f"broke {n}"))
         stored = farm.stored(job)
         assert answers == ["pending", "pending", "failed"]
-        assert (stored.status, stored.failures, stored.claim_no) == ("failed", 3, 3)
+        assert (stored.status, stored.failures, stored.fence) == ("failed", 3, 3)
         assert stored.ended_at == farm.last_attempt_ended_at(job)
         assert farm.history(job) == [(n + 1, "failed", "w1", f"broke {n}") for n in range(3)]
         assert (stored.lease_secret, stored.lease_expires_at, stored.deadline_at) == (None, None, None)
@@ -95,7 +95,7 @@ class TestFailing:
         farm.make_due(job)
         assert farm.succeed(other, farm.claim_one(other), {"answer": 42}) == "success"
         stored = farm.stored(job)
-        assert (stored.failures, stored.claim_no, stored.worker_name, stored.progress) == (1, 2, "other", 1.0)
+        assert (stored.failures, stored.fence, stored.worker_name, stored.progress) == (1, 2, "other", 1.0)
         assert stored.body.result == {"answer": 42}
         assert farm.history(job) == [(1, "failed", "me", "it broke")]
 
@@ -123,7 +123,7 @@ class TestWhoGetsAFailedJob:
         me, other = farm.worker("me"), farm.worker("other")
         job = self._failed_by(me)
         stored = farm.stored(job)
-        assert stored.shy_of == [me.pk]
+        assert stored.excluded_workers == [me.pk]
         assert operations.claim(me) == []
         assert farm.claim_one(other).id == job.pk
 
@@ -134,14 +134,14 @@ class TestWhoGetsAFailedJob:
         [job] = farm.submit(1)
         farm.fail(me, farm.claim_one(me))
         stored = farm.stored(job)
-        assert stored.shy_until is not None
-        assert stored.shy_until - farm.last_attempt_ended_at(job) == timedelta(seconds=37)
+        assert stored.excluded_until is not None
+        assert stored.excluded_until - farm.last_attempt_ended_at(job) == timedelta(seconds=37)
 
     def test_is_the_same_worker_where_there_is_no_other(self) -> None:
         farm.kind()
         me = farm.worker("me")
         job = self._failed_by(me)
-        assert (farm.stored(job).shy_of, farm.stored(job).shy_until) == ([], None)
+        assert (farm.stored(job).excluded_workers, farm.stored(job).excluded_until) == ([], None)
         assert farm.claim_one(me).id == job.pk
 
     def test_is_the_same_worker_after_the_grace(self) -> None:
@@ -158,7 +158,7 @@ class TestWhoGetsAFailedJob:
         farm.kind()
         workers = [farm.worker(f"w{n}") for n in range(3)]
         job = self._failed_by(*workers)
-        assert farm.stored(job).shy_of == []
+        assert farm.stored(job).excluded_workers == []
         assert farm.claim_one(workers[0]).id == job.pk
 
     @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ class TestWhoGetsAFailedJob:
         self._other(**{**other, "owner": people.get(other.get("owner", ""))})
         User.objects.filter(username="gone").update(is_active=False)
         job = self._failed_by(me, owner=people["ada"], group=club)
-        assert farm.stored(job).shy_of == ([me.pk] if counts else [])
+        assert farm.stored(job).excluded_workers == ([me.pk] if counts else [])
         assert bool(operations.claim(me)) is not counts
 
     def _other(self, *, owner: Any, queues: Any = ("work",), steals: Any = (), **other: Any) -> None:
@@ -228,7 +228,7 @@ class TestWhoGetsAFailedJob:
         farm.fail(other, farm.claim_one(other))
         farm.make_due(poison)
         behind = {job.pk for job in farm.submit(5)}
-        Job.objects.filter(pk=poison.pk).update(shy_of=sorted([me.pk, other.pk]))
+        Job.objects.filter(pk=poison.pk).update(excluded_workers=sorted([me.pk, other.pk]))
         assert {job.id for job in operations.claim(me, limit=9)} == behind
 
     def test_counts_the_time_outs_of_a_kind_that_retries_them(self) -> None:
@@ -238,7 +238,7 @@ class TestWhoGetsAFailedJob:
         farm.expire_lease(farm.claim_one(me))
         operations.sweep()
         farm.make_due(job)
-        assert farm.stored(job).shy_of == [me.pk]
+        assert farm.stored(job).excluded_workers == [me.pk]
         assert (operations.claim(me), farm.claim_one(other).attempt) == ([], 2)
 
 

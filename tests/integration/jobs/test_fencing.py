@@ -137,7 +137,7 @@ class TestACall:
     @pytest.mark.parametrize("by", [-1, 1])
     def test_with_another_claim_number_is_refused(self, call: Call, by: int) -> None:
         me, claimed = _running()
-        wrong = replace(claimed, lease=replace(claimed.lease, claim_no=claimed.lease.claim_no + by))
+        wrong = replace(claimed, lease=replace(claimed.lease, fence=claimed.lease.fence + by))
         _is_refused(call, me, wrong)
 
     def test_with_the_lease_of_its_own_earlier_claim_is_refused(self, call: Call) -> None:
@@ -146,7 +146,7 @@ class TestACall:
         second = farm.claim_one(me)
         assert (second.id, second.attempt) == (first.id, 2)
         assert _is_refused(call, me, first).numbers == {"reason": "taken_over"}
-        _is_refused(call, me, replace(first, lease=replace(first.lease, claim_no=2)))
+        _is_refused(call, me, replace(first, lease=replace(first.lease, fence=2)))
         assert farm.succeed(me, second) == "success"
 
     def test_with_the_right_lease_and_the_key_of_another_is_refused(self, call: Call) -> None:

@@ -21,11 +21,16 @@ class TestRelease:
         operations.heartbeat(me, claimed.id, claimed.lease, progress=0.4, detail="half")
         operations.release(me, claimed.id, claimed.lease)
         stored = farm.stored(job)
-        assert (stored.status, stored.failures, stored.run_at, stored.shy_of) == ("pending", 0, run_at, [])
+        assert (stored.status, stored.failures, stored.run_at, stored.excluded_workers) == (
+            "pending",
+            0,
+            run_at,
+            [],
+        )
         assert (stored.progress, stored.detail, stored.lease_secret) == (None, None, None)
         assert farm.history(job) == [(1, "released", "me", "given back by the worker")]
         again = farm.claim_one(me)
-        assert (again.attempt, again.lease.claim_no) == (1, 2)
+        assert (again.attempt, again.lease.fence) == (1, 2)
 
     def test_keeps_it_hidden_from_those_who_failed_it_before(self) -> None:
         farm.kind()
@@ -35,7 +40,7 @@ class TestRelease:
         farm.make_due(job)
         claimed = farm.claim_one(other)
         operations.release(other, claimed.id, claimed.lease)
-        assert (farm.stored(job).failures, farm.stored(job).shy_of) == (1, [me.pk])
+        assert (farm.stored(job).failures, farm.stored(job).excluded_workers) == (1, [me.pk])
         assert operations.claim(me) == []
 
     def test_as_often_as_one_likes_uses_up_no_attempt(self) -> None:
@@ -49,7 +54,7 @@ class TestRelease:
             operations.release(me, claimed.id, claimed.lease)
         farm.make_due(job)
         assert farm.succeed(me, farm.claim_one(me)) == "success"
-        assert (farm.stored(job).claim_no, farm.stored(job).attempt) == (6, 1)
+        assert (farm.stored(job).fence, farm.stored(job).attempt) == (6, 1)
 
     def test_is_at_once_three_times_in_a_row_and_then_waits_longer_and_longer(self) -> None:
         farm.kind(backoff=Backoff(first_s=10))

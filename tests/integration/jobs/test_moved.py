@@ -137,7 +137,7 @@ class TestMoved:
         kind(timeout_s=3600, retry_when_lost=False)
         farm.submit(2)
         assert len(operations.claim(farm.worker(), limit=2)) == 2
-        Job.objects.update(confirmed_claim=1, **{column: farm.now()})
+        Job.objects.update(confirmed_fence=1, **{column: farm.now()})
         told.calls.clear()
         assert operations.sweep().taken_back == 2
         moves = told.once()
@@ -276,7 +276,7 @@ class TestRetell:
         farm.kind("other")
         [other] = farm.submit(1, "other")
         ids = [job.pk for job in jobs]
-        assert operations.retell([*ids, other.pk, 10**12]) == [*ids, other.pk]
+        assert operations.resync([*ids, other.pk, 10**12]) == [*ids, other.pk]
         moves = told.once()
         assert {move.from_ for move in moves} == {None}
         assert [(move.job_id, move.to, move.outcome, move.result) for move in moves] == [

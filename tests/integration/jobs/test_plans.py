@@ -13,8 +13,8 @@ from django.db import connection, transaction
 from pytest_django import DjangoDbBlocker
 
 from jobs import operations
-from jobs.domain.marks import Marks
-from jobs.domain.stretches import EVER, HIGHEST, LOWEST, Stretch
+from jobs.domain.ranges import EVER, HIGHEST, LOWEST, IndexRange
+from jobs.domain.watermarks import Watermarks
 from jobs.models import Job, Worker
 from jobs.queries import moves
 from postgres import statements
@@ -30,12 +30,12 @@ MOST_BUFFERS = 150  # in any case, whatever lies at the head. Measured: 11 to 45
 
 FILL = """
 INSERT INTO jobs_job (kind, queue, status, priority, owner_id, group_id, created_at, run_at, ended_at,
-                      max_attempts, failures, retry_on_timeout, shy_of, shy_until, claim_no, next_seq)
+                      max_attempts, failures, retry_on_timeout, excluded_workers, excluded_until, fence, next_seq)
 SELECT 'work', %(queue)s, %(status)s, %(priority)s, %(owner)s, %(group)s, now() - interval '2 hours',
        now() + make_interval(hours => %(due_in_h)s) + n * interval '1 ms',
        CASE WHEN %(status)s = 'success' THEN now() END,
-       3, 0, false, %(shy_of)s::bigint[],
-       CASE WHEN %(shy_of)s::bigint[] <> '{}' THEN now() + interval '1 hour' END,
+       3, 0, false, %(excluded_workers)s::bigint[],
+       CASE WHEN %(excluded_workers)s::bigint[] <> '{}' THEN now() + interval '1 hour' END,
        CASE WHEN %(status)s = 'success' THEN 1 ELSE 0 END, 0
 FROM generate_series(1, %(count)s) AS n
 """
@@ -59,12 +59,12 @@ class Farm:
         shy, bob = [self.me.pk], self.bob.pk
         self._add("ended", ENDED, status="success")
         for queue, head in (
-            ("shy", {"shy_of": shy}), ("foreign", {"owner": bob}), ("bounded", {}),
+            ("shy", {"excluded_workers": shy}), ("foreign", {"owner": bob}), ("bounded", {}),
             ("future", {"due_in_h": 5}),
         ):  # fmt: skip
             self._add(queue, AT_THE_HEAD, priority=50, **head)
             self._add(queue, 1, owner=self.ada.pk, group=self.club.pk)
-        self._add("deep", AT_THE_HEAD // 2, owner=self.ada.pk, shy_of=[self.other.pk])
+        self._add("deep", AT_THE_HEAD // 2, owner=self.ada.pk, excluded_workers=[self.other.pk])
         self._add("deep", SMALL)
         self._add("shallow", SMALL // 2)
         self._add("shallow", SMALL // 2, owner=self.ada.pk)
@@ -79,7 +79,7 @@ class Farm:
             "priority": 0,
             "owner": None,
             "group": None,
-            "shy_of": [],
+            "excluded_workers": [],
             "due_in_h": -1,
             **fields,
         }
@@ -126,9 +126,9 @@ def _explain(name: str, **params: Any) -> dict[str, Any]:
 def _claim(worker: Worker, *queues: str, limit: int = 1, steal: bool = False) -> dict[str, Any]:
     params = {"worker": worker.pk, "worker_name": worker.name, "queues": list(queues), "limit": limit}
     params |= {"confirm_s": 20.0, "only_if_idle": steal, "request": None}
-    whole = Marks().look(queues, now_s=0, owner_id=worker.owner_id)
+    whole = Watermarks().scan(queues, now_s=0, owner_id=worker.owner_id)
     statement = "claim" if worker.owner_id is None else "claim_scoped"
-    return _explain(statement, **params, **moves.stretches(whole.stretches), owner=worker.owner_id)
+    return _explain(statement, **params, **moves.ranges(whole.ranges), owner=worker.owner_id)
 
 
 def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -221,8 +221,8 @@ class TestTheClaim:
 
 
 BEHIND = [
-    Stretch(queue="deep", low=-5, high=HIGHEST, since=EVER),
-    Stretch(queue="deep", low=LOWEST, high=-6, since=EVER),
+    IndexRange(queue="deep", low=-5, high=HIGHEST, since=EVER),
+    IndexRange(queue="deep", low=LOWEST, high=-6, since=EVER),
 ]
 
 
@@ -233,7 +233,7 @@ class TestTheBell:
         for queues in ("deep", "foreign", "deep,shy,shallow"):
             for within in ((), BEHIND):
                 given = {"queues": [queues], "owner": [owner_id], "wanted": [5], "horizon_s": 5.0}
-                plan = _explain("claimable", **given, **moves.stretches(within))
+                plan = _explain("claimable", **given, **moves.ranges(within))
                 assert "Seq Scan" not in _jobs_are_read_by(plan)
                 assert not owner or "jobs_claimable_by_owner" in _jobs_are_read_by(plan)
                 print(f"buffers of the bell for {owner} at {queues}: {_buffers(plan)}")
@@ -255,8 +255,8 @@ class TestTheJanitor:
         assert _buffers(plan) <= MOST_BUFFERS
 
     def test_forgives_without_reading_those_whose_grace_goes_on(self) -> None:
-        plan = _explain("forgive", limit=200)
-        assert _jobs_are_read_by(plan) <= {"jobs_shy", "jobs_job_pkey"}
+        plan = _explain("clear_exclusions", limit=200)
+        assert _jobs_are_read_by(plan) <= {"jobs_excluded", "jobs_job_pkey"}
         assert _buffers(plan) <= MOST_BUFFERS
 
     def test_forgets_by_age(self) -> None:
@@ -273,8 +273,8 @@ class TestTheJanitor:
 class TestTheHolder:
     def test_is_found_by_the_primary_key(self, big: Farm) -> None:
         [claimed] = operations.claim(big.me, queues=["deep"])
-        fence = {"job": claimed.id, "worker": big.me.pk, "claim_no": 1, "secret": claimed.lease.secret}
-        many = {"worker": big.me.pk, "job": [claimed.id], "claim_no": [1], "secret": [claimed.lease.secret]}
+        fence = {"job": claimed.id, "worker": big.me.pk, "fence": 1, "secret": claimed.lease.secret}
+        many = {"worker": big.me.pk, "job": [claimed.id], "fence": [1], "secret": [claimed.lease.secret]}
         quotas = {
             "attempt_quota": 9,
             "job_quota": 9,

@@ -8,7 +8,7 @@ import pytest
 from jobs import kinds, operations
 from jobs.domain.retries import Backoff
 from jobs.models import Attempt, Job
-from jobs.operations import Kind, Move, Prepared, Senseless
+from jobs.operations import Discard, Kind, Move, Prepared
 from tests import farm
 
 pytestmark = pytest.mark.django_db
@@ -63,7 +63,7 @@ class TestPrepare:
         kind()
         [first, senseless, last], me = farm.submit(3), farm.worker()
         held = farm.claim_one(me)
-        app.says = {1: Senseless(why="nobody waits for it")}
+        app.says = {1: Discard(why="nobody waits for it")}
         done = operations.Finished(job_id=held.id, lease=held.lease, outcome="success")
         [status], claimed = operations.finish_and_claim(me, [done], limit=1)
         assert (held.id, status, [got.id for got in claimed]) == (first.pk, "success", [last.pk])
@@ -109,7 +109,7 @@ class TestPrepare:
     ) -> None:
         kind()
         jobs, me = farm.submit(30), farm.worker()
-        app.says = {n: Senseless(why="the message was deleted") for n in range(29)}
+        app.says = {n: Discard(why="the message was deleted") for n in range(29)}
         assert farm.claim_one(me).id == jobs[-1].pk
         gone = Job.objects.filter(status="canceled")
         assert sorted(gone.values_list("pk", flat=True)) == [job.pk for job in jobs[:-1]]
@@ -121,7 +121,7 @@ class TestPrepare:
     def test_leaves_out_of_a_batch_what_makes_no_sense(self, app: App, kind: Callable[..., None]) -> None:
         kind()
         jobs = farm.submit(10)
-        app.says = {n: Senseless(why="gone") for n in (0, 2, 3)}
+        app.says = {n: Discard(why="gone") for n in (0, 2, 3)}
         me = farm.worker()
         assert [got.id for got in operations.claim(me, limit=4)] == [jobs[1].pk]
         assert [farm.status(jobs[n]) for n in (0, 2, 3, 4)] == ["canceled"] * 3 + ["pending"]
@@ -141,7 +141,7 @@ class TestPrepare:
         assert [got.id for got in claimed] == [first.pk, third.pk]
         broken.refresh_from_db()
         # It is nobody's fault but the app's: the worker is not kept from trying it again.
-        assert (broken.status, broken.failures, broken.shy_of) == ("pending", 1, [])
+        assert (broken.status, broken.failures, broken.excluded_workers) == ("pending", 1, [])
         assert broken.run_at > farm.now()
         farm.pass_time(broken, 60)
         assert operations.claim(me, limit=3) == []
@@ -154,7 +154,7 @@ class TestPrepare:
         kind()
         operations.set_ceiling("work", 1)
         jobs = farm.submit(3)
-        app.says = {0: Senseless(why="gone"), 1: Senseless(why="gone")}
+        app.says = {0: Discard(why="gone"), 1: Discard(why="gone")}
         assert farm.claim_one(farm.worker()).id == jobs[2].pk
 
     def test_of_what_is_stolen_leaves_the_thief_idle_for_the_next(
@@ -162,5 +162,5 @@ class TestPrepare:
     ) -> None:
         kind()
         jobs = farm.submit(3)
-        app.says = {0: Senseless(why="gone")}
+        app.says = {0: Discard(why="gone")}
         assert farm.claim_one(farm.worker("thief", "home", steals=["work"])).id == jobs[1].pk

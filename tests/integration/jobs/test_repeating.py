@@ -22,8 +22,8 @@ def _done(claimed: operations.Claimed, outcome: Any = "success", **more: Any) ->
 
 def _another(lease: Lease, what: str) -> Lease:
     """This lease with another secret or number."""
-    number = lease.claim_no + (what == "number")
-    return Lease(claim_no=number, secret=uuid.uuid4() if what == "secret" else lease.secret)
+    number = lease.fence + (what == "number")
+    return Lease(fence=number, secret=uuid.uuid4() if what == "secret" else lease.secret)
 
 
 def _leases(jobs: list[operations.Claimed]) -> list[tuple[int, str]]:
@@ -196,7 +196,7 @@ class TestAClaimAgain:
         farm.expire_lease(taken, is_confirmed=False)
         operations.sweep()
         [again] = operations.claim(me, request_id="c")
-        assert (again.id, again.lease.claim_no, again.attempt) == (job.pk, 2, 1)
+        assert (again.id, again.lease.fence, again.attempt) == (job.pk, 2, 1)
 
 
 class TestAReleaseAgain:
@@ -259,13 +259,13 @@ class TestAnUnconfirmedLease:
         farm.pass_time(job, 21)
         assert operations.sweep().taken_back == 1
         stored = Job.objects.get(pk=job.pk)
-        assert (stored.status, stored.failures, stored.attempt, stored.confirmed_claim) == (
+        assert (stored.status, stored.failures, stored.attempt, stored.confirmed_fence) == (
             "pending",
             0,
             0,
             0,
         )
-        assert (stored.shy_of, Attempt.objects.count(), stored.ended_at) == ([], 0, None)
+        assert (stored.excluded_workers, Attempt.objects.count(), stored.ended_at) == ([], 0, None)
         again = farm.claim_one(me)
         assert (again.attempt, again.max_attempts) == (1, 1)
         assert farm.succeed(me, again) == "success"
@@ -281,7 +281,7 @@ class TestAnUnconfirmedLease:
         else:
             operations.write_output(me, taken.id, taken.lease, seq=0, text="Hello.")
         stored = Job.objects.get(pk=job.pk)
-        assert stored.confirmed_claim == 1
+        assert stored.confirmed_fence == 1
         assert stored.lease_expires_at is not None
         assert 59 < (stored.lease_expires_at - farm.now()).total_seconds() <= 60
 

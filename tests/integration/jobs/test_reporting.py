@@ -68,7 +68,7 @@ class TestHeartbeats:
         fence = {
             "job": claimed.id,
             "worker": me.pk,
-            "claim_no": claimed.attempt,
+            "fence": claimed.attempt,
             "secret": claimed.lease.secret,
         }
         said = {"lease_s": 60.0, "progress": None, "detail": None, "is_alone": True}

@@ -69,7 +69,9 @@ class TestAJobThatWaitedTooLong:
         Job.objects.filter(pk=expired.pk).update(expires_at=past, run_at=Now() - timedelta(seconds=5))
         if is_hidden:
             other = farm.worker("other")
-            Job.objects.filter(pk__in=[expired.pk, live.pk]).update(shy_of=[other.pk], shy_until=Now())
+            Job.objects.filter(pk__in=[expired.pk, live.pk]).update(
+                excluded_workers=[other.pk], excluded_until=Now()
+            )
         me = farm.worker("me", owner=None if whose == "everybody's" else ada)
         assert [claimed.id for claimed in operations.claim(me, limit=9)] == [live.pk]
         assert farm.status(expired) == "pending"
@@ -90,7 +92,9 @@ class TestAJobThatWaitedTooLong:
         [better] = farm.submit(1, **another)
         Job.objects.filter(pk=expired.pk).update(expires_at=Now() - timedelta(seconds=1))
         if whose == "everybody's":
-            shy_of = [farm.worker("other").pk]
-            Job.objects.filter(pk__in=[expired.pk, beside.pk]).update(shy_of=shy_of, shy_until=Now())
+            excluded_workers = [farm.worker("other").pk]
+            Job.objects.filter(pk__in=[expired.pk, beside.pk]).update(
+                excluded_workers=excluded_workers, excluded_until=Now()
+            )
         me = farm.worker("me", owner=None if whose == "everybody's" else ada)
         assert [operations.claim(me)[0].id for _ in range(2)] == [better.pk, beside.pk]

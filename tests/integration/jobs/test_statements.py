@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 
 from jobs import operations
-from jobs.domain.bulks import Deed
+from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import Filters
 from jobs.domain.leases import Lease
 from jobs.models import Body, Job, Slot, Worker
@@ -127,7 +127,7 @@ class TestWhatIsPublished:
                 me, [operations.Finished(job_id=claimed[0].id, lease=claimed[0].lease, outcome="success")]
             )
         assert heard() == []
-        assert list(Job.objects.values_list("pk", "status", "claim_no")) == [(kept.pk, "pending", 0)]
+        assert list(Job.objects.values_list("pk", "status", "fence")) == [(kept.pk, "pending", 0)]
         assert Body.objects.count() == 1
 
     def test_of_a_savepoint_goes_with_it_and_the_rest_stays(self, heard: Callable[[], list[str]]) -> None:
@@ -206,18 +206,18 @@ def _ended(job: operations.Claimed) -> operations.Finished:
 
 
 def _lost() -> operations.Finished:
-    lease = Lease(claim_no=1, secret=uuid.uuid4())
+    lease = Lease(fence=1, secret=uuid.uuid4())
     return operations.Finished(job_id=1, lease=lease, outcome="failed")
 
 
 def _overrun(job: operations.Claimed) -> None:
-    Job.objects.filter(pk=job.id).update(deadline_at=Now() - timedelta(seconds=1), confirmed_claim=1)
+    Job.objects.filter(pk=job.id).update(deadline_at=Now() - timedelta(seconds=1), confirmed_fence=1)
     assert operations.sweep().taken_back == 1
 
 
 def _cancel_all() -> None:
     boss = User.objects.create_superuser("boss")
-    asked = operations.bulk.ask(Deed.CANCEL, by=boss, filters=Filters(status="in_progress"))
+    asked = operations.bulk.ask(BulkAction.CANCEL, by=boss, filters=Filters(status="in_progress"))
     operations.bulk.begin(asked.pk, by=boss)
     operations.bulk.step(bulk_id=asked.pk)
 

@@ -104,8 +104,13 @@ class TestANewJob:
         answer = how(_row((None,) * 4))
         assert isinstance(answer, Stored)
         job = Job.objects.get(pk=answer.id)
-        assert (job.status, job.claim_no, job.failures, job.next_seq) == ("pending", 0, 0, 0)
-        assert (job.shy_of, job.shy_until, job.worker_id, job.lease_secret) == ([], None, None, None)
+        assert (job.status, job.fence, job.failures, job.next_seq) == ("pending", 0, 0, 0)
+        assert (job.excluded_workers, job.excluded_until, job.worker_id, job.lease_secret) == (
+            [],
+            None,
+            None,
+            None,
+        )
         assert (job.limit_name, job.limit_key, job.limit_count) == (None, None, None)
         assert Body.objects.get(job_id=job.pk).payload == {"n": 1}
 

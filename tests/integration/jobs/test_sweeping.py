@@ -26,8 +26,8 @@ class TestASweep:
             if claimed.id == failed.pk:
                 farm.fail(me, claimed)
         farm.expire_lease(silent)
-        Job.objects.filter(pk=overran.pk).update(deadline_at=Now() - timedelta(seconds=1), confirmed_claim=1)
-        Job.objects.filter(pk=failed.pk).update(shy_until=Now() - timedelta(seconds=1))
+        Job.objects.filter(pk=overran.pk).update(deadline_at=Now() - timedelta(seconds=1), confirmed_fence=1)
+        Job.objects.filter(pk=failed.pk).update(excluded_until=Now() - timedelta(seconds=1))
         Job.objects.filter(pk=waiting.pk).update(expires_at=Now() - timedelta(seconds=1))
         before = farm.everything(fine)
 
@@ -38,7 +38,7 @@ class TestASweep:
             (silent.pk, "lost"), (overran.pk, "timed_out"), (failed.pk, "failed"),
         ]  # fmt: skip
         assert Job.objects.get(pk=waiting.pk).ended_at is not None
-        assert (farm.status(waiting), Job.objects.get(pk=failed.pk).shy_of) == ("timed_out", [])
+        assert (farm.status(waiting), Job.objects.get(pk=failed.pk).excluded_workers) == ("timed_out", [])
         assert farm.everything(fine) == before
 
     def test_expires_a_job_that_waits_for_a_later_attempt_too(self) -> None:
@@ -62,7 +62,7 @@ class TestASweep:
         farm.submit(450)
         me = farm.worker()
         operations.claim(me, limit=450)
-        Job.objects.update(lease_expires_at=F("created_at"), confirmed_claim=1)
+        Job.objects.update(lease_expires_at=F("created_at"), confirmed_fence=1)
         assert operations.sweep().taken_back == 450
         assert Attempt.objects.filter(outcome="lost").count() == 450
 

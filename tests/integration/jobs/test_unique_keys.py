@@ -178,7 +178,7 @@ class TestThePlan:
         with connection.cursor() as cursor:
             cursor.execute(
                 "INSERT INTO jobs_job (kind, queue, status, priority, owner_id, unique_key, max_attempts, failures,"
-                " retry_on_timeout, shy_of, claim_no, next_seq)"
+                " retry_on_timeout, excluded_workers, fence, next_seq)"
                 " SELECT 'work', 'work', 'pending', 0, 1000000 + n, 'daily', 3, 0, false, '{}', 0, 0"
                 " FROM generate_series(1, 10000) AS n"
             )

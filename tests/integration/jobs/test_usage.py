@@ -226,7 +226,9 @@ class _Walk:
 
     def claim(self) -> None:
         farm.submit(1, owner=self.rng.choice(self.people))
-        Job.objects.filter(status="pending").update(run_at=F("created_at"), shy_of=[], shy_until=None)
+        Job.objects.filter(status="pending").update(
+            run_at=F("created_at"), excluded_workers=[], excluded_until=None
+        )
         self.held += operations.claim(self.me, limit=2)
 
     def write(self) -> None:

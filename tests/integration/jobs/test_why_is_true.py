@@ -35,7 +35,7 @@ class Client:
     is_live: bool
 
     def claim(self, limit: int = 1) -> list[operations.Claimed]:
-        taking.MARKS.forget()
+        taking.WATERMARKS.forget()
         return operations.claim(self.worker, queues=self.asks, limit=limit)
 
 
@@ -91,7 +91,7 @@ class Situation:
     def _hold(self, worker: Worker) -> None:
         [job] = farm.submit(1, self.dice.choice(QUEUES))
         Job.objects.filter(pk=job.pk).update(
-            status="in_progress", worker=worker, worker_name=worker.name, claim_no=1, claimed_at=Now(),
+            status="in_progress", worker=worker, worker_name=worker.name, fence=1, claimed_at=Now(),
             lease_secret="00000000-0000-0000-0000-000000000001", lease_expires_at=Now() + timedelta(hours=1),
         )  # fmt: skip
 
@@ -117,7 +117,7 @@ class Situation:
             columns["expires_at"] = now + timedelta(hours=dice.choice([-1, 1]))
         if workers and dice.random() < 0.3:
             excluded = sorted(dice.sample(workers, dice.randint(1, len(workers))))
-            columns |= {"shy_of": excluded, "shy_until": Now() + timedelta(seconds=20)}
+            columns |= {"excluded_workers": excluded, "excluded_until": Now() + timedelta(seconds=20)}
         Job.objects.filter(pk=job.pk).update(**columns)
         job.refresh_from_db()
         return job
@@ -172,7 +172,7 @@ class Situation:
 
     def _wait(self, job: Job, code: str) -> None:
         if code == "all_failed_it":
-            Job.objects.filter(pk=job.pk).update(shy_until=Now() - timedelta(seconds=1))
+            Job.objects.filter(pk=job.pk).update(excluded_until=Now() - timedelta(seconds=1))
         if code == "waiting_for_limit":
             Job.objects.filter(pk=job.pk).update(run_at=Now(), limit_until=Now())
         if code in {"ahead", "stealers_busy"}:

@@ -21,10 +21,10 @@ COUNTED_PAGES = 1300  # when it counts a thousand that are ahead, a page of the 
 
 FILL = """
 INSERT INTO jobs_job (kind, queue, status, priority, owner_id, created_at, run_at, max_attempts, failures,
-                      retry_on_timeout, shy_of, shy_until, claim_no, next_seq)
+                      retry_on_timeout, excluded_workers, excluded_until, fence, next_seq)
 SELECT %(queue)s, %(queue)s, 'pending', 0, %(owner)s, now(), now() - interval '2 hours' + n * interval '1 ms',
-       3, 0, false, %(shy_of)s::bigint[],
-       CASE WHEN %(shy_of)s::bigint[] <> '{}' THEN now() + interval '1 hour' END, 0, 0
+       3, 0, false, %(excluded_workers)s::bigint[],
+       CASE WHEN %(excluded_workers)s::bigint[] <> '{}' THEN now() + interval '1 hour' END, 0, 0
 FROM generate_series(1, %(count)s) AS n
 """
 
@@ -39,7 +39,9 @@ def queue(request: pytest.FixtureRequest) -> str:
 
 def _fill(queue: str, **fields: Any) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(FILL, {"queue": queue, "count": WAITING, "owner": None, "shy_of": [], **fields})
+        cursor.execute(
+            FILL, {"queue": queue, "count": WAITING, "owner": None, "excluded_workers": [], **fields}
+        )
         cursor.execute("ANALYZE jobs_job")
 
 
@@ -95,7 +97,7 @@ class TestWhy:
         assert _pages(last) <= PAGES
 
     def test_does_not_read_what_its_worker_has_failed(self, queue: str) -> None:
-        _fill(queue, shy_of=[farm.worker("w1", queue).pk])
+        _fill(queue, excluded_workers=[farm.worker("w1", queue).pk])
         [last] = farm.submit(1, queue, priority=-1)
         assert _says(last) == ["next"]
         assert _pages(last) <= PAGES

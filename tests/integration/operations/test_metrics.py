@@ -12,14 +12,14 @@ from django.test.utils import CaptureQueriesContext
 from prometheus_client.parser import text_string_to_metric_families
 from pytest_django import Settings
 
-from jobfarm import metrics, tallied
+from jobfarm import job_metrics, metrics
 from jobs import operations
-from jobs.domain import tallies
+from jobs.domain import rollups
 from jobs.domain.presence import Part
 from jobs.models import Process
-from jobs.operations import admission, rolling_up
+from jobs.operations import admission, rollup
 from jobs.operations.presence import Presence
-from jobs.queries.tallies import Moments
+from jobs.queries.rollups import Moments
 from tests import farm
 
 pytestmark = pytest.mark.django_db
@@ -41,8 +41,8 @@ def scraped() -> Samples:
     assert answer.status_code == 200
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in text_string_to_metric_families(answer.content.decode())
-        for sample in family.samples
+        for process_group in text_string_to_metric_families(answer.content.decode())
+        for sample in process_group.samples
     }
 
 
@@ -54,7 +54,7 @@ def of(samples: Samples, name: str, **labels: str) -> float:
 def settle(*, in_s: float = 0) -> None:
     """Have the roll-up settle the minutes that are over, as if so many seconds had passed."""
     then = farm.now() + timedelta(seconds=in_s)
-    rolling_up.count(Moments(now=then, horizon=then))
+    rollup.count(Moments(now=then, horizon=then))
     metrics.FARM._reading = None  # which is a few seconds old by then
 
 
@@ -134,7 +134,7 @@ class TestWhatItSays:
         assert of(said, "jobfarm_jobs_submitted_total", queue="work") == 4
         ended = {
             outcome: of(said, "jobfarm_jobs_ended_total", queue="work", outcome=outcome)
-            for outcome in tallied.OUTCOMES
+            for outcome in job_metrics.OUTCOMES
         }
         assert ended == {"success": 2, "failed": 1, "canceled": 1, "timed_out": 0}
         assert of(said, "jobfarm_job_run_seconds_count", queue="work") == 3
@@ -196,15 +196,15 @@ class TestWithoutADatabase:
 
 class TestBuckets:
     def test_are_cumulative_and_keep_every_run(self) -> None:
-        counts = {str(tallies.bucket(seconds)): 1 for seconds in (0.001, 0.02, 1.0, 3.0, 100_000.0)}
-        made = dict(tallied.buckets(counts))
+        counts = {str(rollups.bucket(seconds)): 1 for seconds in (0.001, 0.02, 1.0, 3.0, 100_000.0)}
+        made = dict(job_metrics.buckets(counts))
         assert made["0.015625"] == 1
         assert made["0.0625"] == 2
         assert made["1.0"] == 2  # a bucket counts what is shorter than its edge; one second is not
         assert made["4.0"] == 4
         assert made["16384.0"] == 4
         assert made["+Inf"] == 5
-        assert tallied.total_s(counts) == pytest.approx(100_004, rel=0.1)
+        assert job_metrics.total_s(counts) == pytest.approx(100_004, rel=0.1)
 
 
 def _families(names: Iterable[str]) -> set[str]:

@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from accounts import operations as accounts
 from jobfarm_worker import Job, Worker, tracing
-from jobfarm_worker.wire import ClaimedJob
+from jobfarm_worker.protocol import ClaimedJob
 from jobs import models, operations
 from observing import traces
 from tests import farm

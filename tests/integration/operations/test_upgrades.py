@@ -51,7 +51,7 @@ def _filled(old: Any) -> tuple[int, int]:
     )
     now = farm.now()
     common = {"kind": "work", "queue": "work", "owner_id": ada.pk}
-    ran = {"worker_id": worker.pk, "worker_name": "box", "claimed_at": now, "claim_no": 1}
+    ran = {"worker_id": worker.pk, "worker_name": "box", "claimed_at": now, "fence": 1}
     ended = jobs.create(**common, **ran, status="success", ended_at=now)
     jobs.create(**common, status="pending")
     held = jobs.create(
@@ -85,7 +85,7 @@ def _goes_on(held: int, ended: int) -> None:
     worker = Worker.objects.get(name="box")
     assert Job.objects.get(pk=ended).body.result == {"made": 1}
     finished = operations.Finished(
-        job_id=held, lease=Lease(claim_no=1, secret=SECRET), outcome="success", result={"made": 2}
+        job_id=held, lease=Lease(fence=1, secret=SECRET), outcome="success", result={"made": 2}
     )
     assert operations.finish(worker, [finished]) == ["success"]
     claimed = farm.claim_one(worker)

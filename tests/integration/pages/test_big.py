@@ -14,12 +14,12 @@ from django.db import connection, transaction
 from pytest_django import DjangoDbBlocker
 
 from jobs import operations
-from jobs.domain.bulks import Deed
+from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import Filters
-from jobs.domain.tallies import HOUR_S, MINUTE_S, PERIODS, floored
-from jobs.models import Job, TallyMark
-from jobs.operations import rolling_up
-from jobs.queries import lists, states, tallies
+from jobs.domain.rollups import HOUR_S, MINUTE_S, PERIODS, floored
+from jobs.models import Job, RollupWatermark
+from jobs.operations import rollup
+from jobs.queries import lists, rollups, states
 from tests import farm
 
 pytestmark = pytest.mark.django_db
@@ -28,7 +28,7 @@ WHOLE_TABLE = 8_000  # buffers that a scan of these jobs reads at the least: som
 
 FILL = """
 INSERT INTO jobs_job (kind, queue, status, priority, owner_id, group_id, worker_name, created_at, run_at, claimed_at,
-                      ended_at, max_attempts, failures, retry_on_timeout, shy_of, claim_no, next_seq)
+                      ended_at, max_attempts, failures, retry_on_timeout, excluded_workers, fence, next_seq)
 SELECT CASE WHEN n %% 100000 = 7 THEN 'rare' ELSE 'work' END, 'q' || n %% 10,
        CASE WHEN n %% 1000 = 1 THEN 'failed' WHEN n %% 5000 = 2 THEN 'timed_out' ELSE 'success' END, 0,
        CASE WHEN n %% 3 = 0 THEN %(ada)s WHEN n < 20 THEN %(bob)s END, CASE WHEN n < 10 THEN %(club)s END,
@@ -39,7 +39,7 @@ CROSS JOIN LATERAL (SELECT now() - interval '20 days' + n * interval '5.75 s' AS
 """
 WAIT = """
 INSERT INTO jobs_job (kind, queue, status, priority, created_at, run_at, max_attempts, failures, retry_on_timeout,
-                      shy_of, claim_no, next_seq)
+                      excluded_workers, fence, next_seq)
 SELECT 'work', 'q1', 'pending', 0, now(), now(), 3, 0, false, '{}', 0, 0 FROM generate_series(1, %(count)s)
 """
 
@@ -72,8 +72,8 @@ def big(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[B
         finally:
             with connection.cursor() as cursor:
                 cursor.execute(
-                    "TRUNCATE jobs_job, jobs_body, jobs_worker, jobs_queue, jobs_tally, jobs_tallymark, jobs_bulk,"
-                    " jobs_bulkitem, auth_user, auth_group, auth_user_groups CASCADE"
+                    "TRUNCATE jobs_job, jobs_body, jobs_worker, jobs_queue, jobs_rollup, jobs_rollupwatermark,"
+                    " jobs_bulk, jobs_bulkitem, auth_user, auth_group, auth_user_groups CASCADE"
                 )
             operations.sync()
             connection.close()
@@ -187,8 +187,8 @@ class TestAList:
 class TestTheRollUp:
     def test_finds_the_jobs_of_a_minute_by_halving(self, big: Big) -> None:
         for moment in (farm.now(), farm.now() - timedelta(days=7), farm.now() - timedelta(days=400)):
-            read = _buffers_of(lambda at=moment: tallies.first_since(at))  # type: ignore[misc]
-            first = tallies.first_since(moment)
+            read = _buffers_of(lambda at=moment: rollups.first_since(at))  # type: ignore[misc]
+            first = rollups.first_since(moment)
             late = Job.objects.filter(pk__lt=first, created_at__gte=moment)
             assert (late.exists(), read < 300) == (False, True)
             early = Job.objects.filter(pk__gte=first, created_at__lt=moment - timedelta(minutes=2))
@@ -197,7 +197,7 @@ class TestTheRollUp:
     def test_of_two_minutes_reads_what_happened_in_them(self, big: Big) -> None:
         now = floored(farm.now() - timedelta(hours=3), step_s=MINUTE_S)
         with transaction.atomic():
-            read = _buffers_of(lambda: tallies.count_minutes(since=now, until=now + timedelta(minutes=2)))
+            read = _buffers_of(lambda: rollups.count_minutes(since=now, until=now + timedelta(minutes=2)))
             transaction.set_rollback(True)
         print(f"two minutes of 20 jobs: {read} buffers")
         assert read < 2_000
@@ -207,13 +207,13 @@ class TestTheRollUp:
     ) -> None:
         now = farm.now()
         since = floored(now - timedelta(hours=26), step_s=HOUR_S)
-        TallyMark.objects.create(settled_until=since, looked_at=since)
-        monkeypatch.setattr(rolling_up, "BUDGET_S", 0.2)
+        RollupWatermark.objects.create(settled_until=since, looked_at=since)
+        monkeypatch.setattr(rollup, "BUDGET_S", 0.2)
         began, turns = time.perf_counter(), 1
-        while rolling_up.count(tallies.moments()):
+        while rollup.count(rollups.moments()):
             turns += 1
         print(f"26 hours, 16,000 jobs: {time.perf_counter() - began:.1f} s in {turns} turns")
-        history = tallies.history(PERIODS["day"], now=now)
+        history = rollups.history(PERIODS["day"], now=now)
         in_them = Job.objects.filter(created_at__gte=history.points[0].at).count()
         assert (history.total.arrived, in_them > WAITING + 10_000) == (in_them, True)
 
@@ -234,7 +234,7 @@ class TestTheStates:
 class TestABulk:
     def test_is_counted_within_a_second_or_so(self, big: Big) -> None:
         began = time.perf_counter()
-        asked = operations.bulk.ask(Deed.RETRY, by=big.boss, filters=Filters(status="failed"))
+        asked = operations.bulk.ask(BulkAction.RETRY, by=big.boss, filters=Filters(status="failed"))
         while asked.phase == "counting":
             operations.bulk.step(bulk_id=asked.pk)
             asked.refresh_from_db()

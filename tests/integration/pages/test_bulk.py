@@ -11,7 +11,7 @@ from django.db import connection
 from django.db.models import F
 
 from jobs import limits, operations
-from jobs.domain.bulks import Deed, Phase
+from jobs.domain.bulks import BulkAction, Phase
 from jobs.domain.filters import Filters
 from jobs.errors import InvalidValue, NotFound, UnknownQueue
 from jobs.models import Bulk, BulkItem, Job, Worker
@@ -38,7 +38,7 @@ def worker() -> Worker:
     return farm.worker("w1", "work", "other")
 
 
-def _do(deed: Deed, by: User, *, value: str = "", **filters: str) -> Bulk:
+def _do(deed: BulkAction, by: User, *, value: str = "", **filters: str) -> Bulk:
     """Ask, say yes, and let the scheduler do all of it."""
     asked = operations.bulk.ask(deed, by=by, filters=Filters(**filters), value=value)
     return _to_the_end(operations.bulk.begin(asked.pk, by=by))
@@ -65,9 +65,9 @@ class TestAsking:
         farm.submit(3, "other")
         farm.claim_one(worker)
         before = list(Job.objects.order_by("pk").values())
-        asked = operations.bulk.ask(Deed.CANCEL, by=boss, filters=Filters(queue="work"))
+        asked = operations.bulk.ask(BulkAction.CANCEL, by=boss, filters=Filters(queue="work"))
         assert (asked.phase, asked.matched, asked.handled) == (Phase.READY, 7, 0)
-        assert operations.bulk.ask(Deed.QUEUE, by=boss, filters=Filters(), value="other").matched == 9
+        assert operations.bulk.ask(BulkAction.QUEUE, by=boss, filters=Filters(), value="other").matched == 9
         assert before == list(Job.objects.order_by("pk").values())
         assert not ScheduledFunction.objects.exists()
 
@@ -77,7 +77,7 @@ class TestAsking:
         monkeypatch.setattr(lists, "LOOK_BACK", 4)
         monkeypatch.setattr(bulk, "COUNTED_AT_ONCE_S", -1.0)
         farm.submit(23)
-        asked = operations.bulk.ask(Deed.CANCEL, by=boss, filters=Filters())
+        asked = operations.bulk.ask(BulkAction.CANCEL, by=boss, filters=Filters())
         assert (asked.phase, asked.matched) == (Phase.COUNTING, 4)
         assert ScheduledFunction.objects.get().args == {"bulk_id": asked.pk}
         with pytest.raises(InvalidValue, match="still being counted"):
@@ -90,14 +90,14 @@ class TestAsking:
     @pytest.mark.parametrize(
         ("deed", "value", "refusal"),
         [
-            (Deed.QUEUE, "nowhere", UnknownQueue),
-            (Deed.PRIORITY, "101", InvalidValue),
-            (Deed.PRIORITY, "high", InvalidValue),
-            (Deed.UNDO, "", InvalidValue),
+            (BulkAction.QUEUE, "nowhere", UnknownQueue),
+            (BulkAction.PRIORITY, "101", InvalidValue),
+            (BulkAction.PRIORITY, "high", InvalidValue),
+            (BulkAction.UNDO, "", InvalidValue),
         ],
     )
     def test_refuses_what_makes_no_sense(
-        self, boss: User, deed: Deed, value: str, refusal: type[Exception]
+        self, boss: User, deed: BulkAction, value: str, refusal: type[Exception]
     ) -> None:
         with pytest.raises(refusal):
             operations.bulk.ask(deed, by=boss, filters=Filters(), value=value)
@@ -107,7 +107,7 @@ class TestAsking:
         [old] = farm.submit(1)
         farm.pass_time(old, 7200)
         farm.submit(2)
-        asked = operations.bulk.ask(Deed.CANCEL, by=boss, filters=Filters(age="hour"))
+        asked = operations.bulk.ask(BulkAction.CANCEL, by=boss, filters=Filters(age="hour"))
         assert (asked.matched, set(asked.filters)) == (2, {"since"})
 
 
@@ -116,7 +116,7 @@ class TestCanceling:
         farm.submit(5)
         running = farm.claim_one(worker)
         [other] = farm.submit(1, "other")
-        done = _do(Deed.CANCEL, boss, queue="work")
+        done = _do(BulkAction.CANCEL, boss, queue="work")
         assert done.came_to == {"canceled before start": 4, "canceled while running": 1}
         assert (done.phase, done.changed, done.handled) == (Phase.DONE, 5, 5)
         assert farm.status(other) == "pending"
@@ -124,7 +124,7 @@ class TestCanceling:
 
     def test_leaves_alone_what_came_after_the_question(self, boss: User, worker: Worker) -> None:
         farm.submit(2)
-        asked = operations.bulk.ask(Deed.CANCEL, by=boss, filters=Filters())
+        asked = operations.bulk.ask(BulkAction.CANCEL, by=boss, filters=Filters())
         [late] = farm.submit(1)
         _to_the_end(operations.bulk.begin(asked.pk, by=boss))
         assert _statuses() == {"canceled": 2, "pending": 1}
@@ -132,7 +132,7 @@ class TestCanceling:
 
     def test_is_noted_once_in_the_log_at_its_beginning_and_its_end(self, boss: User, worker: Worker) -> None:
         farm.submit(300)
-        made = _do(Deed.CANCEL, boss)
+        made = _do(BulkAction.CANCEL, boss)
         lines = LogEntry.objects.filter(object_id=str(made.pk)).order_by("pk")
         assert [(line.user, line.change_message) for line in lines] == [
             (boss, "Cancel 300 jobs: {}"),
@@ -144,7 +144,7 @@ class TestCanceling:
         farm.submit(2, unique_key=None)
         [planned] = farm.submit(1, run_at=later)
         farm.claim_one(worker)
-        made = _do(Deed.CANCEL, boss)
+        made = _do(BulkAction.CANCEL, boss)
         assert BulkItem.objects.filter(bulk=made).count() == 2
         undone = _to_the_end(operations.bulk.undo(made.pk, by=boss))
         assert undone.came_to == {"submitted once more": 2}
@@ -167,7 +167,7 @@ class TestRetrying:
         return jobs
 
     def test_submits_each_once_and_says_of_the_others_why_not(self, boss: User, failed: list[Job]) -> None:
-        made = _do(Deed.RETRY, boss, status="failed")
+        made = _do(BulkAction.RETRY, boss, status="failed")
         assert made.changed == 2
         assert sorted(made.came_to.values()) == [1, 2]
         new = Job.objects.filter(retry_of__isnull=False)
@@ -176,7 +176,7 @@ class TestRetrying:
     def test_undone_cancels_the_new_ones_that_nobody_has_taken(
         self, boss: User, worker: Worker, failed: list[Job]
     ) -> None:
-        made = _do(Deed.RETRY, boss, status="failed")
+        made = _do(BulkAction.RETRY, boss, status="failed")
         Job.objects.filter(retry_of__isnull=True, status="pending").update(
             run_at=F("run_at") + timedelta(hours=1)
         )
@@ -192,7 +192,7 @@ class TestRetrying:
         most = ratelimits.config_of(limits.SUBMIT_USER).most
         for _ in range(2):  # into debt: what comes in while this runs changes nothing
             ratelimits.limit(limits.SUBMIT_USER, key=f"user:{ada.pk}", count=most, reserve=True)
-        asked = operations.bulk.ask(Deed.RETRY, by=ada, filters=Filters())
+        asked = operations.bulk.ask(BulkAction.RETRY, by=ada, filters=Filters())
         operations.bulk.begin(asked.pk, by=ada)
         operations.bulk.step(bulk_id=asked.pk)
         next_step = ScheduledFunction.objects.latest("pk")
@@ -206,7 +206,7 @@ class TestChanging:
     def test_the_queue_moves_what_waits(self, boss: User, worker: Worker) -> None:
         farm.submit(3)
         running = farm.claim_one(worker)
-        made = _do(Deed.QUEUE, boss, value="other", queue="work")
+        made = _do(BulkAction.QUEUE, boss, value="other", queue="work")
         assert made.came_to == {"changed": 2}
         assert Job.objects.get(pk=running.id).queue == "work"
         assert Job.objects.filter(queue="other", status="pending").count() == 2
@@ -214,7 +214,7 @@ class TestChanging:
 
     def test_the_priority_changes_who_goes_first(self, boss: User, worker: Worker) -> None:
         first, second = farm.submit(2)
-        made = _do(Deed.PRIORITY, boss, value="9", text='"n": 1')
+        made = _do(BulkAction.PRIORITY, boss, value="9", text='"n": 1')
         assert (made.came_to, farm.claim_one(worker).id) == ({"changed": 1}, second.pk)
         assert farm.status(first) == "pending"
 
@@ -222,7 +222,7 @@ class TestChanging:
         self, boss: User, worker: Worker
     ) -> None:
         one, two, three = farm.submit(3, priority=1)
-        made = _do(Deed.PRIORITY, boss, value="-5")
+        made = _do(BulkAction.PRIORITY, boss, value="-5")
         Job.objects.filter(pk=two.pk).update(priority=50)  # somebody changed their mind
         assert farm.claim_one(worker).id == two.pk
         Job.objects.filter(pk=three.pk).update(priority=7)
@@ -238,7 +238,7 @@ class TestChanging:
         planned, limited = farm.submit(2, run_at=later)
         farm.submit(1)
         Job.objects.filter(pk=limited.pk).update(limit_name="x", limit_count=1, limit_until=later)
-        made = _do(Deed.RUN_NOW, boss)
+        made = _do(BulkAction.RUN_NOW, boss)
         assert made.came_to == {"made due": 1, "were due already": 1, "wait for their limit": 1}
         assert {claimed.id for claimed in operations.claim(worker, limit=9)} >= {planned.pk}
         assert farm.status(limited) == "pending"
@@ -246,7 +246,7 @@ class TestChanging:
     def test_run_now_is_undone(self, boss: User, worker: Worker) -> None:
         later = farm.now() + timedelta(hours=5)
         [planned] = farm.submit(1, run_at=later)
-        made = _do(Deed.RUN_NOW, boss)
+        made = _do(BulkAction.RUN_NOW, boss)
         assert _to_the_end(operations.bulk.undo(made.pk, by=boss)).came_to == {"put back": 1}
         assert Job.objects.get(pk=planned.pk).run_at == later
 
@@ -257,17 +257,17 @@ class TestWhose:
         ada, bob = farm.user("ada", groups=[group]), farm.user("bob", groups=[group])
         [own] = farm.submit(1, owner=ada)
         [shared] = farm.submit(1, owner=bob, group=group)
-        assert _do(Deed.CANCEL, ada).came_to == {"canceled before start": 1}
+        assert _do(BulkAction.CANCEL, ada).came_to == {"canceled before start": 1}
         assert [farm.status(own), farm.status(shared)] == ["canceled", "pending"]
 
     def test_staff_that_may_only_look_reach_their_own_alone(self, worker: Worker) -> None:
         reader = farm.user("reader", is_staff=True)
         reader.user_permissions.add(Permission.objects.get(codename="view_job"))
         farm.submit(2)
-        assert operations.bulk.ask(Deed.CANCEL, by=reader, filters=Filters()).matched == 0
+        assert operations.bulk.ask(BulkAction.CANCEL, by=reader, filters=Filters()).matched == 0
 
     def test_anothers_is_not_found(self, boss: User, worker: Worker) -> None:
-        asked = operations.bulk.ask(Deed.CANCEL, by=boss, filters=Filters())
+        asked = operations.bulk.ask(BulkAction.CANCEL, by=boss, filters=Filters())
         for deed in (operations.bulk.begin, operations.bulk.stop, operations.bulk.undo):
             with pytest.raises(NotFound):
                 deed(asked.pk, by=farm.user(f"eve{deed.__name__}"))
@@ -278,13 +278,13 @@ class TestWhose:
         monkeypatch.setattr(bulk, "BATCH", 2)
         monkeypatch.setattr(bulk, "STEP_S", -1.0)
         farm.submit(6)
-        asked = operations.bulk.ask(Deed.CANCEL, by=boss, filters=Filters())
+        asked = operations.bulk.ask(BulkAction.CANCEL, by=boss, filters=Filters())
         operations.bulk.begin(asked.pk, by=boss)
         operations.bulk.step(bulk_id=asked.pk)
         User.objects.filter(pk=boss.pk).update(is_superuser=False)
         assert _to_the_end(asked).changed == 2
         User.objects.filter(pk=boss.pk).update(is_superuser=True)
-        asked = operations.bulk.ask(Deed.CANCEL, by=boss, filters=Filters())
+        asked = operations.bulk.ask(BulkAction.CANCEL, by=boss, filters=Filters())
         operations.bulk.begin(asked.pk, by=boss)
         User.objects.filter(pk=boss.pk).update(is_active=False)
         stopped = _to_the_end(asked)
@@ -301,7 +301,7 @@ class TestAStep:
         for _ in range(5):
             farm.submit(1)
             farm.fail(worker, farm.claim_one(worker), retryable=False)
-        asked = operations.bulk.ask(Deed.RETRY, by=boss, filters=Filters())
+        asked = operations.bulk.ask(BulkAction.RETRY, by=boss, filters=Filters())
         operations.bulk.begin(asked.pk, by=boss)
         with pytest.raises(ZeroDivisionError), connection.execute_wrapper(_dying_at(3)):
             operations.bulk.step(bulk_id=asked.pk)
@@ -314,7 +314,7 @@ class TestAStep:
     def test_said_yes_to_twice_does_it_once(self, boss: User, worker: Worker) -> None:
         farm.submit(1)
         farm.fail(worker, farm.claim_one(worker), retryable=False)
-        asked = operations.bulk.ask(Deed.RETRY, by=boss, filters=Filters())
+        asked = operations.bulk.ask(BulkAction.RETRY, by=boss, filters=Filters())
         for _ in range(2):
             operations.bulk.begin(asked.pk, by=boss)
         _to_the_end(asked)
@@ -330,7 +330,7 @@ class TestAStep:
         monkeypatch.setattr(bulk, "BATCH", 2)
         monkeypatch.setattr(bulk, "STEP_S", -1.0)
         farm.submit(6)
-        asked = operations.bulk.ask(Deed.CANCEL, by=boss, filters=Filters())
+        asked = operations.bulk.ask(BulkAction.CANCEL, by=boss, filters=Filters())
         operations.bulk.begin(asked.pk, by=boss)
         operations.bulk.step(bulk_id=asked.pk)
         operations.bulk.stop(asked.pk, by=boss)
@@ -342,8 +342,8 @@ class TestAStep:
 class TestForgetting:
     def test_takes_what_was_over_long_ago_and_what_nobody_answered(self, boss: User, worker: Worker) -> None:
         farm.submit(1)
-        made = _do(Deed.CANCEL, boss)
-        asked = operations.bulk.ask(Deed.RETRY, by=boss, filters=Filters())
+        made = _do(BulkAction.CANCEL, boss)
+        asked = operations.bulk.ask(BulkAction.RETRY, by=boss, filters=Filters())
         now = farm.now()
         found = [bulks.forget(now=now + timedelta(hours=n)) for n in (23, 25, 24 * 8 - 1, 24 * 8 + 1)]
         assert found == [0, 1, 0, 2]  # the last one with its item

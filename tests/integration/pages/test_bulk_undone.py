@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from jobs import operations
-from jobs.domain.bulks import Deed
+from jobs.domain.bulks import BulkAction
 from jobs.models import Job, Worker
 from tests import farm
 from tests.integration.pages.test_bulk import _do, _to_the_end, boss, worker
@@ -18,13 +18,17 @@ __all__ = ["boss", "worker"]
 class TestUndoing:
     @pytest.mark.parametrize(
         ("deed", "value", "column"),
-        [(Deed.PRIORITY, "-5", "priority"), (Deed.QUEUE, "other", "queue"), (Deed.RUN_NOW, "", "run_at")],
+        [
+            (BulkAction.PRIORITY, "-5", "priority"),
+            (BulkAction.QUEUE, "other", "queue"),
+            (BulkAction.RUN_NOW, "", "run_at"),
+        ],
     )
     def test_leaves_alone_what_a_worker_had_and_gave_back_meanwhile(
-        self, boss: User, worker: Worker, deed: Deed, value: str, column: str
+        self, boss: User, worker: Worker, deed: BulkAction, value: str, column: str
     ) -> None:
         """It waits as before and is as the deed left it, but it was claimed since: the claim number alone tells."""
-        farm.submit(2, run_at=farm.now() + timedelta(hours=5) if deed is Deed.RUN_NOW else None)
+        farm.submit(2, run_at=farm.now() + timedelta(hours=5) if deed is BulkAction.RUN_NOW else None)
         before = dict(Job.objects.values_list("pk", column))
         made = _do(deed, boss, value=value)
         claimed = farm.claim_one(worker)
@@ -38,7 +42,7 @@ class TestUndoing:
     def test_counts_what_has_ended_meanwhile_as_waiting_no_more(self, boss: User, worker: Worker) -> None:
         """Canceled while it waited: its claim number and its priority are as the deed left them."""
         canceled, _ = farm.submit(2)
-        made = _do(Deed.PRIORITY, boss, value="-5")
+        made = _do(BulkAction.PRIORITY, boss, value="-5")
         operations.cancel(canceled.pk, by=None)
         undone = _to_the_end(operations.bulk.undo(made.pk, by=boss))
         assert undone.came_to == {"put back": 1, "did not wait any more, or were changed since": 1}
@@ -47,7 +51,7 @@ class TestUndoing:
         """It waits, but a worker has run a part of it."""
         for _ in farm.submit(2):
             farm.fail(worker, farm.claim_one(worker), retryable=False)
-        made = _do(Deed.RETRY, boss, status="failed")
+        made = _do(BulkAction.RETRY, boss, status="failed")
         had = farm.claim_one(worker)
         operations.release(worker, had.id, had.lease)
         undone = _to_the_end(operations.bulk.undo(made.pk, by=boss))

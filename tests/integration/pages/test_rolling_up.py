@@ -10,12 +10,12 @@ import pytest
 from django.db import connection
 
 from jobs import operations
-from jobs.domain import tallies
+from jobs.domain import rollups
 from jobs.domain.retries import Backoff
-from jobs.models import Job, Tally, TallyMark
-from jobs.operations import rolling_up
-from jobs.queries import tallies as queries
-from jobs.queries.tallies import Moments
+from jobs.models import Job, Rollup, RollupWatermark
+from jobs.operations import rollup
+from jobs.queries import rollups as queries
+from jobs.queries.rollups import Moments
 from tests import farm
 
 pytestmark = pytest.mark.django_db
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 COUNTED = ("arrived", "success", "failed", "canceled", "timed_out")
 FILL = """
 INSERT INTO jobs_job (kind, queue, status, priority, created_at, run_at, claimed_at, ended_at,
-                      max_attempts, failures, retry_on_timeout, shy_of, claim_no, next_seq)
+                      max_attempts, failures, retry_on_timeout, excluded_workers, fence, next_seq)
 SELECT 'work', queue, status, 0, created_at, created_at, created_at + waited, created_at + waited + ran,
        3, 0, false, '{}', 1, 0
 FROM unnest(%s::text[], %s::text[], %s::timestamptz[], %s::interval[], %s::interval[])
@@ -35,13 +35,13 @@ ORDER BY created_at
 def _count(*, later: timedelta = timedelta(0)) -> int:
     """A roll-up, as if so much time had passed."""
     moments = queries.moments()
-    return rolling_up.count(Moments(now=moments.now + later, horizon=moments.horizon + later))
+    return rollup.count(Moments(now=moments.now + later, horizon=moments.horizon + later))
 
 
-def _totals(step_s: int = tallies.MINUTE_S) -> dict[str, dict[str, int]]:
+def _totals(step_s: int = rollups.MINUTE_S) -> dict[str, dict[str, int]]:
     """What was counted, by queue, without what is zero."""
     sums: dict[str, dict[str, int]] = {}
-    for row in Tally.objects.filter(step_s=step_s):
+    for row in Rollup.objects.filter(step_s=step_s):
         of_queue = sums.setdefault(row.queue, dict.fromkeys(COUNTED, 0))
         for name in COUNTED:
             of_queue[name] += getattr(row, name)
@@ -49,7 +49,7 @@ def _totals(step_s: int = tallies.MINUTE_S) -> dict[str, dict[str, int]]:
 
 
 def _rows() -> list[tuple[Any, ...]]:
-    return sorted(Tally.objects.values_list("step_s", "at", "queue", *COUNTED, "ran", "waited"), key=str)
+    return sorted(Rollup.objects.values_list("step_s", "at", "queue", *COUNTED, "ran", "waited"), key=str)
 
 
 def _one_of_each() -> None:
@@ -69,7 +69,7 @@ class TestCounting:
         farm.kind("other")
         farm.submit(3, "other")
         assert _count() > 0
-        for step_s in tallies.STEPS_S:
+        for step_s in rollups.STEPS_S:
             assert _totals(step_s) == EACH_ONCE | {"other": {"arrived": 3}}
 
     def test_again_changes_nothing(self) -> None:
@@ -87,7 +87,7 @@ class TestCounting:
         _one_of_each()
 
         def die(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
-            if "tally_steps" in sql:
+            if "rollup_steps" in sql:
                 raise ZeroDivisionError
             return execute(sql, *rest)
 
@@ -104,17 +104,17 @@ class TestCounting:
         _count()
         Job.objects.filter(pk=job.pk).update(queue="other")
         _count()
-        for step_s in tallies.STEPS_S:
+        for step_s in rollups.STEPS_S:
             assert _totals(step_s) == {"other": {"arrived": 1}}
 
     def test_forgets_what_no_chart_shows(self) -> None:
         now = farm.now()
         empty = dict.fromkeys(COUNTED, 0) | {"ran": {}, "waited": {}, "queue": "work"}
-        for step_s, kept in tallies.KEPT.items():
+        for step_s, kept in rollups.KEPT.items():
             for age in (kept - timedelta(hours=2), kept + timedelta(hours=2)):
-                Tally.objects.create(step_s=step_s, at=now - age, **empty)
+                Rollup.objects.create(step_s=step_s, at=now - age, **empty)
         assert queries.forget() == 3
-        assert Tally.objects.count() == 3
+        assert Rollup.objects.count() == 3
 
 
 class TestThePast:
@@ -140,7 +140,7 @@ class TestThePast:
         found = Counter(row[0] for row in past)
         assert {queue: total["arrived"] for queue, total in _totals().items()} == found
         ended = Counter((row[0], row[1]) for row in past)
-        for step_s in tallies.STEPS_S:
+        for step_s in rollups.STEPS_S:
             counted = {
                 (queue, how): number
                 for queue, total in _totals(step_s).items()
@@ -148,8 +148,8 @@ class TestThePast:
                 if how != "arrived"
             }
             assert counted == ended
-        for row in Tally.objects.filter(step_s=tallies.MINUTE_S):
-            assert row.at == tallies.floored(row.at, step_s=tallies.MINUTE_S)
+        for row in Rollup.objects.filter(step_s=rollups.MINUTE_S):
+            assert row.at == rollups.floored(row.at, step_s=rollups.MINUTE_S)
 
     def test_has_its_times_in_the_buckets_that_the_rule_in_python_names(
         self, past: list[tuple[str, str, datetime, timedelta, timedelta]]
@@ -158,17 +158,17 @@ class TestThePast:
         by_themselves = [row for row in past if row[1] in {"success", "failed"}]
         times = {"waited": [row[3] for row in by_themselves], "ran": [row[4] for row in by_themselves]}
         for column, durations in times.items():
-            expected = Counter(str(tallies.bucket(length.total_seconds())) for length in durations)
-            for step_s in tallies.STEPS_S:
-                rows = Tally.objects.filter(step_s=step_s).values_list(column, flat=True)
-                assert tallies.merged(rows) == expected
+            expected = Counter(str(rollups.bucket(length.total_seconds())) for length in durations)
+            for step_s in rollups.STEPS_S:
+                rows = Rollup.objects.filter(step_s=step_s).values_list(column, flat=True)
+                assert rollups.merged(rows) == expected
 
     def test_is_drawn_in_as_many_points_as_the_period_has_steps(
         self, past: list[tuple[str, str, datetime, timedelta, timedelta]]
     ) -> None:
         _count()
         now = farm.now()
-        for period in tallies.PERIODS.values():
+        for period in rollups.PERIODS.values():
             history = queries.history(period, now=now)
             points = history.points
             assert len(points) == period.steps
@@ -189,8 +189,8 @@ class TestAWait:
         by = farm.worker()
         farm.succeed(by, farm.claim_one(by))
         _count()
-        [waited] = Tally.objects.filter(step_s=60).exclude(waited={}).values_list("waited", flat=True)
-        assert waited == {str(tallies.bucket(100)): 1}
+        [waited] = Rollup.objects.filter(step_s=60).exclude(waited={}).values_list("waited", flat=True)
+        assert waited == {str(rollups.bucket(100)): 1}
 
     def test_of_a_later_attempt_is_from_the_end_of_the_one_before(self) -> None:
         farm.kind(backoff=_at_once())
@@ -198,11 +198,11 @@ class TestAWait:
         farm.pass_time(job, 10_000)
         by = farm.worker()
         farm.fail(by, farm.claim_one(by))
-        Job.objects.filter(pk=job.pk).update(shy_of=[])
+        Job.objects.filter(pk=job.pk).update(excluded_workers=[])
         farm.succeed(by, farm.claim_one(by))
         _count()
-        [waited] = Tally.objects.filter(step_s=60).exclude(waited={}).values_list("waited", flat=True)
-        assert [int(number) < tallies.bucket(60) for number in waited] == [True]
+        [waited] = Rollup.objects.filter(step_s=60).exclude(waited={}).values_list("waited", flat=True)
+        assert [int(number) < rollups.bucket(60) for number in waited] == [True]
 
 
 def _at_once() -> Any:
@@ -214,11 +214,11 @@ class TestWhatIsSettled:
         farm.kind()
         farm.submit(1)
         _count()
-        first = TallyMark.objects.get().settled_until
+        first = RollupWatermark.objects.get().settled_until
         assert first <= queries.moments().horizon
         _count(later=timedelta(minutes=10))
-        later = TallyMark.objects.get().settled_until
+        later = RollupWatermark.objects.get().settled_until
         assert later > first
         _count()
-        assert TallyMark.objects.get().settled_until == later
+        assert RollupWatermark.objects.get().settled_until == later
         assert operations.roll_up() == 0

@@ -92,8 +92,8 @@ class TestAnAction:
 
     def test_delivered_twice_starts_once(self) -> None:
         scheduling.run_after(0, sample.say, word="once")
-        boot = uuid.uuid4()
-        by = Holder(boot=boot, ran_by="test:1")
+        cluster_id = uuid.uuid4()
+        by = Holder(cluster_id=cluster_id, ran_by="test:1")
         [handed] = clusters.dispatch(Kind.ACTION, limit=5)
         assert running.action(handed, by=by) is True
         assert running.action(handed, by=by) is False
@@ -106,8 +106,8 @@ class TestAnAction:
         clusters.begin(living, role="actions")
         clusters.end(over, ending="lost")
         [found] = clusters.dispatch(Kind.ACTION, limit=5)
-        assert running.action(found, by=Holder(boot=over, ran_by="a")) is False
-        assert running.action(found, by=Holder(boot=living, ran_by="b")) is True
+        assert running.action(found, by=Holder(cluster_id=over, ran_by="a")) is False
+        assert running.action(found, by=Holder(cluster_id=living, ran_by="b")) is True
 
 
 class TestWhatIsLate:
@@ -173,13 +173,13 @@ class TestARetry:
             scheduling.run_after(0, sample.die_once, path=str(tmp_path / "x")),
             scheduling.run_after(0, sample.break_down_and_be_tried_again, word="x"),
         ]
-        boot = uuid.uuid4()
-        clusters.begin(boot, role="actions")
+        cluster_id = uuid.uuid4()
+        clusters.begin(cluster_id, role="actions")
         for handed in clusters.dispatch(Kind.ACTION, limit=5):
             from scheduling.queries import functions
 
-            assert functions.start(handed.id, by=Holder(boot=boot, ran_by="dead:1"))
-        clusters.end(boot, ending="died", why="a test")
+            assert functions.start(handed.id, by=Holder(cluster_id=cluster_id, ran_by="dead:1"))
+        clusters.end(cluster_id, ending="died", why="a test")
         assert [stored(row).state for row in rows] == ["unknown", "unknown"]
         assert ScheduledFunction.objects.filter(retry_of=rows[0]).count() == 1
         assert ScheduledFunction.objects.filter(retry_of=rows[1]).count() == 0
@@ -369,17 +369,17 @@ class TestASilentCluster:
         from scheduling.queries import functions
 
         row = scheduling.run_after(0, sample.say, word="lost")
-        boot = uuid.uuid4()
-        clusters.begin(boot, role="actions")
+        cluster_id = uuid.uuid4()
+        clusters.begin(cluster_id, role="actions")
         [handed] = clusters.dispatch(Kind.ACTION, limit=5)
-        functions.start(handed.id, by=Holder(boot=boot, ran_by="dead:1"))
+        functions.start(handed.id, by=Holder(cluster_id=cluster_id, ran_by="dead:1"))
         assert clusters.sweep() == 0
         Cluster.objects.update(started_at=F("started_at") - timedelta(seconds=11))
         # A PostgreSQL that was started a moment ago says nothing about clusters yet.
         until(lambda: clusters.sweep() == 1, what="the sweep")
         assert (stored(row).state, stored(row).error_class) == ("unknown", "scheduling.errors.OutcomeUnknown")
         assert Cluster.objects.get().ending == "lost"
-        assert clusters.report(boot, _report()) is False
+        assert clusters.report(cluster_id, _report()) is False
 
 
 def _report() -> Report:

@@ -251,13 +251,13 @@ class TestAResult:
         self, signals: list[tuple[str, str, str]]
     ) -> None:
         result = tasks.add.enqueue(1)
-        boot = uuid.uuid4()
-        clusters.begin(boot, role="actions")
+        cluster_id = uuid.uuid4()
+        clusters.begin(cluster_id, role="actions")
         [handed] = clusters.dispatch(Kind.ACTION, limit=5)
-        functions.start(handed.id, by=Holder(boot=boot, ran_by="dead:1"))
+        functions.start(handed.id, by=Holder(cluster_id=cluster_id, ran_by="dead:1"))
         running = default_task_backend.get_result(result.id)
         assert running.status == TaskResultStatus.RUNNING
-        clusters.end(boot, ending="died")
+        clusters.end(cluster_id, ending="died")
         result.refresh()
         assert result.status == TaskResultStatus.FAILED
         assert [error.exception_class for error in result.errors] == [OutcomeUnknown]

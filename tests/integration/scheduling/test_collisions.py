@@ -27,7 +27,7 @@ from tests.integration.scheduling import sample
 pytestmark = pytest.mark.django_db(transaction=True)
 
 IN_PLACE = 10  # postgres.transactions.ATTEMPTS
-BY = Holder(boot=uuid.UUID(int=1), ran_by="test:1")
+BY = Holder(cluster_id=uuid.UUID(int=1), ran_by="test:1")
 
 
 def run_once_more() -> int:

@@ -49,7 +49,7 @@ def broker() -> Iterator[Broker]:
     made = get_broker()
     assert isinstance(made, Broker)
     yield made
-    made._ear.close()
+    made._listener.close()
 
 
 def push(broker: Broker) -> "queue.Queue[Any]":
@@ -142,17 +142,18 @@ class TestASchedule:
 
 class TestItsMonitor:
     def test_sees_the_clusters(self, broker: Broker) -> None:
-        boot = uuid.uuid4()
-        clusters.begin(boot, role="actions")
+        cluster_id = uuid.uuid4()
+        clusters.begin(cluster_id, role="actions")
         assert Stat.get_all() == []
         clusters.report(
-            boot, Report(workers=2, free=2, waits=False, handed=0, stat=django_q2.stat(_Sentinel(boot)))
+            cluster_id,
+            Report(workers=2, free=2, waits=False, handed=0, stat=django_q2.stat(_Sentinel(cluster_id))),
         )
         [seen] = Stat.get_all()
-        assert (seen.cluster_id, seen.workers, seen.reincarnations) == (boot, [], 4)
-        assert Stat.get(pid=1, cluster_id=boot).cluster_id == boot
+        assert (seen.cluster_id, seen.workers, seen.reincarnations) == (cluster_id, [], 4)
+        assert Stat.get(pid=1, cluster_id=cluster_id).cluster_id == cluster_id
         assert broker.info() == "jobfarm on PostgreSQL"
-        Cluster.objects.update(heard_at=timezone.now() - timedelta(minutes=1))
+        Cluster.objects.update(last_seen_at=timezone.now() - timedelta(minutes=1))
         assert Stat.get_all() == []
 
 
@@ -164,8 +165,8 @@ class _Sentinel:
     reincarnations = 4
     pool: tuple[Any, ...] = ()
 
-    def __init__(self, boot: uuid.UUID) -> None:
-        self.cluster_id, self.broker = boot, get_broker()
+    def __init__(self, cluster_id: uuid.UUID) -> None:
+        self.cluster_id, self.broker = cluster_id, get_broker()
         self.task_queue = self.result_queue = queue.Queue[Any]()
 
     def status(self) -> str:

@@ -11,7 +11,7 @@ from django.db import connection, transaction
 
 from postgres import clock
 from scheduling import operations as scheduling
-from scheduling.errors import BadArguments, BadMoment, BadPlace, NotAFunction, NotJson, UnknownFunction
+from scheduling.errors import BadArguments, BadMoment, BadQueue, NotAFunction, NotJson, UnknownFunction
 from scheduling.models import Cron, Due, ScheduledFunction
 from scheduling.operations import Kind, clusters, running
 from scheduling.operations.scheduling import insert, new
@@ -154,7 +154,7 @@ class TestAMutation:
 
     def test_dispatched_twice_runs_once(self) -> None:
         row = scheduling.run_after(0, sample.make_group, name="once")
-        by = Holder(boot=uuid.uuid4(), ran_by="test:1")
+        by = Holder(cluster_id=uuid.uuid4(), ran_by="test:1")
         [found] = clusters.dispatch(Kind.MUTATION, limit=5)
         assert clusters.dispatch(Kind.MUTATION, limit=5) == [found]
         assert running.mutation(found, by=by) is True
@@ -277,9 +277,9 @@ class TestAQueueAndAPriority:
         [{"queue": ""}, {"queue": "x" * 101}, {"queue": 3}, {"priority": 101}, {"priority": 1.5}, {"priority": True}],
     )  # fmt: skip
     def test_are_refused_when_they_are_none(self, wrong: dict[str, Any]) -> None:
-        with pytest.raises(BadPlace):
+        with pytest.raises(BadQueue):
             scheduling.run_after(0, sample.nothing, **wrong)
-        with pytest.raises(BadPlace):
+        with pytest.raises(BadQueue):
             scheduling.action(**wrong)
 
     def test_may_not_be_parameters_of_a_function(self) -> None:

@@ -92,17 +92,17 @@ class TestTheEndOfAFailedTask:
         assert isinstance(error, Canceled)
 
     def test_whose_outcome_is_unknown_says_so(self, ends: Ends) -> None:
-        result, boot = tasks.add.enqueue(1), uuid.uuid4()
-        clusters.begin(boot, role="actions")
-        functions.start(int(result.id), by=Holder(boot=boot, ran_by="dead:1"))
-        clusters.end(boot, ending="died")
+        result, cluster_id = tasks.add.enqueue(1), uuid.uuid4()
+        clusters.begin(cluster_id, role="actions")
+        functions.start(int(result.id), by=Holder(cluster_id=cluster_id, ran_by="dead:1"))
+        clusters.end(cluster_id, ending="died")
         [(_, error)] = ends
         assert isinstance(error, OutcomeUnknown)
 
     def test_that_kills_its_process_says_so(self, ends: Ends, settings: Any) -> None:
         settings.SCHEDULING = {**settings.SCHEDULING, "MOST_DEATHS": 1}
         result = tasks.write_as_a_mutation.enqueue("x")
-        running.process_died(int(result.id), by=Holder(boot=uuid.uuid4(), ran_by="dead:1"))
+        running.process_died(int(result.id), by=Holder(cluster_id=uuid.uuid4(), ran_by="dead:1"))
         [(_, error)] = ends
         assert isinstance(error, KillsItsProcess)
 

@@ -69,12 +69,12 @@ class TestFeed:
             activity.feed(before=cursor)
 
     def test_is_of_a_source_of_a_thing_or_with_a_text(self) -> None:
-        line(1, kind="githubissue", thing="7")
+        line(1, kind="githubissue", resource="7")
         line(2, source="stripe", object="100% of _it_")
         line(3, actor="Bob")
         assert numbers(activity.feed(source="stripe")) == [2]
-        assert numbers(activity.feed(kind="githubissue", thing="7")) == [1]
-        assert numbers(activity.feed(kind="githubissue", thing="8")) == []
+        assert numbers(activity.feed(kind="githubissue", resource="7")) == [1]
+        assert numbers(activity.feed(kind="githubissue", resource="8")) == []
         assert numbers(activity.feed(search="bob")) == [3]
         assert numbers(activity.feed(search="0% of _")) == [2]
         assert numbers(activity.feed(search="opened", source="github")) == [3, 1]
@@ -149,14 +149,17 @@ class TestLines:
         for sample in routed():
             handle(sample.event())
         known = {
-            table.__name__.lower(): set(table.objects.values_list("sender_id", flat=True))
+            table.__name__.lower(): set(table.objects.values_list("external_id", flat=True))
             for table in tables()
             if table is not Activity
         }
-        named = set(Activity.objects.exclude(kind="").values_list("kind", "thing"))
+        named = set(Activity.objects.exclude(kind="").values_list("kind", "resource"))
         assert {kind for kind, _ in named} <= set(known)
-        assert {kind for kind, thing in named if thing not in known[kind]} == {"jiraissue"}
-        assert len([thing for kind, thing in named if kind == "jiraissue" and thing not in known[kind]]) == 1
+        assert {kind for kind, resource in named if resource not in known[kind]} == {"jiraissue"}
+        assert (
+            len([resource for kind, resource in named if kind == "jiraissue" and resource not in known[kind]])
+            == 1
+        )
 
 
 class TestDigest:
@@ -168,8 +171,8 @@ class TestDigest:
         assert summed.lines == Activity.objects.filter(at__date=DAY).count() == 20
         assert summed.sources == (("github", 20),)
         assert summed.actors == (("Codertocat", 19), ("Octocoders", 1))
-        assert summed.deeds[0] == ("github", "opened", 4)
-        assert sum(count for *_, count in summed.deeds) == 20 - 6  # the ten most frequent of sixteen
+        assert summed.actions[0] == ("github", "opened", 4)
+        assert sum(count for *_, count in summed.actions) == 20 - 6  # the ten most frequent of sixteen
 
     def test_leaves_out_lines_that_nobody_did(self) -> None:
         line(1, actor="")
@@ -223,11 +226,11 @@ class TestPrune:
         line(2, at=RECEIVED)
         for n, days in enumerate((2, 0)):
             SandboxTelemetry.objects.create(
-                sender_id=str(n), at=RECEIVED - timedelta(days=days), outcome="ok"
+                external_id=str(n), at=RECEIVED - timedelta(days=days), outcome="ok"
             )
         yesterday = (RECEIVED - timedelta(days=1)).isoformat()
         assert activity.prune(activity_before=yesterday, telemetry_before=yesterday) == 2
-        assert (Activity.objects.get().delivery_id, SandboxTelemetry.objects.get().sender_id) == (2, "1")
+        assert (Activity.objects.get().delivery_id, SandboxTelemetry.objects.get().external_id) == (2, "1")
 
     def test_goes_batch_by_batch(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(activity, "BATCH", 2)

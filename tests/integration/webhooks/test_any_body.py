@@ -28,7 +28,7 @@ from webhooks.errors import BadEnvelope, BadPayload
 from webhooks.handlers import registry
 from webhooks.handlers.registry import Event
 from webhooks.models import Activity
-from webhooks.sources import senders
+from webhooks.sources import adapters
 from webhooks.sources.requests import Request, Verified
 
 pytestmark = pytest.mark.django_db
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.django_db
 HANDLED = [one for one in routed() if registry.find(one.source, one.type)]
 ENDS = {"processed", "ignored", "rejected"}
 BOOKKEEPING = {
-    "id", "first_heard_at", "last_heard_at", "state_key", "state_at", "column_keys", "phase_key", "model_key",
+    "id", "first_seen_at", "last_seen_at", "state_key", "state_at", "column_keys", "phase_key", "model_key",
     "folder_key", "sandbox_key",
 }  # fmt: skip
 _HANDLED_ELSEWHERE: set[Any] = {None}
@@ -103,7 +103,7 @@ def delivered(sample: Sample, body: Any) -> Event | BadEnvelope:
     request = Request(headers=headers, body=b"", query=query)
     verified = Verified(key_id=1, signed_at=as_it_comes.occurred_at)
     try:
-        envelope = senders.find_sender(source).envelope(request, body, verified=verified)
+        envelope = adapters.adapter_of(source).envelope(request, body, verified=verified)
     except BadEnvelope as error:
         return error
     if source is Source.SANDBOX_TELEMETRY:
@@ -224,7 +224,7 @@ Rows = dict[tuple[str, str], Row]
 def rows(kinds: Iterable[type[Any]]) -> Rows:
     """The rows of these tables as people see them."""
     return {
-        (kind.__name__, row["sender_id"]): {name: row[name] for name in row.keys() - BOOKKEEPING}
+        (kind.__name__, row["external_id"]): {name: row[name] for name in row.keys() - BOOKKEEPING}
         for kind in kinds
         for row in kind.objects.values()
     }

@@ -21,7 +21,7 @@ class TestJiraIssues:
         with django_assert_num_queries(2):  # the issue, the line
             tell(CREATED)
         issue = JiraIssue.objects.get()
-        assert (issue.sender_id, issue.key, issue.project, issue.kind) == (
+        assert (issue.external_id, issue.key, issue.project, issue.kind) == (
             f"{SITE}/10040",
             "TES-41",
             "TES",
@@ -100,7 +100,7 @@ class TestJiraComments:
         tell("jira/comment_updated.1.json")
         tell("jira/comment_created.1.json")
         comment = JiraComment.objects.get()
-        assert (comment.sender_id, comment.issue_id, comment.author) == (
+        assert (comment.external_id, comment.issue_id, comment.author) == (
             f"{SITE}/10019",
             f"{SITE}/10040",
             "Test User",
@@ -140,7 +140,11 @@ class TestConfluence:
         tell("confluence/page_updated.2.json")
         tell("confluence/page_created.2.json")
         page = ConfluencePage.objects.get()
-        assert (page.sender_id, page.kind, page.status) == ("moeller.atlassian.net/65601", "page", "current")
+        assert (page.external_id, page.kind, page.status) == (
+            "moeller.atlassian.net/65601",
+            "page",
+            "current",
+        )
         assert (page.title, page.space, page.version) == ("Runbook: payments", "ENG", 2)
         assert page.author.startswith("712020:")
         assert page.editor.startswith("557058:")
@@ -148,7 +152,7 @@ class TestConfluence:
 
     def test_pages_of_a_self_hosted_one_are_known_by_their_id(self) -> None:
         tell("confluence/page_created.1.json")
-        assert ConfluencePage.objects.values_list("sender_id", "title", "link").get() == ("123456", "", "")
+        assert ConfluencePage.objects.values_list("external_id", "title", "link").get() == ("123456", "", "")
         assert line() == ("abc123 created page 123456", "", "confluencepage 123456")
 
     def test_the_trash_comes_after_a_change_of_the_same_moment(self) -> None:
@@ -176,7 +180,7 @@ class TestConfluence:
     def test_comments_know_their_page_where_they_say_it(self) -> None:
         tell("confluence/comment_created.2.json")
         tell("confluence/comment_created.1.json")
-        pages: Any = ConfluenceComment.objects.order_by("sender_id").values_list("sender_id", "page_id")
+        pages: Any = ConfluenceComment.objects.order_by("external_id").values_list("external_id", "page_id")
         assert list(pages) == [
             ("789012", None),
             ("moeller.atlassian.net/70011", "moeller.atlassian.net/65601"),

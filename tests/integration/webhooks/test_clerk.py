@@ -133,4 +133,4 @@ class TestSessions:
 
     def test_are_told_with_the_person_they_are_of(self) -> None:
         tell("clerk/session.created.1.json")
-        assert Activity.objects.values_list("kind", "thing").get() == ("clerkuser", USER_ID)
+        assert Activity.objects.values_list("kind", "resource").get() == ("clerkuser", USER_ID)

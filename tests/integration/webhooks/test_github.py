@@ -27,7 +27,7 @@ class TestIssues:
     def test_are_kept_with_their_repository(self) -> None:
         tell(ISSUE)
         issue = GithubIssue.objects.select_related("repository").get()
-        assert (issue.sender_id, issue.number, issue.title) == (
+        assert (issue.external_id, issue.number, issue.title) == (
             "444500041",
             1,
             "Spelling error in the README file",

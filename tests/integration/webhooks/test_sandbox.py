@@ -25,13 +25,13 @@ class TestSessions:
             tell("sandbox-hook-events/SessionStart.2.json", occurred_at=RECEIVED)
         tell("sandbox-hook-events/Stop.2.json", occurred_at=RECEIVED + timedelta(minutes=1))
         session = SandboxSession.objects.get()
-        assert (session.sender_id, session.model, session.folder) == (
+        assert (session.external_id, session.model, session.folder) == (
             SESSION,
             "claude-sonnet-5",
             "/workspace/shop",
         )
         assert (session.phase, session.reason, session.sandbox) == ("idle", "", "")
-        assert (session.first_heard_at, session.last_heard_at) == (RECEIVED, RECEIVED + timedelta(minutes=1))
+        assert (session.first_seen_at, session.last_seen_at) == (RECEIVED, RECEIVED + timedelta(minutes=1))
         assert line() == (f"an agent started session {SESSION}", "", f"sandboxsession {SESSION}")
 
     def test_know_the_sandbox_whose_token_they_came_with(self) -> None:
@@ -94,13 +94,13 @@ class TestToolUses:
         for n, file in enumerate(order):
             tell(file, occurred_at=RECEIVED + timedelta(seconds=n))
         use = SandboxToolUse.objects.select_related("session").get()
-        assert (use.sender_id, use.tool, use.subject) == (
+        assert (use.external_id, use.tool, use.subject) == (
             "toolu_01QfX2bTnG7Zk9mV4sLcR8aW",
             "Bash",
             "Run test suite",
         )
         assert (use.outcome, use.duration) == ("success", timedelta(milliseconds=2417))
-        assert use.session.sender_id == SESSION
+        assert use.session.external_id == SESSION
         assert not Activity.objects.exists()
 
     def test_are_those_of_the_sandbox_whose_token_vouches_for_the_id(self) -> None:
@@ -156,7 +156,7 @@ class TestRuns:
         )
         assert run.error == "error_max_turns: Reached maximum number of turns (40)"
         assert (run.branch, run.commits, run.duration) == ("agent/FUL-482", 2, timedelta(milliseconds=412345))
-        assert (run.session.sender_id, run.session.sandbox) == (SESSION, "sbx_01K9XQ3V7R")
+        assert (run.session.external_id, run.session.sandbox) == (SESSION, "sbx_01K9XQ3V7R")
         assert (
             line()[0] == "sandbox sbx_01K9XQ3V7R failed job a0b1c2d3-1111-4222-8333-444455556666, attempt 1"
         )
@@ -204,7 +204,7 @@ class TestTelemetry:
     def test_is_kept_by_invocation(self) -> None:
         tell(FETCH)
         kept = SandboxTelemetry.objects.get()
-        assert (kept.sender_id, kept.script, kept.kind, kept.status) == (
+        assert (kept.external_id, kept.script, kept.kind, kept.status) == (
             f"{FETCH}/0",
             "sandbox-gateway",
             "fetch",

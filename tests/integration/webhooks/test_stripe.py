@@ -104,7 +104,7 @@ class TestInvoices:
     def test_know_their_subscription_in_both_shapes(self) -> None:
         tell("stripe/invoice.created.1.json")
         tell("stripe/invoice.paid.2.json")
-        known: Any = StripeInvoice.objects.order_by("sender_id").values_list("subscription_id", flat=True)
+        known: Any = StripeInvoice.objects.order_by("external_id").values_list("subscription_id", flat=True)
         assert sorted(filter(None, known)) == ["sub_000000000000000000000000", "subscription"]
 
     def test_of_one_second_end_paid(self) -> None:

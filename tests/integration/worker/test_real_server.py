@@ -113,7 +113,7 @@ class TestWork:
 
         job = Job.objects.select_related("body").get(pk=job.pk)
         assert (job.body.result, text(job)) == ({"said": {"n": 7}}, "Hello, wörld \ufffd")
-        assert (job.claim_no, job.worker_name, Attempt.objects.count()) == (1, "laptop", 0)
+        assert (job.fence, job.worker_name, Attempt.objects.count()) == (1, "laptop", 0)
 
     def test_is_done_once_each_when_there_is_plenty(self, server: Server, transport: Any) -> None:
         handlers, done = Handlers(), []
@@ -129,7 +129,7 @@ class TestWork:
             until(lambda: Job.objects.filter(status="success").count() == 120, what="the end")
 
         assert sorted(done) == list(range(120))
-        assert Job.objects.filter(pk__in=[job.pk for job in jobs], claim_no=1).count() == 120
+        assert Job.objects.filter(pk__in=[job.pk for job in jobs], fence=1).count() == 120
 
     def test_that_fails_keeps_its_traceback_and_the_worker_goes_on(
         self, server: Server, transport: Any
@@ -232,7 +232,7 @@ class TestServerRestart:
             assert ended(job) == "success"
 
         job = Job.objects.get(pk=job.pk)
-        assert (text(job), job.claim_no) == ("".join(words), 1)
+        assert (text(job), job.fence) == ("".join(words), 1)
 
 
 class TestProcess:

@@ -28,8 +28,8 @@ def job(kind: str = "once", status: str = "success", *, claims: int = 1, confirm
         id=7,
         kind=kind,
         status=status,
-        claim_no=claims,
-        confirmed_claim=claims if confirmed is None else confirmed,
+        fence=claims,
+        confirmed_fence=claims if confirmed is None else confirmed,
     )
 
 

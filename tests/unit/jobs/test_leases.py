@@ -13,9 +13,9 @@ SECRET = UUID("0123456789abcdef0123456789abcdef")
 
 
 class TestParsing:
-    @pytest.mark.parametrize("claim_no", [1, 7, 10**17])
-    def test_gives_back_what_was_written(self, claim_no: int) -> None:
-        lease = Lease(claim_no=claim_no, secret=SECRET)
+    @pytest.mark.parametrize("fence", [1, 7, 10**17])
+    def test_gives_back_what_was_written(self, fence: int) -> None:
+        lease = Lease(fence=fence, secret=SECRET)
         assert Lease.parse(str(lease)) == lease
 
     @pytest.mark.parametrize(
@@ -75,4 +75,4 @@ class TestWhyALeaseIsLost:
     def test_is_said(
         self, lease_no: int, status: Status, outcome: Outcome | None, why: dict[str, str]
     ) -> None:
-        assert leases.why_lost(lease_no, claim_no=3, status=status, outcome=outcome) == why
+        assert leases.why_lost(lease_no, fence=3, status=status, outcome=outcome) == why

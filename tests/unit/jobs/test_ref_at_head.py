@@ -7,7 +7,7 @@ import pytest
 from django.conf import settings
 
 from jobs.errors import PayloadTooLarge
-from jobs.wire import messages
+from jobs.protocol import messages
 
 LONG = "x" * settings.JOBFARM["BODY_BYTES"]
 

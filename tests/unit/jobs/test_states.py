@@ -51,7 +51,7 @@ class TestThePage:
 
 class TestACancelsVerdict:
     @pytest.mark.parametrize(
-        ("status", "confirmed_claim", "verdict"),
+        ("status", "confirmed_fence", "verdict"),
         [
             (Status.PENDING, 0, Verdict.BEFORE_START),
             (Status.PENDING, 1, Verdict.BEFORE_RETRY),
@@ -60,5 +60,5 @@ class TestACancelsVerdict:
             (Status.CANCELED, 0, Verdict.TOO_LATE),
         ],
     )
-    def test_says_what_happened(self, status: Status, confirmed_claim: int, verdict: Verdict) -> None:
-        assert states.cancel_verdict(status, confirmed_claim=confirmed_claim) is verdict
+    def test_says_what_happened(self, status: Status, confirmed_fence: int, verdict: Verdict) -> None:
+        assert states.cancel_verdict(status, confirmed_fence=confirmed_fence) is verdict

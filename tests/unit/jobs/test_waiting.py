@@ -11,8 +11,8 @@ from jobs.domain.states import Status
 
 AT = datetime(2024, 3, 10, 1, 59, tzinfo=UTC)
 NEXT = waiting.Facts(
-    status=Status.PENDING, queue="gpu", run_at=AT, due_in_s=0, expired=False, expires_at=None, shy_until=None,
-    paused_at=None, paused_by=None, ceiling=None, running=(), servers=1, in_scope=1, workers=1, shy_workers=0,
+    status=Status.PENDING, queue="gpu", run_at=AT, due_in_s=0, expired=False, expires_at=None, excluded_until=None,
+    paused_at=None, paused_by=None, ceiling=None, running=(), servers=1, in_scope=1, workers=1, excluded_alive=0,
     home_workers=1, busy_stealers=0, stealers_at_home=0, is_free=True, ahead=0, ahead_limit=1000,
 )  # fmt: skip
 
@@ -57,19 +57,19 @@ class TestReasons:
             (NOBODY, ["no_worker"]),
             (NOBODY | {"servers": 2}, ["out_of_scope"]),
             (NOBODY | {"servers": 2, "in_scope": 1}, ["not_asked"]),
-            ({"workers": 2, "shy_workers": 2, "home_workers": 0}, ["all_failed_it"]),
-            ({"workers": 2, "shy_workers": 1}, ["next"]),
+            ({"workers": 2, "excluded_alive": 2, "home_workers": 0}, ["all_failed_it"]),
+            ({"workers": 2, "excluded_alive": 1}, ["next"]),
             (STEALERS, ["next"]),
             (STEALERS | {"busy_stealers": 1, "stealers_at_home": 1}, ["next"]),
             (STEALERS | {"busy_stealers": 1, "stealers_at_home": 2}, ["stealers_busy"]),
-            (STEALERS | {"busy_stealers": 2, "shy_workers": 1, "ahead": 3}, ["stealers_busy"]),
+            (STEALERS | {"busy_stealers": 2, "excluded_alive": 1, "ahead": 3}, ["stealers_busy"]),
             (STEALERS | {"home_workers": 1, "busy_stealers": 2}, ["next"]),
             (STEALERS | {"busy_stealers": 3, "due_in_s": 5}, ["not_due"]),
             ({"ahead": 1}, ["ahead"]),
             ({"first": ("a",)}, ["ahead"]),
             ({"due_in_s": 1, **PAUSED, **NOBODY, "ahead": 9}, ["not_due", "queue_paused", "no_worker"]),
             ({**PAUSED, "ahead": 9}, ["queue_paused", "ahead"]),
-            ({"ceiling": 0, "workers": 1, "shy_workers": 1}, ["queue_full", "all_failed_it"]),
+            ({"ceiling": 0, "workers": 1, "excluded_alive": 1}, ["queue_full", "all_failed_it"]),
         ],
     )
     def test_are_all_given_the_one_that_matters_most_first(
@@ -141,7 +141,7 @@ class TestRemedies:
             (NOBODY | {"servers": 2, "in_scope": 1}, ["ask_for_queue", "add_worker"]),
             ({"expired": True}, ["wait"]),
             (WAITS, ["wait", "raise_limit", "cancel"]),
-            ({"workers": 2, "shy_workers": 2, "home_workers": 0}, ["wait", "add_worker"]),
+            ({"workers": 2, "excluded_alive": 2, "home_workers": 0}, ["wait", "add_worker"]),
             (STEALERS | {"busy_stealers": 3}, ["wait", "add_worker"]),
             ({"ahead": 1}, ["wait", "add_worker"]),
             ({}, ["wait", "add_worker"]),

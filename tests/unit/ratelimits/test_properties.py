@@ -108,7 +108,7 @@ def test_no_span_of_time_sees_more_than_capacity_and_what_came_in(
     config: Config, calls: list[Call], reserving: bool
 ) -> None:
     """Reserved tokens count at the moment they may be used. The clock is monotonic here: one that goes
-    back stretches no span. A moment of today in milliseconds is a double with steps of 0.00025 ms: what comes
+    back ranges no span. A moment of today in milliseconds is a double with steps of 0.00025 ms: what comes
     in during two of them is the rounding."""
     rounding = 1e-6 + 0.0005 * config.rate / config.period_ms
     calls = [replace(call, later_ms=abs(call.later_ms)) for call in calls]

@@ -163,7 +163,7 @@ class TestAFunction:
 class TestAFrozenCluster:
     def test_is_one_that_hands_out_nothing_while_a_worker_is_free(self) -> None:
         watch = Watch(started_at=0)
-        facts = Facts(heard_s=0.5, free=1, overdue=True)
+        facts = Facts(seen_ago_s=0.5, free=1, overdue=True)
         assert watch.is_frozen(facts, now=100) is None
         assert (
             watch.is_frozen(facts, now=100 + STUCK_S + 0.1) == "a hand-out is overdue while a worker is free"
@@ -171,41 +171,43 @@ class TestAFrozenCluster:
 
     def test_is_one_in_which_a_task_waits_beside_a_free_worker(self) -> None:
         watch = Watch(started_at=0)
-        facts = Facts(heard_s=0.5, free=1, waits=True)
+        facts = Facts(seen_ago_s=0.5, free=1, waits=True)
         assert watch.is_frozen(facts, now=100) is None
         assert watch.is_frozen(facts, now=104)
 
     def test_is_not_one_whose_workers_are_all_busy(self) -> None:
         watch = Watch(started_at=0)
         for second in range(1000):
-            assert watch.is_frozen(Facts(heard_s=0.5, free=0, waits=True, overdue=True), now=second) is None
+            assert (
+                watch.is_frozen(Facts(seen_ago_s=0.5, free=0, waits=True, overdue=True), now=second) is None
+            )
 
     def test_is_not_one_that_goes_on_handing_out_however_late(self) -> None:
         watch = Watch(started_at=0)
         for second in range(1000):
-            facts = Facts(heard_s=0.5, free=1, overdue=True, handed=second)
+            facts = Facts(seen_ago_s=0.5, free=1, overdue=True, handed=second)
             assert watch.is_frozen(facts, now=second) is None
-        stopped = Facts(heard_s=0.5, free=1, overdue=True, handed=999)
+        stopped = Facts(seen_ago_s=0.5, free=1, overdue=True, handed=999)
         assert watch.is_frozen(stopped, now=1000) is None
         assert watch.is_frozen(stopped, now=1000 + STUCK_S)
 
     def test_is_one_in_which_a_task_waits_whatever_the_others_are_handed(self) -> None:
         watch = Watch(started_at=0)
-        assert watch.is_frozen(Facts(heard_s=0.5, free=1, waits=True, handed=1), now=100) is None
-        assert watch.is_frozen(Facts(heard_s=0.5, free=1, waits=True, handed=2), now=104)
+        assert watch.is_frozen(Facts(seen_ago_s=0.5, free=1, waits=True, handed=1), now=100) is None
+        assert watch.is_frozen(Facts(seen_ago_s=0.5, free=1, waits=True, handed=2), now=104)
 
     def test_is_not_one_that_was_only_slow_for_a_moment(self) -> None:
         watch = Watch(started_at=0)
         for second in range(0, 100, 2):
-            assert watch.is_frozen(Facts(heard_s=0.5, free=1, overdue=second % 4 == 0), now=second) is None
+            assert watch.is_frozen(Facts(seen_ago_s=0.5, free=1, overdue=second % 4 == 0), now=second) is None
 
     def test_is_one_that_has_fallen_silent(self) -> None:
         assert (
-            Watch(started_at=0).is_frozen(Facts(heard_s=SILENT_S + 1), now=100)
+            Watch(started_at=0).is_frozen(Facts(seen_ago_s=SILENT_S + 1), now=100)
             == f"it has not reported for {SILENT_S + 1:.0f} s"
         )
 
     def test_is_one_that_never_began_to_report(self) -> None:
         watch = Watch(started_at=0)
-        assert watch.is_frozen(Facts(heard_s=None), now=STARTING_S) is None
-        assert watch.is_frozen(Facts(heard_s=None), now=STARTING_S + 1) == "it never reported"
+        assert watch.is_frozen(Facts(seen_ago_s=None), now=STARTING_S) is None
+        assert watch.is_frozen(Facts(seen_ago_s=None), now=STARTING_S + 1) == "it never reported"

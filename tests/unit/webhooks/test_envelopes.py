@@ -9,7 +9,7 @@ import pytest
 
 from webhooks.domain.names import Source
 from webhooks.errors import BadEnvelope
-from webhooks.sources import senders
+from webhooks.sources import adapters
 from webhooks.sources.requests import Envelope, Request, Verified
 
 SIGNED_AT = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
@@ -21,7 +21,7 @@ def read(source: Source, document: Any, *, query: dict[str, str] | None = None, 
     body = json.dumps(document).encode()
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     request = Request(headers=named, body=body, query=query or {})
-    return senders.find_sender(source).envelope(
+    return adapters.adapter_of(source).envelope(
         request, document, verified=Verified(key_id=1, signed_at=SIGNED_AT)
     )
 
@@ -147,9 +147,9 @@ class TestStoredHeaders:
             "svix-signature": "s", "webhook-signature": "s", "x-my-token": "t", "x-client-secret": "s",
             "user-agent": "u", "svix-id": "m",
         }  # fmt: skip
-        stored = senders.redacted(given)
+        stored = adapters.redacted(given)
         assert set(stored) == set(given)
-        assert {name for name, value in stored.items() if value != senders.MASKED} == {
+        assert {name for name, value in stored.items() if value != adapters.MASKED} == {
             "user-agent",
             "svix-id",
         }

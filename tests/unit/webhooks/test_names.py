@@ -7,15 +7,15 @@ from webhooks.models import JiraIssue, SandboxTelemetry, SandboxToolUse
 
 class TestNames:
     @pytest.mark.parametrize(
-        ("thing", "name"),
+        ("resource", "name"),
         [
-            (JiraIssue(sender_id="7", key="FARM-1", summary="It rains"), "FARM-1 It rains"),
-            (JiraIssue(sender_id="7"), "7"),
-            (SandboxToolUse(sender_id="8", tool="Bash"), "Bash"),
-            (SandboxToolUse(sender_id="8"), "8"),
-            (SandboxTelemetry(sender_id="9.0", script="gate", subject="/in"), "gate /in"),
-            (SandboxTelemetry(sender_id="9.0"), "9.0"),
+            (JiraIssue(external_id="7", key="FARM-1", summary="It rains"), "FARM-1 It rains"),
+            (JiraIssue(external_id="7"), "7"),
+            (SandboxToolUse(external_id="8", tool="Bash"), "Bash"),
+            (SandboxToolUse(external_id="8"), "8"),
+            (SandboxTelemetry(external_id="9.0", script="gate", subject="/in"), "gate /in"),
+            (SandboxTelemetry(external_id="9.0"), "9.0"),
         ],
     )
-    def test_are_the_senders_id_where_it_told_no_words(self, thing: object, name: str) -> None:
-        assert str(thing) == name
+    def test_are_the_senders_id_where_it_told_no_words(self, resource: object, name: str) -> None:
+        assert str(resource) == name

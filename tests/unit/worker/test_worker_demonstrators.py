@@ -16,8 +16,8 @@ from jobfarm_worker.handlers import chat_demo, image_demo
 from jobfarm_worker.handlers.demo_picture import Picture
 from jobfarm_worker.handlers.demo_text import compose, topics_of
 from jobfarm_worker.outbox import File, Outbox, Progress
+from jobfarm_worker.protocol import ClaimedJob, Outcome
 from jobfarm_worker.running import perform
-from jobfarm_worker.wire import ClaimedJob, Outcome
 
 PROMPT = "Write a poem about a lighthouse keeper in the storm"
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from jobfarm_worker import logs
-from jobfarm_worker.wire import ClaimedJob
+from jobfarm_worker.protocol import ClaimedJob
 
 FORM = "%(levelname)s %(message)s"
 JOB = ClaimedJob(id=7, kind="chat", queue="chat", payload=None, attempt=2, lease="1-x", heartbeat_s=20.0)

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfarm_worker import BadOption, Handlers, JobStopped, Unreachable, wire
+from jobfarm_worker import BadOption, Handlers, JobStopped, Unreachable, protocol
 from jobfarm_worker.backoff import Backoff, delay_s
 from jobfarm_worker.job import Job
 from jobfarm_worker.options import checked
 from jobfarm_worker.outbox import PIECE, File, Outbox, Progress, is_due
-from jobfarm_worker.wire import Call, ClaimedJob, storable
+from jobfarm_worker.protocol import Call, ClaimedJob, storable
 
 GOOD: dict[str, Any] = {
     "url": "http://farm.example:8000/base/",
@@ -224,12 +224,12 @@ class TestWire:
         }  # fmt: skip
 
     def test_gives_each_request_an_id_of_its_own_and_keeps_it(self) -> None:
-        first, second = wire.claim(queues=["a"], limit=2), wire.claim(queues=None, limit=1)
+        first, second = protocol.claim(queues=["a"], limit=2), protocol.claim(queues=None, limit=1)
         own = first.body["request_id"]
         assert own.isascii()
         assert 1 <= len(own) <= 64
         assert own != second.body["request_id"]
-        assert wire.waiting(first, seconds=25) == Call(
+        assert protocol.waiting(first, seconds=25) == Call(
             verb="claim", body={"queues": ["a"], "limit": 2, "request_id": own, "wait": 25}
         )
 
@@ -239,22 +239,22 @@ class TestWire:
         expected = ClaimedJob(
             id=7, kind="k", queue="q", payload={"a": 1}, attempt=2, lease="l", heartbeat_s=5.0
         )
-        assert wire.claimed_jobs({"jobs": [answer]}) == [expected]
-        [careful] = wire.claimed_jobs(
+        assert protocol.claimed_jobs({"jobs": [answer]}) == [expected]
+        [careful] = protocol.claimed_jobs(
             {"jobs": [{**answer, "claim": 5, "max_attempts": 3, "retry_when_lost": False}]}
         )
         assert careful == replace(expected, claim=5, max_attempts=3, retry_when_lost=False)
-        assert wire.claimed_jobs({}) == []
+        assert protocol.claimed_jobs({}) == []
 
     @pytest.mark.parametrize("told", [None, float("inf"), float("nan")])
     def test_falls_back_to_a_heartbeat_every_20_seconds(self, told: float | None) -> None:
         answer = {"jobs": [{"id": 7, "kind": "k", "lease": "l", "heartbeat_every": told}]}
-        assert wire.claimed_jobs(answer)[0].heartbeat_s == 20
+        assert protocol.claimed_jobs(answer)[0].heartbeat_s == 20
 
     @pytest.mark.parametrize("jobs", [[{}], ["x"], [{"id": "x", "kind": "k", "lease": "l"}], 7])
     def test_does_not_guess_at_a_job_it_cannot_read(self, jobs: object) -> None:
         with pytest.raises(Unreachable):
-            wire.claimed_jobs({"jobs": jobs})
+            protocol.claimed_jobs({"jobs": jobs})
 
     @given(st.text())
     def test_leaves_good_text_alone(self, text: str) -> None:

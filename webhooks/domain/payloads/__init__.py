@@ -1,1 +1,1 @@
-"""What the senders' bodies promise: one module a sender, with only the fields that we use."""
+"""What the adapters' bodies promise: one module a sender, with only the fields that we use."""

@@ -84,7 +84,7 @@ Seconds = Annotated[datetime, BeforeValidator(_seconds)]
 MomentOrSeconds = Annotated[datetime, BeforeValidator(_either)]
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 # Stripe sends the id of a thing, or where an endpoint asks for it the thing itself.
-IdOrThing = Annotated[
+IdOrResource = Annotated[
     Id, BeforeValidator(lambda value: value.get("id") if isinstance(value, dict) else value)
 ]
 Number = Annotated[int, Field(ge=0, le=LARGEST)]

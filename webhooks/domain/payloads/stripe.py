@@ -5,7 +5,7 @@ Needed is the id of what is kept.
 
 from typing import Generic, TypeVar
 
-from webhooks.domain.payloads.base import Amount, Id, IdOrThing, Many, Maybe, Number, Payload, Seconds
+from webhooks.domain.payloads.base import Amount, Id, IdOrResource, Many, Maybe, Number, Payload, Seconds
 
 O = TypeVar("O", bound=Payload)  # noqa: E741 (an object)
 
@@ -75,7 +75,7 @@ class Subscription(Payload):
     """What a customer pays for again and again."""
 
     id: Id
-    customer: IdOrThing | None = None
+    customer: IdOrResource | None = None
     status: Maybe = ""
     items: Items = Items()
     cancel_at_period_end: bool = False
@@ -94,7 +94,7 @@ class Subscription(Payload):
 class SubscriptionDetails(Payload):
     """Which subscription an invoice is for, from API version 2025-03-31 on."""
 
-    subscription: IdOrThing | None = None
+    subscription: IdOrResource | None = None
 
 
 class Parent(Payload):
@@ -106,13 +106,13 @@ class Parent(Payload):
 class Upcoming(Payload):
     """An invoice that does not exist yet, and has no id."""
 
-    customer: IdOrThing | None = None
+    customer: IdOrResource | None = None
     currency: Maybe = ""
     amount_due: Amount | None = None
     amount_paid: Amount = 0
     total: Amount = 0
     number: Maybe = ""
-    subscription: IdOrThing | None = None
+    subscription: IdOrResource | None = None
     parent: Parent | None = None
     due_date: Seconds | None = None
     created: Seconds | None = None
@@ -135,7 +135,7 @@ class Invoice(Upcoming):
 class Checkout(Payload):
     """A visit to the page where one pays."""
 
-    customer: IdOrThing | None = None
+    customer: IdOrResource | None = None
     amount_total: Amount | None = None
     currency: Maybe = ""
     mode: Maybe = ""

@@ -1,4 +1,4 @@
-"""`manage.py webhooks ...`: secrets of the senders, tokens of sandboxes, and test deliveries, from a shell."""
+"""`manage.py webhooks ...`: secrets of the adapters, tokens of sandboxes, and test deliveries, from a shell."""
 
 import sys
 from argparse import ArgumentParser
@@ -12,7 +12,7 @@ from webhooks import operations
 from webhooks.domain.names import Source
 from webhooks.errors import WebhooksError
 from webhooks.queries import secrets
-from webhooks.sources import senders
+from webhooks.sources import adapters
 
 
 class Command(BaseCommand):
@@ -25,23 +25,23 @@ class Command(BaseCommand):
         words = parser.add_subparsers(dest="word", required=True)
         self._add_send(words.add_parser("send", help="sign a payload file and post it to this farm"))
         secret = words.add_parser("secret", help="what a source signs with").add_subparsers(
-            dest="deed", required=True
+            dest="action", required=True
         )
         self._add_secret(secret)
         token = words.add_parser("token", help="bearer tokens of sandboxes").add_subparsers(
-            dest="deed", required=True
+            dest="action", required=True
         )
-        for deed, told in (
+        for action, told in (
             ("add", "print a new token, shown this once"),
             ("revoke", "revoke all of a sandbox"),
         ):
-            token.add_parser(deed, help=told).add_argument("sandbox")
+            token.add_parser(action, help=told).add_argument("sandbox")
 
     def handle(self, *, word: str, **options: Any) -> None:
         """Do it; a refusal is one sentence."""
-        deed = options.get("deed")
+        action = options.get("action")
         try:
-            getattr(self, f"_{word}_{deed}" if deed else f"_{word}")(**options)
+            getattr(self, f"_{word}_{action}" if action else f"_{word}")(**options)
         except WebhooksError as error:
             raise CommandError(error.message) from None
 
@@ -52,24 +52,24 @@ class Command(BaseCommand):
         parser.add_argument("--id", dest="delivery_id", help="the delivery id (a new one)")
         parser.add_argument("--url", dest="base_url", help="where the farm answers (WEBHOOKS_OWN_URL)")
 
-    def _add_secret(self, deeds: Any) -> None:
-        for deed, told in (
+    def _add_secret(self, actions: Any) -> None:
+        for action, told in (
             ("add", "add a live secret; without one given, make one up and print it alone on the last line"),
             ("rotate", "add a secret, and retire the others after a while"),
         ):
-            parser = deeds.add_parser(deed, help=told)
+            parser = actions.add_parser(action, help=told)
             parser.add_argument("source", choices=list(Source))
             parser.add_argument("--name", default="", help="where it is used, for people")
             parser.add_argument(
                 "--stdin", action="store_true", help="read the sender's secret from standard input"
             )
-            if deed == "rotate":
+            if action == "rotate":
                 parser.add_argument("--grace", type=float, default=24.0, metavar="HOURS", help="(24)")
-        parser = deeds.add_parser("retire", help="let a secret open nothing any more")
+        parser = actions.add_parser("retire", help="let a secret open nothing any more")
         parser.add_argument("source", choices=list(Source))
         parser.add_argument("fingerprint", help="as `secret list` shows it")
         parser.add_argument("--grace", type=float, default=0.0, metavar="HOURS", help="(0: at once)")
-        deeds.add_parser("list", help="the live ones, by fingerprint").add_argument(
+        actions.add_parser("list", help="the live ones, by fingerprint").add_argument(
             "source", nargs="?", choices=list(Source)
         )
 
@@ -79,18 +79,18 @@ class Command(BaseCommand):
         except OSError as error:
             raise CommandError(f"{file} cannot be read: {error.strerror}") from None
         where = {name: options[name] for name in ("delivery_id", "base_url")}
-        sent = operations.send(senders.find(source), body, event_type=event, **where)
+        sent = operations.send(adapters.find(source), body, event_type=event, **where)
         self.stdout.write(f"{sent.status} {sent.answer}")
         if sent.status >= 300:
             raise CommandError(f"The farm answered {sent.status}.")
 
     def _secret_add(self, *, source: str, name: str, stdin: bool, **_: Any) -> None:
-        row, secret = operations.add(senders.find(source), _given(stdin), name=name)
+        row, secret = operations.add(adapters.find(source), _given(stdin), name=name)
         self._tell(row, secret, is_given=stdin)
 
     def _secret_rotate(self, *, source: str, name: str, stdin: bool, grace: float, **_: Any) -> None:
         after = timedelta(hours=grace)
-        row, secret = operations.rotate(senders.find(source), _given(stdin), grace=after, name=name)
+        row, secret = operations.rotate(adapters.find(source), _given(stdin), grace=after, name=name)
         self._tell(row, secret, is_given=stdin)
 
     def _secret_retire(self, *, source: str, fingerprint: str, grace: float, **_: Any) -> None:
@@ -122,7 +122,7 @@ class Command(BaseCommand):
         self.stdout.write(f"{count} token{'' if count == 1 else 's'} of {sandbox} revoked.")
 
     def _tell(self, row: Any, secret: str, *, is_given: bool) -> None:
-        path = senders.find_sender(senders.find(row.source)).PATH
+        path = adapters.adapter_of(adapters.find(row.source)).PATH
         self.stdout.write(f"{row.source} may sign with the secret {row.fingerprint}; it posts to {path}.")
         if not is_given:
             self.stdout.write("Enter this as the secret at the sender's; it is shown this once:")

@@ -49,7 +49,7 @@
   // Forms: sent by themselves, and what came of them is said. Without this script they load the page anew.
   async function send(event) {
     const form = event.target;
-    if (!form.matches("[data-deed]") || event.defaultPrevented) return;
+    if (!form.matches("[data-action]") || event.defaultPrevented) return;
     event.preventDefault();
     if (form.dataset.busy) return;
     form.dataset.busy = "yes";

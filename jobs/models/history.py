@@ -1,0 +1,150 @@
+"""Tables beside the way of a job: what was counted of the past, what an attempt went through, what was done to many."""
+
+from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from jobs.domain.bulks import BulkAction, Phase
+from jobs.domain.rollups import STEPS_S
+
+
+class Rollup(models.Model):
+    """What came into one queue and what left it within one step of time. Made by the roll-up alone (docs/adr/0030).
+
+    `ran` and `waited` count the runs that ended a job by themselves, by how long they took and how long the job had
+    been due before: {bucket: number}, buckets as in `jobs.domain.rollups`.
+    """
+
+    pk = models.CompositePrimaryKey("step_s", "at", "queue")
+    step_s = models.SmallIntegerField()
+    at = models.DateTimeField()
+    queue = models.CharField(max_length=100)
+    arrived = models.IntegerField()
+    success = models.IntegerField()
+    failed = models.IntegerField()
+    canceled = models.IntegerField()
+    timed_out = models.IntegerField()
+    ran = models.JSONField()
+    waited = models.JSONField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(name="a_rollup_has_a_known_step", condition=Q(step_s__in=sorted(STEPS_S)))
+        ]
+
+
+class RollupWatermark(models.Model):
+    """How far the roll-up is: one row. Before `settled_until` nothing can be added to any more."""
+
+    id = models.SmallIntegerField(primary_key=True, default=1)
+    settled_until = models.DateTimeField()
+    looked_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.CheckConstraint(name="there_is_one_rollup_watermark", condition=Q(id=1))]
+
+
+class Stage(models.Model):
+    """What an attempt said it was doing, from when on. Written by the heartbeat that changes the detail."""
+
+    pk = models.CompositePrimaryKey("job_id", "attempt", "number")
+    job = models.ForeignKey(
+        "jobs.Job", models.CASCADE, db_constraint=False, db_index=False, related_name="stages"
+    )
+    attempt = models.BigIntegerField()
+    number = models.SmallIntegerField()
+    detail = models.CharField(max_length=200)
+    progress = models.FloatField(null=True)
+    began_at = models.DateTimeField(db_default=Now())
+
+
+class Origin(models.Model):
+    """The scheduled function that submitted a job. Most jobs come from people and have none."""
+
+    job = models.OneToOneField(
+        "jobs.Job", models.CASCADE, primary_key=True, db_constraint=False, related_name="origin"
+    )
+    function_id = models.BigIntegerField()
+
+
+class Offspring(models.Model):
+    """A scheduled function that the hook of a job's kind scheduled as the job moved. Most kinds have no hook."""
+
+    function_id = models.BigIntegerField(primary_key=True)
+    job = models.ForeignKey("jobs.Job", models.CASCADE, db_constraint=False, related_name="offspring")
+
+
+class IdempotencyKey(models.Model):
+    """A request that came with an Idempotency-Key, and which jobs it was answered with (docs/adr/0049)."""
+
+    pk = models.CompositePrimaryKey("owner_id", "key")
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, db_constraint=False, db_index=False, related_name="+"
+    )
+    key = models.CharField(max_length=255, db_collation="C")
+    fingerprint = models.BinaryField(help_text="SHA-256 of what was asked for.")
+    created_at = models.DateTimeField()
+    job_ids = ArrayField(
+        models.BigIntegerField(null=True),
+        default=list,
+        help_text="The job of each entry; of one left out, its twin.",
+    )
+    left_out = ArrayField(
+        models.SmallIntegerField(), default=list, help_text="Places of the entries that had a twin, from 0."
+    )
+
+    class Meta:
+        indexes = [models.Index("created_at", name="jobs_idempotency_keys_by_age")]
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class Bulk(models.Model):
+    """One bulk action on everything that matches: first counted, then, if somebody says so, done, in batches."""
+
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, db_index=False, related_name="bulks")
+    action = models.CharField(
+        max_length=15, choices=[(action.value, action.replace("_", " ")) for action in BulkAction]
+    )
+    value = models.CharField(max_length=100, blank=True, help_text="The new queue or priority.")
+    filters = models.JSONField(help_text="What the list was narrowed to.")
+    undoes = models.OneToOneField(
+        "self",
+        models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="undone_by",
+        help_text="Takes this one back.",
+    )
+    phase = models.CharField(
+        max_length=8, choices=[(p.value, p.value) for p in Phase], default=Phase.COUNTING.value
+    )
+    top_id = models.BigIntegerField(help_text="Jobs with greater ids came after the question.")
+    next_id = models.BigIntegerField(help_text="What is below this id has still to be looked at.")
+    matched = models.BigIntegerField(default=0)
+    handled = models.BigIntegerField(default=0)
+    changed = models.BigIntegerField(default=0)
+    came_to = models.JSONField(default=dict, help_text="How many came to what.")
+    why = models.CharField(max_length=200, blank=True, help_text="Why it stopped.")
+    created_at = models.DateTimeField(db_default=Now())
+    began_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [models.Index("by", "id", name="jobs_bulks_of")]
+
+    def __str__(self) -> str:
+        return f"{self.action.replace('_', ' ')} many #{self.pk}"
+
+
+class BulkItem(models.Model):
+    """One job that a bulk changed, and what is needed to take that back."""
+
+    pk = models.CompositePrimaryKey("bulk_id", "job_id")
+    bulk = models.ForeignKey(Bulk, models.CASCADE, db_index=False, related_name="items")
+    job_id = models.BigIntegerField()
+    was = models.JSONField(help_text="What it had before, or which job was made of it.")

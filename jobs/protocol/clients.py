@@ -1,0 +1,137 @@
+"""What a client says and what it is answered."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from jobs.domain.states import Status, Verdict
+from jobs.protocol.jobs import Job, JobInList
+from jobs.protocol.values import BIGINT, Body, Moment, Name, Text, Whole
+
+MOST_SUBMITTED = 1000
+MOST_LISTED = 200
+
+
+class NewJob(Body):
+    """A job to submit."""
+
+    kind: Name = Field(examples=["chat"])
+    payload: Any = Field(
+        description="Any JSON up to a megabyte and 100 levels of arrays and objects.",
+        examples=[{"prompt": "Why is the sky blue?"}],
+    )
+    queue: Name | None = Field(
+        None, description="The kind's own queue if absent. Another one takes the right to choose queues."
+    )
+    priority: Annotated[Whole, Field(ge=-100, le=100)] | None = Field(
+        None,
+        description="Higher goes first. Above the kind's own, and above 0, it takes the right to raise it.",
+    )
+    run_at: Moment | None = Field(
+        None, description="Not before this moment.", examples=["2030-01-31T12:00:00Z"]
+    )
+    unique_key: Annotated[Text, Field(min_length=1, max_length=200)] | None = Field(
+        None, description="Refused while a job of yours of the same kind and key has not ended."
+    )
+    group: Name | None = Field(
+        None, description="Name of a group of yours that may see the job and work on it."
+    )
+
+
+class NewJobs(Body):
+    """Many jobs to submit at once: all are stored but those that have a twin, or none."""
+
+    jobs: Annotated[list[NewJob], Field(min_length=1, max_length=MOST_SUBMITTED)]
+
+
+class Filters(BaseModel):
+    """Which jobs to list. Several filters must all fit."""
+
+    status: Status | None = None
+    kind: Name | None = None
+    queue: Name | None = None
+    owner: Text | None = Field(None, description="User name.")
+    group: Text | None = Field(None, description="Name of the group.")
+    worker: Text | None = Field(None, description="Name of the worker that has it or had it last.")
+    retry_of: Annotated[int, Field(ge=1, le=BIGINT)] | None = None
+    cursor: Annotated[int, Field(ge=1, le=BIGINT)] | None = Field(
+        None, description="`next` of the page before this one."
+    )
+    limit: Annotated[int, Field(ge=1, le=MOST_LISTED)] = 50
+
+
+class Page(BaseModel):
+    """Jobs, newest first."""
+
+    jobs: list[JobInList]
+    next: int | None = Field(description="Ask for the next page with `cursor=` this; null: there is none.")
+
+
+class JobLeftOut(BaseModel):
+    """An entry of a bulk without a job of its own: its twin has not ended, or, in a repeat, it was deleted since."""
+
+    error: str = Field(examples=["not_unique"])
+    message: str
+    job: int | None = Field(description="The twin's id, or that of the deleted job.")
+
+
+class Submitted(BaseModel):
+    """An answer for each job, in order."""
+
+    jobs: list[Job | JobLeftOut]
+
+
+class Piece(BaseModel):
+    """A piece of output."""
+
+    seq: int
+    text: str
+
+
+class OutputPage(BaseModel):
+    """Consecutive pieces of one attempt's output."""
+
+    claim: int = Field(description="Of which attempt; 0: nobody had the job yet.")
+    chunks: list[Piece]
+    next_seq: int = Field(description="What comes next has this number: ask with `after=` one less.")
+
+
+class Canceled(BaseModel):
+    """What the cancel came to."""
+
+    verdict: Verdict
+    status: Status = Field(description="The job's status after it; for too_late, how it had ended.")
+
+
+class Remedy(BaseModel):
+    """What would change it. With `method` and `path`: a call that the caller may make."""
+
+    code: str = Field(examples=["run_now"])
+    label: str = Field(examples=["Run it now"])
+    method: str | None = Field(None, examples=["POST"])
+    path: str | None = Field(None, examples=["/api/v1/jobs/7/run_now"])
+
+
+class Reason(BaseModel):
+    """One reason why a job does not run; its numbers stand beside these."""
+
+    model_config = {"extra": "allow"}
+
+    code: str = Field(examples=["not_due"])
+    sentence: str
+    remedies: list[Remedy] = Field(description="The surest first.")
+
+
+class Reasons(BaseModel):
+    """Why a job does not run, the one that matters most first."""
+
+    reasons: list[Reason]
+
+
+class Refusal(BaseModel):
+    """Why a call was refused; a refusal's numbers stand beside these."""
+
+    model_config = {"extra": "allow"}
+
+    error: str = Field(description="For programs.", examples=["lease_lost"])
+    message: str = Field(description="For people.")

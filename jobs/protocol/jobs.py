@@ -1,0 +1,186 @@
+"""A job as JSON: one form for the API, the event streams and the OpenAPI document."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.db.models import QuerySet
+from pydantic import BaseModel, Field
+
+from jobs import models
+from jobs.domain.states import Outcome, Status
+from jobs.queries import pages, reads, reports
+
+MOST_ATTEMPTS = 50  # in one answer
+API = "/api/v1"  # where the API is mounted; DESIGN section 6 fixes it
+
+
+class ResultFile(BaseModel):
+    """A file that the job's current attempt handed in."""
+
+    name: str
+    size: int = Field(description="Bytes.")
+    url: str = Field(
+        description="Where to get it, with the same key.", examples=["/api/v1/jobs/7/files/picture.png"]
+    )
+
+
+class JobInList(BaseModel):
+    """A job without the parts that may be long."""
+
+    id: int
+    kind: str = Field(examples=["chat"])
+    queue: str = Field(examples=["chat"])
+    status: Status
+    priority: int = Field(description="-100 to 100; higher goes first.")
+    attempt: int = Field(description="Number of the current or last attempt; 0 before the first.")
+    claim: int = Field(
+        description="Number of the current or last claim; its output and files are kept under it. Claims that were "
+        "given back or never confirmed are no attempts."
+    )
+    failures: int = Field(description="Attempts that failed, were lost or took too long so far.")
+    max_attempts: int = Field(description="After so many of them the job has failed.")
+    progress: float | None = Field(description="0 to 1, as told by the worker.")
+    detail: str | None = Field(description="What the worker says it is doing.")
+    worker: str | None = Field(description="Name of the worker that has it or had it last.")
+    owner: str | None = Field(description="User name.")
+    group: str | None = Field(description="Name of the group it is shared with.")
+    unique_key: str | None
+    retry_of: int | None = Field(description="The ended job that this one tries again.")
+    created_at: datetime
+    run_at: datetime = Field(description="Not before this moment.")
+    claimed_at: datetime | None
+    ended_at: datetime | None
+    expires_at: datetime | None = Field(description="Not started by then: timed_out.")
+
+
+class Attempt(BaseModel):
+    """One attempt: what became of it, and what of it can be read."""
+
+    attempt: int | None = Field(
+        description="Its number; null for one that was given back, which does not count."
+    )
+    claim: int = Field(description="Number of its claim: ask for output and files with `claim=` this.")
+    outcome: Outcome | Literal["success"] | None = Field(description="Null while it runs.")
+    worker: str | None = Field(description="Name of the worker.")
+    claimed_at: datetime
+    ended_at: datetime | None
+    error: str | None = Field(description="What went wrong; null while it runs, and after a success.")
+    has_output: bool
+    files: list[ResultFile]
+
+
+class Job(JobInList):
+    """A job with everything but its output."""
+
+    payload: Any = Field(None, description="As it was submitted. Not in event streams.")
+    result: Any = Field(None, description="What the worker handed in with its success.")
+    error: str | None = Field(
+        None, description="How the newest attempt that failed did so; null after a success."
+    )
+    files: list[ResultFile] = Field(default_factory=list)
+    attempts: list[Attempt] = Field(
+        default_factory=list, description=f"The latest first, {MOST_ATTEMPTS} at most. Not in event streams."
+    )
+
+
+def visible_to(user: AbstractBaseUser) -> QuerySet[models.Job]:
+    """The jobs that `user` may see, each read with the names that `in_list` needs."""
+    return reads.visible_to(user).select_related("owner", "group")
+
+
+def in_list(job: models.Job) -> JobInList:
+    """The short form of a job that was read by `visible_to`: no further query."""
+    return JobInList(**_line(job))
+
+
+def in_full(job_ids: Sequence[int]) -> list[Job]:
+    """The long form of these jobs in their order, whoever asks, by three queries however many they are.
+
+    Jobs that are not there are left out.
+    """
+    jobs = models.Job.objects.select_related("owner", "group", "body").in_bulk(job_ids)
+    errors, files = reads.last_errors(job_ids), reads.files(job_ids)
+    found = [jobs[job_id] for job_id in job_ids if job_id in jobs]
+    return [_full(job, error=errors.get(job.pk), files=files[job.pk]) for job in found]
+
+
+def with_attempts(job_id: int) -> Job:
+    """The long form of one job with its attempts, whoever asks. It must be there."""
+    [job] = in_full([job_id])
+    ended = pages.attempts(job_id, limit=MOST_ATTEMPTS)
+    latest = _latest(job)
+    claims = [attempt.number for attempt in ended] + ([latest.claim] if latest else [])
+    wrote = reports.claims_that_wrote(job_id, claims)
+    files = reads.files([job_id])[job_id]
+    told = [latest] if latest else []
+    told += [_ended(attempt) for attempt in ended]
+    for attempt in told:
+        attempt.has_output = attempt.claim in wrote
+        attempt.files = [file(stored, by_claim=True) for stored in files if stored.attempt == attempt.claim]
+    return job.model_copy(update={"attempts": told[:MOST_ATTEMPTS]})
+
+
+def file(stored: models.ResultFile, *, by_claim: bool = False) -> ResultFile:
+    """The wire form of a result file. `by_claim`: at the address that stays that attempt's."""
+    url = f"{API}/jobs/{stored.job_id}/files/{stored.name}"
+    url += f"?claim={stored.attempt}" if by_claim else ""
+    return ResultFile(name=stored.name, size=stored.size, url=url)
+
+
+# What the row and the JSON call by the same name.
+_SAME: Final = (
+    *(
+        "id",
+        "kind",
+        "queue",
+        "status",
+        "priority",
+        "attempt",
+        "failures",
+        "max_attempts",
+        "progress",
+        "detail",
+    ),
+    *("unique_key", "created_at", "run_at", "claimed_at", "ended_at", "expires_at"),
+)
+
+
+def _line(job: models.Job) -> Mapping[str, Any]:
+    return {
+        **{name: getattr(job, name) for name in _SAME},
+        "claim": job.fence,
+        "worker": job.worker_name,
+        "owner": job.owner and job.owner.get_username(),
+        "group": job.group and job.group.name,
+        "retry_of": job.retry_of_id,
+    }
+
+
+def _full(job: models.Job, *, error: str | None, files: Sequence[models.ResultFile]) -> Job:
+    return Job(
+        **_line(job),
+        payload=job.body.payload,
+        result=job.body.result,
+        error=None if job.status == Status.SUCCESS else error,
+        files=[file(stored) for stored in files if stored.attempt == job.fence],
+    )
+
+
+def _latest(job: Job) -> Attempt | None:
+    """The attempt that runs or succeeded: the history has those that ended otherwise."""
+    if job.claimed_at is None or job.status not in {Status.IN_PROGRESS, Status.SUCCESS}:
+        return None
+    return Attempt(
+        attempt=job.attempt, claim=job.claim, outcome="success" if job.status is Status.SUCCESS else None,
+        worker=job.worker,
+        claimed_at=job.claimed_at, ended_at=job.ended_at, error=None, has_output=False, files=[],
+    )  # fmt: skip
+
+
+def _ended(attempt: models.Attempt) -> Attempt:
+    return Attempt(
+        attempt=attempt.attempt, claim=attempt.number, outcome=Outcome(attempt.outcome), worker=attempt.worker_name,
+        claimed_at=attempt.claimed_at, ended_at=attempt.ended_at, error=attempt.error, has_output=False, files=[],
+    )  # fmt: skip

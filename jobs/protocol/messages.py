@@ -1,0 +1,117 @@
+"""Messages of the worker's WebSocket, checked, and the answers to them."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from pydantic import BaseModel, TypeAdapter
+
+from jobs.errors import InvalidValue, PayloadTooLarge
+from jobs.protocol.values import Body, JobId, loads
+from jobs.protocol.verbs import VERBS, Verb
+
+_JOB_ID: TypeAdapter[int] = TypeAdapter(JobId)
+_HEAD = 1000  # characters
+_TEXT = r'"(?:[^"\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*"'
+_PLAIN = rf"(?:{_TEXT}|-?(?:0|[1-9][0-9]*)|true|false|null)"
+_HEAD_WITH_REF = re.compile(
+    rf'\s*{{(?:\s*{_TEXT}\s*:\s*{_PLAIN}\s*,)*?\s*"ref"\s*:\s*(?P<ref>{_PLAIN})\s*[,}}]'
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """One verb that a worker said. `ref` is whatever the worker put there; the answer carries it back."""
+
+    name: str
+    verb: Verb
+    ref: Any
+    job_id: int | None
+    body: Body
+
+
+class Unreadable(Exception):
+    """A message that is refused: why, and the `ref` it came with if that could be read."""
+
+    def __init__(self, why: Exception, *, ref: Any) -> None:
+        self.why = why
+        self.ref = ref
+        super().__init__(str(why))
+
+
+def read(text: str | None) -> Said:
+    """What the message says. Raises Unreadable, whatever the message is."""
+    ref = None
+    try:
+        if (size := _size(text)) > (limit := settings.JOBFARM["BODY_BYTES"]):
+            ref = _ref_at_head(text or "")
+            raise PayloadTooLarge(what="message", size=size, limit=limit)
+        message = _message(text)
+        ref = message.pop("ref", None)
+        return _said(message, ref)
+    except Exception as why:  # told to the worker; what is no refusal is logged there
+        raise Unreadable(why, ref=ref) from why
+
+
+def answer(said: Said, given: BaseModel) -> str:
+    """The answer to a verb."""
+    return _dumps({**given.model_dump(mode="json"), "type": said.name, "ref": said.ref})
+
+
+def error(ref: Any, *, status: int, body: Mapping[str, Any]) -> str:
+    """The answer to a message that is refused."""
+    return _dumps({**body, "status": status, "type": "error", "ref": ref})
+
+
+def work() -> str:
+    """Said to a worker that waits: there is something for it."""
+    return _dumps({"type": "work", "available": True})
+
+
+def stop(job_id: int, *, reason: str) -> str:
+    """Said to a worker whose job was taken from it."""
+    return _dumps({"type": "stop", "job": job_id, "reason": reason})
+
+
+def _size(text: str | None) -> int:
+    if text is None or text.isascii():
+        return len(text or "")
+    return len(text.encode())
+
+
+def _ref_at_head(text: str) -> Any:
+    """The `ref` of a message too large to be read, if it stands near its beginning; else None."""
+    found = _HEAD_WITH_REF.match(text[:_HEAD])
+    return None if found is None else json.loads(found["ref"])
+
+
+def _message(text: str | None) -> dict[str, Any]:
+    if text is None:
+        raise InvalidValue(field="message", why="a text frame with a JSON object is wanted, not a binary one")
+    message = loads(text)
+    if not isinstance(message, dict):
+        raise InvalidValue(field="message", why="a JSON object is wanted")
+    return message
+
+
+def _said(message: dict[str, Any], ref: Any) -> Said:
+    name = message.pop("type", None)
+    verb = VERBS.get(name) if isinstance(name, str) else None
+    if verb is None or not isinstance(name, str):
+        raise InvalidValue(field="type", why=f"one of {', '.join(VERBS)} is wanted")
+    job_id = _job_id(message) if verb.about_a_job else None
+    return Said(name=name, verb=verb, ref=ref, job_id=job_id, body=verb.body.model_validate(message))
+
+
+def _job_id(message: dict[str, Any]) -> int:
+    try:
+        return _JOB_ID.validate_python(message.pop("job", None))
+    except ValueError:
+        raise InvalidValue(field="job", why="the id of a job is wanted") from None
+
+
+def _dumps(message: Mapping[str, Any]) -> str:
+    return json.dumps(message, separators=(",", ":"), default=str)

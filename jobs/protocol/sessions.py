@@ -1,0 +1,135 @@
+"""What a worker's socket asks of the database. Each function is one piece of work for a thread."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import BaseModel
+
+from jobs import operations
+from jobs.domain.leases import Lease
+from jobs.domain.states import Status
+from jobs.models import Job
+from jobs.protocol import verbs
+from jobs.protocol.messages import Said
+from jobs.protocol.verbs import ClaimedJob, Ended, EndedMany, EndedOne, Finish, FinishMany, Leased
+from jobs.queries import reads
+from jobs.queries.reads import Interest
+from observing import fields
+
+Leases = dict[int, Lease]
+LOST = "lease_lost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """A worker that connected: what it holds already, and what it waits for."""
+
+    worker_id: int
+    owner_id: int | None
+    leases: Leases
+    interest: Interest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """What became of a worker while nobody looked: which of its jobs were taken from it and why; what it
+    waits for."""
+
+    stopped: Mapping[int, str]
+    interest: Interest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Performed:
+    """The answer to a verb, and, after a claim that got less than it asked for, what the worker waits for."""
+
+    answer: BaseModel
+    waits_for: Interest | None
+
+
+def arrive(key: str) -> Arrival:
+    """Let a worker in. Raises InvalidKey."""
+    worker = operations.authenticate(key)
+    running = Job.objects.filter(worker_id=worker.pk, status=Status.IN_PROGRESS)
+    held = running.values_list("pk", "fence", "lease_secret")
+    return Arrival(
+        worker_id=worker.pk,
+        owner_id=worker.owner_id,
+        leases={pk: Lease(fence=fence, secret=secret) for pk, fence, secret in held if secret},
+        interest=verbs.interest(worker, None),
+    )
+
+
+def examine(key: str, leases: Leases, queues: Sequence[str] | None) -> Examined:
+    """Look again after something about the worker changed. Raises InvalidKey: then nothing else matters."""
+    worker = operations.authenticate(key)
+    gone = reads.stopped(list(leases.items())) if leases else []
+    statuses = dict(Job.objects.filter(pk__in=gone).values_list("pk", "status"))
+    ended = {Status.CANCELED, Status.TIMED_OUT}
+    return Examined(
+        stopped={pk: statuses[pk] if statuses.get(pk) in ended else LOST for pk in gone},
+        interest=verbs.interest(worker, queues),
+    )
+
+
+def perform(key: str, said: Said) -> Performed:
+    """Do what a worker said.
+
+    The key is checked each time, as it is over HTTP: a revoked one does nothing more.
+
+    Raises InvalidKey and whatever the verb refuses.
+    """
+    worker = operations.authenticate(key)
+    about = () if said.job_id is None else (said.job_id,)
+    with fields.about(worker=worker.name, job_id=said.job_id):
+        answer = said.verb.perform(worker, *about, said.body)
+    is_short = len(claimed(answer)) < asked(said)
+    waits_for = verbs.interest(worker, queues(said)) if is_short else None
+    return Performed(answer=answer, waits_for=waits_for)
+
+
+def withdraw(key: str, leases: Leases) -> None:
+    """Take back jobs whose answer could not be delivered. Raises InvalidKey."""
+    operations.withdraw(operations.authenticate(key), list(leases.items()))
+
+
+def without_claiming(said: Said) -> Said | None:
+    """The part of a verb that is still worth doing for a worker that has gone; None: no part is."""
+    if isinstance(said.body, verbs.Claim):
+        return None
+    if not isinstance(said.body, Finish | FinishMany):
+        return said
+    body = said.body.model_copy(update={"claim_next": 0})
+    return Said(name=said.name, verb=said.verb, ref=said.ref, job_id=said.job_id, body=body)
+
+
+def claimed(answer: BaseModel) -> Sequence[ClaimedJob]:
+    """The jobs that came with an answer."""
+    return answer.jobs if isinstance(answer, verbs.Claimed | Ended | EndedMany) else ()
+
+
+def asked(said: Said) -> int:
+    """How many jobs a verb asks for."""
+    if isinstance(said.body, verbs.Claim):
+        return said.body.limit
+    return said.body.claim_next if isinstance(said.body, Finish | FinishMany) else 0
+
+
+def queues(said: Said) -> Sequence[str] | None:
+    """Where a verb wants its jobs from; None: the worker's own queues."""
+    return said.body.queues if isinstance(said.body, verbs.Claim) else None
+
+
+def note(leases: Leases, said: Said, answer: BaseModel | None) -> None:
+    """Keep `leases` up to date after a verb; `answer` None says that its lease was lost."""
+    if said.job_id is not None and isinstance(said.body, Leased):
+        if answer is None or isinstance(answer, Ended | verbs.Released):
+            leases.pop(said.job_id, None)
+        else:
+            leases[said.job_id] = said.body.parsed
+    if isinstance(answer, EndedMany):
+        for entry in answer.finished:
+            if isinstance(entry, EndedOne):
+                leases.pop(entry.id, None)
+    for job in () if answer is None else claimed(answer):
+        leases[job.id] = Lease.parse(job.lease)

@@ -1,0 +1,298 @@
+"""What a worker says and what it is answered: the same over HTTP and the WebSocket (DESIGN section 6)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+
+from django.conf import settings
+from pydantic import BaseModel, Field, Strict
+
+from jobs import operations
+from jobs.domain.leases import Lease
+from jobs.domain.states import Status
+from jobs.errors import LeaseLost
+from jobs.models import Worker
+from jobs.protocol.values import Body, JobId, LeaseText, Name, Number, RequestId, Text, Whole
+from jobs.queries.reads import Interest
+
+MOST_CLAIMED = 100  # jobs in one answer: payloads are up to a megabyte each
+LONGEST_WAIT_S = 60.0
+
+HowMany = Annotated[Whole, Field(ge=0, le=MOST_CLAIMED)]
+_REPEATED = (
+    "A name of your choice for this call: 1 to 64 printable ASCII characters without spaces. The same call with the "
+    "same name again is answered as the first time."
+)
+
+
+class Claim(Body):
+    """Ask for jobs."""
+
+    queues: Annotated[list[Name], Field(min_length=1, max_length=100)] | None = Field(
+        None, description="Where to look, in this order; the worker's own queues if absent."
+    )
+    limit: Annotated[Whole, Field(ge=1, le=MOST_CLAIMED)] = Field(1, description="How many jobs at most.")
+    wait: Annotated[Number, Field(ge=0, le=LONGEST_WAIT_S)] = Field(
+        0,
+        description="Seconds to wait for the first one. A WebSocket answers at once, and says `work` later.",
+    )
+    request_id: RequestId | None = Field(None, description=_REPEATED)
+
+
+class Leased(Body):
+    """Anything said about a job that the worker holds."""
+
+    lease: LeaseText
+
+    @property
+    def parsed(self) -> Lease:
+        """The lease; raises LeaseLost for a text that cannot be one."""
+        return Lease.parse(self.lease)
+
+
+class Heartbeat(Leased):
+    """A sign of life, with how far the job is."""
+
+    progress: Annotated[Number, Field(ge=0, le=1)] | None = None
+    detail: Text | None = Field(
+        None, description="What it is doing; cut at 200 characters.", examples=["Painting"]
+    )
+
+
+class Output(Leased):
+    """The next piece of the job's output."""
+
+    seq: Annotated[Whole, Field(ge=0, lt=2**31 - 1)] = Field(description="Counts from 0 in each attempt.")
+    text: Text = Field(description="At most a megabyte.", examples=["Once upon a time"])
+
+
+class Ending(Leased):
+    """How an attempt ended."""
+
+    outcome: Literal["success", "failed"]
+    result: Any = Field(None, description="Any JSON up to a megabyte; kept of a success.")
+    error: Annotated[str, Strict()] = Field("", description="What went wrong; cut at 100,000 characters.")
+    retryable: Annotated[bool, Strict()] = Field(True, description="False: trying again would not help.")
+
+
+class Finish(Ending):
+    """How an attempt ended, and how many jobs to claim with the answer."""
+
+    claim_next: HowMany = 0
+    request_id: RequestId | None = Field(None, description=f"{_REPEATED} The lease is a name, too.")
+
+
+class NamedEnding(Ending):
+    """How the attempt of one job ended."""
+
+    id: JobId
+
+
+class FinishMany(Body):
+    """How several attempts ended, and how many jobs to claim with the answer."""
+
+    finished: Annotated[list[NamedEnding], Field(min_length=1, max_length=1000)]
+    claim_next: HowMany = 0
+    request_id: RequestId | None = Field(
+        None, description=f"{_REPEATED} The leases together are a name, too."
+    )
+
+
+class Release(Leased):
+    """Give a job back."""
+
+
+class ClaimedJob(BaseModel):
+    """A job that this worker holds now."""
+
+    id: int
+    kind: str
+    queue: str
+    payload: Any
+    attempt: int = Field(description="Number of this attempt, of `max_attempts`.")
+    max_attempts: int
+    claim: int = Field(description="Number of this claim of the job; its output and files are kept under it.")
+    lease: str = Field(description="The right to speak for the job: send it with every later call.")
+    lease_expires_at: datetime = Field(
+        description="Unconfirmed, it runs out after one heartbeat interval: the first call that names it confirms it."
+    )
+    heartbeat_every: float = Field(description="Seconds; later than `lease_expires_at` the job is lost.")
+    retry_when_lost: bool = Field(
+        description="False: it must not run twice. Begin only once a call that names the lease was answered."
+    )
+    traceparent: str | None = Field(
+        None, description="The trace that the job was submitted in (W3C Trace Context), if in one."
+    )
+
+    @classmethod
+    def of(cls, claimed: operations.Claimed) -> Self:
+        """The wire form of what `operations.claim` gave."""
+        return cls(
+            id=claimed.id,
+            kind=claimed.kind,
+            queue=claimed.queue,
+            payload=claimed.payload,
+            attempt=claimed.attempt,
+            max_attempts=claimed.max_attempts,
+            claim=claimed.lease.fence,
+            lease=str(claimed.lease),
+            lease_expires_at=claimed.lease_expires_at,
+            heartbeat_every=settings.JOBFARM["HEARTBEAT_S"],
+            retry_when_lost=claimed.retry_when_lost,
+            traceparent=claimed.traceparent,
+        )
+
+
+class Claimed(BaseModel):
+    """The jobs that came; none if there was nothing for this worker."""
+
+    jobs: list[ClaimedJob]
+
+
+class Renewed(BaseModel):
+    """Until when the lease is good now."""
+
+    lease_expires_at: datetime
+
+
+class Written(BaseModel):
+    """The number of the next piece of output."""
+
+    next_seq: int
+
+
+class Ended(BaseModel):
+    """What became of the job, and the jobs that came with the answer."""
+
+    status: Status
+    jobs: list[ClaimedJob]
+
+
+class EndedOne(BaseModel):
+    """What became of one job of a batch."""
+
+    id: int
+    status: Status
+
+
+class LostOne(BaseModel):
+    """A job of a batch whose lease was lost: nothing about it changed."""
+
+    id: int
+    error: str = Field(examples=["lease_lost"])
+    message: str
+    reason: str = Field(description="`canceled`, `ended`, `taken_over`, `taken_back` or `unknown`.")
+    job_status: Status | None = Field(None, description="How it had ended.")
+
+
+class EndedMany(BaseModel):
+    """An answer for each job, in order, and the jobs that came with the answer."""
+
+    finished: list[EndedOne | LostOne]
+    jobs: list[ClaimedJob]
+
+
+class Released(BaseModel):
+    """The job waits again."""
+
+    status: Status = Status.PENDING
+
+
+def claim(worker: Worker, body: Claim) -> Claimed:
+    """Claim once, without waiting. Raises UnknownQueue, QueueNotAllowed."""
+    jobs = operations.claim(worker, queues=body.queues, limit=body.limit, request_id=body.request_id)
+    return Claimed(jobs=[ClaimedJob.of(job) for job in jobs])
+
+
+def heartbeat(worker: Worker, job_id: int, body: Heartbeat) -> Renewed:
+    """Renew the lease. Raises LeaseLost."""
+    detail = body.detail
+    at = operations.heartbeat(worker, job_id, body.parsed, progress=body.progress, detail=detail)
+    return Renewed(lease_expires_at=at)
+
+
+def write_output(worker: Worker, job_id: int, body: Output) -> Written:
+    """Append output. Raises LeaseLost, OutputGap, PayloadTooLarge."""
+    return Written(
+        next_seq=operations.write_output(worker, job_id, body.parsed, seq=body.seq, text=body.text)
+    )
+
+
+def finish(worker: Worker, job_id: int, body: Finish) -> Ended:
+    """Hand in one job, then claim the next. Raises LeaseLost, InvalidJson, PayloadTooLarge."""
+    finished = [_finished(job_id, body)]
+    [status], jobs = operations.finish_and_claim(
+        worker, finished, limit=body.claim_next, unless_lost=True, request_id=body.request_id
+    )
+    if isinstance(status, LeaseLost):
+        raise status
+    return Ended(status=status, jobs=[ClaimedJob.of(job) for job in jobs])
+
+
+def finish_many(worker: Worker, body: FinishMany) -> EndedMany:
+    """Hand in several jobs, then claim the next. Raises InvalidJson, PayloadTooLarge: nothing handed in."""
+    leases = [_lease_or_loss(ending) for ending in body.finished]
+    real = [
+        _finished(e.id, e) for e, lease in zip(body.finished, leases, strict=True) if isinstance(lease, Lease)
+    ]
+    ended, jobs = operations.finish_and_claim(worker, real, limit=body.claim_next, request_id=body.request_id)
+    settled = iter(ended)
+    verdicts = [next(settled) if isinstance(lease, Lease) else lease for lease in leases]
+    answers = [_ended(ending.id, verdict) for ending, verdict in zip(body.finished, verdicts, strict=True)]
+    return EndedMany(finished=answers, jobs=[ClaimedJob.of(job) for job in jobs])
+
+
+def release(worker: Worker, job_id: int, body: Release) -> Released:
+    """Give a job back. Raises LeaseLost."""
+    operations.release(worker, job_id, body.parsed)
+    return Released()
+
+
+def interest(worker: Worker, queues: Sequence[str] | None) -> Interest:
+    """What a worker that asked for `queues` waits for. None: its own and those it steals from; `*`: all."""
+    asked = [*worker.queues, *worker.steals] if queues is None else queues
+    return Interest(queues=tuple(sorted(set(asked))), owner_id=worker.owner_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verb:
+    """One verb of the WebSocket: how its fields are checked, what is done, whether it names a `job`."""
+
+    body: type[Body]
+    perform: Callable[..., BaseModel]
+    about_a_job: bool = True
+
+
+VERBS: Mapping[str, Verb] = {
+    "claim": Verb(body=Claim, perform=claim, about_a_job=False),
+    "heartbeat": Verb(body=Heartbeat, perform=heartbeat),
+    "output": Verb(body=Output, perform=write_output),
+    "finish": Verb(body=Finish, perform=finish),
+    "finish_many": Verb(body=FinishMany, perform=finish_many, about_a_job=False),
+    "release": Verb(body=Release, perform=release),
+}
+
+
+def _finished(job_id: int, ending: Ending) -> operations.Finished:
+    return operations.Finished(
+        job_id=job_id,
+        lease=ending.parsed,
+        outcome=ending.outcome,
+        result=ending.result,
+        error=ending.error,
+        retryable=ending.retryable,
+    )
+
+
+def _lease_or_loss(ending: Ending) -> Lease | LeaseLost:
+    try:
+        return ending.parsed
+    except LeaseLost as lost:
+        return lost
+
+
+def _ended(job_id: int, verdict: Status | LeaseLost) -> EndedOne | LostOne:
+    if isinstance(verdict, LeaseLost):
+        return LostOne(id=job_id, error=verdict.code, message=verdict.message, **verdict.numbers)
+    return EndedOne(id=job_id, status=verdict)

@@ -1,0 +1,188 @@
+"""Statements of the roll-up, and what the charts read of it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from jobs.domain import charts, rollups
+from jobs.domain.rollups import Period
+from jobs.models import Rollup, RollupWatermark
+from postgres import halving, statements
+
+# How far the order of ids may differ from that of the times of submission: a statement takes its time when it begins
+# and its ids while it runs, and a bulk of many jobs may run for some seconds.
+_DISORDER = timedelta(minutes=1)
+_OUTCOMES = ("success", "failed", "canceled", "timed_out")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moments:
+    """The database's now, and before which moment nothing can become visible any more."""
+
+    now: datetime
+    horizon: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """What happened in one step of time, or in one queue. Durations in seconds; None where nothing was counted."""
+
+    at: datetime
+    queue: str
+    arrived: int
+    success: int
+    failed: int
+    canceled: int
+    timed_out: int
+    ran: rollups.Counts
+    waited: rollups.Counts
+
+    @property
+    def ended(self) -> int:
+        """How many ended, however that was."""
+        return self.success + self.failed + self.canceled + self.timed_out
+
+    @property
+    def failure_share(self) -> float | None:
+        """Of those that ended and were not canceled, the share that failed or timed out; None if there were none."""
+        judged = self.success + self.failed + self.timed_out
+        return (self.failed + self.timed_out) / judged if judged else None
+
+    @property
+    def ran_p50_s(self) -> float | None:
+        """Half of the runs took no longer."""
+        return rollups.quantile_s(self.ran, 0.5)
+
+    @property
+    def ran_p95_s(self) -> float | None:
+        """All but a twentieth of the runs took no longer."""
+        return rollups.quantile_s(self.ran, 0.95)
+
+    @property
+    def waited_p50_s(self) -> float | None:
+        """Half of the waits took no longer."""
+        return rollups.quantile_s(self.waited, 0.5)
+
+    @property
+    def waited_p95_s(self) -> float | None:
+        """All but a twentieth of the waits took no longer."""
+        return rollups.quantile_s(self.waited, 0.95)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueHistory:
+    """What happened in one queue, and a small chart of when its jobs ended."""
+
+    total: Point
+    line: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What happened in a period: one point for each of its steps, the last one still growing; by queue; and in all."""
+
+    points: tuple[Point, ...]
+    queues: tuple[QueueHistory, ...]
+    total: Point
+
+
+def moments() -> Moments:
+    """What `Moments` says, by one statement; see its caption for why it has to be one of its own."""
+    [row] = statements.load("jobs", "rollup_horizon").run()
+    return Moments(now=row.now, horizon=row.horizon)
+
+
+def lock_watermark(*, settled_until: datetime) -> RollupWatermark:
+    """How far the roll-up is, locked until the transaction ends; made at the first call."""
+    mark = RollupWatermark(settled_until=settled_until, looked_at=settled_until)
+    RollupWatermark.objects.bulk_create([mark], ignore_conflicts=True)
+    return RollupWatermark.objects.select_for_update().get()
+
+
+def looked_at() -> datetime | None:
+    """When the roll-up looked last; None if it never did."""
+    return RollupWatermark.objects.values_list("looked_at", flat=True).first()
+
+
+def count_minutes(*, since: datetime, until: datetime) -> int:
+    """Count whole minutes anew, and what is added up from them; how many rows of minutes changed."""
+    period = {"since": since, "until": until}
+    ids = {"first_id": first_since(since), "end_id": end_before(until)}
+    [row] = statements.load("jobs", "rollup_minutes").run(period | ids)
+    if row.changed:
+        for part_s, step_s in (
+            (rollups.MINUTE_S, rollups.TEN_MINUTES_S),
+            (rollups.TEN_MINUTES_S, rollups.HOUR_S),
+        ):
+            statements.load("jobs", "rollup_steps").run(period | {"part_s": part_s, "step_s": step_s})
+    changed: int = row.changed
+    return changed
+
+
+def first_since(moment: datetime) -> int:
+    """An id below which no job was submitted at this moment or later; at most a minute's worth of ids too low."""
+    return halving.first_id_since("jobs_job", "created_at", moment - _DISORDER)
+
+
+def end_before(moment: datetime) -> int:
+    """An id from which on every job was submitted at this moment or later; at most a minute's worth too high."""
+    return halving.first_id_since("jobs_job", "created_at", moment + _DISORDER)
+
+
+def forget() -> int:
+    """Delete rollups that are older than any chart; how many there were."""
+    old = Q()
+    for step_s, kept in rollups.KEPT.items():
+        old |= Q(step_s=step_s, at__lt=Now() - kept)
+    return Rollup.objects.filter(old).delete()[0]
+
+
+def history(period: Period, *, now: datetime) -> History:
+    """What happened in the period that ends now."""
+    steps = list(_steps(period, now=now))
+    rows = list(
+        Rollup.objects.filter(step_s=period.step_s, at__gte=steps[0], at__lte=now).order_by("at", "queue")
+    )
+    times: dict[datetime, list[Rollup]] = {at: [] for at in steps}
+    queues: dict[str, list[Rollup]] = {}
+    for row in rows:
+        times[row.at].append(row)
+        queues.setdefault(row.queue, []).append(row)
+    return History(
+        points=tuple(_together(at, "", found) for at, found in times.items()),
+        queues=tuple(
+            QueueHistory(
+                total=_together(steps[0], queue, found),
+                line=charts.stack([_ended_by_step(found, steps)], []).layers[0],
+            )
+            for queue, found in sorted(queues.items())
+        ),
+        total=_together(steps[0], "", rows),
+    )
+
+
+def _steps(period: Period, *, now: datetime) -> Iterator[datetime]:
+    last = rollups.floored(now, step_s=period.step_s)
+    for back in range(period.steps - 1, -1, -1):
+        yield last - timedelta(seconds=back * period.step_s)
+
+
+def _together(at: datetime, queue: str, rows: list[Rollup]) -> Point:
+    return Point(
+        at=at,
+        queue=queue,
+        arrived=sum(row.arrived for row in rows),
+        **{outcome: sum(getattr(row, outcome) for row in rows) for outcome in _OUTCOMES},
+        ran=rollups.merged(row.ran for row in rows),
+        waited=rollups.merged(row.waited for row in rows),
+    )
+
+
+def _ended_by_step(rows: list[Rollup], steps: list[datetime]) -> list[int]:
+    ended = dict.fromkeys(steps, 0)
+    for row in rows:
+        ended[row.at] += row.success + row.failed + row.canceled + row.timed_out
+    return list(ended.values())

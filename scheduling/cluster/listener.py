@@ -1,0 +1,56 @@
+"""Waiting for work: a LISTEN connection of its own, and a wake-up pipe for workers that become free."""
+
+import contextlib
+import logging
+import select
+from collections.abc import Collection
+
+import psycopg
+
+from postgres import connections
+from scheduling.cluster.scoreboard import Scoreboard
+
+log = logging.getLogger(__name__)
+
+
+class Listener:
+    """Hears the notifications of functions that are due. Belongs to one process; a lost connection is made anew."""
+
+    def __init__(self, payloads: Collection[str]) -> None:
+        self._payloads = frozenset(payloads)
+        self._connection: psycopg.Connection[tuple[object, ...]] | None = None
+
+    def listen(self) -> bool:
+        """Make sure that notifications from now on are heard; True if some may have been missed before.
+
+        Raises psycopg.Error when the database cannot be reached.
+        """
+        if self._connection is not None and not self._connection.closed:
+            return False
+        self._connection = psycopg.connect(
+            connections.direct_conninfo(), autocommit=True, application_name="jobfarm cluster"
+        )
+        self._connection.execute("LISTEN scheduling")
+        return True
+
+    def wait(self, seconds: float, *, board: Scoreboard | None = None) -> bool:
+        """Wait for a notification, at most so long; True if there was one. A free worker ends it too, with False.
+
+        Raises psycopg.Error when the connection is lost.
+        """
+        assert self._connection is not None
+        wakeup_fds = [board.wakeup_fd] if board else []
+        ready, _, _ = select.select([self._connection.fileno(), *wakeup_fds], [], [], max(seconds, 0.0))
+        if board and board.wakeup_fd in ready:
+            board.hush()
+        if self._connection.fileno() not in ready:
+            return False
+        heard = [notify.payload for notify in self._connection.notifies(timeout=0)]
+        return any(payload in self._payloads for payload in heard)
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._connection is not None:
+            with contextlib.suppress(psycopg.Error):
+                self._connection.close()
+        self._connection = None

@@ -1,0 +1,279 @@
+"""The bell on a real database and a real hub: who is woken, how often it asks."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+import live
+from jobs import operations
+from jobs.queries.reads import Claimable, Interest
+from jobs.waiting import notifier as bells
+from jobs.waiting.notifier import Notifier
+from jobs.waiting.stopping import Stopping
+from jobs.waiting.wait_groups import NEVER, Wakeup
+from live import hub
+from postgres import connections
+from tests import farm
+
+pytestmark = pytest.mark.django_db(transaction=True)
+CHAT = Interest(queues=("chat",))
+PATIENCE_S = 20
+
+
+class Counted:
+    """Asks the database as the bell does, and remembers what it asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[tuple[Interest, int]]] = []
+
+    def __call__(self, wanted: Sequence[tuple[Interest, int]]) -> Sequence[Claimable]:
+        self.asked.append(list(wanted))
+        return bells.claimable(wanted)
+
+
+@asynccontextmanager
+async def ringing(ask: Callable[..., Any] = bells.claimable) -> AsyncIterator[Notifier]:
+    """A bell whose hub listens."""
+    await connections.run(operations.sync)
+    await hub.current().ready()
+    notifier = Notifier(stopping=Stopping(), ask=ask)
+    try:
+        yield notifier
+    finally:
+        await notifier.stop()
+        await hub.current().stop()
+
+
+def waiting(
+    notifier: Notifier, interest: Interest = CHAT, *, timeout_s: float | None = None
+) -> "asyncio.Task[Wakeup | None]":
+    """Somebody who has just asked and found nothing."""
+    polled_at = asyncio.get_running_loop().time()
+    return asyncio.create_task(notifier.wait(interest, polled_at=polled_at, timeout_s=timeout_s))
+
+
+async def woken(tasks: Sequence["asyncio.Task[Wakeup | None]"]) -> Wakeup:
+    """The turn of the first of these that is woken."""
+    done, _ = await asyncio.wait(tasks, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+    wakeup = next(iter(done)).result()
+    assert wakeup is not None
+    return wakeup
+
+
+async def settled(counted: Counted) -> None:
+    """Return when the bell has asked no more for a while."""
+    before = -1
+    while before != len(counted.asked):
+        before = len(counted.asked)
+        await asyncio.sleep(0.2)
+
+
+def done(tasks: Sequence["asyncio.Task[Wakeup | None]"]) -> list[int]:
+    """Which of them were woken."""
+    return [place for place, task in enumerate(tasks) if task.done()]
+
+
+class TestWaking:
+    async def test_is_first_come_first_served_and_one_for_each_job(self, transactional_db: None) -> None:
+        counted = Counted()
+        async with ringing(counted) as notifier:
+            tasks = [waiting(notifier) for _ in range(50)]
+            await settled(counted)
+            await connections.run(farm.submit, 3, "chat")
+            for task in tasks[:3]:
+                assert await asyncio.wait_for(asyncio.shield(task), PATIENCE_S)
+            await settled(counted)
+            assert done(tasks) == [0, 1, 2]
+
+    async def test_wakes_no_further_one_for_a_job_that_somebody_is_fetching(
+        self, transactional_db: None
+    ) -> None:
+        counted = Counted()
+        async with ringing(counted) as notifier:
+            tasks = [waiting(notifier) for _ in range(5)]
+            await settled(counted)
+            await connections.run(farm.submit, 1, "chat")
+            wakeup = await woken(tasks)
+            await connections.run(farm.submit, 1, "chat")  # two jobs, one of them on its way
+            await settled(counted)
+            assert done(tasks) == [0, 1]
+            wakeup.used()
+
+    async def test_passes_the_turn_on_until_everybody_has_tried(self, transactional_db: None) -> None:
+        counted = Counted()
+        async with ringing(counted) as notifier:
+            tasks = [waiting(notifier) for _ in range(4)]
+            await settled(counted)
+            await connections.run(farm.submit, 1, "chat")
+            for place in range(4):
+                wakeup = await woken(tasks[place:])
+                assert done(tasks) == list(range(place + 1))
+                wakeup.passed()
+            await settled(counted)
+            asked_so_far = len(counted.asked)
+            late = waiting(notifier)  # asked after all that, so it knows
+            await settled(counted)
+            assert not late.done()
+            assert len(counted.asked) == asked_so_far
+
+    async def test_asks_again_for_those_who_tried_when_something_changed(
+        self, transactional_db: None
+    ) -> None:
+        counted = Counted()
+        async with ringing(counted) as notifier:
+            await connections.run(farm.submit, 1, "chat")
+            first = waiting(notifier)
+            (await woken([first])).passed()
+            second = waiting(notifier)
+            await settled(counted)
+            assert not second.done()
+            await connections.run(farm.submit, 1, "chat")
+            assert await asyncio.wait_for(second, PATIENCE_S)
+
+    async def test_of_who_does_not_come_goes_to_the_next(self, transactional_db: None) -> None:
+        async with ringing() as notifier:
+            silent, other = waiting(notifier), waiting(notifier)
+            await connections.run(farm.submit, 1, "chat")
+            assert await asyncio.wait_for(silent, PATIENCE_S)
+            assert await asyncio.wait_for(other, PATIENCE_S)
+
+    async def test_of_who_is_canceled_at_that_moment_goes_to_the_next(self, transactional_db: None) -> None:
+        async with ringing() as notifier:
+            tasks = [waiting(notifier) for _ in range(3)]
+            await connections.run(farm.submit, 1, "chat")
+            group = notifier._group(CHAT)
+            while len(group.waiters) == 3:  # noqa: ASYNC110  # the very moment is wanted, and nothing tells it
+                await asyncio.sleep(0)
+            tasks[0].cancel()
+            await asyncio.gather(tasks[0], return_exceptions=True)
+            assert (await woken(tasks[1:])).group is group
+
+    async def test_counts_what_happened_between_asking_and_waiting(self, transactional_db: None) -> None:
+        counted = Counted()
+        async with ringing(counted) as notifier:
+            await settled(counted)
+            polled_at = asyncio.get_running_loop().time()
+            heard = asyncio.Event()
+            subscription = hub.current().watch_topics(["work:*"], lambda _: heard.set())
+            await connections.run(farm.submit, 1, "chat")
+            await heard.wait()
+            subscription.close()
+            assert await asyncio.wait_for(
+                notifier.wait(CHAT, polled_at=polled_at, timeout_s=PATIENCE_S), PATIENCE_S
+            )
+
+    async def test_serves_who_never_asked(self, transactional_db: None) -> None:
+        async with ringing() as notifier:
+            await connections.run(farm.submit, 1, "chat")
+            await asyncio.sleep(0)
+            wakeup = await asyncio.wait_for(notifier.wait(CHAT, polled_at=NEVER, timeout_s=None), PATIENCE_S)
+            assert wakeup is not None
+
+    async def test_comes_when_a_job_becomes_due(self, transactional_db: None) -> None:
+        async with ringing() as notifier:
+            task = waiting(notifier)
+            soon = timezone.now() + timedelta(seconds=0.5)
+            await connections.run(operations.submit, "chat", {}, run_at=soon)
+            assert await asyncio.wait_for(task, 3)  # before the next poll
+
+    async def test_comes_after_lost_messages(self, transactional_db: None) -> None:
+        counted = Counted()
+        async with ringing(counted) as notifier:
+            task = waiting(notifier)
+            await settled(counted)
+            notifier._subscription.close()  # deaf: as if every message were lost
+            await connections.run(farm.submit, 1, "chat")
+            assert await asyncio.wait_for(task, bells.POLL_S * 3)
+
+    async def test_comes_after_a_reconnect(self, transactional_db: None) -> None:
+        counted = Counted()
+        async with ringing(counted) as notifier:
+            task = waiting(notifier)
+            await settled(counted)
+            asked = len(counted.asked)
+            notifier._hear({live.RECONNECTED})
+            await settled(counted)
+            assert len(counted.asked) > asked
+            assert not task.done()
+
+    async def test_ends_without_a_turn_when_the_time_or_the_process_does(
+        self, transactional_db: None
+    ) -> None:
+        async with ringing() as notifier:
+            assert await waiting(notifier, timeout_s=0.05) is None
+            tasks = [waiting(notifier) for _ in range(3)]
+            await asyncio.sleep(0)
+            await notifier.stop()
+            assert await asyncio.gather(*tasks) == [None, None, None]
+
+
+class TestAsking:
+    async def test_is_once_for_thousands_and_at_most_every_five_seconds(self, transactional_db: None) -> None:
+        counted = Counted()
+        async with ringing(counted) as notifier:
+            interests = [CHAT, Interest(queues=("image",)), Interest(queues=("*",))]
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            tasks = [waiting(notifier, interests[number % 3]) for number in range(6000)]
+            await settled(counted)
+            asked, since = len(counted.asked), loop.time()
+            while len(counted.asked) < asked + 2:  # noqa: ASYNC110  # the bell tells nobody that it asked
+                await asyncio.sleep(0.05)
+            assert loop.time() - since > bells.POLL_S
+            assert [{interest for interest, _ in wanted} for wanted in counted.asked[-2:]] == [
+                set(interests)
+            ] * 2
+            assert len(counted.asked) <= 2 + (loop.time() - began) / bells.POLL_S
+            assert not done(tasks)
+
+    async def test_is_only_for_those_whom_a_change_concerns(self, transactional_db: None) -> None:
+        counted = Counted()
+        async with ringing(counted) as notifier:
+            image = Interest(queues=("image",))
+            tasks = [waiting(notifier), waiting(notifier, image)]
+            await settled(counted)
+            counted.asked.clear()
+            await connections.run(farm.submit, 1, "image")
+            wakeup = await woken(tasks)
+            wakeup.used()
+            assert counted.asked[0] == [(image, 1)]
+
+    async def test_does_not_happen_for_jobs_of_tomorrow(self, transactional_db: None) -> None:
+        counted = Counted()
+        async with ringing(counted) as notifier:
+            task = waiting(notifier)
+            await settled(counted)
+            asked = len(counted.asked)
+            tomorrow = timezone.now() + timedelta(days=1)
+            await connections.run(farm.submit, 20, "chat", run_at=tomorrow)
+            await settled(counted)
+            assert len(counted.asked) <= asked + 1  # the poll may have come
+            assert not task.done()
+
+    async def test_goes_on_after_the_database_failed(self, transactional_db: None) -> None:
+        failures = iter([True, True])
+
+        def unreliable(wanted: Sequence[tuple[Interest, int]]) -> Sequence[Claimable]:
+            if next(failures, False):
+                raise OSError("the database is away")
+            return bells.claimable(wanted)
+
+        async with ringing(unreliable) as notifier:
+            task = waiting(notifier)
+            await connections.run(farm.submit, 1, "chat")
+            assert await asyncio.wait_for(task, PATIENCE_S)
+
+    async def test_stops_when_nobody_waits(self, transactional_db: None) -> None:
+        counted = Counted()
+        async with ringing(counted) as notifier:
+            assert await waiting(notifier, timeout_s=0.1) is None
+            await settled(counted)
+            asked = len(counted.asked)
+            await connections.run(farm.submit, 3, "chat")
+            await settled(counted)
+            assert len(counted.asked) == asked

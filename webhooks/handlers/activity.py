@@ -1,0 +1,64 @@
+"""Emitting activity: one line for what people would want to read of an event."""
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import partial
+
+from django.db import transaction
+
+from live import operations as live
+from webhooks.handlers.registry import Event
+from webhooks.models import Activity
+from webhooks.queries import activity as queries
+
+TOPIC = "activity"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActivityEntry:
+    """Who did what to what. `kind` and `thing` name the row that it speaks of; `link` is https or ""."""
+
+    verb: str
+    object: str
+    actor: str = ""
+    at: datetime | None = None  # None: when the event occurred
+    kind: str = ""
+    resource: str = ""
+    link: str = ""
+
+
+def emit(event: Event, *lines: ActivityEntry) -> None:
+    """Emit lines for a delivery, in its transaction. Those that it emitted before a replay stay as they are."""
+    if not lines:
+        return
+    rows = [_row(event, n, line) for n, line in enumerate(lines)]
+    queries.write(rows)
+    live.touch(TOPIC)
+    _forget_digests({row.at.date() for row in rows}, today=event.received_at.date())
+
+
+def _row(event: Event, n: int, line: ActivityEntry) -> Activity:
+    return Activity(
+        delivery_id=event.pk,
+        n=n,
+        source=event.source,
+        at=line.at or event.occurred_at,
+        actor=_cut(line.actor, 255),
+        verb=_cut(line.verb, 100),
+        object=_cut(line.object, 500),
+        kind=line.kind,
+        resource=line.resource,
+        link=line.link,
+    )
+
+
+def _forget_digests(days: set[date], *, today: date) -> None:
+    """Days that are over may have been summed up already. After the commit: who sums up again then sees these lines,
+    and the mutation does not collide with its neighbours over this small table."""
+    late = sorted(day for day in days if day < today)
+    if late:
+        transaction.on_commit(partial(queries.forget_digests, *late), robust=True)
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"

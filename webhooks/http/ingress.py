@@ -1,0 +1,336 @@
+"""The eight addresses that adapters post to.
+
+What is cheap comes first: method, size, media type, the limit of source and address, the form of the signature's
+headers; then the body, the signature, and the transaction that stores. A body of more than a megabyte has a lane of
+its own, in which no other waits for it. Senders read the status alone: 2xx is stored, 4xx is theirs to mend, and
+trouble of our own is always 503, since some of them give up on 4xx. No session, no cookie, no redirect
+(docs/adr/0021).
+"""
+
+import asyncio
+import ipaddress
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final, Protocol
+from urllib.parse import parse_qsl
+
+from django.conf import settings
+from django.db import Error as DatabaseError
+from psycopg_pool import PoolTimeout
+
+from jobs.waiting.asking import App, Receive, Scope, Send
+from live import addresses
+from observing import numbers
+from postgres import connections
+from ratelimits.operations import RateLimited
+from webhooks import limits
+from webhooks.domain.names import Source
+from webhooks.errors import (
+    BadSignature,
+    Busy,
+    CannotOpen,
+    MethodNotAllowed,
+    NoSecret,
+    TooLarge,
+    TooSlow,
+    UnsupportedMediaType,
+    WebhooksError,
+)
+from webhooks.http import bodies, child_process
+from webhooks.http.admission import Admissions
+from webhooks.http.batching import BatchWriter
+from webhooks.http.counting import Refusals
+from webhooks.operations import receiving, refusing
+from webhooks.operations.admitting import admit
+from webhooks.operations.receiving import Kept, Signed, Verdict
+from webhooks.operations.refusing import Refused
+from webhooks.operations.secrets import keyring
+from webhooks.queries.inbox import NewDelivery
+from webhooks.sources import adapters
+from webhooks.sources.envelopes import Opened
+from webhooks.sources.requests import Request
+
+log = logging.getLogger(__name__)
+
+# Judged on the event loop itself: less than a millisecond. What is larger goes to a thread.
+SMALL_BYTES: Final = 32 << 10
+LARGE_AT_ONCE: Final = 2  # bodies that are opened apart: each may take a processor for seconds
+RETRY_AFTER_S: Final = 30  # for trouble of our own
+_MOST_FIELDS: Final = 20  # of the address's query
+
+
+class Refusal(Protocol):
+    """How a refusal is told (jobfarm.refusals)."""
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+
+    @property
+    def body(self) -> Mapping[str, Any]:
+        """The JSON body."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Further headers."""
+
+
+Refuse = Callable[[Exception], Refusal | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Call:
+    """One request, before its body."""
+
+    source: Source
+    method: str
+    headers: Mapping[str, str]
+    query: Mapping[str, str]
+    address: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Webhooks:
+    """An ASGI application that serves the eight addresses, and hands all others on. Belongs to one event loop."""
+
+    def __init__(self, app: App, *, refuse: Refuse) -> None:
+        self._app = app
+        self._refuse = refuse
+        self._admissions = Admissions(admit)
+        self._gatherer, self._gatherer_of_large = BatchWriter(receiving.keep), BatchWriter(receiving.keep)
+        self._large = asyncio.Semaphore(LARGE_AT_ONCE)
+        self._refusals = Refusals(refusing.count)
+        self._room = bodies.Room()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        source = adapters.PATHS.get(scope["path"].removeprefix(scope.get("root_path", "")))
+        if source is None:
+            await self._app(scope, receive, send)
+            return
+        body = bodies.Body(receive, limit=adapters.adapter_of(source).BODY_LIMIT)
+        try:
+            answer = await self._serve(_call(source, scope), body)
+        except bodies.ClientGone:
+            return
+        numbers.WEBHOOKS.labels(source.value, str(answer.status)).inc()
+        await _send(send, answer, body)
+
+    async def _serve(self, call: _Call, body: bodies.Body) -> _Answer:
+        try:
+            _check_head(call)
+            await self._admit(call)
+            receiving.check_head(call.source, call.headers, now=_now())
+            kept = await self._receive(call, body)
+        except (WebhooksError, RateLimited) as error:
+            await self._count(call, error)
+            return self._told(error)
+        except bodies.ClientGone:
+            raise
+        except Exception as error:
+            # Whatever it is, it is ours: adapters come again after 503, and some never after 4xx.
+            _log_trouble(call, error)
+            return _TROUBLE
+        return _answer(call, kept)
+
+    async def _admit(self, call: _Call) -> None:
+        key = _limited_by(call.address)
+        async with _in_time():
+            wait = await self._admissions.admit(call.source, key)
+        if wait is not None:
+            raise RateLimited(name=limits.BY_SOURCE[call.source], key=key, retry_after=wait)
+
+    async def _receive(self, call: _Call, body: bodies.Body) -> Kept:
+        with self._room.of(call.source, _limited_by(call.address)) as held:
+            request = Request(headers=call.headers, body=await body.read(held), query=call.query)
+            if len(request.body) <= child_process.LARGE_BYTES:
+                async with _in_time():
+                    return await _keep(call, request, self._gatherer)
+            async with asyncio.timeout(settings.WEBHOOKS["ANSWER_WITHIN_S"]), self._large:
+                return await _keep(call, request, self._gatherer_of_large)
+
+    async def _count(self, call: _Call, error: Exception) -> None:
+        """Count what was refused for its content, or for want of room. A flood is stopped by its limit, which has a
+        page of its own."""
+        if not isinstance(error, _COUNTED):
+            return
+        reason = error.reason if isinstance(error, BadSignature) else error.code
+        size = _announced(call)
+        refused = Refused(
+            source=call.source,
+            reason=reason,
+            address=call.address,
+            size=size,
+            header_names=list(call.headers),
+        )
+        try:
+            async with _in_time():
+                await self._refusals.count(refused)
+        except Exception:
+            log.exception("A refused request of %s could not be counted", call.source)
+
+    def _told(self, error: Exception) -> _Answer:
+        refused = self._refuse(error)
+        assert refused is not None, f"{type(error).__name__} has no status"
+        further = _RETRY_AFTER.get(type(error))
+        headers = {"Retry-After": str(further)} if further else {}
+        if isinstance(error, MethodNotAllowed):
+            headers = {"Allow": "POST"}
+        body = json.dumps(refused.body, default=str).encode()
+        return _Answer(status=refused.status, body=body, headers={**refused.headers, **headers})
+
+
+def _in_time() -> asyncio.Timeout:
+    """Half of the time there is for an answer. What takes longer may be stored all the same: when it comes again it is
+    a duplicate. A pool without a database keeps its callers waiting for ten seconds, and GitHub hangs up by then."""
+    return asyncio.timeout(settings.WEBHOOKS["ANSWER_WITHIN_S"] / 2)
+
+
+def _call(source: Source, scope: Scope) -> _Call:
+    client = scope.get("client")
+    try:
+        address = str(ipaddress.ip_address(client[0])) if client else None
+    except ValueError:
+        address = None
+    return _Call(
+        source=source, method=scope["method"], headers=_headers(scope), query=_query(scope), address=address
+    )
+
+
+def _headers(scope: Scope) -> Mapping[str, str]:
+    """By lower-case name. One that came twice is joined, so that no reader takes the first and another the last."""
+    found: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        found[key] = f"{found[key]}, {text}" if key in found else text
+    return found
+
+
+def _query(scope: Scope) -> Mapping[str, str]:
+    try:
+        text = scope.get("query_string", b"").decode("ascii")
+        return dict(parse_qsl(text, max_num_fields=_MOST_FIELDS)) if text else {}
+    except ValueError:
+        return {}
+
+
+def _check_head(call: _Call) -> None:
+    if call.method != "POST":
+        raise MethodNotAllowed
+    sender = adapters.adapter_of(call.source)
+    if _announced(call) > sender.BODY_LIMIT:
+        raise TooLarge(limit=sender.BODY_LIMIT)
+    media = call.headers.get("content-type", sender.MEDIA_TYPES[0]).partition(";")[0].strip().lower()
+    is_plain = call.headers.get("content-encoding", "identity").strip().lower() == "identity"
+    if not is_plain or (media not in sender.MEDIA_TYPES and not media.endswith("+json")):
+        raise UnsupportedMediaType(expected=" or ".join(sender.MEDIA_TYPES))
+
+
+def _announced(call: _Call) -> int:
+    """The length that was announced; 0 where none was."""
+    given = call.headers.get("content-length", "")
+    return int(given) if given.isascii() and given.isdigit() else 0
+
+
+def _limited_by(address: str | None) -> str:
+    return f"address:{addresses.network(address) or 'unknown'}"
+
+
+async def _keep(call: _Call, request: Request, gatherer: BatchWriter) -> Kept:
+    signed = await _signed(call, request)
+    found = await _opened(call, request, signed)
+    kept = await gatherer.put(_delivery(call, request, signed, found))
+    if kept.verdict is Verdict.UNSIGNED:
+        signed = await _signed_anew(call, request)
+        kept = await gatherer.put(_delivery(call, request, signed, found))
+    if kept.verdict is Verdict.UNSIGNED:
+        raise BadSignature(reason="retired_secret")
+    return kept
+
+
+async def _signed(call: _Call, request: Request) -> Signed:
+    """By the secrets that this process knows; if none of them fits, by those that the database has now."""
+    keys = keyring.known(call.source)
+    if not keys:
+        return await _signed_anew(call, request)
+    verify = partial(receiving.verify, call.source, request, keys=keys, now=_now())
+    try:
+        return verify() if len(request.body) <= SMALL_BYTES else await connections.run(verify)
+    except BadSignature as error:
+        may_be_known = error.reason == "bad_signature" or call.source is Source.SANDBOX_HOOKS
+        if not may_be_known:
+            raise
+    return await _signed_anew(call, request)
+
+
+async def _signed_anew(call: _Call, request: Request) -> Signed:
+    return await connections.run(partial(receiving.verify_anew, call.source, request, now=_now()))
+
+
+async def _opened(call: _Call, request: Request, signed: Signed) -> Opened:
+    if len(request.body) > child_process.LARGE_BYTES:
+        return await child_process.open_in_child(call.source, request, verified=signed.verified)
+    look = partial(receiving.opened, call.source, request, signed)
+    return look() if len(request.body) <= SMALL_BYTES else await connections.run(look)
+
+
+def _delivery(call: _Call, request: Request, signed: Signed, found: Opened) -> NewDelivery:
+    return receiving.delivery(call.source, request, signed, found, address=call.address, now=_now())
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)  # noqa: TID251 (an edge reads the clock; adapters sign by theirs, and NTP keeps both)
+
+
+def _log_trouble(call: _Call, error: Exception) -> None:
+    if isinstance(error, DatabaseError | PoolTimeout | OSError):
+        log.warning(
+            "A request of %s could not be stored: %s", call.source, str(error) or type(error).__name__
+        )
+    else:
+        log.error("A request of %s could not be stored", call.source, exc_info=error)
+
+
+def _answer(call: _Call, kept: Kept) -> _Answer:
+    if kept.verdict is Verdict.REJECTED:
+        told = {"error": "rejected", "message": kept.note or "The body cannot be read."}
+        return _Answer(status=400, body=json.dumps(told).encode())
+    if call.source is Source.SANDBOX_HOOKS:
+        return _EMPTY  # whoever reads it is an agent, which any other word in it would steer
+    return _STORED[kept.verdict]
+
+
+async def _send(send: Send, answer: _Answer, body: bodies.Body) -> None:
+    """Answer; whoever still sends is listened to for a moment, or it would see a reset and never the answer."""
+    headers = {"content-type": "application/json", "content-length": str(len(answer.body)), **answer.headers}
+    if not body.is_read:
+        headers["connection"] = "close"
+    raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": answer.status, "headers": raw})
+    await send({"type": "http.response.body", "body": answer.body, "more_body": not body.is_read})
+    if not body.is_read:
+        await body.drain()
+        await send({"type": "http.response.body", "body": b""})
+
+
+_COUNTED: Final = (BadSignature, TooLarge, TooSlow, UnsupportedMediaType, NoSecret, Busy)
+_RETRY_AFTER: Final[Mapping[type[Exception], int]] = {Busy: 1, NoSecret: 300, CannotOpen: 300}
+_EMPTY: Final = _Answer(status=200, body=b"{}")
+_STORED: Final[Mapping[Verdict, _Answer]] = {
+    verdict: _Answer(status=200, body=json.dumps({"status": verdict.value}).encode()) for verdict in Verdict
+}
+_TROUBLE: Final = _Answer(
+    status=503,
+    body=json.dumps({"error": "unavailable", "message": "Not stored. Send it again later."}).encode(),
+    headers={"Retry-After": str(RETRY_AFTER_S)},
+)

@@ -1,0 +1,6 @@
+-- Mark a thing as deleted. One that was never heard of gets a row all the same, so that its creation, when it comes late,
+-- finds the grave; of several deletions the earliest counts. Returns the row if it was written.
+INSERT INTO {table} AS kept ({columns}) VALUES ({values})
+ON CONFLICT (external_id) DO UPDATE SET deleted_at = LEAST(kept.deleted_at, excluded.deleted_at)
+WHERE kept.deleted_at IS NULL OR kept.deleted_at > excluded.deleted_at
+RETURNING kept.id;
