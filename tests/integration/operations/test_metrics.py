@@ -41,8 +41,8 @@ def scraped() -> Samples:
     assert answer.status_code == 200
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for process_group in text_string_to_metric_families(answer.content.decode())
-        for sample in process_group.samples
+        for family in text_string_to_metric_families(answer.content.decode())
+        for sample in family.samples
     }
 
 
