@@ -48,7 +48,7 @@ class WorkerSocket:
     """
 
     def __init__(self, *, notifier: Callable[[], Notifier], seen: Seen, refuse: Refuse) -> None:
-        self._bell = notifier
+        self._notifier = notifier
         self._seen = seen
         self._refuse = refuse
 
@@ -69,7 +69,9 @@ class WorkerSocket:
             return
         self._seen.came(arrival.worker_id)
         try:
-            await Session(key, arrival, notifier=self._bell(), refuse=self._refuse, send=send).serve(receive)
+            await Session(key, arrival, notifier=self._notifier(), refuse=self._refuse, send=send).serve(
+                receive
+            )
         finally:
             self._seen.went(arrival.worker_id)
 
@@ -88,7 +90,7 @@ class Session:
         self._queues: Sequence[str] | None = None
         self._owner_id = arrival.owner_id
         self._worker_id = arrival.worker_id
-        self._bell = notifier
+        self._notifier = notifier
         self._refuse = refuse
         self._send_raw = send
         self._sending = asyncio.Lock()
@@ -211,7 +213,7 @@ class Session:
         self._waiting = asyncio.create_task(self._push_work(interest, polled_at))
 
     async def _push_work(self, interest: Interest, polled_at: float) -> None:
-        wakeup = await self._bell.wait(interest, polled_at=polled_at, timeout_s=None)
+        wakeup = await self._notifier.wait(interest, polled_at=polled_at, timeout_s=None)
         if wakeup is not None:
             self._turn = wakeup
             await self._send(messages.work())

@@ -78,7 +78,7 @@ def room(request: HttpRequest, group_id: int) -> HttpResponse:
     return render(request, "chat/room.html", context)
 
 
-def _deed(view: Callable[[HttpRequest, int], str]) -> Callable[..., HttpResponse]:
+def _action(view: Callable[[HttpRequest, int], str]) -> Callable[..., HttpResponse]:
     """A button: the view does it and returns what to say; what is refused is said likewise."""
 
     @wraps(view)
@@ -93,7 +93,7 @@ def _deed(view: Callable[[HttpRequest, int], str]) -> Callable[..., HttpResponse
     return login_required(require_POST(action))
 
 
-@_deed
+@_action
 def say(request: HttpRequest, group_id: int) -> str:
     """Say something, and have it answered unless the box was unticked."""
     user, text = _person(request), request.POST.get("text", "")
@@ -104,14 +104,14 @@ def say(request: HttpRequest, group_id: int) -> str:
     return ""
 
 
-@_deed
+@_action
 def cancel(request: HttpRequest, group_id: int) -> str:
     """Do without an answer."""
     canceled = operations.cancel(group_id, _id(request, "answer"), by=_person(request))
     return _CANCELED[canceled.verdict]
 
 
-@_deed
+@_action
 def ask_again(request: HttpRequest, group_id: int) -> str:
     """Have a question answered after all."""
     key = people.limit_key(request)
@@ -119,14 +119,14 @@ def ask_again(request: HttpRequest, group_id: int) -> str:
     return "Asked again."
 
 
-@_deed
+@_action
 def remove(request: HttpRequest, group_id: int) -> str:
     """Take a message back."""
     operations.remove(group_id, _id(request, "message"), by=_person(request))
     return "Deleted."
 
 
-@_deed
+@_action
 def instruct(request: HttpRequest, group_id: int) -> str:
     """Write the instructions for the assistant."""
     operations.instruct(group_id, request.POST.get("text", ""), by=_person(request))

@@ -34,7 +34,7 @@ class LongPoll:
 
     def __init__(self, django: Django, notifier: Notifier, stopping: Stopping) -> None:
         self._django = django
-        self._bell = notifier
+        self._notifier = notifier
         self._stopping = stopping
         self._loop = asyncio.get_running_loop()
         self._rights: Subscription | None = None
@@ -94,7 +94,7 @@ class LongPoll:
             await self._look_again(scope)
         if not self._is_touched:
             self._waiting = asyncio.ensure_future(
-                self._bell.wait(waits.interest, polled_at=polled_at, timeout_s=timeout_s)
+                self._notifier.wait(waits.interest, polled_at=polled_at, timeout_s=timeout_s)
             )
             try:
                 wakeup = await self._waiting
