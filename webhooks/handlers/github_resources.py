@@ -46,16 +46,10 @@ def upsert_issue(event: Event, payload: github.IssueEvent, *, rank: int) -> str:
         str(given.id),
         dated(event, given.updated_at, rank=rank),
         repository_id=repository_id or ABSENT,
-        number=ABSENT if given.number is None else given.number,
-        title=given.sent("title"),
-        state=given.sent("state"),
         reason=given.sent("state_reason"),
-        author=given.sent("user", login(given.user)),
-        labels=given.sent("labels", [label.name for label in given.labels]),
         assignees=given.sent("assignees", [account.login for account in given.assignees]),
         link=kept_link(payload, "issues", given.number),
-        created_at=given.sent("created_at"),
-        closed_at=given.sent("closed_at"),
+        **_common_columns(given),
     )
     return str(given.id)
 
@@ -73,20 +67,14 @@ def upsert_pull_request(
         str(given.id),
         dated(event, given.updated_at, rank=rank),
         repository_id=repository_id or ABSENT,
-        number=ABSENT if given.number is None else given.number,
-        title=given.sent("title"),
-        state=given.sent("state"),
         is_draft=given.sent("draft"),
-        author=given.sent("user", login(given.user)),
-        labels=given.sent("labels", [label.name for label in given.labels]),
         reviewers=given.sent("requested_reviewers", [one.login for one in given.requested_reviewers]),
         head_ref=given.head.sent("ref"),
         head_sha=given.head.sent("sha"),
         base_ref=given.base.sent("ref"),
         link=kept_link(payload, "pull", given.number),
-        created_at=given.sent("created_at"),
-        closed_at=given.sent("closed_at"),
         merged_at=given.sent("merged_at"),
+        **_common_columns(given),
     )
     return str(given.id)
 
@@ -189,6 +177,19 @@ def link(payload: github.Envelope, *parts: object) -> str:
 def kept_link(payload: github.Envelope, *parts: object) -> Any:
     """The same for a column: ABSENT where the event does not say it."""
     return link(payload, *parts) if payload.address and None not in parts else ABSENT
+
+
+def _common_columns(given: github.Issue | github.PullRequest) -> dict[str, Any]:
+    """What an issue and a pull request both have: to GitHub every pull request is an issue, too."""
+    return {
+        "number": ABSENT if given.number is None else given.number,
+        "title": given.sent("title"),
+        "state": given.sent("state"),
+        "author": given.sent("user", login(given.user)),
+        "labels": given.sent("labels", [label.name for label in given.labels]),
+        "created_at": given.sent("created_at"),
+        "closed_at": given.sent("closed_at"),
+    }
 
 
 def _name(payload: github.Envelope, number: int | None, title: str) -> str:

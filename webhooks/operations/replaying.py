@@ -88,9 +88,9 @@ def _refuse(row: Delivery) -> None:
 
 
 def _requeue(rows: list[Delivery], *, with_jobs: bool) -> None:
-    inbox.requeue([row.pk for row in rows], with_jobs=with_jobs)
+    places = inbox.requeue([row.pk for row in rows], with_jobs=with_jobs)
     runs = [
-        new(processing.process, {"delivery": row.pk})
+        new(processing.process, {"delivery": row.pk, "row_pointer": places[row.pk]})
         for row in rows
         if row.source != Source.SANDBOX_TELEMETRY
     ]

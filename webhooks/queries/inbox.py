@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.postgres.search import SearchQuery
-from django.db.models import Case, F, Q, QuerySet, When
+from django.db.models import F, Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Now
 
@@ -129,17 +129,11 @@ def with_body(delivery: int) -> Delivery | None:
     return found
 
 
-def requeue(deliveries: Sequence[int], *, with_jobs: bool) -> None:
-    """Let these wait for a first attempt again; `with_jobs`: let that start their jobs again. Without it only those
-    start jobs of which no attempt has ended well yet."""
-    starts: dict[str, Any] = {
-        "starts_jobs": Case(When(status__in=ENDED_WELL, then=False), default=F("starts_jobs"))
-    }
-    if with_jobs:
-        starts = {"starts_jobs": True, "start_round": F("start_round") + 1}
-    Delivery.objects.filter(pk__in=deliveries).update(
-        status=Status.RECEIVED, attempts=0, next_attempt_at=None, note=None, **starts
-    )
+def requeue(deliveries: Sequence[int], *, with_jobs: bool) -> dict[int, str]:
+    """Let these wait for a first attempt again; where each lies now. `with_jobs`: let that start their jobs again.
+    Without it only those start jobs of which no attempt has ended well yet."""
+    given = {"ids": list(deliveries), "with_jobs": with_jobs, "ended_well": list(ENDED_WELL)}
+    return {row.id: row.row_pointer for row in statements.load("webhooks", "requeue").run(given)}
 
 
 def matching(wanted: Filter) -> QuerySet[Delivery]:

@@ -1,32 +1,42 @@
-"""What was answered is processed, and once, though the processes of the farm are killed all the while."""
+"""What was answered is processed, once, and starts the jobs of its rules, once, though the processes of the farm are
+killed all the while."""
 
 import json
 import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.concurrency.scheduling.support import Supervisor, kill_one, supervisor, until
+from jobs.models import Job
+from tests import farm
+from tests.concurrency.scheduling.support import Supervisor, all_ended, kill_one, supervisor, until
+from tests.concurrency.webhooks import team
+from tests.integration.inbox import starts
 from tests.servers import Server, serve
 from tests.webhook_samples import changed
+from webhooks.domain.filters import Filter
 from webhooks.domain.names import Source
-from webhooks.models import Activity, Delivery, DeliveryAttempt, GithubIssue
-from webhooks.operations import secrets
+from webhooks.models import Activity, Delivery, DeliveryAttempt, GithubIssue, JobStart
+from webhooks.operations import replay_matching, secrets
 from webhooks.sources import github
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-DELIVERIES = 2000
+DELIVERIES = 300
 ADAPTERS = 12
-KILLS = 6
+KILLS = 4  # of the cluster while deliveries come in; at every second one the server is killed, too
+KILLS_OF_A_REPLAY = 2
+RULES = ("kept", team.RULE)
 OPENED = "github/issues.opened.1.json"
+DICE = random.Random(11)
 
 
 class Adapter:
@@ -74,63 +84,128 @@ def issue(number: int, secret: str) -> tuple[str, dict[str, str], bytes]:
     return name, {"Content-Type": "application/json", **signed}, body
 
 
-def kill_at(moments: Sequence[int], sender: Adapter, server: Server, cluster: Supervisor) -> None:
-    """When so many were answered, and a random moment later, kill the server and a process of the cluster; once all of
-    the cluster. Both come again."""
-    dice = random.Random(11)
+def kill_at(moments: Sequence[int], progress: Callable[[], int], kill: Callable[[int], None]) -> None:
+    """Kill what `kill` kills at its nth turn, when so much is done, and a random moment later."""
     for turn, moment in enumerate(moments):
-        until(lambda moment=moment: len(sender.answered) >= moment, pause_s=0.001)  # type: ignore[misc]
-        time.sleep(dice.uniform(0, 0.05))  # the random moment, not a wait for something
+        until(lambda moment=moment: progress() >= moment, pause_s=0.01)  # type: ignore[misc]
+        time.sleep(DICE.uniform(0, 0.05))  # the random moment, not a wait for something
+        kill(turn)
+
+
+def moments(count: int, *, after: int = 0) -> list[int]:
+    """So many points of progress between `after` and all deliveries more."""
+    return [after + DELIVERIES * (turn + 1) // (count + 1) for turn in range(count)]
+
+
+def kill_both(turn: int, *, server: Server, cluster: Supervisor) -> None:
+    """A process of the cluster, the last time all of them, and every second time the server. All come again."""
+    if turn % 2:
         server.kill()
-        if turn == KILLS // 2:
-            cluster.kill_all()
-            cluster.start()
-        else:
-            kill_one([cluster], dice)
+    if turn == KILLS - 1:
+        cluster.kill_all()
+        cluster.start()
+    else:
+        kill_a_process(cluster)
+    if turn % 2:
         server.start()
+
+
+def kill_a_process(cluster: Supervisor) -> None:
+    until(lambda: kill_one([cluster], DICE))  # none runs for a moment after all were killed
+
+
+def receive_all(server: Server, cluster: Supervisor, secret: str) -> Adapter:
+    """Send all deliveries while server and cluster are killed."""
+    sender = Adapter(server.url, [issue(number, secret) for number in range(1, DELIVERIES + 1)])
+    with ThreadPoolExecutor(ADAPTERS) as pool:
+        adapters = [pool.submit(sender.run) for _ in range(ADAPTERS)]
+        kill_at(
+            moments(KILLS), lambda: len(sender.answered), partial(kill_both, server=server, cluster=cluster)
+        )
+        for one in adapters:
+            one.result(timeout=60)
+    return sender
+
+
+def replay_all(cluster: Supervisor, *, with_jobs: bool) -> None:
+    """Replay all deliveries while the cluster is killed."""
+    before = DeliveryAttempt.objects.count()
+    assert replay_matching(Filter(), with_jobs=with_jobs) == DELIVERIES
+    kill_at(
+        moments(KILLS_OF_A_REPLAY, after=before),
+        DeliveryAttempt.objects.count,
+        lambda _: kill_a_process(cluster),
+    )
+
+
+def wait_until_done(server: Server, cluster: Supervisor) -> None:
+    until(all_ended, what=lambda: f"{statuses()}\n{server.log[-3000:]}\n{cluster.log[-3000:]}")
 
 
 def statuses() -> dict[str, int]:
     return dict(Counter(Delivery.objects.values_list("status", flat=True)))
 
 
-def test_every_answered_delivery_is_processed_and_none_twice() -> None:
-    """2,000 deliveries to a server that is killed six times, processed by a cluster that is killed as often."""
+def test_every_answered_delivery_is_processed_once_and_starts_one_job_of_each_rule() -> None:
+    """300 deliveries to a server that is killed twice, processed by a cluster that is killed four times; then all of
+    them replayed, without their jobs and with them, while it is killed twice more each time."""
     _, secret = secrets.add(Source.GITHUB)
-    requests = [issue(number, secret) for number in range(1, DELIVERIES + 1)]
-    moments = [DELIVERIES * (turn + 1) // (KILLS + 1) for turn in range(KILLS)]
-    with serve(WEBHOOKS_PER_MINUTE="1000000") as server, supervisor("--mutations") as cluster:
-        sender = Adapter(server.url, requests)
-        with ThreadPoolExecutor(ADAPTERS) as pool:
-            adapters = [pool.submit(sender.run) for _ in range(ADAPTERS)]
-            kill_at(moments, sender, server, cluster)
-            for one in adapters:
-                one.result(timeout=60)
-        until(
-            lambda: not Delivery.objects.filter(status="received").exists(),
-            what=lambda: said(server, cluster),
-        )
-    assert sender.cut_off >= KILLS
-    assert sender.refused == []
-    assert_all_once(sender)
+    farm.kind("triage")
+    starts.rule(name=RULES[0], event="issues.*", kind="triage", payload={"number": "{{ body.issue.number }}"})
+    with (
+        serve(WEBHOOKS_PER_MINUTE="1000000") as server,
+        supervisor("--mutations", JOBFARM_APPS=team.__name__) as cluster,
+    ):
+        sender = receive_all(server, cluster, secret)
+        wait_until_done(server, cluster)
+        assert_received(sender)
+        assert_processed(times=1)
+        assert_jobs(rounds=1)
+        replay_all(cluster, with_jobs=False)
+        wait_until_done(server, cluster)
+        assert_processed(times=2)
+        assert_jobs(rounds=1)
+        replay_all(cluster, with_jobs=True)
+        wait_until_done(server, cluster)
+    assert_processed(times=3)
+    assert_jobs(rounds=2)
 
 
-def said(server: Server, cluster: Supervisor) -> str:
-    return f"{statuses()}\n{server.log[-3000:]}\n{cluster.log[-3000:]}"
-
-
-def assert_all_once(sender: Adapter) -> None:
+def assert_received(sender: Adapter) -> None:
     ids = {f"delivery-{number}" for number in range(1, DELIVERIES + 1)}
+    assert sender.cut_off >= KILLS // 2
+    assert sender.refused == []
     assert set(sender.answered) == ids
     assert set(Delivery.objects.values_list("delivery_id", flat=True)) == ids
-    assert statuses() == {"processed": DELIVERIES}
-    attempts: Any = DeliveryAttempt.objects.order_by("delivery_id").values_list(
-        "delivery_id", "number", "outcome"
-    )
-    assert list(attempts) == [
-        (pk, 1, "processed") for pk in sorted(Delivery.objects.values_list("pk", flat=True))
-    ]
-    assert GithubIssue.objects.count() == Activity.objects.count() == DELIVERIES
     # What was stored and not told was sent again, and known again; a second time, if that was not told either.
     repeated = sum(Delivery.objects.values_list("duplicates", flat=True))
     assert repeated >= list(sender.answered.values()).count("duplicate")
+
+
+def assert_processed(*, times: int) -> None:
+    assert statuses() == {"processed": DELIVERIES}
+    attempts: Any = DeliveryAttempt.objects.order_by("delivery_id", "number").values_list(
+        "delivery_id", "number", "outcome"
+    )
+    assert list(attempts) == [
+        (pk, number, "processed")
+        for pk in sorted(Delivery.objects.values_list("pk", flat=True))
+        for number in range(1, times + 1)
+    ]
+    assert GithubIssue.objects.count() == Activity.objects.count() == DELIVERIES
+
+
+def assert_jobs(*, rounds: int) -> None:
+    """Of each delivery, rule and round one row, that names a job of its own, about that delivery; and no other job."""
+    rows = JobStart.objects.values_list("job_id", "rule_name", "round", "delivery__delivery_id")
+    expected = {
+        (rule, round_, f"delivery-{number}")
+        for rule in RULES
+        for round_ in range(1, rounds + 1)
+        for number in range(1, DELIVERIES + 1)
+    }
+    assert Counter(row[1:] for row in rows) == Counter(expected)
+    jobs = Job.objects.values_list("pk", "body__payload__number")
+    assert Counter((pk, f"delivery-{number}") for pk, number in jobs) == Counter(
+        (row[0], row[3]) for row in rows
+    )

@@ -26,6 +26,30 @@ pytestmark = pytest.mark.usefixtures("alone")
 Register = Callable[[str, str, Any], None]
 
 
+@pytest.fixture
+def collisions(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
+    """What mutations collided by, as long as the test runs."""
+    collided, found = transactions.collided, []
+
+    def noting(error: BaseException) -> bool:
+        found.append(error)
+        return collided(error)
+
+    monkeypatch.setattr(transactions, "collided", noting)
+    return found
+
+
+def process_side_by_side() -> None:
+    """Run what is scheduled, four at a time, in connections like a mutation cluster's."""
+
+    def work(run: Any) -> None:
+        with released(), reading_by_index():
+            process(**run.args)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, pending()))
+
+
 class TestARule:
     def test_starts_a_job_with_what_the_delivery_has(self) -> None:
         owner = farm.user("ada")
@@ -134,27 +158,14 @@ class TestExactlyOne:
             list(pool.map(work, range(8)))
         assert (starts(), Job.objects.count()) == ([STARTED], 1)
 
-    def test_for_deliveries_side_by_side_which_do_not_collide(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_for_deliveries_side_by_side_which_do_not_collide(self, collisions: list[BaseException]) -> None:
         """In connections like a mutation cluster's, on a table so small that others would read it as a whole."""
-        collided, found = transactions.collided, []
-
-        def noting(error: BaseException) -> bool:
-            found.append(error)
-            return collided(error)
-
-        monkeypatch.setattr(transactions, "collided", noting)
         vacuum(Delivery)
         rule()
         for n in range(40):
             receive({**BODY, "n": n}, delivery_id=f"d-{n}")
-
-        def work(run: Any) -> None:
-            with released(), reading_by_index():
-                process(**run.args)
-
-        with ThreadPoolExecutor(4) as pool:
-            list(pool.map(work, pending()))
-        assert (Job.objects.count(), found) == (40, [])
+        process_side_by_side()
+        assert (Job.objects.count(), collisions) == (40, [])
 
     def test_even_where_nothing_but_the_row_says_that_it_was_started(self) -> None:
         """As after a restore in parts: the delivery waits again, and what it started is there."""
@@ -198,6 +209,19 @@ class TestAReplay:
         assert starts()[2:] == [("made since", 3, "started", True)]
         assert Job.objects.count() == 3
         assert LogEntry.objects.get().get_change_message().endswith("with its jobs, which was ignored")
+
+    @pytest.mark.parametrize("with_jobs", [False, True])
+    def test_has_deliveries_side_by_side_not_collide(
+        self, collisions: list[BaseException], *, with_jobs: bool
+    ) -> None:
+        vacuum(Delivery)
+        rule()
+        deliveries = [processed({**BODY, "n": n}, delivery_id=f"d-{n}") for n in range(40)]
+        for delivery in deliveries:
+            operations.replay(delivery.pk, with_jobs=with_jobs)
+        process_side_by_side()
+        assert (Delivery.objects.filter(tries=2).count(), collisions) == (40, [])
+        assert Job.objects.count() == (80 if with_jobs else 40)
 
     def test_that_is_asked_for_it_holds_through_attempts_that_fail(self, handle: Register) -> None:
         luck: list[bool] = []

@@ -55,6 +55,20 @@ def _hold(owner: User | None, me: Worker) -> operations.Claimed:
     return farm.claim_one(me)
 
 
+def _ended(owner: User | None, me: Worker, *, output: str) -> operations.Claimed:
+    claimed = _hold(owner, me)
+    _write(me, claimed, 0, output)
+    farm.succeed(me, claimed)
+    return claimed
+
+
+def _sends(owner: User) -> Callable[[], Any]:
+    """Submits a job under a key, as often as it is called."""
+    request = operations.repeatable(owner, "key", ["/jobs", {"kind": "work"}])
+    new = operations.NewJob(kind="work", payload={}, owner=owner)
+    return lambda: operations.once(request, count=lambda: None, submit=lambda: operations.submit_many([new]))
+
+
 def _put(me: Worker, claimed: operations.Claimed, name: str, size: int) -> ResultFile:
     content = File(BytesIO(b"x" * size))
     return operations.put_file(me, claimed.id, claimed.lease, name=name, content=content)
@@ -164,12 +178,7 @@ class TestWaitingJobs:
 class TestIdempotency:
     def test_answers_a_repeat_as_before_when_the_quota_is_full(self, ada: User, quota: SetQuotas) -> None:
         quota(WAITING_JOBS_PER_OWNER=1)
-        request = operations.repeatable(ada, "key", ["/jobs", {"kind": "work"}])
-
-        def send() -> Any:
-            new = operations.NewJob(kind="work", payload={}, owner=ada)
-            return operations.once(request, count=lambda: None, submit=lambda: operations.submit_many([new]))
-
+        send = _sends(ada)
         first = send()
         _refused(farm.submit, 1, owner=ada)
         assert send() == first
@@ -177,12 +186,7 @@ class TestIdempotency:
     def test_keeps_no_refusal(self, ada: User, quota: SetQuotas) -> None:
         quota(WAITING_JOBS_PER_OWNER=1)
         [job] = farm.submit(1, owner=ada)
-        request = operations.repeatable(ada, "key", ["/jobs", {"kind": "work"}])
-
-        def send() -> Any:
-            new = operations.NewJob(kind="work", payload={}, owner=ada)
-            return operations.once(request, count=lambda: None, submit=lambda: operations.submit_many([new]))
-
+        send = _sends(ada)
         _refused(send)
         operations.cancel(job.pk, by=ada)
         assert len(send()) == 1
@@ -194,9 +198,7 @@ class TestOutput:
     ) -> None:
         quota(OUTPUT_BYTES_PER_OWNER=10)
         me = farm.worker()
-        first = _hold(ada, me)
-        _write(me, first, 0, "123456")
-        farm.succeed(me, first)
+        _ended(ada, me, output="123456")
         second = _hold(ada, me)
         _write(me, second, 0, "1")
         before = farm.everything(second)
@@ -214,9 +216,7 @@ class TestOutput:
     def test_of_all_jobs_has_a_quota_too(self, ada: User, quota: SetQuotas) -> None:
         quota(OUTPUT_BYTES_IN_ALL=10)
         me = farm.worker()
-        first = _hold(None, me)
-        _write(me, first, 0, "123456")
-        farm.succeed(me, first)
+        _ended(None, me, output="123456")
         sentence, numbers = _refused(_write, me, _hold(ada, me), 0, "12345")
         assert sentence == (
             "All jobs of the farm may have 10 bytes of output: 6 are there, and there is no room for 5 more."
@@ -233,9 +233,7 @@ class TestOutput:
     def test_has_room_again_at_once_when_jobs_are_deleted(self, ada: User, quota: SetQuotas) -> None:
         quota(OUTPUT_BYTES_PER_OWNER=6)
         me = farm.worker()
-        first = _hold(ada, me)
-        _write(me, first, 0, "123456")
-        farm.succeed(me, first)
+        first = _ended(ada, me, output="123456")
         second = _hold(ada, me)
         _write(me, second, 0, "")
         _refused(_write, me, second, 1, "123456")

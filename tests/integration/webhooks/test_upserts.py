@@ -43,27 +43,19 @@ def row(external_id: str = "org_1") -> dict[str, Any]:
     }
 
 
+NOTHING = {"name": "", "slug": "", "state_at": None, "deleted_at": None, "created_at": None}
+ONE = {"name": "One", "slug": "one", "state_at": at(1), "deleted_at": None, "created_at": NOON}
+
+
 class TestKeep:
     def test_stores_what_was_never_told(self) -> None:
         assert told("One", Version(at=at(1))) is True
-        assert row() == {
-            "name": "One",
-            "slug": "one",
-            "state_at": at(1),
-            "deleted_at": None,
-            "created_at": NOON,
-        }
+        assert row() == ONE
 
     def test_lets_a_newer_state_win_as_a_whole(self) -> None:
         told("One", Version(at=at(1)))
         assert told("Two", Version(at=at(2))) is True
-        assert row() == {
-            "name": "Two",
-            "slug": "two",
-            "state_at": at(2),
-            "deleted_at": None,
-            "created_at": NOON,
-        }
+        assert row() == ONE | {"name": "Two", "slug": "two", "state_at": at(2)}
 
     def test_lets_an_older_state_change_nothing(self) -> None:
         told("Two", Version(at=at(2)))
@@ -91,35 +83,23 @@ class TestKeep:
     def test_leaves_alone_what_a_state_does_not_say(self) -> None:
         told("One", Version(at=at(1)))
         assert part(at(2), name="Two") is True
-        assert row() == {
-            "name": "Two",
-            "slug": "one",
-            "state_at": at(2),
-            "deleted_at": None,
-            "created_at": NOON,
-        }
+        assert row() == ONE | {"name": "Two", "state_at": at(2)}
 
     def test_fills_in_from_an_older_state_what_the_newer_one_did_not_say(self) -> None:
         part(at(2), name="Two")
-        assert row() == {"name": "Two", "slug": "", "state_at": at(2), "deleted_at": None, "created_at": None}
+        assert row() == NOTHING | {"name": "Two", "state_at": at(2)}
         assert told("One", Version(at=at(1))) is True
-        assert row() == {
-            "name": "Two",
-            "slug": "one",
-            "state_at": at(2),
-            "deleted_at": None,
-            "created_at": NOON,
-        }
+        assert row() == ONE | {"name": "Two", "state_at": at(2)}
 
     def test_tells_nothing_apart_from_null_and_empty(self) -> None:
         told("One", Version(at=at(1)))
         part(at(2), slug="", created_at=None)
-        assert row() == {"name": "One", "slug": "", "state_at": at(2), "deleted_at": None, "created_at": None}
+        assert row() == NOTHING | {"name": "One", "state_at": at(2)}
 
     def test_makes_a_row_of_an_id_alone_and_changes_none(self) -> None:
         assert part(at(9)) is True
         assert part(at(9)) is False
-        assert row() == {"name": "", "slug": "", "state_at": None, "deleted_at": None, "created_at": None}
+        assert row() == NOTHING
         assert told("One", Version(at=at(1))) is True
         assert part(at(9)) is False
         assert row()["state_at"] == at(1)
@@ -154,25 +134,13 @@ class TestBury:
     def test_marks_what_is_there(self) -> None:
         told("One", Version(at=at(1)))
         assert tombstone(ClerkOrganization, "org_1", at=at(2)) is True
-        assert row() == {
-            "name": "One",
-            "slug": "one",
-            "state_at": at(1),
-            "deleted_at": at(2),
-            "created_at": NOON,
-        }
+        assert row() == ONE | {"deleted_at": at(2)}
 
     def test_comes_before_the_creation_and_wins(self) -> None:
         assert tombstone(ClerkOrganization, "org_1", at=at(2)) is True
-        assert row() == {"name": "", "slug": "", "state_at": None, "deleted_at": at(2), "created_at": None}
+        assert row() == NOTHING | {"deleted_at": at(2)}
         assert told("One", Version(at=at(1))) is True
-        assert row() == {
-            "name": "One",
-            "slug": "one",
-            "state_at": at(1),
-            "deleted_at": at(2),
-            "created_at": NOON,
-        }
+        assert row() == ONE | {"deleted_at": at(2)}
 
     def test_stays_when_a_newer_state_is_told(self) -> None:
         tombstone(ClerkOrganization, "org_1", at=at(2))
