@@ -147,6 +147,13 @@ class TestAnAddress:
         await socket.leave()
         assert not site.admission._addresses
 
+    async def test_is_remembered_until_it_may_open_as_many_again(self, site: Site, clock: Clock) -> None:
+        for _ in range(2):
+            await (await site.opens()).leave()
+        refused = await site.opens()
+        clock.now = 25
+        assert ((await site.opens()).sent, refused.sent) == (["websocket.accept"], [])
+
     async def test_is_remembered_while_it_has_a_socket(self, site: Site, clock: Clock) -> None:
         _, other = await site.opens(), await site.opens()
         clock.now = 1000
