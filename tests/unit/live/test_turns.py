@@ -163,6 +163,7 @@ class TestTurns:
         assert [crowd.turns.load(holder) for holder in "ab"] == [1, 1]
         crowd.turns.stop()
         await asyncio.wait([asking], timeout=_PATIENCE_S)
-        waiting.may_end.set(), leaving.may_end.set()
+        for thread in (waiting, leaving):
+            thread.may_end.set()
         assert asking.cancelled()
         assert [crowd.turns.load(holder) for holder in "ab"] == [0, 0]
