@@ -47,24 +47,18 @@ def is_trusted(origin: str, *, host: str, scheme: str) -> bool:
         return False
     secure = scheme in {"wss", "https"}
     if page == _parts(f"{'https' if secure else 'http'}://{host}"):
-        return validate_host(split_domain_port(host.lower())[0], settings.ALLOWED_HOSTS or [".localhost"])
+        return validate_host(split_domain_port(host)[0], settings.ALLOWED_HOSTS)
     return any(_matches(page, trusted) for trusted in settings.CSRF_TRUSTED_ORIGINS)
 
 
 def _parts(origin: str) -> Origin | None:
     """Scheme, name and port; None for what is no origin of a page ("null", a path, an address without a name)."""
     try:
-        split = urlsplit(origin.lower())
+        split = urlsplit(origin)
         port = split.port or _DEFAULT_PORTS.get(split.scheme)
     except ValueError:
         return None
-    if (
-        split.scheme not in _DEFAULT_PORTS
-        or not split.hostname
-        or split.path
-        or split.query
-        or split.fragment
-    ):
+    if not split.hostname or split.path or split.query or split.fragment:
         return None
     return split.scheme, split.hostname, port
 

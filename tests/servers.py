@@ -49,10 +49,11 @@ class Server:
 
     def start(self) -> None:
         """Start the process and wait until it answers; an AssertionError with its log if it does not."""
+        configuration = web.configuration()
         command = [
             *(sys.executable, "-W", "error::RuntimeWarning", "-m", "uvicorn", "jobfarm.asgi:application"),
-            *("--fd", str(self._listener.fileno()), "--ws", "jobfarm.frames:Protocol", "--lifespan", "on"),
-            *("--log-level", "warning", "--ws-max-size", str(web.configuration().ws_max_size)),
+            *("--fd", str(self._listener.fileno()), "--ws", str(configuration.ws), "--lifespan", "on"),
+            *("--log-level", "warning", "--ws-max-size", str(configuration.ws_max_size)),
         ]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(

@@ -266,18 +266,20 @@ class TestAnonymousPages:
 class TestALongMessage:
     def test_is_refused_by_its_announced_length_and_not_kept(self) -> None:
         """Up to twenty megabytes were, of whoever came, until they were whole."""
-        with serve() as server, closing(_opened(server)) as raw:
-            raw.sendall(b"\x81\xff" + (10 << 20).to_bytes(8, "big") + bytes(4))
-            frame = raw.recv(100)
-            assert (frame[0], int.from_bytes(frame[2:4], "big")) == (0x88, 1009)
+        with serve() as server:
+            for path in ("/ws/live/", "/ws/live/?page=1"):
+                with closing(_opened(server, path)) as raw:
+                    raw.sendall(b"\x81\xff" + (10 << 20).to_bytes(8, "big") + bytes(4))
+                    frame = raw.recv(100)
+                assert (frame[0], int.from_bytes(frame[2:4], "big")) == (0x88, 1009), path
 
 
-def _opened(server: Server) -> socket.socket:
+def _opened(server: Server, path: str) -> socket.socket:
     """A socket after its handshake, for frames that no library sends."""
     host, port = server.url.removeprefix("http://").split(":")
     raw = socket.create_connection((host, int(port)), timeout=20)
     lines = [
-        *("GET /ws/live/ HTTP/1.1", f"Host: {host}:{port}", f"Origin: {server.url}", "Upgrade: websocket"),
+        *(f"GET {path} HTTP/1.1", f"Host: {host}:{port}", f"Origin: {server.url}", "Upgrade: websocket"),
         *("Connection: Upgrade", "Sec-WebSocket-Version: 13", f"Sec-WebSocket-Key: {'A' * 22}==", "", ""),
     ]
     raw.sendall("\r\n".join(lines).encode())

@@ -21,8 +21,10 @@ PLACEHOLDERS = [
     ("SECRET_KEY", "change-me"),
     ("SECRET_KEY", "Change_Me please, whoever reads this line of the file"),
     ("SECRET_KEY", "django-insecure-q3vX7hZk0uJ2mB9dT5sW8yR1aP4cF6eG"),
+    ("SECRET_KEY", "placeholder-q3vX7hZk0uJ2mB9dT5sW8yR1aP4cF6eG"),
+    ("SECRET_KEY", "replace-me-q3vX7hZk0uJ2mB9dT5sW8yR1aP4cF6eG"),
     ("SECRET_KEY", "q3vX7hZk0uJ2mB9dT5sW8yR1aP4cF6e"),
-    ("SECRET_KEY", "x" * 80),
+    ("SECRET_KEY", "x7hZ" * 20),
     ("JOBFARM_METRICS_TOKEN", "change-me"),
     ("JOBFARM_METRICS_TOKEN", "q3vX7hZk0uJ2mB9"),
     ("DATABASE_URL", "postgresql://jobfarm:change-me@127.0.0.1:1/jobfarm"),
@@ -52,7 +54,13 @@ def test_do_not_matter_to_the_embedded_database(name: str, value: str) -> None:
 
 @pytest.mark.parametrize(
     "environment",
-    [GOOD, {"DATABASE_URL": OWN}, {"DATABASE_URL": "nonsense"}, {"DATABASE_URL": "http://[bad"}],
+    [
+        GOOD,
+        GOOD | {"SECRET_KEY": "x7hZk" * 16},
+        {"DATABASE_URL": OWN},
+        {"DATABASE_URL": "nonsense"},
+        {"DATABASE_URL": "http://[bad"},
+    ],
 )
 def test_what_was_chosen_is_taken(environment: dict[str, str]) -> None:
     assert placeholders.complaint(environment) == ""

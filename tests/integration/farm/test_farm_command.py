@@ -75,6 +75,7 @@ class Farm:
             stdout=writer,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            preexec_fn=_few_files,  # noqa: PLW1509 (a test has no other threads)
         )
         os.close(writer)
         self.output = os.fdopen(reader)
@@ -151,6 +152,18 @@ class Farm:
         return [name for name, environment in _environments() if mine in environment.split(b"\0")]
 
 
+def _few_files() -> None:
+    """As many as shells often allow."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(1024, most_files()), hard))
+
+
+def most_files() -> int:
+    """How many the system lets a farm's processes open."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return processes.MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, processes.MOST_FILES)
+
+
 def _environments() -> Iterator[tuple[str, bytes]]:
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -200,6 +213,9 @@ class TestFarm:
         )
         before = farm.children()
         assert set(before) == {"web", "janitor", *CLUSTERS, "worker"}
+        files = {resource.prlimit(pid, resource.RLIMIT_NOFILE)[0] for pid in before.values()}
+        assert files == {most_files()}
+        assert bool(farm.complaint) is (os.geteuid() == 0), "pytest's folders are closed to others"
         until(farm.is_complete, "the clusters report")
         for name in ("web", CLUSTERS[0]):
             os.kill(before[name], signal.SIGKILL)
@@ -258,7 +274,8 @@ class TestFarm:
         assert farm.left_running() == []
 
     def _lets_in_for_a_quarter_of_an_hour(self, farm: Farm) -> None:
-        link = farm.way_in.removeprefix("Log in as admin, once, within 15 minutes: ")
+        sentence, _, link = farm.way_in.partition(": ")
+        assert sentence == "Log in as admin, once, within 15 minutes"
         with urllib.request.urlopen(link, timeout=5) as response:
             assert response.status == 200
         lasts = (

@@ -80,7 +80,7 @@ class TestMixesScripts:
         "name",
         [
             *("ada", "ada-7", "josé", "jose\u0301", "Алёна", "Γιώργος", "हिन्दी", "@.+-_7", ""),
-            *("山田たろう", "tanaka太郎", "김철수abc"),
+            *("山田たろう", "tanaka太郎", "김철수abc", "wang王ㄨㄤˊ"),
         ],
     )
     def test_takes_what_people_write(self, name: str) -> None:

@@ -48,6 +48,25 @@ async def reads_all(_scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
+async def waits_for_its_client(_scope: Any, receive: Any, send: Any) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is waited for comes too late."""
+    monkeypatch.setattr(bodies, "_AT_ONCE_S", 0)
+    monkeypatch.setattr(bodies, "_GRACE_S", 0)
+
+
+async def settled() -> None:
+    """All tasks have come as far as they can."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
 @pytest.fixture(autouse=True)
 def _few(settings: Settings) -> None:
     settings.JOBFARM = settings.JOBFARM | {"HALF_SENT_PER_ADDRESS": 2}
@@ -111,6 +130,29 @@ async def test_whole_ones_are_not_counted() -> None:
     await counted(app, 2)
     assert [await Client(app).status() for _ in range(3)] == [200] * 3
     assert [await each.status() for each in held] == [200] * 2
+
+
+async def test_one_that_is_whole_may_wait_for_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long poll reads on, to learn whether its client is gone."""
+    app = BoundedBodies(waits_for_its_client)
+    waiting = await half_sent(app)
+    await counted(app, 1)
+    no_time(monkeypatch)
+    waiting.say(b"x", more=False)
+    await settled()
+    assert (waiting.answer, dict(app._half_sent)) == ([], {})
+    waiting.pieces.put_nowait({"type": "http.disconnect"})
+    await asyncio.wait_for(waiting.done, 10)
+    assert waiting.answer[0]["status"] == 200
+
+
+async def test_those_without_an_address_are_not_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind a UNIX socket without a proxy that names addresses, all clients look alike."""
+    monkeypatch.setattr(bodies, "_AT_ONCE_S", 0)
+    app = BoundedBodies(reads_all)
+    held = [await half_sent(app, client=None) for _ in range(3)]
+    await settled()
+    assert [await each.status() for each in held] == [200] * 3
 
 
 async def test_one_that_is_gone_is_forgotten() -> None:

@@ -8,10 +8,12 @@ from live.pacing import Bucket
 class TestABucket:
     def test_gives_its_capacity_at_once_and_then_its_rate(self) -> None:
         bucket = Bucket(capacity=10, rate=2, now=100)
-        assert bucket.take(10, now=100) == 0
+        assert bucket.take(4, now=100) == 0
+        assert bucket.take(6, now=100) == 0
         assert bucket.take(1, now=100) == 0.5
         assert bucket.take(3, now=100) == 2
         assert bucket.take(1, now=102) == 0.5
+        assert bucket.take(3, now=103) == 1
 
     def test_keeps_no_more_than_its_capacity(self) -> None:
         bucket = Bucket(capacity=10, rate=2, now=0)

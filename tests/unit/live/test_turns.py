@@ -1,12 +1,15 @@
 """Who has a turn at the database, and who waits."""
 
 import asyncio
+import gc
 import threading
 from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
 from live.turns import Turns
+
+_PATIENCE_S = 5.0
 
 
 class Crowd:
@@ -37,8 +40,39 @@ class Crowd:
     async def done(self) -> list[str]:
         """Let all of them end; in which order they had their turns."""
         self.may_end.set()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks:
+            _, waiting = await asyncio.wait(self._tasks, timeout=_PATIENCE_S)
+            for task in waiting:
+                task.cancel()
+            assert not waiting, f"{len(waiting)} never had a turn after {self.order}"
+            assert [each for each in self._tasks if not each.cancelled() and each.exception()] == []
         return self.order
+
+
+class Thread:
+    """One call in a turn, which lasts until `may_end`."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.may_end = threading.Event()
+        self._error = error
+        self._began = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    async def of(self, holder: str, turns: Turns) -> asyncio.Task[None]:
+        """Who waits for its end; it has begun."""
+        task = asyncio.create_task(self._ask(holder, turns))
+        await self._began.wait()
+        return task
+
+    async def _ask(self, holder: str, turns: Turns) -> None:
+        async with turns.of(holder) as turn:
+            await turn.run(self._work)
+
+    def _work(self) -> None:
+        self._loop.call_soon_threadsafe(self._began.set)
+        self.may_end.wait(10)
+        if self._error:
+            raise self._error
 
 
 @pytest_asyncio.fixture
@@ -69,6 +103,19 @@ class TestTurns:
         await crowd.settled()
         crowd.ask("d")
         left.cancel()
+        await crowd.settled()
+        assert [crowd.turns.load(holder) for holder in "abcd"] == [1, 1, 0, 1]
+        assert await crowd.done() == ["a", "b", "d"]
+        assert [crowd.turns.load(holder) for holder in "abcd"] == [0, 0, 0, 0]
+
+    async def test_that_end_while_somebody_leaves_go_to_the_next(self, crowd: Crowd) -> None:
+        """The turn is free before who waited for it has noticed its own end."""
+        crowd.ask("a"), crowd.ask("b")
+        await crowd.settled()
+        left, _ = crowd.ask("c"), crowd.ask("d")
+        await crowd.settled()
+        crowd.may_end.set()
+        left.cancel()
         assert await crowd.done() == ["a", "b", "d"]
         assert [crowd.turns.load(holder) for holder in "abcd"] == [0, 0, 0, 0]
 
@@ -82,25 +129,41 @@ class TestTurns:
         await asyncio.sleep(0)  # c has the turn and has not run
         third.cancel()
         assert await crowd.done() == ["a", "b", "d"]
+        assert [crowd.turns.load(holder) for holder in "abcd"] == [0, 0, 0, 0]
 
     async def test_last_until_their_thread_is_done(self, crowd: Crowd) -> None:
         """Who asks, leaves and asks again would have all threads otherwise."""
-        may_end, began = threading.Event(), asyncio.Event()
-        loop = asyncio.get_running_loop()
-
-        def work() -> None:
-            loop.call_soon_threadsafe(began.set)
-            may_end.wait(10)
-
-        async def ask() -> None:
-            async with crowd.turns.of("a") as turn:
-                await turn.run(work)
-
-        left = asyncio.create_task(ask())
-        await began.wait()
+        thread = Thread()
+        left = await thread.of("a", crowd.turns)
         left.cancel()
         crowd.ask("a"), crowd.ask("b"), crowd.ask("c")
         await crowd.settled()
         assert crowd.order == ["b"]
-        may_end.set()
+        thread.may_end.set()
         assert sorted(await crowd.done()) == ["a", "b", "c"]
+
+    async def test_whose_thread_fails_when_nobody_waits_for_it_end_without_a_word(self, crowd: Crowd) -> None:
+        said: list[str] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context["message"]))
+        thread = Thread(error=ValueError("gone"))
+        left = await thread.of("a", crowd.turns)
+        left.cancel()
+        crowd.ask("a")
+        thread.may_end.set()
+        assert await crowd.done() == ["a"]
+        del left
+        gc.collect()  # asyncio names an error that nobody looked at when it is thrown away
+        assert said == []
+
+    async def test_wait_for_no_thread_once_they_are_stopped(self, crowd: Crowd) -> None:
+        waiting, leaving = Thread(), Thread()
+        asking, left = await waiting.of("a", crowd.turns), await leaving.of("b", crowd.turns)
+        left.cancel()
+        await crowd.settled()
+        assert [crowd.turns.load(holder) for holder in "ab"] == [1, 1]
+        crowd.turns.stop()
+        await asyncio.wait([asking], timeout=_PATIENCE_S)
+        for thread in (waiting, leaving):
+            thread.may_end.set()
+        assert asking.cancelled()
+        assert [crowd.turns.load(holder) for holder in "ab"] == [0, 0]

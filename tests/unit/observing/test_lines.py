@@ -6,6 +6,7 @@ import logging
 import sys
 
 import pytest
+from django.core.exceptions import DisallowedHost
 
 from accounts import domain as accounts
 from jobs.operations import workers
@@ -128,6 +129,26 @@ class TestFields:
     def test_have_names_that_are_known(self) -> None:
         with pytest.raises(ValueError, match="no field jobid"):
             fields.note(jobid=1)
+
+
+class TestWhatAClientDidWrong:
+    @pytest.mark.parametrize(("level", "is_kept"), [("WARNING", True), ("ERROR", False)])
+    def test_a_foreign_name_is_a_warning_where_warnings_are_kept(
+        self, caplog: pytest.LogCaptureFixture, level: str, is_kept: bool
+    ) -> None:
+        caplog.set_level(level)
+        record = self._record(DisallowedHost("evil.example"))
+        assert logs.Theirs().filter(record) is is_kept
+        assert (record.levelname, record.levelno, record.exc_info) == ("WARNING", logging.WARNING, None)
+
+    def test_what_we_did_wrong_keeps_its_level_and_its_traceback(self) -> None:
+        record = self._record(ZeroDivisionError())
+        assert logs.Theirs().filter(record)
+        assert (record.levelname, record.exc_info is None) == ("ERROR", False)
+
+    def _record(self, error: Exception) -> logging.LogRecord:
+        of = "django.security.DisallowedHost"
+        return logging.LogRecord(of, logging.ERROR, "", 0, "It broke", None, (type(error), error, None))
 
 
 class TestTheForm:
