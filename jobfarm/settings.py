@@ -1,4 +1,4 @@
-"""Settings of the farm. What differs from one machine to the next comes from the environment; docs/settings.md lists it."""
+"""Settings of the farm. What differs from one machine to the next comes from the environment (docs/settings.md)."""
 
 import os
 import secrets
