@@ -4,12 +4,14 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import resources
 from typing import Any, Final, TypeVar
 
 import django.db
 from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import OperationalError
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
+from django.db.migrations import RunSQL
 from django.db.migrations.state import ProjectState
 from psycopg.conninfo import conninfo_to_dict
 
@@ -23,6 +25,7 @@ T = TypeVar("T")
 LOCK_TIMEOUT_MS: Final = 2000
 ATTEMPTS: Final = 60
 PAUSE_S: Final = 3.0
+REVERSE: Final = "-- Reverse\n"  # the line between the two halves of a migration's SQL file
 _LOCK_NOT_AVAILABLE: Final = "55P03"
 # Any number that nobody else takes: whoever changes tables holds this lock, so two machines that are brought up at once
 # do it one after the other.
@@ -58,6 +61,16 @@ def patiently(
             say(f"A table is in use; trying again ({attempt} of {attempts})")
             time.sleep(pause_s)
     raise LockedOut(attempts=attempts)
+
+
+def sql_file(app: str, name: str) -> RunSQL:
+    """What a migration does that Django's models cannot say: the operation that runs `<app>/migrations/<name>.sql`.
+
+    Applied, it runs the part above the line `-- Reverse`; taken back, the part below. From the release on that has the
+    migration the file is never changed. Raises FileNotFoundError, and ValueError for a file without the line."""
+    text = resources.files(app).joinpath("migrations", f"{name}.sql").read_text(encoding="utf-8")
+    forwards, backwards = text.split(REVERSE)
+    return RunSQL(forwards, backwards)
 
 
 class AddIndexInUse(AddIndexConcurrently):

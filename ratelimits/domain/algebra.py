@@ -1,6 +1,6 @@
 """The algebra of one row: what it holds now, and whether it grants.
 
-`ratelimits/sql/functions_0001.sql` says the same to PostgreSQL; the vectors in tests/data/rate_limits hold
+`ratelimits/migrations/0001_functions.sql` says the same to PostgreSQL; the vectors in tests/data/rate_limits hold
 both to it. Products come before quotients on both sides: 6,000 ms at 10 a minute are then exactly one token,
 not 0.9999999999999999.
 """

@@ -10,6 +10,8 @@ import pytest
 from django.contrib.postgres.operations import AddConstraintNotValid, RemoveIndexConcurrently
 from django.core.management import CommandError, call_command
 from django.db import connection, migrations, models
+from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.graph import MigrationGraph
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.operations.base import Operation
 from django.db.migrations.state import ProjectState
@@ -19,6 +21,7 @@ from postgres import connections, schema
 from postgres.errors import LockedOut
 from tests import farm
 from tests.integration.operations import locks
+from tests.integration.operations.databases import empty_database, on
 
 CHECK = models.CheckConstraint(name="n_is_small", condition=models.Q(priority__lt=1000))
 INDEX = models.Index("kind", name="jobs_by_kind")
@@ -105,22 +108,42 @@ class TestTheRules:
     def test_let_pass(self, state: ProjectState, operation: Operation, atomic: bool) -> None:
         assert list(locks.faults(locks.sql_of(_migration(operation, atomic=atomic), state))) == []
 
-    def test_begin_with_the_first_release(self, loader: MigrationLoader) -> None:
+    def test_begin_with_the_first_release(self) -> None:
         """What came after a line is looked at, what came before is not."""
-        dev, first = (
-            releases.Release(version="0.1.dev", leaves={}),
-            _release(loader, jobs="0004_looking_back"),
-        )
-        assert releases.unreleased(loader.graph, [dev]) == []
-        assert ("jobs", "0005_traceparent") in releases.unreleased(loader.graph, [dev, first])
-        assert ("jobs", "0004_looking_back") not in releases.unreleased(loader.graph, [dev, first])
-        assert ("auth", "0001_initial") not in releases.unreleased(loader.graph, [dev, first])
-        now = _release(loader)
-        assert releases.unreleased(loader.graph, [dev, first, now]) == []
+        graph = MigrationLoader(None).graph
+        dev, first = releases.Release(version="0.1.dev", leaves={}), _release(graph)
+        after = _another(graph, "jobs"), _another(graph, "webhooks")
+        _another(graph, "auth")
+        assert releases.unreleased(graph, [dev]) == []
+        assert sorted(releases.unreleased(graph, [dev, first])) == sorted(after)
+        assert releases.unreleased(graph, [dev, first, _release(graph)]) == []
 
 
-def _release(loader: MigrationLoader, **other: str) -> releases.Release:
-    return releases.Release(version="1.0", leaves=releases.leaves(loader.graph) | other)
+@pytest.mark.django_db(transaction=True)
+class TestTheHistory:
+    def test_can_be_taken_back_and_leaves_nothing_behind(self) -> None:
+        """What a migration's SQL file makes, its other half takes away."""
+        with empty_database() as name, on(name):
+            executor = MigrationExecutor(connection)
+            executor.migrate(sorted(releases.leaves(executor.loader.graph).items()))
+            assert _functions() > 0
+            executor = MigrationExecutor(connection)
+            executor.migrate([(app, None) for app in sorted(releases.OURS)])
+            assert _functions() == 0
+            ours = tuple(f"{app}_" for app in releases.OURS)
+            assert [table for table in connection.introspection.table_names() if table.startswith(ours)] == []
+
+
+def _another(graph: MigrationGraph, app: str) -> releases.Node:
+    """A migration after the newest one of this app."""
+    (newest,), node = graph.leaf_nodes(app), (app, "9999_another")
+    graph.add_node(node, _migration())
+    graph.add_dependency(None, node, newest)
+    return node
+
+
+def _release(graph: MigrationGraph) -> releases.Release:
+    return releases.Release(version="1.0", leaves=releases.leaves(graph))
 
 
 def _sql(loader: MigrationLoader, app: str, name: str) -> list[str]:
@@ -249,6 +272,12 @@ class TestAnIndexOnATableInUse:
         finally:
             with connection.cursor() as cursor:
                 cursor.execute("DROP INDEX jobs_test_index")
+
+
+def _functions() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_proc WHERE pronamespace = 'public'::regnamespace")
+        return int(cursor.fetchone()[0])
 
 
 def _columns(table: str) -> list[str]:

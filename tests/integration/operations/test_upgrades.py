@@ -51,7 +51,9 @@ def _filled(old: Any) -> tuple[int, int]:
     )
     now = farm.now()
     common = {"kind": "work", "queue": "work", "owner_id": ada.pk}
-    ran = {"worker_id": worker.pk, "worker_name": "box", "claimed_at": now, "fence": 1}
+    ran = {
+        "worker_id": worker.pk, "worker_name": "box", "claimed_at": now, "fence": 1, "confirmed_fence": 1, "attempt": 1,
+    }  # fmt: skip
     ended = jobs.create(**common, **ran, status="success", ended_at=now)
     jobs.create(**common, status="pending")
     held = jobs.create(

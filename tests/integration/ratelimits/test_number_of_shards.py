@@ -2,10 +2,8 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from importlib import import_module
 
 import pytest
-from django.db import connection
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -111,17 +109,3 @@ class TestALayout:
         taken(in_shards(4), of=2)
         assert operations.get_value(NAME, config=in_shards(2, most=3)).value == pytest.approx(3)
         assert taken(in_shards(2, most=3)) == 3
-
-
-class TestRowsThatEarlierVersionsLeft:
-    def test_of_several_numbers_of_shards_are_those_of_the_last_use(self) -> None:
-        sql = import_module("ratelimits.migrations.0005_layouts").LAID_OUT
-        database.put(database.config_of(rate=8, shards=4), [State(0, NOW - 9), State(0, NOW - 9), None, None])
-        database.put(database.config_of(rate=8), [State(8, NOW)], key="other")
-        Bucket.objects.filter(key="", shard=0).update(shards=1, most=8, ts=NOW)
-        with connection.cursor() as cursor:
-            cursor.execute(sql[sql.index("DELETE FROM ratelimits_bucket AS b\nUSING") :])
-        assert list(Bucket.objects.order_by("key").values_list("key", "shard", "shards")) == [
-            ("", 0, 1),
-            ("other", 0, 1),
-        ]

@@ -1,25 +1,22 @@
-"""What the jobs of each owner keep, and the triggers that count it (docs/adr/0057)."""
+-- What the jobs of each owner keep, counted by triggers (docs/adr/0057).
+-- Migration 0001 runs this file; from the first release on it is never changed, as the migration is.
+--
+-- Whoever changes what a job keeps writes down by how much, in the same transaction: a row of jobs_usagedelta, inserted
+-- and never updated, so that two transactions of one owner do not wait for each other. Each change is the difference of
+-- a function of the rows, so the sum of all is what the rows say, whatever statement wrote them.
+-- enable_seqscan: each session keeps its plans, and one made while the table was small would read all of it later.
 
-import django.db.models.deletion
-from django.conf import settings
-from django.db import migrations, models
-
-# Whoever changes what a job keeps writes down by how much, in the same transaction: a row of jobs_usagedelta, inserted
-# and never updated, so that two transactions of one owner do not wait for each other. Each change is the difference of
-# a function of the rows, so the sum of all is what the rows say, whatever statement wrote them.
-#
-# Output is charged when an attempt ends, and of one that runs by whole MiB: pieces come by the thousand, and this way
-# one in tens of thousands writes a second row. The trigger names its columns: heartbeats set none of them and are not
-# asked. jobs_kept_output is inlined into the condition, where a finish without output stops.
-#
-# enable_seqscan: each session keeps its plans, and one made while the table was small would read all of it later.
-COUNTING = """
+-- A cron adds its rows up every 10 s and deletes them: the table is small and its dead rows are many. Vacuum at 5,000.
 ALTER TABLE jobs_usagedelta SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 
+-- Output is charged when an attempt ends, and of one that runs by whole MiB: pieces come by the thousand, and this way
+-- one in tens of thousands writes a second row.
 CREATE FUNCTION jobs_kept_output(earlier bigint, output bigint, lease uuid) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN earlier + CASE WHEN lease IS NULL THEN output ELSE output & -1048576::bigint END;
 
+-- The trigger names its columns: heartbeats set none of them and are not asked. Its condition is jobs_kept_output,
+-- inlined: there a finish without output stops.
 CREATE FUNCTION jobs_charge_output() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO jobs_usagedelta (owner_id, output_bytes) VALUES (
@@ -36,6 +33,7 @@ WHEN (NEW.earlier_output_bytes
       + CASE WHEN OLD.lease_secret IS NULL THEN OLD.output_bytes ELSE OLD.output_bytes & -1048576::bigint END)
 EXECUTE FUNCTION jobs_charge_output();
 
+-- A job that goes to another owner takes with it what it keeps.
 CREATE FUNCTION jobs_charge_new_owner() RETURNS trigger LANGUAGE plpgsql SET enable_seqscan = off AS $$
 BEGIN
     INSERT INTO jobs_usagedelta (owner_id, output_bytes, files, file_bytes)
@@ -50,6 +48,7 @@ END $$;
 CREATE TRIGGER what_a_job_keeps_goes_with_its_owner AFTER UPDATE OF owner_id ON jobs_job FOR EACH ROW
 WHEN (OLD.owner_id IS DISTINCT FROM NEW.owner_id) EXECUTE FUNCTION jobs_charge_new_owner();
 
+-- Deleted jobs, all of a statement at once.
 CREATE FUNCTION jobs_free_output() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO jobs_usagedelta (owner_id, output_bytes)
@@ -60,6 +59,8 @@ END $$;
 CREATE TRIGGER what_deleted_jobs_wrote_is_free AFTER DELETE ON jobs_job
 REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION jobs_free_output();
 
+-- Files, all of a statement at once. Retention deletes them together with their jobs, which are gone when the trigger
+-- asks whose they were: jobs/sql/retain.sql writes that difference itself.
 CREATE FUNCTION jobs_charge_files() RETURNS trigger LANGUAGE plpgsql SET enable_seqscan = off AS $$
 BEGIN
     IF TG_OP <> 'DELETE' THEN
@@ -80,9 +81,8 @@ CREATE TRIGGER replaced_files_are_charged AFTER UPDATE ON jobs_resultfile
 REFERENCING OLD TABLE AS was NEW TABLE AS becomes FOR EACH STATEMENT EXECUTE FUNCTION jobs_charge_files();
 CREATE TRIGGER deleted_files_are_free AFTER DELETE ON jobs_resultfile
 REFERENCING OLD TABLE AS was FOR EACH STATEMENT EXECUTE FUNCTION jobs_charge_files();
-"""
 
-NO_COUNTING = """
+-- Reverse
 DROP TRIGGER deleted_files_are_free ON jobs_resultfile;
 DROP TRIGGER replaced_files_are_charged ON jobs_resultfile;
 DROP TRIGGER new_files_are_charged ON jobs_resultfile;
@@ -94,69 +94,3 @@ DROP FUNCTION jobs_free_output();
 DROP FUNCTION jobs_charge_new_owner();
 DROP FUNCTION jobs_charge_output();
 DROP FUNCTION jobs_kept_output(bigint, bigint, uuid);
-"""
-
-
-class Migration(migrations.Migration):
-    """Two small tables and triggers: no row is read or written. What is there already is counted by the first cron."""
-
-    dependencies = [
-        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
-        ("jobs", "0012_slots"),
-    ]
-
-    operations = [
-        migrations.CreateModel(
-            name="Usage",
-            fields=[
-                (
-                    "owner",
-                    models.OneToOneField(
-                        db_constraint=False,
-                        on_delete=django.db.models.deletion.DO_NOTHING,
-                        primary_key=True,
-                        related_name="+",
-                        serialize=False,
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
-                ("waiting", models.BigIntegerField(db_default=0, default=0, verbose_name="waiting jobs")),
-                (
-                    "output_bytes",
-                    models.BigIntegerField(db_default=0, default=0, verbose_name="bytes of output"),
-                ),
-                ("files", models.BigIntegerField(db_default=0, default=0)),
-                ("file_bytes", models.BigIntegerField(db_default=0, default=0, verbose_name="bytes of files")),
-                (
-                    "waiting_at",
-                    models.DateTimeField(
-                        help_text="When waiting jobs were counted; on the farm's row.", null=True
-                    ),
-                ),
-                (
-                    "recounted_at",
-                    models.DateTimeField(
-                        help_text="When all was counted anew; on the farm's row.", null=True
-                    ),
-                ),
-            ],
-            options={"verbose_name_plural": "usage", "ordering": ["pk"]},
-        ),
-        migrations.CreateModel(
-            name="UsageDelta",
-            fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("owner_id", models.IntegerField(null=True)),
-                ("output_bytes", models.BigIntegerField(db_default=0)),
-                ("files", models.BigIntegerField(db_default=0)),
-                ("file_bytes", models.BigIntegerField(db_default=0)),
-            ],
-            options={"indexes": [models.Index("owner_id", name="jobs_usage_deltas_of")]},
-        ),
-        migrations.RunSQL(COUNTING, NO_COUNTING),
-    ]
