@@ -1,7 +1,9 @@
 """The server's entry: `uvicorn jobfarm.asgi:application --ws jobfarm.frames:Protocol --lifespan on`."""
 
+import gc
 import os
 
+gc.disable()  # until all is loaded: `collector.freeze`
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "jobfarm.settings")
 
 import django
