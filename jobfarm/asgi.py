@@ -6,7 +6,7 @@ import os
 gc.disable()  # until all is loaded: `collector.freeze`
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "jobfarm.settings")
 
-import django
+import django  # noqa: E402 (after the collector and the settings)
 
 django.setup(set_prefix=False)
 

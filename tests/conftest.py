@@ -111,6 +111,7 @@ def django_db_modify_db_settings(
     """Name the test database after this process, and drop those whose process is gone. It is a copy of the template,
     if there is one."""
     from django.conf import settings
+
     from tests import template
 
     _drop_what_dead_runs_left()

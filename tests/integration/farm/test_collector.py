@@ -7,7 +7,8 @@ import sys
 _ASKED = """
 import gc, json, sys
 import jobfarm.asgi
-print(json.dumps([gc.get_freeze_count(), len(gc.get_objects()), gc.get_threshold(), "jobs.api" in sys.modules, gc.isenabled()]))
+is_loaded = "jobs.api" in sys.modules
+print(json.dumps([gc.get_freeze_count(), len(gc.get_objects()), gc.get_threshold(), is_loaded, gc.isenabled()]))
 """
 _ASKED_OF_A_COMMAND = "import gc; print(gc.get_freeze_count() > 100_000, gc.isenabled())"
 
