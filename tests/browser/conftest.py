@@ -15,7 +15,9 @@ from pytest_django import DjangoDbBlocker, Settings
 from tests.servers import Server, serve
 
 CHROMIUM = "/usr/bin/chromium"
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+# One process for the pages and one for all else: on few cores each more costs, and no test looks at what keeps them apart.
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--in-process-gpu"]
+ARGUMENTS += ["--renderer-process-limit=1", "--disable-site-isolation-trials"]
 # What a page says while its server is away; nothing that the page itself did wrong.
 SERVER_AWAY = ("WebSocket connection to", "net::ERR_")
 
