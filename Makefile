@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 PY := .venv/bin/python
-.PHONY: help run test test-django6 chaos lint format screenshots clean bench
+.PHONY: help run test test-fast test-django6 chaos lint format screenshots clean bench
 
 help:  ## print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk 'BEGIN {FS = ":.*## "} {printf "  make %-12s %s\n", $$1, $$2}'
@@ -19,9 +19,17 @@ run: .venv/ready  ## start the farm at http://127.0.0.1:8000 (PORT=8000; Ctrl-C 
 	@exec $(PY) manage.py farm --with-worker
 
 # Python keeps what it compiled, whatever the caller's environment says: the tests start hundreds of processes.
+TESTED = PYTHONDONTWRITEBYTECODE= JOBFARM_DATA=$(CURDIR)/var/test $(PY) -m pytest -n 3 --durations=10
+
 test: .venv/ready-dev  ## run every test, the browser's included
 	@sh scripts/test-tools
-	PYTHONDONTWRITEBYTECODE= JOBFARM_DATA=$(CURDIR)/var/test $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(TESTED) --dist loadfile --no-loadscope-reorder
+
+# No browser, no process that is killed (tests/architecture/test_fast.py sees to that), and no program to install.
+FAST := tests/architecture tests/unit
+NOT_FAST := tests/unit/worker/test_worker_cli.py
+test-fast: .venv/ready-dev  ## run the rules alone, in a minute: no browser, no killed process
+	$(TESTED) --dist worksteal $(FAST) $(NOT_FAST:%=--ignore=%)
 
 SECOND := $(CURDIR)/var/django6
 $(SECOND)/ready: .venv/ready-dev requirements.txt requirements-dev.txt scripts/environment-django6 scripts/newest-python

@@ -1,10 +1,12 @@
 """The server's entry: `uvicorn jobfarm.asgi:application --ws jobfarm.frames:Protocol --lifespan on`."""
 
+import gc
 import os
 
+gc.disable()  # until all is loaded: `collector.freeze`
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "jobfarm.settings")
 
-import django
+import django  # noqa: E402 (after the collector and the settings)
 
 django.setup(set_prefix=False)
 

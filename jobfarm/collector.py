@@ -12,7 +12,8 @@ THRESHOLDS: Final = (10_000, 10, 10)
 
 
 def freeze() -> None:
-    """Load what the first request would, and exempt all there is now from collection, for the life of the process.
+    """Load what the first request would, exempt all there is now from collection, for the life of the process, and
+    collect what comes from now on.
 
     Call it once, at the end of the start: what is garbage afterwards and was there before is never freed.
     """
@@ -20,3 +21,4 @@ def freeze() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
+    gc.enable()

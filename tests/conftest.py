@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from psycopg import sql
-from pytest_django import Settings
+from pytest_django import DjangoDbBlocker, Settings
 
 from observing import fields
 from postgres import connections
@@ -31,9 +31,11 @@ _LOOKED_THROUGH_EVERY = 10_000  # new objects, where Python's own 700 cost a ten
 
 
 def pytest_configure() -> None:
-    """A test that commits leaves an empty farm behind; static files are looked for once."""
+    """A test that commits leaves an empty farm behind; static files are looked for once; and nothing of what is
+    collected is garbage (`pytest_collection_finish`)."""
     from tests import emptying, static_files
 
+    gc.disable()
     emptying.in_place_of_flush()
     static_files.look_once()
 
@@ -63,6 +65,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_LOOKED_THROUGH_EVERY)
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -94,14 +97,42 @@ def _about_nothing() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(request: pytest.FixtureRequest) -> None:
-    """Name the test database after this process, and drop those whose process is gone."""
+def _template_turn() -> psycopg.Connection[tuple[object, ...]]:
+    from tests import template
+
+    template.write_without_waiting_for_the_disk()
+    return template.turn()
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    request: pytest.FixtureRequest, _template_turn: psycopg.Connection[tuple[object, ...]]
+) -> None:
+    """Name the test database after this process, and drop those whose process is gone. It is a copy of the template,
+    if there is one."""
     from django.conf import settings
+
+    from tests import template
 
     _drop_what_dead_runs_left()
     worker = getattr(request.config, "workerinput", {}).get("workerid", "")
     name = f"test_jobfarm_{os.getpid()}" + (f"_{worker}" if worker else "")
-    settings.DATABASES["default"].setdefault("TEST", {})["NAME"] = name
+    of = template.name() if template.is_there(_template_turn) else None
+    settings.DATABASES["default"].setdefault("TEST", {}).update({"NAME": name, "TEMPLATE": of})
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(
+    django_db_setup: None,
+    django_db_blocker: DjangoDbBlocker,
+    _template_turn: psycopg.Connection[tuple[object, ...]],
+) -> None:
+    """pytest-django's; and the first of a version leaves its database as the template."""
+    from tests import template
+
+    with django_db_blocker.unblock(), _template_turn as turn:
+        if not template.is_there(turn):
+            template.make(turn)
 
 
 def _drop_what_dead_runs_left() -> None:

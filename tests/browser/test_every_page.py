@@ -1,7 +1,7 @@
-"""Every page of the site, in both themes and both widths: whole, silent, without barriers; and pictures of each.
+"""Every page of the site, in both themes and both widths: whole, silent, without barriers.
 
-The administration's are in test_every_admin_page.py, so that two of the suite's processes share the walk. The pictures
-lie in the folder `pages` of JOBFARM_DATA, to be looked at.
+The administration's are in test_every_admin_page.py, so that two of the suite's processes share the walk. With
+JOBFARM_PICTURES=1 pictures of each lie in the folder `pages` of JOBFARM_DATA, to be looked at.
 """
 
 import pytest

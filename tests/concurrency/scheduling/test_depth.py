@@ -105,8 +105,7 @@ class TestFreshWork:
             fresh = scheduling.run_after(0, sample.nothing)
             until(lambda: state_of(fresh) == "success", pause_s=0.005, what=lambda: logs(one))
             waited = states()["pending"]
-            until(all_ended, what=lambda: logs(one))
-        assert waited > 1000
+        assert waited > 1000  # they are left: that as many all end is asked in test_kills.py
 
 
 class TestAMutationThatKillsItsProcess:
