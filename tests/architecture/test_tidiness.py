@@ -11,7 +11,8 @@ ROOT = Path(__file__).parents[2]
 LONGEST_FILE = 400
 
 
-def _tracked(*patterns: str) -> list[Path]:
+def tracked(*patterns: str) -> list[Path]:
+    """The files of the tree that match, those that are not committed yet among them."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns],
         cwd=ROOT,
@@ -24,9 +25,7 @@ def _tracked(*patterns: str) -> list[Path]:
 
 def test_no_file_is_longer_than_four_hundred_lines() -> None:
     sources = [
-        path
-        for path in _tracked("*.py", "*.js", "*.css", "*.html", "*.sql")
-        if "migrations" not in path.parts
+        path for path in tracked("*.py", "*.js", "*.css", "*.html", "*.sql") if "migrations" not in path.parts
     ]
     long = {
         str(path.relative_to(ROOT)): n
@@ -37,7 +36,7 @@ def test_no_file_is_longer_than_four_hundred_lines() -> None:
 
 
 def test_every_statement_file_opens_with_a_caption() -> None:
-    bare = [path.name for path in _tracked("*.sql") if not path.read_text().startswith("-- ")]
+    bare = [path.name for path in tracked("*.sql") if not path.read_text().startswith("-- ")]
     assert bare == [], "the first lines of an .sql file say what it does and why"
 
 
@@ -46,7 +45,7 @@ def test_statements_live_in_queries_and_sql_files() -> None:
     speaks_sql = re.compile(r"""["'](SELECT|INSERT INTO|UPDATE|DELETE FROM) """)
     found = [
         str(path.relative_to(ROOT))
-        for path in _tracked("*.py")
+        for path in tracked("*.py")
         if not allowed & set(path.relative_to(ROOT).parts)
         and path.stem not in allowed
         and speaks_sql.search(path.read_text())
