@@ -60,7 +60,7 @@ def make(server: Server) -> None:
         if str(older).startswith(_PREFIX):
             server.execute(sql.SQL("DROP DATABASE {}").format(sql.Identifier(str(older))))
     connection.close()  # nobody may be connected to what is copied
-    connection.close_pool()  # type: ignore[attr-defined]  # of the PostgreSQL backend
+    connection.close_pool()  # type: ignore[attr-defined]  # PostgreSQL's
     names = {"name": sql.Identifier(name()), "source": sql.Identifier(str(connection.settings_dict["NAME"]))}
     server.execute(sql.SQL("CREATE DATABASE {name} TEMPLATE {source}").format(**names))
 
