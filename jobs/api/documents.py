@@ -270,8 +270,8 @@ def with_body(description: str) -> dict[str, Any]:
 
     A ValueError for a description without one.
     """
-    said = re.search(r"-d '(.*)'$", description, re.MULTILINE)
-    if said is None:
+    match = re.search(r"-d '(.*)'$", description, re.MULTILINE)
+    if match is None:
         raise ValueError(f"no body in {description!r}")
-    body = json.loads(said[1].replace("'$LEASE'", "1-9f86d081").replace("'$JOB'", "7"))
+    body = json.loads(match[1].replace("'$LEASE'", "1-9f86d081").replace("'$JOB'", "7"))
     return {"requestBody": {"content": {"application/json": {"example": body}}}}

@@ -27,10 +27,10 @@ class Outcome:
     changed: int = 0
     items: dict[int, dict[str, Any]] = field(default_factory=dict)
 
-    def note(self, what: str, *, count: int = 1, changed: bool = False) -> None:
+    def note(self, result: str, *, count: int = 1, changed: bool = False) -> None:
         """So many jobs came to this."""
         if count:
-            self.came_to[what] += count
+            self.came_to[result] += count
             self.changed += count if changed else 0
 
 

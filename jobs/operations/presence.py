@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from jobs.domain import hearing
+from jobs.domain import beats
 from jobs.domain.presence import Part
 from jobs.queries import presence
 
@@ -34,12 +34,12 @@ class Presence:
 
     def beat(self) -> None:
         """Say that it is there and that calls of workers are heard now: in a thread, and by a connection, that such
-        calls use, every `domain.hearing.beat_s` seconds. Waits for no lock.
+        calls use, every `domain.beats.beat_s` seconds. Waits for no lock.
 
         After a gap, in which nobody could say so, `jobs_hearing.since` is this moment.
         """
         lease_s: float = settings.JOBFARM["LEASE_S"]
-        beat_s, gap_s = hearing.beat_s(lease_s), hearing.gap_s(lease_s)
+        beat_s, gap_s = beats.beat_s(lease_s), beats.gap_s(lease_s)
         presence.beat(self.id, part=self.part, host=self.host, pid=self.pid, beat_s=beat_s, gap_s=gap_s)
 
     def end(self) -> None:

@@ -20,7 +20,7 @@ TOPIC = "rollups"
 _MINUTE = timedelta(seconds=rollups.MINUTE_S)
 # A farm that was never counted, or not for long: so far back, in ranges of an hour, for some seconds a turn.
 _FIRST = timedelta(days=8)
-_STRETCH = timedelta(hours=1)
+_CHUNK = timedelta(hours=1)
 BUDGET_S = 5.0
 
 
@@ -46,7 +46,7 @@ def count(moments: queries.Moments) -> int:
         changed += more
         if is_settled or time.monotonic() > until:
             break
-    return changed + _look(moments)
+    return changed + _count_recent(moments)
 
 
 def _settle(moments: queries.Moments) -> tuple[int, bool]:
@@ -54,28 +54,28 @@ def _settle(moments: queries.Moments) -> tuple[int, bool]:
     end = rollups.floored(moments.horizon, step_s=rollups.MINUTE_S)
     with transaction.atomic():
         mark = queries.lock_watermark(settled_until=_beginning(moments.now))
-        until = min(end, mark.settled_until + _STRETCH)
+        until = min(end, mark.settled_until + _CHUNK)
         if until <= mark.settled_until:
             return 0, True
         changed = queries.count_minutes(since=mark.settled_until, until=until)
         mark.settled_until = until
         mark.save(update_fields=["settled_until"])
-        _tell(changed)
+        _announce(changed)
     return changed, until == end
 
 
-def _look(moments: queries.Moments) -> int:
+def _count_recent(moments: queries.Moments) -> int:
     """Count the minutes since the last look, and the one it fell into; some of their jobs may not be visible yet."""
     with transaction.atomic():
         mark = queries.lock_watermark(settled_until=_beginning(moments.now))
-        looked = rollups.floored(mark.looked_at, step_s=rollups.MINUTE_S)
-        since = max(mark.settled_until, looked - _MINUTE, moments.now - _STRETCH)
+        counted = rollups.floored(mark.looked_at, step_s=rollups.MINUTE_S)
+        since = max(mark.settled_until, counted - _MINUTE, moments.now - _CHUNK)
         until = rollups.floored(moments.now, step_s=rollups.MINUTE_S) + _MINUTE
         since = rollups.floored(since, step_s=rollups.MINUTE_S)
         changed = queries.count_minutes(since=since, until=until) if since < until else 0
         mark.looked_at = max(mark.looked_at, moments.now)
         mark.save(update_fields=["looked_at"])
-        _tell(changed)
+        _announce(changed)
     return changed
 
 
@@ -83,6 +83,6 @@ def _beginning(now: datetime) -> datetime:
     return rollups.floored(now - _FIRST, step_s=rollups.HOUR_S)
 
 
-def _tell(changed: int) -> None:
+def _announce(changed: int) -> None:
     if changed:
         live.touch(TOPIC)

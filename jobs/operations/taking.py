@@ -42,10 +42,10 @@ def claimable(interests: Sequence[tuple[Interest, int]], *, horizon_s: float) ->
     """
     began_s = time.monotonic()
     within = WATERMARKS.preview({interest.owner_id for interest, _ in interests}, now_s=began_s)
-    found = reads.claimable(interests, horizon_s=horizon_s, within=within)
+    answers = reads.claimable(interests, horizon_s=horizon_s, within=within)
     if not within:
         WATERMARKS.spent(time.monotonic() - began_s)
-    return found
+    return answers
 
 
 def forget(queues: Iterable[str]) -> None:

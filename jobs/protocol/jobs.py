@@ -102,8 +102,8 @@ def in_full(job_ids: Sequence[int]) -> list[Job]:
     """
     jobs = models.Job.objects.select_related("owner", "group", "body").in_bulk(job_ids)
     errors, files = reads.last_errors(job_ids), reads.files(job_ids)
-    found = [jobs[job_id] for job_id in job_ids if job_id in jobs]
-    return [_full(job, error=errors.get(job.pk), files=files[job.pk]) for job in found]
+    rows = [jobs[job_id] for job_id in job_ids if job_id in jobs]
+    return [_full(job, error=errors.get(job.pk), files=files[job.pk]) for job in rows]
 
 
 def with_attempts(job_id: int) -> Job:
@@ -114,12 +114,12 @@ def with_attempts(job_id: int) -> Job:
     claims = [attempt.number for attempt in ended] + ([latest.claim] if latest else [])
     wrote = reports.claims_that_wrote(job_id, claims)
     files = reads.files([job_id])[job_id]
-    told = [latest] if latest else []
-    told += [_ended(attempt) for attempt in ended]
-    for attempt in told:
+    attempts = [latest] if latest else []
+    attempts += [_ended(attempt) for attempt in ended]
+    for attempt in attempts:
         attempt.has_output = attempt.claim in wrote
         attempt.files = [file(stored, by_claim=True) for stored in files if stored.attempt == attempt.claim]
-    return job.model_copy(update={"attempts": told[:MOST_ATTEMPTS]})
+    return job.model_copy(update={"attempts": attempts[:MOST_ATTEMPTS]})
 
 
 def file(stored: models.ResultFile, *, by_claim: bool = False) -> ResultFile:

@@ -23,7 +23,7 @@ _HEAD_WITH_REF = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class Call:
     """One verb that a worker said. `ref` is whatever the worker put there; the answer carries it back."""
 
     name: str
@@ -42,7 +42,7 @@ class Unreadable(Exception):
         super().__init__(str(why))
 
 
-def read(text: str | None) -> Said:
+def read(text: str | None) -> Call:
     """What the message says. Raises Unreadable, whatever the message is."""
     ref = None
     try:
@@ -51,14 +51,14 @@ def read(text: str | None) -> Said:
             raise PayloadTooLarge(what="message", size=size, limit=limit)
         message = _message(text)
         ref = message.pop("ref", None)
-        return _said(message, ref)
+        return _call(message, ref)
     except Exception as why:  # told to the worker; what is no refusal is logged there
         raise Unreadable(why, ref=ref) from why
 
 
-def answer(said: Said, given: BaseModel) -> str:
+def answer(call: Call, body: BaseModel) -> str:
     """The answer to a verb."""
-    return _dumps({**given.model_dump(mode="json"), "type": said.name, "ref": said.ref})
+    return _dumps({**body.model_dump(mode="json"), "type": call.name, "ref": call.ref})
 
 
 def error(ref: Any, *, status: int, body: Mapping[str, Any]) -> str:
@@ -97,13 +97,13 @@ def _message(text: str | None) -> dict[str, Any]:
     return message
 
 
-def _said(message: dict[str, Any], ref: Any) -> Said:
+def _call(message: dict[str, Any], ref: Any) -> Call:
     name = message.pop("type", None)
     verb = VERBS.get(name) if isinstance(name, str) else None
     if verb is None or not isinstance(name, str):
         raise InvalidValue(field="type", why=f"one of {', '.join(VERBS)} is wanted")
     job_id = _job_id(message) if verb.about_a_job else None
-    return Said(name=name, verb=verb, ref=ref, job_id=job_id, body=verb.body.model_validate(message))
+    return Call(name=name, verb=verb, ref=ref, job_id=job_id, body=verb.body.model_validate(message))
 
 
 def _job_id(message: dict[str, Any]) -> int:

@@ -251,8 +251,8 @@ def release(worker: Worker, job_id: int, body: Release) -> Released:
 
 def interest(worker: Worker, queues: Sequence[str] | None) -> Interest:
     """What a worker that asked for `queues` waits for. None: its own and those it steals from; `*`: all."""
-    asked = [*worker.queues, *worker.steals] if queues is None else queues
-    return Interest(queues=tuple(sorted(set(asked))), owner_id=worker.owner_id)
+    names = [*worker.queues, *worker.steals] if queues is None else queues
+    return Interest(queues=tuple(sorted(set(names))), owner_id=worker.owner_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@
 -- The lease is good for one heartbeat interval: the first call that names it confirms and renews it (heartbeat.sql).
 -- The UPDATE asks once more whether the job waits, in words that no partial index has: by `status = 'pending'` the
 -- planner may read all of the waiting jobs for it, when statistics from an idle hour say that there are none.
-WITH RECURSIVE asked AS MATERIALIZED (
+WITH RECURSIVE polled AS MATERIALIZED (
     SELECT queue.name, slots.top, named.place,
            CASE WHEN queue.ceiling IS NULL THEN %(limit)s::bigint ELSE (
                SELECT count(*) FROM (
@@ -33,7 +33,7 @@ WITH RECURSIVE asked AS MATERIALIZED (
     WHERE NOT %(only_if_idle)s::boolean OR NOT EXISTS (
         SELECT FROM jobs_job WHERE status = 'in_progress' AND worker_id = %(worker)s::bigint)
 ), excluded_set (name, excluded_workers, step) AS (
-    SELECT name, '{}'::bigint[], 0 FROM asked WHERE room > 0
+    SELECT name, '{}'::bigint[], 0 FROM polled WHERE room > 0
     UNION ALL
     SELECT excluded_set.name, further.excluded_workers, excluded_set.step + 1
     FROM excluded_set CROSS JOIN LATERAL (
@@ -45,21 +45,21 @@ WITH RECURSIVE asked AS MATERIALIZED (
     SELECT name, low, high,
            least(since, margin), CASE WHEN until IS NULL THEN 'infinity' ELSE least(until, margin) END
     FROM unnest(%(range_of)s::text[], %(low)s::smallint[], %(high)s::smallint[], %(since)s::timestamptz[],
-                %(until)s::timestamptz[]) AS given (name, low, high, since, until)
+                %(until)s::timestamptz[]) AS bounds (name, low, high, since, until)
     CROSS JOIN LATERAL (
         SELECT statement_timestamp() - make_interval(secs => %(margin_s)s::float8)) AS m (margin)
 ), range AS MATERIALIZED (
-    SELECT asked.*, excluded_set.excluded_workers, scan_range.low, scan_range.high, scan_range.since, scan_range.until, head.priority,
+    SELECT polled.*, excluded_set.excluded_workers, scan_range.low, scan_range.high, scan_range.since, scan_range.until, head.priority,
            head.run_at, head.id
-    FROM asked JOIN excluded_set USING (name)
+    FROM polled JOIN excluded_set USING (name)
     CROSS JOIN LATERAL (
-        SELECT low, high, since, until FROM scan_range WHERE excluded_set.excluded_workers = '{}' AND scan_range.name = asked.name
+        SELECT low, high, since, until FROM scan_range WHERE excluded_set.excluded_workers = '{}' AND scan_range.name = polled.name
         UNION ALL
         SELECT -32767::smallint, 32767::smallint, '-infinity'::timestamptz, 'infinity'::timestamptz
         WHERE excluded_set.excluded_workers <> '{}') AS scan_range
     CROSS JOIN LATERAL (
         SELECT job.priority, job.run_at, job.id FROM jobs_job AS job
-        WHERE job.status = 'pending' AND job.queue = asked.name AND job.excluded_workers = excluded_set.excluded_workers
+        WHERE job.status = 'pending' AND job.queue = polled.name AND job.excluded_workers = excluded_set.excluded_workers
           AND job.priority BETWEEN scan_range.low AND scan_range.high
           AND job.run_at >= scan_range.since AND job.run_at < scan_range.until AND job.run_at <= statement_timestamp()
           AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp())

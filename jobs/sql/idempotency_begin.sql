@@ -7,7 +7,7 @@ WITH bounded AS MATERIALIZED (
     INSERT INTO jobs_idempotencykey AS known (owner_id, key, fingerprint, created_at, job_ids, left_out)
     SELECT %(owner_id)s::integer, %(key)s::text, %(fingerprint)s::bytea, statement_timestamp(), '{}', '{}' FROM bounded
     ON CONFLICT (owner_id, key) DO UPDATE SET fingerprint = excluded.fingerprint, created_at = excluded.created_at
-    WHERE known.created_at <= statement_timestamp() - make_interval(secs => %(kept_s)s::float8)
+    WHERE known.created_at <= statement_timestamp() - make_interval(secs => %(retention_s)s::float8)
     RETURNING known.key
 )
 SELECT inserted.count = 1 AS is_first, set_config('lock_timeout', bounded.before, true) AS lock_timeout

@@ -5,7 +5,7 @@ SELECT job.id, job.kind, job.queue, job.fence, job.failures, job.max_attempts, j
        job.claimed_at, job.excluded_workers, job.owner_id, job.group_id, job.retry_when_lost, job.retry_on_timeout, job.releases,
        job.confirmed_fence = job.fence AS confirmed,
        job.lease_expires_at <= statement_timestamp() AS silent,
-       extract(epoch FROM statement_timestamp() - job.lease_expires_at)::float8 + %(lease_s)s::float8 AS heard_ago_s
+       extract(epoch FROM statement_timestamp() - job.lease_expires_at)::float8 + %(lease_s)s::float8 AS last_seen_ago_s
 FROM jobs_job AS job
 WHERE job.status = 'in_progress'
   AND (job.lease_expires_at <= statement_timestamp() OR job.deadline_at <= statement_timestamp())

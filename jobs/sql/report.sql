@@ -15,11 +15,11 @@ WITH forgotten AS (
 ), first AS (
     INSERT INTO jobs_hearing (id, since, until)
     SELECT 1, 'epoch', statement_timestamp()
-    WHERE %(hears)s::boolean AND NOT EXISTS (SELECT FROM jobs_hearing)
+    WHERE %(serves_workers)s::boolean AND NOT EXISTS (SELECT FROM jobs_hearing)
     ON CONFLICT DO NOTHING
 ), stale AS MATERIALIZED (
     SELECT id FROM jobs_hearing
-    WHERE %(hears)s::boolean
+    WHERE %(serves_workers)s::boolean
       AND until NOT BETWEEN statement_timestamp() - make_interval(secs => %(beat_s)s::float8 / 2)
                         AND statement_timestamp() + make_interval(secs => %(gap_s)s::float8)
     FOR UPDATE SKIP LOCKED

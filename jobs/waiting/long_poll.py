@@ -10,10 +10,10 @@ from typing import Any, Final
 from jobs import http, operations
 from jobs.domain.leases import Lease
 from jobs.protocol import sessions
-from jobs.waiting import asking, clients
-from jobs.waiting.asking import Answer, Django, Receive, Scope, Send
+from jobs.waiting import clients, upstream
 from jobs.waiting.notifier import Notifier
 from jobs.waiting.stopping import Stopping
+from jobs.waiting.upstream import Answer, Django, Receive, Scope, Send
 from jobs.waiting.wait_groups import Wakeup
 from live import hub
 from live.subscriptions import Subscription
@@ -34,7 +34,7 @@ class LongPoll:
 
     def __init__(self, django: Django, notifier: Notifier, stopping: Stopping) -> None:
         self._django = django
-        self._bell = notifier
+        self._notifier = notifier
         self._stopping = stopping
         self._loop = asyncio.get_running_loop()
         self._rights: Subscription | None = None
@@ -70,12 +70,14 @@ class LongPoll:
         wakeup: Wakeup | None = None
         while True:
             polled_at = self._loop.time()
-            answer = await self._ask(scope, body, wakeup)
+            answer = await self._call(scope, body, wakeup)
             waits_for = answer.notes.get(http.WAITS_FOR.lower())
-            left_s = until - self._loop.time()
-            if waits_for is None or left_s <= 0 or self._stopping:
+            remaining_s = until - self._loop.time()
+            if waits_for is None or remaining_s <= 0 or self._stopping:
                 return answer
-            waiting = self._wait(scope, http.read_waits_for(waits_for), polled_at=polled_at, timeout_s=left_s)
+            waiting = self._wait(
+                scope, http.read_waits_for(waits_for), polled_at=polled_at, timeout_s=remaining_s
+            )
             woken = await client.during(waiting)
             if woken is None:
                 return answer
@@ -91,10 +93,10 @@ class LongPoll:
         """Why to ask again; None when the wait is over. Whose key is revoked asks at once, and is told."""
         if self._rights is None:
             self._rights = hub.current().watch_topics(waits.rights, self._touch)
-            await self._look_again(scope)
+            await self._check_key(scope)
         if not self._is_touched:
             self._waiting = asyncio.ensure_future(
-                self._bell.wait(waits.interest, polled_at=polled_at, timeout_s=timeout_s)
+                self._notifier.wait(waits.interest, polled_at=polled_at, timeout_s=timeout_s)
             )
             try:
                 wakeup = await self._waiting
@@ -110,43 +112,43 @@ class LongPoll:
         if self._waiting is not None:
             self._waiting.cancel()
 
-    async def _look_again(self, scope: Scope) -> None:
+    async def _check_key(self, scope: Scope) -> None:
         """A key that was revoked after the first answer and before we listened for that: nobody would tell us."""
         try:
-            key = http.bearer(asking.header(scope, "authorization"))
+            key = http.bearer(upstream.header(scope, "authorization"))
             await connections.run(operations.authenticate, key)
         except Exception:  # whatever it is, Django says it better
             self._is_touched = True
 
-    async def _ask(self, scope: Scope, body: bytes, wakeup: Wakeup | None) -> Answer:
+    async def _call(self, scope: Scope, body: bytes, wakeup: Wakeup | None) -> Answer:
         """Ask once; a turn ends with that, whatever comes of it."""
-        found = False
+        got_jobs = False
         try:
-            answer = await self._django.ask(scope, body)
-            found = bool(_jobs(answer))
+            answer = await self._django.call(scope, body)
+            got_jobs = bool(_jobs(answer))
             return answer
         finally:
             if wakeup is not None:
-                wakeup.used() if found else wakeup.passed()
+                wakeup.used() if got_jobs else wakeup.passed()
 
     async def _withdraw(self, scope: Scope, answer: Answer) -> None:
         """Nobody got this answer: its jobs are for others at once, not only when their leases run out."""
         leases = {job["id"]: Lease.parse(job["lease"]) for job in _jobs(answer)}
         if leases:
-            key = http.bearer(asking.header(scope, "authorization"))
+            key = http.bearer(upstream.header(scope, "authorization"))
             await connections.run(sessions.withdraw, key, leases)
 
 
 def _jobs(answer: Answer) -> list[Any]:
-    told = answer.json if answer.status == 200 else None
-    return list(told["jobs"]) if isinstance(told, dict) else []
+    body = answer.json if answer.status == 200 else None
+    return list(body["jobs"]) if isinstance(body, dict) else []
 
 
 def _wait_s(body: bytes) -> float:
     """How long the body asks to wait. Whether that is allowed is for Django to say: it sees the same body."""
     try:
-        asked = json.loads(body)["wait"]
+        wait = json.loads(body)["wait"]
     except (ValueError, LookupError, TypeError, RecursionError):
         return 0.0
-    is_number = isinstance(asked, int | float) and not isinstance(asked, bool)
-    return min(max(float(asked), 0.0), LONGEST_WAIT_S) if is_number and math.isfinite(asked) else 0.0
+    is_number = isinstance(wait, int | float) and not isinstance(wait, bool)
+    return min(max(float(wait), 0.0), LONGEST_WAIT_S) if is_number and math.isfinite(wait) else 0.0

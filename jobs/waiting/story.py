@@ -39,12 +39,12 @@ class Story:
         The end is told when all the output was, whatever came first.
         """
         for message in messages:
-            yield from self._told(message)
-        if self._end is not None and self._all_was_told(self._end):
+            yield from self._encode(message)
+        if self._end is not None and self._is_complete(self._end):
             self.is_over = True
             yield self._event("end", {"status": self._end["job"]["status"]})
 
-    def _told(self, message: Message) -> Iterator[bytes]:
+    def _encode(self, message: Message) -> Iterator[bytes]:
         if message.kind == "items":
             yield from self._output(json.loads(message.encoded))
         elif message.kind == "data":
@@ -65,7 +65,7 @@ class Story:
             self._version = version
             yield self._event("job", job)
 
-    def _all_was_told(self, state: dict[str, Any]) -> bool:
+    def _is_complete(self, state: dict[str, Any]) -> bool:
         written = state["written"]
         return written == 0 or (self._claim, self._next_seq) >= (state["job"]["claim"], written)
 

@@ -34,22 +34,22 @@ class Wakeup:
 
     def used(self) -> None:
         """Jobs came."""
-        self._end(found=True)
+        self._end(got_jobs=True)
 
     def passed(self) -> None:
         """None came: perhaps it was taken meanwhile, perhaps it hides from this worker.
 
         The next one may try.
         """
-        self._end(found=False)
+        self._end(got_jobs=False)
 
-    def _end(self, *, found: bool) -> None:
+    def _end(self, *, got_jobs: bool) -> None:
         if self.is_over:
             return
         self.is_over = True
         if self.expiry is not None:
             self.expiry.cancel()
-        self.group.wakeup_ended(self, found=found)
+        self.group.wakeup_ended(self, got_jobs=got_jobs)
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class WaitGroup:
     """
 
     interest: Interest
-    news: Callable[[], None]  # tells the notifier that there may be something to ask
+    on_change: Callable[[], None]  # tells the notifier that there may be something to ask
     woken_at: float = NEVER
     answered_at: float = NEVER
     emptied_at: float = NEVER
@@ -73,15 +73,15 @@ class WaitGroup:
     waiters: dict[Waiter, None] = field(default_factory=dict)
     wakeups: set[Wakeup] = field(default_factory=set)
 
-    def hears(self, queue: str) -> bool:
+    def covers(self, queue: str) -> bool:
         """Whether a job in `queue` may be for somebody here."""
         return queue in self.interest.queues or "*" in self.interest.queues
 
-    def group(self, now: float) -> None:
+    def notify(self, now: float) -> None:
         """Something may be claimable since `now`: a new round."""
         self.woken_at = now
         self.dirty = True
-        self.news()
+        self.on_change()
 
     def join(self, waiter: Waiter, *, fresh_after: float) -> None:
         """Add a waiter; ask for them if something happened since they asked, or nobody has asked since
@@ -92,7 +92,7 @@ class WaitGroup:
         if self.answered_at < fresh_after:
             self.stale = True
         if self.dirty or self.stale:
-            self.news()
+            self.on_change()
 
     def leave(self, waiter: Waiter, *, now: float) -> None:
         """Remove a waiter, if it is still there."""
@@ -119,12 +119,12 @@ class WaitGroup:
         waiter.wakeup.set_result(wakeup)
         return wakeup
 
-    def wakeup_ended(self, wakeup: Wakeup, *, found: bool) -> None:
+    def wakeup_ended(self, wakeup: Wakeup, *, got_jobs: bool) -> None:
         """A woken waiter has asked.
 
         Count again if that was for nothing, or if the last count had deducted its job.
         """
         self.wakeups.discard(wakeup)
-        if not found or self.deducted:
+        if not got_jobs or self.deducted:
             self.dirty = True
-            self.news()
+            self.on_change()

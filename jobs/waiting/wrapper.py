@@ -6,11 +6,11 @@ from typing import Final
 
 from jobs import http
 from jobs.protocol.jobs import API
-from jobs.waiting.asking import App, Django, Receive, Scope, Send
 from jobs.waiting.events import EventStream
 from jobs.waiting.long_poll import LongPoll
 from jobs.waiting.notifier import Notifier
 from jobs.waiting.stopping import Stopping
+from jobs.waiting.upstream import App, Django, Receive, Scope, Send
 
 _CLAIM: Final = f"{API}/worker/claim"
 _EVENTS: Final = re.compile(rf"{re.escape(API)}/jobs/[0-9]{{1,19}}/events")
@@ -24,7 +24,7 @@ class Waiting:
 
     def __init__(self, app: App, *, notifier: Callable[[], Notifier], stopping: Stopping) -> None:
         self._app = app
-        self._bell = notifier
+        self._notifier = notifier
         self._stopping = stopping
         self._django = Django(app, notes=[http.WAITS_FOR, http.STREAMS])
 
@@ -32,7 +32,7 @@ class Waiting:
         """Serve one request."""
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         if scope["method"] == "POST" and path == _CLAIM:
-            await LongPoll(self._django, self._bell(), self._stopping).serve(scope, receive, send)
+            await LongPoll(self._django, self._notifier(), self._stopping).serve(scope, receive, send)
         elif scope["method"] == "GET" and _EVENTS.fullmatch(path):
             await EventStream(self._django, self._stopping).serve(scope, receive, send)
         else:

@@ -15,7 +15,7 @@ from jobs.operations import lookups
 from postgres import connections
 from ratelimits.errors import RateLimitsError
 
-LOOK_EVERY_S = 0.5  # of `tail`
+POLL_EVERY_S = 0.5  # of `tail`
 
 
 class Command(BaseCommand):
@@ -88,7 +88,7 @@ class Command(BaseCommand):
             if Status(job.status) in ENDED and not chunks:
                 self.stdout.write(f"\n#{job_id}: {job.status}")
                 return
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(POLL_EVERY_S)
 
 
 def _line(job: Job) -> str:
