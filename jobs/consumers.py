@@ -31,7 +31,7 @@ logger = logging.getLogger("jobs")
 KEY_REFUSED: Final = 4401
 BROKEN: Final = 1011
 COME_AGAIN: Final = 1013
-MOST_QUEUED: Final = 64  # verbs said and not yet done
+MOST_QUEUED: Final = 64  # calls received and not yet done
 TOO_MANY: Final = {
     "error": "too_many",
     "message": f"Wait for answers: {MOST_QUEUED} messages are unanswered.",
@@ -41,10 +41,10 @@ Refuse = Callable[[Exception], tuple[int, Mapping[str, Any]]]
 
 
 class WorkerSocket:
-    """The application for `/ws/worker/`. `refuse` says which status and body tell an error to a worker.
+    """The application for `/ws/worker/`. `refuse` gives the status and body of an error for a worker.
 
     A wrong key is let in and shown out with code 4401: a refused handshake would look like a server without
-    sockets. While the database is away nobody's key can be looked at: code 1013.
+    sockets. While the database is away no key can be checked: code 1013.
     """
 
     def __init__(self, *, notifier: Callable[[], Notifier], seen: Seen, refuse: Refuse) -> None:
@@ -79,8 +79,8 @@ class WorkerSocket:
 class Session:
     """One worker while it is connected.
 
-    Three tasks and no slow work in any of them: one hears, one does what was said in order, one looks after
-    what the worker holds. A fourth waits at the notifier while the worker has too little to do.
+    Three tasks and no slow work in any of them: one receives calls, one performs them in order, one watches the
+    worker's leases. A fourth waits at the notifier while the worker has too little to do.
     """
 
     def __init__(self, key: str, arrival: Arrival, *, notifier: Notifier, refuse: Refuse, send: Send) -> None:
@@ -106,7 +106,7 @@ class Session:
         topics = [f"worker:{self._worker_id}"]
         topics += [] if self._owner_id is None else [f"user:{self._owner_id}"]
         subscription = hub.current().watch_topics(topics, self._touch)
-        self._touch()  # for what happened between the look at the key and this moment
+        self._touch()  # for what happened between the check of the key and this moment
         doing = asyncio.create_task(self._do())
         others = [asyncio.create_task(self._receive(receive)), asyncio.create_task(self._watch_leases())]
         self._wait_for_work(self._interest, polled_at=NEVER)
@@ -142,7 +142,7 @@ class Session:
             await self._send(messages.error(call.ref, status=429, body=TOO_MANY))
 
     async def _do(self) -> None:
-        """Do what was said, one after the other. When the worker is gone, what it reported still counts."""
+        """Perform the calls, one after the other. When the worker is gone, what it reported still counts."""
         while (call := await self._calls.get()) is not None:
             wanted = sessions.without_claiming(call) if self._is_gone else call
             if wanted is not None:
@@ -157,7 +157,7 @@ class Session:
             performed = await connections.run(sessions.perform, self._key, call)
         except InvalidKey:
             raise
-        except Exception as error:  # whatever it is, the worker is told, and the socket lives on
+        except Exception as error:  # whatever it is, the worker gets it as an answer, and the socket lives on
             if isinstance(error, LeaseLost):
                 sessions.note(self._leases, call, None)
             self._end_wakeup(got_jobs=False)
@@ -202,7 +202,7 @@ class Session:
 
     async def _send_stops(self, stopped: Mapping[int, str], examined: sessions.Leases) -> None:
         for job_id, reason in stopped.items():
-            # Finished by its worker or claimed anew since we looked: then there is nothing to stop.
+            # Finished by its worker or claimed anew since the examination: then there is nothing to stop.
             if self._leases.get(job_id) == examined[job_id]:
                 del self._leases[job_id]
                 await self._send(messages.stop(job_id, reason=reason))
@@ -233,7 +233,7 @@ class Session:
         await self._send(messages.error(ref, status=status, body=body))
 
     async def _send(self, text: str) -> None:
-        """Send one message. A worker that is gone hears nothing; `_receive` notices that it is."""
+        """Send one message. To a worker that is gone nothing is sent; `_receive` notices that it is."""
         async with self._sending:
             if not self._is_gone:
                 with contextlib.suppress(OSError):
@@ -252,7 +252,7 @@ class Session:
                 await self._send_raw({"type": "websocket.close", "code": code, "reason": reason})
 
     async def _end(self, doing: asyncio.Task[None], others: list[asyncio.Task[None]]) -> None:
-        """Let what was said be done, then go; a turn that was ours is the next one's."""
+        """Let the calls be performed, then go; a wakeup that was ours passes to the next one."""
         self._is_gone = True
         self._stop_waiting()
         self._end_wakeup(got_jobs=False)

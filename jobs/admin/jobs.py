@@ -174,7 +174,7 @@ class JobAdmin(common.Operated, administration.LookBack):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Job], search_term: str  # noqa: ARG002
     ) -> tuple[QuerySet[Job], bool]:  # fmt: skip
-        """An id, or whole words among the jobs that a list looks at."""
+        """An id, or whole words among the jobs that a list scans."""
         term = search_term.strip()
         if not term:
             return queryset, False
@@ -248,7 +248,7 @@ class JobAdmin(common.Operated, administration.LookBack):
     @display(description="Stages")  # type: ignore[untyped-decorator]
     @administration.once
     def stages(self, job: Job) -> SafeString | str:
-        """What its attempts said they were doing, and from when on."""
+        """The details that its attempts reported, and from when on."""
         rows = [
             (attempt, stage.began_at.isoformat(sep=" ", timespec="seconds"), stage.detail)
             for attempt, stages in sorted(pages.stages(job.pk).items(), reverse=True)
@@ -353,7 +353,7 @@ def _run_now(request: HttpRequest, job_id: int) -> str:
 
 
 def _preview(chosen: list[tuple[int, str]]) -> list[str]:
-    """What the deed is about to meet: how many jobs, and how they stand at this moment."""
+    """What the action applies to: how many jobs, by their status at this moment."""
     counts = Counter(status.replace("_", " ") for _, status in chosen[:AT_ONCE])
     lines = [f"{count} {status}" for status, count in sorted(counts.items())]
     return (

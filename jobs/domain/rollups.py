@@ -25,7 +25,7 @@ Counts = Mapping[str, int]  # bucket -> number; JSON has texts for keys
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Period:
-    """A stretch of the past that ends now, and the step in which it is drawn."""
+    """A period that ends now, and the step in which it is drawn."""
 
     code: str
     title: str

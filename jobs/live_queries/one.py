@@ -28,7 +28,7 @@ def _shared(job_id: int, **_: Any) -> list[str]:
 
 @live_query("job-json", topics=lambda job_id: [f"job:{job_id}"], audiences=(MEMBER,), render="json")
 def job_json(*, job_id: int) -> dict[str, Any] | None:
-    """A job as the API tells it, without its payload; of an ended one, how many pieces of output it wrote."""
+    """A job as the API shows it, without its payload; of an ended one, how many pieces of output it wrote."""
     jobs = protocol.in_full([job_id])
     if not jobs:
         return None
@@ -167,7 +167,7 @@ def job_history(*, job_id: int) -> Mapping[str, Any] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageRow:
-    """What an attempt said it was doing, how long after its claim that began, and how long it went on."""
+    """A detail that an attempt reported, how long after its claim it began, and how long it lasted."""
 
     detail: str
     after_s: float

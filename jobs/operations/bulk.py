@@ -26,7 +26,7 @@ from scheduling.operations import Retry, action
 
 BATCH = 200
 RETRIED_AT_ONCE = 50  # each is a submission with its payload
-STEP_S = 5.0  # then others have their turn
+STEP_S = 5.0  # then others go on
 COUNTED_AT_ONCE_S = 0.5  # while the person waits for the answer; what is left is counted by the scheduler
 _RESTING = OVER | {Phase.READY}
 
@@ -132,7 +132,7 @@ def _batch(bulk_id: int) -> tuple[bool, float | None]:
 
 
 def _next(bulk: Bulk) -> float | None:
-    """Count the next stretch, or do the next batch; seconds to wait where a limit says so."""
+    """Count the next range, or do the next batch; seconds to wait where a limit says so."""
     if bulk.phase == Phase.COUNTING:
         _count(bulk)
         return None

@@ -35,7 +35,7 @@ class Outcome:
 
 
 def do(bulk: Bulk, job_ids: Sequence[int], *, now: datetime) -> Outcome:
-    """Do the bulk's deed to these jobs, in the caller's transaction, as far as they still stand as it takes."""
+    """Apply the bulk's action to these jobs, in the caller's transaction, as far as their status still allows it."""
     match BulkAction(bulk.action):
         case BulkAction.CANCEL:
             return _cancel(job_ids, by=bulk.by)

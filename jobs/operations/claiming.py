@@ -77,7 +77,7 @@ def claimed_before(worker: Worker, request: UUID) -> list[Claimed]:
 def claim_once(worker: Worker, *, limit: int, request: UUID | None = None) -> tuple[list[Claimed], int]:
     """The first round of `claim`, in the caller's transaction: what it took, and how many it had to leave out.
 
-    After the commit `count` them; if some were left out and nothing was taken, there may be more: ask `claim`.
+    After the commit `count` them; if some were left out and nothing was taken, there may be more: call `claim`.
     """
     home, steals = _allowed(worker, None)
     polling.note(worker, None)
@@ -90,7 +90,7 @@ def _round(
     """Jobs for this worker, and how many more were taken that nobody is to have now (`preparing`).
 
     In the caller's transaction, which ends with the round: each of those has ended, or waits for another attempt,
-    whatever the next round meets. None follows one that took something: if it broke, the worker would not hear of that.
+    whatever the next round meets. None follows one that took something: if it broke, the worker would not know.
     """
     rows = taking.take(worker, queues=home, limit=limit, only_if_idle=False, request=request)
     if not rows and steals and keys.begin_to_steal(worker):

@@ -169,7 +169,7 @@ def judged(row: Any, outcome: Outcome, *, retryable: bool, error: str) -> Settle
 
 
 def settle(settlements: Sequence[Settlement], *, rows: Any) -> dict[int, Status]:
-    """Write the settlements of locked jobs and tell everybody; each job's new status. Used by the janitor too."""
+    """Write the settlements of locked jobs and announce them; each job's new status. Used by the janitor too."""
     if not settlements:
         return {}
     locked = {row.id: row for row in rows}

@@ -68,7 +68,7 @@ def tried_again(job: Any, *, retry_of: int) -> None:
 
 
 def resynced(moves: Iterable[Move]) -> None:
-    """Tell how these jobs stand, without a move having happened."""
+    """Report the status of these jobs, without a move having happened."""
     _notify(move for move in moves if move.kind in kinds.HOOKS)
 
 
@@ -76,7 +76,7 @@ def resynced(moves: Iterable[Move]) -> None:
 def on_behalf_of(job_id: int) -> Iterator[None]:
     """Remember the functions that are scheduled in the block as made by this job; its page shows them.
 
-    A hook that is told one move is in such a block already. One that is told many at once, and schedules something for
+    A hook that gets one move is in such a block already. One that gets many at once, and schedules something for
     each, puts each into one of its own.
     """
     with context.noting() as made:

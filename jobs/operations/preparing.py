@@ -1,4 +1,4 @@
-"""What a worker is handed of the jobs that it just claimed: what was stored, or what the kind's `prepare` says now.
+"""The payloads that a worker gets of the jobs that it just claimed: as stored, or as the kind's `prepare` makes them.
 
 A job that cannot be prepared is never its neighbours' problem: one that makes no sense any more ends as canceled, one
 whose preparation fails has failed this attempt (docs/adr/0026).
@@ -35,7 +35,7 @@ class _Failure:
 
 
 def dispatched(worker: Worker, rows: Sequence[moves.Row]) -> dict[int, Any]:
-    """The payload of each of these claimed jobs by id, and their apps are told. One without is not held any more.
+    """The payload of each of these claimed jobs by id, and their apps are notified. One without is not held any more.
 
     In the claim's transaction. Jobs of kinds without hooks cost nothing here.
     """

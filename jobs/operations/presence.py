@@ -1,5 +1,5 @@
-"""Web processes and janitors say that they are there, and web processes that they hear workers (docs/adr/0047, 0048).
-Clusters report to the scheduler."""
+"""Web processes and janitors report that they are there, and web processes that workers reach them
+(docs/adr/0047, 0048). Clusters report to the scheduler."""
 
 import os
 import socket
@@ -14,8 +14,8 @@ from jobs.domain import beats
 from jobs.domain.presence import Part
 from jobs.queries import presence
 
-# What pages show of processes goes stale by time alone: each web process tells those who watch there, and nobody else,
-# as often as it reports itself.
+# What pages show of processes goes stale by time alone: each web process notifies its own watchers, as often as it
+# reports itself.
 TOPIC: Final = "processes"
 
 
@@ -33,7 +33,7 @@ class Presence:
         presence.report(self.id, part=self.part, host=self.host, pid=self.pid)
 
     def beat(self) -> None:
-        """Say that it is there and that calls of workers are heard now: in a thread, and by a connection, that such
+        """Report that it is there and reachable for workers now: in a thread, and by a connection, that such
         calls use, every `domain.beats.beat_s` seconds. Waits for no lock.
 
         After a gap, in which nobody could say so, `jobs_hearing.since` is this moment.

@@ -15,7 +15,7 @@ from jobs.queries.reports import FilesUsed
 from jobs.queries.usage import Used
 
 OUTPUT: Final = Ledger()  # bytes of output by owner, as this process knows it
-# With less room than this an owner's room is asked for each piece; a piece has a megabyte at most.
+# With less room than this an owner's room is read for each piece; a piece has a megabyte at most.
 _NEAR_BYTES: Final = 16_000_000
 _ANY_BYTES: Final = 2**62
 

@@ -1,4 +1,4 @@
-"""What other apps ask about jobs of theirs: how they stand, what they wrote, who could take them."""
+"""For other apps, about jobs of theirs: their status, what they wrote, who could take them."""
 
 from collections.abc import Iterable, Sequence
 
@@ -18,9 +18,9 @@ def statuses(job_ids: Iterable[int]) -> dict[int, Status]:
 
 
 def resync(job_ids: Iterable[int]) -> list[int]:
-    """Tell the hooks of these jobs' kinds once more how each of them stands; the ids of those that exist.
+    """Report each job's status to the hooks of its kind once more; the ids of those that exist.
 
-    For an app whose own rows fell behind because its hook failed. The jobs are locked meanwhile, so what is told is
+    For an app whose own rows fell behind because its hook failed. The jobs are locked meanwhile, so what is reported is
     true until it is stored. `from_` is None, since where they came from is not known any more.
     """
     with transaction.atomic():

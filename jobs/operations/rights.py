@@ -20,7 +20,7 @@ ANY_QUEUE: Final = "*"
 
 
 class Requested(Protocol):
-    """What a new job asks for; None: what its kind says."""
+    """The choices of a new job; None: its kind's."""
 
     @property
     def kind(self) -> str: ...

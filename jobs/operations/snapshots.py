@@ -1,4 +1,4 @@
-"""What other apps ask about a job: how it stands, and what it made. Whose it is, is for them to know."""
+"""For other apps, about a job: its status, and what it made. Whose it is, is for them to know."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ class JobSnapshot:
 
 
 def snapshot(job_id: int) -> JobSnapshot:
-    """How this job stands now. Raises NotFound."""
+    """The status of this job now. Raises NotFound."""
     job = pages.job(job_id)
     if job is None:
         raise NotFound

@@ -80,7 +80,7 @@ def submit(kind: str, payload: Any, *, by: User | None = None, **options: Any) -
 
     A job whose kind names a limit reserves its tokens here, and is due when they have come in. Raises
     RateLimited where the limit lets nobody so far ahead, CountExceedsLimit where it never will. How many jobs a person
-    or a token may submit is for edges to ask (`jobs.http`): code of the site itself is not counted.
+    or a token may submit is for the callers to check (`jobs.http`): code of the site itself is not counted.
     """
     [job] = submit_many([NewJob(kind=kind, payload=payload, **options)], by=by)
     if isinstance(job, NotUnique):
@@ -227,13 +227,13 @@ def _rows(new_jobs: Sequence[NewJob], named: Mapping[str, Kind]) -> list[dict[st
 
 
 def _usual(kind: Kind) -> dict[str, Any]:
-    """The row of a job that asks for nothing but this kind."""
+    """The row of a job that names nothing but this kind."""
     common = {name: getattr(kind, name) for name in _OF_KIND}
     return _FRESH | {"kind": kind.name, "limit_wait_s": None} | common
 
 
 def _apply_choices(row: dict[str, Any], new: NewJob, kind: Kind) -> None:
-    """Write into the usual row what this job asks for."""
+    """Write into the usual row what this job chooses."""
     for name in _CHOICES:
         if (chosen := getattr(new, name)) is not None:
             row[name] = chosen

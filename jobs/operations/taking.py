@@ -22,7 +22,7 @@ def take(
 ) -> list[moves.Row]:
     """Lease up to `limit` jobs of these queues, in the caller's transaction; a row each.
 
-    A queue that lost its last free slots to others at this very moment is full: the rest is asked without it.
+    A queue that lost its last free slots to others at this very moment is full: the rest is taken without it.
     """
     while queues:
         rows = _scan(worker, queues, limit=limit, only_if_idle=only_if_idle, request=request)

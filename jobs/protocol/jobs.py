@@ -92,7 +92,7 @@ def visible_to(user: AbstractBaseUser) -> QuerySet[models.Job]:
 
 def in_list(job: models.Job) -> JobInList:
     """The short form of a job that was read by `visible_to`: no further query."""
-    return JobInList(**_line(job))
+    return JobInList(**_columns(job))
 
 
 def in_full(job_ids: Sequence[int]) -> list[Job]:
@@ -147,7 +147,7 @@ _SAME: Final = (
 )
 
 
-def _line(job: models.Job) -> Mapping[str, Any]:
+def _columns(job: models.Job) -> Mapping[str, Any]:
     return {
         **{name: getattr(job, name) for name in _SAME},
         "claim": job.fence,
@@ -160,7 +160,7 @@ def _line(job: models.Job) -> Mapping[str, Any]:
 
 def _full(job: models.Job, *, error: str | None, files: Sequence[models.ResultFile]) -> Job:
     return Job(
-        **_line(job),
+        **_columns(job),
         payload=job.body.payload,
         result=job.body.result,
         error=None if job.status == Status.SUCCESS else error,

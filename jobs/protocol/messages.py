@@ -24,7 +24,7 @@ _HEAD_WITH_REF = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One verb that a worker said. `ref` is whatever the worker put there; the answer carries it back."""
+    """One call of a verb by a worker. `ref` is whatever the worker put there; the answer carries it back."""
 
     name: str
     verb: Verb
@@ -43,7 +43,7 @@ class Unreadable(Exception):
 
 
 def read(text: str | None) -> Call:
-    """What the message says. Raises Unreadable, whatever the message is."""
+    """The call in this message. Raises Unreadable, whatever the message is."""
     ref = None
     try:
         if (size := _size(text)) > (limit := settings.JOBFARM["BODY_BYTES"]):
@@ -52,7 +52,7 @@ def read(text: str | None) -> Call:
         message = _message(text)
         ref = message.pop("ref", None)
         return _call(message, ref)
-    except Exception as why:  # told to the worker; what is no refusal is logged there
+    except Exception as why:  # answered to the worker; what is no refusal is logged there
         raise Unreadable(why, ref=ref) from why
 
 
@@ -67,12 +67,12 @@ def error(ref: Any, *, status: int, body: Mapping[str, Any]) -> str:
 
 
 def work() -> str:
-    """Said to a worker that waits: there is something for it."""
+    """The push to a worker that waits: there is something for it."""
     return _dumps({"type": "work", "available": True})
 
 
 def stop(job_id: int, *, reason: str) -> str:
-    """Said to a worker whose job was taken from it."""
+    """The push to a worker whose job was taken from it."""
     return _dumps({"type": "stop", "job": job_id, "reason": reason})
 
 
@@ -84,8 +84,8 @@ def _size(text: str | None) -> int:
 
 def _ref_at_head(text: str) -> Any:
     """The `ref` of a message too large to be read, if it stands near its beginning; else None."""
-    found = _HEAD_WITH_REF.match(text[:_HEAD])
-    return None if found is None else json.loads(found["ref"])
+    match = _HEAD_WITH_REF.match(text[:_HEAD])
+    return None if match is None else json.loads(match["ref"])
 
 
 def _message(text: str | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a worker's socket asks of the database. Each function is one piece of work for a thread."""
+"""The database work of a worker's socket. Each function is one piece of work for a thread."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class Examined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Performed:
-    """The answer to a verb, and, after a claim that got less than it asked for, what the worker waits for."""
+    """The answer to a verb, and, after a claim that got less than it wanted, what the worker waits for."""
 
     answer: BaseModel
     waits_for: Interest | None
@@ -73,7 +73,7 @@ def examine(key: str, leases: Leases, queues: Sequence[str] | None) -> Examined:
 
 
 def perform(key: str, call: Call) -> Performed:
-    """Do what a worker said.
+    """Perform a worker's call.
 
     The key is checked each time, as it is over HTTP: a revoked one does nothing more.
 
@@ -109,19 +109,19 @@ def claimed(answer: BaseModel) -> Sequence[ClaimedJob]:
 
 
 def wanted_jobs(call: Call) -> int:
-    """How many jobs a verb asks for."""
+    """How many jobs a call wants."""
     if isinstance(call.body, verbs.Claim):
         return call.body.limit
     return call.body.claim_next if isinstance(call.body, Finish | FinishMany) else 0
 
 
 def queues(call: Call) -> Sequence[str] | None:
-    """Where a verb wants its jobs from; None: the worker's own queues."""
+    """Where a call wants its jobs from; None: the worker's own queues."""
     return call.body.queues if isinstance(call.body, verbs.Claim) else None
 
 
 def note(leases: Leases, call: Call, answer: BaseModel | None) -> None:
-    """Keep `leases` up to date after a verb; `answer` None says that its lease was lost."""
+    """Keep `leases` up to date after a call; `answer` None: its lease was lost."""
     if call.job_id is not None and isinstance(call.body, Leased):
         if answer is None or isinstance(answer, Ended | verbs.Released):
             leases.pop(call.job_id, None)

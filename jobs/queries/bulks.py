@@ -52,7 +52,7 @@ def floor(bulk: Bulk) -> int:
 
 
 def id_range(bulk: Bulk, *, floor: int) -> tuple[int, int]:
-    """The ids to look at next: from the first number on, below the second."""
+    """The ids to scan next: from the first number on, below the second."""
     length = lists.TEXT_SCAN_LIMIT if bulk.filters.get("text") else lists.SCAN_LIMIT
     return max(floor, bulk.next_id - length), bulk.next_id
 

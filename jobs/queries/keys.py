@@ -65,7 +65,7 @@ def mark_seen(worker_ids: Iterable[int]) -> bool:
 
 
 def note_polled(worker_id: int, names: Sequence[str]) -> statements.Row | None:
-    """Note which queues this worker asks for: what is known now, and what was; None if its row is being written."""
+    """Note which queues this worker polls: what is known now, and what was; None if its row is being written."""
     params = {"worker": worker_id, "queues": list(names), "alive_s": settings.JOBFARM["WORKER_ALIVE_S"]}
     return next(iter(statements.load("jobs", "note_polled").run(params)), None)
 

@@ -44,7 +44,7 @@ class JobPage:
 def page(*, viewer: int, filters: Filters, before: int | None = None) -> JobPage:
     """A page of jobs with ids below `before` (None: the newest), each with its owner, group and `excerpt`.
 
-    What no index leads to is looked for among SCAN_LIMIT jobs at most (TEXT_SCAN_LIMIT for a text), so a rare one
+    What no index leads to is searched for among SCAN_LIMIT jobs at most (TEXT_SCAN_LIMIT for a text), so a rare one
     costs a page without rows and not a read of the whole table; `older` then goes on where this page stopped.
     """
     filters = filters.at(clock.now()) if filters.age else filters

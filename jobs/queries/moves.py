@@ -59,7 +59,7 @@ def claim(
 ) -> list[Row]:
     """Lease up to `limit` jobs; a row with `id` None lost the race for a slot of the queue in `picked_from`.
 
-    `look` says where among what this worker may take (`jobs.domain.watermarks`), `request` which call of it asks.
+    `scan` says where among what this worker may take (`jobs.domain.watermarks`), `request` which of its calls it is.
     """
     parameters = {
         "worker": worker.pk,
@@ -156,7 +156,7 @@ def free(job_ids: Sequence[int]) -> set[str]:
 def lock_overdue(limit: int) -> list[Row]:
     """Lock running jobs whose lease or time ran out, except those somebody else has locked.
 
-    None while the farm cannot hear its workers, nor for a grace after that (`jobs.domain.beats`).
+    None while the farm is unreachable for its workers, nor for a grace after that (`jobs.domain.beats`).
     """
     lease_s = settings.JOBFARM["LEASE_S"]
     return statements.load("jobs", "lock_overdue").run({"limit": limit, "lease_s": lease_s, **absence()})
@@ -169,7 +169,7 @@ def absence() -> dict[str, float]:
 
 
 def settle(settlements: Sequence[Settlement]) -> list[Row]:
-    """Move running jobs on as told, in one statement. Returns the rows that moved."""
+    """Apply settlements to running jobs, in one statement. Returns the rows that moved."""
     return statements.load("jobs", "settle").run(
         {
             "job": [s.job_id for s in settlements],

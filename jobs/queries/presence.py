@@ -1,4 +1,4 @@
-"""Statements about the processes of the farm: who is there, and since when the farm could hear its workers."""
+"""Statements about the processes of the farm: who is there, and since when the farm is reachable for its workers."""
 
 from uuid import UUID
 
@@ -19,12 +19,12 @@ def report(process: UUID, *, part: Part, host: str, pid: int) -> None:
 
 
 def beat(process: UUID, *, part: Part, host: str, pid: int, beat_s: float, gap_s: float) -> None:
-    """A process is there and hears workers."""
+    """A process is there and reachable for workers."""
     _report(process, part=part, host=host, pid=pid, serves_workers=True, beat_s=beat_s, gap_s=gap_s)
 
 
 def end(process: UUID) -> None:
-    """A process ends, and says so."""
+    """A process ends."""
     Process.objects.filter(pk=process, ended_at=None).update(ended_at=Now(), seen_at=Now())
 
 

@@ -1,4 +1,4 @@
-"""Reads: who sees what, and what the pages, the API and the notifier ask."""
+"""Reads: who sees what, and what the pages, the API and the notifier need."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Interest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimable:
-    """How many jobs could be claimed now, counted up to what was asked; seconds until the next becomes due, if soon."""
+    """How many jobs could be claimed now, up to what was requested; seconds until the next becomes due, if soon."""
 
     jobs: int
     next_due_in_s: float | None
@@ -132,7 +132,7 @@ def claimable(
 ) -> list[Claimable]:
     """For each (interest, how many at most): what could be claimed now, and when more is due within the horizon.
 
-    Queues, and somebody's jobs in them, that occur in `within` are looked at there alone (`jobs.domain.ranges`).
+    Queues, and somebody's jobs in them, that occur in `within` are scanned there alone (`jobs.domain.ranges`).
     """
     rows = statements.load("jobs", "claimable").run(
         {

@@ -97,13 +97,13 @@ def moments() -> Moments:
 
 def lock_watermark(*, settled_until: datetime) -> RollupWatermark:
     """How far the roll-up is, locked until the transaction ends; made at the first call."""
-    mark = RollupWatermark(settled_until=settled_until, looked_at=settled_until)
-    RollupWatermark.objects.bulk_create([mark], ignore_conflicts=True)
+    watermark = RollupWatermark(settled_until=settled_until, looked_at=settled_until)
+    RollupWatermark.objects.bulk_create([watermark], ignore_conflicts=True)
     return RollupWatermark.objects.select_for_update().get()
 
 
-def looked_at() -> datetime | None:
-    """When the roll-up looked last; None if it never did."""
+def last_counted_at() -> datetime | None:
+    """When the roll-up last counted; None if it never did."""
     return RollupWatermark.objects.values_list("looked_at", flat=True).first()
 
 

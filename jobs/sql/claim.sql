@@ -1,11 +1,13 @@
 -- Lease up to N pending jobs of some queues, in the order of the queues, to a worker that serves everybody.
 -- One statement under READ COMMITTED. SKIP LOCKED: two workers asking at once get two different jobs.
--- A job hides from the workers in its excluded_workers. excluded_workers is an index key: each distinct set is one range, so ten thousand
--- jobs hidden from this worker are jumped over in one step. The ranges are read in the order of their heads: the first jobs in them that may be taken.
+-- A job hides from the workers in its excluded_workers. excluded_workers is an index key: each distinct set is one
+-- range, so ten thousand jobs hidden from this worker are jumped over in one step. The ranges are read in the order of
+-- their heads: the first jobs in them that may be taken.
 -- The jobs that hide from nobody are nearly all. They are read in the ranges that the caller gives (priorities, and
 -- since when): what lies before is known to be taken, and may be a pile of dead index entries (docs/adr/0036). What
--- became due within the margin is always looked at: a transaction that is slow to commit may yet bring some. A scan_range
--- with an end is a slice of what lies before: it ends where that margin begins, since no job may be met twice.
+-- became due within the margin is always looked at: a transaction that is slow to commit may yet bring some. A
+-- scan_range with an end is a slice of what lies before: it ends where that margin begins, since no job may be met
+-- twice.
 -- A queue with a ceiling gives as many jobs as it has free slots; who loses the race for a slot gets a row
 -- with no job but the queue's name ("crowded out"). Slots below `top` may be taken: below the ceiling, as a rule. While
 -- jobs still sit beyond a lowered ceiling they count too: then one job at a time, and all look at the same slot (the

@@ -1,9 +1,9 @@
 -- As claim.sql, for a worker that a member created: it takes its owner's jobs and those of the owner's groups.
 -- Whose a job is, is an index key too (jobs_claimable_by_owner, jobs_claimable_by_group), so jobs out of its scope are
--- never read. A range is one (queue, whose, excluded_workers). Where a job is in two ranges (mine, and my group's), the second
--- meets it again, since its own locks do not make it skip: DISTINCT ON keeps one.
--- Stretches (docs/adr/0036) are of an owner's or of a group's jobs in a queue. Groups for which none is given, since this
--- process knows nothing of them yet, are looked at as a whole.
+-- never read. A range is one (queue, whose, excluded_workers). Where a job is in two ranges (mine, and my group's), the
+-- second meets it again, since its own locks do not make it skip: DISTINCT ON keeps one.
+-- Ranges (docs/adr/0036) are of an owner's or of a group's jobs in a queue. Groups for which none is given, since this
+-- process knows nothing of them yet, are scanned as a whole.
 WITH RECURSIVE polled AS MATERIALIZED (
     SELECT queue.name, slots.top, named.place,
            CASE WHEN queue.ceiling IS NULL THEN %(limit)s::bigint ELSE (

@@ -1,5 +1,5 @@
--- For the notifier: per interest (queues, and whose jobs), how many jobs could be claimed now, counted up to a limit, and
--- when the next one becomes due within the horizon. One statement for all the interests of a process.
+-- For the notifier: per interest (queues, and whose jobs), how many jobs could be claimed now, counted up to a limit,
+-- and when the next one becomes due within the horizon. One statement for all the interests of a process.
 -- An interest with owner null serves everybody; a member's owned and shared jobs are counted each by its own index.
 -- The counts are ordered as their indexes are: a bare LIMIT invites a scan of the table for a queue with nothing in it.
 -- Where the caller gives ranges (docs/adr/0036) of a queue, or of somebody's jobs in it, the jobs that hide from nobody

@@ -1,6 +1,6 @@
--- The jobs that an earlier sending of this same call claimed, as far as their leases still stand and no call has named them:
--- its answer was lost on the way. Each gets a heartbeat interval anew. What was taken back meanwhile is somebody else's, and
--- what was confirmed has arrived. Locked in the order of their ids, as everywhere.
+-- The jobs that an earlier sending of this same call claimed, as far as their leases still hold and no call has named
+-- them: its answer was lost on the way. Each gets a heartbeat interval anew. What was taken back meanwhile is somebody
+-- else's, and what was confirmed has arrived. Locked in the order of their ids, as everywhere.
 WITH unconfirmed AS MATERIALIZED (
     SELECT id FROM jobs_job
     WHERE status = 'in_progress' AND request = %(request)s::uuid AND worker_id = %(worker)s::bigint

@@ -1,6 +1,7 @@
 -- Note a request under its key, in the transaction that carries it out, and say whether it is the first with it. Who
--- comes while that one is being carried out waits here for its end, for `wait_ms` at most (then: lock_not_available); what
--- the request itself waits for later is bounded as it was. A key that is older than it is kept is as good as a new one.
+-- comes while that one is being carried out waits here for its end, for `wait_ms` at most (then: lock_not_available);
+-- what the request itself waits for later is bounded as it was. A key that is older than it is kept is as good as a new
+-- one.
 WITH bounded AS MATERIALIZED (
     SELECT current_setting('lock_timeout') AS before, set_config('lock_timeout', %(wait_ms)s::text, true) AS now
 ), noted AS (

@@ -1,6 +1,6 @@
 -- Which of these queues-and-owners has a live worker that is not in the given set: for each job, is there another who
--- could take it? A worker counts as live while it was heard of within alive_s and its owner may log in; it takes from the
--- queues that it asks for (note_polled.sql), which may be fewer than its key allows.
+-- could take it? A worker counts as live while it was heard of within alive_s and its owner may log in; it takes from
+-- the queues that it asks for (note_polled.sql), which may be fewer than its key allows.
 SELECT job.job_id
 FROM unnest(%(job)s::bigint[], %(queue)s::text[], %(owner)s::integer[], %(group)s::integer[], %(excluded_workers)s::text[])
      AS job (job_id, queue, owner_id, group_id, excluded_workers)

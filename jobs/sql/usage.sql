@@ -1,5 +1,5 @@
--- What the jobs of these owners keep now (0: all jobs): the last fold, and what changed since. One snapshot has both, so
--- that a fold in between counts nothing twice. `counted_ago_s`: since when waiting jobs were counted, null if never.
+-- What the jobs of these owners keep now (0: all jobs): the last fold, and what changed since. One snapshot has both,
+-- so that a fold in between counts nothing twice. `counted_ago_s`: since when waiting jobs were counted, null if never.
 SELECT owner.owner_id,
        coalesce(stored.waiting, 0) AS waiting,
        coalesce(stored.output_bytes, 0) + coalesce(since.output_bytes, 0)::bigint AS output_bytes,

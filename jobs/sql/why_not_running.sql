@@ -1,11 +1,11 @@
 -- What stands between a waiting job and a worker: the facts, in one row and from one snapshot. Counting stops at the
 -- given limit.
--- server: the live workers whose key allows the job's queue. candidate: those that may take the job and ask for its queue,
--- without those that steal only when idle and hold a job; with the queues that each of them looks at before this one. All
--- candidates that are alike in that, and in what they may take, are one profile.
--- What a profile would take first is counted as a claim finds it (claim.sql): by queue and set of excluded workers, and of
--- an owner's and a group's jobs apart, so that what it may not take is not read. In the job's own queue what lies before
--- the job is counted, of the queues before it only those are named in which something is to be had.
+-- server: the live workers whose key allows the job's queue. candidate: those that may take the job and ask for its
+-- queue, without those that steal only when idle and hold a job; with the queues that each of them looks at before this
+-- one. All candidates that are alike in that, and in what they may take, are one profile.
+-- What a profile would take first is counted as a claim finds it (claim.sql): by queue and set of excluded workers, and
+-- of an owner's and a group's jobs apart, so that what it may not take is not read. In the job's own queue what lies
+-- before the job is counted, of the queues before it only those are named in which something is to be had.
 WITH RECURSIVE job AS MATERIALIZED (
     SELECT job.*, job.expires_at <= statement_timestamp() AS expired, job.status = 'pending' AS waits,
            job.run_at > statement_timestamp() AS is_early

@@ -1,4 +1,4 @@
-"""What every page asks first: who is it, may they, and how a refusal is told."""
+"""What every page asks first: who is it, may they, and how a refusal is shown."""
 
 import json
 from http import HTTPStatus
@@ -36,7 +36,7 @@ def visible(request: HttpRequest, job_id: int) -> Job:
 def respond(request: HttpRequest, sentence: str, *, level: int, url: str) -> HttpResponse:
     """What came of a button: a note in the page that htmx sent it from, or a message at the head of `url`."""
     if getattr(request, "htmx", False):
-        event = {"jobs:said": {"sentence": sentence, "mood": _MOODS[level]}}
+        event = {"jobs:message": {"sentence": sentence, "mood": _MOODS[level]}}
         return HttpResponse(status=HTTPStatus.NO_CONTENT, headers={"HX-Trigger": json.dumps(event)})
     messages.add_message(request, level, sentence)
     return HttpResponseRedirect(url)

@@ -112,7 +112,7 @@ class BulkActionForm(forms.Form):
         queue.choices = [(name, name) for name in fleet.known_queues()]
 
     def clean(self) -> dict[str, Any]:
-        """With `value`: the new queue or priority, where the deed has one."""
+        """With `value`: the new queue or priority, where the action has one."""
         values: dict[str, Any] = super().clean() or {}
         field = {BulkAction.QUEUE: "new_queue", BulkAction.PRIORITY: "new_priority"}.get(
             values.get("action", "")

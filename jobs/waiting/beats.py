@@ -1,4 +1,4 @@
-"""A web process says that it is there and hears workers, every few seconds (docs/adr/0047, 0048)."""
+"""A web process reports that it is there and reachable for workers, every few seconds (docs/adr/0047, 0048)."""
 
 import asyncio
 import logging
@@ -44,7 +44,7 @@ class Beats:
         await _within(BEGIN_WITHIN_S, self._first)
 
     async def stop(self) -> None:
-        """End, and say so if the database hears it."""
+        """End, and report that if the database is reachable."""
         if self._task is None:
             return
         self._stopping.set()

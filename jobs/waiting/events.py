@@ -1,4 +1,4 @@
-"""A job's event stream: Django says once whether the caller may see the job, the hub says what happens to
+"""A job's event stream: Django decides once whether the caller may see the job, the hub reports what happens to
 it."""
 
 import asyncio
@@ -60,11 +60,11 @@ class EventStream:
         story = Story.resumed(upstream.header(scope, "last-event-id"))
         here = hub.current()
         watched = {"watch_id": "", "audience": "member", "language": settings.LANGUAGE_CODE}
-        # From the start, whatever the client has seen: an ended job has to be told of its end once more.
+        # From the start, whatever the client has seen: of an ended job the end has to be sent once more.
         watches = [here.watch(outbox, "job-json", {"job_id": job_id}, **watched)]
 
         def follow_output() -> None:
-            """Once: the job itself is told before its output."""
+            """Once: the job itself is sent before its output."""
             if len(watches) == 1:
                 seen = story.cursor
                 watches.append(here.watch(outbox, "job-output", {"job_id": job_id}, seen=seen, **watched))
@@ -82,7 +82,7 @@ class EventStream:
     async def _send_events(
         self, story: Story, outbox: Outbox, send: Send, follow_output: Callable[[], None]
     ) -> None:
-        """Send what the hub says, as events, until the story is over."""
+        """Send the hub's messages, as events, until the story is over."""
         await _piece(send, b"retry: 2000\n\n")
         while not story.is_over:
             try:
@@ -96,7 +96,7 @@ class EventStream:
 
 
 class Rights:
-    """Whether the caller may see the job: Django is asked again whenever the caller's rights changed.
+    """Whether the caller may see the job: Django is called again whenever the caller's rights changed.
 
     What comes for the caller meanwhile waits in the outbox for its answer.
     """
@@ -111,7 +111,7 @@ class Rights:
     async def first_answer(self) -> tuple[Answer, int | None]:
         """Django's first answer, and the id of the job; None where it is a refusal.
 
-        Changes are listened for before it is asked, of everybody's rights: whose they are is in the answer.
+        Changes are watched before that call, of everybody's rights: whose they are is in the answer.
         """
         touched: set[str] = set()
         early = hub.current().watch_topics(["user:*"], touched.update)
@@ -149,7 +149,7 @@ class Rights:
 
 
 def _note(answer: Answer) -> dict[str, int] | None:
-    """What Django says of a stream that it allows: the job's id and the person's."""
+    """Django's note about a stream that it allows: the job's id and the person's."""
     note = answer.notes.get(http.STREAMS.lower())
     return None if note is None else json.loads(note)
 

@@ -1,4 +1,4 @@
-"""`claim` with `wait`: Django is asked, and asked again when the notifier says so; in between nothing is held."""
+"""`claim` with `wait`: Django is called, and called again when the notifier wakes it; in between nothing is held."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ LONGEST_WAIT_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Woken:
-    """Why somebody who waited asks again: it is their turn, or (None) their rights may have changed."""
+    """Why somebody who waited claims again: they were woken, or (None) their rights may have changed."""
 
     wakeup: Wakeup | None
 
@@ -90,7 +90,7 @@ class LongPoll:
     async def _wait(
         self, scope: Scope, waits: http.Waits, *, polled_at: float, timeout_s: float
     ) -> Woken | None:
-        """Why to ask again; None when the wait is over. Whose key is revoked asks at once, and is told."""
+        """Why to call again; None when the wait is over. A revoked key calls at once, and is refused."""
         if self._rights is None:
             self._rights = hub.current().watch_topics(waits.rights, self._touch)
             await self._check_key(scope)
@@ -113,15 +113,15 @@ class LongPoll:
             self._waiting.cancel()
 
     async def _check_key(self, scope: Scope) -> None:
-        """A key that was revoked after the first answer and before we listened for that: nobody would tell us."""
+        """Notice a key that was revoked after the first answer and before changes were watched."""
         try:
             key = http.bearer(upstream.header(scope, "authorization"))
             await connections.run(operations.authenticate, key)
-        except Exception:  # whatever it is, Django says it better
+        except Exception:  # whatever it is, Django's answer explains it
             self._is_touched = True
 
     async def _call(self, scope: Scope, body: bytes, wakeup: Wakeup | None) -> Answer:
-        """Ask once; a turn ends with that, whatever comes of it."""
+        """Call once; a wakeup ends with that, whatever comes of it."""
         got_jobs = False
         try:
             answer = await self._django.call(scope, body)
@@ -145,7 +145,7 @@ def _jobs(answer: Answer) -> list[Any]:
 
 
 def _wait_s(body: bytes) -> float:
-    """How long the body asks to wait. Whether that is allowed is for Django to say: it sees the same body."""
+    """The seconds to wait that the body names. Whether they are allowed Django decides: it gets the same body."""
     try:
         wait = json.loads(body)["wait"]
     except (ValueError, LookupError, TypeError, RecursionError):

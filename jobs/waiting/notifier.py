@@ -1,10 +1,9 @@
 """The notifier: one per process.
 
-It asks whether there is work, once for all who wait for the same, and wakes as many.
+It counts claimable jobs, once for all who wait for the same, and wakes as many waiters.
 
-Asked is when something changed (topics `work:` and `due:`), when a job becomes due, and every 5 s in any
-case, always in one statement for all. Who is woken asks Django for the job; what comes of that is theirs to
-tell (`Wakeup`).
+It counts when something changed (topics `work:` and `due:`), when a job becomes due, and every 5 s in any
+case, always in one statement for all. A woken waiter claims through Django and reports the result (`Wakeup`).
 """
 
 import asyncio
@@ -25,13 +24,13 @@ logger = logging.getLogger("jobs")
 
 POLL_S: Final = 5.0  # the safety net: lost messages, and jobs that become due
 HORIZON_S: Final = POLL_S + 1.0  # a job due later than this is seen by a later poll
-WAKEUP_S: Final = 2.0  # to ask in; a socket that was told and says nothing loses its turn
+WAKEUP_S: Final = 2.0  # to claim in; a socket that does nothing with its wakeup loses it
 NEW_ROUND_S: Final = 30.0  # jobs that hid from all who waited are offered again this often: their grace ends
 RETENTION_S: Final = 60.0  # a wait group without waiters is remembered, for whoever polls again
 RETRY_S: Final = 1.0
 SKEW_S: Final = 60.0  # how far this machine's clock may be off the database's
 
-_WALL: Final = time.time  # noqa: TID251  # only to tell soon from late; a notifier is an edge
+_WALL: Final = time.time  # noqa: TID251  # only to tell soon from late
 Query = Callable[[Sequence[tuple[Interest, int]]], Sequence[Claimable]]
 
 
@@ -59,12 +58,10 @@ class Notifier:
         self._task = self._loop.create_task(self._run(), name="jobs: notifier")
 
     async def wait(self, interest: Interest, *, polled_at: float, timeout_s: float | None) -> Wakeup | None:
-        """Wait until it is this caller's turn to ask for jobs; None when `timeout_s` or the process ended
-        before.
+        """Wait until this caller is woken to claim; None when `timeout_s` or the process ended before.
 
-        `polled_at` is the loop's time from just before the caller last asked and got nothing (or NEVER): what
-        happened since then counts. The caller ends the turn. Cancelling is safe: a turn that was given
-        already is passed on.
+        `polled_at` is the loop's time from just before the caller's last claim, which got nothing (or NEVER): what
+        happened since then counts. The caller ends the wakeup. Cancelling is safe: one that has begun is passed on.
         """
         group = self._group(interest)
         waiter = Waiter(polled_at=polled_at, wakeup=self._loop.create_future())
@@ -126,7 +123,7 @@ class Notifier:
     def _expect(self, queue: str, due_ms: int) -> None:
         """A job becomes due at a moment of the database's clock.
 
-        If that is soon, ask the database how soon.
+        If that is soon, the database says how soon.
         """
         if due_ms / 1000 > self._wall() + HORIZON_S + SKEW_S:
             return
@@ -146,7 +143,7 @@ class Notifier:
                 self._changed.set()
 
     async def _pause(self) -> None:
-        """Wait for news, or for the poll while anybody waits."""
+        """Wait for a change, or for the poll while anybody waits."""
         waiting = any(group.waiters for group in self._groups.values())
         remaining_s = max(0.0, self._polled_at + POLL_S - self._loop.time()) if waiting else None
         try:
@@ -157,7 +154,7 @@ class Notifier:
         self._changed.clear()
 
     async def _count(self) -> None:
-        """Ask for all rings that want it, all at once when the poll is due, and act on the answers."""
+        """Count for the groups that want it, for all when the poll is due, and act on the answers."""
         is_poll = self._loop.time() >= self._polled_at + POLL_S
         groups = [
             group for group in self._groups.values() if group.waiters and (is_poll or group.wants_an_answer())
@@ -184,8 +181,8 @@ class Notifier:
         group.answered_at = self._loop.time()
         group.residue = min(group.residue, answer.jobs)
         self._arm(group, answer.next_due_in_s)
-        # Turns that were under way when we asked take a job each: of those that were counted, if they were
-        # not yet at it, else of none; then they have us count again.
+        # Wakeups that were under way at the count take a job each: of those that were counted, if they had
+        # not claimed yet, else of none; then they cause another count.
         group.deducted = wakeups > 0 and answer.jobs > 0
         if is_poll and answer.jobs > wakeups and self._has_new_work(group, answer.jobs):
             group.woken_at = group.answered_at
@@ -205,7 +202,7 @@ class Notifier:
             group.due.cancel()
             group.due = None
         if due_in_s is not None:
-            # A timer that fires a hair early would have us ask again at once, and again.
+            # A timer that fires a hair early would cause one count after the other.
             group.due = self._loop.call_later(due_in_s + 0.002, lambda: group.notify(self._loop.time()))
 
     def _forget_the_abandoned(self) -> None:

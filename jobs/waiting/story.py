@@ -1,4 +1,4 @@
-"""From what the hub says to server-sent events, each with an id that says how much of the story was told."""
+"""From the hub's messages to server-sent events, each with an id that says how far the client is."""
 
 import json
 import re
@@ -13,7 +13,7 @@ _EVENT_ID: Final = re.compile(r"([0-9]{1,18})\.([0-9]{1,9})\.([0-9a-f]{0,64})")
 
 
 class Story:
-    """How far one client has heard a job's story."""
+    """How far one client is in a job's events."""
 
     def __init__(self, *, claim: int = 0, next_seq: int = 0, version: str = "") -> None:
         self._claim = claim
@@ -30,13 +30,13 @@ class Story:
 
     @property
     def cursor(self) -> str | None:
-        """The last piece of output that was told, as the stream `job-output` numbers it."""
+        """The last piece of output that was sent, as the stream `job-output` numbers it."""
         return f"{self._claim}:{self._next_seq - 1}" if self._claim else None
 
     def events(self, messages: Sequence[Message]) -> Iterator[bytes]:
         """The events that these messages make.
 
-        The end is told when all the output was, whatever came first.
+        The end is sent when all the output was, whatever came first.
         """
         for message in messages:
             yield from self._encode(message)
