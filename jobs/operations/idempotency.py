@@ -129,8 +129,8 @@ def _carried_out(
         idempotency.forget(request.owner_id, request.key)
         return refusal
     job_ids = [answer.job if isinstance(answer, NotUnique) else answer for answer in answers]
-    left_out = [place for place, answer in enumerate(answers) if isinstance(answer, NotUnique)]
-    idempotency.keep(request.owner_id, request.key, job_ids=job_ids, left_out=left_out)
+    not_unique = [place for place, answer in enumerate(answers) if isinstance(answer, NotUnique)]
+    idempotency.keep(request.owner_id, request.key, job_ids=job_ids, not_unique=not_unique)
     return answers
 
 

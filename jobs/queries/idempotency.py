@@ -30,10 +30,10 @@ def known(owner_id: int, key: str) -> IdempotencyKey:
     return IdempotencyKey.objects.get(owner_id=owner_id, key=key)
 
 
-def keep(owner_id: int, key: str, *, job_ids: Sequence[int | None], left_out: Sequence[int]) -> None:
+def keep(owner_id: int, key: str, *, job_ids: Sequence[int | None], not_unique: Sequence[int]) -> None:
     """Keep which jobs a request was answered with."""
     IdempotencyKey.objects.filter(owner_id=owner_id, key=key).update(
-        job_ids=list(job_ids), left_out=list(left_out)
+        job_ids=list(job_ids), left_out=list(not_unique)
     )
 
 
