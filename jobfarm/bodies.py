@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from django.conf import settings
 
-from jobs.waiting.asking import App, Message, Receive, Scope, Send, header
+from jobs.waiting.upstream import App, Message, Receive, Scope, Send, header
 from live.addresses import network_of
 
 _FILE: Final = re.compile(r"/api/v1/worker/jobs/[0-9]+/files/[^/]+")

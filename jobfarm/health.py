@@ -249,10 +249,10 @@ def quotas() -> Iterator[Finding]:
     """Whether all jobs together have nearly as much as they may."""
     for quota in jobs.used(ALL_JOBS):
         if quota.quota and quota.is_nearly_reached:
-            setting = f"JOBFARM_{jobs.setting_of(quota.what, of=quota.of)}"
+            setting = f"JOBFARM_{jobs.setting_of(quota.resource, of=quota.of)}"
             yield Finding(
                 level=Level.WARNING,
-                sentence=f"All jobs together have {quota.used:,} {quota.what}; {quota.quota:,} are allowed.",
+                sentence=f"All jobs together have {quota.used:,} {quota.resource}; {quota.quota:,} are allowed.",
                 remedy="The administration's list of usage says whose they are. Let jobs go earlier "
                 f"(JOBFARM_RETENTION_DAYS), or allow more ({setting}).",
             )

@@ -79,7 +79,7 @@ class Past:
 def buckets(counts: rollups.Counts) -> Sequence[tuple[str, float]]:
     """The cumulative buckets of Prometheus that the roll-up's make."""
     below = [
-        (str(ingress), float(sum(n for key, n in counts.items() if rollups.edges_s(int(key))[1] <= ingress)))
+        (str(ingress), float(sum(n for key, n in counts.items() if rollups.bounds_s(int(key))[1] <= ingress)))
         for ingress in EDGES
     ]
     return [*below, ("+Inf", float(sum(counts.values())))]
@@ -87,4 +87,4 @@ def buckets(counts: rollups.Counts) -> Sequence[tuple[str, float]]:
 
 def total_s(counts: rollups.Counts) -> float:
     """About what the durations add up to, each taken as the middle of its bucket: within a tenth."""
-    return sum(number * sum(rollups.edges_s(int(key))) / 2 for key, number in counts.items())
+    return sum(number * sum(rollups.bounds_s(int(key))) / 2 for key, number in counts.items())

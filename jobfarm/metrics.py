@@ -125,7 +125,7 @@ def _usage() -> Iterator[Metric]:
     used = GaugeMetricFamily("jobfarm_usage", "What all jobs together have.", labels=["what"])
     quota = GaugeMetricFamily("jobfarm_quota", "What all jobs together may have.", labels=["what"])
     for one in jobs.used(ALL_JOBS):
-        label = [one.what.replace(" ", "_")]
+        label = [one.resource.replace(" ", "_")]
         used.add_metric(label, one.used)
         if one.quota:
             quota.add_metric(label, one.quota)

@@ -12,11 +12,11 @@ from jobfarm.bodies import BoundedBodies
 from jobfarm.one_hop import OneHop
 from jobfarm.requests import Observed
 from jobs.routing import WORKER_SOCKET, WorkerSocket
-from jobs.waiting.asking import App, Receive, Scope, Send
-from jobs.waiting.hearing import Beats
+from jobs.waiting.beats import Beats
 from jobs.waiting.notifier import Notifier
 from jobs.waiting.seen import Seen
 from jobs.waiting.stopping import Stopping
+from jobs.waiting.upstream import App, Receive, Scope, Send
 from jobs.waiting.wrapper import Waiting
 from live import hub
 from live import routing as live

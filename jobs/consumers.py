@@ -14,13 +14,13 @@ from typing import Any, Final
 from jobs import http
 from jobs.errors import InvalidKey, LeaseLost
 from jobs.protocol import messages, sessions
-from jobs.protocol.messages import Said, Unreadable
+from jobs.protocol.messages import Call, Unreadable
 from jobs.protocol.sessions import Arrival, Performed
 from jobs.queries.reads import Interest
-from jobs.waiting import asking
-from jobs.waiting.asking import Receive, Scope, Send
+from jobs.waiting import upstream
 from jobs.waiting.notifier import Notifier
 from jobs.waiting.seen import Seen
+from jobs.waiting.upstream import Receive, Scope, Send
 from jobs.waiting.wait_groups import NEVER, Wakeup
 from live import hub
 from postgres import connections
@@ -31,7 +31,7 @@ logger = logging.getLogger("jobs")
 KEY_REFUSED: Final = 4401
 BROKEN: Final = 1011
 COME_AGAIN: Final = 1013
-MOST_QUEUED: Final = 64  # verbs said and not yet done
+MOST_QUEUED: Final = 64  # calls received and not yet done
 TOO_MANY: Final = {
     "error": "too_many",
     "message": f"Wait for answers: {MOST_QUEUED} messages are unanswered.",
@@ -41,10 +41,10 @@ Refuse = Callable[[Exception], tuple[int, Mapping[str, Any]]]
 
 
 class WorkerSocket:
-    """The application for `/ws/worker/`. `refuse` says which status and body tell an error to a worker.
+    """The application for `/ws/worker/`. `refuse` gives the status and body of an error for a worker.
 
     A wrong key is let in and shown out with code 4401: a refused handshake would look like a server without
-    sockets. While the database is away nobody's key can be looked at: code 1013.
+    sockets. While the database is away no key can be checked: code 1013.
     """
 
     def __init__(self, *, notifier: Callable[[], Notifier], seen: Seen, refuse: Refuse) -> None:
@@ -57,7 +57,7 @@ class WorkerSocket:
         await receive()
         await send({"type": "websocket.accept"})
         try:
-            key = http.bearer(asking.header(scope, "authorization"))
+            key = http.bearer(upstream.header(scope, "authorization"))
             arrival = await connections.run(sessions.arrive, key)
         except InvalidKey:
             await send({"type": "websocket.close", "code": KEY_REFUSED, "reason": "key refused"})
@@ -79,8 +79,8 @@ class WorkerSocket:
 class Session:
     """One worker while it is connected.
 
-    Three tasks and no slow work in any of them: one hears, one does what was said in order, one looks after
-    what the worker holds. A fourth waits at the notifier while the worker has too little to do.
+    Three tasks and no slow work in any of them: one receives calls, one performs them in order, one watches the
+    worker's leases. A fourth waits at the notifier while the worker has too little to do.
     """
 
     def __init__(self, key: str, arrival: Arrival, *, notifier: Notifier, refuse: Refuse, send: Send) -> None:
@@ -94,10 +94,10 @@ class Session:
         self._refuse = refuse
         self._send_raw = send
         self._sending = asyncio.Lock()
-        self._said: asyncio.Queue[Said | None] = asyncio.Queue()
+        self._calls: asyncio.Queue[Call | None] = asyncio.Queue()
         self._touched = asyncio.Event()
         self._touches = 0
-        self._turn: Wakeup | None = None
+        self._wakeup: Wakeup | None = None
         self._waiting: asyncio.Task[None] | None = None
         self._is_gone = False
 
@@ -106,9 +106,9 @@ class Session:
         topics = [f"worker:{self._worker_id}"]
         topics += [] if self._owner_id is None else [f"user:{self._owner_id}"]
         subscription = hub.current().watch_topics(topics, self._touch)
-        self._touch()  # for what happened between the look at the key and this moment
+        self._touch()  # for what happened between the check of the key and this moment
         doing = asyncio.create_task(self._do())
-        others = [asyncio.create_task(self._hear(receive)), asyncio.create_task(self._look_after())]
+        others = [asyncio.create_task(self._receive(receive)), asyncio.create_task(self._watch_leases())]
         self._wait_for_work(self._interest, polled_at=NEVER)
         try:
             done, _ = await asyncio.wait({doing, *others}, return_when=asyncio.FIRST_COMPLETED)
@@ -121,7 +121,7 @@ class Session:
         self._touches += 1
         self._touched.set()
 
-    async def _hear(self, receive: Receive) -> None:
+    async def _receive(self, receive: Receive) -> None:
         """Take messages until the worker is gone."""
         while True:
             message = await receive()
@@ -132,57 +132,57 @@ class Session:
 
     async def _take(self, message: MutableMapping[str, Any]) -> None:
         try:
-            said = messages.read(message.get("text"))
+            call = messages.read(message.get("text"))
         except Unreadable as unreadable:
             await self._refuse_to(unreadable.ref, unreadable.why)
             return
-        if self._said.qsize() < MOST_QUEUED:
-            self._said.put_nowait(said)
+        if self._calls.qsize() < MOST_QUEUED:
+            self._calls.put_nowait(call)
         else:
-            await self._send(messages.error(said.ref, status=429, body=TOO_MANY))
+            await self._send(messages.error(call.ref, status=429, body=TOO_MANY))
 
     async def _do(self) -> None:
-        """Do what was said, one after the other. When the worker is gone, what it reported still counts."""
-        while (said := await self._said.get()) is not None:
-            wanted = sessions.without_claiming(said) if self._is_gone else said
+        """Perform the calls, one after the other. When the worker is gone, what it reported still counts."""
+        while (call := await self._calls.get()) is not None:
+            wanted = sessions.without_claiming(call) if self._is_gone else call
             if wanted is not None:
                 await self._do_one(wanted)
 
-    async def _do_one(self, said: Said) -> None:
-        claims = sessions.asked(said) > 0
+    async def _do_one(self, call: Call) -> None:
+        claims = sessions.wanted_jobs(call) > 0
         if claims:
             self._stop_waiting()
         polled_at, touches = asyncio.get_running_loop().time(), self._touches
         try:
-            performed = await connections.run(sessions.perform, self._key, said)
+            performed = await connections.run(sessions.perform, self._key, call)
         except InvalidKey:
             raise
-        except Exception as error:  # whatever it is, the worker is told, and the socket lives on
+        except Exception as error:  # whatever it is, the worker gets it as an answer, and the socket lives on
             if isinstance(error, LeaseLost):
-                sessions.note(self._leases, said, None)
-            self._end_wakeup(found=False)
-            await self._refuse_to(said.ref, error)
+                sessions.note(self._leases, call, None)
+            self._end_wakeup(got_jobs=False)
+            await self._refuse_to(call.ref, error)
             return
-        await self._answer(said, performed, polled_at=polled_at, claims=claims)
+        await self._answer(call, performed, polled_at=polled_at, claims=claims)
         if touches != self._touches:  # a job may have been taken from us before we had noted that it was ours
             self._touched.set()
 
-    async def _answer(self, said: Said, performed: Performed, *, polled_at: float, claims: bool) -> None:
+    async def _answer(self, call: Call, performed: Performed, *, polled_at: float, claims: bool) -> None:
         jobs = sessions.claimed(performed.answer)
-        sessions.note(self._leases, said, performed.answer)
+        sessions.note(self._leases, call, performed.answer)
         if claims:
-            self._end_wakeup(found=bool(jobs))
+            self._end_wakeup(got_jobs=bool(jobs))
         if self._is_gone:
             if jobs:
                 leases = {job.id: self._leases[job.id] for job in jobs}
                 await connections.run(sessions.withdraw, self._key, leases)
             return
-        await self._send(messages.answer(said, performed.answer))
+        await self._send(messages.answer(call, performed.answer))
         if performed.waits_for is not None:
-            self._queues = sessions.queues(said)
+            self._queues = sessions.queues(call)
             self._wait_for_work(performed.waits_for, polled_at=polled_at)
 
-    async def _look_after(self) -> None:
+    async def _watch_leases(self) -> None:
         """Whenever something about the worker changed: is its key good, are its jobs still its own?"""
         while True:
             await self._touched.wait()
@@ -195,15 +195,15 @@ class Session:
             except Exception:
                 logger.exception("Could not look after worker %s; its next call will tell", self._worker_id)
                 continue
-            await self._tell_of_stops(examined.stopped, leases)
+            await self._send_stops(examined.stopped, leases)
             waits = self._waiting is not None and not self._waiting.done()
             if waits and examined.interest != self._interest:
                 self._wait_for_work(examined.interest, polled_at=NEVER)
 
-    async def _tell_of_stops(self, stopped: Mapping[int, str], looked_at: sessions.Leases) -> None:
+    async def _send_stops(self, stopped: Mapping[int, str], examined: sessions.Leases) -> None:
         for job_id, reason in stopped.items():
-            # Finished by its worker or claimed anew since we looked: then there is nothing to stop.
-            if self._leases.get(job_id) == looked_at[job_id]:
+            # Finished by its worker or claimed anew since the examination: then there is nothing to stop.
+            if self._leases.get(job_id) == examined[job_id]:
                 del self._leases[job_id]
                 await self._send(messages.stop(job_id, reason=reason))
 
@@ -215,7 +215,7 @@ class Session:
     async def _push_work(self, interest: Interest, polled_at: float) -> None:
         wakeup = await self._notifier.wait(interest, polled_at=polled_at, timeout_s=None)
         if wakeup is not None:
-            self._turn = wakeup
+            self._wakeup = wakeup
             await self._send(messages.work())
 
     def _stop_waiting(self) -> None:
@@ -223,17 +223,17 @@ class Session:
             self._waiting.cancel()
             self._waiting = None
 
-    def _end_wakeup(self, *, found: bool) -> None:
-        if self._turn is not None:
-            wakeup, self._turn = self._turn, None
-            wakeup.used() if found else wakeup.passed()
+    def _end_wakeup(self, *, got_jobs: bool) -> None:
+        if self._wakeup is not None:
+            wakeup, self._wakeup = self._wakeup, None
+            wakeup.used() if got_jobs else wakeup.passed()
 
     async def _refuse_to(self, ref: Any, error: Exception) -> None:
         status, body = self._refuse(error)
         await self._send(messages.error(ref, status=status, body=body))
 
     async def _send(self, text: str) -> None:
-        """Send one message. A worker that is gone hears nothing; `_hear` notices that it is."""
+        """Send one message. To a worker that is gone nothing is sent; `_receive` notices that it is."""
         async with self._sending:
             if not self._is_gone:
                 with contextlib.suppress(OSError):
@@ -252,13 +252,13 @@ class Session:
                 await self._send_raw({"type": "websocket.close", "code": code, "reason": reason})
 
     async def _end(self, doing: asyncio.Task[None], others: list[asyncio.Task[None]]) -> None:
-        """Let what was said be done, then go; a turn that was ours is the next one's."""
+        """Let the calls be performed, then go; a wakeup that was ours passes to the next one."""
         self._is_gone = True
         self._stop_waiting()
-        self._end_wakeup(found=False)
+        self._end_wakeup(got_jobs=False)
         for task in others:
             task.cancel()
-        self._said.put_nowait(None)
+        self._calls.put_nowait(None)
         await asyncio.wait({doing, *others})
         for task in (doing, *others):
             if not task.cancelled() and (error := task.exception()) and not isinstance(error, InvalidKey):

@@ -143,9 +143,9 @@ def waits_for(interest: Interest, *, worker_id: int) -> str:
 
 def read_waits_for(note: str) -> Waits:
     """What `waits_for` wrote."""
-    said = json.loads(note)
-    interest = Interest(queues=tuple(said["queues"]), owner_id=said["owner"])
-    rights = [f"worker:{said['worker']}", *([] if said["owner"] is None else [f"user:{said['owner']}"])]
+    values = json.loads(note)
+    interest = Interest(queues=tuple(values["queues"]), owner_id=values["owner"])
+    rights = [f"worker:{values['worker']}", *([] if values["owner"] is None else [f"user:{values['owner']}"])]
     return Waits(interest=interest, rights=tuple(rights))
 
 

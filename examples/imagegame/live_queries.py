@@ -138,7 +138,7 @@ def _progress(found: Submission) -> Mapping[str, Any]:
     if found.state != State.PAINTING:
         return {}
     try:
-        job = jobs.standing(found.job_id)
+        job = jobs.snapshot(found.job_id)
     except NotFound:
         return {}
     is_claimed = job.status == Status.IN_PROGRESS

@@ -18,7 +18,7 @@ from jobs.admin import common
 from jobs.domain.states import Status
 from jobs.errors import JobsError
 from jobs.models import Attempt, Job, ResultFile
-from jobs.queries import attempts, lines, lists, pages, rollups
+from jobs.queries import attempts, fleet, lists, pages, rollups
 from jobs.templatetags import farm
 from live import administration, html
 from ratelimits.errors import RateLimitsError
@@ -45,8 +45,8 @@ class StatusFilter(admin.SimpleListFilter):
         status = self.value()
         if status not in set(Status):
             return queryset
-        found = queryset.filter(status=status)
-        return found if self._live is None else found.filter(pk__in=self._live)
+        matching = queryset.filter(status=status)
+        return matching if self._live is None else matching.filter(pk__in=self._live)
 
     @cached_property
     def _live(self) -> list[int] | None:
@@ -57,7 +57,7 @@ class StatusFilter(admin.SimpleListFilter):
 FILTERS: Final = [
     StatusFilter,
     administration.known("kind", "kind", pages.known_kinds),
-    administration.known("queue", "queue", lines.known_queues),
+    administration.known("queue", "queue", fleet.known_queues),
     administration.by_day("created_at", first_since=rollups.first_since, end_before=rollups.end_before),
     administration.by_day("ended_at"),
 ]
@@ -67,7 +67,7 @@ class AttemptInline(administration.Part):
     """The attempts that ended without success."""
 
     model = Attempt
-    fields = ["number", "outcome", "worker_name", "claimed_at", "ended_at", "what_went_wrong", "output"]
+    fields = ["number", "outcome", "worker_name", "claimed_at", "ended_at", "error_text", "output"]
     readonly_fields = fields
     ordering = ["-number"]
 
@@ -77,7 +77,7 @@ class AttemptInline(administration.Part):
         return rows.annotate(wrote=attempts.wrote())
 
     @display(description="Error")  # type: ignore[untyped-decorator]
-    def what_went_wrong(self, attempt: Attempt) -> SafeString | str:
+    def error_text(self, attempt: Attempt) -> SafeString | str:
         """The error, its traceback folded away."""
         return administration.folded(farm.last_line(attempt.error), farm.cut(attempt.error))
 
@@ -174,12 +174,12 @@ class JobAdmin(common.Operated, administration.LookBack):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Job], search_term: str  # noqa: ARG002
     ) -> tuple[QuerySet[Job], bool]:  # fmt: skip
-        """An id, or whole words among the jobs that a list looks at."""
+        """An id, or whole words among the jobs that a list scans."""
         term = search_term.strip()
         if not term:
             return queryset, False
-        found = Q(pk=int(term)) if _is_id(term) else Q(kind=term) | Q(unique_key=term)
-        return queryset.filter(found), False
+        condition = Q(pk=int(term)) if _is_id(term) else Q(kind=term) | Q(unique_key=term)
+        return queryset.filter(condition), False
 
     @display(description="Status")  # type: ignore[untyped-decorator]
     def state(self, job: Job) -> SafeString:
@@ -223,9 +223,9 @@ class JobAdmin(common.Operated, administration.LookBack):
     @administration.once
     def belongs_to(self, job: Job) -> SafeString | str:
         """What of other apps started it, or follows it."""
-        found = operations.links(job.pk, viewer=job.__dict__["viewer"])
-        links = [(link.label, link.admin_url, link.text, link.note) for link in found]
-        return format_html_join("", '<div>{} <a href="{}">{}</a> {}</div>', links) or "–"
+        links = operations.links(job.pk, viewer=job.__dict__["viewer"])
+        rows = [(link.label, link.admin_url, link.text, link.note) for link in links]
+        return format_html_join("", '<div>{} <a href="{}">{}</a> {}</div>', rows) or "–"
 
     @display(description="State")  # type: ignore[untyped-decorator]
     @administration.once
@@ -248,13 +248,13 @@ class JobAdmin(common.Operated, administration.LookBack):
     @display(description="Stages")  # type: ignore[untyped-decorator]
     @administration.once
     def stages(self, job: Job) -> SafeString | str:
-        """What its attempts said they were doing, and from when on."""
-        said = [
+        """The details that its attempts reported, and from when on."""
+        rows = [
             (attempt, stage.began_at.isoformat(sep=" ", timespec="seconds"), stage.detail)
             for attempt, stages in sorted(pages.stages(job.pk).items(), reverse=True)
             for stage in stages
         ]
-        return format_html_join("", "<div>attempt {} · {} · {}</div>", said) or "–"
+        return format_html_join("", "<div>attempt {} · {} · {}</div>", rows) or "–"
 
     @display(description="Payload")  # type: ignore[untyped-decorator]
     @administration.once
@@ -353,16 +353,18 @@ def _run_now(request: HttpRequest, job_id: int) -> str:
 
 
 def _preview(chosen: list[tuple[int, str]]) -> list[str]:
-    """What the deed is about to meet: how many jobs, and how they stand at this moment."""
-    standing = Counter(status.replace("_", " ") for _, status in chosen[:AT_ONCE])
-    lines = [f"{count} {status}" for status, count in sorted(standing.items())]
+    """What the action applies to: how many jobs, by their status at this moment."""
+    counts = Counter(status.replace("_", " ") for _, status in chosen[:AT_ONCE])
+    lines = [f"{count} {status}" for status, count in sorted(counts.items())]
     return (
         [*lines, f"and more, which stay as they are: {AT_ONCE} at a time"] if len(chosen) > AT_ONCE else lines
     )
 
 
 def _counted(came_to: Counter[str]) -> str:
-    return "; ".join(f"{count} {what}" for what, count in came_to.most_common()) or "Nothing was selected."
+    return (
+        "; ".join(f"{count} {result}" for result, count in came_to.most_common()) or "Nothing was selected."
+    )
 
 
 def _is_id(term: str) -> bool:

@@ -88,20 +88,20 @@ class KindAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
         operations.create_kind(form.kind)
 
 
-def _kind(name: str, given: dict[str, Any]) -> operations.Kind:
+def _kind(name: str, values: dict[str, Any]) -> operations.Kind:
     return operations.Kind(
         name=name,
-        queue=given["queue"],
-        priority=given["priority"],
-        max_attempts=given["max_attempts"],
+        queue=values["queue"],
+        priority=values["priority"],
+        max_attempts=values["max_attempts"],
         backoff=Backoff(
-            first_s=given["backoff_first_s"], base=given["backoff_base"], cap_s=given["backoff_cap_s"]
+            first_s=values["backoff_first_s"], base=values["backoff_base"], cap_s=values["backoff_cap_s"]
         ),
-        timeout_s=given["timeout_s"],
-        expires_s=given["expires_s"],
-        retry_when_lost=given["retry_when_lost"],
-        retry_on_timeout=given["retry_on_timeout"],
-        limit=given["limit"],
-        limit_count=given["limit_count"],
-        limit_key=given["limit_key"],
+        timeout_s=values["timeout_s"],
+        expires_s=values["expires_s"],
+        retry_when_lost=values["retry_when_lost"],
+        retry_on_timeout=values["retry_on_timeout"],
+        limit=values["limit"],
+        limit_count=values["limit_count"],
+        limit_key=values["limit_key"],
     )

@@ -88,20 +88,20 @@ class QueueAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold s
     @admin.action(description="Pause", permissions=["operate"])
     def pause(self, request: HttpRequest, queryset: QuerySet[Queue]) -> HttpResponse | None:
         """Let nothing of them be claimed, after a question."""
-        asked = {"title": "Pause these queues?", "button": "Pause them"}
-        return self._each(request, queryset, operations.pause, word="Paused", asked=asked)
+        texts = {"title": "Pause these queues?", "button": "Pause them"}
+        return self._each(request, queryset, operations.pause, word="Paused", texts=texts)
 
     @admin.action(description="Resume", permissions=["operate"])
     def resume(self, request: HttpRequest, queryset: QuerySet[Queue]) -> HttpResponse | None:
         """Let their jobs be claimed again, after a question."""
-        asked = {"title": "Resume these queues?", "button": "Resume them"}
-        return self._each(request, queryset, operations.resume, word="Open again", asked=asked)
+        texts = {"title": "Resume these queues?", "button": "Resume them"}
+        return self._each(request, queryset, operations.resume, word="Open again", texts=texts)
 
     def _each(
-        self, request: HttpRequest, queryset: QuerySet[Queue], do: Any, *, word: str, asked: dict[str, str]
+        self, request: HttpRequest, queryset: QuerySet[Queue], do: Any, *, word: str, texts: dict[str, str]
     ) -> HttpResponse | None:
         names = [queue.name for queue in queryset]
-        if question := administration.carry_out(self, request, lines=names, **asked):
+        if question := administration.carry_out(self, request, lines=names, **texts):
             return question
         for name in names:
             do(name, by=administration.person(request))

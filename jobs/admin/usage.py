@@ -73,7 +73,7 @@ class UsageAdmin(administration.ReadOnly):
         return format_html('<a href="{}{}">the jobs</a>', reverse("admin:jobs_job_changelist"), narrowed)
 
 
-def _amount(row: Usage, what: str, used: int) -> str:
+def _amount(row: Usage, resource: str, used: int) -> str:
     of = "farm" if row.pk == ALL_JOBS else "owner"
-    allowed = quotas.allowed(operations.setting_of(what, of=of))
-    return amount(Quota(what=what, of=of, quota=allowed, used=max(0, used)))
+    allowed = quotas.allowed(operations.setting_of(resource, of=of))
+    return amount(Quota(resource=resource, of=of, quota=allowed, used=max(0, used)))

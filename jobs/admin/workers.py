@@ -136,8 +136,8 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
     def its_jobs(self, worker: Worker) -> SafeString:
         """Where they are listed, and what it failed."""
         addresses = [reverse(f"admin:jobs_{table}_changelist") for table in ("job", "attempt")]
-        told = '<a href="{}?worker={}">its jobs</a>, <a href="{}?worker={}">what it failed</a>'
-        return format_html(told, addresses[0], worker.pk, addresses[1], worker.pk)
+        markup = '<a href="{}?worker={}">its jobs</a>, <a href="{}?worker={}">what it failed</a>'
+        return format_html(markup, addresses[0], worker.pk, addresses[1], worker.pk)
 
     @display(description="Now")  # type: ignore[untyped-decorator]
     @administration.once

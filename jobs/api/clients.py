@@ -97,8 +97,8 @@ def submit_many(
 def list_jobs(request: HttpRequest, filters: Query[clients.Filters]) -> clients.Page:
     """A page of the jobs that the caller may see."""
     http.refuse_unknown_parameters(request, clients.Filters.model_fields)
-    found = _filtered(protocol.visible_to(_user(request)), filters).order_by("-id")[: filters.limit + 1]
-    jobs = [protocol.in_list(job) for job in found]
+    rows = _filtered(protocol.visible_to(_user(request)), filters).order_by("-id")[: filters.limit + 1]
+    jobs = [protocol.in_list(job) for job in rows]
     shown = jobs[: filters.limit]
     return clients.Page(jobs=shown, next=shown[-1].id if len(jobs) > filters.limit else None)
 
@@ -306,11 +306,11 @@ def _submitted(request: HttpRequest, new_jobs: Sequence[clients.NewJob]) -> list
 
 def _answered(answers: Sequence[int | NotUnique]) -> list[protocol.Job | JobsError]:
     """The jobs with these ids, in full. A repeat may come after its job was deleted."""
-    found = {
+    by_id = {
         job.id: job for job in protocol.in_full([answer for answer in answers if isinstance(answer, int)])
     }
     return [
-        answer if isinstance(answer, NotUnique) else found.get(answer, JobDeleted(job=answer))
+        answer if isinstance(answer, NotUnique) else by_id.get(answer, JobDeleted(job=answer))
         for answer in answers
     ]
 

@@ -91,7 +91,7 @@ may have 10 MB; put `ref` before the long fields, and one that is larger is refu
 CLAIM: Final = """
 Take up to `limit` pending jobs. With `wait`, the answer comes as soon as there is a job, or empty after
 that many seconds; so ask again and again, and never pause in between. Without `wait`, a worker that finds nothing
-more than 60 times a minute is told 429 `rate_limited`.
+more than 60 times a minute gets 429 `rate_limited`.
 
     curl -sS $FARM/api/v1/worker/claim -H "Authorization: Bearer $KEY" \\
          -H 'Content-Type: application/json' -d '{"limit": 1, "wait": 30}'
@@ -168,7 +168,7 @@ kind and key has not ended. Other people's keys are theirs.
 With an `Idempotency-Key` the call may be repeated when its answer was lost: for 24 hours the same key with the same
 body submits nothing more, and is answered with the same job, as it stands now, whatever has become of it (410
 `job_deleted` if that was deletion). Another body: 422 `idempotency_key_reused`. While the first is still being carried
-out a repeat waits for it; after 5 s it is told 409 `idempotency_key_in_use`: send it again after `Retry-After` seconds.
+out a repeat waits for it; after 5 s it gets 409 `idempotency_key_in_use`: send it again after `Retry-After` seconds.
 A refusal is not kept: a repeat of it is tried anew.
 
     curl -sS $FARM/api/v1/jobs -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
@@ -270,8 +270,8 @@ def with_body(description: str) -> dict[str, Any]:
 
     A ValueError for a description without one.
     """
-    said = re.search(r"-d '(.*)'$", description, re.MULTILINE)
-    if said is None:
+    match = re.search(r"-d '(.*)'$", description, re.MULTILINE)
+    if match is None:
         raise ValueError(f"no body in {description!r}")
-    body = json.loads(said[1].replace("'$LEASE'", "1-9f86d081").replace("'$JOB'", "7"))
+    body = json.loads(match[1].replace("'$LEASE'", "1-9f86d081").replace("'$JOB'", "7"))
     return {"requestBody": {"content": {"application/json": {"example": body}}}}

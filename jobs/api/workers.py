@@ -30,7 +30,7 @@ def _worker(request: HttpRequest) -> Worker:
     openapi_extra=documents.with_body(documents.CLAIM),
 )
 def claim(request: HttpRequest, body: verbs.Claim, response: HttpResponse) -> verbs.Claimed:
-    """Claim once; whoever waits, waits outside of Django, and needs to be told for what."""
+    """Claim once; whoever waits, waits outside of Django, and needs to know for what."""
     claimed = verbs.claim(_worker(request), body)
     if not claimed.jobs and not body.wait:
         http.count_empty_claim(_worker(request))

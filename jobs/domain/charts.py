@@ -68,7 +68,7 @@ class Bar:
 
 
 def row(pieces: Iterable[tuple[str, float, float]], *, begin: float, end: float) -> list[Bar]:
-    """Pieces (kind, from, to) of a stretch of time, drawn to its scale; none is too short to be seen."""
+    """Pieces (kind, from, to) of a period, drawn to its scale; none is too short to be seen."""
     whole = max(end - begin, 0.001)
     bars: list[Bar] = []
     for kind, since, until in pieces:

@@ -11,6 +11,6 @@ def pictures(names: Iterable[str], *, has_ended: bool) -> list[str]:
 
     Previews are shown while a job runs; once it has ended they give way to the picture, if there is one.
     """
-    found = [name for name in names if name.lower().endswith(PICTURES)]
-    finished = [name for name in found if not name.startswith(PREVIEW)]
-    return finished if has_ended and finished else found
+    matches = [name for name in names if name.lower().endswith(PICTURES)]
+    finished = [name for name in matches if not name.startswith(PREVIEW)]
+    return finished if has_ended and finished else matches

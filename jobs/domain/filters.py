@@ -33,10 +33,10 @@ class Filters:
     text: str = ""
 
     @classmethod
-    def of(cls, given: dict[str, Any]) -> "Filters":
+    def of(cls, values: dict[str, Any]) -> "Filters":
         """Those that `as_dict` wrote; names that are not known any more are left out."""
         known = {field.name for field in fields(cls)}
-        return cls(**{name: str(value) for name, value in given.items() if name in known})
+        return cls(**{name: str(value) for name, value in values.items() if name in known})
 
     def as_dict(self) -> dict[str, str]:
         """What is narrowed, and nothing else: for an address, or to keep."""
@@ -67,14 +67,14 @@ class Filters:
         if self.age not in AGES:
             return replace(self, age="")
         aged = now - AGES[self.age]
-        said = moment(self.since)
-        return replace(self, age="", since=(aged if said is None else max(aged, said)).isoformat())
+        since = moment(self.since)
+        return replace(self, age="", since=(aged if since is None else max(aged, since)).isoformat())
 
 
 def moment(text: str) -> datetime | None:
     """The moment that a text says, in UTC where it names no zone; None for what is none."""
     try:
-        said = datetime.fromisoformat(text)
+        parsed = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return said.replace(tzinfo=UTC) if said.tzinfo is None else said
+    return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed

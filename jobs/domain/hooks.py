@@ -38,7 +38,7 @@ class Move:
     success, `error` what is known about it, `run_at` when a job that went back to pending may be tried again (of a new
     one: only if it waits for tokens of its limit).
     `result` is what the worker handed in with a success. `from_` None with `retry_of`: somebody tried that ended job
-    again, and this is the new one (of its own submissions an app is not told, it knows them). `from_` None without: no
+    again, and this is the new one (of its own submissions an app gets none, it knows them). `from_` None without: no
     move just now, this is how the job stands (`jobs.operations.resync`).
     """
 

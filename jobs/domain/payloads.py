@@ -11,8 +11,8 @@ MAX_DEPTH = 100
 _ENCODER = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 
-def encoded(value: Any, *, limit_bytes: int, what: str) -> str:
-    """The JSON text of `value`, ready for a jsonb column. `what` names it in the refusal.
+def encoded(value: Any, *, limit_bytes: int, subject: str) -> str:
+    """The JSON text of `value`, ready for a jsonb column. `subject` names it in the refusal.
 
     Raises PayloadTooLarge over `limit_bytes` of UTF-8, InvalidJson for what jsonb cannot hold: NaN and infinities,
     NUL characters, lone surrogates, numbers beyond its range, more than 100 arrays and objects around one another.
@@ -22,9 +22,9 @@ def encoded(value: Any, *, limit_bytes: int, what: str) -> str:
         text = _ENCODER.encode(value)
         size = len(text) if text.isascii() else len(text.encode())
     except (ValueError, TypeError, RecursionError, UnicodeEncodeError) as error:
-        raise InvalidJson(what=what, why=_reason(error)) from None
+        raise InvalidJson(what=subject, why=_reason(error)) from None
     if size > limit_bytes:
-        raise PayloadTooLarge(what=what, size=size, limit=limit_bytes)
+        raise PayloadTooLarge(what=subject, size=size, limit=limit_bytes)
     return text
 
 

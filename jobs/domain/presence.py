@@ -14,7 +14,7 @@ GONE_S: Final = 60.0  # nobody takes so long to come back: it was killed
 STARTING_S: Final = (
     20.0  # from the start of a process until its neighbours are there: 3 s, more on a busy machine
 )
-RESTARTED_S: Final = 15.0  # from the end of one that was told to end until the next is there
+RESTARTED_S: Final = 15.0  # from the end of one that was stopped until the next is there
 
 
 class Part(StrEnum):

@@ -11,9 +11,9 @@ NEARLY: Final = 0.9  # of a quota in all: the doctor warns beyond
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """So many of something (`what`) may come `of` one attempt, job or owner, or of the farm; `used` are there."""
+    """So many of a resource (`resource`) may come `of` one attempt, job or owner, or of the farm; `used` are there."""
 
-    what: str
+    resource: str
     of: str
     quota: int
     used: int
@@ -87,6 +87,6 @@ class Ledger:
         self._readings = {}
 
 
-def first_without_room(asked: Iterable[tuple[Quota, int]]) -> tuple[Quota, int] | None:
+def first_without_room(requested: Iterable[tuple[Quota, int]]) -> tuple[Quota, int] | None:
     """Of quotas and how many more of each are to come, the first that has no room for them."""
-    return next(((quota, more) for quota, more in asked if not quota.has_room_for(more)), None)
+    return next(((quota, more) for quota, more in requested if not quota.has_room_for(more)), None)

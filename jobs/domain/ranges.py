@@ -1,4 +1,4 @@
-"""Where in the index of waiting jobs a claim looks: priorities of a queue, or of somebody's jobs in it, by due time."""
+"""Ranges of the index of waiting jobs: priorities of a queue, or of somebody's jobs in it, by due time."""
 
 import functools
 from collections.abc import Iterable, Mapping

@@ -25,7 +25,7 @@ Counts = Mapping[str, int]  # bucket -> number; JSON has texts for keys
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Period:
-    """A stretch of the past that ends now, and the step in which it is drawn."""
+    """A period that ends now, and the step in which it is drawn."""
 
     code: str
     title: str
@@ -47,7 +47,7 @@ PERIODS: Final = {
     )
 }
 # How long rollups are kept: a day more than the longest period that is drawn from them.
-KEPT: Final = {
+RETENTION: Final = {
     MINUTE_S: timedelta(days=2),
     TEN_MINUTES_S: timedelta(days=8),
     HOUR_S: timedelta(days=8),
@@ -65,7 +65,7 @@ def bucket(seconds: float) -> int:
     return math.floor(PER_OCTAVE * math.log(within) / math.log(2))
 
 
-def edges_s(number: int) -> tuple[float, float]:
+def bounds_s(number: int) -> tuple[float, float]:
     """The shortest duration that this bucket counts, and the first one that the next does."""
     return 2 ** (number / PER_OCTAVE), 2 ** ((number + 1) / PER_OCTAVE)
 

@@ -43,7 +43,7 @@ class Outcome(StrEnum):
     UNCONFIRMED = "unconfirmed"
 
 
-KEPT = tuple(outcome for outcome in Outcome if outcome is not Outcome.UNCONFIRMED)  # in the history
+IN_HISTORY = tuple(outcome for outcome in Outcome if outcome is not Outcome.UNCONFIRMED)  # in the history
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,11 +74,11 @@ def _free_since(over: dict[int, datetime], number: int, *, unless_known: datetim
 def _span(
     free_since: datetime, claimed_at: datetime, ended_at: datetime | None, *, begin: float, end: float
 ) -> Span:
-    marks = [("wait", free_since.timestamp(), claimed_at.timestamp())]
+    bars = [("wait", free_since.timestamp(), claimed_at.timestamp())]
     if ended_at is not None:
-        marks.append(("run", claimed_at.timestamp(), ended_at.timestamp()))
+        bars.append(("run", claimed_at.timestamp(), ended_at.timestamp()))
     return Span(
         waited_s=max((claimed_at - free_since).total_seconds(), 0.0),
         ran_s=None if ended_at is None else max((ended_at - claimed_at).total_seconds(), 0.0),
-        bars=charts.row(marks, begin=begin, end=end),
+        bars=charts.row(bars, begin=begin, end=end),
     )

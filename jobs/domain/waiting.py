@@ -71,8 +71,8 @@ def explain(facts: Facts) -> list[Reason]:
         return [_not_waiting(facts)]
     if facts.expired:
         return [_expired(facts)]
-    found = [*_limit(facts), *_due(facts), *_queue(facts), *_workers(facts)]
-    return found or [_next(facts)]
+    reasons = [*_limit(facts), *_due(facts), *_queue(facts), *_workers(facts)]
+    return reasons or [_next(facts)]
 
 
 def _reason(facts: Facts, code: str, sentence: str, **numbers: Any) -> Reason:

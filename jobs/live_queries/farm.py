@@ -8,13 +8,13 @@ from jobs.domain import charts
 from jobs.domain.rollups import PERIODS
 from jobs.live_queries.common import MEMBER, OPERATOR, audience_of_list, operators
 from jobs.operations import rollup
-from jobs.queries import lines, pages, reads, rollups, states
+from jobs.queries import fleet, pages, reads, rollups, states
 from live.registry import Viewer, live_query
 from postgres import clock
 
 ON_OVERVIEW = 20  # running jobs and workers
 ENDED_ON_OVERVIEW = 10
-STALE = timedelta(minutes=1)  # the roll-up looks every ten seconds
+STALE = timedelta(minutes=1)  # the roll-up runs every ten seconds
 
 
 @live_query(
@@ -26,14 +26,14 @@ STALE = timedelta(minutes=1)  # the roll-up looks every ten seconds
 )
 def overview(*, whose: int) -> Mapping[str, Any]:
     """What runs at this moment, where the rest waits, who works, and what ended last."""
-    queues = lines.queue_lines(viewer=whose)
-    workers = lines.worker_lines(viewer=whose, limit=ON_OVERVIEW)
+    queues = fleet.queue_rows(viewer=whose)
+    workers = fleet.worker_rows(viewer=whose, limit=ON_OVERVIEW)
     return {
         "queues": queues,
         "workers": workers,
         "running": pages.running(viewer=whose, limit=ON_OVERVIEW),
         "ended": pages.ended(viewer=whose, limit=ENDED_ON_OVERVIEW),
-        "totals": lines.totals(queues, workers),
+        "totals": fleet.totals(queues, workers),
     }
 
 
@@ -46,9 +46,9 @@ def overview(*, whose: int) -> Mapping[str, Any]:
 )
 def overview_figures(*, whose: int) -> Mapping[str, Any]:
     """The farm in four numbers."""
-    queues = lines.queue_lines(viewer=whose)
-    workers = lines.worker_lines(viewer=whose)
-    return {"totals": lines.totals(queues, workers), "health": pages.health(pages.ended(viewer=whose))}
+    queues = fleet.queue_rows(viewer=whose)
+    workers = fleet.worker_rows(viewer=whose)
+    return {"totals": fleet.totals(queues, workers), "health": pages.health(pages.ended(viewer=whose))}
 
 
 @live_query(
@@ -76,10 +76,10 @@ def overview_charts(*, period: str = "hour") -> Mapping[str, Any]:
     now = clock.now()
     history = rollups.history(chosen, now=now)
     points = history.points
-    looked_at = rollups.looked_at()
+    counted_at = rollups.last_counted_at()
     return {
         "period": chosen,
-        "stale_since": looked_at if looked_at is not None and now - looked_at > STALE else None,
+        "stale_since": counted_at if counted_at is not None and now - counted_at > STALE else None,
         "history": history,
         "table": [point for point in reversed(points) if point.arrived or point.ended],
         "throughput": charts.stack(
@@ -104,7 +104,7 @@ def overview_charts(*, period: str = "hour") -> Mapping[str, Any]:
 )
 def queues(*, whose: int) -> Mapping[str, Any]:
     """Every queue and what happens in it."""
-    return {"queues": lines.queue_lines(viewer=whose)}
+    return {"queues": fleet.queue_rows(viewer=whose)}
 
 
 @live_query(
@@ -116,8 +116,8 @@ def queues(*, whose: int) -> Mapping[str, Any]:
 )
 def queue(*, whose: int, queue: str) -> Mapping[str, Any] | None:
     """One queue."""
-    found = lines.queue_lines(viewer=whose, name=queue) if queue else []
-    return {"queue": found[0]} if found else None
+    rows = fleet.queue_rows(viewer=whose, name=queue) if queue else []
+    return {"queue": rows[0]} if rows else None
 
 
 @live_query(
@@ -129,7 +129,7 @@ def queue(*, whose: int, queue: str) -> Mapping[str, Any] | None:
 )
 def workers(*, whose: int) -> Mapping[str, Any]:
     """The workers and what each of them does."""
-    return {"workers": lines.worker_lines(viewer=whose, with_revoked=True)}
+    return {"workers": fleet.worker_rows(viewer=whose, with_revoked=True)}
 
 
 for part in (overview_states, overview_charts):
@@ -148,14 +148,14 @@ for listing in (overview, overview_figures, queues, queue, workers):
 )
 def worker(*, worker_id: int) -> Mapping[str, Any] | None:
     """One worker and what it does."""
-    line = lines.worker_line(worker_id)
-    return None if line is None else {"line": line}
+    row = fleet.worker_row(worker_id)
+    return None if row is None else {"row": row}
 
 
 @worker.may_see
 def _(viewer: Viewer, *, worker_id: int) -> str | None:
     if not viewer.user.is_authenticated or not viewer.user.is_active:
         return None
-    line = lines.worker_line(worker_id)
-    mine = line is not None and (line.worker.owner_id == viewer.user.pk or reads.is_operator(viewer.user))
+    row = fleet.worker_row(worker_id)
+    mine = row is not None and (row.worker.owner_id == viewer.user.pk or reads.is_operator(viewer.user))
     return MEMBER if mine else None

@@ -42,11 +42,11 @@ def jobs(  # noqa: PLR0913  # one for each filter; they are named wherever they 
         until=until, text=text,
     )  # fmt: skip
     page = lists.page(viewer=whose, filters=filters, before=before or None)
-    kept = filters.as_dict()
+    params = filters.as_dict()
     return {
         "page": page,
-        "newest_url": f"?{urlencode(kept)}" if before else None,
-        "older_url": f"?{urlencode({**kept, 'before': page.older})}" if page.older else None,
+        "newest_url": f"?{urlencode(params)}" if before else None,
+        "older_url": f"?{urlencode({**params, 'before': page.older})}" if page.older else None,
     }
 
 
@@ -62,31 +62,31 @@ jobs.may_see(audience_of_list)
 )
 def bulk(*, bulk_id: int) -> Mapping[str, Any] | None:
     """A bulk action on many jobs: how many match, how far it is, what it came to."""
-    found = bulks.find(bulk_id)
-    if found is None:
+    row = bulks.find(bulk_id)
+    if row is None:
         return None
-    action = BulkAction(found.undoes.action if found.undoes else found.action)
+    action = BulkAction(row.undoes.action if row.undoes else row.action)
     return {
-        "bulk": found,
-        "sentence": UNDOING[action] if found.undoes else sentence(action, found.value),
-        "share": _share(found),
-        "came_to": sorted(found.came_to.items(), key=lambda entry: -entry[1]),
+        "bulk": row,
+        "sentence": UNDOING[action] if row.undoes else sentence(action, row.value),
+        "share": _share(row),
+        "came_to": sorted(row.came_to.items(), key=lambda entry: -entry[1]),
         "undoing": bulks.undoing(bulk_id),
-        "can_undo": UNDOING[action] if found.phase in OVER and not found.undoes else "",
-        "undoable": bulks.count_items(bulk_id) if found.phase in OVER else 0,
+        "can_undo": UNDOING[action] if row.phase in OVER and not row.undoes else "",
+        "undoable": bulks.count_items(bulk_id) if row.phase in OVER else 0,
     }
 
 
 @bulk.may_see
 def _(viewer: Viewer, *, bulk_id: int) -> str | None:
-    found = bulks.find(bulk_id)
-    if found is None or not viewer.user.is_authenticated or not viewer.user.is_active:
+    bulk_row = bulks.find(bulk_id)
+    if bulk_row is None or not viewer.user.is_authenticated or not viewer.user.is_active:
         return None
-    return MEMBER if found.by_id == viewer.user.pk or reads.is_operator(viewer.user) else None
+    return MEMBER if bulk_row.by_id == viewer.user.pk or reads.is_operator(viewer.user) else None
 
 
-def _share(found: Any) -> float | None:
+def _share(bulk_row: Any) -> float | None:
     """How far it is; of what is being counted nobody knows."""
-    if found.phase == Phase.COUNTING:
+    if bulk_row.phase == Phase.COUNTING:
         return None
-    return 1.0 if found.phase == Phase.DONE else min(found.handled / max(found.matched, 1), 1.0)
+    return 1.0 if bulk_row.phase == Phase.DONE else min(bulk_row.handled / max(bulk_row.matched, 1), 1.0)

@@ -28,11 +28,11 @@ def _shared(job_id: int, **_: Any) -> list[str]:
 
 @live_query("job-json", topics=lambda job_id: [f"job:{job_id}"], audiences=(MEMBER,), render="json")
 def job_json(*, job_id: int) -> dict[str, Any] | None:
-    """A job as the API tells it, without its payload; of an ended one, how many pieces of output it wrote."""
-    found = protocol.in_full([job_id])
-    if not found:
+    """A job as the API shows it, without its payload; of an ended one, how many pieces of output it wrote."""
+    jobs = protocol.in_full([job_id])
+    if not jobs:
         return None
-    [job] = found
+    [job] = jobs
     written = _written(job_id) if job.status in ENDED else 0
     return (
         None
@@ -92,8 +92,8 @@ def _item(chunk: OutputChunk) -> Item:
 )
 def job(*, job_id: int) -> Mapping[str, Any] | None:
     """Where a job stands: status, stage, progress, attempt, times."""
-    found = pages.job(job_id)
-    return None if found is None else {"job": found}
+    row = pages.job(job_id)
+    return None if row is None else {"job": row}
 
 
 @live_query(
@@ -105,8 +105,8 @@ def job(*, job_id: int) -> Mapping[str, Any] | None:
 )
 def job_badge(*, job_id: int) -> Mapping[str, Any] | None:
     """How a job stands and how far it is, for a row of the administration's list."""
-    found = pages.job(job_id)
-    return None if found is None else {"job": found}
+    row = pages.job(job_id)
+    return None if row is None else {"job": row}
 
 
 @job_badge.may_see
@@ -125,8 +125,8 @@ def _(viewer: Viewer, *, job_id: int) -> str | None:  # noqa: ARG001  # operator
 )
 def job_facts(*, job_id: int) -> Mapping[str, Any] | None:
     """What is known about a job beside its state: kind, queue, worker, owner, times."""
-    found = pages.job(job_id)
-    return None if found is None else {"job": found}
+    row = pages.job(job_id)
+    return None if row is None else {"job": row}
 
 
 @live_query(
@@ -140,12 +140,12 @@ def job_facts(*, job_id: int) -> Mapping[str, Any] | None:
 )
 def job_files(*, job_id: int) -> Mapping[str, Any] | None:
     """The files of a job: of each name the one that its latest attempt handed in."""
-    found = pages.job(job_id)
-    if found is None:
+    row = pages.job(job_id)
+    if row is None:
         return None
     stored = {file.name: file for file in pages.latest_files(job_id)}
-    shown = [stored.pop(name) for name in files.pictures(list(stored), has_ended=found.status in ENDED)]
-    return {"job": found, "pictures": shown, "others": list(stored.values())}
+    shown = [stored.pop(name) for name in files.pictures(list(stored), has_ended=row.status in ENDED)]
+    return {"job": row, "pictures": shown, "others": list(stored.values())}
 
 
 @live_query(
@@ -159,15 +159,15 @@ def job_files(*, job_id: int) -> Mapping[str, Any] | None:
 )
 def job_history(*, job_id: int) -> Mapping[str, Any] | None:
     """A job's result, its attempts with their waits, runs and stages, and the jobs that try it again."""
-    found = pages.job_with_body(job_id)
-    if found is None:
+    row = pages.job_with_body(job_id)
+    if row is None:
         return None
-    return {"job": found, "rows": _rows(found), "retries": pages.retries(job_id)}
+    return {"job": row, "rows": _rows(row), "retries": pages.retries(job_id)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StageLine:
-    """What an attempt said it was doing, how long after its claim that began, and how long it went on."""
+class StageRow:
+    """A detail that an attempt reported, how long after its claim it began, and how long it lasted."""
 
     detail: str
     after_s: float
@@ -184,7 +184,7 @@ class Row:
     number: int
     counted: int | None
     span: Span | None
-    stages: list[StageLine]
+    stages: list[StageRow]
     has_output: bool
     files: list[ResultFile]
     attempt: Attempt | None = None
@@ -215,19 +215,19 @@ def _rows(job: Job) -> list[Row]:
             attempt=ended.get(number),
             has_output=number in wrote,
             files=files.get(number, []),
-            stages=_stage_lines(stages.get(number, []), job=job, attempt=ended.get(number)),
+            stages=_stage_rows(stages.get(number, []), job=job, attempt=ended.get(number)),
         )
         for number in numbers
     ]
 
 
-def _stage_lines(stages: list[Stage], *, job: Job, attempt: Attempt | None) -> list[StageLine]:
+def _stage_rows(stages: list[Stage], *, job: Job, attempt: Attempt | None) -> list[StageRow]:
     claimed_at, over_at = (attempt or job).claimed_at, (attempt or job).ended_at
     if claimed_at is None or not stages:
         return []
     ends = [*(stage.began_at for stage in stages[1:]), over_at]
     return [
-        StageLine(
+        StageRow(
             detail=stage.detail,
             after_s=(stage.began_at - claimed_at).total_seconds(),
             took_s=None if end is None else (end - stage.began_at).total_seconds(),
@@ -245,10 +245,10 @@ def _stage_lines(stages: list[Stage], *, job: Job, attempt: Attempt | None) -> l
 )
 def job_why(*, job_id: int, queue: str) -> Mapping[str, Any] | None:
     """Why a pending job does not run, and what would change that; nothing for any other."""
-    found = pages.job(job_id)
-    if found is None:
+    row = pages.job(job_id)
+    if row is None:
         return None
-    reasons = reads.why_not_running(job_id) if found.status == Status.PENDING else []
+    reasons = reads.why_not_running(job_id) if row.status == Status.PENDING else []
     return {
         "reasons": reasons,
         "queue": queue,

@@ -47,7 +47,7 @@ class RollupWatermark(models.Model):
 
 
 class Stage(models.Model):
-    """What an attempt said it was doing, from when on. Written by the heartbeat that changes the detail."""
+    """A detail that an attempt reported, from when on. Written by the heartbeat that changes the detail."""
 
     pk = models.CompositePrimaryKey("job_id", "attempt", "number")
     job = models.ForeignKey(

@@ -22,9 +22,9 @@ class Process(models.Model):
 
 
 class Hearing(models.Model):
-    """Since when, without a gap, the farm could hear its workers, and when that was last noted: one row.
+    """Since when, without a gap, the farm is reachable for its workers, and when that was last noted: one row.
 
-    Written by the web processes, read by the janitors: a lease is not held against time in which nobody heard.
+    Written by the web processes, read by the janitors: a lease is not held against time in which nobody was reachable.
     """
 
     id = models.SmallIntegerField(primary_key=True, default=1)

@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 
 from jobs.domain import kinds
 from jobs.domain.retries import LONGEST_S
-from jobs.domain.states import ENDED, KEPT, LIVE, Status
+from jobs.domain.states import ENDED, IN_HISTORY, LIVE, Status
 from ratelimits.domain.configs import LARGEST
 
 PENDING = Q(status=Status.PENDING)
@@ -144,7 +144,7 @@ class Worker(models.Model):
         help_text="Queues it takes from when idle; * means every other queue.",
     )  # fmt: skip
     # Null for the many that never named queues. Otherwise what its claims asked for within WORKER_ALIVE_S, those of the
-    # latest first, and since when each is known; * stands for all that its key may take (jobs.operations.asking).
+    # latest first, and since when each is known; * stands for all that its key may take (jobs.operations.polling).
     polled_queues = ArrayField(models.CharField(max_length=100), null=True, editable=False)
     polled_at = ArrayField(models.DateTimeField(), null=True, editable=False)
     read_at: datetime | None = None  # by the database's clock, of a worker that was found by its key
@@ -325,7 +325,7 @@ class Attempt(models.Model):
     number = models.BigIntegerField(help_text="The claim number.")
     attempt = models.PositiveSmallIntegerField(null=True, blank=True)
     secret = models.UUIDField(null=True, blank=True, editable=False)
-    outcome = models.CharField(max_length=13, choices=[(o, o.replace("_", " ")) for o in KEPT])
+    outcome = models.CharField(max_length=13, choices=[(o, o.replace("_", " ")) for o in IN_HISTORY])
     worker = _loose(Worker, on_delete=models.DO_NOTHING, related_name="attempts")
     worker_name = models.CharField(max_length=100)
     claimed_at = models.DateTimeField()

@@ -18,7 +18,7 @@ from jobs.operations.rescheduling import run_now
 from jobs.operations.resync import output_text, resync, statuses, workers_for
 from jobs.operations.rollup import roll_up
 from jobs.operations.scoring import Score, scores_of_queues, scores_of_workers
-from jobs.operations.snapshots import Standing, pictures, result_file, sees_all, standing
+from jobs.operations.snapshots import JobSnapshot, pictures, result_file, sees_all, snapshot
 from jobs.operations.submitting import NewJob, check_submit, retry, submit, submit_many
 from jobs.operations.swapping import finish_and_claim
 from jobs.operations.sweeping import Sweep, expire, retain, sweep
@@ -37,7 +37,7 @@ __all__ = [
     "Repeatable",
     "Score",
     "Discard",
-    "Standing",
+    "JobSnapshot",
     "Sweep",
     "authenticate",
     "bulk",
@@ -84,7 +84,7 @@ __all__ = [
     "setting_of",
     "share",
     "statuses",
-    "standing",
+    "snapshot",
     "submit",
     "submit_many",
     "sweep",

@@ -37,9 +37,9 @@ def admit(rows: Sequence[dict[str, Any]]) -> None:
     Jobs without an owner are under the quota in all alone. What is let in is counted by this process at once and by
     the others within some seconds: so much may pass a quota.
     """
-    asked = list(_asked(rows))
-    _read([owner for owner, _, _ in asked])
-    for owner, of, quota in asked:
+    bounds = list(_bounds(rows))
+    _read([owner for owner, _, _ in bounds])
+    for owner, of, quota in bounds:
         mine = [row for row in rows if owner in {ALL_JOBS, row["owner_id"]}]
         if WAITING.used(owner) + len(mine) > quota:
             _check(owner, of, quota, mine)
@@ -47,10 +47,10 @@ def admit(rows: Sequence[dict[str, Any]]) -> None:
         WAITING.add(owner, count)
 
 
-def waiting(owner: int, kept: Used) -> int:
+def waiting(owner: int, stored: Used) -> int:
     """How many jobs of this owner wait now, counted up to some more than the quota; of the farm what the cron counted,
     where it did lately."""
-    return kept.waiting if owner == ALL_JOBS and _is_counted(kept) else _counted(owner)
+    return stored.waiting if owner == ALL_JOBS and _is_counted(stored) else _counted(owner)
 
 
 def forget() -> None:
@@ -59,7 +59,7 @@ def forget() -> None:
     _NOT_BEFORE_S.clear()
 
 
-def _asked(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[int, str, int]]:
+def _bounds(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[int, str, int]]:
     """Whose quotas these jobs come under, with the word for it, and how many may wait."""
     per_owner, in_all = quotas.bound("WAITING_JOBS_PER_OWNER"), quotas.bound("WAITING_JOBS_IN_ALL")
     if per_owner is not None:
@@ -98,8 +98,8 @@ def _check(owner: int, of: str, quota: int, rows: Sequence[dict[str, Any]]) -> N
         )
 
 
-def _is_counted(kept: Used) -> bool:
-    return kept.counted_ago_s is not None and kept.counted_ago_s < _COUNTED_S
+def _is_counted(stored: Used) -> bool:
+    return stored.counted_ago_s is not None and stored.counted_ago_s < _COUNTED_S
 
 
 def _counted(owner: int) -> int:

@@ -26,12 +26,12 @@ from scheduling.operations import Retry, action
 
 BATCH = 200
 RETRIED_AT_ONCE = 50  # each is a submission with its payload
-STEP_S = 5.0  # then others have their turn
+STEP_S = 5.0  # then others go on
 COUNTED_AT_ONCE_S = 0.5  # while the person waits for the answer; what is left is counted by the scheduler
 _RESTING = OVER | {Phase.READY}
 
 
-def ask(action: BulkAction, *, by: User, filters: Filters, value: str = "") -> Bulk:
+def create(action: BulkAction, *, by: User, filters: Filters, value: str = "") -> Bulk:
     """Ask to do this to every job that matches and that `by` may act on. Nothing is done before `begin`.
 
     A large number may still be being counted when this returns. Raises UnknownQueue, InvalidValue, and
@@ -41,9 +41,9 @@ def ask(action: BulkAction, *, by: User, filters: Filters, value: str = "") -> B
     rights.check_bulk(action, value, kind=filters.kind, by=by)
     newest = bulks.top_id()
     with transaction.atomic():
-        asked = filters.at(clock.now()).as_dict()
+        criteria = filters.at(clock.now()).as_dict()
         bulk = Bulk.objects.create(
-            by=by, action=action, value=value, filters=asked, top_id=newest, next_id=newest + 1
+            by=by, action=action, value=value, filters=criteria, top_id=newest, next_id=newest + 1
         )
     if _go_on(bulk.pk, for_s=COUNTED_AT_ONCE_S) is not None:
         scheduling.run_after(0, step, bulk_id=bulk.pk)
@@ -132,7 +132,7 @@ def _batch(bulk_id: int) -> tuple[bool, float | None]:
 
 
 def _next(bulk: Bulk) -> float | None:
-    """Count the next stretch, or do the next batch; seconds to wait where a limit says so."""
+    """Count the next range, or do the next batch; seconds to wait where a limit says so."""
     if bulk.phase == Phase.COUNTING:
         _count(bulk)
         return None
@@ -213,8 +213,8 @@ def _end(bulk: Bulk, phase: Phase, *, by: User | None = None, why: str = "") -> 
     """End it; the line in the log is of who stopped it, else of who had it done."""
     bulk.phase, bulk.why, bulk.ended_at = phase, why, clock.now()
     bulk.save()
-    said = "; ".join(f"{count} {what}" for what, count in bulk.came_to.items()) or "nothing changed"
-    audit.record(by or bulk.by, bulk, f"{phase}: {said}"[:2000])
+    summary = "; ".join(f"{count} {result}" for result, count in bulk.came_to.items()) or "nothing changed"
+    audit.record(by or bulk.by, bulk, f"{phase}: {summary}"[:2000])
     live.touch(_topic(bulk))
 
 

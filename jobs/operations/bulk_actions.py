@@ -27,15 +27,15 @@ class Outcome:
     changed: int = 0
     items: dict[int, dict[str, Any]] = field(default_factory=dict)
 
-    def note(self, what: str, *, count: int = 1, changed: bool = False) -> None:
+    def note(self, result: str, *, count: int = 1, changed: bool = False) -> None:
         """So many jobs came to this."""
         if count:
-            self.came_to[what] += count
+            self.came_to[result] += count
             self.changed += count if changed else 0
 
 
 def do(bulk: Bulk, job_ids: Sequence[int], *, now: datetime) -> Outcome:
-    """Do the bulk's deed to these jobs, in the caller's transaction, as far as they still stand as it takes."""
+    """Apply the bulk's action to these jobs, in the caller's transaction, as far as their status still allows it."""
     match BulkAction(bulk.action):
         case BulkAction.CANCEL:
             return _cancel(job_ids, by=bulk.by)

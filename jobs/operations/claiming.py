@@ -10,7 +10,7 @@ from uuid import UUID
 from jobs.domain.leases import Lease
 from jobs.errors import QueueNotAllowed, UnknownQueue
 from jobs.models import Worker
-from jobs.operations import announcing, asking, preparing, repeating, taking
+from jobs.operations import announcing, polling, preparing, repeating, taking
 from jobs.queries import keys, moves
 from observing import numbers
 from postgres import transactions
@@ -58,11 +58,11 @@ def claim(
     request = repeating.claim_key(worker, request_id)
     if request is not None and (before := claimed_before(worker, request)):
         return before
-    asking.note(worker, queues)
+    polling.note(worker, queues)
     while True:
-        taken, left_out = _whole_round(worker, home, steals, limit=min(limit, MOST), request=request)
+        taken, discarded = _whole_round(worker, home, steals, limit=min(limit, MOST), request=request)
         count(taken)
-        if taken or not left_out:
+        if taken or not discarded:
             return taken
 
 
@@ -70,17 +70,17 @@ def claim(
 def claimed_before(worker: Worker, request: UUID) -> list[Claimed]:
     """What an earlier sending of this call claimed and no call has named since."""
     rows = moves.claimed_before(worker, request)
-    payloads = preparing.handed_out_again(worker, rows) if rows else {}
+    payloads = preparing.dispatched_again(worker, rows) if rows else {}
     return [_claimed(row, payloads[row.id]) for row in rows if row.id in payloads]
 
 
 def claim_once(worker: Worker, *, limit: int, request: UUID | None = None) -> tuple[list[Claimed], int]:
     """The first round of `claim`, in the caller's transaction: what it took, and how many it had to leave out.
 
-    After the commit `count` them; if some were left out and nothing was taken, there may be more: ask `claim`.
+    After the commit `count` them; if some were left out and nothing was taken, there may be more: call `claim`.
     """
     home, steals = _allowed(worker, None)
-    asking.note(worker, None)
+    polling.note(worker, None)
     return _round(worker, home, steals, limit=min(limit, MOST), request=request)
 
 
@@ -90,7 +90,7 @@ def _round(
     """Jobs for this worker, and how many more were taken that nobody is to have now (`preparing`).
 
     In the caller's transaction, which ends with the round: each of those has ended, or waits for another attempt,
-    whatever the next round meets. None follows one that took something: if it broke, the worker would not hear of that.
+    whatever the next round meets. None follows one that took something: if it broke, the worker would not know.
     """
     rows = taking.take(worker, queues=home, limit=limit, only_if_idle=False, request=request)
     if not rows and steals and keys.begin_to_steal(worker):
@@ -99,7 +99,7 @@ def _round(
     if not rows:
         return [], 0
     announcing.changed([row.id for row in rows], "workers")
-    payloads = preparing.handed_out(worker, rows)
+    payloads = preparing.dispatched(worker, rows)
     taken = [_claimed(row, payloads[row.id]) for row in rows if row.id in payloads]
     return taken, len(rows) - len(taken)
 
@@ -113,23 +113,25 @@ def count(taken: Sequence[Claimed]) -> None:
         numbers.CLAIMED.labels(queue).inc(jobs)
 
 
-def _allowed(worker: Worker, asked: Sequence[str] | None) -> tuple[list[str], list[str]]:
+def _allowed(worker: Worker, requested: Sequence[str] | None) -> tuple[list[str], list[str]]:
     """Where to look, and where to steal: each queue once, for the statement's work grows with every mention."""
     home, steals = _once(worker.queues), _once(worker.steals)
-    if asked is None:
+    if requested is None:
         return home, steals
-    asked = _once(asked)
-    _check(asked, home, steals)
-    return [queue for queue in asked if queue in home], [queue for queue in asked if queue not in home]
+    requested = _once(requested)
+    _check(requested, home, steals)
+    return [queue for queue in requested if queue in home], [
+        queue for queue in requested if queue not in home
+    ]
 
 
 def _once(queues: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(queues))
 
 
-def _check(asked: Sequence[str], home: Sequence[str], steals: Sequence[str]) -> None:
-    known = keys.known_queues(queue for queue in asked if "\x00" not in queue)
-    for queue in asked:
+def _check(requested: Sequence[str], home: Sequence[str], steals: Sequence[str]) -> None:
+    known = keys.known_queues(queue for queue in requested if "\x00" not in queue)
+    for queue in requested:
         if queue not in known:
             raise UnknownQueue(queue=queue)
         if queue not in home and queue not in steals and ANY_QUEUE not in steals:

@@ -20,7 +20,7 @@ from jobs.queries.moves import Settlement
 from postgres import transactions
 
 ERROR_CHARACTERS = 100_000  # of a traceback; the rest is cut
-_DICE = random.SystemRandom()
+_RNG = random.SystemRandom()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +74,11 @@ def hand_in(worker: Worker, finished: Sequence[Finished]) -> HandedIn:
 
 def _answered(worker: Worker, finished: Sequence[Finished], ended: dict[int, Status]) -> HandedIn:
     """Leases that hold nothing may have been handed in before, by a call whose answer was lost."""
-    left = [index for index in range(len(finished)) if index not in ended]
-    past = repeating.finished_before(worker, [_key(finished[index]) for index in left]) if left else []
-    answers = dict(ended) | dict(zip(left, past, strict=True))
+    remaining = [index for index in range(len(finished)) if index not in ended]
+    past = (
+        repeating.finished_before(worker, [_key(finished[index]) for index in remaining]) if remaining else []
+    )
+    answers = dict(ended) | dict(zip(remaining, past, strict=True))
     was_answered = any(not isinstance(answer, LeaseLost) for answer in past)
     return HandedIn(
         answers=[answers[index] for index in range(len(finished))], is_repeat=not ended and was_answered
@@ -150,7 +152,7 @@ def judged(row: Any, outcome: Outcome, *, retryable: bool, error: str) -> Settle
         max_attempts=row.max_attempts,
         retryable=retryable,
         backoff=lookups.backoff(row.kind),
-        rng=_DICE,
+        rng=_RNG,
         releases=row.releases,
     )
     return Settlement(
@@ -167,7 +169,7 @@ def judged(row: Any, outcome: Outcome, *, retryable: bool, error: str) -> Settle
 
 
 def settle(settlements: Sequence[Settlement], *, rows: Any) -> dict[int, Status]:
-    """Write the settlements of locked jobs and tell everybody; each job's new status. Used by the janitor too."""
+    """Write the settlements of locked jobs and announce them; each job's new status. Used by the janitor too."""
     if not settlements:
         return {}
     locked = {row.id: row for row in rows}
@@ -191,13 +193,13 @@ def _succeed(
     moved = moves.succeed(worker, list(first), results=[results[index] for index in order])
     if moved:
         keys.share_queues(row.queue for row in moved)
-        _tell_of_successes(moved, [finished[order[row.place - 1]] for row in moved])
+        _announce_successes(moved, [finished[order[row.place - 1]] for row in moved])
         for queue in moves.free([row.id for row in moved]):
             announcing.room(queue)
     return {order[row.place - 1]: Status(row.status) for row in moved}
 
 
-def _tell_of_successes(moved: Sequence[Any], handed_in: Sequence[Finished]) -> None:
+def _announce_successes(moved: Sequence[Any], handed_in: Sequence[Finished]) -> None:
     announcing.changed([row.id for row in moved], "workers")
     hooked = [(row, entry) for row, entry in zip(moved, handed_in, strict=True) if row.kind in kinds.HOOKS]
     hooking.settled(
@@ -228,7 +230,7 @@ def _key(entry: Finished) -> tuple[int, Lease]:
 def _encoded(entry: Finished) -> str | None:
     if entry.outcome != "success" or entry.result is None:
         return None
-    return payloads.encoded(entry.result, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"], what="result")
+    return payloads.encoded(entry.result, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"], subject="result")
 
 
 def _settlement(entry: Finished, row: Any, result: str | None) -> Settlement:

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 def claimed(rows: Iterable[Any], *, worker_name: str) -> None:
     """These jobs are in progress now, with this worker."""
-    _tell(
+    _notify(
         Move(
             job_id=row.id, kind=row.kind, attempt=row.fence, worker_name=worker_name,
             from_=Status.PENDING, to=Status.IN_PROGRESS,
@@ -39,13 +39,13 @@ def settled(moved: Iterable[Any], *, settlements: Iterable[Settlement], locked: 
     """The attempts of these jobs ended: `moved` are the rows as they stand now, `locked` as they were."""
     rows = [row for row in moved if locked[row.id].kind in kinds.HOOKS]
     if rows:
-        said = {settlement.job_id: settlement for settlement in settlements}
-        _tell(_ended(row, said[row.id], locked[row.id]) for row in rows)
+        by_job = {settlement.job_id: settlement for settlement in settlements}
+        _notify(_ended(row, by_job[row.id], locked[row.id]) for row in rows)
 
 
 def ended_waiting(jobs: Iterable[Any], *, to: Status, error: str) -> None:
     """These jobs ended while they waited. They have an id, a kind and the number of their last confirmed claim."""
-    _tell(
+    _notify(
         Move(
             job_id=job.id,
             kind=job.kind,
@@ -64,19 +64,19 @@ def tried_again(job: Any, *, retry_of: int) -> None:
     if job.kind in kinds.HOOKS:
         reserved = job.run_at if job.limit_until else None
         common: dict[str, Any] = {"job_id": job.id, "kind": job.kind, "attempt": 0}
-        _tell([Move(**common, from_=None, to=Status.PENDING, run_at=reserved, retry_of=retry_of)])
+        _notify([Move(**common, from_=None, to=Status.PENDING, run_at=reserved, retry_of=retry_of)])
 
 
 def resynced(moves: Iterable[Move]) -> None:
-    """Tell how these jobs stand, without a move having happened."""
-    _tell(move for move in moves if move.kind in kinds.HOOKS)
+    """Report the status of these jobs, without a move having happened."""
+    _notify(move for move in moves if move.kind in kinds.HOOKS)
 
 
 @contextmanager
 def on_behalf_of(job_id: int) -> Iterator[None]:
     """Remember the functions that are scheduled in the block as made by this job; its page shows them.
 
-    A hook that is told one move is in such a block already. One that is told many at once, and schedules something for
+    A hook that gets one move is in such a block already. One that gets many at once, and schedules something for
     each, puts each into one of its own.
     """
     with context.noting() as made:
@@ -101,24 +101,24 @@ def _ended(row: Any, settlement: Settlement, was: Any) -> Move:
     )
 
 
-def _tell(moves: Iterable[Move]) -> None:
+def _notify(moves: Iterable[Move]) -> None:
     by_kind: dict[str, list[Move]] = defaultdict(list)
     for move in moves:
         by_kind[move.kind].append(move)
     for kind, mine in by_kind.items():
         hook = kinds.HOOKS[kind].moved
         if hook is not None:
-            _tell_all(hook, mine)
+            _notify_hook(hook, mine)
 
 
-def _tell_all(hook: Moved, moves: Sequence[Move]) -> None:
+def _notify_hook(hook: Moved, moves: Sequence[Move]) -> None:
     # One call for all of them; if that fails, one for each, so that one job's fault is not its neighbours'.
-    if not _told(hook, moves) and len(moves) > 1:
+    if not _call_hook(hook, moves) and len(moves) > 1:
         for move in moves:
-            _told(hook, [move])
+            _call_hook(hook, [move])
 
 
-def _told(hook: Moved, moves: Sequence[Move]) -> bool:
+def _call_hook(hook: Moved, moves: Sequence[Move]) -> bool:
     try:
         alone = on_behalf_of(moves[0].job_id) if len(moves) == 1 else nullcontext()
         with transaction.atomic(), alone:

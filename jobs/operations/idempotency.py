@@ -18,9 +18,9 @@ from postgres import transactions
 from ratelimits.operations import RateLimitsError
 from scheduling.operations import action
 
-KEPT_S = 24 * 3600.0
+RETENTION_S = 24 * 3600.0
 # A key is deleted later than it stops to count, so that none goes between being found and being read.
-DELETED_AFTER_S = KEPT_S + 3600
+DELETED_AFTER_S = RETENTION_S + 3600
 DELETED_AT_ONCE = 5000
 WAIT_S = (
     5.0  # a submit takes milliseconds; whoever is stopped in the middle of one must not stop others for long
@@ -102,7 +102,7 @@ def _in_one_transaction(
 
 def _is_first(request: Repeatable, wait_s: float) -> bool:
     first = idempotency.begin(
-        request.owner_id, request.key, request.fingerprint, kept_s=KEPT_S, wait_s=wait_s
+        request.owner_id, request.key, request.fingerprint, retention_s=RETENTION_S, wait_s=wait_s
     )
     if first is None:
         raise IdempotencyKeyInUse(retry_after=RETRY_AFTER_S)
@@ -129,8 +129,8 @@ def _carried_out(
         idempotency.forget(request.owner_id, request.key)
         return refusal
     job_ids = [answer.job if isinstance(answer, NotUnique) else answer for answer in answers]
-    left_out = [place for place, answer in enumerate(answers) if isinstance(answer, NotUnique)]
-    idempotency.keep(request.owner_id, request.key, job_ids=job_ids, left_out=left_out)
+    not_unique = [place for place, answer in enumerate(answers) if isinstance(answer, NotUnique)]
+    idempotency.keep(request.owner_id, request.key, job_ids=job_ids, not_unique=not_unique)
     return answers
 
 

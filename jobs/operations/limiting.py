@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
-from jobs.domain import turns
+from jobs.domain import reservations
 from jobs.domain.kinds import Kind
 from jobs.domain.retries import LONGEST_S
 from jobs.errors import InvalidValue
@@ -54,7 +54,7 @@ def reserve(rows: Iterable[dict[str, Any]], *, rng: random.Random) -> None:
     for (name, key), group in _grouped(rows, lambda row: (row["limit_name"], row["limit_key"])):
         counts = [row["limit_count"] for row in group]
         for row, wait_s in zip(group, _waits_s(name, key, counts), strict=True):
-            row["limit_wait_s"] = None if wait_s is None else turns.with_jitter(wait_s, rng=rng)
+            row["limit_wait_s"] = None if wait_s is None else reservations.with_jitter(wait_s, rng=rng)
 
 
 def give_back(rows: Iterable[dict[str, Any]]) -> None:
@@ -91,7 +91,7 @@ def _waits_s(name: str, key: str | None, counts: Sequence[float]) -> list[float 
         raise RateLimited(name=name, key=key, retry_after=wait)
     assert answer.remaining is not None  # it was granted
     last_s = None if wait is None else wait.total_seconds()
-    return turns.waits_s(limits.config_of(name), counts, remaining=answer.remaining, last_s=last_s)
+    return reservations.waits_s(limits.config_of(name), counts, remaining=answer.remaining, last_s=last_s)
 
 
 def _give_back(name: str, key: str | None, count: float) -> None:

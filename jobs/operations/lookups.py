@@ -44,11 +44,11 @@ def job(job_id: int, *, by: User | None, lock: bool = False) -> Job:
     jobs = Job.objects.all() if by is None else reads.visible_to(by)
     if not 0 < job_id <= BIGGEST_ID:
         raise NotFound
-    found = (
+    row = (
         (jobs.select_for_update(of=("self",)) if lock else jobs.select_related("body"))
         .filter(pk=job_id)
         .first()
     )
-    if found is None:
+    if row is None:
         raise NotFound
-    return found
+    return row

@@ -57,19 +57,23 @@ def recount_usage() -> int:
 
 def used(owner: int) -> list[Quota]:
     """What the jobs of this owner (ALL_JOBS: all) have now, and may have; a quota of 0 is none."""
-    kept = usage.of([owner])[owner]
-    waiting = admission.waiting(owner, kept)
+    stored = usage.of([owner])[owner]
+    waiting = admission.waiting(owner, stored)
     of = "farm" if owner == ALL_JOBS else "owner"
-    numbers = dict(zip(SETTINGS, (waiting, kept.output_bytes, kept.files, kept.file_bytes), strict=True))
+    numbers = dict(
+        zip(SETTINGS, (waiting, stored.output_bytes, stored.files, stored.file_bytes), strict=True)
+    )
     return [
-        Quota(what=what, of=of, quota=quotas.allowed(setting_of(what, of=of)), used=max(0, number))
-        for what, number in numbers.items()
+        Quota(
+            resource=resource, of=of, quota=quotas.allowed(setting_of(resource, of=of)), used=max(0, number)
+        )
+        for resource, number in numbers.items()
     ]
 
 
-def setting_of(what: str, *, of: str) -> str:
+def setting_of(resource: str, *, of: str) -> str:
     """The setting that says how much of this an owner or the farm may have."""
-    return f"{SETTINGS[what]}_{'IN_ALL' if of == 'farm' else 'PER_OWNER'}"
+    return f"{SETTINGS[resource]}_{'IN_ALL' if of == 'farm' else 'PER_OWNER'}"
 
 
 @transactions.retried

@@ -11,7 +11,7 @@ from jobs.queries import orphans
 FOLDER: Final = "jobs"
 # A file is stored before its row is written, and an upload may take a while.
 OLD_ENOUGH: Final = timedelta(hours=1)
-_ASKED_AT_ONCE: Final = 500
+_BATCH: Final = 500
 
 
 def delete_orphaned_files(*, now: datetime, limit: int = 1000) -> list[str]:
@@ -23,7 +23,7 @@ def delete_orphaned_files(*, now: datetime, limit: int = 1000) -> list[str]:
     batch: list[str] = []
     for name in _files(FOLDER):
         batch.append(name)
-        if len(batch) == _ASKED_AT_ONCE:
+        if len(batch) == _BATCH:
             deleted += _delete_unknown(batch, now=now, limit=limit - len(deleted))
             batch = []
         if len(deleted) >= limit:

@@ -1,4 +1,4 @@
-"""What a worker is handed of the jobs that it just claimed: what was stored, or what the kind's `prepare` says now.
+"""The payloads that a worker gets of the jobs that it just claimed: as stored, or as the kind's `prepare` makes them.
 
 A job that cannot be prepared is never its neighbours' problem: one that makes no sense any more ends as canceled, one
 whose preparation fails has failed this attempt (docs/adr/0026).
@@ -34,8 +34,8 @@ class _Failure:
     error: str
 
 
-def handed_out(worker: Worker, rows: Sequence[moves.Row]) -> dict[int, Any]:
-    """The payload of each of these claimed jobs by id, and their apps are told. One without is not held any more.
+def dispatched(worker: Worker, rows: Sequence[moves.Row]) -> dict[int, Any]:
+    """The payload of each of these claimed jobs by id, and their apps are notified. One without is not held any more.
 
     In the claim's transaction. Jobs of kinds without hooks cost nothing here.
     """
@@ -44,25 +44,25 @@ def handed_out(worker: Worker, rows: Sequence[moves.Row]) -> dict[int, Any]:
     if not hooked:
         return stored
     hooking.claimed(hooked, worker_name=worker.name)
-    return _without_left_out(worker, hooked, stored)
+    return _without_discarded(worker, hooked, stored)
 
 
-def _without_left_out(
+def _without_discarded(
     worker: Worker, hooked: Sequence[moves.Row], stored: Mapping[int, Any]
 ) -> dict[int, Any]:
     answers = {**stored, **_prepared(worker, hooked, stored)}
-    left_out = {
+    discarded = {
         job_id: answer for job_id, answer in answers.items() if isinstance(answer, Discard | _Failure)
     }
-    if left_out:
-        _end(worker, [row for row in hooked if row.id in left_out], left_out)
-    return {job_id: answer for job_id, answer in answers.items() if job_id not in left_out}
+    if discarded:
+        _end(worker, [row for row in hooked if row.id in discarded], discarded)
+    return {job_id: answer for job_id, answer in answers.items() if job_id not in discarded}
 
 
-def handed_out_again(worker: Worker, rows: Sequence[moves.Row]) -> dict[int, Any]:
+def dispatched_again(worker: Worker, rows: Sequence[moves.Row]) -> dict[int, Any]:
     """The same for jobs whose claim is answered once more; their apps know of the claim already."""
     stored = {row.id: json.loads(row.payload) for row in rows}
-    return _without_left_out(worker, [row for row in rows if row.kind in kinds.HOOKS], stored)
+    return _without_discarded(worker, [row for row in rows if row.kind in kinds.HOOKS], stored)
 
 
 def _prepared(worker: Worker, rows: Sequence[moves.Row], stored: Mapping[int, Any]) -> dict[int, Any]:
@@ -77,11 +77,11 @@ def _prepared(worker: Worker, rows: Sequence[moves.Row], stored: Mapping[int, An
     for kind, jobs in by_kind.items():
         prepare = kinds.HOOKS[kind].prepare
         if prepare is not None:
-            answers |= _asked(prepare, jobs)
+            answers |= _call_prepare(prepare, jobs)
     return answers
 
 
-def _asked(prepare: Prepare, jobs: Sequence[Prepared]) -> dict[int, Any]:
+def _call_prepare(prepare: Prepare, jobs: Sequence[Prepared]) -> dict[int, Any]:
     """One call for all of them; if that fails, one for each, so that one job's fault is not its neighbours'."""
     try:
         return _answers(prepare, jobs)
@@ -91,8 +91,8 @@ def _asked(prepare: Prepare, jobs: Sequence[Prepared]) -> dict[int, Any]:
         with fields.about(kind=jobs[0].kind, job_id=jobs[0].job_id if len(jobs) == 1 else None):
             log.exception("preparing jobs of the kind %s failed", jobs[0].kind)
         if len(jobs) == 1:
-            return {jobs[0].job_id: _Failure(error=f"the farm could not prepare it: {_said(error)}")}
-    return {job_id: answer for job in jobs for job_id, answer in _asked(prepare, [job]).items()}
+            return {jobs[0].job_id: _Failure(error=f"the farm could not prepare it: {_error_text(error)}")}
+    return {job_id: answer for job in jobs for job_id, answer in _call_prepare(prepare, [job]).items()}
 
 
 def _answers(prepare: Prepare, jobs: Sequence[Prepared]) -> dict[int, Any]:
@@ -101,11 +101,11 @@ def _answers(prepare: Prepare, jobs: Sequence[Prepared]) -> dict[int, Any]:
         mine = {job.job_id: answers[job.job_id] for job in jobs if job.job_id in answers}
         for answer in mine.values():
             if not isinstance(answer, Discard):  # what cannot be sent would cost the worker its whole claim
-                payloads.encoded(answer, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"], what="payload")
+                payloads.encoded(answer, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"], subject="payload")
     return mine
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".encode(errors="replace").decode().replace("\x00", "�")
 
 

@@ -1,5 +1,5 @@
-"""Web processes and janitors say that they are there, and web processes that they hear workers (docs/adr/0047, 0048).
-Clusters report to the scheduler."""
+"""Web processes and janitors report that they are there, and web processes that workers reach them
+(docs/adr/0047, 0048). Clusters report to the scheduler."""
 
 import os
 import socket
@@ -10,12 +10,12 @@ from uuid import UUID
 
 from django.conf import settings
 
-from jobs.domain import hearing
+from jobs.domain import beats
 from jobs.domain.presence import Part
 from jobs.queries import presence
 
-# What pages show of processes goes stale by time alone: each web process tells those who watch there, and nobody else,
-# as often as it reports itself.
+# What pages show of processes goes stale by time alone: each web process notifies its own watchers, as often as it
+# reports itself.
 TOPIC: Final = "processes"
 
 
@@ -33,13 +33,13 @@ class Presence:
         presence.report(self.id, part=self.part, host=self.host, pid=self.pid)
 
     def beat(self) -> None:
-        """Say that it is there and that calls of workers are heard now: in a thread, and by a connection, that such
-        calls use, every `domain.hearing.beat_s` seconds. Waits for no lock.
+        """Report that it is there and reachable for workers now: in a thread, and by a connection, that such
+        calls use, every `domain.beats.beat_s` seconds. Waits for no lock.
 
         After a gap, in which nobody could say so, `jobs_hearing.since` is this moment.
         """
         lease_s: float = settings.JOBFARM["LEASE_S"]
-        beat_s, gap_s = hearing.beat_s(lease_s), hearing.gap_s(lease_s)
+        beat_s, gap_s = beats.beat_s(lease_s), beats.gap_s(lease_s)
         presence.beat(self.id, part=self.part, host=self.host, pid=self.pid, beat_s=beat_s, gap_s=gap_s)
 
     def end(self) -> None:

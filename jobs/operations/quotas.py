@@ -15,7 +15,7 @@ from jobs.queries.reports import FilesUsed
 from jobs.queries.usage import Used
 
 OUTPUT: Final = Ledger()  # bytes of output by owner, as this process knows it
-# With less room than this an owner's room is asked for each piece; a piece has a megabyte at most.
+# With less room than this an owner's room is read for each piece; a piece has a megabyte at most.
 _NEAR_BYTES: Final = 16_000_000
 _ANY_BYTES: Final = 2**62
 
@@ -25,13 +25,13 @@ def refuse_output(*, size: int, pieces: int, of_attempt: int, of_job: int) -> No
 
     The statement that stores pieces decides; this says why.
     """
-    what = "bytes of output"
+    resource = "bytes of output"
     per_piece, per_attempt = allowed("OUTPUT_PIECES_PER_ATTEMPT"), allowed("OUTPUT_BYTES_PER_ATTEMPT")
     refuse_first(
         [
-            (Quota(what=what, of="attempt", quota=per_attempt, used=of_attempt), size),
-            (Quota(what=what, of="job", quota=allowed("OUTPUT_BYTES_PER_JOB"), used=of_job), size),
-            (Quota(what="pieces of output", of="attempt", quota=per_piece, used=pieces), 1),
+            (Quota(resource=resource, of="attempt", quota=per_attempt, used=of_attempt), size),
+            (Quota(resource=resource, of="job", quota=allowed("OUTPUT_BYTES_PER_JOB"), used=of_job), size),
+            (Quota(resource="pieces of output", of="attempt", quota=per_piece, used=pieces), 1),
         ]
     )
 
@@ -61,12 +61,12 @@ def note_output(owner_id: int | None, size: int) -> None:
 def check_output(owner_id: int | None, size: int) -> None:
     """Read what owner and farm have now, running jobs included; raise QuotaReached if so many bytes have no room."""
     now_s = time.monotonic()
-    asked: list[tuple[Quota, int]] = []
+    requested: list[tuple[Quota, int]] = []
     for owner, of, quota in _whose(owner_id, "OUTPUT_BYTES"):
         used = usage.of([owner])[owner].output_bytes + usage.running_output(owner)
         OUTPUT.read(owner, used, now_s=now_s)
-        asked.append((Quota(what="bytes of output", of=of, quota=quota, used=used), size))
-    refuse_first(asked)
+        requested.append((Quota(resource="bytes of output", of=of, quota=quota, used=used), size))
+    refuse_first(requested)
 
 
 def lock_files(owner_id: int | None) -> None:
@@ -96,12 +96,12 @@ def bound(setting: str) -> int | None:
     return allowed(setting) or None
 
 
-def refuse_first(asked: Iterable[tuple[Quota, int]]) -> None:
+def refuse_first(requested: Iterable[tuple[Quota, int]]) -> None:
     """Raise QuotaReached for the first of these quotas that has no room for so many more."""
-    passed = quotas.first_without_room(asked)
+    passed = quotas.first_without_room(requested)
     if passed is not None:
         quota, more = passed
-        raise QuotaReached(what=quota.what, of=quota.of, quota=quota.quota, used=quota.used, more=more)
+        raise QuotaReached(what=quota.resource, of=quota.of, quota=quota.quota, used=quota.used, more=more)
 
 
 def _read_output(owners: Iterable[int]) -> None:
@@ -122,17 +122,17 @@ def _whose(owner_id: int | None, setting: str) -> Iterator[tuple[int, str, int]]
 def _of_job(used: FilesUsed, size: int) -> Iterator[tuple[Quota, int]]:
     per_attempt, per_job = allowed("FILES_PER_ATTEMPT"), allowed("FILES_PER_JOB")
     bytes_per_attempt, bytes_per_job = allowed("FILE_BYTES_PER_ATTEMPT"), allowed("FILE_BYTES_PER_JOB")
-    what = "bytes of files"
-    yield Quota(what="files", of="attempt", quota=per_attempt, used=used.files), 1
-    yield Quota(what=what, of="attempt", quota=bytes_per_attempt, used=used.bytes), size
-    yield Quota(what="files", of="job", quota=per_job, used=used.files_of_job), 1
-    yield Quota(what=what, of="job", quota=bytes_per_job, used=used.bytes_of_job), size
+    resource = "bytes of files"
+    yield Quota(resource="files", of="attempt", quota=per_attempt, used=used.files), 1
+    yield Quota(resource=resource, of="attempt", quota=bytes_per_attempt, used=used.bytes), size
+    yield Quota(resource="files", of="job", quota=per_job, used=used.files_of_job), 1
+    yield Quota(resource=resource, of="job", quota=bytes_per_job, used=used.bytes_of_job), size
 
 
 def _of_owner(used: FilesUsed, size: int, *, owner_id: int | None) -> Iterator[tuple[Quota, int]]:
-    kept: dict[int, Used] = usage.of([ALL_JOBS] if owner_id is None else [owner_id, ALL_JOBS])
+    stored: dict[int, Used] = usage.of([ALL_JOBS] if owner_id is None else [owner_id, ALL_JOBS])
     for owner, of, quota in _whose(owner_id, "FILES"):
-        yield Quota(what="files", of=of, quota=quota, used=kept[owner].files - used.files_replaced), 1
+        yield Quota(resource="files", of=of, quota=quota, used=stored[owner].files - used.files_replaced), 1
     for owner, of, quota in _whose(owner_id, "FILE_BYTES"):
-        others = kept[owner].file_bytes - used.bytes_replaced
-        yield Quota(what="bytes of files", of=of, quota=quota, used=others), size
+        others = stored[owner].file_bytes - used.bytes_replaced
+        yield Quota(resource="bytes of files", of=of, quota=quota, used=others), size

@@ -1,4 +1,4 @@
-"""What other apps ask about jobs of theirs: how they stand, what they wrote, who could take them."""
+"""For other apps, about jobs of theirs: their status, what they wrote, who could take them."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,8 +8,8 @@ from jobs.domain.hooks import Move
 from jobs.domain.states import Outcome, Status
 from jobs.models import Attempt, Job
 from jobs.operations import hooking
-from jobs.queries import lines, reads
-from jobs.queries.lines import Serving
+from jobs.queries import fleet, reads
+from jobs.queries.fleet import Serving
 
 
 def statuses(job_ids: Iterable[int]) -> dict[int, Status]:
@@ -18,15 +18,15 @@ def statuses(job_ids: Iterable[int]) -> dict[int, Status]:
 
 
 def resync(job_ids: Iterable[int]) -> list[int]:
-    """Tell the hooks of these jobs' kinds once more how each of them stands; the ids of those that exist.
+    """Report each job's status to the hooks of its kind once more; the ids of those that exist.
 
-    For an app whose own rows fell behind because its hook failed. The jobs are locked meanwhile, so what is told is
+    For an app whose own rows fell behind because its hook failed. The jobs are locked meanwhile, so what is reported is
     true until it is stored. `from_` is None, since where they came from is not known any more.
     """
     with transaction.atomic():
         jobs = reads.locked(sorted(job_ids))
         ended = reads.last_attempts([job.pk for job in jobs])
-        hooking.resynced(_standing(job, ended.get(job.pk)) for job in jobs)
+        hooking.resynced(_move(job, ended.get(job.pk)) for job in jobs)
     return [job.pk for job in jobs]
 
 
@@ -37,10 +37,10 @@ def output_text(job_id: int, *, attempt: int) -> str:
 
 def workers_for(queue: str, *, group_id: int) -> Sequence[Serving]:
     """The live workers that take jobs of this group from this queue: those of the farm, then the members', by name."""
-    return lines.workers_for(queue, group_id=group_id)
+    return fleet.workers_for(queue, group_id=group_id)
 
 
-def _standing(job: Job, last: Attempt | None) -> Move:
+def _move(job: Job, last: Attempt | None) -> Move:
     status = Status(job.status)
     is_of_last = last is not None and last.number == job.fence
     return Move(

@@ -19,8 +19,8 @@ CHOOSE: Final = "jobs.choose_queue"
 ANY_QUEUE: Final = "*"
 
 
-class Asked(Protocol):
-    """What a new job asks for; None: what its kind says."""
+class Requested(Protocol):
+    """The choices of a new job; None: its kind's."""
 
     @property
     def kind(self) -> str: ...
@@ -30,7 +30,7 @@ class Asked(Protocol):
     def priority(self) -> int | None: ...
 
 
-def check_submits(new_jobs: Sequence[Asked], named: Mapping[str, Kind], *, by: User) -> None:
+def check_submits(new_jobs: Sequence[Requested], named: Mapping[str, Kind], *, by: User) -> None:
     """Raise PriorityNotAllowed or QueueChoiceNotAllowed if one of these jobs takes a right that `by` does not have."""
     for kind, queue, priority in {(new.kind, new.queue, new.priority) for new in new_jobs}:
         _check_priority(priority, named[kind], by=by)
@@ -64,16 +64,16 @@ def _check_priority(priority: int | None, kind: Kind | None, *, by: User) -> Non
     if kind is not None:
         highest = max(highest, kind.priority)
     if priority is not None and priority > highest and not reads.has_right(by, RAISE):
-        raise PriorityNotAllowed(right=RAISE, priority=priority, highest=highest, what=_what(kind))
+        raise PriorityNotAllowed(right=RAISE, priority=priority, highest=highest, what=_subject(kind))
 
 
 def _check_queue(queue: str | None, kind: Kind | None, *, by: User) -> None:
     allowed = [*([kind.queue] if kind else []), *settings.JOBFARM["MEMBER_QUEUES"]]
     if queue is not None and not {queue, ANY_QUEUE} & {*allowed} and not reads.has_right(by, CHOOSE):
-        raise QueueChoiceNotAllowed(right=CHOOSE, queue=queue, allowed=_listed(allowed), what=_what(kind))
+        raise QueueChoiceNotAllowed(right=CHOOSE, queue=queue, allowed=_listed(allowed), what=_subject(kind))
 
 
-def _what(kind: Kind | None) -> str:
+def _subject(kind: Kind | None) -> str:
     return f"a job of the kind {kind.name}" if kind else "a job of any kind"
 
 

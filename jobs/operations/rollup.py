@@ -18,15 +18,15 @@ from scheduling.operations import action
 
 TOPIC = "rollups"
 _MINUTE = timedelta(seconds=rollups.MINUTE_S)
-# A farm that was never counted, or not for long: so far back, in ranges of an hour, for some seconds a turn.
+# A farm that was never counted, or not for long: so far back, in chunks of an hour, for some seconds a run.
 _FIRST = timedelta(days=8)
-_STRETCH = timedelta(hours=1)
+_CHUNK = timedelta(hours=1)
 BUDGET_S = 5.0
 
 
 @action(timeout=60, idempotent=True, own_writes=True)
 def roll_up() -> int:
-    """Bring the rollups up to date, forget old ones, and say so to who looks; how many rows of minutes changed."""
+    """Bring the rollups up to date, forget old ones, and announce it; how many rows of minutes changed."""
     changed = count(queries.moments())
     queries.forget()
     bulks.forget()
@@ -46,36 +46,36 @@ def count(moments: queries.Moments) -> int:
         changed += more
         if is_settled or time.monotonic() > until:
             break
-    return changed + _look(moments)
+    return changed + _count_recent(moments)
 
 
 def _settle(moments: queries.Moments) -> tuple[int, bool]:
-    """Count a stretch of what nothing can be added to, once; whether that was all of it."""
+    """Count an hour of what nothing can be added to, once; whether that was all of it."""
     end = rollups.floored(moments.horizon, step_s=rollups.MINUTE_S)
     with transaction.atomic():
-        mark = queries.lock_watermark(settled_until=_beginning(moments.now))
-        until = min(end, mark.settled_until + _STRETCH)
-        if until <= mark.settled_until:
+        watermark = queries.lock_watermark(settled_until=_beginning(moments.now))
+        until = min(end, watermark.settled_until + _CHUNK)
+        if until <= watermark.settled_until:
             return 0, True
-        changed = queries.count_minutes(since=mark.settled_until, until=until)
-        mark.settled_until = until
-        mark.save(update_fields=["settled_until"])
-        _tell(changed)
+        changed = queries.count_minutes(since=watermark.settled_until, until=until)
+        watermark.settled_until = until
+        watermark.save(update_fields=["settled_until"])
+        _announce(changed)
     return changed, until == end
 
 
-def _look(moments: queries.Moments) -> int:
-    """Count the minutes since the last look, and the one it fell into; some of their jobs may not be visible yet."""
+def _count_recent(moments: queries.Moments) -> int:
+    """Count the minutes since the last count, and the one it fell into; some of their jobs may not be visible yet."""
     with transaction.atomic():
-        mark = queries.lock_watermark(settled_until=_beginning(moments.now))
-        looked = rollups.floored(mark.looked_at, step_s=rollups.MINUTE_S)
-        since = max(mark.settled_until, looked - _MINUTE, moments.now - _STRETCH)
+        watermark = queries.lock_watermark(settled_until=_beginning(moments.now))
+        counted = rollups.floored(watermark.looked_at, step_s=rollups.MINUTE_S)
+        since = max(watermark.settled_until, counted - _MINUTE, moments.now - _CHUNK)
         until = rollups.floored(moments.now, step_s=rollups.MINUTE_S) + _MINUTE
         since = rollups.floored(since, step_s=rollups.MINUTE_S)
         changed = queries.count_minutes(since=since, until=until) if since < until else 0
-        mark.looked_at = max(mark.looked_at, moments.now)
-        mark.save(update_fields=["looked_at"])
-        _tell(changed)
+        watermark.looked_at = max(watermark.looked_at, moments.now)
+        watermark.save(update_fields=["looked_at"])
+        _announce(changed)
     return changed
 
 
@@ -83,6 +83,6 @@ def _beginning(now: datetime) -> datetime:
     return rollups.floored(now - _FIRST, step_s=rollups.HOUR_S)
 
 
-def _tell(changed: int) -> None:
+def _announce(changed: int) -> None:
     if changed:
         live.touch(TOPIC)

@@ -1,4 +1,4 @@
-"""What other apps ask about a job: how it stands, and what it made. Whose it is, is for them to know."""
+"""For other apps, about a job: its status, and what it made. Whose it is, is for them to know."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from jobs.queries import pages, reads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class JobSnapshot:
     """How a job stands. `attempt` is its claim number, 0 while no worker ever had it; `progress` from 0 to 1."""
 
     status: Status
@@ -23,12 +23,12 @@ class Standing:
     worker_name: str
 
 
-def standing(job_id: int) -> Standing:
-    """How this job stands now. Raises NotFound."""
+def snapshot(job_id: int) -> JobSnapshot:
+    """The status of this job now. Raises NotFound."""
     job = pages.job(job_id)
     if job is None:
         raise NotFound
-    return Standing(
+    return JobSnapshot(
         status=Status(job.status),
         attempt=job.fence,
         progress=job.progress,

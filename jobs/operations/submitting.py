@@ -25,7 +25,7 @@ from postgres import transactions
 from scheduling import context
 
 AT_ONCE = timedelta(seconds=MARGIN_S / 2)  # the jobs of a bulk lie up to this far apart (sql/submit.sql)
-_DICE = random.SystemRandom()
+_RNG = random.SystemRandom()
 # A job's columns as they are before anybody has claimed it, and what a row to store has beside a job's columns.
 _FRESH = dict.fromkeys(field.attname for field in Job._meta.concrete_fields) | {  # noqa: SLF001 (Django documents _meta)
     "status": Status.PENDING.value,
@@ -80,7 +80,7 @@ def submit(kind: str, payload: Any, *, by: User | None = None, **options: Any) -
 
     A job whose kind names a limit reserves its tokens here, and is due when they have come in. Raises
     RateLimited where the limit lets nobody so far ahead, CountExceedsLimit where it never will. How many jobs a person
-    or a token may submit is for edges to ask (`jobs.http`): code of the site itself is not counted.
+    or a token may submit is for the callers to check (`jobs.http`): code of the site itself is not counted.
     """
     [job] = submit_many([NewJob(kind=kind, payload=payload, **options)], by=by)
     if isinstance(job, NotUnique):
@@ -202,8 +202,8 @@ def _check_time(field: str, moment: datetime | None) -> None:
 
 
 def _check_queues(new_jobs: Sequence[NewJob]) -> None:
-    asked = {new.queue for new in new_jobs if new.queue is not None}
-    for queue in sorted(asked - (keys.known_queues(asked) if asked else set())):
+    requested = {new.queue for new in new_jobs if new.queue is not None}
+    for queue in sorted(requested - (keys.known_queues(requested) if requested else set())):
         raise UnknownQueue(queue=queue)
 
 
@@ -220,20 +220,20 @@ def _rows(new_jobs: Sequence[NewJob], named: Mapping[str, Kind]) -> list[dict[st
     rows = []
     for new in new_jobs:
         row = usual[new.kind].copy()
-        row["payload"] = payloads.encoded(new.payload, limit_bytes=limit_bytes, what="payload")
-        _ask(row, new, named[new.kind])
+        row["payload"] = payloads.encoded(new.payload, limit_bytes=limit_bytes, subject="payload")
+        _apply_choices(row, new, named[new.kind])
         rows.append(row)
     return rows
 
 
 def _usual(kind: Kind) -> dict[str, Any]:
-    """The row of a job that asks for nothing but this kind."""
+    """The row of a job that names nothing but this kind."""
     common = {name: getattr(kind, name) for name in _OF_KIND}
     return _FRESH | {"kind": kind.name, "limit_wait_s": None} | common
 
 
-def _ask(row: dict[str, Any], new: NewJob, kind: Kind) -> None:
-    """Write into the usual row what this job asks for."""
+def _apply_choices(row: dict[str, Any], new: NewJob, kind: Kind) -> None:
+    """Write into the usual row what this job chooses."""
     for name in _CHOICES:
         if (chosen := getattr(new, name)) is not None:
             row[name] = chosen
@@ -246,7 +246,7 @@ def _ask(row: dict[str, Any], new: NewJob, kind: Kind) -> None:
 
 def _stored(rows: Sequence[dict[str, Any]]) -> list[Job | NotUnique]:
     """Store them, and return them in their order. One with a twin gives back what was reserved for it."""
-    limiting.reserve(rows, rng=_DICE)
+    limiting.reserve(rows, rng=_RNG)
     answers = [submits.one(rows[0])] if len(rows) == 1 else submits.many(rows)
     stored = [_job(row, new) for row, new in zip(rows, answers, strict=True)]
     limiting.give_back(row for row, job in zip(rows, stored, strict=True) if isinstance(job, NotUnique))

@@ -28,12 +28,12 @@ def finish_and_claim(
     `unless_lost`: nothing is claimed if a lease was lost. Raises as `finish` does.
     """
     request = repeating.finish_key(worker, request_id, [(entry.job_id, entry.lease) for entry in finished])
-    handed_in, taken, left_out = _swap(
+    handed_in, taken, discarded = _swap(
         worker, finished, limit=limit, unless_lost=unless_lost, request=request
     )
     if not handed_in.is_repeat:
         count(taken)
-    if left_out and not taken:
+    if discarded and not taken:
         taken = claim(worker, limit=limit)
     return handed_in.answers, taken
 

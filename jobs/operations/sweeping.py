@@ -110,7 +110,7 @@ def _overdue(row: Any) -> moves.Settlement:
     if not row.confirmed:
         return ending.judged(row, Outcome.UNCONFIRMED, retryable=True, error="")
     if row.silent:
-        error = f"lost: last heard of {waiting.duration(row.heard_ago_s)} ago"
+        error = f"lost: last heard of {waiting.duration(row.last_seen_ago_s)} ago"
         return ending.judged(row, Outcome.LOST, retryable=row.retry_when_lost, error=error)
     error = "the run took longer than allowed"
     return ending.judged(row, Outcome.TIMED_OUT, retryable=row.retry_on_timeout, error=error)

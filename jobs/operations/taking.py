@@ -22,7 +22,7 @@ def take(
 ) -> list[moves.Row]:
     """Lease up to `limit` jobs of these queues, in the caller's transaction; a row each.
 
-    A queue that lost its last free slots to others at this very moment is full: the rest is asked without it.
+    A queue that lost its last free slots to others at this very moment is full: the rest is taken without it.
     """
     while queues:
         rows = _scan(worker, queues, limit=limit, only_if_idle=only_if_idle, request=request)
@@ -42,10 +42,10 @@ def claimable(interests: Sequence[tuple[Interest, int]], *, horizon_s: float) ->
     """
     began_s = time.monotonic()
     within = WATERMARKS.preview({interest.owner_id for interest, _ in interests}, now_s=began_s)
-    found = reads.claimable(interests, horizon_s=horizon_s, within=within)
+    answers = reads.claimable(interests, horizon_s=horizon_s, within=within)
     if not within:
         WATERMARKS.spent(time.monotonic() - began_s)
-    return found
+    return answers
 
 
 def forget(queues: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""What a client says and what it is answered."""
+"""A client's calls and their answers."""
 
 from typing import Annotated, Any
 

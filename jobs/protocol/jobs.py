@@ -41,8 +41,8 @@ class JobInList(BaseModel):
     )
     failures: int = Field(description="Attempts that failed, were lost or took too long so far.")
     max_attempts: int = Field(description="After so many of them the job has failed.")
-    progress: float | None = Field(description="0 to 1, as told by the worker.")
-    detail: str | None = Field(description="What the worker says it is doing.")
+    progress: float | None = Field(description="0 to 1, as reported by the worker.")
+    detail: str | None = Field(description="What the worker is doing, as it reports.")
     worker: str | None = Field(description="Name of the worker that has it or had it last.")
     owner: str | None = Field(description="User name.")
     group: str | None = Field(description="Name of the group it is shared with.")
@@ -92,7 +92,7 @@ def visible_to(user: AbstractBaseUser) -> QuerySet[models.Job]:
 
 def in_list(job: models.Job) -> JobInList:
     """The short form of a job that was read by `visible_to`: no further query."""
-    return JobInList(**_line(job))
+    return JobInList(**_columns(job))
 
 
 def in_full(job_ids: Sequence[int]) -> list[Job]:
@@ -102,8 +102,8 @@ def in_full(job_ids: Sequence[int]) -> list[Job]:
     """
     jobs = models.Job.objects.select_related("owner", "group", "body").in_bulk(job_ids)
     errors, files = reads.last_errors(job_ids), reads.files(job_ids)
-    found = [jobs[job_id] for job_id in job_ids if job_id in jobs]
-    return [_full(job, error=errors.get(job.pk), files=files[job.pk]) for job in found]
+    rows = [jobs[job_id] for job_id in job_ids if job_id in jobs]
+    return [_full(job, error=errors.get(job.pk), files=files[job.pk]) for job in rows]
 
 
 def with_attempts(job_id: int) -> Job:
@@ -114,12 +114,12 @@ def with_attempts(job_id: int) -> Job:
     claims = [attempt.number for attempt in ended] + ([latest.claim] if latest else [])
     wrote = reports.claims_that_wrote(job_id, claims)
     files = reads.files([job_id])[job_id]
-    told = [latest] if latest else []
-    told += [_ended(attempt) for attempt in ended]
-    for attempt in told:
+    attempts = [latest] if latest else []
+    attempts += [_ended(attempt) for attempt in ended]
+    for attempt in attempts:
         attempt.has_output = attempt.claim in wrote
         attempt.files = [file(stored, by_claim=True) for stored in files if stored.attempt == attempt.claim]
-    return job.model_copy(update={"attempts": told[:MOST_ATTEMPTS]})
+    return job.model_copy(update={"attempts": attempts[:MOST_ATTEMPTS]})
 
 
 def file(stored: models.ResultFile, *, by_claim: bool = False) -> ResultFile:
@@ -147,7 +147,7 @@ _SAME: Final = (
 )
 
 
-def _line(job: models.Job) -> Mapping[str, Any]:
+def _columns(job: models.Job) -> Mapping[str, Any]:
     return {
         **{name: getattr(job, name) for name in _SAME},
         "claim": job.fence,
@@ -160,7 +160,7 @@ def _line(job: models.Job) -> Mapping[str, Any]:
 
 def _full(job: models.Job, *, error: str | None, files: Sequence[models.ResultFile]) -> Job:
     return Job(
-        **_line(job),
+        **_columns(job),
         payload=job.body.payload,
         result=job.body.result,
         error=None if job.status == Status.SUCCESS else error,

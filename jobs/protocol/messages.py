@@ -23,8 +23,8 @@ _HEAD_WITH_REF = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """One verb that a worker said. `ref` is whatever the worker put there; the answer carries it back."""
+class Call:
+    """One call of a verb by a worker. `ref` is whatever the worker put there; the answer carries it back."""
 
     name: str
     verb: Verb
@@ -42,8 +42,8 @@ class Unreadable(Exception):
         super().__init__(str(why))
 
 
-def read(text: str | None) -> Said:
-    """What the message says. Raises Unreadable, whatever the message is."""
+def read(text: str | None) -> Call:
+    """The call in this message. Raises Unreadable, whatever the message is."""
     ref = None
     try:
         if (size := _size(text)) > (limit := settings.JOBFARM["BODY_BYTES"]):
@@ -51,14 +51,14 @@ def read(text: str | None) -> Said:
             raise PayloadTooLarge(what="message", size=size, limit=limit)
         message = _message(text)
         ref = message.pop("ref", None)
-        return _said(message, ref)
-    except Exception as why:  # told to the worker; what is no refusal is logged there
+        return _call(message, ref)
+    except Exception as why:  # answered to the worker; what is no refusal is logged there
         raise Unreadable(why, ref=ref) from why
 
 
-def answer(said: Said, given: BaseModel) -> str:
+def answer(call: Call, body: BaseModel) -> str:
     """The answer to a verb."""
-    return _dumps({**given.model_dump(mode="json"), "type": said.name, "ref": said.ref})
+    return _dumps({**body.model_dump(mode="json"), "type": call.name, "ref": call.ref})
 
 
 def error(ref: Any, *, status: int, body: Mapping[str, Any]) -> str:
@@ -67,12 +67,12 @@ def error(ref: Any, *, status: int, body: Mapping[str, Any]) -> str:
 
 
 def work() -> str:
-    """Said to a worker that waits: there is something for it."""
+    """The push to a worker that waits: there is something for it."""
     return _dumps({"type": "work", "available": True})
 
 
 def stop(job_id: int, *, reason: str) -> str:
-    """Said to a worker whose job was taken from it."""
+    """The push to a worker whose job was taken from it."""
     return _dumps({"type": "stop", "job": job_id, "reason": reason})
 
 
@@ -84,8 +84,8 @@ def _size(text: str | None) -> int:
 
 def _ref_at_head(text: str) -> Any:
     """The `ref` of a message too large to be read, if it stands near its beginning; else None."""
-    found = _HEAD_WITH_REF.match(text[:_HEAD])
-    return None if found is None else json.loads(found["ref"])
+    match = _HEAD_WITH_REF.match(text[:_HEAD])
+    return None if match is None else json.loads(match["ref"])
 
 
 def _message(text: str | None) -> dict[str, Any]:
@@ -97,13 +97,13 @@ def _message(text: str | None) -> dict[str, Any]:
     return message
 
 
-def _said(message: dict[str, Any], ref: Any) -> Said:
+def _call(message: dict[str, Any], ref: Any) -> Call:
     name = message.pop("type", None)
     verb = VERBS.get(name) if isinstance(name, str) else None
     if verb is None or not isinstance(name, str):
         raise InvalidValue(field="type", why=f"one of {', '.join(VERBS)} is wanted")
     job_id = _job_id(message) if verb.about_a_job else None
-    return Said(name=name, verb=verb, ref=ref, job_id=job_id, body=verb.body.model_validate(message))
+    return Call(name=name, verb=verb, ref=ref, job_id=job_id, body=verb.body.model_validate(message))
 
 
 def _job_id(message: dict[str, Any]) -> int:

@@ -1,4 +1,4 @@
-"""What a worker's socket asks of the database. Each function is one piece of work for a thread."""
+"""The database work of a worker's socket. Each function is one piece of work for a thread."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from jobs.domain.leases import Lease
 from jobs.domain.states import Status
 from jobs.models import Job
 from jobs.protocol import verbs
-from jobs.protocol.messages import Said
+from jobs.protocol.messages import Call
 from jobs.protocol.verbs import ClaimedJob, Ended, EndedMany, EndedOne, Finish, FinishMany, Leased
 from jobs.queries import reads
 from jobs.queries.reads import Interest
@@ -41,7 +41,7 @@ class Examined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Performed:
-    """The answer to a verb, and, after a claim that got less than it asked for, what the worker waits for."""
+    """The answer to a verb, and, after a claim that got less than it wanted, what the worker waits for."""
 
     answer: BaseModel
     waits_for: Interest | None
@@ -72,19 +72,19 @@ def examine(key: str, leases: Leases, queues: Sequence[str] | None) -> Examined:
     )
 
 
-def perform(key: str, said: Said) -> Performed:
-    """Do what a worker said.
+def perform(key: str, call: Call) -> Performed:
+    """Perform a worker's call.
 
     The key is checked each time, as it is over HTTP: a revoked one does nothing more.
 
     Raises InvalidKey and whatever the verb refuses.
     """
     worker = operations.authenticate(key)
-    about = () if said.job_id is None else (said.job_id,)
-    with fields.about(worker=worker.name, job_id=said.job_id):
-        answer = said.verb.perform(worker, *about, said.body)
-    is_short = len(claimed(answer)) < asked(said)
-    waits_for = verbs.interest(worker, queues(said)) if is_short else None
+    about = () if call.job_id is None else (call.job_id,)
+    with fields.about(worker=worker.name, job_id=call.job_id):
+        answer = call.verb.perform(worker, *about, call.body)
+    is_short = len(claimed(answer)) < wanted_jobs(call)
+    waits_for = verbs.interest(worker, queues(call)) if is_short else None
     return Performed(answer=answer, waits_for=waits_for)
 
 
@@ -93,14 +93,14 @@ def withdraw(key: str, leases: Leases) -> None:
     operations.withdraw(operations.authenticate(key), list(leases.items()))
 
 
-def without_claiming(said: Said) -> Said | None:
+def without_claiming(call: Call) -> Call | None:
     """The part of a verb that is still worth doing for a worker that has gone; None: no part is."""
-    if isinstance(said.body, verbs.Claim):
+    if isinstance(call.body, verbs.Claim):
         return None
-    if not isinstance(said.body, Finish | FinishMany):
-        return said
-    body = said.body.model_copy(update={"claim_next": 0})
-    return Said(name=said.name, verb=said.verb, ref=said.ref, job_id=said.job_id, body=body)
+    if not isinstance(call.body, Finish | FinishMany):
+        return call
+    body = call.body.model_copy(update={"claim_next": 0})
+    return Call(name=call.name, verb=call.verb, ref=call.ref, job_id=call.job_id, body=body)
 
 
 def claimed(answer: BaseModel) -> Sequence[ClaimedJob]:
@@ -108,25 +108,25 @@ def claimed(answer: BaseModel) -> Sequence[ClaimedJob]:
     return answer.jobs if isinstance(answer, verbs.Claimed | Ended | EndedMany) else ()
 
 
-def asked(said: Said) -> int:
-    """How many jobs a verb asks for."""
-    if isinstance(said.body, verbs.Claim):
-        return said.body.limit
-    return said.body.claim_next if isinstance(said.body, Finish | FinishMany) else 0
+def wanted_jobs(call: Call) -> int:
+    """How many jobs a call wants."""
+    if isinstance(call.body, verbs.Claim):
+        return call.body.limit
+    return call.body.claim_next if isinstance(call.body, Finish | FinishMany) else 0
 
 
-def queues(said: Said) -> Sequence[str] | None:
-    """Where a verb wants its jobs from; None: the worker's own queues."""
-    return said.body.queues if isinstance(said.body, verbs.Claim) else None
+def queues(call: Call) -> Sequence[str] | None:
+    """Where a call wants its jobs from; None: the worker's own queues."""
+    return call.body.queues if isinstance(call.body, verbs.Claim) else None
 
 
-def note(leases: Leases, said: Said, answer: BaseModel | None) -> None:
-    """Keep `leases` up to date after a verb; `answer` None says that its lease was lost."""
-    if said.job_id is not None and isinstance(said.body, Leased):
+def note(leases: Leases, call: Call, answer: BaseModel | None) -> None:
+    """Keep `leases` up to date after a call; `answer` None: its lease was lost."""
+    if call.job_id is not None and isinstance(call.body, Leased):
         if answer is None or isinstance(answer, Ended | verbs.Released):
-            leases.pop(said.job_id, None)
+            leases.pop(call.job_id, None)
         else:
-            leases[said.job_id] = said.body.parsed
+            leases[call.job_id] = call.body.parsed
     if isinstance(answer, EndedMany):
         for entry in answer.finished:
             if isinstance(entry, EndedOne):

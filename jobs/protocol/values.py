@@ -62,7 +62,7 @@ def _storable(text: str) -> str:
     return text
 
 
-def _said_in_words(value: object) -> object:
+def _only_text(value: object) -> object:
     """Only text is a moment: pydantic would also read a bare number as seconds since 1970."""
     if not isinstance(value, str):
         raise ValueError('a moment is a text such as "2030-01-31T12:00:00Z"')  # noqa: TRY004 (pydantic takes ValueError)
@@ -83,7 +83,7 @@ def _in_range(value: datetime) -> datetime:
 
 Text = Annotated[str, Strict(), AfterValidator(_storable)]
 Name = Annotated[Text, Field(min_length=1, max_length=100)]
-Moment = Annotated[datetime, BeforeValidator(_said_in_words), AfterValidator(_in_range)]
+Moment = Annotated[datetime, BeforeValidator(_only_text), AfterValidator(_in_range)]
 Whole = Annotated[int, Strict()]
 JobId = Annotated[Whole, Field(ge=1, le=BIGINT)]
 # A number in JSON may lack its decimal point, so an int is taken; a bool or a text is not.

@@ -1,4 +1,4 @@
-"""What a worker says and what it is answered: the same over HTTP and the WebSocket (DESIGN section 6)."""
+"""A worker's calls and their answers: the same over HTTP and the WebSocket (DESIGN section 6)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class Claim(Body):
 
 
 class Leased(Body):
-    """Anything said about a job that the worker holds."""
+    """Any call about a job that the worker holds."""
 
     lease: LeaseText
 
@@ -250,9 +250,9 @@ def release(worker: Worker, job_id: int, body: Release) -> Released:
 
 
 def interest(worker: Worker, queues: Sequence[str] | None) -> Interest:
-    """What a worker that asked for `queues` waits for. None: its own and those it steals from; `*`: all."""
-    asked = [*worker.queues, *worker.steals] if queues is None else queues
-    return Interest(queues=tuple(sorted(set(asked))), owner_id=worker.owner_id)
+    """What a worker that polls `queues` waits for. None: its own and those it steals from; `*`: all."""
+    names = [*worker.queues, *worker.steals] if queues is None else queues
+    return Interest(queues=tuple(sorted(set(names))), owner_id=worker.owner_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

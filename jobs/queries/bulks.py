@@ -14,8 +14,8 @@ from jobs.domain.states import Status
 from jobs.models import Bulk, BulkItem, Job
 from jobs.queries import lists, reads
 
-KEPT = timedelta(days=8)
-UNASKED = timedelta(days=1)  # counted, and never said yes to
+RETENTION = timedelta(days=8)
+ABANDONED_AFTER = timedelta(days=1)  # counted, and never said yes to
 
 
 def find(bulk_id: int, *, lock: bool = False) -> Bulk | None:
@@ -52,8 +52,8 @@ def floor(bulk: Bulk) -> int:
 
 
 def id_range(bulk: Bulk, *, floor: int) -> tuple[int, int]:
-    """The ids to look at next: from the first number on, below the second."""
-    length = lists.LOOK_BACK_IN_TEXTS if bulk.filters.get("text") else lists.LOOK_BACK
+    """The ids to scan next: from the first number on, below the second."""
+    length = lists.TEXT_SCAN_LIMIT if bulk.filters.get("text") else lists.SCAN_LIMIT
     return max(floor, bulk.next_id - length), bulk.next_id
 
 
@@ -111,6 +111,6 @@ def of_person(user_id: int | None, *, limit: int = 20) -> list[Bulk]:
 def forget(*, now: datetime | None = None) -> int:
     """Delete bulks that were over long ago, and questions that nobody answered; how many rows that were."""
     moment = Now() if now is None else now
-    old = Q(phase__in=sorted(OVER), ended_at__lt=moment - KEPT)
-    unasked = Q(phase__in=[Phase.COUNTING, Phase.READY], created_at__lt=moment - UNASKED)
-    return Bulk.objects.filter(old | unasked).delete()[0]
+    old = Q(phase__in=sorted(OVER), ended_at__lt=moment - RETENTION)
+    abandoned = Q(phase__in=[Phase.COUNTING, Phase.READY], created_at__lt=moment - ABANDONED_AFTER)
+    return Bulk.objects.filter(old | abandoned).delete()[0]

@@ -8,7 +8,7 @@ from django.conf import settings
 
 from jobs.domain.rollups import MINUTE_S
 from jobs.models import Rollup, RollupWatermark
-from jobs.queries.lines import MOST_QUEUES, QueueLine
+from jobs.queries.fleet import MOST_QUEUES, QueueRow
 from jobs.queries.pages import EVERYBODY
 from postgres import statements
 
@@ -23,11 +23,11 @@ class Settled:
     minutes: Sequence[Rollup]
 
 
-def queues() -> list[QueueLine]:
+def queues() -> list[QueueRow]:
     """Every queue, MOST_QUEUES at most; `pending` was counted up to COUNTED."""
-    given = {"viewer": EVERYBODY, "name": "", "alive_s": settings.JOBFARM["WORKER_ALIVE_S"]}
-    rows = statements.load("jobs", "queue_lines").run(given | {"limit": COUNTED, "queues": MOST_QUEUES})
-    return [QueueLine(**row._asdict()) for row in rows]
+    params = {"viewer": EVERYBODY, "name": "", "alive_s": settings.JOBFARM["WORKER_ALIVE_S"]}
+    rows = statements.load("jobs", "queue_rows").run(params | {"limit": COUNTED, "queues": MOST_QUEUES})
+    return [QueueRow(**row._asdict()) for row in rows]
 
 
 def oldest_waiting_s() -> dict[str, float]:

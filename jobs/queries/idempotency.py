@@ -9,15 +9,15 @@ from jobs.models import IdempotencyKey
 from postgres import statements
 
 
-def begin(owner_id: int, key: str, fingerprint: bytes, *, kept_s: float, wait_s: float) -> bool | None:
-    """Note a request under its key; whether it is the first with it in `kept_s` seconds.
+def begin(owner_id: int, key: str, fingerprint: bytes, *, retention_s: float, wait_s: float) -> bool | None:
+    """Note a request under its key; whether it is the first with it in `retention_s` seconds.
 
     None if the first is still being carried out after `wait_s`: then the transaction is broken, as by any error.
     """
-    given = {"owner_id": owner_id, "key": key, "fingerprint": fingerprint, "kept_s": kept_s}
-    given["wait_ms"] = f"{wait_s * 1000:.0f}ms"
+    params = {"owner_id": owner_id, "key": key, "fingerprint": fingerprint, "retention_s": retention_s}
+    params["wait_ms"] = f"{wait_s * 1000:.0f}ms"
     try:
-        [row] = statements.load("jobs", "idempotency_begin").run(given)
+        [row] = statements.load("jobs", "idempotency_begin").run(params)
     except OperationalError as error:
         if isinstance(error.__cause__, LockNotAvailable):
             return None
@@ -30,10 +30,10 @@ def known(owner_id: int, key: str) -> IdempotencyKey:
     return IdempotencyKey.objects.get(owner_id=owner_id, key=key)
 
 
-def keep(owner_id: int, key: str, *, job_ids: Sequence[int | None], left_out: Sequence[int]) -> None:
+def keep(owner_id: int, key: str, *, job_ids: Sequence[int | None], not_unique: Sequence[int]) -> None:
     """Keep which jobs a request was answered with."""
     IdempotencyKey.objects.filter(owner_id=owner_id, key=key).update(
-        job_ids=list(job_ids), left_out=list(left_out)
+        job_ids=list(job_ids), left_out=list(not_unique)
     )
 
 

@@ -36,8 +36,8 @@ class Caller:
 
 def worker_by_hash(key_hash: str) -> Caller | None:
     """The worker whose key has this hash."""
-    given = {"key_hash": key_hash, "every_s": SEEN_EVERY_S}
-    for row in statements.load("jobs", "worker_by_hash").run(given):
+    params = {"key_hash": key_hash, "every_s": SEEN_EVERY_S}
+    for row in statements.load("jobs", "worker_by_hash").run(params):
         worker = Worker.from_db("default", _COLUMNS, [getattr(row, name) for name in _COLUMNS])
         worker.read_at = row.read_at
         return Caller(worker=worker, is_welcome=row.is_welcome, is_fresh=row.is_fresh)
@@ -51,8 +51,8 @@ def own_worker(name: str) -> Worker | None:
 
 def begin_to_steal(worker: Worker) -> bool:
     """Whether the caller's transaction may steal for this worker until it ends; False while another one does."""
-    given = {"class": _STEALING, "worker": worker.pk}
-    [row] = statements.load("jobs", "begin_to_steal").run(given)
+    params = {"class": _STEALING, "worker": worker.pk}
+    [row] = statements.load("jobs", "begin_to_steal").run(params)
     return bool(row.may_steal)
 
 
@@ -65,9 +65,9 @@ def mark_seen(worker_ids: Iterable[int]) -> bool:
 
 
 def note_polled(worker_id: int, names: Sequence[str]) -> statements.Row | None:
-    """Note which queues this worker asks for: what is known now, and what was; None if its row is being written."""
-    given = {"worker": worker_id, "queues": list(names), "alive_s": settings.JOBFARM["WORKER_ALIVE_S"]}
-    return next(iter(statements.load("jobs", "note_polled").run(given)), None)
+    """Note which queues this worker polls: what is known now, and what was; None if its row is being written."""
+    params = {"worker": worker_id, "queues": list(names), "alive_s": settings.JOBFARM["WORKER_ALIVE_S"]}
+    return next(iter(statements.load("jobs", "note_polled").run(params)), None)
 
 
 def make_queues(names: Iterable[str]) -> None:

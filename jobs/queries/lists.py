@@ -1,8 +1,8 @@
-"""Lists of jobs, narrowed as somebody wishes, at a cost that does not grow with the farm (docs/adr/0030).
+"""Lists of jobs, narrowed by filters, at a cost that does not grow with the farm (docs/adr/0030).
 
 `viewer` is as in `pages`. A list walks down one path on which an index leads: all jobs, or those of a person, of a
 group, of an unhappy status, or those that live. What else is asked is looked at on the way, and where that may pass
-by many jobs without meeting one that fits, the way ends after LOOK_BACK of them and can be taken up again there.
+by many jobs without meeting one that fits, the way ends after SCAN_LIMIT of them and can be taken up again there.
 """
 
 import json
@@ -24,8 +24,8 @@ from postgres import clock
 
 EVERYBODY = 0
 PAGE = 50  # jobs in a list
-LOOK_BACK = 100_000  # jobs that one page of a narrowed list passes by at most
-LOOK_BACK_IN_TEXTS = 5_000  # as many payloads and errors are read by one page that looks for a text
+SCAN_LIMIT = 100_000  # jobs that one page of a narrowed list passes by at most
+TEXT_SCAN_LIMIT = 5_000  # as many payloads and errors are read by one page that looks for a text
 MOST_LIVE = 5_000  # among so many that wait or run a page may choose; with more, many of the newest jobs do
 EXCERPT = 120  # characters of a prompt in a list
 BIGGEST_ID = 2**63 - 1
@@ -44,7 +44,7 @@ class JobPage:
 def page(*, viewer: int, filters: Filters, before: int | None = None) -> JobPage:
     """A page of jobs with ids below `before` (None: the newest), each with its owner, group and `excerpt`.
 
-    What no index leads to is looked for among LOOK_BACK jobs at most (LOOK_BACK_IN_TEXTS for a text), so a rare one
+    What no index leads to is searched for among SCAN_LIMIT jobs at most (TEXT_SCAN_LIMIT for a text), so a rare one
     costs a page without rows and not a read of the whole table; `older` then goes on where this page stopped.
     """
     filters = filters.at(clock.now()) if filters.age else filters
@@ -88,7 +88,7 @@ def narrowed(filters: Filters) -> Q:
     if filters.group:
         where &= _of_group(filters)
     if filters.text:
-        where &= _says(filters.text)
+        where &= _contains_text(filters.text)
     if since := moment(filters.since):
         where &= Q(created_at__gte=since)
     if until := moment(filters.until):
@@ -146,20 +146,20 @@ def _arms(viewer: int, filters: Filters) -> list[Q]:
 
 def _may_pass_by_many(viewer: int, filters: Filters) -> bool:
     """Unless an index leads to exactly what is asked, the next one that fits may be far."""
-    asked = filters.named - {"since", "until"}
+    named = filters.named - {"since", "until"}
     if viewer != EVERYBODY:
-        return bool(asked)
-    leads = asked in ({"owner"}, {"group"}) or (asked == {"status"} and filters.status != Status.SUCCESS)
-    return bool(asked) and not leads
+        return bool(named)
+    leads = named in ({"owner"}, {"group"}) or (named == {"status"} and filters.status != Status.SUCCESS)
+    return bool(named) and not leads
 
 
 def _floor(arms: Sequence[Q], filters: Filters) -> int:
     """The id below which nothing is looked at for this page: in no arm are more jobs passed by than allowed."""
-    most = LOOK_BACK_IN_TEXTS if filters.text else LOOK_BACK
+    most = TEXT_SCAN_LIMIT if filters.text else SCAN_LIMIT
     floors = [
         Job.objects.filter(arm).order_by("-pk").values_list("pk", flat=True)[most : most + 1] for arm in arms
     ]
-    return max((pk for found in floors for pk in found), default=0)
+    return max((pk for ids in floors for pk in ids), default=0)
 
 
 def _of_owner(filters: Filters) -> Q:
@@ -172,13 +172,13 @@ def _of_group(filters: Filters) -> Q:
     return Q(group_id=_NOBODY if group is None else group)
 
 
-def _says(text: str) -> Q:
+def _contains_text(text: str) -> Q:
     """In the payload as JSON writes it (in a text, a quote or the end of a line is two characters); or in an error."""
     if "\x00" in text:  # PostgreSQL's texts hold none
         return Q(pk__in=[])
     escaped = json.dumps(text, ensure_ascii=False)[1:-1]
-    bodies = Body.objects.annotate(said=Cast("payload", TextField())).filter(job_id=OuterRef("pk"))
-    payload = bodies.filter(Q(said__icontains=text) | Q(said__icontains=escaped))
+    bodies = Body.objects.annotate(payload_text=Cast("payload", TextField())).filter(job_id=OuterRef("pk"))
+    payload = bodies.filter(Q(payload_text__icontains=text) | Q(payload_text__icontains=escaped))
     error = Attempt.objects.filter(job_id=OuterRef("pk"), error__icontains=text)
     return Q(_there_is(payload)) | Q(_there_is(error))
 

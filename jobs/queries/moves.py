@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import connection
 from django.db.models.functions import Now
 
-from jobs.domain import hearing, watermarks
+from jobs.domain import beats, watermarks
 from jobs.domain.leases import Lease
 from jobs.domain.quotas import Room
 from jobs.domain.ranges import IndexRange
@@ -59,7 +59,7 @@ def claim(
 ) -> list[Row]:
     """Lease up to `limit` jobs; a row with `id` None lost the race for a slot of the queue in `picked_from`.
 
-    `look` says where among what this worker may take (`jobs.domain.watermarks`), `request` which call of it asks.
+    `scan` says where among what this worker may take (`jobs.domain.watermarks`), `request` which of its calls it is.
     """
     parameters = {
         "worker": worker.pk,
@@ -106,8 +106,8 @@ def heartbeat(
     worker: Worker, job_id: int, lease: Lease, *, progress: float | None, detail: str | None
 ) -> list[Row]:
     """Renew a lease; no row if it is lost."""
-    given = {"progress": progress, "detail": detail, "is_alone": not connection.in_atomic_block}
-    return statements.load("jobs", "heartbeat").run(_fence(worker, job_id, lease) | given)
+    params = {"progress": progress, "detail": detail, "is_alone": not connection.in_atomic_block}
+    return statements.load("jobs", "heartbeat").run(_fence(worker, job_id, lease) | params)
 
 
 def write_output(
@@ -156,7 +156,7 @@ def free(job_ids: Sequence[int]) -> set[str]:
 def lock_overdue(limit: int) -> list[Row]:
     """Lock running jobs whose lease or time ran out, except those somebody else has locked.
 
-    None while the farm cannot hear its workers, nor for a grace after that (`jobs.domain.hearing`).
+    None while the farm is unreachable for its workers, nor for a grace after that (`jobs.domain.beats`).
     """
     lease_s = settings.JOBFARM["LEASE_S"]
     return statements.load("jobs", "lock_overdue").run({"limit": limit, "lease_s": lease_s, **absence()})
@@ -165,11 +165,11 @@ def lock_overdue(limit: int) -> list[Row]:
 def absence() -> dict[str, float]:
     """After how many seconds of silence the farm counts as away, and for how long after that no lease ends."""
     farm = settings.JOBFARM
-    return {"gap_s": hearing.gap_s(farm["LEASE_S"]), "grace_s": hearing.grace_s(farm["HEARTBEAT_S"])}
+    return {"gap_s": beats.gap_s(farm["LEASE_S"]), "grace_s": beats.grace_s(farm["HEARTBEAT_S"])}
 
 
 def settle(settlements: Sequence[Settlement]) -> list[Row]:
-    """Move running jobs on as told, in one statement. Returns the rows that moved."""
+    """Apply settlements to running jobs, in one statement. Returns the rows that moved."""
     return statements.load("jobs", "settle").run(
         {
             "job": [s.job_id for s in settlements],
@@ -233,8 +233,8 @@ def retain(*, age_s: float, limit: int) -> list[Row]:
 
 def stored_file(job_id: int, *, attempt: int, name: str) -> str | None:
     """Where the storage keeps this file of an attempt, if it was handed in already."""
-    found = ResultFile.objects.filter(job_id=job_id, attempt=attempt, name=name)
-    return found.values_list("stored_as", flat=True).first()
+    files = ResultFile.objects.filter(job_id=job_id, attempt=attempt, name=name)
+    return files.values_list("stored_as", flat=True).first()
 
 
 def keep_file(job_id: int, *, attempt: int, name: str, stored_as: str, size: int, sha256: str) -> ResultFile:

@@ -72,7 +72,7 @@ def attempts(job_id: int, *, limit: int = 50) -> list[Attempt]:
 
 
 def stages(job_id: int, *, limit: int = 1000) -> dict[int, list[Stage]]:
-    """What each attempt said it was doing, in order, by its number; of the latest `limit` stages."""
+    """The details that each attempt reported, in order, by its number; of the latest `limit` stages."""
     by_attempt: dict[int, list[Stage]] = {}
     latest = Stage.objects.filter(job_id=job_id).order_by("-attempt", "-number")[:limit]
     for stage in reversed(latest):

@@ -1,4 +1,4 @@
-"""Statements about the processes of the farm: who is there, and since when the farm could hear its workers."""
+"""Statements about the processes of the farm: who is there, and since when the farm is reachable for its workers."""
 
 from uuid import UUID
 
@@ -15,16 +15,16 @@ LISTED = 200  # those heard of last: a process that dies at each start must not 
 
 def report(process: UUID, *, part: Part, host: str, pid: int) -> None:
     """A process is there."""
-    _report(process, part=part, host=host, pid=pid, hears=False, beat_s=0.0, gap_s=0.0)
+    _report(process, part=part, host=host, pid=pid, serves_workers=False, beat_s=0.0, gap_s=0.0)
 
 
 def beat(process: UUID, *, part: Part, host: str, pid: int, beat_s: float, gap_s: float) -> None:
-    """A process is there and hears workers."""
-    _report(process, part=part, host=host, pid=pid, hears=True, beat_s=beat_s, gap_s=gap_s)
+    """A process is there and reachable for workers."""
+    _report(process, part=part, host=host, pid=pid, serves_workers=True, beat_s=beat_s, gap_s=gap_s)
 
 
 def end(process: UUID) -> None:
-    """A process ends, and says so."""
+    """A process ends."""
     Process.objects.filter(pk=process, ended_at=None).update(ended_at=Now(), seen_at=Now())
 
 
@@ -45,5 +45,5 @@ def processes() -> list[Known]:
     ]
 
 
-def _report(process: UUID, **given: object) -> None:
-    statements.load("jobs", "report").run({"id": process, **given})
+def _report(process: UUID, **params: object) -> None:
+    statements.load("jobs", "report").run({"id": process, **params})

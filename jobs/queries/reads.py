@@ -1,4 +1,4 @@
-"""Reads: who sees what, and what the pages, the API and the notifier ask."""
+"""Reads: who sees what, and what the pages, the API and the notifier need."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Interest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimable:
-    """How many jobs could be claimed now, counted up to what was asked; seconds until the next becomes due, if soon."""
+    """How many jobs could be claimed now, up to what was requested; seconds until the next becomes due, if soon."""
 
     jobs: int
     next_due_in_s: float | None
@@ -93,8 +93,8 @@ def output_text(job_id: int, *, attempt: int) -> str:
 
 def statuses(job_ids: Iterable[int]) -> dict[int, Status]:
     """How each of these jobs stands, without those that are deleted."""
-    found = Job.objects.filter(pk__in=job_ids).values_list("pk", "status")
-    return {pk: Status(status) for pk, status in found}
+    rows = Job.objects.filter(pk__in=job_ids).values_list("pk", "status")
+    return {pk: Status(status) for pk, status in rows}
 
 
 def locked(job_ids: Sequence[int]) -> list[Job]:
@@ -121,10 +121,10 @@ def last_errors(job_ids: Sequence[int]) -> dict[int, str]:
 
 def files(job_ids: Sequence[int]) -> dict[int, list[ResultFile]]:
     """The files of each of these jobs, of all its attempts, by name."""
-    found: dict[int, list[ResultFile]] = {job_id: [] for job_id in job_ids}
+    by_job: dict[int, list[ResultFile]] = {job_id: [] for job_id in job_ids}
     for file in ResultFile.objects.filter(job_id__in=job_ids).order_by("job_id", "attempt", "name"):
-        found[file.job_id].append(file)
-    return found
+        by_job[file.job_id].append(file)
+    return by_job
 
 
 def claimable(
@@ -132,7 +132,7 @@ def claimable(
 ) -> list[Claimable]:
     """For each (interest, how many at most): what could be claimed now, and when more is due within the horizon.
 
-    Queues, and somebody's jobs in them, that occur in `within` are looked at there alone (`jobs.domain.ranges`).
+    Queues, and somebody's jobs in them, that occur in `within` are scanned there alone (`jobs.domain.ranges`).
     """
     rows = statements.load("jobs", "claimable").run(
         {

@@ -50,12 +50,12 @@ def claims_that_wrote(job_id: int, claims: Iterable[int]) -> set[int]:
 def claim_to_read(job_id: int) -> int | None:
     """Whose output is shown of a job where nobody says which: of one that runs or succeeded its own claim's, of any
     other the last that wrote anything. 0 for a job that nobody had, None for one that is gone."""
-    found = Job.objects.filter(pk=job_id).values_list("status", "fence").first()
-    if found is None or found[0] in _WRITES_ITS_OWN:
-        return None if found is None else found[1]
+    row = Job.objects.filter(pk=job_id).values_list("status", "fence").first()
+    if row is None or row[0] in _WRITES_ITS_OWN:
+        return None if row is None else row[1]
     written = OutputChunk.objects.filter(job_id=job_id).order_by("-attempt")
     latest: int | None = written.values_list("attempt", flat=True).first()
-    return found[1] if latest is None else latest
+    return row[1] if latest is None else latest
 
 
 def end_of_output(job_id: int, *, claim: int, characters: int) -> tuple[str, bool]:

@@ -97,13 +97,13 @@ def moments() -> Moments:
 
 def lock_watermark(*, settled_until: datetime) -> RollupWatermark:
     """How far the roll-up is, locked until the transaction ends; made at the first call."""
-    mark = RollupWatermark(settled_until=settled_until, looked_at=settled_until)
-    RollupWatermark.objects.bulk_create([mark], ignore_conflicts=True)
+    watermark = RollupWatermark(settled_until=settled_until, looked_at=settled_until)
+    RollupWatermark.objects.bulk_create([watermark], ignore_conflicts=True)
     return RollupWatermark.objects.select_for_update().get()
 
 
-def looked_at() -> datetime | None:
-    """When the roll-up looked last; None if it never did."""
+def last_counted_at() -> datetime | None:
+    """When the roll-up last counted; None if it never did."""
     return RollupWatermark.objects.values_list("looked_at", flat=True).first()
 
 
@@ -135,8 +135,8 @@ def end_before(moment: datetime) -> int:
 def forget() -> int:
     """Delete rollups that are older than any chart; how many there were."""
     old = Q()
-    for step_s, kept in rollups.KEPT.items():
-        old |= Q(step_s=step_s, at__lt=Now() - kept)
+    for step_s, retention in rollups.RETENTION.items():
+        old |= Q(step_s=step_s, at__lt=Now() - retention)
     return Rollup.objects.filter(old).delete()[0]
 
 
@@ -152,13 +152,13 @@ def history(period: Period, *, now: datetime) -> History:
         times[row.at].append(row)
         queues.setdefault(row.queue, []).append(row)
     return History(
-        points=tuple(_together(at, "", found) for at, found in times.items()),
+        points=tuple(_together(at, "", entries) for at, entries in times.items()),
         queues=tuple(
             QueueHistory(
-                total=_together(steps[0], queue, found),
-                line=charts.stack([_ended_by_step(found, steps)], []).layers[0],
+                total=_together(steps[0], queue, entries),
+                line=charts.stack([_ended_by_step(entries, steps)], []).layers[0],
             )
-            for queue, found in sorted(queues.items())
+            for queue, entries in sorted(queues.items())
         ),
         total=_together(steps[0], "", rows),
     )

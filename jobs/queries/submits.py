@@ -15,7 +15,7 @@ COPIED_FROM = 50
 # A twin that stood in the way of the insert and has ended by the next statement; so often in a row, and another came
 # each time, that it is no accident.
 MOST_TRIES = 10
-_LINES_AT_ONCE = 250  # the server stores these while the next are written
+_ROWS_AT_ONCE = 250  # the server stores these while the next are written
 _NULL = "\\N"
 _IN_COMMON = (
     "kind",
@@ -84,15 +84,15 @@ def many(rows: Sequence[dict[str, Any]]) -> list[Stored | Twin]:
 def _inserted_but_twins(rows: Sequence[dict[str, Any]]) -> list[Stored | Twin]:
     """All of them once more where a twin has ended meanwhile: with the others stored, the one that was left out would
     come out of the order in which all go in, and could meet another bulk in a circle."""
-    for tries_left in reversed(range(MOST_TRIES)):
+    for further_tries in reversed(range(MOST_TRIES)):
         with transaction.atomic():
             stored = _inserted(rows)
-            left_out = [place for place in range(len(rows)) if place not in stored]
-            twins = living_twins([rows[place] for place in left_out])
-            if len(twins) == len(left_out) or not tries_left:
+            skipped = [place for place in range(len(rows)) if place not in stored]
+            twins = living_twins([rows[place] for place in skipped])
+            if len(twins) == len(skipped) or not further_tries:
                 break
             transaction.set_rollback(True)
-    named = {place: Twin(twins.get(n)) for n, place in enumerate(left_out)}
+    named = {place: Twin(twins.get(n)) for n, place in enumerate(skipped)}
     return [stored.get(place) or named[place] for place in range(len(rows))]
 
 
@@ -100,46 +100,46 @@ def living_twins(rows: Sequence[dict[str, Any]]) -> dict[int, int]:
     """Which living job stands in the way of each of these, by its place among them."""
     if not rows:
         return {}
-    given = {name: arrays.literal(row[name] for row in rows) for name in ("owner_id", "kind", "unique_key")}
-    return {row.place - 1: row.id for row in statements.load("jobs", "living_twins").run(given)}
+    params = {name: arrays.literal(row[name] for row in rows) for name in ("owner_id", "kind", "unique_key")}
+    return {row.place - 1: row.id for row in statements.load("jobs", "living_twins").run(params)}
 
 
 def _inserted(rows: Sequence[dict[str, Any]]) -> dict[int, Stored]:
     """Those that were stored, by their place among the given."""
     columns = {name: arrays.literal(row[name] for row in rows) for name in (*_IN_COMMON, *_BESIDE_THEM)}
-    found = statements.load("jobs", "submit").run(columns)
-    return {place: Stored(*row) for place, row in enumerate(found) if row.id is not None}
+    answers = statements.load("jobs", "submit").run(columns)
+    return {place: Stored(*row) for place, row in enumerate(answers) if row.id is not None}
 
 
 def _copied(rows: Sequence[dict[str, Any]]) -> list[Stored]:
     """Where none can have a twin or takes of a limit, the database has nothing to say but ids and the time."""
     [numbered] = statements.load("jobs", "number_new").run({"count": len(rows)})
     stored = list(_stored(rows, ids=numbered.ids, now=numbered.now))
-    _copy("copy_jobs", _job_lines(rows, stored, created_at=str(numbered.now)))
-    _copy("copy_bodies", (_body_line(row, new.id) for row, new in zip(rows, stored, strict=True)))
+    _copy("copy_jobs", _job_rows(rows, stored, created_at=str(numbered.now)))
+    _copy("copy_bodies", (_body_row(row, new.id) for row, new in zip(rows, stored, strict=True)))
     return stored
 
 
 def _stored(rows: Sequence[dict[str, Any]], *, ids: Sequence[int], now: datetime) -> Iterator[Stored]:
     """As submit.sql has it: those due at once are due a microsecond after one another, in the order given."""
-    for left, (row, job_id) in enumerate(zip(rows, ids, strict=True), start=1 - len(rows)):
+    for offset_us, (row, job_id) in enumerate(zip(rows, ids, strict=True), start=1 - len(rows)):
         run_at, expires_at = _utc(row["run_at"]), _utc(row["expires_at"])
         if expires_at is None and row["expires_s"] is not None:
             expires_at = max(run_at or now, now) + timedelta(seconds=row["expires_s"])
-        yield Stored(job_id, now, run_at or now + timedelta(microseconds=left), expires_at, None)
+        yield Stored(job_id, now, run_at or now + timedelta(microseconds=offset_us), expires_at, None)
 
 
 def _utc(moment: datetime | None) -> datetime | None:
     return moment and moment.astimezone(UTC)
 
 
-def _copy(statement: str, lines: Iterator[str]) -> None:
+def _copy(statement: str, rows: Iterator[str]) -> None:
     with connection.cursor() as cursor, cursor.copy(statements.load("jobs", statement).sql) as copy:
-        while several := "".join(islice(lines, _LINES_AT_ONCE)):
+        while several := "".join(islice(rows, _ROWS_AT_ONCE)):
             copy.write(several)
 
 
-def _job_lines(rows: Sequence[dict[str, Any]], stored: Sequence[Stored], *, created_at: str) -> Iterator[str]:
+def _job_rows(rows: Sequence[dict[str, Any]], stored: Sequence[Stored], *, created_at: str) -> Iterator[str]:
     """What most jobs of a bulk have in common is written once."""
     in_common, shared = itemgetter(*_IN_COMMON), dict[Any, str]()
     for row, new in zip(rows, stored, strict=True):
@@ -149,7 +149,7 @@ def _job_lines(rows: Sequence[dict[str, Any]], stored: Sequence[Stored], *, crea
         yield f"{new.id}\t{shared[values]}\t{created_at}\t{new.run_at}\t{new.expires_at or _NULL}{_AS_NEW}"
 
 
-def _body_line(row: dict[str, Any], job_id: int) -> str:
+def _body_row(row: dict[str, Any], job_id: int) -> str:
     # JSON has no raw tab or line break; its backslashes are what COPY reads as its own.
     payload = row["payload"].replace("\\", "\\\\")
     return f"{job_id}\t{payload}\t{row['traceparent'] or _NULL}\n"

@@ -42,8 +42,8 @@ def of(owners: Iterable[int]) -> dict[int, Used]:
 def waiting(owner: int, *, limit: int) -> int:
     """How many jobs of this owner (ALL_JOBS: in all) wait now, counted up to a limit."""
     name = "usage_waiting_in_all" if owner == ALL_JOBS else "usage_waiting"
-    given = {"limit": limit} if owner == ALL_JOBS else {"limit": limit, "owner": owner}
-    [row] = statements.load("jobs", name).run(given)
+    params = {"limit": limit} if owner == ALL_JOBS else {"limit": limit, "owner": owner}
+    [row] = statements.load("jobs", name).run(params)
     return int(row.waiting)
 
 

@@ -1,11 +1,13 @@
 -- Lease up to N pending jobs of some queues, in the order of the queues, to a worker that serves everybody.
 -- One statement under READ COMMITTED. SKIP LOCKED: two workers asking at once get two different jobs.
--- A job hides from the workers in its excluded_workers. excluded_workers is an index key: each distinct set is one range, so ten thousand
--- jobs hidden from this worker are jumped over in one step. The ranges are read in the order of their heads: the first jobs in them that may be taken.
+-- A job hides from the workers in its excluded_workers. excluded_workers is an index key: each distinct set is one
+-- range, so ten thousand jobs hidden from this worker are jumped over in one step. The ranges are read in the order of
+-- their heads: the first jobs in them that may be taken.
 -- The jobs that hide from nobody are nearly all. They are read in the ranges that the caller gives (priorities, and
 -- since when): what lies before is known to be taken, and may be a pile of dead index entries (docs/adr/0036). What
--- became due within the margin is always looked at: a transaction that is slow to commit may yet bring some. A scan_range
--- with an end is a slice of what lies before: it ends where that margin begins, since no job may be met twice.
+-- became due within the margin is always looked at: a transaction that is slow to commit may yet bring some. A
+-- scan_range with an end is a slice of what lies before: it ends where that margin begins, since no job may be met
+-- twice.
 -- A queue with a ceiling gives as many jobs as it has free slots; who loses the race for a slot gets a row
 -- with no job but the queue's name ("crowded out"). Slots below `top` may be taken: below the ceiling, as a rule. While
 -- jobs still sit beyond a lowered ceiling they count too: then one job at a time, and all look at the same slot (the
@@ -13,7 +15,7 @@
 -- The lease is good for one heartbeat interval: the first call that names it confirms and renews it (heartbeat.sql).
 -- The UPDATE asks once more whether the job waits, in words that no partial index has: by `status = 'pending'` the
 -- planner may read all of the waiting jobs for it, when statistics from an idle hour say that there are none.
-WITH RECURSIVE asked AS MATERIALIZED (
+WITH RECURSIVE polled AS MATERIALIZED (
     SELECT queue.name, slots.top, named.place,
            CASE WHEN queue.ceiling IS NULL THEN %(limit)s::bigint ELSE (
                SELECT count(*) FROM (
@@ -33,7 +35,7 @@ WITH RECURSIVE asked AS MATERIALIZED (
     WHERE NOT %(only_if_idle)s::boolean OR NOT EXISTS (
         SELECT FROM jobs_job WHERE status = 'in_progress' AND worker_id = %(worker)s::bigint)
 ), excluded_set (name, excluded_workers, step) AS (
-    SELECT name, '{}'::bigint[], 0 FROM asked WHERE room > 0
+    SELECT name, '{}'::bigint[], 0 FROM polled WHERE room > 0
     UNION ALL
     SELECT excluded_set.name, further.excluded_workers, excluded_set.step + 1
     FROM excluded_set CROSS JOIN LATERAL (
@@ -45,21 +47,21 @@ WITH RECURSIVE asked AS MATERIALIZED (
     SELECT name, low, high,
            least(since, margin), CASE WHEN until IS NULL THEN 'infinity' ELSE least(until, margin) END
     FROM unnest(%(range_of)s::text[], %(low)s::smallint[], %(high)s::smallint[], %(since)s::timestamptz[],
-                %(until)s::timestamptz[]) AS given (name, low, high, since, until)
+                %(until)s::timestamptz[]) AS bounds (name, low, high, since, until)
     CROSS JOIN LATERAL (
         SELECT statement_timestamp() - make_interval(secs => %(margin_s)s::float8)) AS m (margin)
 ), range AS MATERIALIZED (
-    SELECT asked.*, excluded_set.excluded_workers, scan_range.low, scan_range.high, scan_range.since, scan_range.until, head.priority,
+    SELECT polled.*, excluded_set.excluded_workers, scan_range.low, scan_range.high, scan_range.since, scan_range.until, head.priority,
            head.run_at, head.id
-    FROM asked JOIN excluded_set USING (name)
+    FROM polled JOIN excluded_set USING (name)
     CROSS JOIN LATERAL (
-        SELECT low, high, since, until FROM scan_range WHERE excluded_set.excluded_workers = '{}' AND scan_range.name = asked.name
+        SELECT low, high, since, until FROM scan_range WHERE excluded_set.excluded_workers = '{}' AND scan_range.name = polled.name
         UNION ALL
         SELECT -32767::smallint, 32767::smallint, '-infinity'::timestamptz, 'infinity'::timestamptz
         WHERE excluded_set.excluded_workers <> '{}') AS scan_range
     CROSS JOIN LATERAL (
         SELECT job.priority, job.run_at, job.id FROM jobs_job AS job
-        WHERE job.status = 'pending' AND job.queue = asked.name AND job.excluded_workers = excluded_set.excluded_workers
+        WHERE job.status = 'pending' AND job.queue = polled.name AND job.excluded_workers = excluded_set.excluded_workers
           AND job.priority BETWEEN scan_range.low AND scan_range.high
           AND job.run_at >= scan_range.since AND job.run_at < scan_range.until AND job.run_at <= statement_timestamp()
           AND (job.expires_at IS NULL OR job.expires_at > statement_timestamp())

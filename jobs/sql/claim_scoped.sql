@@ -1,10 +1,10 @@
 -- As claim.sql, for a worker that a member created: it takes its owner's jobs and those of the owner's groups.
 -- Whose a job is, is an index key too (jobs_claimable_by_owner, jobs_claimable_by_group), so jobs out of its scope are
--- never read. A range is one (queue, whose, excluded_workers). Where a job is in two ranges (mine, and my group's), the second
--- meets it again, since its own locks do not make it skip: DISTINCT ON keeps one.
--- Stretches (docs/adr/0036) are of an owner's or of a group's jobs in a queue. Groups for which none is given, since this
--- process knows nothing of them yet, are looked at as a whole.
-WITH RECURSIVE asked AS MATERIALIZED (
+-- never read. A range is one (queue, whose, excluded_workers). Where a job is in two ranges (mine, and my group's), the
+-- second meets it again, since its own locks do not make it skip: DISTINCT ON keeps one.
+-- Ranges (docs/adr/0036) are of an owner's or of a group's jobs in a queue. Groups for which none is given, since this
+-- process knows nothing of them yet, are scanned as a whole.
+WITH RECURSIVE polled AS MATERIALIZED (
     SELECT queue.name, slots.top, named.place,
            CASE WHEN queue.ceiling IS NULL THEN %(limit)s::bigint ELSE (
                SELECT count(*) FROM (
@@ -28,7 +28,7 @@ WITH RECURSIVE asked AS MATERIALIZED (
     UNION ALL
     SELECT NULL, membership.group_id FROM auth_user_groups AS membership WHERE membership.user_id = %(owner)s::integer
 ), excluded_set (name, owner_id, group_id, excluded_workers, step) AS (
-    SELECT asked.name, whose.owner_id, whose.group_id, '{}'::bigint[], 0 FROM asked CROSS JOIN whose WHERE room > 0
+    SELECT polled.name, whose.owner_id, whose.group_id, '{}'::bigint[], 0 FROM polled CROSS JOIN whose WHERE room > 0
     UNION ALL
     SELECT excluded_set.name, excluded_set.owner_id, excluded_set.group_id, further.excluded_workers, excluded_set.step + 1
     FROM excluded_set CROSS JOIN LATERAL (
@@ -44,27 +44,27 @@ WITH RECURSIVE asked AS MATERIALIZED (
               AND job.group_id = excluded_set.group_id AND job.excluded_workers > excluded_set.excluded_workers
             ORDER BY job.excluded_workers LIMIT 1) AS shared) AS further
     WHERE excluded_set.step < 64
-), given (name, owner_id, group_id, low, high, since, until) AS MATERIALIZED (
+), bounds (name, owner_id, group_id, low, high, since, until) AS MATERIALIZED (
     SELECT * FROM unnest(%(range_of)s::text[], %(range_owner)s::integer[], %(range_group)s::integer[],
                          %(low)s::smallint[], %(high)s::smallint[], %(since)s::timestamptz[], %(until)s::timestamptz[])
 ), scan_range (name, owner_id, group_id, low, high, since, until) AS MATERIALIZED (
     SELECT name, owner_id, group_id, low, high,
            least(since, margin), CASE WHEN until IS NULL THEN 'infinity' ELSE least(until, margin) END
-    FROM given CROSS JOIN LATERAL (
+    FROM bounds CROSS JOIN LATERAL (
         SELECT statement_timestamp() - make_interval(secs => %(margin_s)s::float8)) AS m (margin)
     UNION ALL
-    SELECT asked.name, whose.owner_id, whose.group_id, -32767::smallint, 32767::smallint, '-infinity', 'infinity'
-    FROM asked CROSS JOIN whose
+    SELECT polled.name, whose.owner_id, whose.group_id, -32767::smallint, 32767::smallint, '-infinity', 'infinity'
+    FROM polled CROSS JOIN whose
     WHERE NOT EXISTS (
-        SELECT FROM given
-        WHERE given.name = asked.name AND (given.owner_id = whose.owner_id OR given.group_id = whose.group_id))
+        SELECT FROM bounds
+        WHERE bounds.name = polled.name AND (bounds.owner_id = whose.owner_id OR bounds.group_id = whose.group_id))
 ), range AS MATERIALIZED (
-    SELECT asked.*, excluded_set.owner_id, excluded_set.group_id, excluded_set.excluded_workers, scan_range.low, scan_range.high, scan_range.since,
+    SELECT polled.*, excluded_set.owner_id, excluded_set.group_id, excluded_set.excluded_workers, scan_range.low, scan_range.high, scan_range.since,
            scan_range.until, head.priority, head.run_at, head.id
-    FROM asked JOIN excluded_set USING (name)
+    FROM polled JOIN excluded_set USING (name)
     CROSS JOIN LATERAL (
         SELECT low, high, since, until FROM scan_range
-        WHERE excluded_set.excluded_workers = '{}' AND scan_range.name = asked.name
+        WHERE excluded_set.excluded_workers = '{}' AND scan_range.name = polled.name
           AND (scan_range.owner_id = excluded_set.owner_id OR scan_range.group_id = excluded_set.group_id)
         UNION ALL
         SELECT -32767::smallint, 32767::smallint, '-infinity'::timestamptz, 'infinity'::timestamptz
@@ -72,7 +72,7 @@ WITH RECURSIVE asked AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT * FROM (
             SELECT job.priority, job.run_at, job.id FROM jobs_job AS job
-            WHERE excluded_set.owner_id IS NOT NULL AND job.status = 'pending' AND job.queue = asked.name
+            WHERE excluded_set.owner_id IS NOT NULL AND job.status = 'pending' AND job.queue = polled.name
               AND job.owner_id = excluded_set.owner_id AND job.excluded_workers = excluded_set.excluded_workers
               AND job.priority BETWEEN scan_range.low AND scan_range.high
               AND job.run_at >= scan_range.since AND job.run_at < scan_range.until AND job.run_at <= statement_timestamp()
@@ -81,7 +81,7 @@ WITH RECURSIVE asked AS MATERIALIZED (
         UNION ALL
         SELECT * FROM (
             SELECT job.priority, job.run_at, job.id FROM jobs_job AS job
-            WHERE excluded_set.group_id IS NOT NULL AND job.status = 'pending' AND job.queue = asked.name
+            WHERE excluded_set.group_id IS NOT NULL AND job.status = 'pending' AND job.queue = polled.name
               AND job.group_id = excluded_set.group_id AND job.excluded_workers = excluded_set.excluded_workers
               AND job.priority BETWEEN scan_range.low AND scan_range.high
               AND job.run_at >= scan_range.since AND job.run_at < scan_range.until AND job.run_at <= statement_timestamp()

@@ -1,5 +1,5 @@
--- For the notifier: per interest (queues, and whose jobs), how many jobs could be claimed now, counted up to a limit, and
--- when the next one becomes due within the horizon. One statement for all the interests of a process.
+-- For the notifier: per interest (queues, and whose jobs), how many jobs could be claimed now, counted up to a limit,
+-- and when the next one becomes due within the horizon. One statement for all the interests of a process.
 -- An interest with owner null serves everybody; a member's owned and shared jobs are counted each by its own index.
 -- The counts are ordered as their indexes are: a bare LIMIT invites a scan of the table for a queue with nothing in it.
 -- Where the caller gives ranges (docs/adr/0036) of a queue, or of somebody's jobs in it, the jobs that hide from nobody
@@ -9,7 +9,7 @@ WITH interest AS MATERIALIZED (
     SELECT place, string_to_array(queues, ',') AS queues, owner_id, wanted
     FROM unnest(%(queues)s::text[], %(owner)s::integer[], %(wanted)s::bigint[])
          WITH ORDINALITY AS i (queues, owner_id, wanted, place)
-), looked_at AS MATERIALIZED (
+), polled AS MATERIALIZED (
     SELECT interest.place, interest.owner_id, interest.wanted, queue.name,
            CASE WHEN queue.ceiling IS NULL THEN interest.wanted ELSE (
                SELECT least(greatest(queue.ceiling - count(slot.job_id), 0), interest.wanted)
@@ -17,98 +17,98 @@ WITH interest AS MATERIALIZED (
     FROM interest JOIN jobs_queue AS queue
       ON queue.paused_at IS NULL AND (queue.name = ANY (interest.queues) OR '*' = ANY (interest.queues))
 ), whose (name, owner_id, group_id) AS MATERIALIZED (
-    SELECT name, owner_id, NULL::integer FROM looked_at
+    SELECT name, owner_id, NULL::integer FROM polled
     UNION
-    SELECT looked_at.name, NULL, membership.group_id
-    FROM looked_at JOIN auth_user_groups AS membership ON membership.user_id = looked_at.owner_id
-), given (name, owner_id, group_id, low, high, since) AS MATERIALIZED (
+    SELECT polled.name, NULL, membership.group_id
+    FROM polled JOIN auth_user_groups AS membership ON membership.user_id = polled.owner_id
+), bounds (name, owner_id, group_id, low, high, since) AS MATERIALIZED (
     SELECT * FROM unnest(%(range_of)s::text[], %(range_owner)s::integer[], %(range_group)s::integer[],
                          %(low)s::smallint[], %(high)s::smallint[], %(since)s::timestamptz[])
 ), scan_range (name, owner_id, group_id, low, high, since) AS MATERIALIZED (
     SELECT name, owner_id, group_id, low, high,
            least(since, statement_timestamp() - make_interval(secs => %(margin_s)s::float8))
-    FROM given
+    FROM bounds
     UNION ALL
     SELECT name, owner_id, group_id, -32767::smallint, 32767::smallint, '-infinity'::timestamptz
     FROM whose
     WHERE NOT EXISTS (
-        SELECT FROM given
-        WHERE given.name = whose.name AND given.owner_id IS NOT DISTINCT FROM whose.owner_id
-          AND given.group_id IS NOT DISTINCT FROM whose.group_id)
-), found AS (
-    SELECT looked_at.place,
-           CASE WHEN looked_at.owner_id IS NULL THEN (
+        SELECT FROM bounds
+        WHERE bounds.name = whose.name AND bounds.owner_id IS NOT DISTINCT FROM whose.owner_id
+          AND bounds.group_id IS NOT DISTINCT FROM whose.group_id)
+), available AS (
+    SELECT polled.place,
+           CASE WHEN polled.owner_id IS NULL THEN (
                SELECT count(*) FROM (
                    SELECT FROM (
                        SELECT 1 FROM scan_range CROSS JOIN LATERAL (
                            SELECT FROM jobs_job AS job
-                           WHERE job.status = 'pending' AND job.queue = looked_at.name AND job.excluded_workers = '{}'
+                           WHERE job.status = 'pending' AND job.queue = polled.name AND job.excluded_workers = '{}'
                              AND job.priority BETWEEN scan_range.low AND scan_range.high
                              AND job.run_at >= scan_range.since AND job.run_at <= statement_timestamp()
                            ORDER BY job.priority DESC, job.run_at
-                           LIMIT looked_at.room) AS open_job
-                       WHERE scan_range.name = looked_at.name
+                           LIMIT polled.room) AS open_job
+                       WHERE scan_range.name = polled.name
                          AND scan_range.owner_id IS NULL AND scan_range.group_id IS NULL
                        UNION ALL
                        (SELECT 1 FROM jobs_job AS job
-                        WHERE job.status = 'pending' AND job.queue = looked_at.name AND job.excluded_workers > '{}'
+                        WHERE job.status = 'pending' AND job.queue = polled.name AND job.excluded_workers > '{}'
                           AND job.run_at <= statement_timestamp()
                         ORDER BY job.excluded_workers, job.priority DESC, job.run_at
-                        LIMIT looked_at.room)) AS open_or_shy
-                   LIMIT looked_at.room) AS any_job)
+                        LIMIT polled.room)) AS open_or_excluding
+                   LIMIT polled.room) AS any_job)
            ELSE (
                SELECT count(*) FROM (
                    SELECT FROM (
                        SELECT 1 FROM scan_range CROSS JOIN LATERAL (
                            SELECT FROM jobs_job AS job
-                           WHERE job.status = 'pending' AND job.queue = looked_at.name
-                             AND job.owner_id = looked_at.owner_id AND job.excluded_workers = '{}'
+                           WHERE job.status = 'pending' AND job.queue = polled.name
+                             AND job.owner_id = polled.owner_id AND job.excluded_workers = '{}'
                              AND job.priority BETWEEN scan_range.low AND scan_range.high
                              AND job.run_at >= scan_range.since AND job.run_at <= statement_timestamp()
                            ORDER BY job.priority DESC, job.run_at
-                           LIMIT looked_at.room) AS open_owned
-                       WHERE scan_range.name = looked_at.name AND scan_range.owner_id = looked_at.owner_id
+                           LIMIT polled.room) AS open_owned
+                       WHERE scan_range.name = polled.name AND scan_range.owner_id = polled.owner_id
                        UNION ALL
                        (SELECT 1 FROM jobs_job AS job
-                        WHERE job.status = 'pending' AND job.queue = looked_at.name
-                          AND job.owner_id = looked_at.owner_id AND job.excluded_workers > '{}'
+                        WHERE job.status = 'pending' AND job.queue = polled.name
+                          AND job.owner_id = polled.owner_id AND job.excluded_workers > '{}'
                           AND job.run_at <= statement_timestamp()
                         ORDER BY job.excluded_workers, job.priority DESC, job.run_at
-                        LIMIT looked_at.room)
+                        LIMIT polled.room)
                        UNION ALL
                        SELECT 1 FROM auth_user_groups AS membership
-                       JOIN scan_range ON scan_range.name = looked_at.name AND scan_range.group_id = membership.group_id
+                       JOIN scan_range ON scan_range.name = polled.name AND scan_range.group_id = membership.group_id
                        CROSS JOIN LATERAL (
                            SELECT FROM jobs_job AS job
-                           WHERE job.status = 'pending' AND job.queue = looked_at.name
+                           WHERE job.status = 'pending' AND job.queue = polled.name
                              AND job.group_id = membership.group_id AND job.excluded_workers = '{}'
                              AND job.priority BETWEEN scan_range.low AND scan_range.high
                              AND job.run_at >= scan_range.since AND job.run_at <= statement_timestamp()
-                             AND job.owner_id IS DISTINCT FROM looked_at.owner_id
+                             AND job.owner_id IS DISTINCT FROM polled.owner_id
                            ORDER BY job.priority DESC, job.run_at
-                           LIMIT looked_at.room) AS open_shared
-                       WHERE membership.user_id = looked_at.owner_id
+                           LIMIT polled.room) AS open_shared
+                       WHERE membership.user_id = polled.owner_id
                        UNION ALL
                        SELECT 1 FROM auth_user_groups AS membership CROSS JOIN LATERAL (
                            SELECT FROM jobs_job AS job
-                           WHERE job.status = 'pending' AND job.queue = looked_at.name
+                           WHERE job.status = 'pending' AND job.queue = polled.name
                              AND job.group_id = membership.group_id AND job.excluded_workers > '{}'
                              AND job.run_at <= statement_timestamp()
-                             AND job.owner_id IS DISTINCT FROM looked_at.owner_id
+                             AND job.owner_id IS DISTINCT FROM polled.owner_id
                            ORDER BY job.excluded_workers, job.priority DESC, job.run_at
-                           LIMIT looked_at.room) AS shy_shared
-                       WHERE membership.user_id = looked_at.owner_id) AS owned_or_shared
-                   LIMIT looked_at.room) AS scoped_job)
+                           LIMIT polled.room) AS excluding_shared
+                       WHERE membership.user_id = polled.owner_id) AS owned_or_shared
+                   LIMIT polled.room) AS scoped_job)
            END AS jobs,
            (SELECT min(job.run_at) FROM jobs_job AS job
-            WHERE job.status = 'pending' AND job.queue = looked_at.name
+            WHERE job.status = 'pending' AND job.queue = polled.name
               AND job.run_at > statement_timestamp()
               AND job.run_at <= statement_timestamp() + make_interval(secs => %(horizon_s)s::float8)) AS next_due_at
-    FROM looked_at
+    FROM polled
 )
-SELECT interest.place, least(coalesce(sum(found.jobs), 0), max(interest.wanted))::bigint AS jobs,
-       CASE WHEN min(found.next_due_at) IS NOT NULL  -- greatest() takes null for nothing and would say 0
-            THEN greatest(extract(epoch FROM min(found.next_due_at) - statement_timestamp()), 0)::float8
+SELECT interest.place, least(coalesce(sum(available.jobs), 0), max(interest.wanted))::bigint AS jobs,
+       CASE WHEN min(available.next_due_at) IS NOT NULL  -- greatest() takes null for nothing and would say 0
+            THEN greatest(extract(epoch FROM min(available.next_due_at) - statement_timestamp()), 0)::float8
        END AS next_due_in_s
-FROM interest LEFT JOIN found USING (place)
+FROM interest LEFT JOIN available USING (place)
 GROUP BY interest.place ORDER BY interest.place

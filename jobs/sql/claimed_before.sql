@@ -1,7 +1,7 @@
--- The jobs that an earlier sending of this same call claimed, as far as their leases still stand and no call has named them:
--- its answer was lost on the way. Each gets a heartbeat interval anew. What was taken back meanwhile is somebody else's, and
--- what was confirmed has arrived. Locked in the order of their ids, as everywhere.
-WITH standing AS MATERIALIZED (
+-- The jobs that an earlier sending of this same call claimed, as far as their leases still hold and no call has named
+-- them: its answer was lost on the way. Each gets a heartbeat interval anew. What was taken back meanwhile is somebody
+-- else's, and what was confirmed has arrived. Locked in the order of their ids, as everywhere.
+WITH unconfirmed AS MATERIALIZED (
     SELECT id FROM jobs_job
     WHERE status = 'in_progress' AND request = %(request)s::uuid AND worker_id = %(worker)s::bigint
       AND confirmed_fence < fence
@@ -9,7 +9,7 @@ WITH standing AS MATERIALIZED (
 ), renewed AS (
     UPDATE jobs_job AS job
     SET lease_expires_at = statement_timestamp() + make_interval(secs => %(confirm_s)s::float8)
-    FROM standing WHERE job.id = standing.id
+    FROM unconfirmed WHERE job.id = unconfirmed.id
     RETURNING job.id, job.kind, job.queue, job.fence, job.lease_secret, job.lease_expires_at, job.attempt,
               job.max_attempts, job.retry_when_lost
 )

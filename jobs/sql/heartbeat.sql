@@ -3,7 +3,8 @@
 -- takes the job back, the lease holds.
 -- A detail that differs from the last one of this attempt begins a stage, 200 of them at most; without a detail the
 -- stages are not looked at.
--- Where it is a transaction by itself it does not wait for the disk: a report is no promise, and the next one comes soon.
+-- Where it is a transaction by itself it does not wait for the disk: a report is no promise, and the next one comes
+-- soon.
 WITH renewed AS (
     UPDATE jobs_job
     SET lease_expires_at = statement_timestamp() + make_interval(secs => %(lease_s)s::float8),

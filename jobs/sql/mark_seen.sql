@@ -1,4 +1,4 @@
--- Note that workers were heard of. Rows that are fresh, or being written by somebody, are left alone: a worker with many
+-- Note that workers were seen. Rows that are fresh, or being written by somebody, are left alone: a worker with many
 -- calls at once must not queue up behind itself. Says of each row written whether its worker had been away.
 WITH stale AS MATERIALIZED (
     SELECT id, last_seen_at FROM jobs_worker

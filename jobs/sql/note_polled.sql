@@ -1,5 +1,5 @@
--- Note which queues a worker asked for: those of this claim first, then what it asked for lately besides. What it has
--- not asked for within alive_s is dropped. * stands for all that its key may take; alone it is kept as null, as of a
+-- Note which queues a worker polls: those of this claim first, then what it polled lately besides. What it has
+-- not polled within alive_s is dropped. * stands for all that its key may take; alone it is kept as null, as of a
 -- worker that never named queues. `was` says what was known before. A row that somebody writes now is left alone: a
 -- worker with many calls at once must not queue up behind itself, and its next claim notes it.
 WITH worker AS MATERIALIZED (
@@ -11,11 +11,11 @@ WITH worker AS MATERIALIZED (
     FROM worker CROSS JOIN LATERAL unnest(polled_queues, polled_at) WITH ORDINALITY AS known (name, at, place)
     WHERE name <> ALL (%(queues)s::varchar[])
       AND at > statement_timestamp() - make_interval(secs => %(alive_s)s::float8)
-), asked AS (
+), polled AS (
     SELECT array_agg(name ORDER BY place) AS queues, array_agg(at ORDER BY place) AS since FROM entry
 )
 UPDATE jobs_worker AS noted
-SET polled_queues = CASE WHEN asked.queues <> '{*}' THEN asked.queues END,
-    polled_at = CASE WHEN asked.queues <> '{*}' THEN asked.since END
-FROM worker, asked WHERE noted.id = worker.id
+SET polled_queues = CASE WHEN polled.queues <> '{*}' THEN polled.queues END,
+    polled_at = CASE WHEN polled.queues <> '{*}' THEN polled.since END
+FROM worker, polled WHERE noted.id = worker.id
 RETURNING noted.polled_queues, noted.polled_at, worker.polled_queues AS was

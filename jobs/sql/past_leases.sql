@@ -1,5 +1,5 @@
--- What became of leases that hold nothing any more, for a worker that still speaks with them. A call whose answer was lost
--- is made again: `answered` is the status that the first finish was answered, null if there was none.
+-- What became of leases that hold nothing any more, for a worker that still speaks with them. A call whose answer was
+-- lost is made again: `answered` is the status that the first finish was answered, null if there was none.
 -- `in_scope`: the worker may know of this job at all.
 SELECT lease.place, job.fence, job.status, attempt.outcome,
        job.id IS NOT NULL AND (worker.owner_id IS NULL OR worker.owner_id = job.owner_id OR EXISTS (

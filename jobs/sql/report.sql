@@ -1,9 +1,9 @@
--- A process of the farm says that it is there. One that said that it ends stays ended, whatever was still on its way. What
--- was not heard of for a day is forgotten: a process that dies at each start leaves a row each time.
--- One that hears workers notes that the farm could hear them. `since` moves to now when that was not noted for longer than
--- gap_s: what workers said meanwhile reached nobody. A note of another process that is younger than half a beat serves as
--- well, and so does one that is being written: nobody waits for the row. The very first note begins no gap: before it
--- nothing was noted that could have been missed. A note that lies ahead is of a clock that was set
+-- A process of the farm reports that it is there. One that reported its end stays ended, whatever was still on its way.
+-- What was not seen for a day is forgotten: a process that dies at each start leaves a row each time.
+-- One that serves workers notes that the farm is reachable for them. `since` moves to now when that was not noted for
+-- longer than gap_s: what workers sent meanwhile reached nobody. A note of another process that is younger than half a
+-- beat serves as well, and so does one that is being written: nobody waits for the row. The very first note begins no
+-- gap: before it nothing was noted that could have been missed. A note that lies ahead is of a clock that was set
 -- back since.
 WITH forgotten AS (
     DELETE FROM jobs_process
@@ -15,11 +15,11 @@ WITH forgotten AS (
 ), first AS (
     INSERT INTO jobs_hearing (id, since, until)
     SELECT 1, 'epoch', statement_timestamp()
-    WHERE %(hears)s::boolean AND NOT EXISTS (SELECT FROM jobs_hearing)
+    WHERE %(serves_workers)s::boolean AND NOT EXISTS (SELECT FROM jobs_hearing)
     ON CONFLICT DO NOTHING
 ), stale AS MATERIALIZED (
     SELECT id FROM jobs_hearing
-    WHERE %(hears)s::boolean
+    WHERE %(serves_workers)s::boolean
       AND until NOT BETWEEN statement_timestamp() - make_interval(secs => %(beat_s)s::float8 / 2)
                         AND statement_timestamp() + make_interval(secs => %(gap_s)s::float8)
     FOR UPDATE SKIP LOCKED

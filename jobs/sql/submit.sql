@@ -4,7 +4,7 @@
 -- Jobs that are due at once are due a microsecond after one another, in the order given: claims remember how far they
 -- came by run_at alone (docs/adr/0036), and ten thousand with one moment would be one step.
 -- `limit_wait_s`: for how long the tokens it reserved of its kind's limit have yet to come in; it is not due before.
-WITH given AS MATERIALIZED (
+WITH new_job AS MATERIALIZED (
     SELECT nextval('jobs_job_id_seq') AS id, row.*,
            statement_timestamp() + make_interval(secs => row.limit_wait_s) AS limit_until
     FROM (
@@ -32,12 +32,12 @@ WITH given AS MATERIALIZED (
            coalesce(expires_at, greatest(run_at, limit_until, statement_timestamp()) + make_interval(secs => expires_s)),
            max_attempts, 0, timeout_s, retry_when_lost, retry_on_timeout, '{}', 0, 0,
            limit_name, limit_key, limit_count, limit_until
-    FROM given ORDER BY kind, unique_key, owner_id, place
+    FROM new_job ORDER BY kind, unique_key, owner_id, place
     ON CONFLICT (kind, unique_key, owner_id) WHERE status IN ('in_progress', 'pending') AND unique_key IS NOT NULL
     DO NOTHING
     RETURNING id, created_at, run_at, expires_at
 ), stored AS (
     INSERT INTO jobs_body (job_id, payload, traceparent)
-    SELECT given.id, given.payload::jsonb, given.traceparent FROM given JOIN inserted USING (id)
+    SELECT new_job.id, new_job.payload::jsonb, new_job.traceparent FROM new_job JOIN inserted USING (id)
 )
-SELECT inserted.*, given.limit_until FROM given LEFT JOIN inserted ON inserted.id = given.id ORDER BY given.place
+SELECT inserted.*, new_job.limit_until FROM new_job LEFT JOIN inserted ON inserted.id = new_job.id ORDER BY new_job.place

@@ -1,8 +1,8 @@
 -- Write that running jobs succeeded, where the given leases still hold them: what lock_held and settle do, in one
 -- statement, for the end that most jobs have and that leaves nothing to decide. The rows are locked in the order of
 -- their ids: two batches in opposite orders would otherwise wait for one another. Only a running job has a secret.
--- Their slots are for the next statement (free): this one, if it had to wait for a row, does not see what the transaction
--- that held it has seated meanwhile.
+-- Their slots are for the next statement (free): this one, if it had to wait for a row, does not see what the
+-- transaction that held it has seated meanwhile.
 WITH held AS MATERIALIZED (
     SELECT job.id, lease.place, lease.result
     FROM jobs_job AS job

@@ -1,9 +1,10 @@
--- For the doctor: queues in which a due job waits, whether they are paused, whether a live worker serves them, and whether
--- a job waits that none of those workers may take: each of them serves the jobs of its owner, and of the owner's groups.
+-- For the doctor: queues in which a due job waits, whether they are paused, whether a live worker serves them, and
+-- whether a job waits that none of those workers may take: each of them serves the jobs of its owner, and of the
+-- owner's groups.
 -- A live worker serves the queues that it asks for (note_polled.sql), and none once its owner may not log in any more.
--- Waiting jobs are ordered by whom they hide from and by priority: these pairs are jumped over, a hundred of them at most, so
--- that jobs due later cost nothing. Of each pair the 200 that are due longest are looked at: what nobody may take stays
--- there, and all before it is taken.
+-- Waiting jobs are ordered by whom they hide from and by priority: these pairs are jumped over, a hundred of them at
+-- most, so that jobs due later cost nothing. Of each pair the 200 that are due longest are looked at: what nobody may
+-- take stays there, and all before it is taken.
 WITH RECURSIVE head (name, excluded_workers, priority, run_at, step) AS (
     SELECT queue.name, first.excluded_workers, first.priority, first.run_at, 1
     FROM jobs_queue AS queue CROSS JOIN LATERAL (

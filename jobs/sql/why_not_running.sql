@@ -1,11 +1,11 @@
 -- What stands between a waiting job and a worker: the facts, in one row and from one snapshot. Counting stops at the
 -- given limit.
--- server: the live workers whose key allows the job's queue. candidate: those that may take the job and ask for its queue,
--- without those that steal only when idle and hold a job; with the queues that each of them looks at before this one. All
--- candidates that are alike in that, and in what they may take, are one profile.
--- What a profile would take first is counted as a claim finds it (claim.sql): by queue and set of excluded workers, and of
--- an owner's and a group's jobs apart, so that what it may not take is not read. In the job's own queue what lies before
--- the job is counted, of the queues before it only those are named in which something is to be had.
+-- server: the live workers whose key allows the job's queue. candidate: those that may take the job and ask for its
+-- queue, without those that steal only when idle and hold a job; with the queues that each of them looks at before this
+-- one. All candidates that are alike in that, and in what they may take, are one profile.
+-- What a profile would take first is counted as a claim finds it (claim.sql): by queue and set of excluded workers, and
+-- of an owner's and a group's jobs apart, so that what it may not take is not read. In the job's own queue what lies
+-- before the job is counted, of the queues before it only those are named in which something is to be had.
 WITH RECURSIVE job AS MATERIALIZED (
     SELECT job.*, job.expires_at <= statement_timestamp() AS expired, job.status = 'pending' AS waits,
            job.run_at > statement_timestamp() AS is_early
@@ -14,7 +14,7 @@ WITH RECURSIVE job AS MATERIALIZED (
     SELECT worker.id, worker.owner_id, worker.queues, worker.steals,
            CASE WHEN '*' = ANY (worker.polled_queues) THEN NULL ELSE worker.polled_queues END AS named,
            worker.polled_queues IS NULL OR worker.polled_queues && ARRAY[job.queue, '*']::varchar[] AS asks,
-           job.queue = ANY (worker.queues) AS is_home, worker.id = ANY (job.excluded_workers) AS is_shy,
+           job.queue = ANY (worker.queues) AS is_home, worker.id = ANY (job.excluded_workers) AS is_excluded,
            worker.owner_id IS NULL OR worker.owner_id = job.owner_id OR EXISTS (
                SELECT FROM auth_user_groups AS membership
                WHERE membership.user_id = worker.owner_id AND membership.group_id = job.group_id) AS is_in_scope
@@ -27,7 +27,7 @@ WITH RECURSIVE job AS MATERIALIZED (
 ), able AS MATERIALIZED (
     SELECT server.*, NOT is_home AND EXISTS (
                SELECT FROM jobs_job AS held WHERE held.status = 'in_progress' AND held.worker_id = server.id) AS is_busy
-    FROM server WHERE is_in_scope AND asks AND NOT is_shy
+    FROM server WHERE is_in_scope AND asks AND NOT is_excluded
 ), candidate AS MATERIALIZED (
     SELECT able.id, able.owner_id, able.is_home, ARRAY(
                SELECT DISTINCT one.name FROM unnest(coalesce(able.named, able.queues)) WITH ORDINALITY AS one (name, place)
@@ -63,47 +63,47 @@ WITH RECURSIVE job AS MATERIALIZED (
     WHERE excluded_set.step < 64
 ), profile AS MATERIALIZED (
     SELECT row_number() OVER () AS n, alike.* FROM (
-        SELECT owner_id, is_home, homes, others, shy_worker, count(*) AS workers
+        SELECT owner_id, is_home, homes, others, excluded_worker, count(*) AS workers
         FROM (SELECT candidate.*, CASE WHEN candidate.id IN (SELECT unnest(excluded_workers) FROM excluded_set) THEN candidate.id END
-                     AS shy_worker FROM candidate) AS each
-        GROUP BY owner_id, is_home, homes, others, shy_worker) AS alike
-), look AS (
+                     AS excluded_worker FROM candidate) AS each
+        GROUP BY owner_id, is_home, homes, others, excluded_worker) AS alike
+), scan AS (
     SELECT profile.n, profile.owner_id, excluded_set.name, excluded_set.excluded_workers, job.id, job.priority, job.run_at,
            excluded_set.name = job.queue AS is_own,
            CASE WHEN excluded_set.name = job.queue THEN %(limit)s::bigint ELSE 1 END AS most
     FROM job CROSS JOIN profile JOIN excluded_set
       ON excluded_set.name = job.queue OR excluded_set.name = ANY (profile.homes) OR excluded_set.name = ANY (profile.others)
-    WHERE profile.shy_worker IS NULL OR profile.shy_worker <> ALL (excluded_set.excluded_workers)
+    WHERE profile.excluded_worker IS NULL OR profile.excluded_worker <> ALL (excluded_set.excluded_workers)
 ), hit AS MATERIALIZED (
-    SELECT look.n, look.name, look.is_own, least(sum(
-        CASE WHEN look.owner_id IS NULL THEN (
+    SELECT scan.n, scan.name, scan.is_own, least(sum(
+        CASE WHEN scan.owner_id IS NULL THEN (
             SELECT count(*) FROM (
                 SELECT other.priority, other.run_at, other.id FROM jobs_job AS other
-                WHERE other.status = 'pending' AND other.queue = look.name AND other.excluded_workers = look.excluded_workers
+                WHERE other.status = 'pending' AND other.queue = scan.name AND other.excluded_workers = scan.excluded_workers
                   AND other.run_at <= statement_timestamp()
                   AND (other.expires_at IS NULL OR other.expires_at > statement_timestamp())
-                ORDER BY other.priority DESC, other.run_at, other.id LIMIT look.most) AS head
-            WHERE NOT look.is_own OR (-head.priority, head.run_at, head.id) < (-look.priority, look.run_at, look.id))
+                ORDER BY other.priority DESC, other.run_at, other.id LIMIT scan.most) AS head
+            WHERE NOT scan.is_own OR (-head.priority, head.run_at, head.id) < (-scan.priority, scan.run_at, scan.id))
         ELSE (
             SELECT count(*) FROM (
                 SELECT other.priority, other.run_at, other.id FROM jobs_job AS other
-                WHERE other.status = 'pending' AND other.queue = look.name AND other.owner_id = look.owner_id
-                  AND other.excluded_workers = look.excluded_workers AND other.run_at <= statement_timestamp()
+                WHERE other.status = 'pending' AND other.queue = scan.name AND other.owner_id = scan.owner_id
+                  AND other.excluded_workers = scan.excluded_workers AND other.run_at <= statement_timestamp()
                   AND (other.expires_at IS NULL OR other.expires_at > statement_timestamp())
-                ORDER BY other.priority DESC, other.run_at, other.id LIMIT look.most) AS head
-            WHERE NOT look.is_own OR (-head.priority, head.run_at, head.id) < (-look.priority, look.run_at, look.id)
+                ORDER BY other.priority DESC, other.run_at, other.id LIMIT scan.most) AS head
+            WHERE NOT scan.is_own OR (-head.priority, head.run_at, head.id) < (-scan.priority, scan.run_at, scan.id)
         ) + (
             SELECT count(*) FROM auth_user_groups AS membership CROSS JOIN LATERAL (
                 SELECT other.priority, other.run_at, other.id, other.owner_id FROM jobs_job AS other
-                WHERE other.status = 'pending' AND other.queue = look.name AND other.group_id = membership.group_id
-                  AND other.excluded_workers = look.excluded_workers AND other.run_at <= statement_timestamp()
+                WHERE other.status = 'pending' AND other.queue = scan.name AND other.group_id = membership.group_id
+                  AND other.excluded_workers = scan.excluded_workers AND other.run_at <= statement_timestamp()
                   AND (other.expires_at IS NULL OR other.expires_at > statement_timestamp())
-                ORDER BY other.priority DESC, other.run_at, other.id LIMIT look.most) AS head
-            WHERE membership.user_id = look.owner_id
-              AND (NOT look.is_own OR head.owner_id IS DISTINCT FROM look.owner_id
-                   AND (-head.priority, head.run_at, head.id) < (-look.priority, look.run_at, look.id)))
+                ORDER BY other.priority DESC, other.run_at, other.id LIMIT scan.most) AS head
+            WHERE membership.user_id = scan.owner_id
+              AND (NOT scan.is_own OR head.owner_id IS DISTINCT FROM scan.owner_id
+                   AND (-head.priority, head.run_at, head.id) < (-scan.priority, scan.run_at, scan.id)))
         END), %(limit)s::bigint)::bigint AS jobs
-    FROM look GROUP BY look.n, look.name, look.is_own
+    FROM scan GROUP BY scan.n, scan.name, scan.is_own
 ), outlook AS MATERIALIZED (
     SELECT profile.is_home, profile.workers,
            coalesce((SELECT jobs FROM hit WHERE hit.n = profile.n AND hit.is_own), 0) AS ahead,
@@ -134,8 +134,8 @@ LEFT JOIN best ON true
 CROSS JOIN (
     SELECT count(*) AS servers, count(*) FILTER (WHERE is_in_scope) AS in_scope,
            count(*) FILTER (WHERE is_in_scope AND asks) AS workers,
-           count(*) FILTER (WHERE is_in_scope AND asks AND is_shy) AS excluded_alive,
-           count(*) FILTER (WHERE is_in_scope AND asks AND NOT is_shy AND is_home) AS home_workers
+           count(*) FILTER (WHERE is_in_scope AND asks AND is_excluded) AS excluded_alive,
+           count(*) FILTER (WHERE is_in_scope AND asks AND NOT is_excluded AND is_home) AS home_workers
     FROM server) AS rollup
 CROSS JOIN (
     SELECT (SELECT count(*) FROM able WHERE is_busy) AS busy_stealers,

@@ -21,10 +21,10 @@ _LABELS: Final = {
 @register.inclusion_tag("jobs/parts/usage.html")
 def usage(user: User) -> dict[str, Any]:
     """A list of what the jobs of this person have."""
-    return {"lines": [(_LABELS[quota.what], amount(quota)) for quota in operations.used(user.pk)]}
+    return {"rows": [(_LABELS[quota.resource], amount(quota)) for quota in operations.used(user.pk)]}
 
 
 def amount(quota: Quota) -> str:
     """What is used, and of how much: "3 of 100,000"; without a quota what is used."""
-    write = filesizeformat if quota.what.startswith("bytes") else "{:,}".format
+    write = filesizeformat if quota.resource.startswith("bytes") else "{:,}".format
     return f"{write(quota.used)} of {write(quota.quota)}" if quota.quota else str(write(quota.used))

@@ -28,10 +28,10 @@ class _Tree:
     """One value being drawn; counts what it drew, so that a huge one does not become a huge page."""
 
     def __init__(self) -> None:
-        self._left = MOST_NODES
+        self._remaining = MOST_NODES
 
     def node(self, value: Any, *, key: str | None, level: int) -> SafeString:
-        self._left -= 1
+        self._remaining -= 1
         label = mark_safe("") if key is None else format_html('<span class="key">{}:</span> ', key)
         if isinstance(value, dict | list) and value:
             return self._branch(value, label=label, level=level)
@@ -55,7 +55,7 @@ class _Tree:
     def _children(self, entries: list[tuple[str | None, Any]], *, level: int) -> SafeString:
         drawn: list[tuple[SafeString]] = []
         for key, child in entries:
-            if self._left <= 0 or level >= _DEEPEST:
+            if self._remaining <= 0 or level >= _DEEPEST:
                 drawn.append(
                     (format_html('<div class="soft">… and {} more</div>', len(entries) - len(drawn)),)
                 )

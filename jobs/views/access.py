@@ -1,4 +1,4 @@
-"""What every page asks first: who is it, may they, and how a refusal is told."""
+"""What every page asks first: who is it, may they, and how a refusal is shown."""
 
 import json
 from http import HTTPStatus
@@ -33,10 +33,10 @@ def visible(request: HttpRequest, job_id: int) -> Job:
     return job
 
 
-def told(request: HttpRequest, sentence: str, *, level: int, url: str) -> HttpResponse:
+def respond(request: HttpRequest, sentence: str, *, level: int, url: str) -> HttpResponse:
     """What came of a button: a note in the page that htmx sent it from, or a message at the head of `url`."""
     if getattr(request, "htmx", False):
-        said = {"jobs:said": {"sentence": sentence, "mood": _MOODS[level]}}
-        return HttpResponse(status=HTTPStatus.NO_CONTENT, headers={"HX-Trigger": json.dumps(said)})
+        event = {"jobs:message": {"sentence": sentence, "mood": _MOODS[level]}}
+        return HttpResponse(status=HTTPStatus.NO_CONTENT, headers={"HX-Trigger": json.dumps(event)})
     messages.add_message(request, level, sentence)
     return HttpResponseRedirect(url)

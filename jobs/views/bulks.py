@@ -29,9 +29,9 @@ def index(request: HttpRequest) -> HttpResponse:
     """The latest bulks of this person, or of everybody; a POST asks for a new one and leads to its page."""
     user = access.person(request)
     if request.method == "POST":
-        return _asked(request, user)
-    found = bulks.of_person(None if reads.is_operator(user) else user.pk)
-    return render(request, "jobs/bulks.html", {"bulks": found})
+        return _create(request, user)
+    rows = bulks.of_person(None if reads.is_operator(user) else user.pk)
+    return render(request, "jobs/bulks.html", {"bulks": rows})
 
 
 @login_required
@@ -40,15 +40,15 @@ def index(request: HttpRequest) -> HttpResponse:
 def bulk(request: HttpRequest, bulk_id: int) -> HttpResponse:
     """One bulk, live: how many match, how far it is, what it came to, and what can be taken back."""
     user = access.person(request)
-    found = bulks.find(bulk_id)
-    if found is None or not (found.by_id == user.pk or reads.is_operator(user)):
+    row = bulks.find(bulk_id)
+    if row is None or not (row.by_id == user.pk or reads.is_operator(user)):
         raise Http404("There is no such thing.")
-    filters = Filters.of(found.filters).as_dict()
+    filters = Filters.of(row.filters).as_dict()
     context = {
-        "bulk": found,
+        "bulk": row,
         "filters": filters,
         "list_url": f"{reverse('jobs:list')}?{urlencode(filters)}",
-        "may_act": found.by_id == user.pk or bulks.reaches_all(user),
+        "may_act": row.by_id == user.pk or bulks.reaches_all(user),
     }
     return render(request, "jobs/bulk.html", context)
 
@@ -74,7 +74,7 @@ def undo(request: HttpRequest, bulk_id: int) -> HttpResponse:
     return _done(request, bulk_id, operations.bulk.undo)
 
 
-def _asked(request: HttpRequest, user: User) -> HttpResponse:
+def _create(request: HttpRequest, user: User) -> HttpResponse:
     narrowed, form = FilterForm(request.POST, user=user), BulkActionForm(request.POST)
     filters = narrowed.filters()
     back = f"{reverse('jobs:list')}?{urlencode(filters.as_dict())}"
@@ -84,7 +84,7 @@ def _asked(request: HttpRequest, user: User) -> HttpResponse:
                 messages.error(request, " ".join(str(error) for error in field_errors))
         return HttpResponseRedirect(back)
     try:
-        made = operations.bulk.ask(
+        made = operations.bulk.create(
             BulkAction(form.cleaned_data["action"]),
             by=user,
             filters=filters,

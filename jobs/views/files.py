@@ -59,7 +59,7 @@ def signed(request: HttpRequest, token: str) -> HttpResponseBase:
         return render(request, "jobs/link_ran_out.html", {"why": refusal.message}, status=HTTPStatus.GONE)
     except NotFound as refusal:
         raise Http404(refusal.message) from refusal
-    # The address is the key, and soon it opens nothing: neither kept nor told to other sites.
+    # The address is the key, and soon it opens nothing: neither kept nor sent to other sites.
     answer.headers["Cache-Control"] = "private, no-store"
     answer.headers["Referrer-Policy"] = "no-referrer"
     return answer

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import AGES, LONGEST_TEXT, Filters, moment
 from jobs.domain.states import Status
-from jobs.queries import lines, pages, reads
+from jobs.queries import fleet, pages, reads
 
 _ANY: Final = [("", "Any")]
 _FILTERS: Final = tuple(field.name for field in fields(Filters))
@@ -59,7 +59,7 @@ class FilterForm(forms.Form):
     def __init__(self, data: Mapping[str, Any], *, user: User) -> None:
         super().__init__(data, auto_id="filter-%s")
         self._offer("kind", pages.known_kinds())
-        self._offer("queue", lines.known_queues())
+        self._offer("queue", fleet.known_queues())
         if not reads.is_operator(user):  # others see few owners: what they ask is which jobs are their own
             self.fields["owner"] = forms.CharField(required=False, widget=_Mine(user.get_username()))
 
@@ -109,15 +109,15 @@ class BulkActionForm(forms.Form):
         super().__init__(data, auto_id="action-%s")
         queue = self.fields["new_queue"]
         assert isinstance(queue, forms.ChoiceField)
-        queue.choices = [(name, name) for name in lines.known_queues()]
+        queue.choices = [(name, name) for name in fleet.known_queues()]
 
     def clean(self) -> dict[str, Any]:
-        """With `value`: the new queue or priority, where the deed has one."""
-        given: dict[str, Any] = super().clean() or {}
+        """With `value`: the new queue or priority, where the action has one."""
+        values: dict[str, Any] = super().clean() or {}
         field = {BulkAction.QUEUE: "new_queue", BulkAction.PRIORITY: "new_priority"}.get(
-            given.get("action", "")
+            values.get("action", "")
         )
-        value = given.get(field) if field else ""
+        value = values.get(field) if field else ""
         if field and value in (None, "") and field not in self.errors:
             self.add_error(field, "Say the new one.")
-        return {**given, "value": "" if value is None else str(value)}
+        return {**values, "value": "" if value is None else str(value)}

@@ -22,7 +22,7 @@ from jobs.models import Job
 from jobs.operations.claiming import ANY_QUEUE
 from jobs.operations.managing import MOST_SLOTS
 from jobs.protocol.values import loads
-from jobs.queries import lines, pages
+from jobs.queries import fleet, pages
 from postgres import clock
 from ratelimits.errors import CountExceedsLimit, UnknownLimit
 
@@ -152,8 +152,8 @@ class OtherForm(SubmitForm):
 
     def clean(self) -> dict[str, Any]:
         """A job of the kind that was chosen, with the value of the text."""
-        given = self.cleaned_data
-        return given | {"kind": given.get("kind_name"), "payload": given.get("payload_text")}
+        values = self.cleaned_data
+        return values | {"kind": values.get("kind_name"), "payload": values.get("payload_text")}
 
     def _field_of(self, refusal: JobsError) -> str | None:
         if isinstance(refusal, InvalidJson | PayloadTooLarge):
@@ -200,16 +200,16 @@ class WorkerForm(forms.Form):
     def __init__(self, data: Mapping[str, Any] | None, *, user: User) -> None:
         super().__init__(data, auto_id="worker-%s")
         self._user = user
-        if not lines.runs_the_farm(user):  # a member's worker serves that member (DESIGN section 5)
+        if not fleet.runs_the_farm(user):  # a member's worker serves that member (DESIGN section 5)
             del self.fields["scope"]
 
     def create(self) -> tuple[Any, str] | None:
         """Make the worker: it and its key; None when it was refused, and then the form says why."""
-        given = self.cleaned_data
-        owner = None if given.get("scope") == "everybody" else self._user
+        values = self.cleaned_data
+        owner = None if values.get("scope") == "everybody" else self._user
         try:
             return operations.create_worker(
-                given["name"], queues=given["queues"], steals=given["steals"], owner=owner, by=self._user
+                values["name"], queues=values["queues"], steals=values["steals"], owner=owner, by=self._user
             )
         except InvalidValue as refusal:
             self.add_error(refusal.field if refusal.field in self.fields else None, refusal.message)

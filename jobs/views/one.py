@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 from jobs import http, operations
 from jobs.domain.states import Verdict
 from jobs.errors import JobsError, NotAllowed, NotFound, NotWaiting, WaitsForLimit
-from jobs.queries import lines, pages, reads
+from jobs.queries import fleet, pages, reads
 from jobs.views import access
 from ratelimits.errors import RateLimitsError
 
@@ -30,13 +30,13 @@ VERDICTS: Final = {
 @never_cache
 def job(request: HttpRequest, job_id: int) -> HttpResponse:
     """A job, live: where it stands, what it writes and makes, its attempts, and why it does not run."""
-    found = access.visible(request, job_id)
-    may_operate = reads.may_operate(request.user, found)
+    row = access.visible(request, job_id)
+    may_operate = reads.may_operate(request.user, row)
     share = pages.share(job_id) if may_operate else None
     context = {
-        "job": found,
+        "job": row,
         "may_operate": may_operate,
-        "may_run_farm": lines.runs_the_farm(request.user),
+        "may_run_farm": fleet.runs_the_farm(request.user),
         "origin": pages.origin(job_id),
         "offspring": pages.offspring(job_id),
         "belongs_to": operations.links(job_id, viewer=request.user),
@@ -55,12 +55,12 @@ def cancel(request: HttpRequest, job_id: int) -> HttpResponse:
     except NotFound as refusal:
         raise Http404(refusal.message) from refusal
     except NotAllowed as refusal:
-        return access.told(request, refusal.message, level=messages.ERROR, url=page)
+        return access.respond(request, refusal.message, level=messages.ERROR, url=page)
     sentence = VERDICTS[canceled.verdict]
     if canceled.verdict is Verdict.TOO_LATE:
         sentence = f"Too late: it had ended before, as {canceled.status.replace('_', ' ')}."
-        return access.told(request, sentence, level=messages.WARNING, url=page)
-    return access.told(request, sentence, level=messages.SUCCESS, url=page)
+        return access.respond(request, sentence, level=messages.WARNING, url=page)
+    return access.respond(request, sentence, level=messages.SUCCESS, url=page)
 
 
 @login_required
@@ -75,7 +75,7 @@ def retry(request: HttpRequest, job_id: int) -> HttpResponse:
     except NotFound as refusal:
         raise Http404(refusal.message) from refusal
     except (JobsError, RateLimitsError) as refusal:
-        return access.told(request, refusal.message, level=messages.ERROR, url=page)
+        return access.respond(request, refusal.message, level=messages.ERROR, url=page)
     messages.success(request, f"Submitted once more, as job #{again.pk}.")
     return HttpResponseRedirect(reverse("jobs:job", args=[again.pk]))
 
@@ -90,8 +90,8 @@ def run_now(request: HttpRequest, job_id: int) -> HttpResponse:
     except NotFound as refusal:
         raise Http404(refusal.message) from refusal
     except (NotAllowed, NotWaiting, WaitsForLimit) as refusal:
-        return access.told(request, refusal.message, level=messages.ERROR, url=page)
-    return access.told(request, "It is due now.", level=messages.SUCCESS, url=page)
+        return access.respond(request, refusal.message, level=messages.ERROR, url=page)
+    return access.respond(request, "It is due now.", level=messages.SUCCESS, url=page)
 
 
 @login_required

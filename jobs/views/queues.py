@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from jobs import operations
 from jobs.errors import JobsError, UnknownQueue
-from jobs.queries import lines, reads
+from jobs.queries import fleet, reads
 from jobs.views import access
 from jobs.views.forms import CeilingForm
 
@@ -46,7 +46,7 @@ def pause(request: HttpRequest, name: str) -> HttpResponse:
         operations.pause(name, by=user)
     except UnknownQueue as refusal:
         _not_found(refusal)
-    return _told(request, name, "Paused: nothing of it is claimed any more. What runs goes on.")
+    return _respond(request, name, "Paused: nothing of it is claimed any more. What runs goes on.")
 
 
 @login_required
@@ -58,7 +58,7 @@ def resume(request: HttpRequest, name: str) -> HttpResponse:
         operations.resume(name, by=user)
     except UnknownQueue as refusal:
         _not_found(refusal)
-    return _told(request, name, "Open again.")
+    return _respond(request, name, "Open again.")
 
 
 @login_required
@@ -79,32 +79,32 @@ def set_ceiling(request: HttpRequest, name: str) -> HttpResponse:
         if ceiling is None
         else f"At most {ceiling} of its jobs run at a time."
     )
-    return _told(request, name, bound)
+    return _respond(request, name, bound)
 
 
 def _page(request: HttpRequest, name: str, *, form: CeilingForm | None = None) -> HttpResponse:
     user = access.person(request)
-    found = lines.queue_lines(viewer=access.viewer(user), name=name) if name and "\x00" not in name else []
-    if not found:
+    rows = fleet.queue_rows(viewer=access.viewer(user), name=name) if name and "\x00" not in name else []
+    if not rows:
         raise Http404("There is no such queue.")
     context = {
-        "queue": found[0],
+        "queue": rows[0],
         "viewer": access.viewer(user),
-        "may_run": lines.runs_the_farm(user),
-        "form": form or CeilingForm(initial={"ceiling": found[0].ceiling}),
+        "may_run": fleet.runs_the_farm(user),
+        "form": form or CeilingForm(initial={"ceiling": rows[0].ceiling}),
     }
     return render(request, "jobs/queue.html", context, status=422 if form else 200)
 
 
 def _who_runs_the_farm(request: HttpRequest) -> User:
     user = access.person(request)
-    if not lines.runs_the_farm(user):
+    if not fleet.runs_the_farm(user):
         raise PermissionDenied("Only those who run the farm may do that.")
     return user
 
 
-def _told(request: HttpRequest, name: str, sentence: str) -> HttpResponse:
-    return access.told(request, sentence, level=messages.SUCCESS, url=reverse("jobs:queue", args=[name]))
+def _respond(request: HttpRequest, name: str, sentence: str) -> HttpResponse:
+    return access.respond(request, sentence, level=messages.SUCCESS, url=reverse("jobs:queue", args=[name]))
 
 
 def _not_found(refusal: JobsError) -> NoReturn:

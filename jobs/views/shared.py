@@ -14,8 +14,8 @@ from jobs.views import files
 @never_cache
 def job(request: HttpRequest, token: str) -> HttpResponse:
     """The job, live, without a log-in and without anything that says who owns or runs it."""
-    found = _shared(token)
-    context = {"job": found, "live_ticket": token}
+    row = _shared(token)
+    context = {"job": row, "live_ticket": token}
     response = render(request, "jobs/shared.html", context)
     # The address is the key: it must not travel to other sites in a Referer, nor into a search engine.
     response.headers["Referrer-Policy"] = "no-referrer"
@@ -36,7 +36,7 @@ def output(request: HttpRequest, token: str, claim: int) -> HttpResponseBase:
 
 
 def _shared(token: str) -> Job:
-    found = reads.shared(token) if "\x00" not in token else None
-    if found is None:
+    row = reads.shared(token) if "\x00" not in token else None
+    if row is None:
         raise Http404("This link shows nothing any more.")
-    return found
+    return row

@@ -16,7 +16,7 @@ from accounts import http as people
 from accounts import operations as accounts
 from jobs import operations
 from jobs.models import Worker
-from jobs.queries import lines, reads
+from jobs.queries import fleet, reads
 from jobs.views import access
 from jobs.views.forms import WorkerForm
 
@@ -44,8 +44,8 @@ def workers(request: HttpRequest) -> HttpResponse:
 @never_cache
 def worker(request: HttpRequest, worker_id: int) -> HttpResponse:
     """One worker, live, and what can be done with its key."""
-    found = _visible(request, worker_id)
-    context = {"worker": found, "may_manage": lines.may_manage(request.user, found)}
+    row = _visible(request, worker_id)
+    context = {"worker": row, "may_manage": fleet.may_manage(request.user, row)}
     return render(request, "jobs/worker.html", context)
 
 
@@ -54,8 +54,8 @@ def worker(request: HttpRequest, worker_id: int) -> HttpResponse:
 @never_cache
 def rotate(request: HttpRequest, worker_id: int) -> HttpResponse:
     """Give the worker a new key and show it, this once; the old one is worthless from here on."""
-    found = _manageable(request, worker_id)
-    return _shown_once(request, found, operations.rotate_key(found, by=access.person(request)))
+    row = _manageable(request, worker_id)
+    return _shown_once(request, row, operations.rotate_key(row, by=access.person(request)))
 
 
 @login_required
@@ -84,20 +84,20 @@ def _shown_once(request: HttpRequest, worker: Worker, key: str) -> HttpResponse:
 
 def _command(request: HttpRequest, key: str, handlers: list[str]) -> str:
     farm = request.build_absolute_uri("/").rstrip("/")
-    said = " ".join(f"--handler {handler}" for handler in handlers)
-    return f"python -m jobfarm_worker --url {farm} --key {key} {said}"
+    options = " ".join(f"--handler {handler}" for handler in handlers)
+    return f"python -m jobfarm_worker --url {farm} --key {key} {options}"
 
 
 def _visible(request: HttpRequest, worker_id: int) -> Worker:
     user = access.person(request)
-    line = lines.worker_line(worker_id)
-    if line is None or not (line.worker.owner_id == user.pk or reads.is_operator(user)):
+    row = fleet.worker_row(worker_id)
+    if row is None or not (row.worker.owner_id == user.pk or reads.is_operator(user)):
         raise Http404("There is no such worker.")
-    return line.worker
+    return row.worker
 
 
 def _manageable(request: HttpRequest, worker_id: int) -> Worker:
-    found = _visible(request, worker_id)
-    if not lines.may_manage(request.user, found):
+    row = _visible(request, worker_id)
+    if not fleet.may_manage(request.user, row):
         raise PermissionDenied("You may look at this worker, but not change its key.")
-    return found
+    return row

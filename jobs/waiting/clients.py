@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from jobs.waiting.asking import Receive
+from jobs.waiting.upstream import Receive
 
 T = TypeVar("T")
 

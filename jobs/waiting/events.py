@@ -1,4 +1,4 @@
-"""A job's event stream: Django says once whether the caller may see the job, the hub says what happens to
+"""A job's event stream: Django decides once whether the caller may see the job, the hub reports what happens to
 it."""
 
 import asyncio
@@ -9,10 +9,10 @@ from typing import Any, Final
 from django.conf import settings
 
 from jobs import http
-from jobs.waiting import asking, clients
-from jobs.waiting.asking import Answer, Django, Receive, Scope, Send
+from jobs.waiting import clients, upstream
 from jobs.waiting.stopping import Stopping
 from jobs.waiting.story import Story
+from jobs.waiting.upstream import Answer, Django, Receive, Scope, Send
 from live import RECONNECTED, hub
 from live.outbox import Outbox
 from live.subscriptions import Subscription
@@ -43,7 +43,7 @@ class EventStream:
         rights = Rights(self._django, scope, outbox)
         client: clients.Presence | None = None
         try:
-            answer, job_id = await rights.asked()
+            answer, job_id = await rights.first_answer()
             if job_id is None:
                 await answer.send(send)
                 return
@@ -57,14 +57,14 @@ class EventStream:
     async def _stream(
         self, scope: Scope, send: Send, outbox: Outbox, rights: "Rights", *, job_id: int
     ) -> None:
-        story = Story.resumed(asking.header(scope, "last-event-id"))
+        story = Story.resumed(upstream.header(scope, "last-event-id"))
         here = hub.current()
         watched = {"watch_id": "", "audience": "member", "language": settings.LANGUAGE_CODE}
-        # From the start, whatever the client has seen: an ended job has to be told of its end once more.
+        # From the start, whatever the client has seen: of an ended job the end has to be sent once more.
         watches = [here.watch(outbox, "job-json", {"job_id": job_id}, **watched)]
 
         def follow_output() -> None:
-            """Once: the job itself is told before its output."""
+            """Once: the job itself is sent before its output."""
             if len(watches) == 1:
                 seen = story.cursor
                 watches.append(here.watch(outbox, "job-output", {"job_id": job_id}, seen=seen, **watched))
@@ -72,17 +72,17 @@ class EventStream:
         try:
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             await _first_of(
-                self._tell(story, outbox, send, follow_output), rights.lost(), self._stopping.wait()
+                self._send_events(story, outbox, send, follow_output), rights.lost(), self._stopping.wait()
             )
             await send({"type": "http.response.body", "body": b""})
         finally:
             for watch in watches:
                 watch.close()
 
-    async def _tell(
+    async def _send_events(
         self, story: Story, outbox: Outbox, send: Send, follow_output: Callable[[], None]
     ) -> None:
-        """Send what the hub says, as events, until the story is over."""
+        """Send the hub's messages, as events, until the story is over."""
         await _piece(send, b"retry: 2000\n\n")
         while not story.is_over:
             try:
@@ -96,7 +96,7 @@ class EventStream:
 
 
 class Rights:
-    """Whether the caller may see the job: Django is asked again whenever the caller's rights changed.
+    """Whether the caller may see the job: Django is called again whenever the caller's rights changed.
 
     What comes for the caller meanwhile waits in the outbox for its answer.
     """
@@ -108,15 +108,15 @@ class Rights:
         self._changed = asyncio.Event()
         self._listening: Subscription | None = None
 
-    async def asked(self) -> tuple[Answer, int | None]:
+    async def first_answer(self) -> tuple[Answer, int | None]:
         """Django's first answer, and the id of the job; None where it is a refusal.
 
-        Changes are listened for before it is asked, of everybody's rights: whose they are is in the answer.
+        Changes are watched before that call, of everybody's rights: whose they are is in the answer.
         """
         touched: set[str] = set()
         early = hub.current().watch_topics(["user:*"], touched.update)
         try:
-            answer = await self._django.ask(self._scope, b"")
+            answer = await self._django.call(self._scope, b"")
             note = _note(answer)
             if note is None:
                 return answer, None
@@ -133,7 +133,7 @@ class Rights:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            if _note(await self._django.ask(self._scope, b"")) is None:
+            if _note(await self._django.call(self._scope, b"")) is None:
                 return
             if not self._changed.is_set():
                 self._outbox.let_go()
@@ -149,7 +149,7 @@ class Rights:
 
 
 def _note(answer: Answer) -> dict[str, int] | None:
-    """What Django says of a stream that it allows: the job's id and the person's."""
+    """Django's note about a stream that it allows: the job's id and the person's."""
     note = answer.notes.get(http.STREAMS.lower())
     return None if note is None else json.loads(note)
 

@@ -1,4 +1,4 @@
-"""`claim` with `wait`: Django is asked, and asked again when the notifier says so; in between nothing is held."""
+"""`claim` with `wait`: Django is called, and called again when the notifier wakes it; in between nothing is held."""
 
 import asyncio
 import json
@@ -10,10 +10,10 @@ from typing import Any, Final
 from jobs import http, operations
 from jobs.domain.leases import Lease
 from jobs.protocol import sessions
-from jobs.waiting import asking, clients
-from jobs.waiting.asking import Answer, Django, Receive, Scope, Send
+from jobs.waiting import clients, upstream
 from jobs.waiting.notifier import Notifier
 from jobs.waiting.stopping import Stopping
+from jobs.waiting.upstream import Answer, Django, Receive, Scope, Send
 from jobs.waiting.wait_groups import Wakeup
 from live import hub
 from live.subscriptions import Subscription
@@ -24,7 +24,7 @@ LONGEST_WAIT_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Woken:
-    """Why somebody who waited asks again: it is their turn, or (None) their rights may have changed."""
+    """Why somebody who waited claims again: they were woken, or (None) their rights may have changed."""
 
     wakeup: Wakeup | None
 
@@ -70,12 +70,14 @@ class LongPoll:
         wakeup: Wakeup | None = None
         while True:
             polled_at = self._loop.time()
-            answer = await self._ask(scope, body, wakeup)
+            answer = await self._call(scope, body, wakeup)
             waits_for = answer.notes.get(http.WAITS_FOR.lower())
-            left_s = until - self._loop.time()
-            if waits_for is None or left_s <= 0 or self._stopping:
+            remaining_s = until - self._loop.time()
+            if waits_for is None or remaining_s <= 0 or self._stopping:
                 return answer
-            waiting = self._wait(scope, http.read_waits_for(waits_for), polled_at=polled_at, timeout_s=left_s)
+            waiting = self._wait(
+                scope, http.read_waits_for(waits_for), polled_at=polled_at, timeout_s=remaining_s
+            )
             woken = await client.during(waiting)
             if woken is None:
                 return answer
@@ -88,10 +90,10 @@ class LongPoll:
     async def _wait(
         self, scope: Scope, waits: http.Waits, *, polled_at: float, timeout_s: float
     ) -> Woken | None:
-        """Why to ask again; None when the wait is over. Whose key is revoked asks at once, and is told."""
+        """Why to call again; None when the wait is over. A revoked key calls at once, and is refused."""
         if self._rights is None:
             self._rights = hub.current().watch_topics(waits.rights, self._touch)
-            await self._look_again(scope)
+            await self._check_key(scope)
         if not self._is_touched:
             self._waiting = asyncio.ensure_future(
                 self._notifier.wait(waits.interest, polled_at=polled_at, timeout_s=timeout_s)
@@ -110,43 +112,43 @@ class LongPoll:
         if self._waiting is not None:
             self._waiting.cancel()
 
-    async def _look_again(self, scope: Scope) -> None:
-        """A key that was revoked after the first answer and before we listened for that: nobody would tell us."""
+    async def _check_key(self, scope: Scope) -> None:
+        """Notice a key that was revoked after the first answer and before changes were watched."""
         try:
-            key = http.bearer(asking.header(scope, "authorization"))
+            key = http.bearer(upstream.header(scope, "authorization"))
             await connections.run(operations.authenticate, key)
-        except Exception:  # whatever it is, Django says it better
+        except Exception:  # whatever it is, Django's answer explains it
             self._is_touched = True
 
-    async def _ask(self, scope: Scope, body: bytes, wakeup: Wakeup | None) -> Answer:
-        """Ask once; a turn ends with that, whatever comes of it."""
-        found = False
+    async def _call(self, scope: Scope, body: bytes, wakeup: Wakeup | None) -> Answer:
+        """Call once; a wakeup ends with that, whatever comes of it."""
+        got_jobs = False
         try:
-            answer = await self._django.ask(scope, body)
-            found = bool(_jobs(answer))
+            answer = await self._django.call(scope, body)
+            got_jobs = bool(_jobs(answer))
             return answer
         finally:
             if wakeup is not None:
-                wakeup.used() if found else wakeup.passed()
+                wakeup.used() if got_jobs else wakeup.passed()
 
     async def _withdraw(self, scope: Scope, answer: Answer) -> None:
         """Nobody got this answer: its jobs are for others at once, not only when their leases run out."""
         leases = {job["id"]: Lease.parse(job["lease"]) for job in _jobs(answer)}
         if leases:
-            key = http.bearer(asking.header(scope, "authorization"))
+            key = http.bearer(upstream.header(scope, "authorization"))
             await connections.run(sessions.withdraw, key, leases)
 
 
 def _jobs(answer: Answer) -> list[Any]:
-    told = answer.json if answer.status == 200 else None
-    return list(told["jobs"]) if isinstance(told, dict) else []
+    body = answer.json if answer.status == 200 else None
+    return list(body["jobs"]) if isinstance(body, dict) else []
 
 
 def _wait_s(body: bytes) -> float:
-    """How long the body asks to wait. Whether that is allowed is for Django to say: it sees the same body."""
+    """The seconds to wait that the body names. Whether they are allowed Django decides: it gets the same body."""
     try:
-        asked = json.loads(body)["wait"]
+        wait = json.loads(body)["wait"]
     except (ValueError, LookupError, TypeError, RecursionError):
         return 0.0
-    is_number = isinstance(asked, int | float) and not isinstance(asked, bool)
-    return min(max(float(asked), 0.0), LONGEST_WAIT_S) if is_number and math.isfinite(asked) else 0.0
+    is_number = isinstance(wait, int | float) and not isinstance(wait, bool)
+    return min(max(float(wait), 0.0), LONGEST_WAIT_S) if is_number and math.isfinite(wait) else 0.0

@@ -1,10 +1,9 @@
 """The notifier: one per process.
 
-It asks whether there is work, once for all who wait for the same, and wakes as many.
+It counts claimable jobs, once for all who wait for the same, and wakes as many waiters.
 
-Asked is when something changed (topics `work:` and `due:`), when a job becomes due, and every 5 s in any
-case, always in one statement for all. Who is woken asks Django for the job; what comes of that is theirs to
-tell (`Wakeup`).
+It counts when something changed (topics `work:` and `due:`), when a job becomes due, and every 5 s in any
+case, always in one statement for all. A woken waiter claims through Django and reports the result (`Wakeup`).
 """
 
 import asyncio
@@ -25,14 +24,14 @@ logger = logging.getLogger("jobs")
 
 POLL_S: Final = 5.0  # the safety net: lost messages, and jobs that become due
 HORIZON_S: Final = POLL_S + 1.0  # a job due later than this is seen by a later poll
-WAKEUP_S: Final = 2.0  # to ask in; a socket that was told and says nothing loses its turn
+WAKEUP_S: Final = 2.0  # to claim in; a socket that does nothing with its wakeup loses it
 NEW_ROUND_S: Final = 30.0  # jobs that hid from all who waited are offered again this often: their grace ends
-KEPT_S: Final = 60.0  # a wait group without waiters is remembered, for whoever polls again
+RETENTION_S: Final = 60.0  # a wait group without waiters is remembered, for whoever polls again
 RETRY_S: Final = 1.0
 SKEW_S: Final = 60.0  # how far this machine's clock may be off the database's
 
-_WALL: Final = time.time  # noqa: TID251  # only to tell soon from late; a notifier is an edge
-Ask = Callable[[Sequence[tuple[Interest, int]]], Sequence[Claimable]]
+_WALL: Final = time.time  # noqa: TID251  # only to tell soon from late
+Query = Callable[[Sequence[tuple[Interest, int]]], Sequence[Claimable]]
 
 
 def claimable(wanted: Sequence[tuple[Interest, int]]) -> Sequence[Claimable]:
@@ -44,27 +43,25 @@ class Notifier:
     """Belongs to the event loop it was made on, which must run. `stop` it with the process."""
 
     def __init__(
-        self, *, stopping: Stopping, ask: Ask = claimable, wall: Callable[[], float] = _WALL
+        self, *, stopping: Stopping, query: Query = claimable, wall: Callable[[], float] = _WALL
     ) -> None:
         self._stopping = stopping
-        self._ask = ask
+        self._query = query
         self._wall = wall
         self._loop = asyncio.get_running_loop()
         self._groups: dict[Interest, WaitGroup] = {}
         self._woken: dict[str, float] = {}
         self._all_woken_at = self._loop.time()
         self._polled_at = NEVER
-        self._news = asyncio.Event()
-        self._subscription = hub.current().watch_topics(["work:*", "due:*"], self._hear)
+        self._changed = asyncio.Event()
+        self._subscription = hub.current().watch_topics(["work:*", "due:*"], self._on_topics)
         self._task = self._loop.create_task(self._run(), name="jobs: notifier")
 
     async def wait(self, interest: Interest, *, polled_at: float, timeout_s: float | None) -> Wakeup | None:
-        """Wait until it is this caller's turn to ask for jobs; None when `timeout_s` or the process ended
-        before.
+        """Wait until this caller is woken to claim; None when `timeout_s` or the process ended before.
 
-        `polled_at` is the loop's time from just before the caller last asked and got nothing (or NEVER): what
-        happened since then counts. The caller ends the turn. Cancelling is safe: a turn that was given
-        already is passed on.
+        `polled_at` is the loop's time from just before the caller's last claim, which got nothing (or NEVER): what
+        happened since then counts. The caller ends the wakeup. Cancelling is safe: one that has begun is passed on.
         """
         group = self._group(interest)
         waiter = Waiter(polled_at=polled_at, wakeup=self._loop.create_future())
@@ -96,12 +93,12 @@ class Notifier:
 
     def _group(self, interest: Interest) -> WaitGroup:
         if interest not in self._groups:
-            group = self._groups[interest] = WaitGroup(interest=interest, news=self._news.set)
-            heard = [at for queue, at in self._woken.items() if group.hears(queue)]
-            group.woken_at = max([self._all_woken_at, *heard])
+            group = self._groups[interest] = WaitGroup(interest=interest, on_change=self._changed.set)
+            woken = [at for queue, at in self._woken.items() if group.covers(queue)]
+            group.woken_at = max([self._all_woken_at, *woken])
         return self._groups[interest]
 
-    def _hear(self, topics: set[str]) -> None:
+    def _on_topics(self, topics: set[str]) -> None:
         if live.RECONNECTED in topics:
             self._wake_all()
         for topic in topics:
@@ -115,25 +112,25 @@ class Notifier:
     def _wake_all(self) -> None:
         self._all_woken_at = self._loop.time()
         for group in self._groups.values():
-            group.group(self._all_woken_at)
+            group.notify(self._all_woken_at)
 
     def _wake_queue(self, queue: str) -> None:
         now = self._woken[queue] = self._loop.time()
         for group in self._groups.values():
-            if group.hears(queue):
-                group.group(now)
+            if group.covers(queue):
+                group.notify(now)
 
     def _expect(self, queue: str, due_ms: int) -> None:
         """A job becomes due at a moment of the database's clock.
 
-        If that is soon, ask the database how soon.
+        If that is soon, the database says how soon.
         """
         if due_ms / 1000 > self._wall() + HORIZON_S + SKEW_S:
             return
         for group in self._groups.values():
-            if group.hears(queue):
+            if group.covers(queue):
                 group.stale = True
-        self._news.set()
+        self._changed.set()
 
     async def _run(self) -> None:
         while True:
@@ -143,51 +140,51 @@ class Notifier:
             except Exception:
                 logger.exception("The notifier could not ask for work; trying again")
                 await asyncio.sleep(RETRY_S)
-                self._news.set()
+                self._changed.set()
 
     async def _pause(self) -> None:
-        """Wait for news, or for the poll while anybody waits."""
+        """Wait for a change, or for the poll while anybody waits."""
         waiting = any(group.waiters for group in self._groups.values())
-        left_s = max(0.0, self._polled_at + POLL_S - self._loop.time()) if waiting else None
+        remaining_s = max(0.0, self._polled_at + POLL_S - self._loop.time()) if waiting else None
         try:
-            async with asyncio.timeout(left_s):
-                await self._news.wait()
+            async with asyncio.timeout(remaining_s):
+                await self._changed.wait()
         except TimeoutError:
             pass
-        self._news.clear()
+        self._changed.clear()
 
     async def _count(self) -> None:
-        """Ask for all rings that want it, all at once when the poll is due, and act on the answers."""
+        """Count for the groups that want it, for all when the poll is due, and act on the answers."""
         is_poll = self._loop.time() >= self._polled_at + POLL_S
-        asked = [
+        groups = [
             group for group in self._groups.values() if group.waiters and (is_poll or group.wants_an_answer())
         ]
-        if not asked:
+        if not groups:
             return
         if is_poll:
             self._polled_at = self._loop.time()
             self._forget_the_abandoned()
-        under_way = [len(group.wakeups) for group in asked]
-        for group in asked:
+        under_way = [len(group.wakeups) for group in groups]
+        for group in groups:
             group.dirty = group.stale = False
-        wanted = [(group.interest, len(group.waiters) + len(group.wakeups)) for group in asked]
+        wanted = [(group.interest, len(group.waiters) + len(group.wakeups)) for group in groups]
         try:
-            answers = await connections.run(self._ask, wanted)
+            answers = await connections.run(self._query, wanted)
         except BaseException:
-            for group in asked:
+            for group in groups:
                 group.dirty = group.stale = True
             raise
-        for group, answer, wakeups in zip(asked, answers, under_way, strict=True):
+        for group, answer, wakeups in zip(groups, answers, under_way, strict=True):
             self._answered(group, answer, wakeups=wakeups, is_poll=is_poll)
 
     def _answered(self, group: WaitGroup, answer: Claimable, *, wakeups: int, is_poll: bool) -> None:
         group.answered_at = self._loop.time()
         group.residue = min(group.residue, answer.jobs)
         self._arm(group, answer.next_due_in_s)
-        # Turns that were under way when we asked take a job each: of those that were counted, if they were
-        # not yet at it, else of none; then they have us count again.
+        # Wakeups that were under way at the count take a job each: of those that were counted, if they had
+        # not claimed yet, else of none; then they cause another count.
         group.deducted = wakeups > 0 and answer.jobs > 0
-        if is_poll and answer.jobs > wakeups and self._is_news(group, answer.jobs):
+        if is_poll and answer.jobs > wakeups and self._has_new_work(group, answer.jobs):
             group.woken_at = group.answered_at
         for _ in range(answer.jobs - wakeups):
             wakeup = group.wake_next()
@@ -196,7 +193,7 @@ class Notifier:
                 break
             wakeup.expiry = self._loop.call_later(WAKEUP_S, wakeup.passed)
 
-    def _is_news(self, group: WaitGroup, jobs: int) -> bool:
+    def _has_new_work(self, group: WaitGroup, jobs: int) -> bool:
         """Whether what the poll found is more than what hid from all who wait: then a message was lost."""
         return jobs > group.residue or self._loop.time() > group.woken_at + NEW_ROUND_S
 
@@ -205,11 +202,11 @@ class Notifier:
             group.due.cancel()
             group.due = None
         if due_in_s is not None:
-            # A timer that fires a hair early would have us ask again at once, and again.
-            group.due = self._loop.call_later(due_in_s + 0.002, lambda: group.group(self._loop.time()))
+            # A timer that fires a hair early would cause one count after the other.
+            group.due = self._loop.call_later(due_in_s + 0.002, lambda: group.notify(self._loop.time()))
 
     def _forget_the_abandoned(self) -> None:
-        since = self._loop.time() - KEPT_S
+        since = self._loop.time() - RETENTION_S
         for interest, group in list(self._groups.items()):
             if not group.waiters and not group.wakeups and group.emptied_at < since:
                 self._arm(group, None)

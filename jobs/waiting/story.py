@@ -1,4 +1,4 @@
-"""From what the hub says to server-sent events, each with an id that says how much of the story was told."""
+"""From the hub's messages to server-sent events, each with an id that says how far the client is."""
 
 import json
 import re
@@ -13,7 +13,7 @@ _EVENT_ID: Final = re.compile(r"([0-9]{1,18})\.([0-9]{1,9})\.([0-9a-f]{0,64})")
 
 
 class Story:
-    """How far one client has heard a job's story."""
+    """How far one client is in a job's events."""
 
     def __init__(self, *, claim: int = 0, next_seq: int = 0, version: str = "") -> None:
         self._claim = claim
@@ -30,21 +30,21 @@ class Story:
 
     @property
     def cursor(self) -> str | None:
-        """The last piece of output that was told, as the stream `job-output` numbers it."""
+        """The last piece of output that was sent, as the stream `job-output` numbers it."""
         return f"{self._claim}:{self._next_seq - 1}" if self._claim else None
 
     def events(self, messages: Sequence[Message]) -> Iterator[bytes]:
         """The events that these messages make.
 
-        The end is told when all the output was, whatever came first.
+        The end is sent when all the output was, whatever came first.
         """
         for message in messages:
-            yield from self._told(message)
-        if self._end is not None and self._all_was_told(self._end):
+            yield from self._encode(message)
+        if self._end is not None and self._is_complete(self._end):
             self.is_over = True
             yield self._event("end", {"status": self._end["job"]["status"]})
 
-    def _told(self, message: Message) -> Iterator[bytes]:
+    def _encode(self, message: Message) -> Iterator[bytes]:
         if message.kind == "items":
             yield from self._output(json.loads(message.encoded))
         elif message.kind == "data":
@@ -65,7 +65,7 @@ class Story:
             self._version = version
             yield self._event("job", job)
 
-    def _all_was_told(self, state: dict[str, Any]) -> bool:
+    def _is_complete(self, state: dict[str, Any]) -> bool:
         written = state["written"]
         return written == 0 or (self._claim, self._next_seq) >= (state["job"]["claim"], written)
 

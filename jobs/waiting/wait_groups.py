@@ -1,6 +1,6 @@
-"""Who waits for the same thing, and whose turn it is.
+"""Who waits for the same jobs, and who is woken next.
 
-Plain data of one event loop; the notifier asks and decides.
+Plain data of one event loop; the notifier counts and decides.
 """
 
 import asyncio
@@ -14,8 +14,7 @@ NEVER = float("-inf")
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Waiter:
-    """Somebody who found nothing when they asked, at `polled_at` on the loop's clock (NEVER: they did not ask
-    yet)."""
+    """Somebody whose claim got nothing, at `polled_at` on the loop's clock (NEVER: none was made yet)."""
 
     polled_at: float
     wakeup: "asyncio.Future[Wakeup | None]"
@@ -23,9 +22,9 @@ class Waiter:
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Wakeup:
-    """The right, and the duty, of one woken waiter to ask: `used` if jobs came, `passed` if none did.
+    """The right, and the duty, of one woken waiter to claim: `used` if jobs came, `passed` if none did.
 
-    A turn that nobody ends passes by itself after a while, so that a silent worker holds nobody up.
+    One that nobody ends passes by itself after a while, so that a silent worker holds nobody up.
     """
 
     group: "WaitGroup"
@@ -34,22 +33,22 @@ class Wakeup:
 
     def used(self) -> None:
         """Jobs came."""
-        self._end(found=True)
+        self._end(got_jobs=True)
 
     def passed(self) -> None:
         """None came: perhaps it was taken meanwhile, perhaps it hides from this worker.
 
         The next one may try.
         """
-        self._end(found=False)
+        self._end(got_jobs=False)
 
-    def _end(self, *, found: bool) -> None:
+    def _end(self, *, got_jobs: bool) -> None:
         if self.is_over:
             return
         self.is_over = True
         if self.expiry is not None:
             self.expiry.cancel()
-        self.group.wakeup_ended(self, found=found)
+        self.group.wakeup_ended(self, got_jobs=got_jobs)
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -57,34 +56,34 @@ class WaitGroup:
     """All who wait for one interest, first come first.
 
     A *round* begins whenever something may have become claimable (`woken_at`). In a round everybody is woken
-    once at most: who has asked since it began knows what there is, and is left alone until the next.
+    once at most: who has claimed since it began is left alone until the next.
     """
 
     interest: Interest
-    news: Callable[[], None]  # tells the notifier that there may be something to ask
+    on_change: Callable[[], None]  # has the notifier count again
     woken_at: float = NEVER
     answered_at: float = NEVER
     emptied_at: float = NEVER
     stale: bool = True  # it is not known when the next job becomes due
     dirty: bool = False  # the count of this round may have changed
-    deducted: bool = False  # the last count was cut by turns that were under way
+    deducted: bool = False  # the last count was cut by wakeups that were under way
     residue: int = 0  # jobs that were left when all had been woken: hidden from every waiter here
     due: asyncio.TimerHandle | None = None
     waiters: dict[Waiter, None] = field(default_factory=dict)
     wakeups: set[Wakeup] = field(default_factory=set)
 
-    def hears(self, queue: str) -> bool:
+    def covers(self, queue: str) -> bool:
         """Whether a job in `queue` may be for somebody here."""
         return queue in self.interest.queues or "*" in self.interest.queues
 
-    def group(self, now: float) -> None:
+    def notify(self, now: float) -> None:
         """Something may be claimable since `now`: a new round."""
         self.woken_at = now
         self.dirty = True
-        self.news()
+        self.on_change()
 
     def join(self, waiter: Waiter, *, fresh_after: float) -> None:
-        """Add a waiter; ask for them if something happened since they asked, or nobody has asked since
+        """Add a waiter; count for it if something happened since its claim, or nothing was counted since
         `fresh_after`."""
         self.waiters[waiter] = None
         if waiter.polled_at < self.woken_at:
@@ -92,7 +91,7 @@ class WaitGroup:
         if self.answered_at < fresh_after:
             self.stale = True
         if self.dirty or self.stale:
-            self.news()
+            self.on_change()
 
     def leave(self, waiter: Waiter, *, now: float) -> None:
         """Remove a waiter, if it is still there."""
@@ -101,15 +100,15 @@ class WaitGroup:
             self.emptied_at = now
 
     def wants_an_answer(self) -> bool:
-        """Whether the database must be asked now: for an untried waiter, or for the next due time."""
+        """Whether a count is needed now: for an untried waiter, or for the next due time."""
         return bool(self.waiters) and (self.stale or (self.dirty and self.untried() is not None))
 
     def untried(self) -> Waiter | None:
-        """Who has waited longest of those that have not asked in this round."""
+        """Who has waited longest of those that have not claimed in this round."""
         return next((waiter for waiter in self.waiters if waiter.polled_at < self.woken_at), None)
 
     def wake_next(self) -> Wakeup | None:
-        """Give the turn to the next untried waiter; None if everybody has had one."""
+        """Wake the next untried waiter; None if everybody was woken."""
         waiter = self.untried()
         if waiter is None:
             return None
@@ -119,12 +118,12 @@ class WaitGroup:
         waiter.wakeup.set_result(wakeup)
         return wakeup
 
-    def wakeup_ended(self, wakeup: Wakeup, *, found: bool) -> None:
-        """A woken waiter has asked.
+    def wakeup_ended(self, wakeup: Wakeup, *, got_jobs: bool) -> None:
+        """A woken waiter has claimed.
 
         Count again if that was for nothing, or if the last count had deducted its job.
         """
         self.wakeups.discard(wakeup)
-        if not found or self.deducted:
+        if not got_jobs or self.deducted:
             self.dirty = True
-            self.news()
+            self.on_change()

@@ -102,7 +102,7 @@ def seed(*, boss: User | None = None, paint: Paint = plain) -> Farm:
     ratelimits.limit("log-in", key="user:grace", count=9)
     ratelimits.limit("log-in/link", key="address:127.0.0.1", count=10)
     share = jobs.share(made["success"].pk, by=boss).token
-    bulk = jobs.bulk.ask(BulkAction.PRIORITY, by=boss, filters=Filters(kind="transcribe"), value="10")
+    bulk = jobs.bulk.create(BulkAction.PRIORITY, by=boss, filters=Filters(kind="transcribe"), value="10")
     functions = _functions()
     jobs.roll_up()
     return Farm(

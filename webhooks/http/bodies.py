@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from jobs.waiting.asking import Receive
+from jobs.waiting.upstream import Receive
 from webhooks.domain.names import Source
 from webhooks.errors import Busy, TooLarge, TooSlow
 

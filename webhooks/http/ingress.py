@@ -22,7 +22,7 @@ from django.conf import settings
 from django.db import Error as DatabaseError
 from psycopg_pool import PoolTimeout
 
-from jobs.waiting.asking import App, Receive, Scope, Send
+from jobs.waiting.upstream import App, Receive, Scope, Send
 from live import addresses
 from observing import numbers
 from postgres import connections

@@ -58,7 +58,7 @@ class Reports:
             self._due_at = time.monotonic() + EVERY_S
 
     def end(self) -> None:
-        """Say that it ends, if the database can be told."""
+        """Report that it ends, if the database is reachable."""
         with contextlib.suppress(DatabaseError, InterfaceError):
             self._presence.end()
 

@@ -15,7 +15,7 @@ from jobs.operations import lookups
 from postgres import connections
 from ratelimits.errors import RateLimitsError
 
-LOOK_EVERY_S = 0.5  # of `tail`
+POLL_EVERY_S = 0.5  # of `tail`
 
 
 class Command(BaseCommand):
@@ -48,12 +48,12 @@ class Command(BaseCommand):
     def _list(self, options: dict[str, Any]) -> None:
         wanted = {name: options[name] for name in ("status", "queue") if options[name]}
         for job in Job.objects.filter(**wanted).order_by("-pk")[: options["limit"]]:
-            self.stdout.write(_line(job))
+            self.stdout.write(_row(job))
 
     def _show(self, options: dict[str, Any]) -> None:
         for job_id in options["job"]:
             job = lookups.job(job_id, by=None)
-            self.stdout.write(_line(job))
+            self.stdout.write(_row(job))
             self.stdout.write(f"  payload  {json.dumps(job.body.payload)}")
             self.stdout.write(f"  result   {json.dumps(job.body.result)}")
             for attempt in queries.reads.attempts(job_id):
@@ -88,10 +88,10 @@ class Command(BaseCommand):
             if Status(job.status) in ENDED and not chunks:
                 self.stdout.write(f"\n#{job_id}: {job.status}")
                 return
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(POLL_EVERY_S)
 
 
-def _line(job: Job) -> str:
+def _row(job: Job) -> str:
     share = "" if job.progress is None else f"{job.progress:4.0%}"
     where = f"{job.kind:<12} {job.queue:<12} {job.worker_name or '-':<16}"
     return f"#{job.pk:<8} {job.status:<11} {share:>4} {where} {job.detail or ''}"

@@ -55,7 +55,7 @@
     }
   }
 
-  // The state: told to screen readers when the job goes from one to another.
+  // The state: announced to screen readers when the job goes from one to another.
   let status = document.querySelector(".job-state")?.dataset.status;
 
   function updated(event) {
@@ -73,7 +73,7 @@
   document.addEventListener("live:updated", updated);
   document.addEventListener("scroll", scrolled, { capture: true, passive: true });
   document.addEventListener("change", ({ target }) => target.matches("[data-follow-switch]") && follow(target));
-  document.addEventListener("jobs:said", ({ detail }) => window.jobfarm?.toast(detail.sentence, detail.mood));
+  document.addEventListener("jobs:message", ({ detail }) => window.jobfarm?.toast(detail.sentence, detail.mood));
   for (const output of outputs()) shown.set(output, attemptOf(output));
   document.querySelectorAll("[data-follow-switch]").forEach(follow);
 })();

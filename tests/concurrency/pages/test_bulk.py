@@ -25,7 +25,7 @@ class TestCanceling:
         farm.kind()
         farm.submit(400)
         workers = [farm.worker(f"w{n}") for n in range(3)]
-        asked = operations.bulk.ask(BulkAction.CANCEL, by=boss, filters=Filters())
+        asked = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters())
         operations.bulk.begin(asked.pk, by=boss)
 
         def work(n: int) -> int:
@@ -55,7 +55,7 @@ class TestSteps:
         farm.submit(120)
         for job in Job.objects.all():
             operations.cancel(job.pk, by=None)
-        asked = operations.bulk.ask(BulkAction.RETRY, by=boss, filters=Filters())
+        asked = operations.bulk.create(BulkAction.RETRY, by=boss, filters=Filters())
         farm.at_once(*[lambda: operations.bulk.begin(asked.pk, by=boss)] * 3)
         farm.at_once(*[lambda: operations.bulk.step(bulk_id=asked.pk)] * 4)
         asked.refresh_from_db()

@@ -229,7 +229,7 @@ class TestNobodysCall:
     def test_a_step_of_a_bulk_action_goes_through(self, server: Server) -> None:
         boss = User.objects.create_superuser("boss")
         jobs = [operations.submit("chat", {}) for _ in range(3)]
-        asked = operations.bulk.ask(BulkAction.CANCEL, by=boss, filters=Filters())
+        asked = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters())
         operations.bulk.begin(asked.pk, by=boss)
         with colliding():
             operations.bulk.step(bulk_id=asked.pk)

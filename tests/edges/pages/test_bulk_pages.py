@@ -84,7 +84,7 @@ class TestRights:
     @pytest.fixture
     def adas(self, little_farm: Farm) -> Bulk:
         """Ada has asked to cancel what is hers."""
-        return operations.bulk.ask(BulkAction.CANCEL, by=little_farm.ada, filters=Filters())
+        return operations.bulk.create(BulkAction.CANCEL, by=little_farm.ada, filters=Filters())
 
     @pytest.mark.parametrize(
         ("who", "look", "act"), [("ada", 200, 302), ("bob", 404, 404), ("eve", 404, 404), ("oscar", 200, 302)]

@@ -119,7 +119,7 @@ class TestFilters:
     def test_a_rare_kind_is_looked_for_in_bounded_steps(
         self, browse: Browse, little_farm: Farm, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(lists, "LOOK_BACK", 10)
+        monkeypatch.setattr(lists, "SCAN_LIMIT", 10)
         rare = operations.submit("image", {}, owner=little_farm.eve)
         farm.submit(25, "chat", owner=little_farm.eve)
         client, steps, answer = (

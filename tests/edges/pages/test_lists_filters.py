@@ -67,7 +67,7 @@ class TestText:
     def test_is_looked_for_in_bounded_steps(
         self, browse: Browse, little_farm: Farm, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(lists, "LOOK_BACK_IN_TEXTS", 10)
+        monkeypatch.setattr(lists, "TEXT_SCAN_LIMIT", 10)
         farm.submit(25, "chat", owner=little_farm.ada)
         for who in (little_farm.oscar, little_farm.ada):
             client, address, steps = browse(who), "?text=sky", 0
@@ -135,7 +135,7 @@ class TestMany:
     def test_that_wait_are_found_behind_many_that_ended(
         self, browse: Browse, little_farm: Farm, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(lists, "LOOK_BACK", 5)
+        monkeypatch.setattr(lists, "SCAN_LIMIT", 5)
         for job in farm.submit(20, "image"):
             operations.cancel(job.pk, by=None)
         client = browse(little_farm.oscar)
@@ -146,7 +146,7 @@ class TestMany:
     def test_of_ones_own_are_found_behind_many_of_others(
         self, browse: Browse, little_farm: Farm, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(lists, "LOOK_BACK", 5)
+        monkeypatch.setattr(lists, "SCAN_LIMIT", 5)
         farm.submit(30, "image", owner=little_farm.eve)
         assert _shown(browse(little_farm.ada).get("/jobs/?kind=chat")) == [little_farm.job.pk]
 

@@ -175,7 +175,7 @@ def _to_the_end(made: Bulk) -> Bulk:
 
 
 def _done(action: BulkAction, by: User, value: str = "", **filters: str) -> Bulk:
-    asked = operations.bulk.ask(action, by=by, filters=Filters(**filters), value=value)
+    asked = operations.bulk.create(action, by=by, filters=Filters(**filters), value=value)
     return _to_the_end(operations.bulk.begin(asked.pk, by=by))
 
 
@@ -199,7 +199,7 @@ class TestBulkActions:
         refused = set()
         for who in WHO:
             try:
-                operations.bulk.ask(action, by=people[who], filters=Filters(**filters), value=value)
+                operations.bulk.create(action, by=people[who], filters=Filters(**filters), value=value)
             except (PriorityNotAllowed, QueueChoiceNotAllowed):
                 refused.add(who)
         assert refused == {*WHO} - may
@@ -215,7 +215,7 @@ class TestBulkActions:
     def test_stop_when_the_right_is_taken_away(self, people: dict[str, User]) -> None:
         raiser = people["raiser"]
         farm.submit(1, owner=raiser)
-        asked = operations.bulk.ask(BulkAction.PRIORITY, by=raiser, filters=Filters(), value="50")
+        asked = operations.bulk.create(BulkAction.PRIORITY, by=raiser, filters=Filters(), value="50")
         operations.bulk.begin(asked.pk, by=raiser)
         raiser.user_permissions.clear()
         stopped = _to_the_end(asked)

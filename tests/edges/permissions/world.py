@@ -101,12 +101,12 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
     farm.submit(1, "chat", owner=owner, group=group)  # one that waits, for bulks and claims
     [later] = farm.submit(1, "chat", owner=owner, group=group, run_at=farm.now() + timedelta(hours=1))
     own, _ = operations.create_worker("adas", queues=["chat"], owner=owner)
-    bulk = operations.bulk.ask(BulkAction.CANCEL, by=owner, filters=Filters())
+    bulk = operations.bulk.create(BulkAction.CANCEL, by=owner, filters=Filters())
     begun = operations.bulk.begin(
-        operations.bulk.ask(BulkAction.RUN_NOW, by=owner, filters=Filters()).pk, by=owner
+        operations.bulk.create(BulkAction.RUN_NOW, by=owner, filters=Filters()).pk, by=owner
     )
     over = operations.bulk.begin(
-        operations.bulk.ask(BulkAction.RUN_NOW, by=owner, filters=Filters()).pk, by=owner
+        operations.bulk.create(BulkAction.RUN_NOW, by=owner, filters=Filters()).pk, by=owner
     )
     operations.bulk.stop(over.pk, by=owner)
     names = {

@@ -217,7 +217,7 @@ def _overrun(job: operations.Claimed) -> None:
 
 def _cancel_all() -> None:
     boss = User.objects.create_superuser("boss")
-    asked = operations.bulk.ask(BulkAction.CANCEL, by=boss, filters=Filters(status="in_progress"))
+    asked = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters(status="in_progress"))
     operations.bulk.begin(asked.pk, by=boss)
     operations.bulk.step(bulk_id=asked.pk)
 

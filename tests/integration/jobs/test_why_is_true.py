@@ -17,7 +17,7 @@ from django.db.models.functions import Now
 from jobs import operations
 from jobs.domain.waiting import Reason
 from jobs.models import Job, Slot, Worker
-from jobs.operations import asking, taking
+from jobs.operations import polling, taking
 from jobs.queries import reads
 from tests import farm
 
@@ -168,7 +168,7 @@ class Situation:
             owner = worker.owner
             is_in_scope = owner is None or owner.pk == job.owner_id or owner.groups.filter(pk=job.group_id)
             if client.is_live and is_in_scope and {job.queue, "*"} & {*worker.queues, *worker.steals}:
-                asking.note(worker, [*(client.asks or ()), job.queue])
+                polling.note(worker, [*(client.asks or ()), job.queue])
 
     def _wait(self, job: Job, code: str) -> None:
         if code == "all_failed_it":

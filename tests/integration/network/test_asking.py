@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from jobs.waiting.asking import Django, Receive, Scope, Send
+from jobs.waiting.upstream import Django, Receive, Scope, Send
 
 SCOPE: dict[str, Any] = {"type": "http", "method": "GET", "path": "/", "headers": []}
 
@@ -30,7 +30,7 @@ class Slow:
 
 async def test_who_is_canceled_while_asking_is_so_at_once_and_the_answer_is_still_made() -> None:
     app = Slow()
-    asking = asyncio.create_task(Django(app, notes=[]).ask(SCOPE, b""))
+    asking = asyncio.create_task(Django(app, notes=[]).call(SCOPE, b""))
     await app.asked.wait()
     asking.cancel()
     await asyncio.wait({asking}, timeout=5)
@@ -49,7 +49,7 @@ async def test_eight_are_asked_at_once_and_the_others_in_their_turn() -> None:
         await app(scope, receive, send)
 
     django = Django(counted, notes=[])
-    asking = [asyncio.create_task(django.ask(SCOPE, b"")) for _ in range(9)]
+    asking = [asyncio.create_task(django.call(SCOPE, b"")) for _ in range(9)]
     await app.asked.wait()
     assert len(entered) == 8
     app.may_answer.set()

@@ -14,9 +14,9 @@ from accounts.models import ApiToken
 from jobfarm.one_hop import OneHop
 from jobs import http, operations
 from jobs.models import Job
-from jobs.waiting.asking import App, Django, Message, Receive, Scope, Send
 from jobs.waiting.events import EventStream
 from jobs.waiting.stopping import Stopping
+from jobs.waiting.upstream import App, Django, Message, Receive, Scope, Send
 from live import hub
 from live.feeds import StateFeed
 from postgres import connections

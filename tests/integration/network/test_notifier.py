@@ -41,7 +41,7 @@ async def ringing(ask: Callable[..., Any] = bells.claimable) -> AsyncIterator[No
     """A bell whose hub listens."""
     await connections.run(operations.sync)
     await hub.current().ready()
-    notifier = Notifier(stopping=Stopping(), ask=ask)
+    notifier = Notifier(stopping=Stopping(), query=ask)
     try:
         yield notifier
     finally:
@@ -196,7 +196,7 @@ class TestWaking:
             task = waiting(notifier)
             await settled(counted)
             asked = len(counted.asked)
-            notifier._hear({live.RECONNECTED})
+            notifier._on_topics({live.RECONNECTED})
             await settled(counted)
             assert len(counted.asked) > asked
             assert not task.done()

@@ -112,9 +112,9 @@ def _plan(sql: str, params: Any) -> str:
 
 @pytest.fixture
 def _short_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So far back that it is a small part of this table, as LOOK_BACK is of a large one."""
-    monkeypatch.setattr(lists, "LOOK_BACK", 5_000)
-    monkeypatch.setattr(lists, "LOOK_BACK_IN_TEXTS", 200)
+    """So far back that it is a small part of this table, as SCAN_LIMIT is of a large one."""
+    monkeypatch.setattr(lists, "SCAN_LIMIT", 5_000)
+    monkeypatch.setattr(lists, "TEXT_SCAN_LIMIT", 200)
 
 
 CASES = [
@@ -159,7 +159,7 @@ class TestAList:
         self, big: Big, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """With so long a way the planner would rather read all payloads once and keep those that fit."""
-        monkeypatch.setattr(lists, "LOOK_BACK_IN_TEXTS", 5_000)
+        monkeypatch.setattr(lists, "TEXT_SCAN_LIMIT", 5_000)
         asked: list[tuple[str, Any]] = []
 
         def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
@@ -234,7 +234,7 @@ class TestTheStates:
 class TestABulk:
     def test_is_counted_within_a_second_or_so(self, big: Big) -> None:
         began = time.perf_counter()
-        asked = operations.bulk.ask(BulkAction.RETRY, by=big.boss, filters=Filters(status="failed"))
+        asked = operations.bulk.create(BulkAction.RETRY, by=big.boss, filters=Filters(status="failed"))
         while asked.phase == "counting":
             operations.bulk.step(bulk_id=asked.pk)
             asked.refresh_from_db()

@@ -40,7 +40,7 @@ def worker() -> Worker:
 
 def _do(deed: BulkAction, by: User, *, value: str = "", **filters: str) -> Bulk:
     """Ask, say yes, and let the scheduler do all of it."""
-    asked = operations.bulk.ask(deed, by=by, filters=Filters(**filters), value=value)
+    asked = operations.bulk.create(deed, by=by, filters=Filters(**filters), value=value)
     return _to_the_end(operations.bulk.begin(asked.pk, by=by))
 
 
@@ -65,19 +65,21 @@ class TestAsking:
         farm.submit(3, "other")
         farm.claim_one(worker)
         before = list(Job.objects.order_by("pk").values())
-        asked = operations.bulk.ask(BulkAction.CANCEL, by=boss, filters=Filters(queue="work"))
+        asked = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters(queue="work"))
         assert (asked.phase, asked.matched, asked.handled) == (Phase.READY, 7, 0)
-        assert operations.bulk.ask(BulkAction.QUEUE, by=boss, filters=Filters(), value="other").matched == 9
+        assert (
+            operations.bulk.create(BulkAction.QUEUE, by=boss, filters=Filters(), value="other").matched == 9
+        )
         assert before == list(Job.objects.order_by("pk").values())
         assert not ScheduledFunction.objects.exists()
 
     def test_counts_in_stretches_and_leaves_to_the_scheduler_what_takes_long(
         self, boss: User, worker: Worker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(lists, "LOOK_BACK", 4)
+        monkeypatch.setattr(lists, "SCAN_LIMIT", 4)
         monkeypatch.setattr(bulk, "COUNTED_AT_ONCE_S", -1.0)
         farm.submit(23)
-        asked = operations.bulk.ask(BulkAction.CANCEL, by=boss, filters=Filters())
+        asked = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters())
         assert (asked.phase, asked.matched) == (Phase.COUNTING, 4)
         assert ScheduledFunction.objects.get().args == {"bulk_id": asked.pk}
         with pytest.raises(InvalidValue, match="still being counted"):
@@ -100,14 +102,14 @@ class TestAsking:
         self, boss: User, deed: BulkAction, value: str, refusal: type[Exception]
     ) -> None:
         with pytest.raises(refusal):
-            operations.bulk.ask(deed, by=boss, filters=Filters(), value=value)
+            operations.bulk.create(deed, by=boss, filters=Filters(), value=value)
         assert not Bulk.objects.exists()
 
     def test_of_an_age_means_what_it_meant_then(self, boss: User, worker: Worker) -> None:
         [old] = farm.submit(1)
         farm.pass_time(old, 7200)
         farm.submit(2)
-        asked = operations.bulk.ask(BulkAction.CANCEL, by=boss, filters=Filters(age="hour"))
+        asked = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters(age="hour"))
         assert (asked.matched, set(asked.filters)) == (2, {"since"})
 
 
@@ -124,7 +126,7 @@ class TestCanceling:
 
     def test_leaves_alone_what_came_after_the_question(self, boss: User, worker: Worker) -> None:
         farm.submit(2)
-        asked = operations.bulk.ask(BulkAction.CANCEL, by=boss, filters=Filters())
+        asked = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters())
         [late] = farm.submit(1)
         _to_the_end(operations.bulk.begin(asked.pk, by=boss))
         assert _statuses() == {"canceled": 2, "pending": 1}
@@ -192,7 +194,7 @@ class TestRetrying:
         most = ratelimits.config_of(limits.SUBMIT_USER).most
         for _ in range(2):  # into debt: what comes in while this runs changes nothing
             ratelimits.limit(limits.SUBMIT_USER, key=f"user:{ada.pk}", count=most, reserve=True)
-        asked = operations.bulk.ask(BulkAction.RETRY, by=ada, filters=Filters())
+        asked = operations.bulk.create(BulkAction.RETRY, by=ada, filters=Filters())
         operations.bulk.begin(asked.pk, by=ada)
         operations.bulk.step(bulk_id=asked.pk)
         next_step = ScheduledFunction.objects.latest("pk")
@@ -264,10 +266,10 @@ class TestWhose:
         reader = farm.user("reader", is_staff=True)
         reader.user_permissions.add(Permission.objects.get(codename="view_job"))
         farm.submit(2)
-        assert operations.bulk.ask(BulkAction.CANCEL, by=reader, filters=Filters()).matched == 0
+        assert operations.bulk.create(BulkAction.CANCEL, by=reader, filters=Filters()).matched == 0
 
     def test_anothers_is_not_found(self, boss: User, worker: Worker) -> None:
-        asked = operations.bulk.ask(BulkAction.CANCEL, by=boss, filters=Filters())
+        asked = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters())
         for deed in (operations.bulk.begin, operations.bulk.stop, operations.bulk.undo):
             with pytest.raises(NotFound):
                 deed(asked.pk, by=farm.user(f"eve{deed.__name__}"))
@@ -278,13 +280,13 @@ class TestWhose:
         monkeypatch.setattr(bulk, "BATCH", 2)
         monkeypatch.setattr(bulk, "STEP_S", -1.0)
         farm.submit(6)
-        asked = operations.bulk.ask(BulkAction.CANCEL, by=boss, filters=Filters())
+        asked = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters())
         operations.bulk.begin(asked.pk, by=boss)
         operations.bulk.step(bulk_id=asked.pk)
         User.objects.filter(pk=boss.pk).update(is_superuser=False)
         assert _to_the_end(asked).changed == 2
         User.objects.filter(pk=boss.pk).update(is_superuser=True)
-        asked = operations.bulk.ask(BulkAction.CANCEL, by=boss, filters=Filters())
+        asked = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters())
         operations.bulk.begin(asked.pk, by=boss)
         User.objects.filter(pk=boss.pk).update(is_active=False)
         stopped = _to_the_end(asked)
@@ -301,7 +303,7 @@ class TestAStep:
         for _ in range(5):
             farm.submit(1)
             farm.fail(worker, farm.claim_one(worker), retryable=False)
-        asked = operations.bulk.ask(BulkAction.RETRY, by=boss, filters=Filters())
+        asked = operations.bulk.create(BulkAction.RETRY, by=boss, filters=Filters())
         operations.bulk.begin(asked.pk, by=boss)
         with pytest.raises(ZeroDivisionError), connection.execute_wrapper(_dying_at(3)):
             operations.bulk.step(bulk_id=asked.pk)
@@ -314,7 +316,7 @@ class TestAStep:
     def test_said_yes_to_twice_does_it_once(self, boss: User, worker: Worker) -> None:
         farm.submit(1)
         farm.fail(worker, farm.claim_one(worker), retryable=False)
-        asked = operations.bulk.ask(BulkAction.RETRY, by=boss, filters=Filters())
+        asked = operations.bulk.create(BulkAction.RETRY, by=boss, filters=Filters())
         for _ in range(2):
             operations.bulk.begin(asked.pk, by=boss)
         _to_the_end(asked)
@@ -330,7 +332,7 @@ class TestAStep:
         monkeypatch.setattr(bulk, "BATCH", 2)
         monkeypatch.setattr(bulk, "STEP_S", -1.0)
         farm.submit(6)
-        asked = operations.bulk.ask(BulkAction.CANCEL, by=boss, filters=Filters())
+        asked = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters())
         operations.bulk.begin(asked.pk, by=boss)
         operations.bulk.step(bulk_id=asked.pk)
         operations.bulk.stop(asked.pk, by=boss)
@@ -343,7 +345,7 @@ class TestForgetting:
     def test_takes_what_was_over_long_ago_and_what_nobody_answered(self, boss: User, worker: Worker) -> None:
         farm.submit(1)
         made = _do(BulkAction.CANCEL, boss)
-        asked = operations.bulk.ask(BulkAction.RETRY, by=boss, filters=Filters())
+        asked = operations.bulk.create(BulkAction.RETRY, by=boss, filters=Filters())
         now = farm.now()
         found = [bulks.forget(now=now + timedelta(hours=n)) for n in (23, 25, 24 * 8 - 1, 24 * 8 + 1)]
         assert found == [0, 1, 0, 2]  # the last one with its item

@@ -110,7 +110,7 @@ class TestCounting:
     def test_forgets_what_no_chart_shows(self) -> None:
         now = farm.now()
         empty = dict.fromkeys(COUNTED, 0) | {"ran": {}, "waited": {}, "queue": "work"}
-        for step_s, kept in rollups.KEPT.items():
+        for step_s, kept in rollups.RETENTION.items():
             for age in (kept - timedelta(hours=2), kept + timedelta(hours=2)):
                 Rollup.objects.create(step_s=step_s, at=now - age, **empty)
         assert queries.forget() == 3

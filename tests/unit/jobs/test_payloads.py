@@ -11,7 +11,7 @@ from jobs.errors import InvalidJson, PayloadTooLarge
 
 
 def _encoded(value: Any, limit: int = 1_000_000) -> str:
-    return payloads.encoded(value, limit_bytes=limit, what="payload")
+    return payloads.encoded(value, limit_bytes=limit, subject="payload")
 
 
 def _nested(levels: int, *, kind: type, around: Any = 1) -> Any:

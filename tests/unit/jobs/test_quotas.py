@@ -47,5 +47,5 @@ class TestALedger:
 
 
 def test_a_quota_is_nearly_reached_beyond_nine_tenths() -> None:
-    used = [Quota(what="files", of="farm", quota=10, used=n).is_nearly_reached for n in (8, 9, 10)]
+    used = [Quota(resource="files", of="farm", quota=10, used=n).is_nearly_reached for n in (8, 9, 10)]
     assert used == [False, False, True]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.domain import turns
+from jobs.domain import reservations
 from ratelimits.domain import Config, FixedWindow, State, TokenBucket, evaluate
 
 MINUTE = timedelta(minutes=1)
@@ -41,7 +41,7 @@ class TestWaits:
         assert together.ok
         assert together.state is not None
         last_s = None if together.retry_after is None else together.retry_after / 1000
-        waits = turns.waits_s(config, counts, remaining=together.state.value, last_s=last_s)
+        waits = reservations.waits_s(config, counts, remaining=together.state.value, last_s=last_s)
         alone = one_by_one(config, counts, start)
         assert [wait is None for wait in waits] == [wait is None for wait in alone]
         assert [wait or 0 for wait in waits] == pytest.approx([wait or 0 for wait in alone])
@@ -51,6 +51,6 @@ class TestJitter:
     @pytest.mark.parametrize(("wait_s", "most_s"), [(1.0, 1.1), (6.0, 6.6), (50.0, 55.0), (3600.0, 3605.0)])
     def test_is_a_tenth_of_the_wait_and_five_seconds_at_most(self, wait_s: float, most_s: float) -> None:
         rng = random.Random(7)
-        drawn = [turns.with_jitter(wait_s, rng=rng) for _ in range(1000)]
+        drawn = [reservations.with_jitter(wait_s, rng=rng) for _ in range(1000)]
         assert wait_s <= min(drawn) < max(drawn) <= most_s
         assert max(drawn) - min(drawn) > 0.9 * (most_s - wait_s)

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from jobfarm.requests import Observed
-from jobs.waiting.asking import Message, Receive, Scope, Send
+from jobs.waiting.upstream import Message, Receive, Scope, Send
 from observing import fields, traces
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

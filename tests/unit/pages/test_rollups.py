@@ -15,7 +15,7 @@ DURATIONS = st.floats(0.001, 1_000_000)
 class TestABucket:
     @given(DURATIONS)
     def test_holds_what_it_counts(self, seconds: float) -> None:
-        low, high = rollups.edges_s(rollups.bucket(seconds))
+        low, high = rollups.bounds_s(rollups.bucket(seconds))
         assert low <= seconds * (1 + 1e-9)
         assert seconds < high * (1 + 1e-9)
 
@@ -71,5 +71,5 @@ class TestAStep:
 
     def test_of_every_period_is_kept_for_longer_than_the_period(self) -> None:
         for period in rollups.PERIODS.values():
-            assert rollups.KEPT[period.step_s].total_seconds() >= period.length_s + period.step_s
+            assert rollups.RETENTION[period.step_s].total_seconds() >= period.length_s + period.step_s
             assert period.length_s % period.step_s == 0

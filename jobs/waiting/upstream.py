@@ -1,4 +1,4 @@
-"""Asking Django from outside: a whole request in, a whole answer out, a few at a time."""
+"""Calling Django from outside: a whole request in, a whole answer out, a few at a time."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
 # Each request inside of Django holds a thread and, while it reads, a connection of the pool (20 by default).
-# A thousand waiters that are woken together ask one after the other instead of starving everybody else.
+# A thousand waiters that are woken together call one after the other instead of starving everybody else.
 AT_ONCE: Final = 8
 
 
@@ -53,19 +53,19 @@ class Django:
         self._gate = asyncio.Semaphore(AT_ONCE)
         self._under_way: set[asyncio.Task[Answer]] = set()
 
-    async def ask(self, scope: Scope, body: bytes) -> Answer:
+    async def call(self, scope: Scope, body: bytes) -> Answer:
         """Have it answer this request; `body` is the whole body. It never learns that the client went away.
 
         A claim that is under way when the client goes must come to its end, or its jobs would be nobody's
-        until their leases run out. Whoever is canceled while it asks is so at once: Django's handler takes a
+        until their leases run out. A caller that is canceled meanwhile is so at once: Django's handler takes a
         cancellation for its own at times, and the caller would go on for ever.
         """
-        asked = asyncio.ensure_future(self._asked(scope, body))
-        self._under_way.add(asked)
-        asked.add_done_callback(self._under_way.discard)
-        return await asyncio.shield(asked)
+        task = asyncio.ensure_future(self._call(scope, body))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return await asyncio.shield(task)
 
-    async def _asked(self, scope: Scope, body: bytes) -> Answer:
+    async def _call(self, scope: Scope, body: bytes) -> Answer:
         async with self._gate:
             replies: list[Message] = []
             await self._app(_once(scope), _receiving(body), _collecting(replies))
@@ -90,7 +90,7 @@ def header(scope: Scope, name: str) -> str:
 
 
 def _once(scope: Scope) -> Scope:
-    """A copy, since an application may write into its scope and we ask several times."""
+    """A copy, since an application may write into its scope and we call several times."""
     return {**scope, "headers": list(scope["headers"]), "state": dict(scope.get("state", {}))}
 
 

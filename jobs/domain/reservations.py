@@ -21,13 +21,13 @@ def waits_s(
     """
     if last_s is None:
         return [None] * len(counts)
-    found: list[float | None] = []
+    waits: list[float | None] = []
     value = remaining + math.fsum(counts)
     for count in counts:
         value -= count
         # Whole batches end at what the decision left, whatever the sums have lost on their way there.
-        found.append(None if value >= 0 else max(0.0, last_s - _between_s(config, remaining, value)))
-    return [*found[:-1], last_s]
+        waits.append(None if value >= 0 else max(0.0, last_s - _between_s(config, remaining, value)))
+    return [*waits[:-1], last_s]
 
 
 def with_jitter(wait_s: float, *, rng: random.Random) -> float:

@@ -1,4 +1,4 @@
-"""A web process says that it is there and hears workers, every few seconds (docs/adr/0047, 0048)."""
+"""A web process reports that it is there and reachable for workers, every few seconds (docs/adr/0047, 0048)."""
 
 import asyncio
 import logging
@@ -7,7 +7,7 @@ from typing import Final
 
 from django.conf import settings
 
-from jobs.domain import hearing
+from jobs.domain import beats
 from jobs.domain.presence import Part
 from jobs.operations.presence import TOPIC, Presence
 from live import hub
@@ -32,7 +32,7 @@ class Beats:
     def __init__(self, *, in_a_request_thread: Run) -> None:
         self._in_a_request_thread = in_a_request_thread
         self._presence = Presence(part=Part.WEB)
-        self._every_s = hearing.beat_s(settings.JOBFARM["LEASE_S"])
+        self._every_s = beats.beat_s(settings.JOBFARM["LEASE_S"])
         self._stopping = asyncio.Event()
         self._first = asyncio.Event()
         self._is_noted = False
@@ -44,7 +44,7 @@ class Beats:
         await _within(BEGIN_WITHIN_S, self._first)
 
     async def stop(self) -> None:
-        """End, and say so if the database hears it."""
+        """End, and report that if the database is reachable."""
         if self._task is None:
             return
         self._stopping.set()

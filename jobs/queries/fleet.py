@@ -21,7 +21,7 @@ MOST_WORKERS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueLine:
+class QueueRow:
     """A queue and what happens in it. `pending` was counted up to COUNT_LIMIT."""
 
     name: str
@@ -48,7 +48,7 @@ class QueueLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerLine:
+class WorkerRow:
     """A worker, whether it was heard of lately, and the jobs that it runs."""
 
     worker: Worker
@@ -86,59 +86,59 @@ def may_manage(user: AnyUser, worker: Worker) -> bool:
     return (worker.owner_id is not None and worker.owner_id == user.pk) or runs_the_farm(user)
 
 
-def queue_lines(*, viewer: int, name: str = "") -> list[QueueLine]:
+def queue_rows(*, viewer: int, name: str = "") -> list[QueueRow]:
     """Every queue (or the one of this name), MOST_QUEUES at most, with the counts that concern the viewer."""
-    rows = statements.load("jobs", "queue_lines").run(
+    rows = statements.load("jobs", "queue_rows").run(
         {
             "viewer": viewer, "name": name, "alive_s": settings.JOBFARM["WORKER_ALIVE_S"],
             "limit": COUNT_LIMIT, "queues": MOST_QUEUES,
         }
     )  # fmt: skip
-    return [QueueLine(**row._asdict()) for row in rows]
+    return [QueueRow(**row._asdict()) for row in rows]
 
 
-def worker_lines(*, viewer: int, with_revoked: bool = False, limit: int = MOST_WORKERS) -> list[WorkerLine]:
+def worker_rows(*, viewer: int, with_revoked: bool = False, limit: int = MOST_WORKERS) -> list[WorkerRow]:
     """The workers heard of last, `limit` at most, and what they run; a person's are those they own."""
     workers = Worker.objects.all() if viewer == EVERYBODY else Worker.objects.filter(owner_id=viewer)
     if not with_revoked:
         workers = workers.filter(revoked_at__isnull=True)
     order = (F("revoked_at").asc(nulls_first=True), F("last_seen_at").desc(nulls_last=True), "-pk")
-    return _lines(workers.order_by(*order)[:limit])
+    return _worker_rows(workers.order_by(*order)[:limit])
 
 
-def worker_line(worker_id: int) -> WorkerLine | None:
+def worker_row(worker_id: int) -> WorkerRow | None:
     """One worker, and what it runs."""
-    return next(iter(_lines(Worker.objects.filter(pk=worker_id))), None)
+    return next(iter(_worker_rows(Worker.objects.filter(pk=worker_id))), None)
 
 
 def workers_for(queue: str, *, group_id: int) -> list[Serving]:
     """The live workers that take jobs of this group from this queue: those of the farm, then the members', by name."""
     since = Now() - timedelta(seconds=settings.JOBFARM["WORKER_ALIVE_S"])
-    looks = Q(queues__contains=[queue]) | Q(steals__overlap=[queue, "*"])
+    takes = Q(queues__contains=[queue]) | Q(steals__overlap=[queue, "*"])
     members = User.groups.through.objects.filter(group_id=group_id).values("user_id")
     serves = Q(owner=None) | Q(owner__in=members, owner__is_active=True)
-    found = Worker.objects.filter(looks & serves, revoked_at=None, last_seen_at__gt=since)
-    found = found.select_related("owner").order_by(F("owner").asc(nulls_first=True), "name", "pk")[
+    workers = Worker.objects.filter(takes & serves, revoked_at=None, last_seen_at__gt=since)
+    workers = workers.select_related("owner").order_by(F("owner").asc(nulls_first=True), "name", "pk")[
         :MOST_WORKERS
     ]
-    busy = set(_held_by([worker.pk for worker in found]))
+    busy = set(_held_by([worker.pk for worker in workers]))
     return [
         Serving(
             name=worker.name,
             owner=worker.owner.get_username() if worker.owner else None,
             is_busy=worker.pk in busy,
         )
-        for worker in found
+        for worker in workers
     ]
 
 
-def totals(queues: Sequence[QueueLine], workers: Sequence[WorkerLine]) -> Totals:
+def totals(queues: Sequence[QueueRow], workers: Sequence[WorkerRow]) -> Totals:
     """What the queues and workers come to together."""
     return Totals(
         pending=sum(queue.pending for queue in queues),
         has_more=any(queue.has_more for queue in queues),
         running=sum(queue.running for queue in queues),
-        alive=sum(line.is_alive for line in workers),
+        alive=sum(row.is_alive for row in workers),
         workers=len(workers),
     )
 
@@ -148,15 +148,15 @@ def known_queues() -> list[str]:
     return list(Queue.objects.order_by("name").values_list("name", flat=True))
 
 
-def _lines(workers: QuerySet[Worker]) -> list[WorkerLine]:
+def _worker_rows(workers: QuerySet[Worker]) -> list[WorkerRow]:
     since = Now() - timedelta(seconds=settings.JOBFARM["WORKER_ALIVE_S"])
     alive = Q(revoked_at__isnull=True, last_seen_at__gt=since)
     is_alive = ExpressionWrapper(alive, output_field=BooleanField())
-    found = list(workers.select_related("owner").annotate(is_alive=is_alive))
-    held = _held_by([worker.pk for worker in found])
+    rows = list(workers.select_related("owner").annotate(is_alive=is_alive))
+    held = _held_by([worker.pk for worker in rows])
     return [
-        WorkerLine(worker=worker, is_alive=bool(worker.is_alive), jobs=tuple(held.get(worker.pk, ())))
-        for worker in found
+        WorkerRow(worker=worker, is_alive=bool(worker.is_alive), jobs=tuple(held.get(worker.pk, ())))
+        for worker in rows
     ]
 
 

@@ -1,4 +1,4 @@
-"""Which queues a worker asks for, noted on its row: a key may allow more than its process wants (docs/adr/0046)."""
+"""Which queues a worker polls, noted on its row: a key may allow more than its process wants (docs/adr/0046)."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -15,7 +15,7 @@ ALL: Final = "*"  # all that its key may take
 
 
 def note(worker: Worker, queues: Sequence[str] | None) -> None:
-    """Note that `worker` asks for these queues, in this order; None: for all that its key may take.
+    """Note that `worker` polls these queues, in this order; None: all that its key may take.
 
     Nothing is written for a worker that never names queues, and while another asks for the same only once in a third of
     WORKER_ALIVE_S. What it asked for before is kept for so long, so that one which takes turns between its queues asks
