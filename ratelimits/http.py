@@ -35,7 +35,7 @@ View = TypeVar("View", bound=Callable[..., Any])
 Key = Callable[[HttpRequest], str | None]
 Count = float | Callable[[HttpRequest], float]
 
-_NOTES: Final = "_ratelimits_told"
+_NOTES: Final = "_ratelimits_notes"
 _NEVER: Final = 86400 * 365 * 100  # seconds; a wait without end is told as a hundred years
 _LARGEST: Final = 10**15 - 1  # whole numbers of a header field have at most 15 digits (RFC 9651, 3.3.1)
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9_.]+")
@@ -102,14 +102,14 @@ def rate_limited(
             async def asynchronous(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
                 note = await connections.run(rule.ask, request)
                 response = await view(request, *args, **kwargs) if note.answer else _refused(note)
-                return _told(request, response)
+                return _with_headers(request, response)
 
             return markcoroutinefunction(asynchronous)  # type: ignore[return-value]  # it wraps the view
 
         @functools.wraps(view)
         def synchronous(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
             note = rule.ask(request)
-            return _told(request, view(request, *args, **kwargs) if note.answer else _refused(note))
+            return _with_headers(request, view(request, *args, **kwargs) if note.answer else _refused(note))
 
         return synchronous  # type: ignore[return-value]  # it wraps the view
 
@@ -214,7 +214,7 @@ def _refused(note: Note) -> HttpResponse:
     return refused(RateLimited(name=note.name, key=None, retry_after=note.answer.retry_after or timedelta(0)))
 
 
-def _told(request: HttpRequest, response: Any) -> Any:
+def _with_headers(request: HttpRequest, response: Any) -> Any:
     """The response with the headers; anything else (what a route returns) is left for the middleware."""
     if isinstance(response, HttpResponseBase):
         for field, value in fields(request.__dict__[_NOTES]).items():
@@ -230,7 +230,7 @@ def _reported(request: HttpRequest, response: HttpResponseBase) -> HttpResponseB
         denied = [note for note in notes if not note.answer]
         slowest = max(denied, key=lambda note: seconds(note.answer.retry_after), default=None)
         response = _refused(slowest) if slowest else response
-    return _told(request, response)  # type: ignore[no-any-return]  # a response goes in
+    return _with_headers(request, response)  # type: ignore[no-any-return]  # a response goes in
 
 
 def _policy(note: Note) -> str:

@@ -38,8 +38,11 @@ class SearchForm(forms.Form):
     def arguments(self) -> dict[str, str]:
         """What the live query is asked; a field that makes no sense narrows nothing."""
         self.is_valid()
-        given = self.cleaned_data
-        return {"name": given.get("name", ""), "search": given.get("search", "")[:100].replace("\x00", "")}
+        cleaned = self.cleaned_data
+        return {
+            "name": cleaned.get("name", ""),
+            "search": cleaned.get("search", "")[:100].replace("\x00", ""),
+        }
 
 
 def _for(permission: str) -> Callable[[View], View]:
@@ -94,6 +97,6 @@ def refresh(request: HttpRequest) -> HttpResponse:  # noqa: ARG001  # a view's s
     return HttpResponse(status=204)
 
 
-def _which(given: QueryDict) -> tuple[str, str]:
-    values = {field: given.get(field) or "" for field in ("name", "key")}
+def _which(params: QueryDict) -> tuple[str, str]:
+    values = {field: params.get(field) or "" for field in ("name", "key")}
     return values["name"][:100].replace("\x00", ""), values["key"][:300].replace("\x00", "")

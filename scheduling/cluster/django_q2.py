@@ -57,9 +57,9 @@ class OwnTasks(Broker):  # type: ignore[misc]  # django-q2 ships no types
 
     def own_tasks(self, limit: int) -> list[Package]:
         """Up to `limit` of them, given out for as long as its setting `retry` says. Called by our `dequeue`."""
-        given = {"key": self.list_key, "limit": limit, "retry_s": float(Conf.RETRY)}
+        params = {"key": self.list_key, "limit": limit, "retry_s": float(Conf.RETRY)}
         with transaction.atomic():
-            rows = statements.load("scheduling", "own_tasks").run(given)
+            rows = statements.load("scheduling", "own_tasks").run(params)
         return [(row.id, row.payload) for row in rows]
 
     def enqueue(self, task: str) -> int:
@@ -124,8 +124,8 @@ def task(function: str, argument: object) -> dict[str, Any]:
 
     Its name is for logs that nobody reads, ours write their own; and ours are timed by themselves.
     """
-    given = {"func": function, "args": (argument,), "kwargs": {}}
-    return {"id": "", "name": "", "save": False, "timeout": -1, "started": None, "ack_id": None, **given}
+    call = {"func": function, "args": (argument,), "kwargs": {}}
+    return {"id": "", "name": "", "save": False, "timeout": -1, "started": None, "ack_id": None, **call}
 
 
 def is_for_monitor(result: Any) -> bool:

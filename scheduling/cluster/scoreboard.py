@@ -30,9 +30,9 @@ class Scoreboard:
         self._low: Any = RawArray("q", 1)
         self._flags: Any = RawArray("b", 1)
         # A byte in this pipe says that a worker became free. It never fills up: nobody waits to write.
-        self._bell_read, self._bell_write = os.pipe()
-        os.set_blocking(self._bell_read, False)
-        os.set_blocking(self._bell_write, False)
+        self._wakeup_read, self._wakeup_write = os.pipe()
+        os.set_blocking(self._wakeup_read, False)
+        os.set_blocking(self._wakeup_write, False)
 
     def free(self, worker: int) -> None:
         """This worker waits for a task."""
@@ -44,8 +44,8 @@ class Scoreboard:
 
     def wake(self) -> None:
         """Wake the pusher: there is room for more."""
-        with contextlib.suppress(BlockingIOError):  # it is ringing already
-            os.write(self._bell_write, b".")
+        with contextlib.suppress(BlockingIOError):  # the pipe is full: a wakeup is pending
+            os.write(self._wakeup_write, b".")
 
     def busy(self, worker: int, *, message: int) -> None:
         """This worker took the message of this number."""
@@ -135,15 +135,15 @@ class Scoreboard:
     @property
     def wakeup_fd(self) -> int:
         """Readable when a worker became free."""
-        return self._bell_read
+        return self._wakeup_read
 
     def close(self) -> None:
         """Let go of the wake-up pipe in this process."""
-        os.close(self._bell_read)
-        os.close(self._bell_write)
+        os.close(self._wakeup_read)
+        os.close(self._wakeup_write)
 
-    def hush(self) -> None:
+    def clear_wakeup(self) -> None:
         """Empty the wake-up pipe."""
         with contextlib.suppress(BlockingIOError):
-            while os.read(self._bell_read, 4096):
+            while os.read(self._wakeup_read, 4096):
                 pass

@@ -42,8 +42,8 @@ class Watch:
             return "it never reported" if now - self.started_at > STARTING_S else None
         if facts.seen_ago_s > SILENT_S:
             return f"it has not reported for {facts.seen_ago_s:.0f} s"
-        goes_on, self._handed = facts.handed != self._handed, facts.handed
-        if not (facts.free and (facts.waits or (facts.overdue and not goes_on))):
+        is_dispatching, self._handed = facts.handed != self._handed, facts.handed
+        if not (facts.free and (facts.waits or (facts.overdue and not is_dispatching))):
             self._since = None
             return None
         self._since = now if self._since is None else self._since

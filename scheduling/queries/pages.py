@@ -18,11 +18,11 @@ def functions(
     *, state: str = "", function: str = "", cron: str = "", before: int | None = None
 ) -> "QuerySet[ScheduledFunction]":
     """Scheduled functions, newest first, without the columns that only their own page shows."""
-    wanted = {"state": state, "function": function, "cron_id": cron}
-    found = ScheduledFunction.objects.filter(**{column: value for column, value in wanted.items() if value})
+    filters = {"state": state, "function": function, "cron_id": cron}
+    rows = ScheduledFunction.objects.filter(**{column: value for column, value in filters.items() if value})
     if before is not None:
-        found = found.filter(pk__lt=before)
-    return found.defer("args", "result", "traceback", "error").order_by("-pk")
+        rows = rows.filter(pk__lt=before)
+    return rows.defer("args", "result", "traceback", "error").order_by("-pk")
 
 
 def names() -> list[str]:

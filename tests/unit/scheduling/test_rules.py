@@ -150,14 +150,14 @@ class TestAFunction:
         )
     )
     def test_gets_json_back_as_it_was(self, value: object) -> None:
-        assert arguments.json_value(value, name="f", what="x") == value
+        assert arguments.json_value(value, name="f", part="x") == value
 
     def test_is_refused_json_that_is_too_deep(self) -> None:
         value: object = 0
         for _ in range(5000):
             value = [value]
         with pytest.raises(NotJson):
-            arguments.json_value(value, name="f", what="x")
+            arguments.json_value(value, name="f", part="x")
 
 
 class TestAFrozenCluster:
