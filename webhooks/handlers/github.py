@@ -134,22 +134,22 @@ def review(event: Event) -> None:
     """Somebody said what they think of a pull request."""
     payload = event.read(github.ReviewEvent)
     pull_request_id = upsert_pull_request(event, payload, rank=1)
-    given, its = payload.review, payload.pull_request
-    page = link(payload, "pull", its.number if its else None)
-    at = given.submitted_at or (its.created_at if its else None)
+    review, pull_request = payload.review, payload.pull_request
+    page = link(payload, "pull", pull_request.number if pull_request else None)
+    at = review.submitted_at or (pull_request.created_at if pull_request else None)
     upsert(
         GithubReview,
-        str(given.id),
+        str(review.id),
         dated(event, at, rank=_rank(payload.action)),
         pull_request_id=pull_request_id or ABSENT,
-        state=given.sent("state", given.state.lower()),  # GitHub sends both cases
-        author=given.sent("user", login(given.user)),
-        commit=given.sent("commit_id"),
-        link=f"{page}#pullrequestreview-{given.id}" if page else ABSENT,
+        state=review.sent("state", review.state.lower()),  # GitHub sends both cases
+        author=review.sent("user", login(review.user)),
+        commit=review.sent("commit_id"),
+        link=f"{page}#pullrequestreview-{review.id}" if page else ABSENT,
     )
     if payload.action not in _QUIET:
         verb = {"approved": "approved", "changes_requested": "asked for changes to"}.get(
-            given.state.lower(), "reviewed"
+            review.state.lower(), "reviewed"
         )
         emit(
             event,

@@ -67,9 +67,9 @@ class BatchWriter:
         except Exception as error:
             _fail(batch, error)
         else:
-            for (_, answer), said in zip(batch, kept, strict=True):
+            for (_, answer), result in zip(batch, kept, strict=True):
                 if not answer.done():  # whoever asked may be gone
-                    answer.set_result(said)
+                    answer.set_result(result)
 
 
 def _fail(batch: list[_Waiting], error: Exception) -> None:

@@ -47,11 +47,11 @@ def matching_key(candidates: Sequence[str], *, keys: Sequence[Key], expected: Ca
 
     Every key is tried with every candidate whatever came before, so that the time it takes tells nothing.
     """
-    given = [candidate.encode() for candidate in candidates[:MOST_CANDIDATES]]
+    encoded = [candidate.encode() for candidate in candidates[:MOST_CANDIDATES]]
     matched: int | None = None
     for key in keys:
         right = expected(key)
-        for candidate in given:
+        for candidate in encoded:
             if hmac.compare_digest(right, candidate) and matched is None:
                 matched = key.id
     if matched is None:

@@ -63,7 +63,7 @@ class TestHostileText:
             "/inbox/", f"/inbox/{bad.pk}/", "/inbox/sources/", "/inbox/sources/github/", "/activity/",
             "/inbox/sources/sandbox_hooks/", f"/inbox/?text={NASTY}&event={NASTY}",
             f"/inbox/sources/github/send/?like={bad.pk}",
-            f"/inbox/replays/new/?text={NASTY}", f"/activity/?text={NASTY}&kind=githubissue&thing={NASTY}",
+            f"/inbox/replays/new/?text={NASTY}", f"/activity/?text={NASTY}&kind=githubissue&resource={NASTY}",
             f"/admin/webhooks/delivery/{bad.pk}/change/", "/admin/webhooks/delivery/", "/admin/webhooks/activity/",
             "/admin/webhooks/refusal/", "/admin/webhooks/secret/",
         ]  # fmt: skip
@@ -208,8 +208,8 @@ class TestADelivery:
         pass_time()
         assert Delivery.objects.get().status == "processed", Delivery.objects.get().note
         shown = page(operator, f"/inbox/{delivery.pk}/")
-        assert '<a href="/activity/?kind=clerkuser&amp;thing=user_1">Ada L</a>' in shown
-        feed = page(operator, "/activity/?kind=clerkuser&thing=user_1")
+        assert '<a href="/activity/?kind=clerkuser&amp;resource=user_1">Ada L</a>' in shown
+        feed = page(operator, "/activity/?kind=clerkuser&resource=user_1")
         assert "Of the Clerk user <strong>Ada L</strong>" in feed
         assert "/admin/webhooks/clerkuser/" in feed
         assert f'<a href="/inbox/{delivery.pk}/">#{delivery.pk}</a>' in feed
