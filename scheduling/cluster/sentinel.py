@@ -161,7 +161,7 @@ class Sentinel:
             workers=self.board.workers,
             free=self.board.count_free(),
             waits=stuck,
-            handed=self.board.count_sent(),
+            dispatched=self.board.count_sent(),
             stat=django_q2.stat(self),
         )
         if not clusters.report(self.cluster_id, facts):

@@ -126,7 +126,7 @@ class Supervisor:
             return Facts(seen_ago_s=None)
         overdue = row.free > 0 and clusters.is_overdue(self._kind, queues=self._queues)
         return Facts(
-            seen_ago_s=seen_ago_s, free=row.free, waits=row.waits, overdue=overdue, handed=row.handed
+            seen_ago_s=seen_ago_s, free=row.free, waits=row.waits, overdue=overdue, dispatched=row.dispatched
         )
 
     def _record_end(self, life: Life, *, ending: str, why: str | None) -> None:

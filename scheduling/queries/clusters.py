@@ -18,7 +18,7 @@ class Report:
     workers: int
     free: int
     waits: bool
-    handed: int = 0
+    dispatched: int = 0
     stat: bytes | None = None
 
 
@@ -35,7 +35,7 @@ def report(cluster_id: UUID, report: Report) -> bool:
             workers=report.workers,
             free=report.free,
             waits=report.waits,
-            handed=report.handed,
+            dispatched=report.dispatched,
             stat=report.stat,
         )
     )

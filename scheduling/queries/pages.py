@@ -34,7 +34,7 @@ def living_ids(state: str) -> list[int] | None:
     """All that wait, or all that run, by the small indexes of those; None if they are too many to choose from."""
     waiting = Due.objects.order_by("function_id").values_list("function_id", flat=True)
     running = ScheduledFunction.objects.filter(state=State.IN_PROGRESS).values_list("pk", flat=True)
-    ids = list((waiting if state == State.PENDING else running.order_by("handed_by"))[: MOST_LIVING + 1])
+    ids = list((waiting if state == State.PENDING else running.order_by("cluster_id"))[: MOST_LIVING + 1])
     return ids if len(ids) <= MOST_LIVING else None
 
 
