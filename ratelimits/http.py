@@ -36,14 +36,14 @@ Key = Callable[[HttpRequest], str | None]
 Count = float | Callable[[HttpRequest], float]
 
 _NOTES: Final = "_ratelimits_notes"
-_NEVER: Final = 86400 * 365 * 100  # seconds; a wait without end is told as a hundred years
+_NEVER: Final = 86400 * 365 * 100  # seconds; a wait without end is sent as a hundred years
 _LARGEST: Final = 10**15 - 1  # whole numbers of a header field have at most 15 digits (RFC 9651, 3.3.1)
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9_.]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What one limit said about a request, kept on it until a response tells it."""
+    """A limit's answer to a request, kept on it until a response carries it."""
 
     name: str
     config: Config
@@ -58,7 +58,7 @@ class _Rule:
     count: Count
 
     def ask(self, request: HttpRequest) -> Note:
-        """Ask the limit about this request, and keep what it said on the request."""
+        """Ask the limit about this request, and keep the answer on the request."""
         count = self.count(request) if callable(self.count) else self.count
         answer = operations.limit(self.name, key=self.key(request), count=count, config=self.config)
         note = Note(name=self.name, config=operations.config_of(self.name, self.config), answer=answer)
@@ -185,7 +185,7 @@ def retry_headers(error: RateLimited) -> dict[str, str]:
 
 
 def fields(notes: Iterable[Note]) -> dict[str, str]:
-    """The fields `RateLimit-Policy` and `RateLimit` for what these limits said; of a name asked twice the
+    """The fields `RateLimit-Policy` and `RateLimit` for these limits' answers; of a name asked twice the
     last counts."""
     last = {note.name: note for note in notes}.values()
     return {
@@ -234,7 +234,7 @@ def _reported(request: HttpRequest, response: HttpResponseBase) -> HttpResponseB
 
 
 def _policy(note: Note) -> str:
-    """Quota and window are whole numbers: a window under a second is told as one second, a rate under one as
+    """Quota and window are whole numbers: a window under a second is sent as one second, a rate under one as
     its wait."""
     period = note.config.period.total_seconds()
     window = max(1, math.ceil(period))

@@ -46,7 +46,7 @@ class SearchForm(forms.Form):
 
 
 def _for(permission: str) -> Callable[[View], View]:
-    """Log in first; whoever may not is told so, and not sent to log in again."""
+    """Log in first; whoever may not gets a refusal, not the log-in page again."""
 
     def decorate(view: View) -> View:
         return login_required(permission_required(permission, raise_exception=True)(view))

@@ -1,4 +1,4 @@
-"""The tables of the scheduler. What a row must hold in each state is said by constraints that read as sentences.
+"""The tables of the scheduler. Constraints state what a row must hold in each state.
 
 No foreign key carries a database constraint: checking one reads an index inside the mutation's serializable
 transaction, and that alone makes neighbours collide (docs/adr/0010).

@@ -246,7 +246,7 @@ def replay(*, first: int) -> Mapping[str, Any] | None:
 def activity(
     *, source: str = "", text: str = "", kind: str = "", resource: str = "", before: str = ""
 ) -> Mapping[str, Any] | None:
-    """A page of activity, newest first; `before` is what the page before it said. None for a page there is not."""
+    """A page of activity, newest first; `before` is the `older` of the page before it. None for a page there is not."""
     filters = {"source": source, "text": text, "kind": kind, "resource": resource}
     active = {name: value for name, value in filters.items() if value}
     arguments = {("search" if name == "text" else name): value for name, value in active.items()}

@@ -21,7 +21,7 @@ from django_q.models import (
 from django_q.monitor import monitor  # the loop that stores results of its own tasks
 from django_q.pusher import pusher  # the loop that asks our broker, and unpacks its own tasks
 from django_q.scheduler import scheduler  # makes tasks of its own schedules that are due
-from django_q.signing import SignedPackage  # how its monitor reads what a cluster says of itself
+from django_q.signing import SignedPackage  # how its monitor reads what a cluster reports
 from django_q.status import Stat  # what that is; reads attributes of our sentinel by their names
 from django_q.worker import worker  # the loop that calls functions, and ends after so many
 
@@ -90,17 +90,17 @@ class OwnTasks(Broker):  # type: ignore[misc]  # django-q2 ships no types
         return "jobfarm on PostgreSQL"
 
     def get_stat(self, key: str) -> str | None:
-        """What a cluster said of itself. Called by `Stat.get`; there is one farm in a database."""
+        """What a cluster reported. Called by `Stat.get`; there is one farm in a database."""
         return next(iter(self.get_stats(key)), None)
 
     def get_stats(self, pattern: str) -> list[str]:  # noqa: ARG002
-        """What clusters said of themselves within the last ten seconds. In rows, since a cache may belong to one
+        """What clusters reported within the last ten seconds. In rows, since a cache may belong to one
         process. Called by `Stat.get_all`: `qmonitor`, `qinfo`, `qmemory`."""
         return [stat.decode() for stat in cluster_queries.stats()]
 
 
 class Timer:
-    """What a worker says of itself, in place of a number whose lock a killed process would keep."""
+    """A worker's report, in place of a number whose lock a killed process would keep."""
 
     def __init__(self) -> None:
         self._cell: Any = RawValue("d", -1)

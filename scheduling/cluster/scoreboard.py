@@ -29,7 +29,7 @@ class Scoreboard:
         self._sent: Any = RawArray("q", 1)
         self._low: Any = RawArray("q", 1)
         self._flags: Any = RawArray("b", 1)
-        # A byte in this pipe says that a worker became free. It never fills up: nobody waits to write.
+        # A byte in this pipe: a worker became free. It never fills up: nobody waits to write.
         self._wakeup_read, self._wakeup_write = os.pipe()
         os.set_blocking(self._wakeup_read, False)
         os.set_blocking(self._wakeup_write, False)
@@ -129,7 +129,7 @@ class Scoreboard:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the cluster was told to stop."""
+        """Whether the cluster has to stop."""
         return bool(self._flags[0])
 
     @property

@@ -50,7 +50,7 @@ class Results(Channel):
 
 
 class Sentinel:
-    """One life of one cluster, in a session of its own. `run` returns when it was told to stop (SIGTERM)."""
+    """One life of one cluster, in a session of its own. `run` returns after SIGTERM."""
 
     def __init__(
         self, *, cluster_id: uuid.UUID, kind: Kind, queues: list[str] | None, workers: int, supervisor: int

@@ -63,7 +63,7 @@ class Supervisor:
         self._deaths = 0
 
     def run(self) -> None:
-        """Start the cluster again and again, until told to stop."""
+        """Start the cluster again and again, until a signal to stop."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
             signal.signal(number, self._on_signal)
         while not self._must_stop:

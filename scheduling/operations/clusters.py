@@ -38,7 +38,7 @@ def begin(cluster_id: UUID, *, role: str) -> None:
 
 
 def report(cluster_id: UUID, seen: Report) -> bool:
-    """A cluster says that it lives; False if it was given up, and has to stop."""
+    """A cluster reports that it lives; False if it was given up, and has to stop."""
     return clusters.report(cluster_id, seen)
 
 

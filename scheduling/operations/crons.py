@@ -30,7 +30,7 @@ _AT_ONCE = 20  # crons fired by one transaction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """A cron as an app's `crons.py` says it."""
+    """A cron as an app's `crons.py` declares it."""
 
     name: str
     schedule: Interval | Calendar

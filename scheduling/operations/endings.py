@@ -1,4 +1,4 @@
-"""How a run that went wrong is told."""
+"""How a run that went wrong is recorded."""
 
 import re
 import traceback

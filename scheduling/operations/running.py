@@ -90,7 +90,7 @@ def action(
     """Run one action; False if it was not ours to start any more.
 
     Its start is committed before it runs and its end afterwards, again and again until the database takes it.
-    `deadline` is told how many seconds it may take, and None when it is over.
+    `deadline` is called with the seconds it may take, and with None when it is over.
     """
     if _is_gone(dispatch):
         return False

@@ -13,7 +13,7 @@ from scheduling.models import Cluster
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a cluster says of itself once a second."""
+    """What a cluster reports once a second."""
 
     workers: int
     free: int

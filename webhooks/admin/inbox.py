@@ -87,7 +87,7 @@ class AttemptInline(administration.Part):
 
 
 class ActivityInline(administration.Part):
-    """What it told people."""
+    """The activity it emitted."""
 
     model = Activity
     fields = ["at", "actor", "verb", "object"]

@@ -1,4 +1,4 @@
-"""What adapters told of, in its newest state: to browse, to search, and to follow from one to the next."""
+"""The sources' resources, each in its newest state: to browse, to search, and to follow from one to the next."""
 
 from dataclasses import dataclass
 from functools import cache

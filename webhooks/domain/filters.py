@@ -1,4 +1,4 @@
-"""Which deliveries somebody means, as a value that can be scheduled and told again."""
+"""Which deliveries somebody means, as a value that can be scheduled and shown as a sentence."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

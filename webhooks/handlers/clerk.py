@@ -40,7 +40,7 @@ def user(event: Event) -> None:
         banned=person.sent("banned"),
         created_at=person.sent("created_at"),
     )
-    if event.type == "user.created":  # changes are not told: every log-in is one
+    if event.type == "user.created":  # changes emit nothing: every log-in is one
         at = payload.timestamp or person.updated_at
         emit(
             event,

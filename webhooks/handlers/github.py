@@ -26,7 +26,7 @@ from webhooks.models import GithubDeploymentStatus, GithubIssue, GithubPush, Git
 from webhooks.queries.upserts import tombstone, upsert
 
 _RANKS = {"opened": 0, "created": 0, "submitted": 0, "closed": 2, "dismissed": 2, "reopened": 3}
-# What happens often and tells little, or is told by another event too.
+# What happens often and means little, or comes as another event too.
 _QUIET = frozenset(
     {"edited", "synchronize", "labeled", "unlabeled", "milestoned", "demilestoned", "locked", "unlocked", "pinned",
      "unpinned", "unassigned", "subscribed", "unsubscribed", "typed", "untyped", "enqueued", "dequeued"}
@@ -131,7 +131,7 @@ def pull_request(event: Event) -> None:
 
 @handles("github", *(f"pull_request_review.{action}" for action in ("submitted", "edited", "dismissed")))
 def review(event: Event) -> None:
-    """Somebody said what they think of a pull request."""
+    """Somebody reviewed a pull request."""
     payload = event.read(github.ReviewEvent)
     pull_request_id = upsert_pull_request(event, payload, rank=1)
     review, pull_request = payload.review, payload.pull_request

@@ -1,4 +1,4 @@
-"""GitHub: events that are told as activity and keep nothing but the repository they are in."""
+"""GitHub: events that emit activity and keep nothing but the repository they are in."""
 
 from datetime import datetime
 
@@ -18,7 +18,7 @@ from webhooks.handlers.registry import Event, handles
 
 _COMMENTED = ("created", "edited", "deleted")
 _OF_RELEASES = ("created", "edited", "deleted", "prereleased", "published", "released", "unpublished")
-# One release is told three times: created and published come along with one of these.
+# One release comes three times: created and published come along with one of these.
 _RELEASED = {"released": "released", "prereleased": "pre-released", "deleted": "deleted the release of"}
 
 

@@ -3,7 +3,7 @@
 Hooks have no time of their own: theirs is that of their signature, in whole seconds, and within one the phase decides.
 What follows a use of a tool replaces what came before it, whatever their times. Of a run the first end stays.
 
-A sandbox's bearer token speaks for that sandbox alone: a session that another one has told of is not its own, and ids
+A sandbox's bearer token speaks for that sandbox alone: a session that another one reported is not its own, and ids
 that it gives are kept apart from those of others.
 """
 

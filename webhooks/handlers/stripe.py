@@ -187,7 +187,7 @@ def _upsert_subscription(event: Event, payload: stripe.Envelope[stripe.Subscript
 
 
 def _priced(subscription: stripe.Subscription) -> dict[str, Any]:
-    """What the first of its items says; that it has none is said too."""
+    """The values of the first of its items; blank where it has none."""
     if not subscription.items.data:
         price = subscription.items.sent("data", "")
         nothing = ABSENT if price is ABSENT else None

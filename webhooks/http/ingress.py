@@ -64,7 +64,7 @@ _MOST_FIELDS: Final = 20  # of the address's query
 
 
 class Refusal(Protocol):
-    """How a refusal is told (jobfarm.refusals)."""
+    """How a refusal is answered (jobfarm.refusals)."""
 
     @property
     def status(self) -> int:

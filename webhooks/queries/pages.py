@@ -28,7 +28,7 @@ _TOKENS: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceHealth:
-    """How a source does, by its newest deliveries of a day. Durations in seconds; None where no delivery tells."""
+    """How a source does, by its newest deliveries of a day. Durations in seconds; None where no delivery has one."""
 
     source: Source
     last_at: datetime | None

@@ -28,7 +28,7 @@ _NEWER = """"{column}" = CASE WHEN coalesce((kept.column_keys ->> '{column}') CO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionEvent:
-    """What one event tells of an agent's session: the parts that are not "" are told. `bearer` is the sandbox whose
+    """The parts of an agent's session in one event; "" is no part. `bearer` is the sandbox whose
     token it came with; None: it is signed."""
 
     session_id: str
@@ -43,7 +43,7 @@ class SessionEvent:
 
 
 def upsert(table: type[Resource], external_id: str, version: Version, /, **columns: Any) -> bool:
-    """Store of this state of a resource what no newer one has said. Whether something was stored.
+    """Store of this state of a resource what no newer one has. Whether something was stored.
 
     `columns` are all that the table has besides those of every Resource, a reference as `<name>_id`; ABSENT is what
     this state says nothing of, and is left as it is. A state of nothing but ABSENT makes the row if there is none. The
@@ -56,7 +56,7 @@ def upsert(table: type[Resource], external_id: str, version: Version, /, **colum
 
 
 def tombstone(table: type[Resource], external_id: str, /, *, at: datetime) -> bool:
-    """Store that a resource was deleted, also if nothing else was ever told of it. Whether that was news."""
+    """Store that a resource was deleted, also of an unknown one. Whether the row changed."""
     fields = _fields(table, but=frozenset({"id"}))
     blank = table(external_id=external_id, deleted_at=at)
     values = {field.attname: getattr(blank, field.attname) for field in fields}
@@ -64,7 +64,7 @@ def tombstone(table: type[Resource], external_id: str, /, *, at: datetime) -> bo
 
 
 def upsert_session(event: SessionEvent, /) -> bool:
-    """Store what an event tells of a session. Whether it may: a session is that of its first sandbox."""
+    """Store an event's parts of a session. Whether it may: a session is that of its first sandbox."""
     version = Version(at=event.at)
     parts = {"model": event.model, "folder": event.folder, "sandbox": event.sandbox}
     keys = {

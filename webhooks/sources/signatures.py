@@ -45,7 +45,7 @@ def moment(text: str, *, now: datetime) -> datetime:
 def matching_key(candidates: Sequence[str], *, keys: Sequence[Key], expected: Callable[[Key], bytes]) -> int:
     """The id of the key whose expected signature is among the candidates. Raises BadSignature.
 
-    Every key is tried with every candidate whatever came before, so that the time it takes tells nothing.
+    Every key is tried with every candidate whatever came before, so that its time reveals nothing.
     """
     encoded = [candidate.encode() for candidate in candidates[:MOST_CANDIDATES]]
     matched: int | None = None

@@ -98,7 +98,7 @@ Many = Annotated[list[T], BeforeValidator(lambda value: [] if value is None else
 
 
 class Absent(Enum):
-    """What a body does not say, told apart from null, which says that there is none."""
+    """What a body leaves out; null, in contrast, means that there is none."""
 
     ABSENT = "absent"
 
