@@ -75,10 +75,10 @@ class BucketAdmin(administration.ReadOnly):
         """Make the limits and keys of these rows full again, with all their shards, after a question, and write into
         the log who did."""
         chosen = sorted(set(queryset.values_list("name", "key")[:AT_ONCE]))
-        lines = [f"{name} {key or '(all)'}" for name, key in chosen[:SHOWN]]
-        lines += [f"and {len(chosen) - SHOWN} more"] if len(chosen) > SHOWN else []
-        asked = {"title": "Make these limits full again?", "button": "Reset them"}
-        if question := administration.carry_out(self, request, lines=lines, **asked):
+        preview = [f"{name} {key or '(all)'}" for name, key in chosen[:SHOWN]]
+        preview += [f"and {len(chosen) - SHOWN} more"] if len(chosen) > SHOWN else []
+        dialog = {"title": "Make these limits full again?", "button": "Reset them"}
+        if question := administration.carry_out(self, request, lines=preview, **dialog):
             return question
         by = administration.person(request)
         done = sum(operations.reset_stored(name, key, by=by) for name, key in chosen)

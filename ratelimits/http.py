@@ -35,15 +35,15 @@ View = TypeVar("View", bound=Callable[..., Any])
 Key = Callable[[HttpRequest], str | None]
 Count = float | Callable[[HttpRequest], float]
 
-_NOTES: Final = "_ratelimits_told"
-_NEVER: Final = 86400 * 365 * 100  # seconds; a wait without end is told as a hundred years
+_NOTES: Final = "_ratelimits_notes"
+_NEVER: Final = 86400 * 365 * 100  # seconds; a wait without end is sent as a hundred years
 _LARGEST: Final = 10**15 - 1  # whole numbers of a header field have at most 15 digits (RFC 9651, 3.3.1)
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9_.]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What one limit said about a request, kept on it until a response tells it."""
+    """A limit's answer to a request, kept on it until a response carries it."""
 
     name: str
     config: Config
@@ -58,7 +58,7 @@ class _Rule:
     count: Count
 
     def ask(self, request: HttpRequest) -> Note:
-        """Ask the limit about this request, and keep what it said on the request."""
+        """Ask the limit about this request, and keep the answer on the request."""
         count = self.count(request) if callable(self.count) else self.count
         answer = operations.limit(self.name, key=self.key(request), count=count, config=self.config)
         note = Note(name=self.name, config=operations.config_of(self.name, self.config), answer=answer)
@@ -102,14 +102,14 @@ def rate_limited(
             async def asynchronous(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
                 note = await connections.run(rule.ask, request)
                 response = await view(request, *args, **kwargs) if note.answer else _refused(note)
-                return _told(request, response)
+                return _with_headers(request, response)
 
             return markcoroutinefunction(asynchronous)  # type: ignore[return-value]  # it wraps the view
 
         @functools.wraps(view)
         def synchronous(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
             note = rule.ask(request)
-            return _told(request, view(request, *args, **kwargs) if note.answer else _refused(note))
+            return _with_headers(request, view(request, *args, **kwargs) if note.answer else _refused(note))
 
         return synchronous  # type: ignore[return-value]  # it wraps the view
 
@@ -185,7 +185,7 @@ def retry_headers(error: RateLimited) -> dict[str, str]:
 
 
 def fields(notes: Iterable[Note]) -> dict[str, str]:
-    """The fields `RateLimit-Policy` and `RateLimit` for what these limits said; of a name asked twice the
+    """The fields `RateLimit-Policy` and `RateLimit` for these limits' answers; of a name asked twice the
     last counts."""
     last = {note.name: note for note in notes}.values()
     return {
@@ -214,7 +214,7 @@ def _refused(note: Note) -> HttpResponse:
     return refused(RateLimited(name=note.name, key=None, retry_after=note.answer.retry_after or timedelta(0)))
 
 
-def _told(request: HttpRequest, response: Any) -> Any:
+def _with_headers(request: HttpRequest, response: Any) -> Any:
     """The response with the headers; anything else (what a route returns) is left for the middleware."""
     if isinstance(response, HttpResponseBase):
         for field, value in fields(request.__dict__[_NOTES]).items():
@@ -230,11 +230,11 @@ def _reported(request: HttpRequest, response: HttpResponseBase) -> HttpResponseB
         denied = [note for note in notes if not note.answer]
         slowest = max(denied, key=lambda note: seconds(note.answer.retry_after), default=None)
         response = _refused(slowest) if slowest else response
-    return _told(request, response)  # type: ignore[no-any-return]  # a response goes in
+    return _with_headers(request, response)  # type: ignore[no-any-return]  # a response goes in
 
 
 def _policy(note: Note) -> str:
-    """Quota and window are whole numbers: a window under a second is told as one second, a rate under one as
+    """Quota and window are whole numbers: a window under a second is sent as one second, a rate under one as
     its wait."""
     period = note.config.period.total_seconds()
     window = max(1, math.ceil(period))

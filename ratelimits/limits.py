@@ -38,7 +38,7 @@ def everything() -> dict[str, Config]:
 @lru_cache(maxsize=4096)
 def checked(name: str) -> str:
     """The name as it is. Raises InvalidName."""
-    given: Any = name
-    if not isinstance(given, str) or not _NAME.fullmatch(name):
+    candidate: Any = name
+    if not isinstance(candidate, str) or not _NAME.fullmatch(name):
         raise InvalidName(name=name)
     return name

@@ -23,9 +23,9 @@ _TOPICS = ["limits"]
 )
 def gauges(*, name: str = "", search: str = "") -> Mapping[str, Any]:
     """The limits and keys most used, with what they hold now; of one limit, or those that hold a text."""
-    found, total = queries.gauges(name=name or None, search=search or None, limit=SHOWN)
+    rows, total = queries.gauges(name=name or None, search=search or None, limit=SHOWN)
     return {
-        "gauges": found,
+        "gauges": rows,
         "total": total,
         "declared": limits.everything(),
         "is_narrowed": bool(name or search),

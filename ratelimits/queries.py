@@ -69,14 +69,14 @@ _by_actions_too = guards.trusted
 @_by_actions_too()
 def take(request: Request) -> Row:
     """Ask one limit; a row with `granted`, `retry_after_ms` (None: at once) and `remaining`."""
-    given = {
+    params = {
         "name": request.name,
         "key": request.key,
         "config": _as_text(request.config, request.reserve),
         "count": request.count,
     }
     statement = "take" if request.config.shards == 1 else "take_sharded"
-    [row] = statements.load("ratelimits", statement).run(given)
+    [row] = statements.load("ratelimits", statement).run(params)
     return row
 
 
@@ -99,8 +99,8 @@ def read(name: str, key: str, *, shards: int) -> Stored:
 @_by_actions_too()
 def give_back(request: Request) -> int:
     """Put `count` tokens back; how many rows that changed (0: it is full, or was never used)."""
-    given = {"request": Jsonb(_parameters(request))}
-    return int(statements.load("ratelimits", "give_back").run(given)[0].changed)
+    params = {"request": Jsonb(_parameters(request))}
+    return int(statements.load("ratelimits", "give_back").run(params)[0].changed)
 
 
 def forget(name: str, key: str) -> int:
@@ -121,8 +121,8 @@ def gauges(*, name: str | None = None, search: str | None = None, limit: int) ->
 
 def gauge(name: str, key: str) -> Gauge | None:
     """One limit and key; None if nothing is stored of it: it is full, or was never used."""
-    found, _ = _gauges(name=name, key=key, search=None, limit=1)
-    return found[0] if found else None
+    gauges, _ = _gauges(name=name, key=key, search=None, limit=1)
+    return gauges[0] if gauges else None
 
 
 def gauge_of(row: Any) -> Gauge:
@@ -146,9 +146,9 @@ def first_row(name: str, key: str) -> Bucket | None:
 
 
 def _gauges(*, name: str | None, key: str | None, search: str | None, limit: int) -> tuple[list[Gauge], int]:
-    given = {"name": name, "key": key, "search": search, "limit": limit}
-    rows = statements.load("ratelimits", "gauges").run(given)
-    return [_gauge(row) for row in rows], rows[0].found if rows else 0
+    params = {"name": name, "key": key, "search": search, "limit": limit}
+    rows = statements.load("ratelimits", "gauges").run(params)
+    return [_gauge(row) for row in rows], rows[0].total if rows else 0
 
 
 @lru_cache(maxsize=4096)

@@ -38,12 +38,15 @@ class SearchForm(forms.Form):
     def arguments(self) -> dict[str, str]:
         """What the live query is asked; a field that makes no sense narrows nothing."""
         self.is_valid()
-        given = self.cleaned_data
-        return {"name": given.get("name", ""), "search": given.get("search", "")[:100].replace("\x00", "")}
+        cleaned = self.cleaned_data
+        return {
+            "name": cleaned.get("name", ""),
+            "search": cleaned.get("search", "")[:100].replace("\x00", ""),
+        }
 
 
 def _for(permission: str) -> Callable[[View], View]:
-    """Log in first; whoever may not is told so, and not sent to log in again."""
+    """Log in first; whoever may not gets a refusal, not the log-in page again."""
 
     def decorate(view: View) -> View:
         return login_required(permission_required(permission, raise_exception=True)(view))
@@ -94,6 +97,6 @@ def refresh(request: HttpRequest) -> HttpResponse:  # noqa: ARG001  # a view's s
     return HttpResponse(status=204)
 
 
-def _which(given: QueryDict) -> tuple[str, str]:
-    values = {field: given.get(field) or "" for field in ("name", "key")}
+def _which(params: QueryDict) -> tuple[str, str]:
+    values = {field: params.get(field) or "" for field in ("name", "key")}
     return values["name"][:100].replace("\x00", ""), values["key"][:300].replace("\x00", "")

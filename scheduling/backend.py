@@ -86,9 +86,9 @@ class SchedulingBackend(BaseTaskBackend):
         Raises InvalidTask, and TypeError or ValueError for arguments that are not JSON.
         """
         self.validate_task(task)
-        given = {"args": normalize_json(list(args)), "kwargs": normalize_json(dict(kwargs))}
+        call = {"args": normalize_json(list(args)), "kwargs": normalize_json(dict(kwargs))}
         try:
-            stored = arguments.json_value(given, name=task.module_path, what="arguments")
+            stored = arguments.json_value(call, name=task.module_path, part="arguments")
             due_at = None if task.run_after is None else moments.moment(task.run_after, now=clock.now())
         except NotJson as refusal:
             raise ValueError(refusal.message) from refusal
@@ -164,13 +164,13 @@ class Runner:
         return normalize_json(task.call(*context, *call.args["args"], **call.args["kwargs"]))
 
     def ended(self, function_id: int, raised: BaseException | None = None) -> None:
-        """Say so to whoever listens to the interface's signals; what goes wrong there is theirs."""
+        """Send the interface's signals; an error of a receiver is logged."""
         row = functions.find(function_id)
         if row is None or row.task_backend is None or row.state not in ENDED:
             return
         try:
             backend = task_backends[row.task_backend]
-            _tell_of_end(backend, backend.get_result(str(row.pk)), raised or _stands_for(row))
+            _send_finished(backend, backend.get_result(str(row.pk)), raised or _stands_for(row))
         except Exception:
             log.exception("A receiver of task_finished failed for task %s", function_id)
 
@@ -192,10 +192,10 @@ def _backend(call: Call) -> SchedulingBackend:
 
 
 def _load(path: str) -> AnyTask:
-    found = import_string(path)
-    if not isinstance(found, Task):
+    imported = import_string(path)
+    if not isinstance(imported, Task):
         raise InvalidTask(f"{path} is not a task.")
-    return found
+    return imported
 
 
 def _find(path: str) -> AnyTask | None:
@@ -221,16 +221,16 @@ def _changed(task: AnyTask, **changes: Any) -> AnyTask:
     return _built(type(task), **{field.name: getattr(task, field.name) for field in fields(task)} | changes)
 
 
-def _built(kind: type[AnyTask], **given: Any) -> AnyTask:
+def _built(kind: type[AnyTask], **values: Any) -> AnyTask:
     """A task as it was enqueued. Past what makes and checks one: settings may have fewer queues by now, and for
     `using` a `run_after` of None is no change."""
     task = object.__new__(kind)
     for field in fields(kind):
-        object.__setattr__(task, field.name, given.get(field.name, field.default))
+        object.__setattr__(task, field.name, values.get(field.name, field.default))
     return task
 
 
-def _tell_of_end(backend: BaseTaskBackend, result: AnyResult, raised: BaseException | None) -> None:
+def _send_finished(backend: BaseTaskBackend, result: AnyResult, raised: BaseException | None) -> None:
     """As the interface says, what was raised is handled meanwhile: receivers find it by `sys.exc_info()`."""
     if raised is None:
         task_finished.send(type(backend), task_result=result)

@@ -32,11 +32,11 @@ def current() -> Running | None:
 
 
 @contextmanager
-def running(what: Running) -> Iterator[None]:
-    """Say what runs, for the length of the block."""
-    token = _running.set(what)
+def running(call: Running) -> Iterator[None]:
+    """Set the running call, for the length of the block."""
+    token = _running.set(call)
     try:
-        with fields.about(function_id=what.id, function=what.function):
+        with fields.about(function_id=call.id, function=call.function):
             yield
     finally:
         _running.reset(token)

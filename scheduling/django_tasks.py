@@ -41,9 +41,9 @@ else:
 
     if django.VERSION < (6, 1):  # whose decorator takes no words of a backend's own, as mutation=True
 
-        def task(function=None, *, backend="default", **given):
-            """A function as a task of its backend; `given` are fields of that backend's class of tasks."""
-            fields = {"priority": 0, "queue_name": "default", "run_after": None, "backend": backend} | given
+        def task(function=None, *, backend="default", **options):
+            """A function as a task of its backend; `options` are fields of that backend's class of tasks."""
+            fields = {"priority": 0, "queue_name": "default", "run_after": None, "backend": backend} | options
             make = partial(task_backends[backend].task_class, **fields)
             return make(func=function) if function else lambda func: make(func=func)
 
@@ -58,9 +58,9 @@ else:  # Django's own cannot be subscripted
 def error(module: ModuleType, *names: str) -> type[Exception]:
     """The class that `module` has under the first of these names that it knows; under none, a new one."""
     for name in names:
-        found = getattr(module, name, None)
-        if isinstance(found, type) and issubclass(found, Exception):
-            return found
+        candidate = getattr(module, name, None)
+        if isinstance(candidate, type) and issubclass(candidate, Exception):
+            return candidate
     return type(names[0], (Exception,), {"__doc__": "No class of the tasks interface that is installed."})
 
 

@@ -51,7 +51,7 @@ class BadArguments(SchedulingError):
 
 
 class NotJson(SchedulingError):
-    """The {what} of {function} cannot be stored as JSON: {why}."""
+    """The {part} of {function} cannot be stored as JSON: {why}."""
 
     code = "not_json"
 
@@ -81,7 +81,7 @@ class DuplicateCron(SchedulingError):
 
 
 class NotFound(SchedulingError):
-    """There is no such {what}."""
+    """There is no such {resource}."""
 
     code = "not_found"
 

@@ -25,13 +25,11 @@ NEXT = 10
 )
 def functions(*, state: str = "", function: str = "", cron: str = "", before: int = 0) -> Mapping[str, Any]:
     """A page of scheduled functions, newest first; `before` is an id, 0 for the newest."""
-    found = list(
-        pages.functions(state=state, function=function, cron=cron, before=before or None)[: ROWS + 1]
-    )
-    given = {"state": state, "function": function, "cron": cron}
-    kept = {name: value for name, value in given.items() if value}
-    older = urlencode({**kept, "before": found[ROWS - 1].pk}) if len(found) > ROWS else ""
-    return {"functions": found[:ROWS], "older": older, "newest": urlencode(kept) if before else None}
+    rows = list(pages.functions(state=state, function=function, cron=cron, before=before or None)[: ROWS + 1])
+    filters = {"state": state, "function": function, "cron": cron}
+    active = {name: value for name, value in filters.items() if value}
+    older = urlencode({**active, "before": rows[ROWS - 1].pk}) if len(rows) > ROWS else ""
+    return {"functions": rows[:ROWS], "older": older, "newest": urlencode(active) if before else None}
 
 
 @live_query(

@@ -1,4 +1,4 @@
-"""The tables of the scheduler. What a row must hold in each state is said by constraints that read as sentences.
+"""The tables of the scheduler. Constraints state what a row must hold in each state.
 
 No foreign key carries a database constraint: checking one reads an index inside the mutation's serializable
 transaction, and that alone makes neighbours collide (docs/adr/0010).
@@ -91,7 +91,7 @@ class ScheduledFunction(models.Model):
     due_at = models.DateTimeField(db_default=Now())
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
-    handed_by = models.UUIDField(
+    cluster_id = models.UUIDField(
         null=True, blank=True, help_text="The cluster id of the cluster that ran it."
     )
     ran_by = models.CharField(max_length=200, null=True, blank=True, help_text="Host and process.")
@@ -121,7 +121,7 @@ class ScheduledFunction(models.Model):
             models.CheckConstraint(
                 name="what_is_in_progress_has_a_start_and_a_cluster",
                 condition=~_IN_PROGRESS
-                | Q(started_at__isnull=False, handed_by__isnull=False, ran_by__isnull=False),
+                | Q(started_at__isnull=False, cluster_id__isnull=False, ran_by__isnull=False),
             ),
             models.CheckConstraint(
                 name="only_a_success_has_a_result", condition=Q(result__isnull=True) | Q(state=State.SUCCESS)
@@ -148,7 +148,7 @@ class ScheduledFunction(models.Model):
         indexes = [
             models.Index("function", "id", name="scheduling_by_function"),
             models.Index("ended_at", "id", name="scheduling_ended", condition=Q(ended_at__isnull=False)),
-            models.Index("handed_by", name="scheduling_running", condition=_IN_PROGRESS),
+            models.Index("cluster_id", name="scheduling_running", condition=_IN_PROGRESS),
             models.Index(
                 "state",
                 "id",
@@ -214,7 +214,7 @@ class Cluster(models.Model):
     workers = models.PositiveSmallIntegerField(default=0)
     free = models.PositiveSmallIntegerField(default=0, help_text="Workers that wait for a task.")
     waits = models.BooleanField(default=False, help_text="A task waits although a worker is free.")
-    handed = models.BigIntegerField(db_default=0, help_text="How many tasks it has dispatched.")
+    dispatched = models.BigIntegerField(db_default=0, help_text="How many tasks it has dispatched.")
     stat = models.BinaryField(null=True, blank=True, help_text="What django-q2's own monitor shows.")
     ended_at = models.DateTimeField(null=True, blank=True)
     ending = models.CharField(

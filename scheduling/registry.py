@@ -94,13 +94,13 @@ def register(
     return function
 
 
-def find(given: Callable[..., Any] | str) -> Function:
+def find(function: Callable[..., Any] | str) -> Function:
     """The registered function of this dotted name, or the one that this is. Raises UnknownFunction.
 
     A name that is not known yet is imported: that of a module which no app imports at its start.
     """
-    name = given if isinstance(given, str) else dotted_name(given)
-    if name not in _functions and isinstance(given, str):
+    name = function if isinstance(function, str) else dotted_name(function)
+    if name not in _functions and isinstance(function, str):
         try:
             import_string(name)
         except (ImportError, ValueError):

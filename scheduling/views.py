@@ -20,7 +20,7 @@ from scheduling.models import ScheduledFunction
 from scheduling.queries import pages
 
 OPERATE = "scheduling.operate_scheduledfunction"
-SAID = {
+CANCEL_MESSAGES = {
     Verdict.BEFORE_START: "Canceled: it will never run.",
     Verdict.BEFORE_RETRY: "Canceled: an earlier try ran and failed, and there will be no further one.",
     Verdict.WHILE_RUNNING: "Canceled while it runs: it goes on, its outcome is ignored, and so is all it schedules.",
@@ -50,10 +50,10 @@ def _for(permission: str) -> Callable[[View], View]:
 @_for(live_queries.VIEW)
 def functions(request: HttpRequest) -> HttpResponse:
     """The list, filtered by what stands in the address."""
-    given = {name: request.GET.get(name, "")[:200] for name in ("state", "function", "cron")}
+    filters = {name: request.GET.get(name, "")[:200] for name in ("state", "function", "cron")}
     before = request.GET.get("before", "")
     is_id = before.isascii() and before.isdecimal() and len(before) < 20 and int(before) <= _BIGINT
-    shown = {**given, "before": int(before) if is_id else 0}
+    shown = {**filters, "before": int(before) if is_id else 0}
     context = {"shown": shown, "states": list(State), "names": pages.names()}
     return render(request, "scheduling/functions.html", context)
 
@@ -85,7 +85,7 @@ def cancel(request: HttpRequest, function_id: int) -> HttpResponse:
         messages.warning(request, f"Too late: {how}")
     else:
         record(request, ScheduledFunction(pk=function_id), f"Canceled ({done.verdict}).")
-        messages.success(request, SAID[done.verdict])
+        messages.success(request, CANCEL_MESSAGES[done.verdict])
     return redirect("scheduling:function", function_id)
 
 
@@ -135,17 +135,17 @@ def cron_action(request: HttpRequest, name: str, action: str) -> HttpResponse:
         do(name)
     except NotFound as refusal:
         raise Http404(refusal.message) from refusal
-    found = pages.cron(name)
-    assert found is not None
-    record(request, found, sentence)
+    row = pages.cron(name)
+    assert row is not None
+    record(request, row, sentence)
     messages.success(request, sentence)
     return redirect("scheduling:cron", name)
 
 
-def record(request: HttpRequest, thing: Model, message: str) -> None:
+def record(request: HttpRequest, row: Model, message: str) -> None:
     """Note in the admin's log who did it."""
     LogEntry.objects.log_actions(
-        _person(request).pk, [thing], CHANGE, change_message=message, single_object=True
+        _person(request).pk, [row], CHANGE, change_message=message, single_object=True
     )
 
 

@@ -37,7 +37,7 @@ class BadSignature(WebhooksError):
 
     def __init__(self, *, reason: str) -> None:
         super().__init__()
-        self.reason = reason  # for our counters; whoever sent it is not told which part of it was wrong
+        self.reason = reason  # for our counters; the sender does not learn which part was wrong
 
 
 class BadEnvelope(WebhooksError):
@@ -101,7 +101,7 @@ class BadSecret(WebhooksError):
 
 
 class NotFound(WebhooksError):
-    """There is no such {what}."""
+    """There is no such {resource}."""
 
     code = "not_found"
 

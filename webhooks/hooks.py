@@ -9,7 +9,7 @@ from jobs.operations import Link
 from jobs.operations.linking import Viewer
 from webhooks.domain.names import Source
 from webhooks.domain.states import StartOutcome
-from webhooks.live_queries import may_look
+from webhooks.live_queries import may_view
 from webhooks.models import JobStart
 from webhooks.queries import starting
 
@@ -17,7 +17,7 @@ from webhooks.queries import starting
 @jobs.register_links
 def deliveries_of(job_id: int, viewer: Viewer) -> Iterable[Link]:
     """The delivery that started the job, and those that its unique key has it stand for."""
-    return [_link(start) for start in starting.of_job(job_id)] if may_look(viewer) else []
+    return [_link(start) for start in starting.of_job(job_id)] if may_view(viewer) else []
 
 
 def _link(start: JobStart) -> Link:

@@ -18,7 +18,7 @@ from webhooks.domain.states import WAITING, Status, is_replayable
 from webhooks.errors import NotFound
 from webhooks.models import Delivery
 from webhooks.operations import activity as feed
-from webhooks.queries import activity as lines
+from webhooks.queries import activity as activity_queries
 from webhooks.queries import inbox, pages, starting
 
 OPERATOR: Final = "operator"
@@ -47,7 +47,7 @@ def wanted(
     )
 
 
-def may_look(user: AbstractBaseUser | AnonymousUser) -> bool:
+def may_view(user: AbstractBaseUser | AnonymousUser) -> bool:
     """Whether somebody may see deliveries."""
     return isinstance(user, PermissionsMixin) and user.has_perm(VIEW)
 
@@ -55,8 +55,8 @@ def may_look(user: AbstractBaseUser | AnonymousUser) -> bool:
 def moment(text: str) -> datetime | None:
     """The moment that a text says, in UTC where it names no zone; None for what is none."""
     try:
-        said = datetime.fromisoformat(text)
-        return said.replace(tzinfo=UTC) if said.tzinfo is None else said.astimezone(UTC)
+        parsed = datetime.fromisoformat(text)
+        return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
 
@@ -73,17 +73,17 @@ def deliveries(
     text: str = "", before: int = 0
 ) -> Mapping[str, Any]:  # fmt: skip
     """A page of deliveries, newest first; `before` is an id, 0 for the newest."""
-    given = {
+    filters = {
         "source": source, "event": event, "status": status, "sandbox": sandbox,
         "since": since, "until": until, "text": text,
     }  # fmt: skip
-    found = pages.arrivals(wanted(**given), before=before or None, limit=ROWS + 1)
-    kept = {name: value for name, value in given.items() if value}
+    rows = pages.arrivals(wanted(**filters), before=before or None, limit=ROWS + 1)
+    active = {name: value for name, value in filters.items() if value}
     return {
-        "deliveries": found[:ROWS],
-        "is_filtered": bool(kept),
-        "older": urlencode({**kept, "before": found[ROWS - 1].pk}) if len(found) > ROWS else "",
-        "newest": urlencode(kept) if before else None,
+        "deliveries": rows[:ROWS],
+        "is_filtered": bool(active),
+        "older": urlencode({**active, "before": rows[ROWS - 1].pk}) if len(rows) > ROWS else "",
+        "newest": urlencode(active) if before else None,
     }
 
 
@@ -121,7 +121,7 @@ def refusals(*, source: str = "") -> Mapping[str, Any]:
 def delivery_state(*, delivery_id: int) -> Mapping[str, Any] | None:
     """How one delivery stands: of the page of a delivery what the administration shows too."""
     row = pages.delivery(delivery_id)
-    return None if row is None else _standing(row)
+    return None if row is None else _status(row)
 
 
 @live_query(
@@ -148,12 +148,12 @@ def delivery(*, delivery_id: int) -> Mapping[str, Any] | None:
     row = pages.delivery(delivery_id)
     if row is None:
         return None
-    told = lines.of_delivery(delivery_id)[:ROWS]
+    entries = activity_queries.of_delivery(delivery_id)[:ROWS]
     return {
-        **_standing(row),
+        **_status(row),
         "attempts": inbox.history(delivery_id)[::-1],
-        "lines": told,
-        "resources": pages.resources(told),
+        "entries": entries,
+        "resources": pages.resources(entries),
         "actions": pages.audit(Delivery, delivery_id),
     }
 
@@ -174,7 +174,7 @@ def delivery_jobs(*, delivery_id: int) -> Mapping[str, Any] | None:
 
 @delivery_jobs.may_see
 def _may_see_jobs(viewer: Viewer, **_: Any) -> str | None:
-    if not may_look(viewer.user):
+    if not may_view(viewer.user):
         return None
     return OPERATOR if jobs.sees_all(viewer.user) else INBOX
 
@@ -189,7 +189,7 @@ def _may_see_jobs(viewer: Viewer, **_: Any) -> str | None:
 def sources() -> Mapping[str, Any]:
     """How each source does."""
     inbox_health = operations.health()
-    return {"lines": [_line(one, inbox_health) for one in pages.source_health()]}
+    return {"rows": [_row(one, inbox_health) for one in pages.source_health()]}
 
 
 @live_query(
@@ -202,10 +202,10 @@ def sources() -> Mapping[str, Any]:
 def source(*, source: str) -> Mapping[str, Any] | None:
     """How one source does."""
     inbox_health = operations.health()
-    found = next((one for one in pages.source_health() if one.source == source), None)
-    if found is None:
+    health = next((one for one in pages.source_health() if one.source == source), None)
+    if health is None:
         return None
-    return _line(found, inbox_health)
+    return _row(health, inbox_health)
 
 
 @live_query(
@@ -217,10 +217,10 @@ def source(*, source: str) -> Mapping[str, Any] | None:
 )
 def secret(*, secret_id: int, source: str) -> Mapping[str, Any] | None:
     """When a secret was used last, and until when it opens something."""
-    found = pages.secret(secret_id)
-    if found is None or found.source != source:
+    row = pages.secret(secret_id)
+    if row is None or row.source != source:
         return None
-    return {"secret": found, "is_live": pages.is_live(found)}
+    return {"secret": row, "is_live": pages.is_live(row)}
 
 
 @live_query(
@@ -232,8 +232,8 @@ def secret(*, secret_id: int, source: str) -> Mapping[str, Any] | None:
 )
 def replay(*, first: int) -> Mapping[str, Any] | None:
     """How far a replay of many is."""
-    found = pages.replay(first)
-    return None if found is None else {"replay": found}
+    row = pages.replay(first)
+    return None if row is None else {"replay": row}
 
 
 @live_query(
@@ -246,19 +246,19 @@ def replay(*, first: int) -> Mapping[str, Any] | None:
 def activity(
     *, source: str = "", text: str = "", kind: str = "", resource: str = "", before: str = ""
 ) -> Mapping[str, Any] | None:
-    """A page of activity, newest first; `before` is what the page before it said. None for a page there is not."""
-    given = {"source": source, "text": text, "kind": kind, "resource": resource}
-    kept = {name: value for name, value in given.items() if value}
-    asked = {("search" if name == "text" else name): value for name, value in kept.items()}
+    """A page of activity, newest first; `before` is the `older` of the page before it. None for a page there is not."""
+    filters = {"source": source, "text": text, "kind": kind, "resource": resource}
+    active = {name: value for name, value in filters.items() if value}
+    arguments = {("search" if name == "text" else name): value for name, value in active.items()}
     try:
-        page = feed.feed(limit=ROWS, before=before or None, **asked)
+        page = feed.feed(limit=ROWS, before=before or None, **arguments)
     except NotFound:
         return None
     return {
-        "lines": page.lines,
-        "is_filtered": bool(kept),
-        "older": urlencode({**kept, "before": page.older}) if page.older else "",
-        "newest": urlencode(kept) if before else None,
+        "entries": page.entries,
+        "is_filtered": bool(active),
+        "older": urlencode({**active, "before": page.older}) if page.older else "",
+        "newest": urlencode(active) if before else None,
     }
 
 
@@ -275,7 +275,7 @@ def digest() -> Mapping[str, Any]:
     return {"digest": feed.digest(day=now.date(), now=now)}
 
 
-def _standing(row: Delivery) -> Mapping[str, Any]:
+def _status(row: Delivery) -> Mapping[str, Any]:
     return {
         "delivery": row,
         "is_replayable": is_replayable(row.status, tries=row.tries),
@@ -283,7 +283,7 @@ def _standing(row: Delivery) -> Mapping[str, Any]:
     }
 
 
-def _line(one: pages.SourceHealth, health: operations.Health) -> Mapping[str, Any]:
+def _row(one: pages.SourceHealth, health: operations.Health) -> Mapping[str, Any]:
     return {
         "health": one,
         "state": _state(one.source, health),
@@ -298,7 +298,7 @@ def _state(source: Source, health: operations.Health) -> str:
 
 
 def _may_see(viewer: Viewer, **_: Any) -> str | None:
-    return OPERATOR if may_look(viewer.user) else None
+    return OPERATOR if may_view(viewer.user) else None
 
 
 _ALL: Final[tuple[StateQuery, ...]] = (

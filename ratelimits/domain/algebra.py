@@ -51,11 +51,11 @@ def evaluate(
     """
     count = possible(config, count=count, reserve=reserve)
     full = refilled(config, state, now=now, offset=offset)
-    left = State(full.value - count, full.ts)
-    if left.value >= 0:
-        return Decision(ok=True, retry_after=None, state=left)
-    ok = reserve and left.value >= config.floor
-    return Decision(ok=ok, retry_after=wait_ms(config, left, now=now), state=left if ok else state)
+    remaining = State(full.value - count, full.ts)
+    if remaining.value >= 0:
+        return Decision(ok=True, retry_after=None, state=remaining)
+    ok = reserve and remaining.value >= config.floor
+    return Decision(ok=ok, retry_after=wait_ms(config, remaining, now=now), state=remaining if ok else state)
 
 
 def possible(config: Config, *, count: float, reserve: bool) -> float:
@@ -91,15 +91,15 @@ def refilled(config: Config, state: State | None, *, now: int, offset: int = 0) 
         period = int(config.period_ms)
         windows = max((now - state.ts) // period, 0)
         return State(min(state.value + config.rate * windows, config.most), state.ts + windows * period)
-    came_in = max(now - state.ts, 0) * config.rate / config.period_ms
-    return State(min(state.value + came_in, config.most), max(now, state.ts))
+    refill = max(now - state.ts, 0) * config.rate / config.period_ms
+    return State(min(state.value + refill, config.most), max(now, state.ts))
 
 
-def wait_ms(config: Config, left: State, *, now: int) -> float:
+def wait_ms(config: Config, remaining: State, *, now: int) -> float:
     """How long after `now` a value below 0 is back at 0, if nobody else takes anything."""
     if isinstance(config, FixedWindow):
-        return left.ts + config.period_ms * math.ceil(-left.value / config.rate) - now
-    return left.ts - now - left.value * config.period_ms / config.rate
+        return remaining.ts + config.period_ms * math.ceil(-remaining.value / config.rate) - now
+    return remaining.ts - now - remaining.value * config.period_ms / config.rate
 
 
 def _first_ts(config: Config, now: int, offset: int) -> int:

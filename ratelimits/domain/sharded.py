@@ -40,11 +40,11 @@ def evaluate_shards(
     count = possible(config, count=count, reserve=reserve)
     share = one_shard(config)
     full = [refilled(share, state, now=now, offset=offset) for state in states]
-    left = math.fsum(state.value for state in full) - count
-    if left >= -_slack(config):
+    remaining = math.fsum(state.value for state in full) - count
+    if remaining >= -_slack(config):
         return Spread(ok=True, retry_after=None, states=_taken(full, count))
-    if reserve and left >= config.floor:
-        level = State(left / len(full), max(state.ts for state in full))
+    if reserve and remaining >= config.floor:
+        level = State(remaining / len(full), max(state.ts for state in full))
         wait = wait_ms(share, level, now=now)
         return Spread(ok=True, retry_after=wait, states=(level,) * len(full))
     wait = _until(config, full, count=count, now=now)
@@ -88,18 +88,18 @@ def _until(config: Config, full: Sequence[State], *, count: float, now: int) -> 
     )
     if isinstance(share, FixedWindow):
         enough = count - _slack(config)
-        return _edge(share, full, enough=enough, windows=math.ceil(periods - 1e-9)) - now
+        return _boundary(share, full, enough=enough, windows=math.ceil(periods - 1e-9)) - now
     return max(state.ts for state in full) - now + periods * share.period_ms
 
 
-def _edge(share: FixedWindow, full: Sequence[State], *, enough: float, windows: int) -> float:
+def _boundary(share: FixedWindow, full: Sequence[State], *, enough: float, windows: int) -> float:
     """The moment of the edge that brings enough. Shards have edges of their own; the last one needed is the
     nth."""
     held = [min(state.value + share.rate * (windows - 1), share.most) for state in full]
     total = math.fsum(held)
-    in_turn = sorted(zip(full, held, strict=True), key=lambda pair: pair[0].ts)
-    for state, before in in_turn:
+    by_boundary = sorted(zip(full, held, strict=True), key=lambda pair: pair[0].ts)
+    for state, before in by_boundary:
         total += min(before + share.rate, share.most) - before
         if total >= enough:
             return state.ts + windows * share.period_ms
-    return in_turn[-1][0].ts + windows * share.period_ms  # what rounding hides has come by the last
+    return by_boundary[-1][0].ts + windows * share.period_ms  # what rounding hides has come by the last

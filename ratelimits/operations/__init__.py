@@ -18,8 +18,8 @@ from ratelimits.errors import (
 )
 from ratelimits.limits import declare
 from ratelimits.operations.answers import Answer, Ask, Value
-from ratelimits.operations.asking import check, get_value, limit, limit_all
 from ratelimits.operations.keeping import TOPIC, give_back, prune, reset, reset_stored
+from ratelimits.operations.limiting import check, get_value, limit, limit_all
 from ratelimits.operations.requests import config_of, stored_key
 
 __all__ = [

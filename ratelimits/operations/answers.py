@@ -11,7 +11,7 @@ from ratelimits.errors import RateLimited
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a limit said.
+    """A limit's answer.
 
     `ok`: granted. `retry_after`: denied, how long until it would be granted if nobody else came; granted, how
     long until the tokens that were reserved may be used; None: granted at once. `remaining`: tokens left,

@@ -13,10 +13,10 @@ _STANDS_FOR_ANOTHER = re.compile(r"#[0-9a-f]{64}\Z")
 _KEPT = KEY_LIMIT - 65  # characters of a long key that stay readable before its hash
 
 
-def config_of(name: str, given: Config | None = None) -> Config:
+def config_of(name: str, config: Config | None = None) -> Config:
     """The configuration that counts: the one given, else the one declared. Raises UnknownLimit,
     InvalidName."""
-    return limits.find(limits.checked(name)) if given is None else _checked(name, given)
+    return limits.find(limits.checked(name)) if config is None else _checked(name, config)
 
 
 def stored_key(key: str | None) -> str:

@@ -1,5 +1,5 @@
 -- The same for a limit that lies in several rows.
-SELECT (asked).granted, (asked).retry_after_ms, (asked).remaining
+SELECT (result).granted, (result).retry_after_ms, (result).remaining
 FROM (SELECT ratelimits_take_sharded(
     %(name)s, %(key)s, %(config)s::ratelimits_config, %(count)s, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
-) AS asked OFFSET 0) AS answer;
+) AS result OFFSET 0) AS answer;

@@ -54,11 +54,11 @@ class CronAdmin(common.Operated, administration.ReadOnly):
     def history(self, cron: Cron) -> SafeString | str:
         """The last ten, each with its state and its page."""
         rows = pages.firings(cron.pk)
-        lines = [
+        entries = [
             (administration.link(common.FUNCTION, row.pk, f"#{row.pk}"), row.fire_at, row.state)
             for row in rows
         ]
-        return format_html_join("", "{} {} {}<br>", lines) or "none yet"
+        return format_html_join("", "{} {} {}<br>", entries) or "none yet"
 
     @display(description="State", label=common.COLOURS)  # type: ignore[untyped-decorator]
     def shown_state(self, cron: Cron) -> str:
@@ -68,20 +68,20 @@ class CronAdmin(common.Operated, administration.ReadOnly):
     @admin.action(description="Pause", permissions=["operate"])
     def pause(self, request: HttpRequest, queryset: "QuerySet[Cron]") -> HttpResponse | None:
         """Let them fire no more, after a question."""
-        asked = {"title": "Pause these crons?", "button": "Pause them"}
-        return self._each(request, list(queryset), operations.pause, "Paused.", asked)
+        dialog = {"title": "Pause these crons?", "button": "Pause them"}
+        return self._each(request, list(queryset), operations.pause, "Paused.", dialog)
 
     @admin.action(description="Resume", permissions=["operate"])
     def resume(self, request: HttpRequest, queryset: "QuerySet[Cron]") -> HttpResponse | None:
         """Let them fire again, after a question."""
-        asked = {"title": "Resume these crons?", "button": "Resume them"}
-        return self._each(request, list(queryset), operations.resume, "Resumed.", asked)
+        dialog = {"title": "Resume these crons?", "button": "Resume them"}
+        return self._each(request, list(queryset), operations.resume, "Resumed.", dialog)
 
     @admin.action(description="Run now", permissions=["operate"])
     def run_now(self, request: HttpRequest, queryset: "QuerySet[Cron]") -> HttpResponse | None:
         """Fire each once, besides its times, after a question."""
-        asked = {"title": "Run these crons now?", "button": "Run them now"}
-        return self._each(request, list(queryset), operations.run_now, "Fired now.", asked)
+        dialog = {"title": "Run these crons now?", "button": "Run them now"}
+        return self._each(request, list(queryset), operations.run_now, "Fired now.", dialog)
 
     @action(description="Run now", url_path="run-now", permissions=["operate"])  # type: ignore[untyped-decorator]
     def run_one_now(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -89,15 +89,15 @@ class CronAdmin(common.Operated, administration.ReadOnly):
         cron = self.get_object(request, object_id)
         if cron is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
-        asked = {"title": "Run this cron now?", "button": "Run it now"}
+        dialog = {"title": "Run this cron now?", "button": "Run it now"}
         done = HttpResponseRedirect(reverse("admin:scheduling_cron_change", args=[cron.pk]))
-        return self._each(request, [cron], operations.run_now, "Fired now.", asked) or done
+        return self._each(request, [cron], operations.run_now, "Fired now.", dialog) or done
 
     def _each(
-        self, request: HttpRequest, crons: list[Cron], do: Any, word: str, asked: dict[str, str]
+        self, request: HttpRequest, crons: list[Cron], do: Any, word: str, dialog: dict[str, str]
     ) -> HttpResponse | None:
         names = [cron.pk for cron in crons]
-        if question := administration.carry_out(self, request, lines=names, **asked):
+        if question := administration.carry_out(self, request, lines=names, **dialog):
             return question
         for cron in crons:
             do(cron.pk)

@@ -45,9 +45,9 @@ class StateFilter(admin.SimpleListFilter):
         state = self.value()
         if state not in set(State):
             return queryset
-        found = queryset.filter(state=state)
+        matches = queryset.filter(state=state)
         living = pages.living_ids(str(state)) if state in {State.PENDING, State.IN_PROGRESS} else None
-        return found if living is None else found.filter(pk__in=living)
+        return matches if living is None else matches.filter(pk__in=living)
 
 
 FILTERS: Final = [
@@ -127,8 +127,8 @@ class ScheduledFunctionAdmin(common.Operated, administration.LookBack):
     @display(description="State")  # type: ignore[untyped-decorator]
     def state_now(self, row: ScheduledFunction) -> SafeString:
         """Where it stands, live."""
-        given, known = {"function_id": row.pk}, {"state": row.state}
-        return administration.stands("function-state", given, row=known, audience=live_queries.OPERATOR)
+        arguments, known = {"function_id": row.pk}, {"state": row.state}
+        return administration.stands("function-state", arguments, row=known, audience=live_queries.OPERATOR)
 
     @display(description="State")  # type: ignore[untyped-decorator]
     @administration.once
@@ -172,43 +172,45 @@ class ScheduledFunctionAdmin(common.Operated, administration.LookBack):
     @admin.action(description="Cancel", permissions=["operate"])
     def cancel(self, request: HttpRequest, queryset: "QuerySet[ScheduledFunction]") -> HttpResponse | None:
         """Cancel each, after a question; then count what that came to."""
-        asked = {"title": "Cancel these functions?", "button": "Cancel them"}
-        return self._each(request, _chosen(queryset), self._cancel, asked)
+        dialog = {"title": "Cancel these functions?", "button": "Cancel them"}
+        return self._each(request, _chosen(queryset), self._cancel, dialog)
 
     @admin.action(description="Run again, as new rows", permissions=["operate"])
     def run_again(self, request: HttpRequest, queryset: "QuerySet[ScheduledFunction]") -> HttpResponse | None:
         """Schedule each once more, after a question; those that have not ended are left out, and counted."""
-        asked = {"title": "Run these functions again?", "button": "Run them again"}
-        return self._each(request, _chosen(queryset), self._run_again, asked)
+        dialog = {"title": "Run these functions again?", "button": "Run them again"}
+        return self._each(request, _chosen(queryset), self._run_again, dialog)
 
     @action(description="Cancel", url_path="cancel", permissions=["operate"])  # type: ignore[untyped-decorator]
     def cancel_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Cancel this one, after a question."""
-        asked = {"title": "Cancel this function?", "button": "Cancel it"}
-        return self._one(request, object_id, self._cancel, asked)
+        dialog = {"title": "Cancel this function?", "button": "Cancel it"}
+        return self._one(request, object_id, self._cancel, dialog)
 
     @action(description="Run again", url_path="run-again", permissions=["operate"])  # type: ignore[untyped-decorator]
     def run_one_again(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Schedule this one once more, after a question."""
-        asked = {"title": "Run this function again?", "button": "Run it again"}
-        return self._one(request, object_id, self._run_again, asked)
+        dialog = {"title": "Run this function again?", "button": "Run it again"}
+        return self._one(request, object_id, self._run_again, dialog)
 
-    def _one(self, request: HttpRequest, object_id: str, do: "Action", asked: dict[str, str]) -> HttpResponse:
+    def _one(
+        self, request: HttpRequest, object_id: str, do: "Action", dialog: dict[str, str]
+    ) -> HttpResponse:
         row = self.get_object(request, object_id)
         if row is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
         done = HttpResponseRedirect(reverse(f"admin:{common.FUNCTION}_change", args=[row.pk]))
-        return self._each(request, [row], do, asked) or done
+        return self._each(request, [row], do, dialog) or done
 
     def _each(
-        self, request: HttpRequest, rows: Sequence[ScheduledFunction], do: "Action", asked: dict[str, str]
+        self, request: HttpRequest, rows: Sequence[ScheduledFunction], do: "Action", dialog: dict[str, str]
     ) -> HttpResponse | None:
         some = rows[:AT_ONCE]
-        if question := administration.carry_out(self, request, lines=_preview(rows), **asked):
+        if question := administration.carry_out(self, request, lines=_preview(rows), **dialog):
             return question
         outcomes = Counter(do(request, row) for row in some)
-        told = ", ".join(f"{word}: {count}" for word, count in sorted(outcomes.items()))
-        self.message_user(request, f"{told or 'Nothing was selected'}.", messages.SUCCESS)
+        summary = ", ".join(f"{word}: {count}" for word, count in sorted(outcomes.items()))
+        self.message_user(request, f"{summary or 'Nothing was selected'}.", messages.SUCCESS)
         return None
 
     def _cancel(self, request: HttpRequest, row: ScheduledFunction) -> str:
@@ -237,9 +239,11 @@ def _chosen(queryset: "QuerySet[ScheduledFunction]") -> Sequence[ScheduledFuncti
 
 
 def _preview(rows: Sequence[ScheduledFunction]) -> list[str]:
-    """What the deed is about to meet: how many functions, and how they stand at this moment."""
-    standing = Counter(row.state.replace("_", " ") for row in rows[:AT_ONCE])
-    lines = [f"{count} {state}" for state, count in sorted(standing.items())]
+    """What the action applies to: how many functions of each state at this moment."""
+    counts = Counter(row.state.replace("_", " ") for row in rows[:AT_ONCE])
+    preview = [f"{count} {state}" for state, count in sorted(counts.items())]
     return (
-        [*lines, f"and more, which stay as they are: {AT_ONCE} at a time"] if len(rows) > AT_ONCE else lines
+        [*preview, f"and more, which stay as they are: {AT_ONCE} at a time"]
+        if len(rows) > AT_ONCE
+        else preview
     )

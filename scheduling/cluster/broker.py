@@ -34,7 +34,7 @@ class Broker(OwnTasks):
     def __init__(self, list_key: str | None = None) -> None:
         super().__init__(list_key=list_key)
         self._listener = Listener({OWN} if self.post is None else {self.post.kind.value, OWN})
-        self._look_at = 0.0
+        self._scan_at = 0.0
         self._crons_at = inf
         self._dispatcher: Dispatcher | None = None
 
@@ -58,9 +58,9 @@ class Broker(OwnTasks):
 
     def _next(self) -> list[Package] | None:
         if self._listener.listen():
-            self._look_at = 0.0
-        if time.monotonic() < self._look_at:
-            self._sleep(self._look_at - time.monotonic())
+            self._scan_at = 0.0
+        if time.monotonic() < self._scan_at:
+            self._sleep(self._scan_at - time.monotonic())
             return None
         if time.monotonic() >= self._crons_at:
             self._fire_crons()
@@ -70,12 +70,12 @@ class Broker(OwnTasks):
             self._listener.wait(LONGEST_CALL_S, board=self.post.board if self.post else None)
             return None
         sent = self._dispatcher.dispatch(room) if self._dispatcher else 0
-        found = self.own_tasks(room - sent) if self._serves_own() and room > sent else []
-        if sent or found:
+        packages = self.own_tasks(room - sent) if self._serves_own() and room > sent else []
+        if sent or packages:
             self._plan_crons()
-        if sent + len(found) < room and (sent or found or not self._fire_crons()):
-            self._plan_to_look()
-        return found or None
+        if sent + len(packages) < room and (sent or packages or not self._fire_crons()):
+            self._plan_scan()
+        return packages or None
 
     def _serves_own(self) -> bool:
         return self.post is None or self.post.kind is Kind.ACTION
@@ -86,12 +86,12 @@ class Broker(OwnTasks):
 
     def _sleep(self, seconds: float) -> None:
         if self._listener.wait(min(seconds, LONGEST_CALL_S)):
-            self._look_at = 0.0
+            self._scan_at = 0.0
 
-    def _plan_to_look(self) -> None:
+    def _plan_scan(self) -> None:
         dispatcher = self._dispatcher
         seconds = dispatcher.next_wake_s() if dispatcher else clusters.next_wake_s(Kind.ACTION, ())
-        self._look_at = time.monotonic() + (seconds if seconds > 0 else AGAIN_S)
+        self._scan_at = time.monotonic() + (seconds if seconds > 0 else AGAIN_S)
 
     def _fire_crons(self) -> bool:
         """Whether a cron made something that may be due now."""

@@ -20,7 +20,7 @@ from scheduling.queries.functions import Dispatch
 
 # Beyond this a message travels as an open file: the kernel takes some 200 KB in one piece on Linux, 2 KB on a Mac.
 _INLINE_BYTES = 100_000 if sys.platform == "linux" else 1500
-_LOOK_AROUND_S = 0.2
+_POLL_S = 0.2
 
 
 class Channel:
@@ -121,7 +121,7 @@ class WorkersEnd:
         """The next task, or "STOP" when the cluster stops or its sentinel is gone."""
         self._board.free(self._worker)
         while not self._must_end():
-            if not self._tasks.is_ready(within_s=_LOOK_AROUND_S):
+            if not self._tasks.is_ready(within_s=_POLL_S):
                 continue
             mine, task = self._take()
             if mine:

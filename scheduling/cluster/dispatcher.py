@@ -66,13 +66,13 @@ class Dispatcher:
         """Give up to `room` due functions to the workers; how many that were."""
         self._forget()
         self._measure()
-        found = self._new(room)
-        for one in found:
+        batch = self._new(room)
+        for one in batch:
             self._sent[self.post.tasks.send(one)] = one
-        self._is_full = len(found) == room
+        self._is_full = len(batch) == room
         self._pace.begin(now=time.monotonic())
         self._count_clusters()
-        return len(found)
+        return len(batch)
 
     def next_wake_s(self) -> float:
         """How long the pusher may sleep when nothing wakes it; after a look at a part, until the next at the whole."""
@@ -92,18 +92,18 @@ class Dispatcher:
             self._share, self._share_at = clusters.share(self.post.cluster_id), now + SHARE_S
 
     def _new(self, room: int) -> list[Dispatch]:
-        """What is found and was not tried just now; of a look that finds only such, what lies behind it."""
-        while seen := self._look(room):
-            if found := [one for one in seen if self._is_new(one)]:
-                return found
+        """What a scan returns and was not tried just now; of a scan of only such functions, those behind them."""
+        while scanned := self._scan(room):
+            if fresh := [one for one in scanned if self._is_new(one)]:
+                return fresh
         return []
 
-    def _look(self, room: int) -> list[Dispatch]:
+    def _scan(self, room: int) -> list[Dispatch]:
         began = time.monotonic()
         self._is_whole = began >= self._whole_at
         if self._is_whole:
             self._find_lanes()
-        found, heads = clusters.look(
+        batch, heads = clusters.scan(
             self.post.kind, self._lanes, limit=room, excluded=self._excluded(), share=self._share
         )
         known = {(lane.queue, lane.priority): lane for lane in [*self._lanes, *heads]}
@@ -111,7 +111,7 @@ class Dispatcher:
         if self._is_whole:
             ended = time.monotonic()
             self._whole_at = ended + SELDOM * (ended - began)
-        return found
+        return batch
 
     def _find_lanes(self) -> None:
         """All there are, from their beginnings; and some that are empty now and will be used again."""

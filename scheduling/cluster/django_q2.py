@@ -21,7 +21,7 @@ from django_q.models import (
 from django_q.monitor import monitor  # the loop that stores results of its own tasks
 from django_q.pusher import pusher  # the loop that asks our broker, and unpacks its own tasks
 from django_q.scheduler import scheduler  # makes tasks of its own schedules that are due
-from django_q.signing import SignedPackage  # how its monitor reads what a cluster says of itself
+from django_q.signing import SignedPackage  # how its monitor reads what a cluster reports
 from django_q.status import Stat  # what that is; reads attributes of our sentinel by their names
 from django_q.worker import worker  # the loop that calls functions, and ends after so many
 
@@ -57,9 +57,9 @@ class OwnTasks(Broker):  # type: ignore[misc]  # django-q2 ships no types
 
     def own_tasks(self, limit: int) -> list[Package]:
         """Up to `limit` of them, given out for as long as its setting `retry` says. Called by our `dequeue`."""
-        given = {"key": self.list_key, "limit": limit, "retry_s": float(Conf.RETRY)}
+        params = {"key": self.list_key, "limit": limit, "retry_s": float(Conf.RETRY)}
         with transaction.atomic():
-            rows = statements.load("scheduling", "own_tasks").run(given)
+            rows = statements.load("scheduling", "own_tasks").run(params)
         return [(row.id, row.payload) for row in rows]
 
     def enqueue(self, task: str) -> int:
@@ -90,17 +90,17 @@ class OwnTasks(Broker):  # type: ignore[misc]  # django-q2 ships no types
         return "jobfarm on PostgreSQL"
 
     def get_stat(self, key: str) -> str | None:
-        """What a cluster said of itself. Called by `Stat.get`; there is one farm in a database."""
+        """What a cluster reported. Called by `Stat.get`; there is one farm in a database."""
         return next(iter(self.get_stats(key)), None)
 
     def get_stats(self, pattern: str) -> list[str]:  # noqa: ARG002
-        """What clusters said of themselves within the last ten seconds. In rows, since a cache may belong to one
+        """What clusters reported within the last ten seconds. In rows, since a cache may belong to one
         process. Called by `Stat.get_all`: `qmonitor`, `qinfo`, `qmemory`."""
         return [stat.decode() for stat in cluster_queries.stats()]
 
 
 class Timer:
-    """What a worker says of itself, in place of a number whose lock a killed process would keep."""
+    """A worker's report, in place of a number whose lock a killed process would keep."""
 
     def __init__(self) -> None:
         self._cell: Any = RawValue("d", -1)
@@ -124,8 +124,8 @@ def task(function: str, argument: object) -> dict[str, Any]:
 
     Its name is for logs that nobody reads, ours write their own; and ours are timed by themselves.
     """
-    given = {"func": function, "args": (argument,), "kwargs": {}}
-    return {"id": "", "name": "", "save": False, "timeout": -1, "started": None, "ack_id": None, **given}
+    call = {"func": function, "args": (argument,), "kwargs": {}}
+    return {"id": "", "name": "", "save": False, "timeout": -1, "started": None, "ack_id": None, **call}
 
 
 def is_for_monitor(result: Any) -> bool:

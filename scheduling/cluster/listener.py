@@ -42,11 +42,11 @@ class Listener:
         wakeup_fds = [board.wakeup_fd] if board else []
         ready, _, _ = select.select([self._connection.fileno(), *wakeup_fds], [], [], max(seconds, 0.0))
         if board and board.wakeup_fd in ready:
-            board.hush()
+            board.clear_wakeup()
         if self._connection.fileno() not in ready:
             return False
-        heard = [notify.payload for notify in self._connection.notifies(timeout=0)]
-        return any(payload in self._payloads for payload in heard)
+        payloads = [notify.payload for notify in self._connection.notifies(timeout=0)]
+        return any(payload in self._payloads for payload in payloads)
 
     def close(self) -> None:
         """Hang up."""

@@ -29,7 +29,7 @@ class Scoreboard:
         self._sent: Any = RawArray("q", 1)
         self._low: Any = RawArray("q", 1)
         self._flags: Any = RawArray("b", 1)
-        # A byte in this pipe says that a worker became free. It never fills up: nobody waits to write.
+        # A byte in this pipe: a worker became free. It never fills up: nobody waits to write.
         self._wakeup_read, self._wakeup_write = os.pipe()
         os.set_blocking(self._wakeup_read, False)
         os.set_blocking(self._wakeup_write, False)
@@ -44,7 +44,7 @@ class Scoreboard:
 
     def wake(self) -> None:
         """Wake the pusher: there is room for more."""
-        with contextlib.suppress(BlockingIOError):  # it is ringing already
+        with contextlib.suppress(BlockingIOError):  # the pipe is full: a wakeup is pending
             os.write(self._wakeup_write, b".")
 
     def busy(self, worker: int, *, message: int) -> None:
@@ -129,7 +129,7 @@ class Scoreboard:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the cluster was told to stop."""
+        """Whether the cluster has to stop."""
         return bool(self._flags[0])
 
     @property
@@ -142,7 +142,7 @@ class Scoreboard:
         os.close(self._wakeup_read)
         os.close(self._wakeup_write)
 
-    def hush(self) -> None:
+    def clear_wakeup(self) -> None:
         """Empty the wake-up pipe."""
         with contextlib.suppress(BlockingIOError):
             while os.read(self._wakeup_read, 4096):

@@ -32,7 +32,7 @@ from scheduling.queries.functions import Holder
 log = logging.getLogger(__name__)
 _FORK = get_context("fork")
 
-TURN_S = 0.2
+TICK_S = 0.2
 REPORT_S = 1.0
 SWEEP_S = 2.0
 LONG_S = 1.0
@@ -50,7 +50,7 @@ class Results(Channel):
 
 
 class Sentinel:
-    """One life of one cluster, in a session of its own. `run` returns when it was told to stop (SIGTERM)."""
+    """One life of one cluster, in a session of its own. `run` returns after SIGTERM."""
 
     def __init__(
         self, *, cluster_id: uuid.UUID, kind: Kind, queues: list[str] | None, workers: int, supervisor: int
@@ -68,7 +68,7 @@ class Sentinel:
             Post(cluster_id=cluster_id, kind=kind, queues=queues, board=self.board, tasks=self.task_queue)
         )
         self.pool: list[Any] = []
-        self._desks: dict[Any, tasks.WorkerSlot] = {}
+        self._slots: dict[Any, tasks.WorkerSlot] = {}
         self._hired = 0
         self._died: list[Holder] = []
         self._fatal: list[
@@ -80,7 +80,7 @@ class Sentinel:
         self.reincarnations = 0
         self.tob = None
         self.timeout = django_q2.Conf.TIMEOUT
-        self._is_told_to_stop = False
+        self._must_stop = False
 
     def run(self) -> None:
         """Live until SIGTERM, or until whoever started us is gone; then end in order."""
@@ -95,9 +95,9 @@ class Sentinel:
             self._spawn_worker(position)
         self.monitor = self._spawn(django_q2.monitor, self.result_queue, self.broker)
         self.pusher = self._spawn(_push, self.task_queue, self.board, self.broker)
-        while not (self._is_told_to_stop or process_group.is_orphan(self._supervisor)):
-            self._turn()
-            time.sleep(TURN_S)
+        while not (self._must_stop or process_group.is_orphan(self._supervisor)):
+            self._tick()
+            time.sleep(TICK_S)
         self.stop()
 
     def stop(self) -> None:
@@ -122,9 +122,9 @@ class Sentinel:
             django_q2.Conf.IDLE if self.board.count_free() >= self.board.workers else django_q2.Conf.WORKING
         )
 
-    def _turn(self) -> None:
+    def _tick(self) -> None:
         for process in list(self.pool):
-            if self.board.is_overtime(self._desks[process].worker):
+            if self.board.is_overtime(self._slots[process].worker):
                 log.error(
                     "An action did not end within its timeout and more: its worker %s is killed", process.pid
                 )
@@ -147,7 +147,7 @@ class Sentinel:
 
     def _stand_in(self) -> None:
         """A worker that runs one mutation for long is replaced for that time, so that the others lose nothing by it."""
-        taken = {slot.worker for slot in self._desks.values()}
+        taken = {slot.worker for slot in self._slots.values()}
         spares = range(self.board.workers, self.board.workers + self.board.spares)
         present, wanted = taken.intersection(spares), min(self.board.count_long(LONG_S), len(spares))
         if len(present) < wanted and not self.board.count_free():
@@ -157,14 +157,14 @@ class Sentinel:
 
     def _report(self) -> None:
         stuck = self.board.count_free(for_s=STUCK_S) > 0 and self.task_queue.waits() > 0
-        seen = Report(
+        facts = Report(
             workers=self.board.workers,
             free=self.board.count_free(),
             waits=stuck,
-            handed=self.board.count_sent(),
+            dispatched=self.board.count_sent(),
             stat=django_q2.stat(self),
         )
-        if not clusters.report(self.cluster_id, seen):
+        if not clusters.report(self.cluster_id, facts):
             # Others took us for dead and took over what we had: nothing here may go on.
             log.error("This cluster was given up by the others; it ends at once")
             process_group.kill_group(os.getpid())
@@ -177,13 +177,13 @@ class Sentinel:
             cluster_id=self.cluster_id, worker=position, number=self._hired, board=self.board
         )
         process = self._spawn(_work, slot, self.task_queue.of(position), self.result_queue)
-        self._desks[process] = slot
+        self._slots[process] = slot
         self.pool.append(process)
 
     def _record_end(self, process: Any) -> int:
         """Forget a worker that died; its place in the cluster."""
         self.pool.remove(process)
-        slot = self._desks.pop(process)
+        slot = self._slots.pop(process)
         holder = slot.holder(process.pid)
         self._died.append(holder)
         if (function_id := self.board.runs_now(slot.worker)) and not self.board.is_stopping:
@@ -215,7 +215,7 @@ class Sentinel:
     def _wait_for_workers(self, grace_s: float) -> None:
         until = time.monotonic() + grace_s
         while self.pool and time.monotonic() < until:
-            wait([process.sentinel for process in self.pool], timeout=TURN_S)  # until the next one has ended
+            wait([process.sentinel for process in self.pool], timeout=TICK_S)  # until the next one has ended
             for process in list(self.pool):
                 if not process.is_alive():
                     self._record_end(process)
@@ -244,11 +244,11 @@ class Sentinel:
         return True
 
     def _persist(self, do: Callable[[], object]) -> None:
-        while not self._attempt(do) and not self._is_told_to_stop:
-            time.sleep(TURN_S)
+        while not self._attempt(do) and not self._must_stop:
+            time.sleep(TICK_S)
 
     def _on_term(self, _number: int, _frame: object) -> None:
-        self._is_told_to_stop = True
+        self._must_stop = True
 
 
 class _Stopping:

@@ -24,9 +24,9 @@ from scheduling.queries import clusters as cluster_queries
 
 log = logging.getLogger(__name__)
 
-TURN_S = 0.2
+TICK_S = 0.2
 SHORT_S = 0.02
-LOOK_S = 1.0
+CHECK_S = 1.0
 STEADY_S = 30.0  # a cluster that lived this long is well again
 MARGIN_S = 5.0  # beyond the grace, until the cluster is killed
 TRIES_TO_RECORD_END = 20
@@ -39,7 +39,7 @@ class Life:
     cluster_id: uuid.UUID
     process: "subprocess.Popen[bytes]"
     watch: Watch
-    look_at: float = 0.0
+    check_at: float = 0.0
 
 
 class Supervisor:
@@ -58,15 +58,15 @@ class Supervisor:
         self._command = command
         # Set by the signal handlers, looked at by the loops: a handler must not touch a lock that the code it
         # interrupted may hold, as an Event's.
-        self._is_told_to_stop = self._is_in_a_hurry = False
+        self._must_stop = self._is_in_a_hurry = False
         self._pauses = Backoff(first_s=0.2, cap_s=5, jitter=0)
         self._deaths = 0
 
     def run(self) -> None:
-        """Start the cluster again and again, until told to stop."""
+        """Start the cluster again and again, until a signal to stop."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
             signal.signal(number, self._on_signal)
-        while not self._is_told_to_stop:
+        while not self._must_stop:
             life = self._start()
             ending, why = self._keep(life)
             process_group.kill_group(life.process.pid)
@@ -77,8 +77,8 @@ class Supervisor:
                 self._pause(life)
 
     def _on_signal(self, number: int, _frame: object) -> None:
-        self._is_in_a_hurry = self._is_told_to_stop or number == signal.SIGQUIT
-        self._is_told_to_stop = True
+        self._is_in_a_hurry = self._must_stop or number == signal.SIGQUIT
+        self._must_stop = True
 
     def _start(self) -> Life:
         cluster_id = uuid.uuid4()
@@ -92,13 +92,13 @@ class Supervisor:
 
     def _keep(self, life: Life) -> tuple[str, str | None]:
         """Watch until it ends, however that comes; how it ended, and why."""
-        while not self._is_told_to_stop:
+        while not self._must_stop:
             if life.process.poll() is not None:
                 return "died", f"its sentinel ended with code {life.process.returncode}"
-            why = self._look(life)
+            why = self._check(life)
             if why is not None:
                 return "frozen", why
-            time.sleep(TURN_S)
+            time.sleep(TICK_S)
         life.process.terminate()
         until = time.monotonic() + settings.SCHEDULING["GRACE_S"] + MARGIN_S
         while life.process.poll() is None and not self._is_in_a_hurry:
@@ -107,16 +107,16 @@ class Supervisor:
             time.sleep(SHORT_S)
         return "stopped", "it was told to end at once" if self._is_in_a_hurry else None
 
-    def _look(self, life: Life) -> str | None:
-        if time.monotonic() < life.look_at:
+    def _check(self, life: Life) -> str | None:
+        if time.monotonic() < life.check_at:
             return None
-        life.look_at = time.monotonic() + LOOK_S
+        life.check_at = time.monotonic() + CHECK_S
         try:
             facts = self._facts(life)
         except DatabaseFailure:
             connections.close_all()
             life.watch = Watch(started_at=time.monotonic())  # nobody can report now; begin anew when one can
-            life.look_at = time.monotonic() + MARGIN_S
+            life.check_at = time.monotonic() + MARGIN_S
             return None
         return life.watch.is_frozen(facts, now=time.monotonic())
 
@@ -126,7 +126,7 @@ class Supervisor:
             return Facts(seen_ago_s=None)
         overdue = row.free > 0 and clusters.is_overdue(self._kind, queues=self._queues)
         return Facts(
-            seen_ago_s=seen_ago_s, free=row.free, waits=row.waits, overdue=overdue, handed=row.handed
+            seen_ago_s=seen_ago_s, free=row.free, waits=row.waits, overdue=overdue, dispatched=row.dispatched
         )
 
     def _record_end(self, life: Life, *, ending: str, why: str | None) -> None:
@@ -137,7 +137,7 @@ class Supervisor:
             except DatabaseFailure as error:
                 log.warning("The end of a cluster cannot be written yet: %s", str(error).partition("\n")[0])
                 connections.close_all()
-                time.sleep(TURN_S)
+                time.sleep(TICK_S)
             else:
                 return
 
@@ -145,13 +145,13 @@ class Supervisor:
         steady = time.monotonic() - life.watch.started_at > STEADY_S
         self._deaths = 1 if steady else self._deaths + 1
         until = time.monotonic() + (
-            self._pauses.delay_s(self._deaths - 1, rng=_NO_DICE) if self._deaths > 1 else 0.0
+            self._pauses.delay_s(self._deaths - 1, rng=_FIXED_RNG) if self._deaths > 1 else 0.0
         )
-        while time.monotonic() < until and not self._is_told_to_stop:
-            time.sleep(TURN_S)
+        while time.monotonic() < until and not self._must_stop:
+            time.sleep(TICK_S)
 
 
-_NO_DICE = random.Random(0)  # noqa: S311 (the pauses have no jitter)
+_FIXED_RNG = random.Random(0)  # noqa: S311 (the pauses have no jitter)
 
 
 def manage(*words: str) -> list[str]:

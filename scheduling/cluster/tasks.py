@@ -84,7 +84,7 @@ def _logged() -> Iterator[None]:
     try:
         yield
     except Exception:
-        log.exception("A worker could not do what it was handed")
+        log.exception("A worker could not do what it was sent")
         connections.close_all()
 
 

@@ -26,8 +26,8 @@ def signature(function: Callable[..., Any], *, name: str) -> inspect.Signature:
         )
     if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
         raise NotAFunction(function=name, why="it must be a plain function, neither async nor a generator")
-    found = inspect.signature(function)
-    for parameter in found.parameters.values():
+    parsed = inspect.signature(function)
+    for parameter in parsed.parameters.values():
         if parameter.kind not in _BY_NAME:
             raise NotAFunction(
                 function=name, why=f"its parameter {parameter.name!r} is not keyword-only (after a *)"
@@ -37,26 +37,26 @@ def signature(function: Callable[..., Any], *, name: str) -> inspect.Signature:
                 function=name,
                 why=f"its parameter {parameter.name!r} is run_after's own: give it another name",
             )
-    return found
+    return parsed
 
 
-def checked(given: Mapping[str, Any], *, signature: inspect.Signature, name: str) -> dict[str, Any]:
-    """`given` as it will come out of the database. Raises BadArguments, or NotJson for what would come out changed."""
+def checked(arguments: Mapping[str, Any], *, signature: inspect.Signature, name: str) -> dict[str, Any]:
+    """`arguments` as the database returns them. Raises BadArguments, or NotJson for a value that would change."""
     try:
-        signature.bind(**given)
+        signature.bind(**arguments)
     except TypeError as error:
         raise BadArguments(function=name, why=str(error)) from None
-    return {key: json_value(value, name=name, what=f"argument {key!r}") for key, value in given.items()}
+    return {key: json_value(value, name=name, part=f"argument {key!r}") for key, value in arguments.items()}
 
 
-def json_value(value: Any, *, name: str, what: str) -> Any:
+def json_value(value: Any, *, name: str, part: str) -> Any:
     """`value` if JSON can say it and give it back as it was (a tuple comes back as a list). Raises NotJson."""
     try:
         _check(value, depth=0)
         text = json.dumps(value, allow_nan=False)
         text.encode()
     except (TypeError, ValueError, RecursionError, UnicodeError) as error:
-        raise NotJson(function=name, what=what, why=str(error) or type(error).__name__) from None
+        raise NotJson(function=name, part=part, why=str(error) or type(error).__name__) from None
     return json.loads(text)
 
 

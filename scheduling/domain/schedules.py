@@ -104,14 +104,14 @@ class Calendar:
 
     def latest(self, *, start: datetime, end: datetime, most: int) -> tuple[int, list[datetime]]:
         """Walked; beyond 10,080 fire times the count stops and only the last ones are looked for."""
-        found = [start, *islice(self._until(start, end), _MOST_COUNTED)] if start <= end else []
-        if len(found) <= _MOST_COUNTED:
-            return len(found), found[-most:] if most else []
+        fire_times = [start, *islice(self._until(start, end), _MOST_COUNTED)] if start <= end else []
+        if len(fire_times) <= _MOST_COUNTED:
+            return len(fire_times), fire_times[-most:] if most else []
         back = end - timedelta(days=1)
         while back > start and len(list(islice(self._until(back, end), most))) < most:
             back = max(start, end - (end - back) * 4)
         recent = list(self._until(back, end))
-        return max(len(found), len(recent)), recent[-most:] if most else []
+        return max(len(fire_times), len(recent)), recent[-most:] if most else []
 
     def text(self) -> str:
         """`0 6 * * * in Europe/Berlin`."""
@@ -132,10 +132,10 @@ class Calendar:
         last = moment
         # A little earlier, because the clock on the wall may have gone back since.
         for wall in CronSim(self.expression, (moment - timedelta(hours=3)).astimezone(_zone(self.tz))):
-            found = wall.astimezone(UTC)
-            if found > last:
-                yield found
-                last = found
+            fire_time = wall.astimezone(UTC)
+            if fire_time > last:
+                yield fire_time
+                last = fire_time
 
 
 def interval(

@@ -13,28 +13,28 @@ class Facts:
 
     `seen_ago_s`: since its last report, None if there was none yet. `free`: workers that wait for a task.
     `waits`: a task lies in the queue although a worker was free all the time. `overdue`: a row that this cluster
-    should have handed out is seconds late, and nobody has it locked. `handed`: how many tasks it handed out so far.
+    should have dispatched is seconds late, and nobody has it locked. `dispatched`: how many tasks it dispatched so far.
     """
 
     seen_ago_s: float | None
     free: int = 0
     waits: bool = False
     overdue: bool = False
-    handed: int = 0
+    dispatched: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
 class Watch:
-    """Looks at one cluster again and again, and says when it is frozen.
+    """Checks one cluster again and again for being frozen.
 
-    A hand-out that is overdue is a freeze only while a worker is free: two long actions on two workers hold
-    everything up, and nothing is wrong. Nor is a cluster frozen that goes on handing out: on a machine that is too
-    busy it is late with all it has, a worker is free at each look, and to start it anew would only add to the load.
+    An overdue dispatch is a freeze only while a worker is free: two long actions on two workers hold
+    everything up, and nothing is wrong. Nor is a cluster frozen that goes on dispatching: on a machine that is too
+    busy it is late with all it has, a worker is free at each check, and to start it anew would only add to the load.
     """
 
     started_at: float
     _since: float | None = field(default=None)
-    _handed: int = field(default=0)
+    _dispatched: int = field(default=0)
 
     def is_frozen(self, facts: Facts, *, now: float) -> str | None:
         """Why it is frozen, as the end of a sentence, or None. `now` and `started_at` are of one monotonic clock."""
@@ -42,11 +42,11 @@ class Watch:
             return "it never reported" if now - self.started_at > STARTING_S else None
         if facts.seen_ago_s > SILENT_S:
             return f"it has not reported for {facts.seen_ago_s:.0f} s"
-        goes_on, self._handed = facts.handed != self._handed, facts.handed
-        if not (facts.free and (facts.waits or (facts.overdue and not goes_on))):
+        is_dispatching, self._dispatched = facts.dispatched != self._dispatched, facts.dispatched
+        if not (facts.free and (facts.waits or (facts.overdue and not is_dispatching))):
             self._since = None
             return None
         self._since = now if self._since is None else self._since
         if now - self._since < STUCK_S:
             return None
-        return "a hand-out is overdue while a worker is free"
+        return "a dispatch is overdue while a worker is free"

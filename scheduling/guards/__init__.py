@@ -25,7 +25,7 @@ def mutation(function: str) -> Iterator[None]:
     if not settings.SCHEDULING_GUARDS:
         yield
         return
-    _look()
+    _install()
     with watched.running(function, Kind.MUTATION), ExitStack() as stack:
         for connection in connections.all():
             if connection.alias != DEFAULT_DB_ALIAS:
@@ -41,13 +41,13 @@ def action(function: str) -> Iterator[None]:
     if not settings.SCHEDULING_GUARDS:
         yield
         return
-    _look()
+    _install()
     with watched.running(function, Kind.ACTION):
         yield
 
 
 @cache
-def _look() -> None:
+def _install() -> None:
     """Once in a process, for good: an audit hook cannot be taken away again."""
-    python.look()
-    database.look()
+    python.install()
+    database.install()

@@ -28,12 +28,12 @@ _METHODS = (
 _THIS_MACHINE = frozenset({"", "localhost", "127.0.0.1", "::1"})
 
 
-def look() -> None:
-    """Look from now on, for as long as this process lives."""
+def install() -> None:
+    """Guard from now on, for as long as this process lives."""
     for cursor, names in _METHODS:
         for name in names:
-            _look_at(cursor, name)
-    _look_at_connections()
+            _guard(cursor, name)
+    _guard_connections()
 
 
 def refuse_alias(
@@ -45,12 +45,12 @@ def refuse_alias(
     return execute(sql, params, many, context)
 
 
-def _look_at(owner: Any, name: str) -> None:
+def _guard(owner: Any, name: str) -> None:
     original = getattr(owner, name)
     waits = owner is psycopg.Cursor and name == "execute"
 
     @wraps(original)
-    def looked_at(cursor: Any, query: Any, *args: Any, **kwargs: Any) -> Any:
+    def guarded(cursor: Any, query: Any, *args: Any, **kwargs: Any) -> Any:
         if (mutation := watched.current(Kind.MUTATION)) is not None:
             _refuse_other_connections(mutation.function, cursor.connection)
         elif (action := watched.current(Kind.ACTION)) is not None and _is_farms(cursor.connection):
@@ -63,21 +63,21 @@ def _look_at(owner: Any, name: str) -> None:
                 )
         return original(cursor, query, *args, **kwargs)
 
-    setattr(owner, name, looked_at)
+    setattr(owner, name, guarded)
 
 
-def _look_at_connections() -> None:
+def _guard_connections() -> None:
     original = psycopg.BaseConnection.__init__
 
     @wraps(original)
-    def looked_at(connection: Any, pgconn: Any, *args: Any, **kwargs: Any) -> None:
+    def guarded(connection: Any, pgconn: Any, *args: Any, **kwargs: Any) -> None:
         if (mutation := watched.current(Kind.MUTATION)) is not None:
             name = pgconn.db.decode(errors="replace")
             pgconn.finish()
             raise SecondConnection(function=mutation.function, database=name)
         original(connection, pgconn, *args, **kwargs)
 
-    setattr(psycopg.BaseConnection, "__init__", looked_at)  # noqa: B010 (mypy lets no method be assigned)
+    setattr(psycopg.BaseConnection, "__init__", guarded)  # noqa: B010 (mypy lets no method be assigned)
 
 
 def _refuse_other_connections(function: str, connection: Any) -> None:

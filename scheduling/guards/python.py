@@ -26,16 +26,16 @@ from scheduling.guards import watched
 _Refusal = Callable[[str, tuple[Any, ...]], SchedulingError | None]
 
 
-def look() -> None:
-    """Look from now on, for as long as this process lives."""
-    sys.addaudithook(_heard)
+def install() -> None:
+    """Guard from now on, for as long as this process lives."""
+    sys.addaudithook(_audit)
     _wrap(Thread, "start", _thread_starts)
-    _wrap(ThreadPoolExecutor, "submit", _work_is_given)
+    _wrap(ThreadPoolExecutor, "submit", _work_is_submitted)
     _wrap(ProcessPoolExecutor, "submit", _process_starts)
     _wrap(BaseProcess, "start", _process_starts)
 
 
-def _heard(event: str, arguments: tuple[Any, ...]) -> None:
+def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     refusal = _REFUSALS.get(event)
     if refusal is None:
         return
@@ -92,10 +92,10 @@ def _wrap(owner: type, name: str, instead: Callable[..., Any]) -> None:
     original = getattr(owner, name)
 
     @wraps(original)
-    def looked_at(*args: Any, **kwargs: Any) -> Any:
+    def guarded(*args: Any, **kwargs: Any) -> Any:
         return instead(original, *args, **kwargs)
 
-    setattr(owner, name, looked_at)
+    setattr(owner, name, guarded)
 
 
 def _thread_starts(original: Callable[..., Any], thread: Thread) -> None:
@@ -105,7 +105,7 @@ def _thread_starts(original: Callable[..., Any], thread: Thread) -> None:
     original(thread)
 
 
-def _work_is_given(
+def _work_is_submitted(
     original: Callable[..., Any],
     executor: ThreadPoolExecutor,
     function: Callable[..., Any],

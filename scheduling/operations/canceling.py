@@ -46,7 +46,7 @@ def _try(pk: int) -> Cancellation | None:
     """One attempt; None when somebody else is changing the row right now."""
     row = functions.find(pk)
     if row is None:
-        raise NotFound(what="scheduled function")
+        raise NotFound(resource="scheduled function")
     state = State(row.state)
     verdict = cancel_verdict(state, attempt=row.attempt)
     if verdict is Verdict.TOO_LATE:

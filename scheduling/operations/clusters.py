@@ -15,7 +15,7 @@ from postgres.errors import NestedTransaction
 from scheduling.domain.states import Kind
 from scheduling.operations import announcing, endings, running
 from scheduling.operations.declaring import action
-from scheduling.operations.scheduling import LOOK_EVERY_S, run_after
+from scheduling.operations.scheduling import POLL_S, run_after
 from scheduling.queries import clusters, functions
 from scheduling.queries.clusters import Report
 from scheduling.queries.functions import Dispatch, Holder, Lane, Share
@@ -38,16 +38,16 @@ def begin(cluster_id: UUID, *, role: str) -> None:
 
 
 def report(cluster_id: UUID, seen: Report) -> bool:
-    """A cluster says that it lives; False if it was given up, and has to stop."""
+    """A cluster reports that it lives; False if it was given up, and has to stop."""
     return clusters.report(cluster_id, seen)
 
 
 def lanes(kind: Kind, *, queues: Sequence[str] | None = None) -> list[Lane]:
-    """The lanes of the queue, each from its beginning: what `look` is asked for."""
+    """The lanes of the queue, each from its beginning: the argument of `scan`."""
     return functions.lanes(kind, queues=queues)
 
 
-def look(
+def scan(
     kind: Kind,
     lanes: Sequence[Lane],
     *,
@@ -55,14 +55,14 @@ def look(
     excluded: Collection[int] = (),
     share: Share = Share(),  # noqa: B008 (it is frozen)
 ) -> tuple[list[Dispatch], list[Lane]]:
-    """Up to `limit` due functions of these lanes, and where each lane begins now. Any number may look at once: who
+    """Up to `limit` due functions of these lanes, and where each lane begins now. Any number may scan at once: who
     starts a function decides who runs it."""
     return functions.dispatch(kind, lanes, limit=limit, excluded=excluded, share=share)
 
 
 def dispatch(kind: Kind, *, limit: int, queues: Sequence[str] | None = None) -> list[Dispatch]:
     """Up to `limit` due functions, the most urgent first."""
-    return look(kind, lanes(kind, queues=queues), limit=limit)[0]
+    return scan(kind, lanes(kind, queues=queues), limit=limit)[0]
 
 
 def share(cluster_id: UUID) -> Share:
@@ -74,7 +74,7 @@ def share(cluster_id: UUID) -> Share:
 def next_wake_s(kind: Kind, lanes: Sequence[Lane], *, excluded: Collection[int] = ()) -> float:
     """How long a cluster may sleep when nothing wakes it: until something is due, at most two seconds."""
     seconds = functions.next_wake_s(kind, lanes, excluded=excluded)
-    return LOOK_EVERY_S if seconds is None else min(max(seconds, 0.0), LOOK_EVERY_S)
+    return POLL_S if seconds is None else min(max(seconds, 0.0), POLL_S)
 
 
 def is_overdue(kind: Kind, *, queues: Sequence[str] | None = None) -> bool:

@@ -30,7 +30,7 @@ _AT_ONCE = 20  # crons fired by one transaction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """A cron as an app's `crons.py` says it."""
+    """A cron as an app's `crons.py` declares it."""
 
     name: str
     schedule: Interval | Calendar
@@ -66,12 +66,12 @@ def declare(
         )
     if name in _declared:
         raise DuplicateCron(name=name)
-    found = registry.find(function)
+    registered = registry.find(function)
     _declared[name] = Declared(
         name=name,
         schedule=schedule,
-        function=found,
-        args=arguments.checked(args, signature=found.signature, name=found.name),
+        function=registered,
+        args=arguments.checked(args, signature=registered.signature, name=registered.name),
         policy=Policy(missed=Missed(missed), at_most=at_most, overlap=Overlap(overlap)),
     )
 
@@ -196,12 +196,17 @@ def _fire(row: crons.Row) -> list[ScheduledFunction]:
 
 def _firing(function: str, args: dict[str, Any], *, name: str, fire_at: datetime) -> NewFunction:
     """A firing of a function that this process does not know is an action that will fail and say so."""
-    given: dict[str, Any] = {"function": function, "args": json.dumps(args), "cron": name, "fire_at": fire_at}
+    columns: dict[str, Any] = {
+        "function": function,
+        "args": json.dumps(args),
+        "cron": name,
+        "fire_at": fire_at,
+    }
     try:
-        found = registry.find(function)
+        registered = registry.find(function)
     except UnknownFunction:
-        return NewFunction(kind=Kind.ACTION, **given)
-    return NewFunction(kind=found.kind, queue=found.queue, priority=found.priority, **given)
+        return NewFunction(kind=Kind.ACTION, **columns)
+    return NewFunction(kind=registered.kind, queue=registered.queue, priority=registered.priority, **columns)
 
 
 def _next_after_pause(cron: Cron, *, now: datetime) -> datetime | None:
@@ -215,5 +220,5 @@ def _next_after_pause(cron: Cron, *, now: datetime) -> datetime | None:
 def _locked(name: str) -> Cron:
     cron = crons.lock(name)
     if cron is None:
-        raise NotFound(what="cron")
+        raise NotFound(resource="cron")
     return cron

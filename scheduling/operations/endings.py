@@ -1,4 +1,4 @@
-"""How a run that went wrong is told."""
+"""How a run that went wrong is recorded."""
 
 import re
 import traceback
@@ -29,13 +29,13 @@ def failed(error: BaseException) -> Ending:
     """A failure."""
     kind = type(error)
     sentence = _text(f"{kind.__name__}: {error}", _LONGEST_ERROR)
-    told = "".join(traceback.format_exception(error))
+    trace = "".join(traceback.format_exception(error))
     name = f"{kind.__module__}.{kind.__qualname__}"
     return Ending(
         state=State.FAILED,
         error=sentence,
         error_class=name[:200],
-        traceback=_text(told, 10 * _LONGEST_ERROR, from_the_end=True),
+        traceback=_text(trace, 10 * _LONGEST_ERROR, from_the_end=True),
         raised=error,
     )
 

@@ -9,7 +9,7 @@ from scheduling.domain.firing import LATE
 from scheduling.queries import clusters, functions
 
 MOST_COLLIDING = 20
-HEARD_WITHIN = timedelta(seconds=10)
+SEEN_WITHIN = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ def health() -> Health:
     [numbers] = statements.load("scheduling", "health").run({"late_s": LATE.total_seconds()})
     living = [
         Living(role=c.role, host=c.host, pid=c.pid, started_at=c.started_at, workers=c.workers, free=c.free)
-        for c in clusters.living(within=HEARD_WITHIN)
+        for c in clusters.living(within=SEEN_WITHIN)
     ]
     return Health(
         clusters=tuple(living),

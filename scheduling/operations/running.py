@@ -21,7 +21,7 @@ from scheduling.domain.states import Kind, State
 from scheduling.errors import KeepsColliding, KillsItsProcess, NotJson, RowMoved, UnknownFunction
 from scheduling.models import ScheduledFunction
 from scheduling.operations import announcing, endings, timing
-from scheduling.operations.scheduling import LOOK_EVERY_S, insert
+from scheduling.operations.scheduling import POLL_S, insert
 from scheduling.queries import functions
 from scheduling.queries.functions import Dispatch, Ending, Holder, NewFunction
 from scheduling.registry import Call
@@ -36,7 +36,7 @@ COLLIDED = Backoff(first_s=0.5, base=2, cap_s=60, jitter=1)
 RUNS_IN_PLACE = transactions.ATTEMPTS
 SHORT = Backoff(first_s=0.5, base=1, jitter=1)  # the wait for a server that is short of something
 DIED = Backoff(first_s=1, base=2, cap_s=60, jitter=0)
-_DICE = random.SystemRandom()
+_RNG = random.SystemRandom()
 
 
 def mutations(dispatches: Iterable[Dispatch], *, by: Holder) -> int:
@@ -71,8 +71,8 @@ def mutation(dispatch: Dispatch, *, by: Holder) -> bool:
 
 def process_died(function_id: int, *, by: Holder) -> bool:
     """The process that ran this mutation died. After SCHEDULING["MOST_DEATHS"] it is failed, until then it waits before
-    its next run. False if its session still holds it, so that this has to be said again later."""
-    deaths = functions.count_death(function_id, delay_s=DIED.delay_s(1, rng=_DICE))
+    its next run. False if its session still holds it, so that this has to be called again later."""
+    deaths = functions.count_death(function_id, delay_s=DIED.delay_s(1, rng=_RNG))
     if deaths is None:
         return not functions.is_queued(function_id)
     if deaths >= settings.SCHEDULING["MOST_DEATHS"]:
@@ -90,7 +90,7 @@ def action(
     """Run one action; False if it was not ours to start any more.
 
     Its start is committed before it runs and its end afterwards, again and again until the database takes it.
-    `deadline` is told how many seconds it may take, and None when it is over.
+    `deadline` is called with the seconds it may take, and with None when it is over.
     """
     if _is_gone(dispatch):
         return False
@@ -129,7 +129,7 @@ def try_again(ended: ScheduledFunction, *, known: bool) -> None:
     except UnknownFunction:
         return
     delay_s = delay_before_next_s(
-        declared.retry, attempt=ended.attempt, known=known, idempotent=declared.idempotent, rng=_DICE
+        declared.retry, attempt=ended.attempt, known=known, idempotent=declared.idempotent, rng=_RNG
     )
     if delay_s is not None:
         insert([_next_try(ended, delay_s=delay_s)])
@@ -200,14 +200,14 @@ def _take_and_run(run: _Run) -> None:
 def _roll_back(run: _Run, error: BaseException) -> None:
     """Decide what becomes of a mutation whose run ended with this error."""
     if run.is_committed:
-        told = "A hook after the commit of %s #%s failed"
-        log.error(told, run.function, run.dispatch.id, exc_info=error)
+        message = "A hook after the commit of %s #%s failed"
+        log.error(message, run.function, run.dispatch.id, exc_info=error)
     elif isinstance(error, RowMoved):
         _collide(run, "its own row of scheduling_scheduledfunction, which it changed")
     elif transactions.collided(error):
         _collide(run, run.statement or "COMMIT")
     elif endings.is_short(error):
-        _postpone(run, delay_s=SHORT.delay_s(1, rng=_DICE))
+        _postpone(run, delay_s=SHORT.delay_s(1, rng=_RNG))
     elif endings.is_away(error):
         log.warning("The database went away during mutation #%s: %s", run.dispatch.id, error)
         connections.close_all()
@@ -221,7 +221,7 @@ def _collide(run: _Run, statement: str) -> None:
         _fail(run, KeepsColliding(collisions=collisions, statement=statement))
         return
     waits = 1 + run.dispatch.collisions // RUNS_IN_PLACE
-    delay_s = COLLIDED.delay_s(waits, rng=_DICE)
+    delay_s = COLLIDED.delay_s(waits, rng=_RNG)
     _postpone(run, delay_s=delay_s, collisions=run.attempts, colliding_statement=statement)
 
 
@@ -229,7 +229,7 @@ def _postpone(run: _Run, *, delay_s: float, **noted: Any) -> None:
     with transaction.atomic():
         if functions.postpone(run.dispatch, delay_s=delay_s, **noted):
             announcing.changed([run.dispatch.id])
-            if delay_s < LOOK_EVERY_S:
+            if delay_s < POLL_S:
                 announcing.due([Kind.MUTATION])
 
 
@@ -267,7 +267,7 @@ def _run(call: Call) -> Any:
 def _result(call: Call, value: Any) -> str | None:
     if value is None:
         return None
-    return json.dumps(arguments.json_value(value, name=call.function, what="result"))
+    return json.dumps(arguments.json_value(value, name=call.function, part="result"))
 
 
 def _fail(run: _Run, error: BaseException) -> None:
@@ -288,7 +288,7 @@ def _until_it_holds(write: Callable[[], object]) -> None:
             if not (endings.is_away(error) or transactions.collided(error)):
                 raise
             log.warning("The outcome of an action cannot be written yet: %s", error)
-            time.sleep(pauses.delay_s(attempt, rng=_DICE))
+            time.sleep(pauses.delay_s(attempt, rng=_RNG))
         else:
             return
 

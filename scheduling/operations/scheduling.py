@@ -20,7 +20,7 @@ from scheduling.queries import functions
 from scheduling.queries.functions import NewFunction
 
 # Clusters look by themselves this often, so what is due later than that needs no message.
-LOOK_EVERY_S = 2.0
+POLL_S = 2.0
 
 
 def run_after(
@@ -66,7 +66,7 @@ def run_again(function_id: int) -> ScheduledFunction:
     """
     old = functions.find(function_id)
     if old is None:
-        raise NotFound(what="scheduled function")
+        raise NotFound(resource="scheduled function")
     if old.state not in ENDED:
         raise NotEnded
     again = NewFunction(
@@ -92,16 +92,16 @@ def new(
     priority: int | None = None,
 ) -> NewFunction:
     """A row for a registered function, all of it checked. Raises UnknownFunction, BadArguments, NotJson, BadQueue."""
-    found = registry.find(function)
-    checked = arguments.checked(args, signature=found.signature, name=found.name)
+    registered = registry.find(function)
+    checked = arguments.checked(args, signature=registered.signature, name=registered.name)
     return NewFunction(
-        function=found.name,
-        kind=found.kind,
+        function=registered.name,
+        kind=registered.kind,
         args=json.dumps(checked),
         delay_s=delay_s,
         due_at=due_at,
-        queue=found.queue if queue is None else queueing.queue(queue),
-        priority=found.priority if priority is None else queueing.priority(priority),
+        queue=registered.queue if queue is None else queueing.queue(queue),
+        priority=registered.priority if priority is None else queueing.priority(priority),
     )
 
 
@@ -137,4 +137,4 @@ def _with_parent(row: NewFunction) -> NewFunction:
 
 
 def _is_soon(row: ScheduledFunction) -> bool:
-    return row.state == State.PENDING and (row.due_at - row.created_at).total_seconds() < LOOK_EVERY_S
+    return row.state == State.PENDING and (row.due_at - row.created_at).total_seconds() < POLL_S

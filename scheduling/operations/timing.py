@@ -8,7 +8,7 @@ from types import FrameType
 
 from scheduling.errors import ActionTimedOut
 
-# An action that catches the first one is told again.
+# An action that catches the first one gets another.
 _AGAIN_S = 5.0
 
 

@@ -13,12 +13,12 @@ from scheduling.models import Cluster
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a cluster says of itself once a second."""
+    """What a cluster reports once a second."""
 
     workers: int
     free: int
     waits: bool
-    handed: int = 0
+    dispatched: int = 0
     stat: bytes | None = None
 
 
@@ -35,7 +35,7 @@ def report(cluster_id: UUID, report: Report) -> bool:
             workers=report.workers,
             free=report.free,
             waits=report.waits,
-            handed=report.handed,
+            dispatched=report.dispatched,
             stat=report.stat,
         )
     )
@@ -48,9 +48,9 @@ def vouch(cluster_id: UUID, *, for_s: float) -> None:
 
 def find(cluster_id: UUID) -> tuple[Cluster | None, float | None]:
     """A cluster's row, and how many seconds ago it reported."""
-    found = Cluster.objects.annotate(age=Now() - F("last_seen_at")).filter(cluster_id=cluster_id).first()
-    age: timedelta | None = found.age if found else None
-    return found, None if age is None else age.total_seconds()
+    cluster = Cluster.objects.annotate(age=Now() - F("last_seen_at")).filter(cluster_id=cluster_id).first()
+    age: timedelta | None = cluster.age if cluster else None
+    return cluster, None if age is None else age.total_seconds()
 
 
 def end(cluster_id: UUID, *, ending: str, why: str | None) -> bool:
@@ -90,8 +90,8 @@ def siblings(cluster_id: UUID, *, within: timedelta) -> list[UUID]:
 
 def stats(*, within: timedelta = timedelta(seconds=10)) -> list[bytes]:
     """What django-q2's monitor shows, of the clusters that reported lately."""
-    found = Cluster.objects.filter(ended_at=None, last_seen_at__gt=Now() - within, stat__isnull=False)
-    return [bytes(stat) for stat in found.values_list("stat", flat=True) if stat is not None]
+    clusters = Cluster.objects.filter(ended_at=None, last_seen_at__gt=Now() - within, stat__isnull=False)
+    return [bytes(stat) for stat in clusters.values_list("stat", flat=True) if stat is not None]
 
 
 def retain(*, age_s: float) -> int:

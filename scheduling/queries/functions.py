@@ -134,10 +134,10 @@ def dispatch(
 ) -> tuple[list[Dispatch], list[Lane]]:
     """Up to `limit` due functions of these lanes, the most urgent first; and the lanes they are of, each from the first
     function that is left in it. Writes nothing."""
-    given = {"kind": kind.value, "limit": limit, "excluded": list(excluded)} | _in(lanes)
-    given |= {"fresh": ceil(limit * FRESH), "fresh_s": FRESH_S, "behind_s": BEHIND_S}
+    params = {"kind": kind.value, "limit": limit, "excluded": list(excluded)} | _in(lanes)
+    params |= {"fresh": ceil(limit * FRESH), "fresh_s": FRESH_S, "behind_s": BEHIND_S}
     rows = statements.load("scheduling", "dispatch").run(
-        given | {"rank": share.rank, "clusters": share.clusters}
+        params | {"rank": share.rank, "clusters": share.clusters}
     )
     heads = {(row.queue, row.priority): row for row in rows if row.lane_id is not None}
     return [_dispatch(row) for row in rows], [
@@ -150,9 +150,9 @@ def postpone(
     dispatch: Dispatch, *, delay_s: float, collisions: int = 0, colliding_statement: str | None = None
 ) -> bool:
     """Let a mutation that could not be done wait; False if it is not as it was dispatched any more."""
-    given = {"id": dispatch.id, "due_pointer": dispatch.due_pointer, "delay_s": delay_s}
-    given |= {"collisions": collisions, "colliding_statement": colliding_statement}
-    return bool(statements.load("scheduling", "postpone").run(given))
+    params = {"id": dispatch.id, "due_pointer": dispatch.due_pointer, "delay_s": delay_s}
+    params |= {"collisions": collisions, "colliding_statement": colliding_statement}
+    return bool(statements.load("scheduling", "postpone").run(params))
 
 
 def colliding(*, limit: int) -> list[Row]:
@@ -168,21 +168,21 @@ def count_death(function_id: int, *, delay_s: float) -> int | None:
 
 def take(dispatch: Dispatch) -> Row | None:
     """Take a mutation, in the caller's serializable transaction; None if it is not ours to run any more."""
-    given = {"id": dispatch.id, "due_pointer": dispatch.due_pointer, "row_pointer": dispatch.row_pointer}
-    rows = statements.load("scheduling", "take").run(given)
+    params = {"id": dispatch.id, "due_pointer": dispatch.due_pointer, "row_pointer": dispatch.row_pointer}
+    rows = statements.load("scheduling", "take").run(params)
     return rows[0] if rows else None
 
 
 def succeed(dispatch: Dispatch, *, by: Holder, result: str | None) -> bool:
     """Write the success of a mutation that was taken in this transaction; False if its row is not pending."""
-    given = {"id": dispatch.id, "row_pointer": dispatch.row_pointer, "result": result}
-    return bool(statements.load("scheduling", "succeed").run(given | _who(by)))
+    params = {"id": dispatch.id, "row_pointer": dispatch.row_pointer, "result": result}
+    return bool(statements.load("scheduling", "succeed").run(params | _who(by)))
 
 
 def fail_pending(function_id: int, *, by: Holder, ending: Ending, elapsed_s: float | None) -> bool:
     """Write the failure of a function that still stands in the queue and began so long ago; False if it does not."""
-    given = {"id": function_id, "elapsed_s": elapsed_s, **_error(ending)}
-    return bool(statements.load("scheduling", "fail_pending").run(given | _who(by)))
+    params = {"id": function_id, "elapsed_s": elapsed_s, **_error(ending)}
+    return bool(statements.load("scheduling", "fail_pending").run(params | _who(by)))
 
 
 def start(function_id: int, *, by: Holder) -> ScheduledFunction | None:
@@ -193,33 +193,33 @@ def start(function_id: int, *, by: Holder) -> ScheduledFunction | None:
 
 def end_action(function_id: int, *, by: Holder, ending: Ending) -> ScheduledFunction | None:
     """Write how an action ended; None if that is not ours to say any more."""
-    given = {"id": function_id, "state": ending.state.value, "result": ending.result, **_error(ending)}
-    rows = statements.load("scheduling", "end_action").run(given | _who(by))
+    params = {"id": function_id, "state": ending.state.value, "result": ending.result, **_error(ending)}
+    rows = statements.load("scheduling", "end_action").run(params | _who(by))
     return _instance(rows[0]) if rows else None
 
 
 def give_up(cluster_id: UUID, *, ran_by: str | None, ending: Ending) -> list[ScheduledFunction]:
     """End running actions of a dead cluster, or of its process `ran_by`, as unknown."""
-    given = {
+    params = {
         "cluster_id": cluster_id,
         "ran_by": ran_by,
         "error": ending.error,
         "error_class": ending.error_class,
     }
-    return [_instance(row) for row in statements.load("scheduling", "give_up").run(given)]
+    return [_instance(row) for row in statements.load("scheduling", "give_up").run(params)]
 
 
 def overdue(kind: Kind, *, late_s: float, queues: Sequence[str] | None = None) -> bool:
     """Whether something is that late, and nobody works on it."""
-    given = {"kind": kind.value, "late_s": late_s} | _of(lanes(kind, queues=queues))
-    return bool(statements.load("scheduling", "overdue").run(given))
+    params = {"kind": kind.value, "late_s": late_s} | _of(lanes(kind, queues=queues))
+    return bool(statements.load("scheduling", "overdue").run(params))
 
 
 def next_wake_s(kind: Kind, lanes: Sequence[Lane], *, excluded: Collection[int] = ()) -> float | None:
     """Seconds until something of these lanes is due or a cron fires; None if nothing is ahead. What has been due for
     longer than two seconds is not looked at."""
-    given = {"kind": kind.value, "excluded": list(excluded), "lookback_s": LOOKBACK_S} | _of(lanes)
-    [row] = statements.load("scheduling", "next_wake").run(given)
+    params = {"kind": kind.value, "excluded": list(excluded), "lookback_s": LOOKBACK_S} | _of(lanes)
+    [row] = statements.load("scheduling", "next_wake").run(params)
     return None if row.seconds is None else float(row.seconds)
 
 

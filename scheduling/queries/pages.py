@@ -18,11 +18,11 @@ def functions(
     *, state: str = "", function: str = "", cron: str = "", before: int | None = None
 ) -> "QuerySet[ScheduledFunction]":
     """Scheduled functions, newest first, without the columns that only their own page shows."""
-    wanted = {"state": state, "function": function, "cron_id": cron}
-    found = ScheduledFunction.objects.filter(**{column: value for column, value in wanted.items() if value})
+    filters = {"state": state, "function": function, "cron_id": cron}
+    rows = ScheduledFunction.objects.filter(**{column: value for column, value in filters.items() if value})
     if before is not None:
-        found = found.filter(pk__lt=before)
-    return found.defer("args", "result", "traceback", "error").order_by("-pk")
+        rows = rows.filter(pk__lt=before)
+    return rows.defer("args", "result", "traceback", "error").order_by("-pk")
 
 
 def names() -> list[str]:
@@ -34,7 +34,7 @@ def living_ids(state: str) -> list[int] | None:
     """All that wait, or all that run, by the small indexes of those; None if they are too many to choose from."""
     waiting = Due.objects.order_by("function_id").values_list("function_id", flat=True)
     running = ScheduledFunction.objects.filter(state=State.IN_PROGRESS).values_list("pk", flat=True)
-    ids = list((waiting if state == State.PENDING else running.order_by("handed_by"))[: MOST_LIVING + 1])
+    ids = list((waiting if state == State.PENDING else running.order_by("cluster_id"))[: MOST_LIVING + 1])
     return ids if len(ids) <= MOST_LIVING else None
 
 

@@ -2,5 +2,5 @@
 UPDATE scheduling_scheduledfunction
 SET state = %(state)s, ended_at = clock_timestamp(), result = %(result)s::text::jsonb, error = %(error)s,
     error_class = %(error_class)s, traceback = %(traceback)s
-WHERE id = %(id)s AND state = 'in_progress' AND handed_by = %(cluster_id)s::uuid AND ran_by = %(ran_by)s
+WHERE id = %(id)s AND state = 'in_progress' AND cluster_id = %(cluster_id)s::uuid AND ran_by = %(ran_by)s
 RETURNING *

@@ -5,6 +5,6 @@ WITH gone AS (
 )
 UPDATE scheduling_scheduledfunction AS f
 SET state = 'failed', started_at = clock_timestamp() - make_interval(secs => %(elapsed_s)s::float8), ended_at = clock_timestamp(), error = %(error)s,
-    error_class = %(error_class)s, traceback = %(traceback)s, handed_by = %(cluster_id)s::uuid, ran_by = %(ran_by)s
+    error_class = %(error_class)s, traceback = %(traceback)s, cluster_id = %(cluster_id)s::uuid, ran_by = %(ran_by)s
 FROM gone WHERE f.id = gone.function_id AND f.state = 'pending'
 RETURNING f.id

@@ -2,7 +2,7 @@
 -- knows how far they came. SKIP LOCKED: one whose outcome, or cancel, is being written right now is left to that.
 WITH lost AS (
     SELECT id FROM scheduling_scheduledfunction
-    WHERE state = 'in_progress' AND handed_by = %(cluster_id)s::uuid
+    WHERE state = 'in_progress' AND cluster_id = %(cluster_id)s::uuid
       AND (%(ran_by)s::text IS NULL OR ran_by = %(ran_by)s::text)
     ORDER BY id
     FOR UPDATE SKIP LOCKED

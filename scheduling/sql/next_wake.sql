@@ -1,5 +1,5 @@
 -- Seconds until the next function of some lanes is due, or the next cron fires: below zero when that has passed, null
--- when nothing is ahead. One look into the index for each lane, just before this moment: what was due then and is still
+-- when nothing is ahead. One read of the index for each lane, just before this moment: what was due then and is still
 -- there is in this cluster's hands, or in another's.
 SELECT extract(epoch FROM least(
     (SELECT min(head.next_at)

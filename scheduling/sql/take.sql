@@ -1,6 +1,6 @@
 -- Take a mutation out of the queue, inside the serializable transaction that runs it, and read what to call.
 -- Both rows are reached by place and id, never by an index (see dispatch). No row: it was done, canceled or postponed
--- meanwhile, or another transaction holds it. `function` is null when the row moved: it needs another look.
+-- meanwhile, or another transaction holds it. `function` is null when the row moved: it needs another scan.
 WITH gone AS (
     DELETE FROM scheduling_due
     WHERE ctid = (

@@ -20,7 +20,7 @@ from webhooks.domain.names import Source
 from webhooks.domain.states import Status
 from webhooks.errors import WebhooksError
 from webhooks.models import Activity, Delivery, DeliveryAttempt, Refusal, SandboxToken, Secret
-from webhooks.queries import looking, pages
+from webhooks.queries import pages, search
 
 AT_ONCE: Final = 1000  # deliveries that one action touches; the inbox replays all that match, at a pace
 _MAY_BREAK: Final = mark_safe("<wbr>")
@@ -64,7 +64,7 @@ FILTERS: Final = [
     SourceFilter,
     StatusFilter,
     administration.recent("event_type"),
-    administration.by_day("received_at", first_since=looking.first_since, end_before=looking.end_before),
+    administration.by_day("received_at", first_since=search.first_since, end_before=search.end_before),
 ]
 
 
@@ -72,12 +72,12 @@ class AttemptInline(administration.Part):
     """How each attempt to process it went."""
 
     model = DeliveryAttempt
-    fields = ["number", "outcome", "started_at", "ended_at", "what_went_wrong"]
+    fields = ["number", "outcome", "started_at", "ended_at", "error_details"]
     readonly_fields = fields
     ordering = ["-number"]
 
     @display(description="Error")  # type: ignore[untyped-decorator]
-    def what_went_wrong(self, attempt: DeliveryAttempt) -> SafeString | str:
+    def error_details(self, attempt: DeliveryAttempt) -> SafeString | str:
         """The error, its traceback folded away."""
         return (
             administration.folded(attempt.error or "", attempt.traceback or "")
@@ -87,7 +87,7 @@ class AttemptInline(administration.Part):
 
 
 class ActivityInline(administration.Part):
-    """What it told people."""
+    """The activity it emitted."""
 
     model = Activity
     fields = ["at", "actor", "verb", "object"]
@@ -142,20 +142,20 @@ class DeliveryAdmin(common.LookBack):
         term = search_term.strip()
         if not term:
             return queryset, False
-        return looking.with_words(queryset, term, or_pk=int(term) if _is_number(term) else None), False
+        return search.with_words(queryset, term, or_pk=int(term) if _is_number(term) else None), False
 
     @display(description="Status")  # type: ignore[untyped-decorator]
     def state(self, row: Delivery) -> SafeString:
         """How it stands, live."""
-        given, known = {"delivery_id": row.pk}, {"delivery": row}
-        return administration.stands("delivery-badge", given, row=known, audience=live_queries.OPERATOR)
+        arguments, known = {"delivery_id": row.pk}, {"delivery": row}
+        return administration.stands("delivery-badge", arguments, row=known, audience=live_queries.OPERATOR)
 
     @display(description="Processed by")  # type: ignore[untyped-decorator]
     @administration.once
     def functions(self, row: Delivery) -> SafeString | str:
         """The scheduled functions that processed it, or will."""
         page = "scheduling_scheduledfunction"
-        links = [(administration.link(page, one.pk, f"#{one.pk}"), one.state) for one in looking.runs_of(row)]
+        links = [(administration.link(page, one.pk, f"#{one.pk}"), one.state) for one in search.runs_of(row)]
         return format_html_join(", ", "{} {}", links) or "–"
 
     @display(description="Note")  # type: ignore[untyped-decorator]
@@ -185,8 +185,8 @@ class DeliveryAdmin(common.LookBack):
     @administration.once
     def shown_headers(self, row: Delivery) -> SafeString:
         """As they are stored: those that hold secrets by name alone."""
-        lines = format_html_join("\n", "{}: {}", row.headers.items())
-        return administration.preformatted(lines)
+        text = format_html_join("\n", "{}: {}", row.headers.items())
+        return administration.preformatted(text)
 
     @display(description="Body")  # type: ignore[untyped-decorator]
     @administration.once
@@ -227,7 +227,7 @@ class DeliveryAdmin(common.LookBack):
             title, button = f"Replay these deliveries{_and_jobs(with_jobs)}?", "Replay them"
             return administration.question(self, request, title=title, lines=_preview(chosen), button=button)
         some = chosen[:AT_ONCE]
-        self._say(request, Counter(_replay(request, pk, with_jobs=with_jobs) for pk, _ in some))
+        self._report(request, Counter(_replay(request, pk, with_jobs=with_jobs) for pk, _ in some))
         return None
 
     def _replay_one(self, request: HttpRequest, object_id: str, *, with_jobs: bool) -> HttpResponse:
@@ -235,14 +235,14 @@ class DeliveryAdmin(common.LookBack):
         if row is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
         if not administration.is_confirmed(request):
-            title, lines = f"Replay this delivery{_and_jobs(with_jobs)}?", _preview([(row.pk, row.status)])
-            return administration.question(self, request, title=title, lines=lines, button="Replay it")
-        self._say(request, Counter([_replay(request, row.pk, with_jobs=with_jobs)]))
+            title, preview = f"Replay this delivery{_and_jobs(with_jobs)}?", _preview([(row.pk, row.status)])
+            return administration.question(self, request, title=title, lines=preview, button="Replay it")
+        self._report(request, Counter([_replay(request, row.pk, with_jobs=with_jobs)]))
         return HttpResponseRedirect(reverse("admin:webhooks_delivery_change", args=[row.pk]))
 
-    def _say(self, request: HttpRequest, came_to: "Counter[str]") -> None:
-        told = "; ".join(f"{count} {what}" for what, count in came_to.most_common())
-        self.message_user(request, told or "Nothing was selected.", messages.SUCCESS)
+    def _report(self, request: HttpRequest, outcomes: "Counter[str]") -> None:
+        summary = "; ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
+        self.message_user(request, summary or "Nothing was selected.", messages.SUCCESS)
 
 
 @admin.register(Refusal)
@@ -280,9 +280,9 @@ class SecretAdmin(common.ReadOnly):
     def retire_selected(self, request: HttpRequest, queryset: QuerySet[Secret]) -> HttpResponse | None:
         """Let them open nothing any more, after a question."""
         if not administration.is_confirmed(request):
-            lines = [f"{row.get_source_display()} {row.fingerprint} {row.name}" for row in queryset]
+            preview = [f"{row.get_source_display()} {row.fingerprint} {row.name}" for row in queryset]
             return administration.question(
-                self, request, title="Retire these secrets at once?", lines=lines, button="Retire them"
+                self, request, title="Retire these secrets at once?", lines=preview, button="Retire them"
             )
         for row in queryset:
             operations.retire(row.pk, by=administration.person(request))
@@ -313,11 +313,11 @@ def _replay(request: HttpRequest, pk: int, *, with_jobs: bool) -> str:
 
 
 def _preview(chosen: list[tuple[Any, str]]) -> list[str]:
-    """What the deed is about to meet: how many deliveries, and how they stand at this moment."""
-    standing = Counter(status for _, status in chosen[:AT_ONCE])
-    lines = [f"{count} {status}" for status, count in sorted(standing.items())]
+    """What the action applies to: how many deliveries of each status at this moment."""
+    counts = Counter(status for _, status in chosen[:AT_ONCE])
+    preview = [f"{count} {status}" for status, count in sorted(counts.items())]
     more = f"and more, which stay as they are: {AT_ONCE} at a time; the inbox replays all that match"
-    return [*lines, more] if len(chosen) > AT_ONCE else lines
+    return [*preview, more] if len(chosen) > AT_ONCE else preview
 
 
 def _is_number(term: str) -> bool:

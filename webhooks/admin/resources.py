@@ -1,4 +1,4 @@
-"""What adapters told of, in its newest state: to browse, to search, and to follow from one to the next."""
+"""The sources' resources, each in its newest state: to browse, to search, and to follow from one to the next."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -16,90 +16,90 @@ from webhooks.admin import common
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """How a table is listed: its columns, what it is filtered by, and where a search looks besides the sender's id."""
+class Listing:
+    """How a table is listed: its columns, its filters, and the fields searched besides the sender's id."""
 
     shows: tuple[str, ...]
     filters: tuple[str, ...] = ()
     searches: tuple[str, ...] = ()
 
 
-_LOOKS: Final[dict[type[Model], Look]] = {
-    models.ClerkUser: Look(
+_LISTINGS: Final[dict[type[Model], Listing]] = {
+    models.ClerkUser: Listing(
         shows=("email", "username", "banned"),
         filters=("banned",),
         searches=("email", "username", "first_name", "last_name"),
     ),
-    models.ClerkOrganization: Look(shows=("slug", "created_at"), searches=("name", "slug")),
-    models.ClerkMembership: Look(shows=("user", "organization", "role"), filters=("role",)),
-    models.ClerkSession: Look(shows=("user", "status", "last_active_at"), filters=("status",)),
-    models.GithubRepository: Look(
+    models.ClerkOrganization: Listing(shows=("slug", "created_at"), searches=("name", "slug")),
+    models.ClerkMembership: Listing(shows=("user", "organization", "role"), filters=("role",)),
+    models.ClerkSession: Listing(shows=("user", "status", "last_active_at"), filters=("status",)),
+    models.GithubRepository: Listing(
         shows=("default_branch", "language", "is_private", "is_archived"),
         filters=("is_private", "is_archived", "is_fork"),
         searches=("full_name", "description"),
     ),
-    models.GithubPush: Look(
+    models.GithubPush: Listing(
         shows=("repository", "pusher", "commits", "is_forced"),
         filters=("is_forced", "is_creation", "is_deletion"),
         searches=("ref", "pusher", "=after", "message"),
     ),
-    models.GithubPullRequest: Look(
+    models.GithubPullRequest: Listing(
         shows=("repository", "state", "is_draft", "author", "merged_at"),
         filters=("state", "is_draft"),
         searches=("title", "author", "head_ref", "=number"),
     ),
-    models.GithubReview: Look(
+    models.GithubReview: Listing(
         shows=("pull_request", "state", "author"), filters=("state",), searches=("author",)
     ),
-    models.GithubIssue: Look(
+    models.GithubIssue: Listing(
         shows=("repository", "state", "reason", "author"),
         filters=("state", "reason"),
         searches=("title", "author", "=number"),
     ),
-    models.GithubDeployment: Look(
+    models.GithubDeployment: Listing(
         shows=("repository", "environment", "author"),
         filters=("environment",),
         searches=("ref", "author", "environment"),
     ),
-    models.GithubDeploymentStatus: Look(
+    models.GithubDeploymentStatus: Listing(
         shows=("deployment", "state", "environment"), filters=("state",), searches=("environment", "author")
     ),
-    models.JiraIssue: Look(
+    models.JiraIssue: Listing(
         shows=("kind", "status", "priority", "assignee"),
         filters=("category", "project"),
         searches=("key", "summary", "assignee", "reporter"),
     ),
-    models.JiraComment: Look(shows=("issue", "author"), searches=("author", "body")),
-    models.ConfluencePage: Look(
+    models.JiraComment: Listing(shows=("issue", "author"), searches=("author", "body")),
+    models.ConfluencePage: Listing(
         shows=("space", "kind", "status", "version"),
         filters=("kind", "status", "space"),
         searches=("title", "space"),
     ),
-    models.ConfluenceComment: Look(shows=("page", "author"), searches=("author",)),
-    models.StripeCustomer: Look(
+    models.ConfluenceComment: Listing(shows=("page", "author"), searches=("author",)),
+    models.StripeCustomer: Listing(
         shows=("email", "is_delinquent", "is_live"),
         filters=("is_live", "is_delinquent"),
         searches=("name", "email"),
     ),
-    models.StripeSubscription: Look(
+    models.StripeSubscription: Listing(
         shows=("customer", "status", "amount", "currency", "interval", "is_live"),
         filters=("status", "is_live"),
-        searches=("=customer__sender_id", "price"),
+        searches=("=customer__external_id", "price"),
     ),
-    models.StripeInvoice: Look(
+    models.StripeInvoice: Listing(
         shows=("customer", "status", "total", "currency", "due_at", "is_live"),
         filters=("status", "is_live"),
-        searches=("number", "=customer__sender_id"),
+        searches=("number", "=customer__external_id"),
     ),
-    models.SandboxToolUse: Look(
+    models.SandboxToolUse: Listing(
         shows=("session", "tool", "outcome", "duration"),
         filters=("outcome", "tool"),
-        searches=("subject", "=session__sender_id"),
+        searches=("subject", "=session__external_id"),
     ),
-    models.SandboxRun: Look(
+    models.SandboxRun: Listing(
         shows=("session", "status", "outcome", "turns", "cost_usd", "duration"),
         filters=("status", "outcome"),
-        searches=("job", "sandbox", "=session__sender_id"),
+        searches=("job", "sandbox", "=session__external_id"),
     ),
 }
 
@@ -108,22 +108,22 @@ _recent = cache(administration.recent)  # one class for a column: Django compare
 
 
 class ResourceAdmin(common.LookBack):
-    """Things of one sort."""
+    """Resources of one kind."""
 
-    look: Look
+    listing: Listing
 
     def get_list_display(self, request: HttpRequest) -> list[str]:  # noqa: ARG002  # the admin's
         """Its name, its columns, and of when it is."""
-        return ["__str__", *self.look.shows, "state_at", "deleted_at"]
+        return ["__str__", *self.listing.shows, "state_at", "deleted_at"]
 
     def get_list_filter(self, request: HttpRequest) -> list[Any]:  # noqa: ARG002
         """Its filters, and whether it still is."""
-        cheap = [self._cheap(name) for name in self.look.filters]
+        cheap = [self._cheap(name) for name in self.listing.filters]
         return [*cheap, administration.by_day("state_at"), ("deleted_at", admin.EmptyFieldListFilter)]
 
     def get_search_fields(self, request: HttpRequest) -> list[str]:  # noqa: ARG002
         """The sender's id whole, the others in part."""
-        return ["=external_id", *self.look.searches]
+        return ["=external_id", *self.listing.searches]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """With what it belongs to, which may not have come: without the join, asking for it would be an error."""
@@ -137,8 +137,8 @@ class ResourceAdmin(common.LookBack):
         return name if isinstance(field, BooleanField) or getattr(field, "choices", None) else _recent(name)
 
 
-for _model, _look in _LOOKS.items():
-    admin.site.register(_model, type(f"{_model.__name__}Admin", (ResourceAdmin,), {"look": _look}))
+for _model, _listing in _LISTINGS.items():
+    admin.site.register(_model, type(f"{_model.__name__}Admin", (ResourceAdmin,), {"listing": _listing}))
 
 
 @admin.register(models.SandboxSession)
@@ -161,19 +161,19 @@ class SandboxTelemetryAdmin(common.LookBack):
 
 @admin.register(models.Activity)
 class ActivityAdmin(common.LookBack):
-    """The lines of the feed."""
+    """The entries of the feed."""
 
     list_display = ["at", "source", "actor", "verb", "object", "delivery_link"]
     list_display_links = ["at"]
     list_filter = ["source", _recent("kind"), administration.by_day("at")]
-    search_fields = ["actor", "verb", "object", "=thing"]
+    search_fields = ["actor", "verb", "object", "=resource"]
     exclude = ["delivery"]
     readonly_fields = ["delivery_link"]
 
     @display(description="Delivery")  # type: ignore[untyped-decorator]
-    def delivery_link(self, line: models.Activity) -> SafeString | str:
-        """What it was told by."""
-        return administration.link("webhooks_delivery", line.delivery_id, f"#{line.delivery_id}")
+    def delivery_link(self, entry: models.Activity) -> SafeString | str:
+        """The delivery that emitted it."""
+        return administration.link("webhooks_delivery", entry.delivery_id, f"#{entry.delivery_id}")
 
 
 @admin.register(models.HealthScore)

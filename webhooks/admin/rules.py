@@ -85,8 +85,8 @@ class RuleForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
 
     def clean_filter(self) -> Any:
         """Nothing means every delivery."""
-        given = self.cleaned_data["filter"]
-        return {} if given is None else given
+        value = self.cleaned_data["filter"]
+        return {} if value is None else value
 
     def _post_clean(self) -> None:
         """What is to be said of the whole, once every field is good by itself: Django looks at those here."""
@@ -119,7 +119,7 @@ class RuleAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
 
     def has_try_permission(self, request: HttpRequest, object_id: Any = None) -> bool:  # noqa: ARG002
         """Who may see what the payload would be made of."""
-        return self.has_view_permission(request) and live_queries.may_look(request.user)
+        return self.has_view_permission(request) and live_queries.may_view(request.user)
 
     @action(description="Try it", url_path="try", permissions=["try"])  # type: ignore[untyped-decorator]
     def try_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -128,16 +128,16 @@ class RuleAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
         if rule is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
         proposed = starting.newest(rule.source, among=_PROPOSED)
-        meant = [row for row in proposed if rules.means(rule.event, row.event_type)] or proposed
-        asked = request.GET.get("delivery", str(meant[0].pk) if meant else "")
+        matching = [row for row in proposed if rules.means(rule.event, row.event_type)] or proposed
+        requested = request.GET.get("delivery", str(matching[0].pk) if matching else "")
         context = {
             **self.admin_site.each_context(request),
             "title": f"Try {rule}",
             "opts": self.opts,
             "rule": rule,
-            "asked": asked,
+            "requested": requested,
             "proposed": proposed,
-            **_trial(rule, asked),
+            **_trial(rule, requested),
         }
         return TemplateResponse(request, "admin/webhooks/try.html", context)
 
@@ -220,15 +220,15 @@ class JobStartAdmin(_Shown, common.LookBack):
         """Start the job of each that has none, after a question; then say what it came to."""
         chosen = list(queryset.order_by("pk").values_list("pk", "outcome")[:AT_ONCE])
         if not administration.is_confirmed(request):
-            lines = [
-                f"{count} {outcome}" for outcome, count in sorted(Counter(dict(chosen).values()).items())
+            preview = [
+                f"{count} {status}" for status, count in sorted(Counter(dict(chosen).values()).items())
             ]
             return administration.question(
-                self, request, title="Start these jobs again?", lines=lines, button="Start them again"
+                self, request, title="Start these jobs again?", lines=preview, button="Start them again"
             )
-        came_to = Counter(_start_again(request, pk) for pk, _ in chosen)
+        outcomes = Counter(_start_again(request, pk) for pk, _ in chosen)
         self.message_user(
-            request, "; ".join(f"{count} {what}" for what, count in came_to.items()), messages.SUCCESS
+            request, "; ".join(f"{count} {outcome}" for outcome, count in outcomes.items()), messages.SUCCESS
         )
         return None
 
@@ -241,13 +241,13 @@ def _start_again(request: HttpRequest, pk: int) -> str:
     return start.error or start.outcome
 
 
-def _trial(rule: Rule, asked: str) -> dict[str, Any]:
+def _trial(rule: Rule, requested: str) -> dict[str, Any]:
     """What the page says of it."""
-    if not asked:
+    if not requested:
         return {"error": f"Nothing has come from {rule.get_source_display()} yet."}
-    is_number = asked.isascii() and asked.isdigit() and len(asked) <= _LONGEST_ID
+    is_number = requested.isascii() and requested.isdigit() and len(requested) <= _LONGEST_ID
     try:
-        trial = operations.try_rule(rule.pk, delivery=int(asked) if is_number else 0)
+        trial = operations.try_rule(rule.pk, delivery=int(requested) if is_number else 0)
     except NotFound as refusal:
         return {"error": refusal.message}
     if trial.mismatch or trial.error:

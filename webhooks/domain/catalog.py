@@ -26,12 +26,12 @@ def read(document: Any) -> list[Offered]:
     """
     if not isinstance(document, Mapping) or not isinstance(document.get("data"), list):
         raise ValueError("the answer has no list named data")  # noqa: TRY004 (it is the value that came)
-    found: dict[str, Offered] = {}
+    by_name: dict[str, Offered] = {}
     for entry in document["data"][:MOST]:
         if isinstance(entry, Mapping) and (name := _text(entry.get("id"))):
             made_at, owner = _moment(entry.get("created")), _text(entry.get("owned_by"))
-            found.setdefault(name, Offered(name=name, owned_by=owner, made_at=made_at))
-    return list(found.values())
+            by_name.setdefault(name, Offered(name=name, owned_by=owner, made_at=made_at))
+    return list(by_name.values())
 
 
 def _text(value: Any) -> str:

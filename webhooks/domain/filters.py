@@ -1,4 +1,4 @@
-"""Which deliveries somebody means, as a value that can be scheduled and told again."""
+"""Which deliveries somebody means, as a value that can be scheduled and shown as a sentence."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,16 +33,16 @@ class Filter:
         }
 
     @classmethod
-    def of_json(cls, given: Mapping[str, Any]) -> Self:
+    def of_json(cls, document: Mapping[str, Any]) -> Self:
         """The filter in that form."""
         return cls(
-            source=str(given.get("source") or ""),
-            event_type=str(given.get("event_type") or ""),
-            sandbox=str(given.get("sandbox") or ""),
-            statuses=tuple(Status(one) for one in given.get("statuses", ())),
-            received_from=_moment(given.get("received_from")),
-            received_to=_moment(given.get("received_to")),
-            text=str(given.get("text") or ""),
+            source=str(document.get("source") or ""),
+            event_type=str(document.get("event_type") or ""),
+            sandbox=str(document.get("sandbox") or ""),
+            statuses=tuple(Status(one) for one in document.get("statuses", ())),
+            received_from=_moment(document.get("received_from")),
+            received_to=_moment(document.get("received_to")),
+            text=str(document.get("text") or ""),
         )
 
     def sentence(self) -> str:

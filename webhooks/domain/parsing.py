@@ -62,14 +62,14 @@ def parse(body: bytes, *, content_type: str = "application/json") -> Parsed:
 
 def words(document: Any, *, most: int) -> str:
     """The strings and numbers of a document in a row, for a search, cut after `most` characters."""
-    found: list[str] = []
+    parts: list[str] = []
     length = 0
     for word in _leaves(document):
-        found.append(word[: most - length])
-        length += len(found[-1]) + 1
+        parts.append(word[: most - length])
+        length += len(parts[-1]) + 1
         if length >= most:
             break
-    return " ".join(found)
+    return " ".join(parts)
 
 
 def _payload(body: bytes) -> bytes:
@@ -133,7 +133,7 @@ def _constant(word: str) -> Any:
 def _storable(value: Any) -> Any:
     """A copy whose strings PostgreSQL takes. Recursive: the depth was bounded before."""
     if isinstance(value, str):
-        return _UNSTORABLE.sub(lambda found: _NUL if found[0] == "\x00" else _SURROGATE, value)
+        return _UNSTORABLE.sub(lambda match: _NUL if match[0] == "\x00" else _SURROGATE, value)
     if isinstance(value, dict):
         return {_storable(name): _storable(one) for name, one in value.items()}
     if isinstance(value, list):

@@ -10,7 +10,7 @@ from webhooks.errors import NotJson
 PARSED_BYTES: Final = 1 << 20  # what is parsed for a page: some ten milliseconds
 SHOWN_BYTES: Final = 50_000  # of a body that is shown as it came
 DUMPED_BYTES: Final = 4_096  # of one that is no text
-_PER_LINE: Final = 16
+_BYTES_PER_ROW: Final = 16
 # What a text may hold besides what can be printed. NUL is shown by its symbol: no page takes the character itself.
 _NUL: Final = {0: "\N{SYMBOL FOR NULL}"}
 
@@ -61,10 +61,10 @@ def _text(beginning: bytes) -> str | None:
 
 
 def _dump(body: bytes) -> str:
-    """Sixteen bytes a line: where, what, and what of them can be read."""
-    lines = []
-    for at in range(0, len(body), _PER_LINE):
-        part = body[at : at + _PER_LINE]
+    """Sixteen bytes a row: offset, hexadecimal, and the readable characters."""
+    rows = []
+    for at in range(0, len(body), _BYTES_PER_ROW):
+        part = body[at : at + _BYTES_PER_ROW]
         readable = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
-        lines.append(f"{at:06x}  {part.hex(' '):<{3 * _PER_LINE - 1}}  {readable}")
-    return "\n".join(lines)
+        rows.append(f"{at:06x}  {part.hex(' '):<{3 * _BYTES_PER_ROW - 1}}  {readable}")
+    return "\n".join(rows)

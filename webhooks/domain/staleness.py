@@ -1,4 +1,4 @@
-"""Which of two states of one thing is the newer: one text for each state, and the greater text wins.
+"""Which of two states of one resource is the newer: one text for each state, and the greater text wins.
 
 Deliveries come late, twice and out of order. If each column keeps, of all states that ever said something of it, what
 the one with the greatest key says, then a row ends the same whatever the order was (docs/adr/0023 says what each

@@ -59,10 +59,10 @@ class _Rendering:
         if whole := _PLACEHOLDER.fullmatch(text):
             value = self._value(whole)
             return None if value is paths.MISSING else value
-        return _PLACEHOLDER.sub(lambda found: as_text(self._value(found)), text)
+        return _PLACEHOLDER.sub(lambda match: as_text(self._value(match)), text)
 
-    def _value(self, found: "re.Match[str]") -> Any:
-        path, is_optional = found[1], found[2]
+    def _value(self, match: "re.Match[str]") -> Any:
+        path, is_optional = match[1], match[2]
         if why := paths.reason(path):
             raise _bad(why)
         value = paths.find(path, self._values)
@@ -119,8 +119,8 @@ def _check_name(name: object) -> None:
 
 
 def _check_text(text: str) -> None:
-    for found in _PLACEHOLDER.finditer(text):
-        if why := paths.reason(found[1]):
+    for match in _PLACEHOLDER.finditer(text):
+        if why := paths.reason(match[1]):
             raise _bad(why)
     rest = _PLACEHOLDER.sub("", text)
     if "{{" in rest:

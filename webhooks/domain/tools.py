@@ -22,10 +22,10 @@ def subject(tool_input: Mapping[str, Any]) -> str:
 
 
 def identity(
-    session_id: str, tool: str, tool_input: Mapping[str, Any], *, given: str = "", sandbox: str | None = None
+    session_id: str, tool: str, tool_input: Mapping[str, Any], *, use_id: str = "", sandbox: str | None = None
 ) -> str:
-    """Under which id a use of a tool is kept: the one `given`; older agents give none, and the same call in the same
+    """Under which id a use of a tool is kept: `use_id`; older agents send none, and the same call in the same
     session stands in for it. So what comes before and after a call still meet; two equal calls in one session are one
     row. What a sandbox's token vouches for is that sandbox's: the same id of two of them is two uses."""
-    own = given or f"{session_id[:200]}/{staleness.digest({'tool': tool, 'input': tool_input})}"
+    own = use_id or f"{session_id[:200]}/{staleness.digest({'tool': tool, 'input': tool_input})}"
     return own if sandbox is None else names.within(sandbox, own)

@@ -16,7 +16,7 @@ TOPIC = "activity"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivityEntry:
-    """Who did what to what. `kind` and `thing` name the row that it speaks of; `link` is https or ""."""
+    """Who did what to what. `kind` and `resource` name the row that it speaks of; `link` is https or ""."""
 
     verb: str
     object: str
@@ -27,28 +27,28 @@ class ActivityEntry:
     link: str = ""
 
 
-def emit(event: Event, *lines: ActivityEntry) -> None:
-    """Emit lines for a delivery, in its transaction. Those that it emitted before a replay stay as they are."""
-    if not lines:
+def emit(event: Event, *entries: ActivityEntry) -> None:
+    """Emit entries for a delivery, in its transaction. Those that it emitted before a replay stay as they are."""
+    if not entries:
         return
-    rows = [_row(event, n, line) for n, line in enumerate(lines)]
+    rows = [_row(event, n, entry) for n, entry in enumerate(entries)]
     queries.write(rows)
     live.touch(TOPIC)
     _forget_digests({row.at.date() for row in rows}, today=event.received_at.date())
 
 
-def _row(event: Event, n: int, line: ActivityEntry) -> Activity:
+def _row(event: Event, n: int, entry: ActivityEntry) -> Activity:
     return Activity(
         delivery_id=event.pk,
         n=n,
         source=event.source,
-        at=line.at or event.occurred_at,
-        actor=_cut(line.actor, 255),
-        verb=_cut(line.verb, 100),
-        object=_cut(line.object, 500),
-        kind=line.kind,
-        resource=line.resource,
-        link=line.link,
+        at=entry.at or event.occurred_at,
+        actor=_cut(entry.actor, 255),
+        verb=_cut(entry.verb, 100),
+        object=_cut(entry.object, 500),
+        kind=entry.kind,
+        resource=entry.resource,
+        link=entry.link,
     )
 
 

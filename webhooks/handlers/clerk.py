@@ -33,14 +33,14 @@ def user(event: Event) -> None:
         ClerkUser,
         person.id,
         _version(event, payload.timestamp, person.updated_at),
-        email=person.email if person.says_email else ABSENT,
+        email=person.email if person.has_primary_email else ABSENT,
         username=person.sent("username"),
         first_name=person.sent("first_name"),
         last_name=person.sent("last_name"),
         banned=person.sent("banned"),
         created_at=person.sent("created_at"),
     )
-    if event.type == "user.created":  # changes are not told: every log-in is one
+    if event.type == "user.created":  # changes emit nothing: every log-in is one
         at = payload.timestamp or person.updated_at
         emit(
             event,
@@ -73,15 +73,15 @@ def deleted(event: Event) -> None:
         return
     table = ClerkUser if event.type == "user.deleted" else ClerkOrganization
     tombstone(table, payload.data.id, at=at)
-    what = "account" if table is ClerkUser else "organization"
-    line = ActivityEntry(
+    label = "account" if table is ClerkUser else "organization"
+    entry = ActivityEntry(
         verb="deleted",
-        object=f"{what} {payload.data.id}",
+        object=f"{label} {payload.data.id}",
         at=at,
         kind=table.__name__.lower(),
         resource=payload.data.id,
     )
-    emit(event, line)
+    emit(event, entry)
 
 
 @handles("clerk", "organizationMembership.created", "organizationMembership.updated")
@@ -101,7 +101,7 @@ def invitation(event: Event) -> None:
     verb = {"created": "was invited to", "accepted": "accepted the invitation to"}.get(
         _action(event), "lost the invitation to"
     )
-    line = ActivityEntry(
+    entry = ActivityEntry(
         actor=payload.data.email_address,
         verb=verb,
         object=f"organization {organization_id}" if organization_id else "an organization",
@@ -109,7 +109,7 @@ def invitation(event: Event) -> None:
         kind="clerkorganization" if organization_id else "",
         resource=organization_id,
     )
-    emit(event, line)
+    emit(event, entry)
 
 
 @handles("clerk", "session.created", "session.ended", "session.removed", "session.revoked")
@@ -127,7 +127,7 @@ def session(event: Event) -> None:
         expires_at=log_in.sent("expire_at"),
         created_at=log_in.sent("created_at"),
     )
-    line = ActivityEntry(
+    entry = ActivityEntry(
         actor=log_in.user_id or "somebody",
         verb=_SESSIONS[_action(event)],
         object="",
@@ -135,7 +135,7 @@ def session(event: Event) -> None:
         kind="clerkuser" if log_in.user_id else "",
         resource=log_in.user_id or "",
     )
-    emit(event, line)
+    emit(event, entry)
 
 
 def _upsert_organization(payload: clerk.Organization, version: Version) -> None:

@@ -38,18 +38,18 @@ def blog(event: Event) -> None:
 def comment(event: Event) -> None:
     """Something happened to a comment."""
     payload = event.read(confluence.CommentEvent)
-    given, parent = payload.comment, payload.comment.parent
-    comment_id = _id(given, beside=parent)
+    comment, parent = payload.comment, payload.comment.parent
+    comment_id = _id(comment, beside=parent)
     upsert(
         ConfluenceComment,
         comment_id,
-        _version(event, payload, given),
-        page_id=_id(parent, beside=given) if parent else ABSENT,
-        author=given.sent("creatorAccountId"),
+        _version(event, payload, comment),
+        page_id=_id(parent, beside=comment) if parent else ABSENT,
+        author=comment.sent("creatorAccountId"),
         editor=payload.actor or ABSENT,
-        version=given.sent("version"),
-        link=given.sent("self", links.https(given.self)),
-        created_at=given.sent("creationDate"),
+        version=comment.sent("version"),
+        link=comment.sent("self", links.https(comment.self)),
+        created_at=comment.sent("creationDate"),
     )
     if _action(event) == "removed":
         tombstone(ConfluenceComment, comment_id, at=payload.timestamp or event.occurred_at)
@@ -57,35 +57,35 @@ def comment(event: Event) -> None:
 
 
 def _content(
-    event: Event, payload: confluence.Envelope, given: confluence.Content, kind: ConfluencePage.Kind
+    event: Event, payload: confluence.Envelope, content: confluence.Content, kind: ConfluencePage.Kind
 ) -> None:
     action = _action(event)
     trashed = action in {"trashed", "removed"}
-    page_id = _id(given)
+    page_id = _id(content)
     upsert(
         ConfluencePage,
         page_id,
-        _version(event, payload, given),
-        site=given.sent("self", links.host(given.self)),
+        _version(event, payload, content),
+        site=content.sent("self", links.host(content.self)),
         kind=kind,
         status=ConfluencePage.Status.TRASHED if trashed else ConfluencePage.Status.CURRENT,
-        title=given.sent("title"),
-        space=given.sent("spaceKey"),
-        version=given.sent("version"),
-        author=given.sent("creatorAccountId"),
+        title=content.sent("title"),
+        space=content.sent("spaceKey"),
+        version=content.sent("version"),
+        author=content.sent("creatorAccountId"),
         editor=payload.actor or ABSENT,
-        link=given.sent("self", links.https(given.self)),
-        created_at=given.sent("creationDate"),
+        link=content.sent("self", links.https(content.self)),
+        created_at=content.sent("creationDate"),
     )
     if action == "removed":
         tombstone(ConfluencePage, page_id, at=payload.timestamp or event.occurred_at)
     verb = _VERBS.get(action, action)
-    emit(event, _about(given, kind.label, verb, actor=payload.actor, at=payload.timestamp))
+    emit(event, _about(content, kind.label, verb, actor=payload.actor, at=payload.timestamp))
 
 
 def _about(
-    given: confluence.Content,
-    what: str,
+    content: confluence.Content,
+    label: str,
     verb: str,
     *,
     actor: str,
@@ -95,11 +95,11 @@ def _about(
     return ActivityEntry(
         actor=actor,
         verb=verb,
-        object=f"{what} {given.title or given.id}",
+        object=f"{label} {content.title or content.id}",
         at=at,
         kind="confluencepage",
-        resource=_id(given, beside=beside),
-        link=links.https(given.self),
+        resource=_id(content, beside=beside),
+        link=links.https(content.self),
     )
 
 
@@ -120,15 +120,15 @@ def _about_comment(event: Event, payload: confluence.CommentEvent) -> ActivityEn
     )
 
 
-def _version(event: Event, payload: confluence.Envelope, given: confluence.Content) -> Version:
-    return dated(event, payload.timestamp, number=given.version, rank=_RANKS[_action(event)])
+def _version(event: Event, payload: confluence.Envelope, content: confluence.Content) -> Version:
+    return dated(event, payload.timestamp, number=content.version, rank=_RANKS[_action(event)])
 
 
-def _id(given: confluence.Content, *, beside: confluence.Content | None = None) -> str:
+def _id(content: confluence.Content, *, beside: confluence.Content | None = None) -> str:
     """In the cloud the site is part of it, as one secret may serve several; self-hosted the site is not told. What
     stands beside it in the body is of the same site."""
-    site = links.host(given.self) or (links.host(beside.self) if beside else "")
-    return f"{site}/{given.id}" if site else str(given.id)
+    site = links.host(content.self) or (links.host(beside.self) if beside else "")
+    return f"{site}/{content.id}" if site else str(content.id)
 
 
 def _action(event: Event) -> str:

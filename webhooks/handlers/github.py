@@ -26,7 +26,7 @@ from webhooks.models import GithubDeploymentStatus, GithubIssue, GithubPush, Git
 from webhooks.queries.upserts import tombstone, upsert
 
 _RANKS = {"opened": 0, "created": 0, "submitted": 0, "closed": 2, "dismissed": 2, "reopened": 3}
-# What happens often and tells little, or is told by another event too.
+# What happens often and means little, or comes as another event too.
 _QUIET = frozenset(
     {"edited", "synchronize", "labeled", "unlabeled", "milestoned", "demilestoned", "locked", "unlocked", "pinned",
      "unpinned", "unassigned", "subscribed", "unsubscribed", "typed", "untyped", "enqueued", "dequeued"}
@@ -131,25 +131,25 @@ def pull_request(event: Event) -> None:
 
 @handles("github", *(f"pull_request_review.{action}" for action in ("submitted", "edited", "dismissed")))
 def review(event: Event) -> None:
-    """Somebody said what they think of a pull request."""
+    """Somebody reviewed a pull request."""
     payload = event.read(github.ReviewEvent)
     pull_request_id = upsert_pull_request(event, payload, rank=1)
-    given, its = payload.review, payload.pull_request
-    page = link(payload, "pull", its.number if its else None)
-    at = given.submitted_at or (its.created_at if its else None)
+    review, pull_request = payload.review, payload.pull_request
+    page = link(payload, "pull", pull_request.number if pull_request else None)
+    at = review.submitted_at or (pull_request.created_at if pull_request else None)
     upsert(
         GithubReview,
-        str(given.id),
+        str(review.id),
         dated(event, at, rank=_rank(payload.action)),
         pull_request_id=pull_request_id or ABSENT,
-        state=given.sent("state", given.state.lower()),  # GitHub sends both cases
-        author=given.sent("user", login(given.user)),
-        commit=given.sent("commit_id"),
-        link=f"{page}#pullrequestreview-{given.id}" if page else ABSENT,
+        state=review.sent("state", review.state.lower()),  # GitHub sends both cases
+        author=review.sent("user", login(review.user)),
+        commit=review.sent("commit_id"),
+        link=f"{page}#pullrequestreview-{review.id}" if page else ABSENT,
     )
     if payload.action not in _QUIET:
         verb = {"approved": "approved", "changes_requested": "asked for changes to"}.get(
-            given.state.lower(), "reviewed"
+            review.state.lower(), "reviewed"
         )
         emit(
             event,

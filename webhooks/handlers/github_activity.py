@@ -1,4 +1,4 @@
-"""GitHub: events that are told as activity and keep nothing but the repository they are in."""
+"""GitHub: events that emit activity and keep nothing but the repository they are in."""
 
 from datetime import datetime
 
@@ -18,7 +18,7 @@ from webhooks.handlers.registry import Event, handles
 
 _COMMENTED = ("created", "edited", "deleted")
 _OF_RELEASES = ("created", "edited", "deleted", "prereleased", "published", "released", "unpublished")
-# One release is told three times: created and published come along with one of these.
+# One release comes three times: created and published come along with one of these.
 _RELEASED = {"released": "released", "prereleased": "pre-released", "deleted": "deleted the release of"}
 
 
@@ -28,13 +28,13 @@ def ping(event: Event) -> None:
     payload = event.read(github.PingEvent)
     upsert_repository(event, payload.repository)
     number = "" if payload.hook_id is None else f" {payload.hook_id}"
-    line = ActivityEntry(
+    entry = ActivityEntry(
         actor=login(payload.sender),
         verb="connected",
         object=f"the webhook{number} of {payload.repository.name if payload.repository else 'an organization'}",
         at=payload.hook.updated_at,
     )
-    emit(event, line)
+    emit(event, entry)
 
 
 @handles("github", *(f"issue_comment.{action}" for action in _COMMENTED))
@@ -47,8 +47,8 @@ def issue_comment(event: Event) -> None:
     else:
         upsert_repository(event, payload.repository)
     if payload.action == "created":
-        line = about_issue(payload, "commented on", at=payload.comment.created_at)
-        emit(event, line if is_issue else _of_pull_request(payload, line))
+        entry = about_issue(payload, "commented on", at=payload.comment.created_at)
+        emit(event, entry if is_issue else _of_pull_request(payload, entry))
 
 
 @handles("github", *(f"pull_request_review_comment.{action}" for action in _COMMENTED))
@@ -85,10 +85,12 @@ def ref(event: Event) -> None:
     payload = event.read(github.RefEvent)
     upsert_repository(event, payload.repository)
     verb = "created" if event.type == "create" else "deleted"
-    what = f"{payload.ref_type} {payload.ref} of".lstrip()
+    target = f"{payload.ref_type} {payload.ref} of".lstrip()
     emit(
         event,
-        _in_repository(payload, verb, what, at=payload.repository.pushed_at if payload.repository else None),
+        _in_repository(
+            payload, verb, target, at=payload.repository.pushed_at if payload.repository else None
+        ),
     )
 
 
@@ -97,14 +99,14 @@ def fork(event: Event) -> None:
     """Somebody copied a repository."""
     payload = event.read(github.ForkEvent)
     upsert_repository(event, payload.repository)
-    line = ActivityEntry(
+    entry = ActivityEntry(
         actor=payload.actor,
         verb="forked",
         object=f"repository {payload.where} to {payload.forkee.full_name or 'another'}",
         at=payload.forkee.created_at,
         link=links.https(payload.forkee.html_url),
     )
-    emit(event, line)
+    emit(event, entry)
 
 
 @handles("github", "watch.started")
@@ -134,23 +136,23 @@ def workflow_run(event: Event) -> None:
     payload = event.read(github.WorkflowRunEvent)
     upsert_repository(event, payload.repository)
     run = payload.workflow_run
-    line = ActivityEntry(
+    entry = ActivityEntry(
         actor=payload.actor,
         verb=f"ran ({run.conclusion or 'no conclusion'})",
         object=f"workflow {run.name} of {payload.where} {run.head_branch}".rstrip(),
         at=run.updated_at,
         link=link(payload, "actions", "runs", run.id),
     )
-    emit(event, line)
+    emit(event, entry)
 
 
 def _in_repository(
-    payload: github.Envelope, verb: str, what: str, *, at: datetime | None = None
+    payload: github.Envelope, verb: str, target: str, *, at: datetime | None = None
 ) -> ActivityEntry:
     return ActivityEntry(
         actor=payload.actor,
         verb=verb,
-        object=f"{what} {payload.where or 'an organization'}",
+        object=f"{target} {payload.where or 'an organization'}",
         at=at,
         kind="githubrepository" if payload.repository else "",
         resource=str(payload.repository.id) if payload.repository else "",
@@ -158,12 +160,12 @@ def _in_repository(
     )
 
 
-def _of_pull_request(payload: github.IssueCommentEvent, line: ActivityEntry) -> ActivityEntry:
+def _of_pull_request(payload: github.IssueCommentEvent, entry: ActivityEntry) -> ActivityEntry:
     """The issue's id is none of a pull request's, so the line points at none; its number is."""
     return ActivityEntry(
-        actor=line.actor,
-        verb=line.verb,
-        object=line.object.replace("issue", "pull request", 1),
-        at=line.at,
+        actor=entry.actor,
+        verb=entry.verb,
+        object=entry.object.replace("issue", "pull request", 1),
+        at=entry.at,
         link=link(payload, "pull", payload.issue.number),
     )

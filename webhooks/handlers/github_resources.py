@@ -39,81 +39,83 @@ def upsert_repository(event: Event, payload: github.Repository | None, *, rank: 
 
 def upsert_issue(event: Event, payload: github.IssueEvent, *, rank: int) -> str:
     """Keep the issue of an event, after its repository; its id."""
-    given = payload.issue
+    issue = payload.issue
     repository_id = upsert_repository(event, payload.repository)
     upsert(
         GithubIssue,
-        str(given.id),
-        dated(event, given.updated_at, rank=rank),
+        str(issue.id),
+        dated(event, issue.updated_at, rank=rank),
         repository_id=repository_id or ABSENT,
-        reason=given.sent("state_reason"),
-        assignees=given.sent("assignees", [account.login for account in given.assignees]),
-        link=kept_link(payload, "issues", given.number),
-        **_common_columns(given),
+        reason=issue.sent("state_reason"),
+        assignees=issue.sent("assignees", [account.login for account in issue.assignees]),
+        link=kept_link(payload, "issues", issue.number),
+        **_common_columns(issue),
     )
-    return str(given.id)
+    return str(issue.id)
 
 
 def upsert_pull_request(
     event: Event, payload: github.PullRequestEvent | github.ReviewEvent, *, rank: int
 ) -> str | None:
     """Keep the pull request of an event, after its repository; its id. None if the event carries none."""
-    given = payload.pull_request
+    pull_request = payload.pull_request
     repository_id = upsert_repository(event, payload.repository)
-    if given is None:
+    if pull_request is None:
         return None
     upsert(
         GithubPullRequest,
-        str(given.id),
-        dated(event, given.updated_at, rank=rank),
+        str(pull_request.id),
+        dated(event, pull_request.updated_at, rank=rank),
         repository_id=repository_id or ABSENT,
-        is_draft=given.sent("draft"),
-        reviewers=given.sent("requested_reviewers", [one.login for one in given.requested_reviewers]),
-        head_ref=given.head.sent("ref"),
-        head_sha=given.head.sent("sha"),
-        base_ref=given.base.sent("ref"),
-        link=kept_link(payload, "pull", given.number),
-        merged_at=given.sent("merged_at"),
-        **_common_columns(given),
+        is_draft=pull_request.sent("draft"),
+        reviewers=pull_request.sent(
+            "requested_reviewers", [one.login for one in pull_request.requested_reviewers]
+        ),
+        head_ref=pull_request.head.sent("ref"),
+        head_sha=pull_request.head.sent("sha"),
+        base_ref=pull_request.base.sent("ref"),
+        link=kept_link(payload, "pull", pull_request.number),
+        merged_at=pull_request.sent("merged_at"),
+        **_common_columns(pull_request),
     )
-    return str(given.id)
+    return str(pull_request.id)
 
 
 def upsert_deployment(
     event: Event, payload: github.DeploymentEvent | github.DeploymentStatusEvent
 ) -> str | None:
     """Keep the deployment of an event, after its repository; its id. None if the event carries none."""
-    given = payload.deployment
+    deployment = payload.deployment
     repository_id = upsert_repository(event, payload.repository)
-    if given is None:
+    if deployment is None:
         return None
     upsert(
         GithubDeployment,
-        str(given.id),
-        dated(event, given.updated_at),
+        str(deployment.id),
+        dated(event, deployment.updated_at),
         repository_id=repository_id or ABSENT,
-        environment=given.sent("environment"),
-        task=given.sent("task"),
-        ref=given.sent("ref"),
-        sha=given.sent("sha"),
-        description=given.sent("description"),
-        author=given.sent("creator", login(given.creator)),
-        created_at=given.sent("created_at"),
+        environment=deployment.sent("environment"),
+        task=deployment.sent("task"),
+        ref=deployment.sent("ref"),
+        sha=deployment.sent("sha"),
+        description=deployment.sent("description"),
+        author=deployment.sent("creator", login(deployment.creator)),
+        created_at=deployment.sent("created_at"),
     )
-    return str(given.id)
+    return str(deployment.id)
 
 
 def about_issue(payload: github.IssueEvent, verb: str, *, at: datetime | None) -> ActivityEntry:
     """The line of what somebody did to an issue."""
-    given = payload.issue
+    issue = payload.issue
     return ActivityEntry(
         actor=payload.actor,
         verb=verb,
-        object=f"issue {_name(payload, given.number, given.title)}",
+        object=f"issue {_name(payload, issue.number, issue.title)}",
         at=at,
         kind="githubissue",
-        resource=str(given.id),
-        link=link(payload, "issues", given.number),
+        resource=str(issue.id),
+        link=link(payload, "issues", issue.number),
     )
 
 
@@ -121,19 +123,19 @@ def about_pull_request(
     payload: github.PullRequestEvent | github.ReviewEvent, verb: str, *, at: datetime | None
 ) -> ActivityEntry:
     """The line of what somebody did to a pull request."""
-    given = payload.pull_request
-    if given is None:
+    pull_request = payload.pull_request
+    if pull_request is None:
         return ActivityEntry(
             actor=payload.actor, verb=verb, object=f"a pull request of {payload.where or 'GitHub'}", at=at
         )
     return ActivityEntry(
         actor=payload.actor,
         verb=verb,
-        object=f"pull request {_name(payload, given.number, given.title)}",
+        object=f"pull request {_name(payload, pull_request.number, pull_request.title)}",
         at=at,
         kind="githubpullrequest",
-        resource=str(given.id),
-        link=link(payload, "pull", given.number),
+        resource=str(pull_request.id),
+        link=link(payload, "pull", pull_request.number),
     )
 
 
@@ -145,8 +147,8 @@ def about_deployment(
     at: datetime | None,
 ) -> ActivityEntry:
     """The line of how a deployment goes."""
-    given = payload.deployment
-    ref, environment = (given.ref, given.environment) if given else ("", "")
+    deployment = payload.deployment
+    ref, environment = (deployment.ref, deployment.environment) if deployment else ("", "")
     words = (
         "deployment",
         f"of {payload.where}" * bool(payload.where),
@@ -179,16 +181,16 @@ def kept_link(payload: github.Envelope, *parts: object) -> Any:
     return link(payload, *parts) if payload.address and None not in parts else ABSENT
 
 
-def _common_columns(given: github.Issue | github.PullRequest) -> dict[str, Any]:
+def _common_columns(issue: github.Issue | github.PullRequest) -> dict[str, Any]:
     """What an issue and a pull request both have: to GitHub every pull request is an issue, too."""
     return {
-        "number": ABSENT if given.number is None else given.number,
-        "title": given.sent("title"),
-        "state": given.sent("state"),
-        "author": given.sent("user", login(given.user)),
-        "labels": given.sent("labels", [label.name for label in given.labels]),
-        "created_at": given.sent("created_at"),
-        "closed_at": given.sent("closed_at"),
+        "number": ABSENT if issue.number is None else issue.number,
+        "title": issue.sent("title"),
+        "state": issue.sent("state"),
+        "author": issue.sent("user", login(issue.user)),
+        "labels": issue.sent("labels", [label.name for label in issue.labels]),
+        "created_at": issue.sent("created_at"),
+        "closed_at": issue.sent("closed_at"),
     }
 
 

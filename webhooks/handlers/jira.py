@@ -35,7 +35,7 @@ def issue(event: Event) -> None:
         tombstone(JiraIssue, issue_id, at=payload.timestamp or event.occurred_at)
     if payload.issue_event_type_name not in _COMMENTED:
         actor = payload.user.label if payload.user else ""
-        verb, outcome = _deed(event, payload)
+        verb, outcome = _change(event, payload)
         emit(event, _about(payload.issue, verb, address, actor=actor, at=payload.timestamp, outcome=outcome))
 
 
@@ -43,23 +43,23 @@ def issue(event: Event) -> None:
 def comment(event: Event) -> None:
     """Somebody commented on an issue, changed a comment or deleted one."""
     payload = event.read(jira.CommentEvent)
-    given = payload.comment
+    comment = payload.comment
     rank = _RANKS.get(event.type, 1)
-    others = (payload.issue.self if payload.issue else "", given.author, given.updateAuthor)
-    address = _address(given.self, *others, field="comment.self")
+    others = (payload.issue.self if payload.issue else "", comment.author, comment.updateAuthor)
+    address = _address(comment.self, *others, field="comment.self")
     if payload.issue:
         _upsert_issue(payload.issue, dated(event, payload.timestamp, rank=rank), address)
-    number = payload.issue.id if payload.issue else given.issue_id
-    comment_id = f"{links.host(address)}/{given.id}"
+    number = payload.issue.id if payload.issue else comment.issue_id
+    comment_id = f"{links.host(address)}/{comment.id}"
     upsert(
         JiraComment,
         comment_id,
         dated(event, payload.timestamp, rank=rank),
         issue_id=f"{links.host(address)}/{number}" if number else ABSENT,
-        author=given.sent("author", _label(given.author)),
-        editor=given.sent("updateAuthor", _label(given.updateAuthor)),
-        body=given.sent("body"),
-        created_at=given.sent("created"),
+        author=comment.sent("author", _label(comment.author)),
+        editor=comment.sent("updateAuthor", _label(comment.updateAuthor)),
+        body=comment.sent("body"),
+        created_at=comment.sent("created"),
     )
     if event.type == "comment_deleted":
         tombstone(JiraComment, comment_id, at=payload.timestamp or event.occurred_at)
@@ -135,8 +135,8 @@ def _about_comment(
     verb = {"comment_created": "commented on", "comment_updated": "changed a comment on"}.get(
         event.type, "deleted a comment on"
     )
-    given = payload.comment
-    author = (given.updateAuthor or given.author) if event.type != "comment_deleted" else None
+    comment = payload.comment
+    author = (comment.updateAuthor or comment.author) if event.type != "comment_deleted" else None
     actor = author.label if author else ""
     if payload.issue:
         return _about(payload.issue, verb, address, actor=actor, at=payload.timestamp)
@@ -151,7 +151,7 @@ def _about_comment(
     )
 
 
-def _deed(event: Event, payload: jira.IssueEvent) -> tuple[str, str]:
+def _change(event: Event, payload: jira.IssueEvent) -> tuple[str, str]:
     """What was done and with which outcome, from the changelog: an old server names no type of event."""
     if event.type != _UPDATED:
         return ("created" if event.type == _CREATED else "deleted"), ""

@@ -3,7 +3,7 @@
 Hooks have no time of their own: theirs is that of their signature, in whole seconds, and within one the phase decides.
 What follows a use of a tool replaces what came before it, whatever their times. Of a run the first end stays.
 
-A sandbox's bearer token speaks for that sandbox alone: a session that another one has told of is not its own, and ids
+A sandbox's bearer token speaks for that sandbox alone: a session that another one reported is not its own, and ids
 that it gives are kept apart from those of others.
 """
 
@@ -29,10 +29,10 @@ _PHASES = {
     "PermissionRequest": _Phase.ASKING,
     "SessionEnd": _Phase.ENDED,
 }  # every other hook says that the agent works
-_LINES = {"SessionStart": "started", "SessionEnd": "ended", "StopFailure": "could not go on in"}
+_SESSION_VERBS = {"SessionStart": "started", "SessionEnd": "ended", "StopFailure": "could not go on in"}
 _ENDS = ("completed", "failed", "canceled", "timed_out")
 _ANOTHERS = "The session is that of another sandbox."
-_MOST_LINES = 10  # of one batch of telemetry: a gateway that fails at every request would bury all else
+_MOST_ENTRIES = 10  # of one batch of telemetry: a gateway that fails at every request would bury all else
 
 
 @handles(
@@ -42,10 +42,10 @@ _MOST_LINES = 10  # of one batch of telemetry: a gateway that fails at every req
 def session(event: Event) -> str | None:
     """A session began, went on or ended. Prompts and answers are not copied."""
     hook = event.read(sandbox.Hook)
-    if not _hear(event, hook, _PHASES.get(event.type, _Phase.WORKING)):
+    if not _update_session(event, hook, _PHASES.get(event.type, _Phase.WORKING)):
         return _ANOTHERS
-    if event.type in _LINES:
-        emit(event, _about(event, hook.session_id, _LINES[event.type], "session", why=hook.reason))
+    if event.type in _SESSION_VERBS:
+        emit(event, _about(event, hook.session_id, _SESSION_VERBS[event.type], "session", why=hook.reason))
     return None
 
 
@@ -53,7 +53,7 @@ def session(event: Event) -> str | None:
 def notification(event: Event) -> str | None:
     """The agent wants somebody. Why is not copied: the message may quote a command."""
     hook = event.read(sandbox.Hook)
-    if not _hear(event, hook, _Phase.ASKING):
+    if not _update_session(event, hook, _Phase.ASKING):
         return _ANOTHERS
     emit(event, _about(event, hook.session_id, "asks for somebody in", "session"))
     return None
@@ -65,7 +65,7 @@ def tool_use(event: Event) -> str | None:
     hook = event.read(sandbox.ToolUse)
     if not (hook.tool_use_id or hook.tool_name):
         raise BadPayload(field="tool_use_id", reason="field required, as there is no tool_name either")
-    if not _hear(event, hook, _Phase.WORKING):
+    if not _update_session(event, hook, _Phase.WORKING):
         return _ANOTHERS
     is_over = event.type != "PreToolUse"
     has_failed = event.type == "PostToolUseFailure" or bool(hook.failure)
@@ -76,7 +76,7 @@ def tool_use(event: Event) -> str | None:
             hook.session_id,
             hook.tool_name,
             hook.tool_input,
-            given=hook.tool_use_id or "",
+            use_id=hook.tool_use_id or "",
             sandbox=event.sandbox,
         ),
         Version(at=event.occurred_at, is_fallback=not is_over),
@@ -110,7 +110,7 @@ def completion(event: Event) -> None:
         upsert_session(SessionEvent(session_id=run.session_id, at=at, sandbox=run.sandbox_id or ""))
     status = run.status or event.type.rpartition(".")[2]
     _upsert_run(completion, status, at)
-    line = ActivityEntry(
+    entry = ActivityEntry(
         actor=f"sandbox {run.sandbox_id}" if run.sandbox_id else "a sandbox",
         verb=status.replace("_", " "),
         object=f"job {run.job_id}, attempt {run.attempt}",
@@ -118,20 +118,20 @@ def completion(event: Event) -> None:
         kind="sandboxrun",
         resource=_run_id(run),
     )
-    emit(event, line)
+    emit(event, entry)
 
 
 @handles(_TELEMETRY, "batch")
 def telemetry(event: Event) -> None:
     """The invocations of a gateway, in one statement. Those that went wrong are worth a line."""
     batch = event.read(sandbox.Batch)
-    rows = [_measured(event, n, given) for n, given in enumerate(batch.items)]
+    rows = [_measured(event, n, invocation) for n, invocation in enumerate(batch.items)]
     measure(rows)
     wrong = [row for row in rows if row.outcome not in {"ok", "canceled", ""}]
-    emit(event, *map(_went_wrong, wrong[:_MOST_LINES]))
+    emit(event, *map(_failure_entry, wrong[:_MOST_ENTRIES]))
 
 
-def _hear(event: Event, hook: sandbox.Hook, phase: SandboxSession.Phase) -> bool:
+def _update_session(event: Event, hook: sandbox.Hook, phase: SandboxSession.Phase) -> bool:
     return upsert_session(
         SessionEvent(
             session_id=hook.session_id,
@@ -153,11 +153,11 @@ def _upsert_run(completion: sandbox.Completion, status: str, at: datetime) -> No
     run = completion.data
     result, git = run.result or sandbox.Result(), run.git or sandbox.Git()
     usage, error = result.usage or sandbox.Usage(), run.error or sandbox.Failure()
-    said = sum(len(part.model_fields_set) for part in (run, result, git, usage, error))
+    fields_sent = sum(len(part.model_fields_set) for part in (run, result, git, usage, error))
     upsert(
         SandboxRun,
         _run_id(run),
-        Version(at=at, number=said, first_wins=True, is_fallback=completion.timestamp is None),
+        Version(at=at, number=fields_sent, first_wins=True, is_fallback=completion.timestamp is None),
         session_id=run.session_id,
         job=run.job_id,
         attempt=run.attempt,
@@ -180,35 +180,35 @@ def _upsert_run(completion: sandbox.Completion, status: str, at: datetime) -> No
     )
 
 
-def _measured(event: Event, n: int, given: sandbox.Invocation) -> SandboxTelemetry:
-    caller = invocations.caller(given.event)
-    first = given.exceptions[0] if given.exceptions else sandbox.Raised()
+def _measured(event: Event, n: int, invocation: sandbox.Invocation) -> SandboxTelemetry:
+    caller = invocations.caller(invocation.event)
+    first = invocation.exceptions[0] if invocation.exceptions else sandbox.Raised()
     return SandboxTelemetry(
         external_id=f"{event.delivery_id[:230]}/{n}",
-        at=given.eventTimestamp or event.occurred_at,
-        script=given.scriptName,
+        at=invocation.eventTimestamp or event.occurred_at,
+        script=invocation.scriptName,
         kind=caller.kind,
         subject=caller.subject,
         status=caller.status,
-        outcome=given.outcome,
-        cpu_s=given.cpuTime / 1000 if given.cpuTime is not None else None,
-        wall_s=given.wallTime / 1000 if given.wallTime is not None else None,
-        logs=len(given.logs),
-        errors=len(given.exceptions),
+        outcome=invocation.outcome,
+        cpu_s=invocation.cpuTime / 1000 if invocation.cpuTime is not None else None,
+        wall_s=invocation.wallTime / 1000 if invocation.wallTime is not None else None,
+        logs=len(invocation.logs),
+        errors=len(invocation.exceptions),
         error=": ".join(part for part in (first.name, first.message) if part),
     )
 
 
-def _went_wrong(row: SandboxTelemetry) -> ActivityEntry:
-    what = f"{row.kind} {row.subject}".strip()
+def _failure_entry(row: SandboxTelemetry) -> ActivityEntry:
+    call = f"{row.kind} {row.subject}".strip()
     return ActivityEntry(
-        actor=row.script, verb=f"ended with {row.outcome}", object=what, at=row.at,
+        actor=row.script, verb=f"ended with {row.outcome}", object=call, at=row.at,
         kind="sandboxtelemetry", resource=row.external_id,
     )  # fmt: skip
 
 
-def _about(event: Event, session_id: str, verb: str, what: str, *, why: str = "") -> ActivityEntry:
-    name = f"{what} {session_id}"
+def _about(event: Event, session_id: str, verb: str, target: str, *, why: str = "") -> ActivityEntry:
+    name = f"{target} {session_id}"
     return ActivityEntry(
         actor=f"sandbox {event.sandbox}" if event.sandbox else "an agent",
         verb=verb,

@@ -42,32 +42,32 @@ _SUBSCRIPTIONS = {
 def customer(event: Event) -> None:
     """A customer came, changed or went."""
     payload = event.read(stripe.Envelope[stripe.Customer])
-    given = payload.data.object
+    customer = payload.data.object
     upsert(
         StripeCustomer,
-        given.id,
+        customer.id,
         _version(event, payload.created),
-        name=given.sent("name"),
-        email=given.sent("email"),
-        description=given.sent("description"),
-        currency=given.sent("currency"),
-        balance=given.sent("balance"),
-        is_delinquent=given.sent("delinquent", bool(given.delinquent)),
+        name=customer.sent("name"),
+        email=customer.sent("email"),
+        description=customer.sent("description"),
+        currency=customer.sent("currency"),
+        balance=customer.sent("balance"),
+        is_delinquent=customer.sent("delinquent", bool(customer.delinquent)),
         is_live=payload.sent("livemode"),
-        created_at=given.sent("created"),
+        created_at=customer.sent("created"),
     )
     if _action(event) == "deleted":
-        tombstone(StripeCustomer, given.id, at=payload.created or event.occurred_at)
+        tombstone(StripeCustomer, customer.id, at=payload.created or event.occurred_at)
     if _action(event) != "updated":
-        line = ActivityEntry(
+        entry = ActivityEntry(
             verb=_action(event),
-            object=f"customer {given.label}",
+            object=f"customer {customer.label}",
             at=payload.created,
             kind="stripecustomer",
-            resource=given.id,
-            link=_link("customers", given.id, is_live=payload.livemode),
+            resource=customer.id,
+            link=_link("customers", customer.id, is_live=payload.livemode),
         )
-        emit(event, line)
+        emit(event, entry)
 
 
 @handles("stripe", *(
@@ -77,23 +77,23 @@ def customer(event: Event) -> None:
 def subscription(event: Event) -> None:
     """A subscription began, changed or ended."""
     payload = event.read(stripe.Envelope[stripe.Subscription])
-    given = payload.data.object
+    subscription = payload.data.object
     _upsert_subscription(event, payload)
     if _action(event) == "deleted":
-        tombstone(StripeSubscription, given.id, at=payload.created or event.occurred_at)
+        tombstone(StripeSubscription, subscription.id, at=payload.created or event.occurred_at)
     if _action(event) in _SUBSCRIPTIONS:
-        price = given.item.price if given.item else None
+        price = subscription.item.price if subscription.item else None
         amount = _money(price.unit_amount, price.currency) if price else ""
         emit(
             event,
             ActivityEntry(
-                actor=given.customer or "",
+                actor=subscription.customer or "",
                 verb=_SUBSCRIPTIONS[_action(event)],
-                object=f"subscription {given.id}{amount}",
+                object=f"subscription {subscription.id}{amount}",
                 at=payload.created,
                 kind="stripesubscription",
-                resource=given.id,
-                link=_link("subscriptions", given.id, is_live=payload.livemode),
+                resource=subscription.id,
+                link=_link("subscriptions", subscription.id, is_live=payload.livemode),
             ),
         )
 
@@ -105,45 +105,45 @@ def invoice(event: Event) -> None:
         _announce(event)
         return
     payload = event.read(stripe.Envelope[stripe.Invoice])
-    given = payload.data.object
+    invoice = payload.data.object
     upsert(
         StripeInvoice,
-        given.id,
-        _version(event, payload.created, given.status),
-        customer_id=given.sent("customer"),
-        subscription_id=_subscription_id(given),
-        number=given.sent("number"),
-        status=given.sent("status"),
-        reason=given.sent("billing_reason"),
-        currency=given.sent("currency"),
-        amount_due=ABSENT if given.amount_due is None else given.amount_due,
-        amount_paid=given.sent("amount_paid"),
-        total=given.sent("total"),
-        due_at=given.sent("due_date"),
+        invoice.id,
+        _version(event, payload.created, invoice.status),
+        customer_id=invoice.sent("customer"),
+        subscription_id=_subscription_id(invoice),
+        number=invoice.sent("number"),
+        status=invoice.sent("status"),
+        reason=invoice.sent("billing_reason"),
+        currency=invoice.sent("currency"),
+        amount_due=ABSENT if invoice.amount_due is None else invoice.amount_due,
+        amount_paid=invoice.sent("amount_paid"),
+        total=invoice.sent("total"),
+        due_at=invoice.sent("due_date"),
         is_live=payload.sent("livemode"),
-        created_at=given.sent("created"),
+        created_at=invoice.sent("created"),
     )
     if _action(event) == "deleted":
-        tombstone(StripeInvoice, given.id, at=payload.created or event.occurred_at)
+        tombstone(StripeInvoice, invoice.id, at=payload.created or event.occurred_at)
     if _action(event) in _INVOICES:
-        emit(event, _about_invoice(event, given, given.id, at=payload.created, is_live=payload.livemode))
+        emit(event, _about_invoice(event, invoice, invoice.id, at=payload.created, is_live=payload.livemode))
 
 
 @handles("stripe", "checkout.session.completed")
 def checkout(event: Event) -> None:
     """Somebody paid on the page where one pays."""
     payload = event.read(stripe.Envelope[stripe.Checkout])
-    given = payload.data.object
-    mode = f" ({given.mode})" if given.mode else ""
-    line = ActivityEntry(
-        actor=given.customer or "",
+    checkout = payload.data.object
+    mode = f" ({checkout.mode})" if checkout.mode else ""
+    entry = ActivityEntry(
+        actor=checkout.customer or "",
         verb="completed",
-        object=f"checkout{mode}{_money(given.amount_total, given.currency)}",
+        object=f"checkout{mode}{_money(checkout.amount_total, checkout.currency)}",
         at=payload.created,
-        kind="stripecustomer" if given.customer else "",
-        resource=given.customer or "",
+        kind="stripecustomer" if checkout.customer else "",
+        resource=checkout.customer or "",
     )
-    emit(event, line)
+    emit(event, entry)
 
 
 @handles(
@@ -157,41 +157,42 @@ def checkout(event: Event) -> None:
 def movement(event: Event) -> None:
     """Money went out of the account, or may have to. Nothing is kept of it."""
     payload = event.read(stripe.Envelope[stripe.Money])
-    given = payload.data.object
-    what, _, verb = event.type.rpartition(".")
-    amount = given.amount_refunded if verb == "refunded" else given.amount
-    name = " ".join((*what.split("."), *([given.id] if given.id else ())))
+    movement = payload.data.object
+    target, _, verb = event.type.rpartition(".")
+    amount = movement.amount_refunded if verb == "refunded" else movement.amount
+    name = " ".join((*target.split("."), *([movement.id] if movement.id else ())))
     emit(
-        event, ActivityEntry(verb=verb, object=f"{name}{_money(amount, given.currency)}", at=payload.created)
+        event,
+        ActivityEntry(verb=verb, object=f"{name}{_money(amount, movement.currency)}", at=payload.created),
     )
 
 
 def _upsert_subscription(event: Event, payload: stripe.Envelope[stripe.Subscription]) -> None:
-    given = payload.data.object
+    subscription = payload.data.object
     upsert(
         StripeSubscription,
-        given.id,
-        _version(event, payload.created, given.status),
-        customer_id=given.sent("customer"),
-        status=given.sent("status"),
-        ends_with_period=given.sent("cancel_at_period_end"),
-        period_ends_at=_period_ends_at(given),
-        trial_ends_at=given.sent("trial_end"),
-        canceled_at=given.sent("canceled_at"),
-        ended_at=given.sent("ended_at"),
+        subscription.id,
+        _version(event, payload.created, subscription.status),
+        customer_id=subscription.sent("customer"),
+        status=subscription.sent("status"),
+        ends_with_period=subscription.sent("cancel_at_period_end"),
+        period_ends_at=_period_ends_at(subscription),
+        trial_ends_at=subscription.sent("trial_end"),
+        canceled_at=subscription.sent("canceled_at"),
+        ended_at=subscription.sent("ended_at"),
         is_live=payload.sent("livemode"),
-        created_at=given.sent("created"),
-        **_priced(given),
+        created_at=subscription.sent("created"),
+        **_priced(subscription),
     )
 
 
-def _priced(given: stripe.Subscription) -> dict[str, Any]:
-    """What the first of its items says; that it has none is said too."""
-    if not given.items.data:
-        price = given.items.sent("data", "")
+def _priced(subscription: stripe.Subscription) -> dict[str, Any]:
+    """The values of the first of its items; blank where it has none."""
+    if not subscription.items.data:
+        price = subscription.items.sent("data", "")
         nothing = ABSENT if price is ABSENT else None
         return {"price": price, "amount": nothing, "currency": price, "interval": price, "quantity": nothing}
-    item, price = given.items.data[0], given.items.data[0].price or stripe.Price()
+    item, price = subscription.items.data[0], subscription.items.data[0].price or stripe.Price()
     recurring = price.recurring
     return {
         "price": price.sent("id"),
@@ -202,22 +203,22 @@ def _priced(given: stripe.Subscription) -> dict[str, Any]:
     }
 
 
-def _period_ends_at(given: stripe.Subscription) -> Any:
+def _period_ends_at(subscription: stripe.Subscription) -> Any:
     """In whichever place this API version says it."""
-    at_top = given.sent("current_period_end")
-    of_item = given.item.sent("current_period_end") if given.item else ABSENT
+    at_top = subscription.sent("current_period_end")
+    of_item = subscription.item.sent("current_period_end") if subscription.item else ABSENT
     return of_item if at_top in {ABSENT, None} and of_item is not ABSENT else at_top
 
 
-def _subscription_id(given: stripe.Invoice) -> Any:
+def _subscription_id(invoice: stripe.Invoice) -> Any:
     """The same of an invoice's subscription: newer versions say null where it is for none."""
-    if given.subscription_id:
-        return given.subscription_id
-    parent = given.parent
+    if invoice.subscription_id:
+        return invoice.subscription_id
+    parent = invoice.parent
     details = parent.subscription_details if parent else None
-    of_parent = parent.sent("subscription_details") if parent else given.sent("parent")
-    said = (given.sent("subscription"), details.sent("subscription") if details else of_parent)
-    return None if None in said else ABSENT
+    of_parent = parent.sent("subscription_details") if parent else invoice.sent("parent")
+    stated = (invoice.sent("subscription"), details.sent("subscription") if details else of_parent)
+    return None if None in stated else ABSENT
 
 
 def _announce(event: Event) -> None:
@@ -226,13 +227,13 @@ def _announce(event: Event) -> None:
 
 
 def _about_invoice(
-    event: Event, given: stripe.Upcoming, invoice_id: str, *, at: datetime | None, is_live: bool
+    event: Event, invoice: stripe.Upcoming, invoice_id: str, *, at: datetime | None, is_live: bool
 ) -> ActivityEntry:
-    name = f"invoice {given.number or invoice_id}" if invoice_id else "an invoice"
+    name = f"invoice {invoice.number or invoice_id}" if invoice_id else "an invoice"
     return ActivityEntry(
-        actor=(given.customer or "") if _action(event) in _BY_CUSTOMER else "",
+        actor=(invoice.customer or "") if _action(event) in _BY_CUSTOMER else "",
         verb=_INVOICES[_action(event)],
-        object=f"{name}{_money(given.amount_due, given.currency)}",
+        object=f"{name}{_money(invoice.amount_due, invoice.currency)}",
         at=at,
         kind="stripeinvoice" if invoice_id else "",
         resource=invoice_id,
@@ -250,9 +251,9 @@ def _money(amount: int | None, currency: str) -> str:
     return f" of {money.shown(amount, currency)}" if amount is not None else ""
 
 
-def _link(what: str, resource: str, *, is_live: bool) -> str:
+def _link(section: str, resource: str, *, is_live: bool) -> str:
     base = "https://dashboard.stripe.com" + ("" if is_live else "/test")
-    return links.under(base, what, resource)
+    return links.under(base, section, resource)
 
 
 def _action(event: Event) -> str:

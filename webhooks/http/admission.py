@@ -28,15 +28,15 @@ Ask = Callable[[Source, str, int], Admission]
 
 @dataclass(slots=True)
 class _Block:
-    left: int = 0
+    remaining: int = 0
     size: int = 0
     until: float = -math.inf
     denied_until: float = -math.inf
     retry_at: float = 0.0
-    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    refilling: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def has_tokens(self, now: float) -> bool:
-        return self.left > 0 and now < self.until
+        return self.remaining > 0 and now < self.until
 
     def next_size(self, now: float) -> int:
         """Twice the last if that was spent in time; a quiet address asks for one."""
@@ -56,11 +56,11 @@ class Admissions:
         while True:
             now = time.monotonic()
             if block.has_tokens(now):
-                block.left -= 1
+                block.remaining -= 1
                 return None
             if now < block.denied_until:
                 return timedelta(seconds=block.retry_at - now)
-            async with block.asking:
+            async with block.refilling:
                 now = time.monotonic()
                 if not block.has_tokens(now) and now >= block.denied_until:
                     await self._refill(block, source, address)
@@ -74,10 +74,10 @@ class Admissions:
 
     async def _refill(self, block: _Block, source: Source, address: str) -> None:
         wanted = block.next_size(time.monotonic())
-        given = await connections.run(self._ask, source, address, wanted)
+        granted = await connections.run(self._ask, source, address, wanted)
         now = time.monotonic()
-        if given.count:
-            block.left, block.size, block.until = given.count, given.count, now + KEPT_S
+        if granted.count:
+            block.remaining, block.size, block.until = granted.count, granted.count, now + KEPT_S
         else:
-            wait_s = given.retry_after.total_seconds()
+            wait_s = granted.retry_after.total_seconds()
             block.retry_at, block.denied_until = now + wait_s, now + min(wait_s, LONGEST_DENIAL_S)

@@ -15,7 +15,7 @@ from webhooks.queries.inbox import NewDelivery
 # In one transaction. Past a few dozen the commit is no longer what costs.
 MOST: Final = 64
 MOST_BYTES: Final = 8 << 20
-# Waiting to be stored. Beyond that the adapters are told to come again, which they do.
+# Waiting to be stored. Beyond that the senders get 503 and come again.
 MOST_WAITING: Final = 2000
 MOST_WAITING_BYTES: Final = 128 << 20
 
@@ -67,9 +67,9 @@ class BatchWriter:
         except Exception as error:
             _fail(batch, error)
         else:
-            for (_, answer), said in zip(batch, kept, strict=True):
+            for (_, answer), result in zip(batch, kept, strict=True):
                 if not answer.done():  # whoever asked may be gone
-                    answer.set_result(said)
+                    answer.set_result(result)
 
 
 def _fail(batch: list[_Waiting], error: Exception) -> None:

@@ -36,8 +36,8 @@ async def open_in_child(source: Source, request: Request, *, verified: Verified)
             await child.wait()
     if child.returncode or not answer:
         raise Busy
-    found: Opened = pickle.loads(answer)  # noqa: S301 (of our own process)
-    return found
+    opened: Opened = pickle.loads(answer)  # noqa: S301 (of our own process)
+    return opened
 
 
 def main() -> None:

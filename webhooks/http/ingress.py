@@ -64,7 +64,7 @@ _MOST_FIELDS: Final = 20  # of the address's query
 
 
 class Refusal(Protocol):
-    """How a refusal is told (jobfarm.refusals)."""
+    """How a refusal is answered (jobfarm.refusals)."""
 
     @property
     def status(self) -> int:
@@ -134,7 +134,7 @@ class Webhooks:
             kept = await self._receive(call, body)
         except (WebhooksError, RateLimited) as error:
             await self._count(call, error)
-            return self._told(error)
+            return self._error_answer(error)
         except bodies.ClientGone:
             raise
         except Exception as error:
@@ -179,7 +179,7 @@ class Webhooks:
         except Exception:
             log.exception("A refused request of %s could not be counted", call.source)
 
-    def _told(self, error: Exception) -> _Answer:
+    def _error_answer(self, error: Exception) -> _Answer:
         refused = self._refuse(error)
         assert refused is not None, f"{type(error).__name__} has no status"
         further = _RETRY_AFTER.get(type(error))
@@ -209,11 +209,11 @@ def _call(source: Source, scope: Scope) -> _Call:
 
 def _headers(scope: Scope) -> Mapping[str, str]:
     """By lower-case name. One that came twice is joined, so that no reader takes the first and another the last."""
-    found: dict[str, str] = {}
+    headers: dict[str, str] = {}
     for name, value in scope["headers"]:
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-        found[key] = f"{found[key]}, {text}" if key in found else text
-    return found
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
+    return headers
 
 
 def _query(scope: Scope) -> Mapping[str, str]:
@@ -238,21 +238,21 @@ def _check_head(call: _Call) -> None:
 
 def _announced(call: _Call) -> int:
     """The length that was announced; 0 where none was."""
-    given = call.headers.get("content-length", "")
-    return int(given) if given.isascii() and given.isdigit() else 0
+    length = call.headers.get("content-length", "")
+    return int(length) if length.isascii() and length.isdigit() else 0
 
 
 def _limited_by(address: str | None) -> str:
     return f"address:{addresses.network(address) or 'unknown'}"
 
 
-async def _keep(call: _Call, request: Request, gatherer: BatchWriter) -> Kept:
+async def _keep(call: _Call, request: Request, writer: BatchWriter) -> Kept:
     signed = await _signed(call, request)
-    found = await _opened(call, request, signed)
-    kept = await gatherer.put(_delivery(call, request, signed, found))
+    opened = await _opened(call, request, signed)
+    kept = await writer.put(_delivery(call, request, signed, opened))
     if kept.verdict is Verdict.UNSIGNED:
         signed = await _signed_anew(call, request)
-        kept = await gatherer.put(_delivery(call, request, signed, found))
+        kept = await writer.put(_delivery(call, request, signed, opened))
     if kept.verdict is Verdict.UNSIGNED:
         raise BadSignature(reason="retired_secret")
     return kept
@@ -280,12 +280,12 @@ async def _signed_anew(call: _Call, request: Request) -> Signed:
 async def _opened(call: _Call, request: Request, signed: Signed) -> Opened:
     if len(request.body) > child_process.LARGE_BYTES:
         return await child_process.open_in_child(call.source, request, verified=signed.verified)
-    look = partial(receiving.opened, call.source, request, signed)
-    return look() if len(request.body) <= SMALL_BYTES else await connections.run(look)
+    open_body = partial(receiving.opened, call.source, request, signed)
+    return open_body() if len(request.body) <= SMALL_BYTES else await connections.run(open_body)
 
 
-def _delivery(call: _Call, request: Request, signed: Signed, found: Opened) -> NewDelivery:
-    return receiving.delivery(call.source, request, signed, found, address=call.address, now=_now())
+def _delivery(call: _Call, request: Request, signed: Signed, opened: Opened) -> NewDelivery:
+    return receiving.delivery(call.source, request, signed, opened, address=call.address, now=_now())
 
 
 def _now() -> datetime:
@@ -303,8 +303,8 @@ def _log_trouble(call: _Call, error: Exception) -> None:
 
 def _answer(call: _Call, kept: Kept) -> _Answer:
     if kept.verdict is Verdict.REJECTED:
-        told = {"error": "rejected", "message": kept.note or "The body cannot be read."}
-        return _Answer(status=400, body=json.dumps(told).encode())
+        refusal = {"error": "rejected", "message": kept.note or "The body cannot be read."}
+        return _Answer(status=400, body=json.dumps(refusal).encode())
     if call.source is Source.SANDBOX_HOOKS:
         return _EMPTY  # whoever reads it is an agent, which any other word in it would steer
     return _STORED[kept.verdict]

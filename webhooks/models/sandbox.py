@@ -10,7 +10,7 @@ from webhooks.models.resources import Resource, indexes_by, member_of, moment, s
 
 
 class SandboxSession(models.Model):
-    """One session of an agent. Each of its columns is kept newest for itself, as every event tells another part."""
+    """One session of an agent. Each of its columns is kept newest for itself, as every event has another part."""
 
     class Phase(models.TextChoices):
         """What the agent did when it was last heard of."""
@@ -72,7 +72,7 @@ class SandboxToolUse(Resource):
 
 
 class SandboxRun(Resource):
-    """One attempt of one job in a sandbox, as it ended. The first end that its sender tells stays."""
+    """One attempt of one job in a sandbox, as it ended. The first end that its sender reports stays."""
 
     session = member_of("SandboxSession", related_name="runs")
     job = short()

@@ -69,7 +69,7 @@ class Rule(models.Model):
 
     @property
     def key(self) -> str:
-        """What tells this rule from all others, also those that are declared in code."""
+        """What distinguishes this rule from all others, also those that are declared in code."""
         return f"rule:{self.pk}"
 
 

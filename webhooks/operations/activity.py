@@ -1,4 +1,4 @@
-"""What happened, for people: the feed, a line for each event, and the digest of a day."""
+"""What happened, for people: the feed, an entry for each event, and the digest of a day."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -21,16 +21,16 @@ _MOST_GROUPS: Final = 10
 class Feed:
     """One page of activity, the newest first. `older` leads to the next page; None: this is the last."""
 
-    lines: tuple[Activity, ...]
+    entries: tuple[Activity, ...]
     older: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Digest:
-    """What a day (UTC) came to: how many lines, by source, and by the ten busiest actors and kinds of deeds."""
+    """What a day (UTC) came to: how many entries, by source, and by the ten busiest actors and kinds of actions."""
 
     day: date
-    lines: int
+    entries: int
     sources: tuple[tuple[str, int], ...]
     actors: tuple[tuple[str, int], ...]
     actions: tuple[tuple[str, str, int], ...]  # source, verb, how many
@@ -45,26 +45,26 @@ def feed(
     resource: str | None = None,
     search: str | None = None,
 ) -> Feed:
-    """Up to `limit` (at most 200) lines by when they happened, the newest first.
+    """Up to `limit` (at most 200) entries by when they happened, the newest first.
 
-    `before` is the `older` of the page before; `source` one of the eight; `kind` and `thing` name a row as a line does;
-    `search` is a text in actor, verb or object. Lines that come late stand where they belong. Raises NotFound for a
+    `before` is the `older` of the page before; `source` one of the eight; `kind` and `resource` name a row as an entry
+    does; `search` is a text in actor, verb or object. Late entries stand where they belong. Raises NotFound for a
     `before` that no page gave."""
     limit = min(max(limit, 1), MOST)
-    ingress = _edge(before) if before else None
-    lines = queries.newest(
-        limit=limit + 1, before=ingress, source=source, kind=kind, resource=resource, search=search
+    position = _position(before) if before else None
+    entries = queries.newest(
+        limit=limit + 1, before=position, source=source, kind=kind, resource=resource, search=search
     )
-    is_more = len(lines) > limit
-    lines = lines[:limit]
-    return Feed(lines=tuple(lines), older=_cursor(lines[-1]) if is_more else None)
+    is_more = len(entries) > limit
+    entries = entries[:limit]
+    return Feed(entries=tuple(entries), older=_cursor(entries[-1]) if is_more else None)
 
 
 def digest(*, day: date, now: datetime) -> Digest:
     """What a day came to.
 
-    That of a day that is over is computed once and stored; a line that comes late drops it, and so does the daily cron,
-    should the two have crossed. Today's is computed each time."""
+    That of a day that is over is computed once and stored; a late entry drops it, and so does the daily cron, should
+    the two have crossed. Today's is computed each time."""
     stored = queries.digest(day)
     if stored:
         return _from_json(day, stored.digest)
@@ -82,7 +82,7 @@ def invalidate_digests() -> int:
 
 def prune(*, activity_before: str, telemetry_before: str) -> int:
     """Forget activity, and telemetry, from before a moment each (ISO 8601), batch by batch, each batch a transaction of
-    its own; how many rows that were. What the adapters' things are is never forgotten."""
+    its own; how many rows that were. The sources' resources are never forgotten."""
     done = 0
     while batch := prune_batch(activity_before=activity_before, telemetry_before=telemetry_before):
         done += batch
@@ -92,42 +92,42 @@ def prune(*, activity_before: str, telemetry_before: str) -> int:
 @scheduling.mutation
 def prune_batch(*, activity_before: str, telemetry_before: str) -> int:
     """Forget a batch of each; how many rows that were."""
-    lines = queries.prune(before=datetime.fromisoformat(activity_before), limit=BATCH)
-    return lines + upserts.prune_telemetry(before=datetime.fromisoformat(telemetry_before), limit=BATCH)
+    forgotten = queries.prune(before=datetime.fromisoformat(activity_before), limit=BATCH)
+    return forgotten + upserts.prune_telemetry(before=datetime.fromisoformat(telemetry_before), limit=BATCH)
 
 
 def of_delivery(*, delivery: int) -> list[Activity]:
-    """The lines that a delivery emitted, in their order."""
+    """The entries that a delivery emitted, in their order."""
     return queries.of_delivery(delivery)
 
 
-def _cursor(line: Activity) -> str:
-    return f"{line.at.astimezone(UTC).isoformat()}_{line.pk}"
+def _cursor(entry: Activity) -> str:
+    return f"{entry.at.astimezone(UTC).isoformat()}_{entry.pk}"
 
 
-def _edge(cursor: str) -> queries.Cursor:
-    at, _, line_id = cursor.rpartition("_")
+def _position(cursor: str) -> queries.Cursor:
+    at, _, entry_id = cursor.rpartition("_")
     try:
         moment = datetime.fromisoformat(at.replace(" ", "+"))  # a plus sign in an address is a blank
-        ingress = moment.astimezone(UTC), int(line_id)
+        position = moment.astimezone(UTC), int(entry_id)
     except (ValueError, OverflowError):
-        raise errors.NotFound(what="page of activity") from None
-    if ingress[1] >= 2**63:
-        raise errors.NotFound(what="page of activity")
-    return ingress
+        raise errors.NotFound(resource="page of activity") from None
+    if position[1] >= 2**63:
+        raise errors.NotFound(resource="page of activity")
+    return position
 
 
 def _compute(day: date) -> Digest:
     sources = queries.counts(day, "source")
     actors = queries.counts(day, "actor", most=_MOST_GROUPS + 1)
     actions = queries.counts(day, "source", "verb", most=_MOST_GROUPS)
-    named = [(row["actor"], row["lines"]) for row in actors if row["actor"]]
+    named = [(row["actor"], row["entries"]) for row in actors if row["actor"]]
     return Digest(
         day=day,
-        lines=sum(row["lines"] for row in sources),
-        sources=tuple((row["source"], row["lines"]) for row in sources),
+        entries=sum(row["entries"] for row in sources),
+        sources=tuple((row["source"], row["entries"]) for row in sources),
         actors=tuple(named[:_MOST_GROUPS]),
-        actions=tuple((row["source"], row["verb"], row["lines"]) for row in actions),
+        actions=tuple((row["source"], row["verb"], row["entries"]) for row in actions),
     )
 
 
@@ -137,4 +137,4 @@ def _as_json(value: Digest) -> dict[str, Any]:
 
 def _from_json(day: date, stored: Mapping[str, Any]) -> Digest:
     groups = {name: tuple(map(tuple, stored[name])) for name in ("sources", "actors", "actions")}
-    return Digest(day=day, lines=stored["lines"], **groups)
+    return Digest(day=day, entries=stored["entries"], **groups)

@@ -1,4 +1,4 @@
-"""Which topics a change makes stale: said inside its transaction, published after the commit."""
+"""Which topics a change makes stale: noted inside its transaction, published after the commit."""
 
 from collections.abc import Iterable
 

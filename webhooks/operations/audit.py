@@ -6,6 +6,6 @@ from django.db.models import Model
 
 
 def record(by: User | None, resource: Model, message: str) -> None:
-    """Note in the caller's transaction that `by` did `message` to `thing`; the system itself (None) leaves no line."""
+    """Note in the caller's transaction that `by` did `message` to `resource`; the system (None) leaves none."""
     if by is not None:
         LogEntry.objects.log_actions(by.pk, [resource], CHANGE, change_message=message, single_object=True)

@@ -21,25 +21,25 @@ _LONGEST_ERROR: Final = 500
 
 @scheduling.action(timeout=600, idempotent=True)
 def refresh_model_catalog() -> dict[str, Any]:
-    """Ask every server of settings.LLM_SERVERS for its models and keep what it says; for each how many, or its error.
+    """Ask every server of settings.LLM_SERVERS for its models and store the answer; for each how many, or its error.
 
     A server that does not answer keeps the models it had. One that is not configured any more is forgotten.
     """
     import httpx  # noqa: PLC0415 (0.1 s, which no process need spend when it starts)
 
-    told: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     with httpx.Client(timeout=_TIMEOUT_S, headers=_headers(), follow_redirects=False) as client:
         for url in settings.LLM_SERVERS:
             try:
-                offered = _ask(client, url)
+                offered = _fetch(client, url)
             except (httpx.HTTPError, httpx.InvalidURL, NotJson, ValueError) as error:
-                told[url] = f"{type(error).__name__}: {error}"[:_LONGEST_ERROR]
-                note_silence(url=url, error=told[url])
+                results[url] = f"{type(error).__name__}: {error}"[:_LONGEST_ERROR]
+                note_silence(url=url, error=results[url])
             else:
                 models = [[one.name, one.owned_by, _text(one.made_at)] for one in offered]
-                told[url] = note_answer(url=url, models=models)
+                results[url] = note_answer(url=url, models=models)
     forget_servers(configured=settings.LLM_SERVERS)
-    return told
+    return results
 
 
 @scheduling.mutation
@@ -71,7 +71,7 @@ def _headers() -> dict[str, str]:
     return {"Authorization": f"Bearer {settings.LLM_API_KEY}"} if settings.LLM_API_KEY else {}
 
 
-def _ask(client: "httpx.Client", url: str) -> list[catalog.Offered]:
+def _fetch(client: "httpx.Client", url: str) -> list[catalog.Offered]:
     body = b""
     with client.stream("GET", f"{url.rstrip('/')}/models") as answer:
         answer.raise_for_status()

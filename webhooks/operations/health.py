@@ -40,8 +40,8 @@ def health() -> Health:
     [numbers] = statements.load("webhooks", "health").run({"since_s": REFUSALS_SINCE.total_seconds()})
     live, unreadable = _secrets()
     refused: dict[str, int] = {}
-    for line in inbox.refusals(since=REFUSALS_SINCE):
-        refused[line.source] = refused.get(line.source, 0) + line.count
+    for refusal in inbox.refusals(since=REFUSALS_SINCE):
+        refused[refusal.source] = refused.get(refusal.source, 0) + refusal.count
     return Health(
         ready=tuple(source for source in Source if source in live),
         needs_secret=tuple(source for source in Source if source not in live | unreadable),

@@ -36,7 +36,7 @@ NO_HANDLER = "nothing handles this type of event"
 NO_TYPE = "it does not say of what type it is"
 UNREAD = "taken in without what could not be read: "
 _MOST_UNREAD = 20  # names of fields in a note
-_DICE = random.SystemRandom()
+_RNG = random.SystemRandom()
 
 
 @scheduling.mutation
@@ -122,7 +122,7 @@ def _ended(row: Any, outcome: Outcome, note: str | None) -> Settlement:
 
 
 def _failed(row: Any, *, error: str, error_class: str, error_trace: str | None = None) -> Settlement:
-    wait = _retry().wait(after=row.attempts + 1, rng=_DICE)
+    wait = _retry().wait(after=row.attempts + 1, rng=_RNG)
     return Settlement(
         id=row.id,
         row_pointer=row.row_pointer,

@@ -105,24 +105,24 @@ def judge(
 
 
 def delivery(
-    source: Source, request: Request, signed: Signed, found: Opened, *, address: str | None, now: datetime
+    source: Source, request: Request, signed: Signed, opened: Opened, *, address: str | None, now: datetime
 ) -> NewDelivery:
     """What is to be stored. What is signed and cannot be read is rejected, and stored as it is. Raises BadSignature for
     an event that is too old."""
-    _refuse_replay(source, found.envelope, now=now)
+    _refuse_replay(source, opened.envelope, now=now)
     return NewDelivery(
         source=source,
-        delivery_id=_own_id(found.envelope.delivery_id, signed),
-        event_type=found.envelope.event_type,
-        status=Status.REJECTED if found.rejected else Status.RECEIVED,
-        note=found.rejected,
+        delivery_id=_own_id(opened.envelope.delivery_id, signed),
+        event_type=opened.envelope.event_type,
+        status=Status.REJECTED if opened.rejected else Status.RECEIVED,
+        note=opened.rejected,
         body=request.body,
-        body_sha256=found.digest,
+        body_sha256=opened.digest,
         headers=_stored_headers(request),
         address=address,
         secret=signed.secret,
         sandbox=signed.sandbox,
-        occurred_at=found.envelope.occurred_at,
+        occurred_at=opened.envelope.occurred_at,
     )
 
 
@@ -188,18 +188,18 @@ def _keep(deliveries: Sequence[NewDelivery]) -> list[Kept]:
 
 def _answers_to_new(deliveries: Sequence[NewDelivery], stored: Sequence[Any]) -> list[Kept | None]:
     """For each of them the answer, or None if it was not stored. Of twins in one batch the first was."""
-    left = {(row.source, row.delivery_id): row for row in stored}
+    unmatched = {(row.source, row.delivery_id): row for row in stored}
     answers: list[Kept | None] = []
     for one in deliveries:
-        row = left.pop((one.source.value, one.delivery_id), None)
+        row = unmatched.pop((one.source.value, one.delivery_id), None)
         verdict = Verdict.REJECTED if one.status is Status.REJECTED else Verdict.RECEIVED
         answers.append(row and Kept(verdict=verdict, delivery=row.id, note=one.note))
     return answers
 
 
-def _answer_to_repeated(row: Any, given: NewDelivery) -> Kept:
+def _answer_to_repeated(row: Any, delivery: NewDelivery) -> Kept:
     if row.was == Status.REJECTED and not row.comes_again:
-        return Kept(verdict=Verdict.REJECTED, delivery=row.id, note=given.note)
+        return Kept(verdict=Verdict.REJECTED, delivery=row.id, note=delivery.note)
     return Kept(verdict=Verdict.DUPLICATE, delivery=row.id)
 
 
@@ -207,9 +207,9 @@ def _schedule(stored: Sequence[Any], repeated: Sequence[Any]) -> None:
     """Have them processed; telemetry waits for the cron that drains it."""
     again = {row.id: row for row in repeated if row.comes_again}
     fresh = {row.id: row for row in stored if row.status == Status.RECEIVED}
-    places = {row.id: row.row_pointer for row in repeated}
+    pointers = {row.id: row.row_pointer for row in repeated}
     wanted = [
-        new(processing.process, {"delivery": row.id, "row_pointer": places.get(row.id, row.row_pointer)})
+        new(processing.process, {"delivery": row.id, "row_pointer": pointers.get(row.id, row.row_pointer)})
         for row in (fresh | again).values()
         if row.source != Source.SANDBOX_TELEMETRY
     ]

@@ -19,7 +19,7 @@ from webhooks.queries import inbox, maintenance
 # Longer than any wait in a healthy cluster's queue, so that what is merely slow is left alone.
 LATE_S: Final = 120.0
 BATCH: Final = 500
-_TOLD: Final = 100
+_MOST_DETAILS: Final = 100
 _KEPT: Final = 2000  # rounds: a week, at one every five minutes
 PROCESS: Final = f"{processing.process.__module__}.{processing.process.__qualname__}"
 
@@ -33,12 +33,12 @@ def reconcile() -> dict[str, Any]:
     deliveries = reschedule_stuck()
     swept = jobs.sweep()
     files = jobs.delete_orphaned_files(now=clock.now())
-    found = {
+    findings = {
         "deliveries": deliveries,
         "jobs": {"taken_back": swept.taken_back, "expired": swept.expired},
-        "files": files[:_TOLD],
+        "files": files[:_MOST_DETAILS],
     }
-    return report(found=found, files=len(files))
+    return report(findings=findings, files=len(files))
 
 
 @scheduling.mutation
@@ -57,14 +57,14 @@ def reschedule_stuck() -> list[int]:
 
 
 @scheduling.mutation
-def report(*, found: dict[str, Any], files: int) -> dict[str, Any]:
+def report(*, findings: dict[str, Any], files: int) -> dict[str, Any]:
     """Keep what a round found; the same as numbers."""
     numbers = {
-        "deliveries_without_run": len(found["deliveries"]),
-        "jobs_without_end": found["jobs"]["taken_back"] + found["jobs"]["expired"],
+        "deliveries_without_run": len(findings["deliveries"]),
+        "jobs_without_end": findings["jobs"]["taken_back"] + findings["jobs"]["expired"],
         "files_without_job": files,
     }
-    details = found | {"deliveries": found["deliveries"][:_TOLD]}
+    details = findings | {"deliveries": findings["deliveries"][:_MOST_DETAILS]}
     with transaction.atomic():
         maintenance.keep_reconciliation(Reconciliation(details=details, **numbers))
         maintenance.forget_reconciliations(keep=_KEPT)

@@ -33,7 +33,7 @@ def replay(delivery: int, *, with_jobs: bool = False, by: User | None = None) ->
     with transaction.atomic():
         row = inbox.lock(delivery)
         if row is None:
-            raise NotFound(what="delivery")
+            raise NotFound(resource="delivery")
         _refuse(row)
         _requeue([row], with_jobs=with_jobs)
         audit.record(by, row, f"Replayed {row}{_WITH_JOBS if with_jobs else ''}, which was {row.status}")
@@ -53,28 +53,28 @@ def replay_matching(wanted: Filter, *, with_jobs: bool = False, by: User | None 
     meanwhile is replayed if it matches when its turn comes. `with_jobs` as in `replay`.
     """
     with transaction.atomic():
-        found = count_matching(wanted)
+        matched = count_matching(wanted)
         last = inbox.replayable(wanted).last()
         if last is None:
             return 0
-        given: dict[str, Any] = {"wanted": wanted.as_json(), "until": last.pk, "found": found}
-        scheduling.run_after(0, replay_batch, after=0, with_jobs=with_jobs, **given)
+        arguments: dict[str, Any] = {"wanted": wanted.as_json(), "until": last.pk, "matched": matched}
+        scheduling.run_after(0, replay_batch, after=0, with_jobs=with_jobs, **arguments)
         which = f"{'with their jobs, ' if with_jobs else ''}up to this one: {wanted.sentence()}"
-        audit.record(by, last, f"Replays {found} deliveries {which}")
-    return found
+        audit.record(by, last, f"Replays {matched} deliveries {which}")
+    return matched
 
 
 @scheduling.mutation
 def replay_batch(
-    *, wanted: dict[str, Any], after: int, until: int, found: int = 0, with_jobs: bool = False
+    *, wanted: dict[str, Any], after: int, until: int, matched: int = 0, with_jobs: bool = False
 ) -> int:
-    """One batch of `replay_matching`, and the next one scheduled; how many were replayed. `found` is how many matched
+    """One batch of `replay_matching`, and the next one scheduled; how many were replayed. `matched` is how many matched
     when it began, for whoever watches (queries.pages.replay)."""
     matching = inbox.replayable(Filter.of_json(wanted)).filter(pk__gt=after, pk__lte=until)
     rows = list(matching.select_for_update(of=("self",), no_key=True)[:BATCH])
     if len(rows) == BATCH:
-        given: dict[str, Any] = {"wanted": wanted, "until": until, "found": found}
-        scheduling.run_after(PAUSE, replay_batch, after=rows[-1].pk, with_jobs=with_jobs, **given)
+        arguments: dict[str, Any] = {"wanted": wanted, "until": until, "matched": matched}
+        scheduling.run_after(PAUSE, replay_batch, after=rows[-1].pk, with_jobs=with_jobs, **arguments)
     _requeue(rows, with_jobs=with_jobs)
     return len(rows)
 

@@ -38,13 +38,13 @@ def check(rule: Rule) -> None:
 
 def broken() -> dict[str, str]:
     """The names of the enabled rules that can start no job, each with why."""
-    found = {}
+    reasons = {}
     for rule in [*(one.rule for one in declared.declared()), *queries.enabled()]:
         try:
             check(rule)
         except BadRule as refusal:
-            found[rule.name] = f"Its {refusal.field}: {refusal.reason}."
-    return found
+            reasons[rule.name] = f"Its {refusal.field}: {refusal.reason}."
+    return reasons
 
 
 def try_rule(pk: int, *, delivery: int) -> Trial:
@@ -54,7 +54,7 @@ def try_rule(pk: int, *, delivery: int) -> Trial:
     """
     rule, row = queries.rule(pk), inbox.with_body(delivery)
     if rule is None or row is None:
-        raise NotFound(what="rule" if rule is None else "delivery")
+        raise NotFound(resource="rule" if rule is None else "delivery")
     try:
         event, _ = opening.opened(row)
         values = starting.values_of(event)

@@ -28,16 +28,16 @@ def keep_scores(*, day: str) -> int:
     scored = date.fromisoformat(day)
     start = datetime.combine(scored, time.min, UTC)
     span = {"start": start, "stop": start + timedelta(days=1)}
-    found = [_score(scored, Subject.QUEUE, one.key, one) for one in jobs.scores_of_queues(**span)]
-    found += [
+    scores = [_score(scored, Subject.QUEUE, one.key, one) for one in jobs.scores_of_queues(**span)]
+    scores += [
         _score(scored, Subject.WORKER, f"{one.name} #{one.key}", one)
         for one in jobs.scores_of_workers(**span)
     ]
-    found += [_score(scored, Subject.SOURCE, row.name, row) for row in maintenance.day_of_sources(**span)]
-    maintenance.keep_scores(found)
+    scores += [_score(scored, Subject.SOURCE, row.name, row) for row in maintenance.day_of_sources(**span)]
+    maintenance.keep_scores(scores)
     maintenance.forget_scores(before=scored - KEPT)
     live.touch("health-scores")
-    return len(found)
+    return len(scores)
 
 
 def _score(day: date, subject: Subject, name: str, numbers: Any) -> HealthScore:

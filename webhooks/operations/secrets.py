@@ -1,6 +1,6 @@
 """Secrets of sources: several may live at once, so that a sender is moved from one to the next without a gap."""
 
-import secrets as dice
+import secrets as rng
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from webhooks.sources.requests import Key
 # How long a process believes what it knows. Nothing is accepted on that alone: storing a delivery checks that its
 # secret lives (sql/keep.sql), and what no known secret signed is tried again with fresh ones.
 KEPT_S = 60.0
-_DICE_BYTES = 32
+_SECRET_BYTES = 32
 
 
 class Keyring:
@@ -42,12 +42,12 @@ class Keyring:
         """The keys of a source as the database has them now. Raises CannotOpen."""
         with self._reading:
             begun_at = time.monotonic()
-            found: dict[str, list[Key]] = {}
+            keys: dict[str, list[Key]] = {}
             for row in queries.live():
                 key = Key(id=row.pk, secret=sealing.unseal(row.sealed, source=row.source))
-                found.setdefault(row.source, []).append(key)
-            self._keys, self._read_at = found, begun_at
-            return found.get(source, ())
+                keys.setdefault(row.source, []).append(key)
+            self._keys, self._read_at = keys, begun_at
+            return keys.get(source, ())
 
 
 keyring = Keyring()
@@ -60,17 +60,17 @@ def add(
 
     Raises BadSecret: it is not of the sender's form, or lives already.
     """
-    sender = adapters.adapter_of(source)
-    given = secret if secret is not None else sender.new_secret(dice.token_bytes(_DICE_BYTES))
-    sender.check_secret(given)
-    mark = sealing.fingerprint(given)
+    adapter = adapters.adapter_of(source)
+    plaintext = secret if secret is not None else adapter.new_secret(rng.token_bytes(_SECRET_BYTES))
+    adapter.check_secret(plaintext)
+    fingerprint = sealing.fingerprint(plaintext)
     with transaction.atomic():
-        if queries.is_live(source, fingerprint=mark):
+        if queries.is_live(source, fingerprint=fingerprint):
             raise BadSecret(source=source, reason="the source has it already")
-        row = queries.add(source, name=name[:100], sealed=sealing.seal(given), fingerprint=mark)
-        audit.record(by, row, f"Added the secret {mark} of {source}")
+        row = queries.add(source, name=name[:100], sealed=sealing.seal(plaintext), fingerprint=fingerprint)
+        audit.record(by, row, f"Added the secret {fingerprint} of {source}")
         announcing.secrets_changed(source)
-    return row, given
+    return row, plaintext
 
 
 def retire(secret: int, *, grace: timedelta = timedelta(0), by: User | None = None) -> Secret:
@@ -78,7 +78,7 @@ def retire(secret: int, *, grace: timedelta = timedelta(0), by: User | None = No
     with transaction.atomic():
         row = queries.lock(secret)
         if row is None:
-            raise NotFound(what="secret")
+            raise NotFound(resource="secret")
         queries.retire([secret], at=clock.now() + grace)
         audit.record(by, row, f"Retired the secret {row.fingerprint} of {row.source}{_after(grace)}")
         announcing.secrets_changed(row.source)
@@ -97,18 +97,18 @@ def rotate(
     """Add a secret, and retire those that lived before after a while. As `add`; Stripe's own grace is up to a day."""
     with transaction.atomic():
         before = [row.pk for row in queries.live().filter(source=source)]
-        row, given = add(source, secret, name=name, by=by)
+        row, plaintext = add(source, secret, name=name, by=by)
         queries.retire(before, at=clock.now() + grace)
         if before:
             audit.record(by, row, f"Retired {len(before)} earlier secrets of {source}{_after(grace)}")
-    return row, given
+    return row, plaintext
 
 
 def newest(source: Source) -> str:
     """The secret to sign a test delivery with. Raises NotFound, CannotOpen."""
     row = queries.live().filter(source=source).first()
     if row is None:
-        raise NotFound(what=f"secret of {source}")
+        raise NotFound(resource=f"secret of {source}")
     return sealing.unseal(row.sealed, source=source)
 
 

@@ -1,6 +1,6 @@
 """Test deliveries: a payload signed with the source's own newest secret, posted to our own address like any other."""
 
-import secrets as dice
+import secrets as rng
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -42,9 +42,9 @@ def send(
     import httpx  # noqa: PLC0415 (0.1 s, which no process need spend when it starts)
 
     secret = secrets.newest(source)
-    given = delivery_id or f"msg_{dice.token_hex(12)}"
+    message_id = delivery_id or f"msg_{rng.token_hex(12)}"
     headers = signed_headers(
-        source, body, secret=secret, event_type=event_type, delivery_id=given, now=clock.now()
+        source, body, secret=secret, event_type=event_type, delivery_id=message_id, now=clock.now()
     )
     url = f"{base_url or settings.WEBHOOKS['OWN_URL']}".rstrip("/") + adapters.adapter_of(source).PATH
     params = {"event": event_type} if source is Source.CONFLUENCE and event_type else None
@@ -54,7 +54,7 @@ def send(
         )
     except httpx.HTTPError as error:
         raise Undeliverable(url=url, reason=str(error) or type(error).__name__) from None
-    return Sent(status=answer.status_code, answer=answer.text[:2000], delivery_id=given)
+    return Sent(status=answer.status_code, answer=answer.text[:2000], delivery_id=message_id)
 
 
 def signed_headers(

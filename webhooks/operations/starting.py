@@ -59,7 +59,7 @@ def start_again(start: int, *, by: User | None = None) -> JobStart:
     """
     row = starting.lock(start)
     if row is None:
-        raise NotFound(what="start of a job")
+        raise NotFound(resource="start of a job")
     if row.outcome == StartOutcome.STARTED:
         raise CannotStart(reason=f"this rule started job #{row.job_id} for this delivery")
     delivery = _again(row)

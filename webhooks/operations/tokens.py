@@ -1,7 +1,7 @@
 """Bearer tokens of sandboxes, for agents whose hooks cannot sign. Stored hashed, shown once."""
 
 import hashlib
-import secrets as dice
+import secrets as rng
 from datetime import datetime
 
 from webhooks.errors import BadSignature
@@ -14,7 +14,7 @@ _LONGEST = 200
 
 def create(sandbox: str, *, expires_at: datetime | None = None) -> tuple[SandboxToken, str]:
     """A new token of a sandbox: its row, and the token itself."""
-    token = f"{PREFIX}{dice.token_urlsafe(32)}"
+    token = f"{PREFIX}{rng.token_urlsafe(32)}"
     return queries.add_token(sandbox[:100], token_hash=_hash(token), expires_at=expires_at), token
 
 

@@ -11,9 +11,9 @@ from webhooks.models import Activity, ActivityDigest
 Cursor = tuple[datetime, int]  # the moment and the id of the line at the edge
 
 
-def write(lines: Sequence[Activity]) -> None:
+def write(entries: Sequence[Activity]) -> None:
     """Store lines; those that their delivery emitted before stay as they are, so a replay adds none."""
-    Activity.objects.bulk_create(lines, ignore_conflicts=True)
+    Activity.objects.bulk_create(entries, ignore_conflicts=True)
 
 
 def newest(
@@ -26,23 +26,23 @@ def newest(
     search: str | None = None,
 ) -> list[Activity]:
     """Up to `limit` lines, the newest first; those before a cursor, of a source, of a resource, with a text in them."""
-    lines = Activity.objects.order_by("-at", "-id")
+    rows = Activity.objects.order_by("-at", "-id")
     exact = {"source": source, "kind": kind, "resource": resource}
-    lines = lines.filter(**{name: value for name, value in exact.items() if value is not None})
+    rows = rows.filter(**{name: value for name, value in exact.items() if value is not None})
     if search:
-        lines = lines.filter(
+        rows = rows.filter(
             Q(actor__icontains=search) | Q(verb__icontains=search) | Q(object__icontains=search)
         )
     if before:
-        at, line_id = before
+        at, entry_id = before
         # The first condition is implied by the second, and is what the index is entered by.
-        lines = lines.filter(Q(at__lte=at), Q(at__lt=at) | Q(id__lt=line_id))
-    return list(lines[:limit])
+        rows = rows.filter(Q(at__lte=at), Q(at__lt=at) | Q(id__lt=entry_id))
+    return list(rows[:limit])
 
 
 def counts(day: date, *by: str, most: int = 1000) -> list[dict[str, Any]]:
     """How many lines of a day (UTC) there are for each value of some columns, the most first."""
-    groups = _of(day).values(*by).annotate(lines=Count("id")).order_by("-lines", *by)
+    groups = _of(day).values(*by).annotate(entries=Count("id")).order_by("-entries", *by)
     return list(groups[:most])
 
 

@@ -59,7 +59,7 @@ class Settlement:
 
 
 def keep(new: Sequence[NewDelivery]) -> list[Row]:
-    """Store what is not there yet and whose secret lives; rows of `id place source delivery_id status`."""
+    """Store what is not there yet and whose secret lives; rows of `id row_pointer source delivery_id status`."""
     columns: dict[str, list[Any]] = {
         column: [getattr(one, column) for one in new] for column in NewDelivery.__dataclass_fields__
     }
@@ -71,13 +71,13 @@ def keep(new: Sequence[NewDelivery]) -> list[Row]:
 
 
 def count_duplicates(new: Sequence[NewDelivery]) -> list[Row]:
-    """Count those that are there already; rows of `position` (from 1) `id place was comes_again source`."""
-    given = {
+    """Count those that are there already; rows of `position` (from 1) `id row_pointer was comes_again source`."""
+    params = {
         "source": [one.source.value for one in new],
         "delivery_id": [one.delivery_id for one in new],
         "body_sha256": [one.body_sha256 for one in new],
     }
-    return statements.load("webhooks", "count_duplicates").run(given)
+    return statements.load("webhooks", "count_duplicates").run(params)
 
 
 def count_refusal(
@@ -90,9 +90,9 @@ def count_refusal(
     times: int = 1,
 ) -> None:
     """Count so many refused requests; the address, the size and the headers are those of the last."""
-    given = {"source": source.value, "reason": reason, "address": address, "bytes": size, "times": times}
+    params = {"source": source.value, "reason": reason, "address": address, "bytes": size, "times": times}
     names = json.dumps([name[:60] for name in sorted(header_names)[:30]])
-    statements.load("webhooks", "count_refusal").run(given | {"header_names": names})
+    statements.load("webhooks", "count_refusal").run(params | {"header_names": names})
 
 
 def take(delivery: int, *, row_pointer: str) -> Row | None:
@@ -109,8 +109,8 @@ def take_waiting(deliveries: Sequence[int]) -> list[Row]:
 
 def settle(settlement: Settlement) -> str:
     """Write how an attempt ended, on a row that this transaction has locked; where it lies now."""
-    given = {name: getattr(settlement, name) for name in Settlement.__dataclass_fields__}
-    [row] = statements.load("webhooks", "settle").run(given | {"status": settlement.status.value})
+    params = {name: getattr(settlement, name) for name in Settlement.__dataclass_fields__}
+    [row] = statements.load("webhooks", "settle").run(params | {"status": settlement.status.value})
     row_pointer: str = row.row_pointer
     return row_pointer
 
@@ -123,10 +123,10 @@ def lock(delivery: int) -> Delivery | None:
 def with_body(delivery: int) -> Delivery | None:
     """A delivery with its body, and its `content_type` as `take` has it, to be looked at."""
     rows = Delivery.objects.defer("search").annotate(content_type=KeyTextTransform("content-type", "headers"))
-    found = rows.filter(pk=delivery).first()
-    if found is not None:
-        found.body = bytes(found.body)
-    return found
+    row = rows.filter(pk=delivery).first()
+    if row is not None:
+        row.body = bytes(row.body)
+    return row
 
 
 def requeue(deliveries: Sequence[int], *, with_jobs: bool) -> dict[int, str]:
@@ -138,18 +138,18 @@ def requeue(deliveries: Sequence[int], *, with_jobs: bool) -> dict[int, str]:
 
 def matching(wanted: Filter) -> QuerySet[Delivery]:
     """The deliveries that a filter names, newest first, without their bodies. Rejected ones too, if asked for."""
-    found = Delivery.objects.defer("body", "search")
+    rows = Delivery.objects.defer("body", "search")
     exact = {"source": wanted.source, "event_type": wanted.event_type, "sandbox": wanted.sandbox}
-    found = found.filter(**{name: value for name, value in exact.items() if value})
+    rows = rows.filter(**{name: value for name, value in exact.items() if value})
     if wanted.statuses:
-        found = found.filter(status__in=wanted.statuses)
+        rows = rows.filter(status__in=wanted.statuses)
     if wanted.received_from:
-        found = found.filter(received_at__gte=wanted.received_from)
+        rows = rows.filter(received_at__gte=wanted.received_from)
     if wanted.received_to:
-        found = found.filter(received_at__lt=wanted.received_to)
+        rows = rows.filter(received_at__lt=wanted.received_to)
     if wanted.text:
-        found = found.filter(with_text(wanted.text))
-    return found.order_by("-id")
+        rows = rows.filter(with_text(wanted.text))
+    return rows.order_by("-id")
 
 
 def with_text(text: str) -> Q:
@@ -166,9 +166,9 @@ def replayable(wanted: Filter) -> QuerySet[Delivery]:
 
 
 def stuck(*, function: str, late_s: float, limit: int) -> list[Row]:
-    """Deliveries that nothing is going to process; rows of `id place source error`."""
-    given = {"function": function, "late_s": late_s, "limit": limit}
-    return statements.load("webhooks", "stuck").run(given)
+    """Deliveries that nothing is going to process; rows of `id row_pointer source error`."""
+    params = {"function": function, "late_s": late_s, "limit": limit}
+    return statements.load("webhooks", "stuck").run(params)
 
 
 def waiting_telemetry(limit: int) -> list[int]:

@@ -12,8 +12,8 @@ from webhooks.models import CatalogModel, HealthScore, ModelServer, Reconciliati
 
 def day_of_sources(*, start: datetime, stop: datetime) -> list[statements.Row]:
     """How each source did; rows of `name ended succeeded latency_p50_s latency_p95_s backlog`."""
-    given = {"start": start, "stop": stop, "sources": [source.value for source in Source]}
-    return statements.load("webhooks", "day_of_sources").run(given)
+    params = {"start": start, "stop": stop, "sources": [source.value for source in Source]}
+    return statements.load("webhooks", "day_of_sources").run(params)
 
 
 def keep_scores(scores: Sequence[HealthScore]) -> None:

@@ -19,7 +19,7 @@ from webhooks.domain.names import Source
 from webhooks.models import Activity, Delivery, Refusal, SandboxToken, Secret
 from webhooks.queries import inbox
 
-LOOKED_AT: Final = 500  # of each source: what the health of a source is told by
+HEALTH_SAMPLE: Final = 500  # of each source: deliveries from which its health is computed
 RARE: Final = 1000  # deliveries that a word is in
 COUNTED: Final = 10_000  # deliveries that a page counts one by one
 REPLAY_BATCH: Final = "webhooks.operations.replaying.replay_batch"
@@ -28,7 +28,7 @@ _TOKENS: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceHealth:
-    """How a source does, by its newest deliveries of a day. Durations in seconds; None where no delivery tells."""
+    """How a source does, by its newest deliveries of a day. Durations in seconds; None where no delivery has one."""
 
     source: Source
     last_at: datetime | None
@@ -44,7 +44,7 @@ class SourceHealth:
     @property
     def has_more(self) -> bool:
         """Whether more came than were looked at."""
-        return self.arrived >= LOOKED_AT
+        return self.arrived >= HEALTH_SAMPLE
 
     @property
     def share(self) -> float | None:
@@ -63,7 +63,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """A replay of many: `found` matched when it began, `replayed` were taken so far, `last` is its newest batch."""
+    """A replay of many: how many `matched` when it began, how many are `replayed`; `last` is the newest batch."""
 
     first: int
     last: int
@@ -71,7 +71,7 @@ class Replay:
     error: str | None
     wanted: Filter
     until: int
-    found: int
+    matched: int
     replayed: int
     began_at: datetime
     ended_at: datetime | None
@@ -84,7 +84,7 @@ class Replay:
     @property
     def share(self) -> float:
         """How far it is, from 0 to 1."""
-        return min(self.replayed / self.found, 1.0) if self.found else 1.0
+        return min(self.replayed / self.matched, 1.0) if self.matched else 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,20 +101,20 @@ class Resource:
 
 def arrivals(wanted: Filter, *, before: int | None, limit: int) -> list[Delivery]:
     """The deliveries that a filter names, newest first, without bodies and headers; those before an id."""
-    found = by_words(inbox.matching(wanted).defer("body", "search", "headers", "body_sha256"), wanted.text)
+    matches = by_words(inbox.matching(wanted).defer("body", "search", "headers", "body_sha256"), wanted.text)
     if wanted.received_from or wanted.received_to:
-        return list(_by_time(found, before=before)[:limit])
-    return list((found if before is None else found.filter(pk__lt=before))[:limit])
+        return list(_by_time(matches, before=before)[:limit])
+    return list((matches if before is None else matches.filter(pk__lt=before))[:limit])
 
 
-def by_words(found: "QuerySet[Delivery]", text: str) -> "QuerySet[Delivery]":
+def by_words(matches: "QuerySet[Delivery]", text: str) -> "QuerySet[Delivery]":
     """What a rare word is in is asked of its index first, and is all there is. A frequent one is found at once on the
     way back from the newest; for a rare one that way is long, and the planner cannot tell which of them it is."""
     if not text:
-        return found
+        return matches
     rows = Delivery.objects.filter(inbox.with_text(text)).order_by()
     ids = list(rows.values_list("pk", flat=True)[: RARE + 1])
-    return found if len(ids) > RARE else found.filter(pk__in=ids)
+    return matches if len(ids) > RARE else matches.filter(pk__in=ids)
 
 
 def delivery(pk: int) -> Delivery | None:
@@ -135,17 +135,17 @@ def newest_with_body(source: Source, *, sha256: bytes) -> Delivery | None:
     return rows.order_by("-pk").first()
 
 
-def resources(lines: Sequence[Activity]) -> list[Resource]:
+def resources(entries: Sequence[Activity]) -> list[Resource]:
     """The rows that these lines speak of, each once, as they are now; those that are not kept are left out."""
     by_kind: dict[str, dict[str, None]] = {}
-    for line in lines:
-        if line.kind and line.resource:
-            by_kind.setdefault(line.kind, {})[line.resource] = None
+    for entry in entries:
+        if entry.kind and entry.resource:
+            by_kind.setdefault(entry.kind, {})[entry.resource] = None
     return [resource for kind, ids in by_kind.items() for resource in _resources(kind, list(ids))]
 
 
 def find_resource(kind: str, resource: str) -> Resource | None:
-    """The row that a line names by `kind` and `thing`; None if there is none (any more)."""
+    """The row that a line names by `kind` and `resource`; None if there is none (any more)."""
     return next(iter(_resources(kind, [resource])), None)
 
 
@@ -158,20 +158,20 @@ def audit(model: type[Model], pk: int) -> list[LogEntry]:
 
 def source_health() -> list[SourceHealth]:
     """How each of the eight sources does."""
-    given = {"sources": [source.value for source in Source], "looked_at": LOOKED_AT}
-    return [_health(row) for row in statements.load("webhooks", "source_health").run(given)]
+    params = {"sources": [source.value for source in Source], "sample": HEALTH_SAMPLE}
+    return [_health(row) for row in statements.load("webhooks", "source_health").run(params)]
 
 
 def refusals(*, since: timedelta, source: str = "") -> list[Refused]:
     """What was refused of late, the latest first; of one source if it is named."""
-    found = inbox.refusals(since=since)
+    rows = inbox.refusals(since=since)
     newest: dict[tuple[str, str], Refusal] = {}
     counts: dict[tuple[str, str], int] = {}
-    for line in found.filter(source=source) if source else found:
-        key = (line.source, line.reason)
-        newest.setdefault(key, line)
-        counts[key] = counts.get(key, 0) + line.count
-    return [Refused(count=counts[key], last=line) for key, line in newest.items()]
+    for refusal in rows.filter(source=source) if source else rows:
+        key = (refusal.source, refusal.reason)
+        newest.setdefault(key, refusal)
+        counts[key] = counts.get(key, 0) + refusal.count
+    return [Refused(count=counts[key], last=refusal) for key, refusal in newest.items()]
 
 
 def secrets(source: Source) -> "QuerySet[Secret]":
@@ -201,23 +201,23 @@ def tokens() -> list[SandboxToken]:
 def replays(*, limit: int = 20) -> list[Replay]:
     """The latest replays of many, the newest first."""
     firsts = ScheduledFunction.objects.filter(function=REPLAY_BATCH, args__after=0).order_by("-pk")[:limit]
-    return [found for first in firsts if (found := _replay(first)) is not None]
+    return [row for first in firsts if (row := _replay(first)) is not None]
 
 
 def replay(first: int) -> Replay | None:
     """A replay of many, by the id of its first batch."""
-    found = ScheduledFunction.objects.filter(pk=first, function=REPLAY_BATCH, args__after=0).first()
-    return _replay(found) if found else None
+    batch = ScheduledFunction.objects.filter(pk=first, function=REPLAY_BATCH, args__after=0).first()
+    return _replay(batch) if batch else None
 
 
 def newest_replay(wanted: Filter) -> int | None:
     """The first batch of the newest replay of what this filter names."""
-    given = {"args__after": 0, "args__wanted": wanted.as_json()}
-    rows = ScheduledFunction.objects.filter(function=REPLAY_BATCH, **given)
+    filters = {"args__after": 0, "args__wanted": wanted.as_json()}
+    rows = ScheduledFunction.objects.filter(function=REPLAY_BATCH, **filters)
     return rows.order_by("-pk").values_list("pk", flat=True).first()
 
 
-def _by_time(found: "QuerySet[Delivery]", *, before: int | None) -> "QuerySet[Delivery]":
+def _by_time(matches: "QuerySet[Delivery]", *, before: int | None) -> "QuerySet[Delivery]":
     """In the order of the index that leads to a span of time at once: by id one would walk there from the newest."""
     at = (
         None
@@ -225,10 +225,10 @@ def _by_time(found: "QuerySet[Delivery]", *, before: int | None) -> "QuerySet[De
         else Delivery.objects.filter(pk=before).values_list("received_at", flat=True).first()
     )
     if at is not None:
-        found = found.filter(Q(received_at__lt=at) | Q(pk__lt=before), received_at__lte=at)
+        matches = matches.filter(Q(received_at__lt=at) | Q(pk__lt=before), received_at__lte=at)
     elif before is not None:  # it was forgotten meanwhile
-        found = found.filter(pk__lt=before)
-    return found.order_by("-received_at", "-pk")
+        matches = matches.filter(pk__lt=before)
+    return matches.order_by("-received_at", "-pk")
 
 
 def _resources(kind: str, ids: Sequence[str]) -> list[Resource]:
@@ -280,7 +280,7 @@ def _replay(first: ScheduledFunction) -> Replay | None:
         error=chain.error,
         wanted=Filter.of_json(first.args["wanted"]),
         until=first.args["until"],
-        found=first.args.get("found", 0),
+        matched=first.args.get("matched", 0),
         replayed=chain.replayed,
         began_at=first.created_at,
         ended_at=chain.ended_at,

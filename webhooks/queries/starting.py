@@ -58,15 +58,15 @@ def keep(
     rule: rules.Rule, *, delivery: int, round_: int, outcome: StartOutcome, job: int | None, error: str | None
 ) -> bool:
     """Keep what became of a rule and a delivery in this round; False if that was kept before."""
-    given = {
+    params = {
         "delivery": delivery,
         "rule": rule.pk,
         "rule_key": rule.key,
         "rule_name": rule.name,
         "kind": rule.kind,
     }
-    given |= {"round": round_, "outcome": outcome.value, "job": job, "error": error}
-    return bool(statements.load("webhooks", "keep_start").run(given))
+    params |= {"round": round_, "outcome": outcome.value, "job": job, "error": error}
+    return bool(statements.load("webhooks", "keep_start").run(params))
 
 
 def lock(start: int) -> JobStart | None:

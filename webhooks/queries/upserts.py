@@ -28,7 +28,7 @@ _NEWER = """"{column}" = CASE WHEN coalesce((kept.column_keys ->> '{column}') CO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionEvent:
-    """What one event tells of an agent's session: the parts that are not "" are told. `bearer` is the sandbox whose
+    """The parts of an agent's session in one event; "" is no part. `bearer` is the sandbox whose
     token it came with; None: it is signed."""
 
     session_id: str
@@ -43,7 +43,7 @@ class SessionEvent:
 
 
 def upsert(table: type[Resource], external_id: str, version: Version, /, **columns: Any) -> bool:
-    """Store of this state of a resource what no newer one has said. Whether something was stored.
+    """Store of this state of a resource what no newer one has. Whether something was stored.
 
     `columns` are all that the table has besides those of every Resource, a reference as `<name>_id`; ABSENT is what
     this state says nothing of, and is left as it is. A state of nothing but ABSENT makes the row if there is none. The
@@ -51,32 +51,32 @@ def upsert(table: type[Resource], external_id: str, version: Version, /, **colum
     fields = _fields(table, but=frozenset({"id", "deleted_at"}))
     present = {name: value for name, value in columns.items() if value is not ABSENT}
     absent = {field.attname: field.get_default() for field in fields if columns.get(field.attname) is ABSENT}
-    given = absent | present | _of_state(external_id, version, present, absent)
-    return bool(_statement("upsert_resource", table, fields).run(_values(fields, given)))
+    values = absent | present | _of_state(external_id, version, present, absent)
+    return bool(_statement("upsert_resource", table, fields).run(_values(fields, values)))
 
 
 def tombstone(table: type[Resource], external_id: str, /, *, at: datetime) -> bool:
-    """Store that a resource was deleted, also if nothing else was ever told of it. Whether that was news."""
+    """Store that a resource was deleted, also of an unknown one. Whether the row changed."""
     fields = _fields(table, but=frozenset({"id"}))
     blank = table(external_id=external_id, deleted_at=at)
-    given = {field.attname: getattr(blank, field.attname) for field in fields}
-    return bool(_statement("tombstone_resource", table, fields).run(_values(fields, given)))
+    values = {field.attname: getattr(blank, field.attname) for field in fields}
+    return bool(_statement("tombstone_resource", table, fields).run(_values(fields, values)))
 
 
-def upsert_session(heard: SessionEvent, /) -> bool:
-    """Store what an event tells of a session. Whether it may: a session is that of its first sandbox."""
-    version = Version(at=heard.at)
-    parts = {"model": heard.model, "folder": heard.folder, "sandbox": heard.sandbox}
+def upsert_session(event: SessionEvent, /) -> bool:
+    """Store an event's parts of a session. Whether it may: a session is that of its first sandbox."""
+    version = Version(at=event.at)
+    parts = {"model": event.model, "folder": event.folder, "sandbox": event.sandbox}
     keys = {
         f"{part}_key": staleness.key(version, {part: value}) if value else "" for part, value in parts.items()
     }
-    phase = {"phase": heard.phase, "reason": heard.reason}
+    phase = {"phase": event.phase, "reason": event.reason}
     ranked = Version(
-        at=heard.at, number=bool(heard.reason), rank=heard.phase_rank
+        at=event.at, number=bool(event.reason), rank=event.phase_rank
     )  # only an end has a reason
-    phase_key = staleness.key(ranked, phase) if heard.phase else ""
-    given = {"external_id": heard.session_id, "at": heard.at, "phase_key": phase_key} | phase | parts | keys
-    return bool(statements.load("webhooks", "upsert_session").run(given | {"bearer": heard.bearer}))
+    phase_key = staleness.key(ranked, phase) if event.phase else ""
+    params = {"external_id": event.session_id, "at": event.at, "phase_key": phase_key} | phase | parts | keys
+    return bool(statements.load("webhooks", "upsert_session").run(params | {"bearer": event.bearer}))
 
 
 def measure(invocations: list[SandboxTelemetry]) -> None:
@@ -127,9 +127,9 @@ def _statement(
     return replace(shape, name=f"{shape.name} {db_table}", sql=sql)
 
 
-def _values(fields: tuple["Field[Any, Any]", ...], given: Mapping[str, Any]) -> dict[str, Any]:
+def _values(fields: tuple["Field[Any, Any]", ...], values: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters. Raises TypeError if a column is missing or unknown: a state is whole or it is none."""
-    if given.keys() != {field.attname for field in fields}:
-        wrong = sorted(given.keys() ^ {field.attname for field in fields})
+    if values.keys() != {field.attname for field in fields}:
+        wrong = sorted(values.keys() ^ {field.attname for field in fields})
         raise TypeError(f"these columns are missing or unknown: {', '.join(wrong)}")
-    return {str(field.column): field.get_db_prep_save(given[field.attname], connection) for field in fields}
+    return {str(field.column): field.get_db_prep_save(values[field.attname], connection) for field in fields}

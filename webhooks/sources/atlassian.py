@@ -12,9 +12,9 @@ OLDEST_S: Final = 24 * 3600.0
 
 def verify(request: Request, *, keys: Sequence[Key]) -> Verified:
     """Find the key that signed. Raises BadSignature."""
-    given = signatures.header(request, "x-hub-signature")
+    signature = signatures.header(request, "x-hub-signature")
     matched = signatures.matching_key(
-        [given],
+        [signature],
         keys=keys,
         expected=lambda key: b"sha256=" + signatures.hexadecimal(key.secret.encode(), request.body),
     )

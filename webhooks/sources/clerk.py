@@ -22,9 +22,9 @@ def check_secret(secret: str, /) -> None:
     standard.check_secret(secret, source="clerk")
 
 
-def new_secret(dice: bytes, /) -> str:
+def new_secret(random_bytes: bytes, /) -> str:
     """One in Clerk's form."""
-    return standard.new_secret(dice)
+    return standard.new_secret(random_bytes)
 
 
 def verify(request: Request, /, *, keys: Sequence[Key], now: datetime) -> Verified:
@@ -36,8 +36,8 @@ def envelope(request: Request, document: Any, /, *, verified: Verified) -> Envel
     """The signed id; type and time are the body's. Raises BadEnvelope."""
     body = reading.mapping(document)
     return Envelope(
-        delivery_id=reading.name(standard.message_id(request, prefixes=_PREFIXES), what="svix-id"),
-        event_type=reading.event(body.get("type"), what="type"),
+        delivery_id=reading.name(standard.message_id(request, prefixes=_PREFIXES), field="svix-id"),
+        event_type=reading.event(body.get("type"), field="type"),
         occurred_at=reading.milliseconds(body.get("timestamp")) or verified.signed_at,
     )
 

@@ -24,9 +24,9 @@ def check_secret(secret: str, /) -> None:
     signatures.text_secret(secret, source="confluence")
 
 
-def new_secret(dice: bytes, /) -> str:
+def new_secret(random_bytes: bytes, /) -> str:
     """64 hexadecimal digits."""
-    return dice.hex()
+    return random_bytes.hex()
 
 
 def verify(request: Request, /, *, keys: Sequence[Key], now: datetime) -> Verified:  # noqa: ARG001 (the body is dated)
@@ -40,7 +40,7 @@ def envelope(request: Request, document: Any, /, *, verified: Verified) -> Envel
     named = body.get("event") or request.query.get("event") or _inferred(body)
     return Envelope(
         delivery_id=signatures.digest_id(request.body),
-        event_type=reading.event(named, what="event"),
+        event_type=reading.event(named, field="event"),
         occurred_at=reading.milliseconds(body.get("timestamp")),
     )
 

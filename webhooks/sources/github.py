@@ -23,16 +23,16 @@ def check_secret(secret: str, /) -> None:
     signatures.text_secret(secret, source="github")
 
 
-def new_secret(dice: bytes, /) -> str:
+def new_secret(random_bytes: bytes, /) -> str:
     """64 hexadecimal digits."""
-    return dice.hex()
+    return random_bytes.hex()
 
 
 def verify(request: Request, /, *, keys: Sequence[Key], now: datetime) -> Verified:  # noqa: ARG001 (nothing is dated)
     """Raises BadSignature."""
-    given = signatures.header(request, _SIGNATURE)
+    signature = signatures.header(request, _SIGNATURE)
     matched = signatures.matching_key(
-        [given],
+        [signature],
         keys=keys,
         expected=lambda key: b"sha256=" + signatures.hexadecimal(key.secret.encode(), request.body),
     )
@@ -47,7 +47,7 @@ def envelope(request: Request, document: Any, /, *, verified: Verified) -> Envel
     has_action = bool(event) and isinstance(action, str) and bool(action)
     return Envelope(
         delivery_id=reading.header_name(request, "x-github-delivery") or signatures.digest_id(request.body),
-        event_type=reading.name(f"{event}.{action}", what="action") if has_action else event,
+        event_type=reading.name(f"{event}.{action}", field="action") if has_action else event,
         occurred_at=None,
     )
 

@@ -22,9 +22,9 @@ def check_secret(secret: str, /) -> None:
     signatures.text_secret(secret, source="jira")
 
 
-def new_secret(dice: bytes, /) -> str:
+def new_secret(random_bytes: bytes, /) -> str:
     """64 hexadecimal digits."""
-    return dice.hex()
+    return random_bytes.hex()
 
 
 def verify(request: Request, /, *, keys: Sequence[Key], now: datetime) -> Verified:  # noqa: ARG001 (the body is dated)
@@ -35,10 +35,10 @@ def verify(request: Request, /, *, keys: Sequence[Key], now: datetime) -> Verifi
 def envelope(request: Request, document: Any, /, *, verified: Verified) -> Envelope:  # noqa: ARG001 (the protocol's)
     """The id is a header, type and time are the body's. Raises BadEnvelope."""
     body = reading.mapping(document)
-    given = reading.header_name(request, "x-atlassian-webhook-identifier")
+    identifier = reading.header_name(request, "x-atlassian-webhook-identifier")
     return Envelope(
-        delivery_id=given or signatures.digest_id(request.body),
-        event_type=reading.event(body.get("webhookEvent"), what="webhookEvent"),
+        delivery_id=identifier or signatures.digest_id(request.body),
+        event_type=reading.event(body.get("webhookEvent"), field="webhookEvent"),
         occurred_at=reading.milliseconds(body.get("timestamp")),
     )
 

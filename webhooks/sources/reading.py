@@ -19,24 +19,24 @@ def mapping(document: Any) -> Mapping[str, Any]:
     return document
 
 
-def name(value: Any, *, what: str) -> str:
+def name(value: Any, *, field: str) -> str:
     """A type or id that can be a name: a text of 1 to 255 printable characters. Raises BadEnvelope."""
     if not isinstance(value, str) or not value:
-        raise BadEnvelope(reason=f"{what} is missing")
+        raise BadEnvelope(reason=f"{field} is missing")
     if len(value) > LONGEST_ID or not value.isprintable():
-        raise BadEnvelope(reason=f"{what} is longer than {LONGEST_ID} characters, or not printable")
+        raise BadEnvelope(reason=f"{field} is longer than {LONGEST_ID} characters, or not printable")
     return value
 
 
-def event(value: Any, *, what: str) -> str:
+def event(value: Any, *, field: str) -> str:
     """The type of an event; empty where there is none: that is stored and ignored. Raises BadEnvelope for no name."""
-    return "" if value is None or value == "" else name(value, what=what)
+    return "" if value is None or value == "" else name(value, field=field)
 
 
 def header_name(request: Request, header: str) -> str | None:
     """The value of a header that names something; None without one. Raises BadEnvelope."""
     value = request.headers.get(header)
-    return name(value, what=header) if value else None
+    return name(value, field=header) if value else None
 
 
 def milliseconds(value: Any) -> datetime | None:

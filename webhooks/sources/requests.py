@@ -69,7 +69,7 @@ class Adapter(Protocol):
     def check_secret(self, secret: str, /) -> None:
         """Raise BadSecret for what cannot be a secret of this sender."""
 
-    def new_secret(self, dice: bytes, /) -> str:
+    def new_secret(self, random_bytes: bytes, /) -> str:
         """A secret made of these 32 random bytes."""
 
     def verify(self, request: Request, /, *, keys: Sequence[Key], now: datetime) -> Verified:

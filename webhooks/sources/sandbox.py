@@ -17,8 +17,8 @@ def verify(request: Request, *, keys: Sequence[Key], now: datetime) -> Verified:
 
 def delivery_id(request: Request) -> str:
     """The signed id; without one (a bearer token came instead) the digest of the body. Raises BadEnvelope."""
-    given = standard.message_id(request)
-    return reading.name(given, what="webhook-id") if given else signatures.digest_id(request.body)
+    message_id = standard.message_id(request)
+    return reading.name(message_id, field="webhook-id") if message_id else signatures.digest_id(request.body)
 
 
 def sign(body: bytes, *, secret: str, delivery_id: str, now: datetime) -> dict[str, str]:
@@ -28,4 +28,4 @@ def sign(body: bytes, *, secret: str, delivery_id: str, now: datetime) -> dict[s
 
 def typed(document: Any, *, field: str) -> str:
     """The event's type in a field of the body; empty without it. Raises BadEnvelope."""
-    return reading.event(reading.mapping(document).get(field), what=field)
+    return reading.event(reading.mapping(document).get(field), field=field)

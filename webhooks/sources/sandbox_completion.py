@@ -18,9 +18,9 @@ def check_secret(secret: str, /) -> None:
     standard.check_secret(secret, source="sandbox_completion")
 
 
-def new_secret(dice: bytes, /) -> str:
+def new_secret(random_bytes: bytes, /) -> str:
     """`whsec_` and base64."""
-    return standard.new_secret(dice)
+    return standard.new_secret(random_bytes)
 
 
 def verify(request: Request, /, *, keys: Sequence[Key], now: datetime) -> Verified:

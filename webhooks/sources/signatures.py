@@ -45,13 +45,13 @@ def moment(text: str, *, now: datetime) -> datetime:
 def matching_key(candidates: Sequence[str], *, keys: Sequence[Key], expected: Callable[[Key], bytes]) -> int:
     """The id of the key whose expected signature is among the candidates. Raises BadSignature.
 
-    Every key is tried with every candidate whatever came before, so that the time it takes tells nothing.
+    Every key is tried with every candidate whatever came before, so that its time reveals nothing.
     """
-    given = [candidate.encode() for candidate in candidates[:MOST_CANDIDATES]]
+    encoded = [candidate.encode() for candidate in candidates[:MOST_CANDIDATES]]
     matched: int | None = None
     for key in keys:
         right = expected(key)
-        for candidate in given:
+        for candidate in encoded:
             if hmac.compare_digest(right, candidate) and matched is None:
                 matched = key.id
     if matched is None:

@@ -23,12 +23,12 @@ def verify(
     """Find the key that signed. Raises BadSignature."""
     message_id = signatures.header(request, *(f"{prefix}-id" for prefix in prefixes))
     stamp = signatures.header(request, *(f"{prefix}-timestamp" for prefix in prefixes))
-    given = signatures.header(request, *(f"{prefix}-signature" for prefix in prefixes))
+    signature = signatures.header(request, *(f"{prefix}-signature" for prefix in prefixes))
     if "." in message_id:  # it would make two readings of what is signed
         raise BadSignature(reason="malformed_signature")
     signed_at = signatures.moment(stamp, now=now)
     signed = b".".join((message_id.encode(), stamp.encode(), request.body))
-    candidates = [part.removeprefix("v1,") for part in given.split(" ") if part.startswith("v1,")]
+    candidates = [part.removeprefix("v1,") for part in signature.split(" ") if part.startswith("v1,")]
     matched = signatures.matching_key(
         candidates, keys=keys, expected=lambda key: signatures.based64(key_of(key), signed)
     )
@@ -50,9 +50,9 @@ def message_id(request: Request, *, prefixes: Sequence[str] = PREFIXES) -> str:
     ]
 
 
-def new_secret(dice: bytes) -> str:
+def new_secret(random_bytes: bytes) -> str:
     """`whsec_` and base64."""
-    return f"whsec_{base64.b64encode(dice).decode()}"
+    return f"whsec_{base64.b64encode(random_bytes).decode()}"
 
 
 def sign(

@@ -23,15 +23,15 @@ def check_secret(secret: str, /) -> None:
     signatures.text_secret(secret, source="stripe")
 
 
-def new_secret(dice: bytes, /) -> str:
+def new_secret(random_bytes: bytes, /) -> str:
     """In Stripe's form; Stripe itself makes the real ones."""
-    return f"whsec_{dice.hex()}"
+    return f"whsec_{random_bytes.hex()}"
 
 
 def verify(request: Request, /, *, keys: Sequence[Key], now: datetime) -> Verified:
     """Raises BadSignature."""
-    given = signatures.header(request, "stripe-signature")
-    pairs = [part.strip().partition("=") for part in given.split(",")]
+    header = signatures.header(request, "stripe-signature")
+    pairs = [part.strip().partition("=") for part in header.split(",")]
     stamps = [value for name, _, value in pairs if name == "t"]
     if len(stamps) != 1:
         raise BadSignature(reason="malformed_timestamp")
@@ -50,8 +50,8 @@ def envelope(request: Request, document: Any, /, *, verified: Verified) -> Envel
     body = reading.mapping(document)
     created = body.get("created")
     return Envelope(
-        delivery_id=reading.name(body.get("id"), what="id"),
-        event_type=reading.event(body.get("type"), what="type"),
+        delivery_id=reading.name(body.get("id"), field="id"),
+        event_type=reading.event(body.get("type"), field="type"),
         occurred_at=reading.seconds(created) or reading.iso(created) or verified.signed_at,
     )
 

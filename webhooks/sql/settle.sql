@@ -1,4 +1,4 @@
--- Write how one attempt ended: a line of the history, and where the delivery stands now. It was locked by this
+-- Write how one attempt ended: a row of the history, and where the delivery stands now. It was locked by this
 -- transaction, so it lies where it lay then. Words are taken in once; a body does not change.
 WITH attempt AS (
     INSERT INTO webhooks_deliveryattempt (delivery_id, number, started_at, ended_at, outcome, error, error_class, traceback)

@@ -1,4 +1,4 @@
--- Mark a thing as deleted. One that was never heard of gets a row all the same, so that its creation, when it comes late,
+-- Mark a resource as deleted. An unknown one gets a row all the same, so that its creation, when it comes late,
 -- finds the grave; of several deletions the earliest counts. Returns the row if it was written.
 INSERT INTO {table} AS kept ({columns}) VALUES ({values})
 ON CONFLICT (external_id) DO UPDATE SET deleted_at = LEAST(kept.deleted_at, excluded.deleted_at)

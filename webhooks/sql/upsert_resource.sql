@@ -1,6 +1,6 @@
--- Keep of a thing what is newest: insert it, or take over each column whose key is the greater. A column's key is that of
+-- Keep the newest of a resource: insert it, or take over each column whose key is the greater. A column's key is that of
 -- its state, or the one that column_keys has for it: "" for what a state does not say. Returns the row if something of it
--- was taken over. One statement and no look before it: whoever comes at the same time waits at the unique index, and since
+-- was taken over. One statement and no read before it: whoever comes at the same time waits at the unique index, and since
 -- nothing is read, a serializable transaction conflicts with those that write the same thing alone.
 -- The names in braces are those of a table and its columns (queries.upserts fills them in, once for each table).
 INSERT INTO {table} AS kept ({columns}) VALUES ({values})

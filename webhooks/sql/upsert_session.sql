@@ -1,6 +1,6 @@
--- What one event tells of an agent's session. Every event tells another part, so each part has a key of its own (""
--- where this event does not tell it) and the greater key wins; the moments are the first and the last there ever was.
--- A session belongs to the first sandbox that tells of it: what comes with the token of another (`bearer`) changes nothing,
+-- The parts of an agent's session in one event. Every event has another part, so each part has a key of its own (""
+-- where this event lacks it) and the greater key wins; the moments are the first and the last there ever was.
+-- A session belongs to the first sandbox that reports it: what comes with the token of another (`bearer`) changes nothing,
 -- and no row is returned. Without a token the event is signed, by a secret that speaks for all sandboxes.
 INSERT INTO webhooks_sandboxsession AS kept (
     external_id, first_seen_at, last_seen_at, phase, reason, phase_key, model, model_key, folder, folder_key, sandbox,

@@ -18,12 +18,12 @@ OPERATE: Final = "webhooks.operate_delivery"
 View = Callable[..., HttpResponse]
 
 
-def to_look(view: View) -> View:
+def viewers_only(view: View) -> View:
     """For whoever may see deliveries."""
     return _for(live_queries.VIEW)(view)
 
 
-def to_act(view: View) -> View:
+def operators_only(view: View) -> View:
     """For whoever may replay, send tests and change secrets."""
     return _for(OPERATE)(view)
 

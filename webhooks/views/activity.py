@@ -14,7 +14,7 @@ from webhooks.views.forms import ActivityForm
 
 
 @require_safe
-@access.to_look
+@access.viewers_only
 def activity(request: HttpRequest) -> HttpResponse:
     """What happened, newest first, live; the filters stand in the address."""
     form = ActivityForm(request.GET)

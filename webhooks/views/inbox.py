@@ -17,7 +17,7 @@ from webhooks.views.forms import FilterForm, known_types
 
 
 @require_safe
-@access.to_look
+@access.viewers_only
 def inbox(request: HttpRequest) -> HttpResponse:
     """What came, newest first, live; the filters stand in the address."""
     form = FilterForm(request.GET)
@@ -32,34 +32,34 @@ def inbox(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
-@access.to_look
+@access.viewers_only
 def delivery(request: HttpRequest, delivery_id: int) -> HttpResponse:
     """One delivery: how it stands, live, and what came, which stays as it is."""
-    found = _found(delivery_id)
+    row = _delivery_or_404(delivery_id)
     start = pages.body_start(delivery_id, most=showing.PARSED_BYTES)
-    content_type = str(found.headers.get("content-type", ""))
+    content_type = str(row.headers.get("content-type", ""))
     context = {
-        "delivery": found,
-        "body": showing.show(start, size=found.body_bytes, content_type=content_type),
-        "source": Source(found.source),
+        "delivery": row,
+        "body": showing.show(start, size=row.body_bytes, content_type=content_type),
+        "source": Source(row.source),
         "may_act": access.may_act(request),
     }
     return render(request, "webhooks/delivery.html", context)
 
 
 @require_safe
-@access.to_look
+@access.viewers_only
 def body(request: HttpRequest, delivery_id: int) -> HttpResponse:  # noqa: ARG001 (every view gets it)
     """The bytes as they came, to save. Whatever they are, no browser shows them as a page of ours."""
-    found = _found(delivery_id)
-    whole = pages.body_start(delivery_id, most=found.body_bytes)
+    row = _delivery_or_404(delivery_id)
+    whole = pages.body_start(delivery_id, most=row.body_bytes)
     name = f'attachment; filename="delivery-{delivery_id}.bin"'
     headers = {"Content-Disposition": name, "Content-Security-Policy": "sandbox; default-src 'none'"}
     return HttpResponse(whole, content_type="application/octet-stream", headers=headers)
 
 
 @require_POST
-@access.to_act
+@access.operators_only
 def replay(request: HttpRequest, delivery_id: int) -> HttpResponse:
     """Process it again, from its first attempt on."""
     try:
@@ -74,7 +74,7 @@ def replay(request: HttpRequest, delivery_id: int) -> HttpResponse:
 
 
 @require_POST
-@access.to_act
+@access.operators_only
 def start_again(request: HttpRequest, delivery_id: int) -> HttpResponse:
     """Start a job that one of its rules could not start."""
     start = starting.of_delivery_by_id(delivery_id, request.POST.get("start", ""))
@@ -85,11 +85,11 @@ def start_again(request: HttpRequest, delivery_id: int) -> HttpResponse:
     except WebhooksError as refusal:
         messages.warning(request, refusal.message)
     else:
-        _tell(request, row)
+        _show_outcome(request, row)
     return redirect("webhooks:delivery", delivery_id)
 
 
-def _tell(request: HttpRequest, row: JobStart) -> None:
+def _show_outcome(request: HttpRequest, row: JobStart) -> None:
     if row.outcome == StartOutcome.STARTED:
         messages.success(request, f"Job #{row.job_id} was started.")
     else:
@@ -97,8 +97,8 @@ def _tell(request: HttpRequest, row: JobStart) -> None:
         messages.warning(request, row.error or sentence)
 
 
-def _found(delivery_id: int) -> Delivery:
-    found = pages.delivery(delivery_id)
-    if found is None:
+def _delivery_or_404(delivery_id: int) -> Delivery:
+    row = pages.delivery(delivery_id)
+    if row is None:
         raise Http404("There is no such delivery.")
-    return found
+    return row

@@ -16,14 +16,14 @@ from webhooks.views.forms import FilterForm
 
 
 @require_safe
-@access.to_look
+@access.viewers_only
 def replays(request: HttpRequest) -> HttpResponse:
     """Those that were begun lately."""
     return render(request, "webhooks/replays.html", {"replays": pages.replays()})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@access.to_act
+@access.operators_only
 def ask(request: HttpRequest) -> HttpResponse:
     """How many the filter of the address fits, and a button that begins; its answer leads to the progress."""
     form = FilterForm(request.POST if request.method == "POST" else request.GET)
@@ -33,28 +33,28 @@ def ask(request: HttpRequest) -> HttpResponse:
     wanted = live_queries.wanted(**shown)
     if request.method == "POST":
         return _begin(request, wanted)
-    context = {"form": form, "shown": shown, "found": operations.count_matching(wanted)}
+    context = {"form": form, "shown": shown, "matched": operations.count_matching(wanted)}
     return render(request, "webhooks/replay_ask.html", {**context, "sentence": wanted.sentence()})
 
 
 @require_safe
-@access.to_look
+@access.viewers_only
 def replay(request: HttpRequest, first: int) -> HttpResponse:
     """How far it is, live."""
-    context = {"replay": _found(first), "may_act": access.may_act(request)}
+    context = {"replay": _replay_or_404(first), "may_act": access.may_act(request)}
     return render(request, "webhooks/replay.html", context)
 
 
 @require_POST
-@access.to_act
+@access.operators_only
 def stop(request: HttpRequest, first: int) -> HttpResponse:
     """Begin no further batch; what was replayed stays so."""
-    found = _found(first)
-    verdict = None if found.is_over else scheduling.cancel(found.last).verdict
+    row = _replay_or_404(first)
+    verdict = None if row.is_over else scheduling.cancel(row.last).verdict
     if verdict is None or verdict is Verdict.TOO_LATE:
         messages.warning(request, "Too late: a batch of it runs at this moment, or it is over. Look again.")
     else:
-        _note(request, found)
+        _note(request, row)
         messages.success(request, "Stopped: no further batch is begun.")
     return redirect("webhooks:replay", first)
 
@@ -62,25 +62,25 @@ def stop(request: HttpRequest, first: int) -> HttpResponse:
 def _begin(request: HttpRequest, wanted: operations.Filter) -> HttpResponse:
     """Both in one transaction, so that the batch that is found is this one's."""
     with transaction.atomic():
-        found = operations.replay_matching(
+        matched = operations.replay_matching(
             wanted, with_jobs=access.with_jobs(request), by=access.person(request)
         )
-        first = pages.newest_replay(wanted) if found else None
+        first = pages.newest_replay(wanted) if matched else None
     if first is None:
         messages.warning(request, "Nothing matches any more: nothing was replayed.")
         return redirect("webhooks:inbox")
     return redirect("webhooks:replay", first)
 
 
-def _note(request: HttpRequest, found: pages.Replay) -> None:
-    last = pages.delivery(found.until)
+def _note(request: HttpRequest, row: pages.Replay) -> None:
+    last = pages.delivery(row.until)
     if last is not None:
-        said = f"Stopped the replay of many after {found.replayed} of {found.found}"
-        audit.record(access.person(request), last, said)
+        message = f"Stopped the replay of many after {row.replayed} of {row.matched}"
+        audit.record(access.person(request), last, message)
 
 
-def _found(first: int) -> pages.Replay:
-    found = pages.replay(first)
-    if found is None:
+def _replay_or_404(first: int) -> pages.Replay:
+    row = pages.replay(first)
+    if row is None:
         raise Http404("There is no such replay.")
-    return found
+    return row

@@ -23,20 +23,20 @@ def _type_of(source: Source) -> str:
 
 def _body(source: Source, *, now: datetime, token: str) -> Any:
     at_ms = int(now.timestamp() * 1000)
-    said = {"message": "A test delivery, sent by hand.", "test": token}
+    data = {"message": "A test delivery, sent by hand.", "test": token}
     bodies: dict[Source, Any] = {
-        Source.CLERK: {"type": TYPE, "object": "event", "timestamp": at_ms, "data": said},
-        Source.GITHUB: {"zen": "Half measures are as bad as nothing at all.", **said},
-        Source.JIRA: {"webhookEvent": TYPE, "timestamp": at_ms, **said},
-        Source.CONFLUENCE: {"event": TYPE, "timestamp": at_ms, **said},
-        Source.STRIPE: _stripe(said, token=token, at_ms=at_ms),
-        Source.SANDBOX_HOOKS: {"hook_event_name": TYPE, "session_id": f"test-{token}", **said},
-        Source.SANDBOX_COMPLETION: {"type": TYPE, "timestamp": now.isoformat(), "data": said},
+        Source.CLERK: {"type": TYPE, "object": "event", "timestamp": at_ms, "data": data},
+        Source.GITHUB: {"zen": "Half measures are as bad as nothing at all.", **data},
+        Source.JIRA: {"webhookEvent": TYPE, "timestamp": at_ms, **data},
+        Source.CONFLUENCE: {"event": TYPE, "timestamp": at_ms, **data},
+        Source.STRIPE: _stripe(data, token=token, at_ms=at_ms),
+        Source.SANDBOX_HOOKS: {"hook_event_name": TYPE, "session_id": f"test-{token}", **data},
+        Source.SANDBOX_COMPLETION: {"type": TYPE, "timestamp": now.isoformat(), "data": data},
         Source.SANDBOX_TELEMETRY: [],
     }
     return bodies[source]
 
 
-def _stripe(said: dict[str, str], *, token: str, at_ms: int) -> dict[str, Any]:
+def _stripe(data: dict[str, str], *, token: str, at_ms: int) -> dict[str, Any]:
     named = {"id": f"evt_test_{token}", "object": "event", "type": TYPE, "created": at_ms // 1000}
-    return {**named, "livemode": False, "data": {"object": said}}
+    return {**named, "livemode": False, "data": {"object": data}}

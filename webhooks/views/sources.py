@@ -17,7 +17,7 @@ from webhooks.views.forms import RetireForm, SecretForm, TokenForm
 
 
 @require_safe
-@access.to_look
+@access.viewers_only
 def sources(request: HttpRequest) -> HttpResponse:
     """All eight, live."""
     return render(request, "webhooks/sources.html")
@@ -25,28 +25,28 @@ def sources(request: HttpRequest) -> HttpResponse:
 
 @sensitive_post_parameters("secret")
 @require_http_methods(["GET", "HEAD", "POST"])
-@access.to_look
+@access.viewers_only
 @sensitive_variables("made")
 def source(request: HttpRequest, name: str) -> HttpResponse:
     """One source; a POST adds a secret, which is in its answer, this once."""
-    found = access.source_named(name)
+    chosen = access.source_named(name)
     form = SecretForm(request.POST if request.method == "POST" else None)
     if form.is_bound:
         if not access.may_act(request):
             raise Http404("There is nothing at this address.")
-        if form.is_valid() and (made := _added(request, found, form)) is not None:
-            return _shown(request, *made, is_given=bool(form.cleaned_data["secret"]))
+        if form.is_valid() and (made := _added(request, chosen, form)) is not None:
+            return _shown(request, *made, is_supplied=bool(form.cleaned_data["secret"]))
     return render(
-        request, "webhooks/source.html", _context(request, found, form), status=422 if form.is_bound else 200
+        request, "webhooks/source.html", _context(request, chosen, form), status=422 if form.is_bound else 200
     )
 
 
 @require_POST
-@access.to_act
+@access.operators_only
 def retire(request: HttpRequest, name: str, secret_id: int) -> HttpResponse:
     """Let a secret open nothing any more, at once or after a while."""
-    found, form = pages.secret(secret_id), RetireForm(request.POST)
-    if found is None or found.source != access.source_named(name):
+    secret, form = pages.secret(secret_id), RetireForm(request.POST)
+    if secret is None or secret.source != access.source_named(name):
         raise Http404("There is no such secret.")
     if not form.is_valid():
         messages.error(request, "Say when: at once, in an hour, a day, or a week.")
@@ -63,24 +63,24 @@ def retire(request: HttpRequest, name: str, secret_id: int) -> HttpResponse:
 @sensitive_variables()
 def _added(request: HttpRequest, source: Source, form: SecretForm) -> tuple[Secret, str] | None:
     """The new row and the secret itself; None if it cannot be one, which the form then says."""
-    given, name, after = form.cleaned_data["secret"] or None, form.cleaned_data["name"], form.after()
+    secret, name, after = form.cleaned_data["secret"] or None, form.cleaned_data["name"], form.after()
     by = access.person(request)
     try:
         if after is None:
-            return operations.add(source, given, name=name, by=by)
-        return operations.rotate(source, given, grace=after, name=name, by=by)
+            return operations.add(source, secret, name=name, by=by)
+        return operations.rotate(source, secret, grace=after, name=name, by=by)
     except BadSecret as refusal:
         form.add_error("secret", refusal.message)
         return None
 
 
 @sensitive_variables("secret")
-def _shown(request: HttpRequest, row: Secret, secret: str, *, is_given: bool) -> HttpResponse:
+def _shown(request: HttpRequest, row: Secret, secret: str, *, is_supplied: bool) -> HttpResponse:
     """What was pasted is known to who pasted it, and not shown again."""
     source = Source(row.source)
     context = {
         "row": row,
-        "secret": None if is_given else secret,
+        "secret": None if is_supplied else secret,
         "source": source,
         "url": _url(request, source),
     }

@@ -1,7 +1,7 @@
 """Test deliveries: a body, signed with the source's own secret and posted to its address like any other."""
 
 import hashlib
-import secrets as dice
+import secrets as rng
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -23,7 +23,7 @@ _BIGINT = 2**63 - 1
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@access.to_act
+@access.operators_only
 def send(request: HttpRequest, name: str) -> HttpResponse:
     """A form with a harmless body, or with that of `?like=<delivery>`; the answer leads to what came of it."""
     source = access.source_named(name)
@@ -42,14 +42,14 @@ def send(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _arrived(request: HttpRequest, source: Source, form: SendForm, sent: operations.Sent) -> HttpResponse:
-    """To the delivery that it became, or back to the form with what the address said."""
-    found = pages.newest_with_body(source, sha256=hashlib.sha256(form.bytes()).digest())
-    if found is None or sent.status not in {200, 400}:  # 400: taken in as rejected
+    """To the delivery that it became, or back to the form with the address's answer."""
+    delivery = pages.newest_with_body(source, sha256=hashlib.sha256(form.bytes()).digest())
+    if delivery is None or sent.status not in {200, 400}:  # 400: taken in as rejected
         form.add_error(None, f"The address answered {sent.status}: {sent.answer[:500]}")
         return _page(request, source, form, status=422)
-    audit.record(access.person(request), found, f"Sent {found} as a test")
+    audit.record(access.person(request), delivery, f"Sent {delivery} as a test")
     messages.success(request, f"The address answered {sent.status}: {sent.answer[:200]}")
-    return redirect("webhooks:delivery", found.pk)
+    return redirect("webhooks:delivery", delivery.pk)
 
 
 def _page(request: HttpRequest, source: Source, form: SendForm, *, status: int) -> HttpResponse:
@@ -59,10 +59,10 @@ def _page(request: HttpRequest, source: Source, form: SendForm, *, status: int) 
 
 def _initial(source: Source, *, like: str) -> dict[str, str]:
     is_id = like.isascii() and like.isdecimal() and len(like) < 20 and int(like) <= _BIGINT
-    found = pages.delivery(int(like)) if is_id else None
-    if found is None or found.source != source or found.body_bytes > LONGEST_BODY:
-        event_type, body = sample(source, now=clock.now(), token=dice.token_hex(6))
+    delivery = pages.delivery(int(like)) if is_id else None
+    if delivery is None or delivery.source != source or delivery.body_bytes > LONGEST_BODY:
+        event_type, body = sample(source, now=clock.now(), token=rng.token_hex(6))
         return {"event": event_type, "body": body}
-    start = pages.body_start(found.pk, most=found.body_bytes)
-    shown = showing.show(start, size=found.body_bytes, content_type="application/json")
-    return {"event": found.event_type, "body": shown.text or ""}
+    start = pages.body_start(delivery.pk, most=delivery.body_bytes)
+    shown = showing.show(start, size=delivery.body_bytes, content_type="application/json")
+    return {"event": delivery.event_type, "body": shown.text or ""}

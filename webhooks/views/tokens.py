@@ -20,14 +20,14 @@ HOOKS = Source.SANDBOX_HOOKS
 
 
 @require_POST
-@access.to_act
+@access.operators_only
 @sensitive_variables("token")
 def create(request: HttpRequest) -> HttpResponse:
     """A token of a sandbox; it is in this answer, and nowhere else."""
     form = TokenForm(request.POST)
     if not form.is_valid():
-        for said in form.errors.values():
-            messages.error(request, f"No token was made. {' '.join(map(str, said))}")
+        for errors in form.errors.values():
+            messages.error(request, f"No token was made. {' '.join(map(str, errors))}")
         return redirect("webhooks:source", HOOKS)
     lifetime = form.lifetime()
     expires_at = None if lifetime is None else clock.now() + lifetime
@@ -41,7 +41,7 @@ def create(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@access.to_act
+@access.operators_only
 def revoke(request: HttpRequest) -> HttpResponse:
     """Let all tokens of a sandbox open nothing any more."""
     sandbox = request.POST.get("sandbox", "")[:100].replace("\x00", "")

@@ -64,7 +64,7 @@ class TestClustersSideBySide:
         assert marks() == list(range(2 * count))
         assert sorted(map(int, ledger.read_text().split())) == list(range(200))
         until(lambda: are_gone(processes))
-        ran = {row.handed_by for row in ScheduledFunction.objects.filter(kind="mutation") if row.handed_by}
+        ran = {row.cluster_id for row in ScheduledFunction.objects.filter(kind="mutation") if row.cluster_id}
         assert set(Cluster.objects.filter(cluster_id__in=ran).values_list("pid", flat=True)) == sentinels
         assert set(Cluster.objects.values_list("ending", flat=True)) == {"stopped"}
         assert sorted(map(int, runs.read_text().split())) == list(range(2 * count))

@@ -39,7 +39,7 @@ class TestAnAction:
         assert scheduling.run_due() == 1
         ended = stored(row)
         assert (ended.state, ended.result, ended.attempt) == ("success", "hello", 1)
-        assert ended.handed_by is not None
+        assert ended.cluster_id is not None
         assert ended.ran_by
 
     def test_that_raises_has_failed_and_is_not_tried_again(self) -> None:

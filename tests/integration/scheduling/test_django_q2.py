@@ -147,7 +147,7 @@ class TestItsMonitor:
         assert Stat.get_all() == []
         clusters.report(
             cluster_id,
-            Report(workers=2, free=2, waits=False, handed=0, stat=django_q2.stat(_Sentinel(cluster_id))),
+            Report(workers=2, free=2, waits=False, dispatched=0, stat=django_q2.stat(_Sentinel(cluster_id))),
         )
         [seen] = Stat.get_all()
         assert (seen.cluster_id, seen.workers, seen.reincarnations) == (cluster_id, [], 4)

@@ -214,9 +214,9 @@ class TestADispatch:
     def test_leaves_out_what_somebody_has_in_hands_and_begins_where_the_lane_begins(self) -> None:
         made = [scheduling.run_after(0, sample.make_group, name=str(n)).pk for n in range(4)]
         lanes = clusters.lanes(Kind.MUTATION)
-        found, heads = clusters.look(Kind.MUTATION, lanes, limit=2, excluded=made[:1])
+        found, heads = clusters.scan(Kind.MUTATION, lanes, limit=2, excluded=made[:1])
         assert [one.id for one in found] == made[1:3]
-        further, _ = clusters.look(Kind.MUTATION, heads, limit=4)
+        further, _ = clusters.scan(Kind.MUTATION, heads, limit=4)
         assert [one.id for one in further] == made[1:]
 
     def test_brings_new_work_before_a_backlog_of_the_same_priority(self) -> None:
@@ -236,9 +236,9 @@ class TestADispatch:
         lanes, found = clusters.lanes(Kind.MUTATION), []
         for rank in range(4):
             share = Share(rank=rank, clusters=4)
-            found += [one.id for one in clusters.look(Kind.MUTATION, lanes, limit=10, share=share)[0]]
+            found += [one.id for one in clusters.scan(Kind.MUTATION, lanes, limit=10, share=share)[0]]
         assert sorted(found) == sorted(made)
-        alone = clusters.look(Kind.MUTATION, lanes, limit=40, share=Share(rank=2, clusters=4))[0]
+        alone = clusters.scan(Kind.MUTATION, lanes, limit=40, share=Share(rank=2, clusters=4))[0]
         assert {one.id for one in alone} == made
 
 

@@ -32,7 +32,7 @@ def line(n: int, *, at: datetime = RECEIVED, **fields: Any) -> Activity:
 
 
 def numbers(feed: activity.Feed) -> list[int]:
-    return [one.delivery_id for one in feed.lines]
+    return [one.delivery_id for one in feed.entries]
 
 
 class TestFeed:
@@ -83,7 +83,7 @@ class TestFeed:
     def test_has_one_to_two_hundred_lines(self, asked: int, given: int) -> None:
         for n in range(3):
             line(n)
-        assert len(activity.feed(limit=asked).lines) == given
+        assert len(activity.feed(limit=asked).entries) == given
 
     def test_reads_an_index_and_no_more_than_it_shows(
         self, django_assert_num_queries: DjangoAssertNumQueries
@@ -117,7 +117,7 @@ class TestLines:
     def test_are_emitted_once_by_a_delivery_however_often_it_is_replayed(self) -> None:
         tell(ISSUE)
         tell(ISSUE, body=changed(ISSUE, sender__login="someone else"))
-        assert [one.actor for one in activity.feed().lines] == ["Codertocat"]
+        assert [one.actor for one in activity.feed().entries] == ["Codertocat"]
 
     def test_make_the_feed_stale(
         self, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
@@ -129,7 +129,7 @@ class TestLines:
     def test_are_cut_to_their_columns(self) -> None:
         body = changed(ISSUE, issue__title="t" * 255, repository__full_name="r" * 255)
         tell(ISSUE, body=body)
-        [one] = activity.feed().lines
+        [one] = activity.feed().entries
         assert one.object == ("issue " + "r" * 255 + "#1: " + "t" * 255)[:499] + "…"
 
     def test_are_found_by_their_delivery(self) -> None:
@@ -168,7 +168,7 @@ class TestDigest:
             if sample.source == "github":
                 handle(sample.event())
         summed = activity.digest(day=DAY, now=NOW)
-        assert summed.lines == Activity.objects.filter(at__date=DAY).count() == 20
+        assert summed.entries == Activity.objects.filter(at__date=DAY).count() == 20
         assert summed.sources == (("github", 20),)
         assert summed.actors == (("Codertocat", 19), ("Octocoders", 1))
         assert summed.actions[0] == ("github", "opened", 4)
@@ -178,7 +178,7 @@ class TestDigest:
         line(1, actor="")
         line(2)
         summed = activity.digest(day=RECEIVED.date(), now=NOW)
-        assert (summed.lines, summed.actors) == (2, (("ada", 1),))
+        assert (summed.entries, summed.actors) == (2, (("ada", 1),))
 
     def test_ends_with_the_day_of_utc(self) -> None:
         midnight = datetime(2019, 5, 15, tzinfo=UTC)
@@ -186,7 +186,7 @@ class TestDigest:
             [midnight - timedelta(microseconds=1), midnight, midnight + timedelta(days=1)]
         ):
             line(n, at=at)
-        assert activity.digest(day=DAY, now=NOW).lines == 1
+        assert activity.digest(day=DAY, now=NOW).entries == 1
 
     def test_of_a_day_that_is_over_is_computed_once(
         self, django_assert_num_queries: DjangoAssertNumQueries
@@ -198,9 +198,9 @@ class TestDigest:
 
     def test_of_today_is_computed_each_time(self) -> None:
         line(1)
-        assert activity.digest(day=RECEIVED.date(), now=NOW).lines == 1
+        assert activity.digest(day=RECEIVED.date(), now=NOW).entries == 1
         line(2)
-        assert activity.digest(day=RECEIVED.date(), now=NOW).lines == 2
+        assert activity.digest(day=RECEIVED.date(), now=NOW).entries == 2
         assert not ActivityDigest.objects.exists()
 
     def test_is_dropped_by_a_line_that_comes_late(
@@ -211,7 +211,7 @@ class TestDigest:
         with django_capture_on_commit_callbacks(execute=True):
             tell(ISSUE)
         assert [stored.day for stored in ActivityDigest.objects.all()] == [date(2019, 5, 14)]
-        assert activity.digest(day=DAY, now=NOW).lines == 1
+        assert activity.digest(day=DAY, now=NOW).entries == 1
 
     def test_is_dropped_daily(self) -> None:
         for day in (1, 2):

@@ -74,7 +74,7 @@ def test_a_filter_reads_little_however_much_came_later(given: dict[str, str] | s
 
 
 def test_the_health_of_sources_reads_the_newest_of_each_alone() -> None:
-    given = {"sources": [source.value for source in Source], "looked_at": pages.LOOKED_AT}
+    given = {"sources": [source.value for source in Source], "sample": pages.HEALTH_SAMPLE}
     plan = statements.load("webhooks", "source_health").explain(given)["Plan"]
     touched = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
     assert touched < 500, touched

@@ -150,14 +150,14 @@ class TestAFunction:
         )
     )
     def test_gets_json_back_as_it_was(self, value: object) -> None:
-        assert arguments.json_value(value, name="f", what="x") == value
+        assert arguments.json_value(value, name="f", part="x") == value
 
     def test_is_refused_json_that_is_too_deep(self) -> None:
         value: object = 0
         for _ in range(5000):
             value = [value]
         with pytest.raises(NotJson):
-            arguments.json_value(value, name="f", what="x")
+            arguments.json_value(value, name="f", part="x")
 
 
 class TestAFrozenCluster:
@@ -166,7 +166,7 @@ class TestAFrozenCluster:
         facts = Facts(seen_ago_s=0.5, free=1, overdue=True)
         assert watch.is_frozen(facts, now=100) is None
         assert (
-            watch.is_frozen(facts, now=100 + STUCK_S + 0.1) == "a hand-out is overdue while a worker is free"
+            watch.is_frozen(facts, now=100 + STUCK_S + 0.1) == "a dispatch is overdue while a worker is free"
         )
 
     def test_is_one_in_which_a_task_waits_beside_a_free_worker(self) -> None:
@@ -185,16 +185,16 @@ class TestAFrozenCluster:
     def test_is_not_one_that_goes_on_handing_out_however_late(self) -> None:
         watch = Watch(started_at=0)
         for second in range(1000):
-            facts = Facts(seen_ago_s=0.5, free=1, overdue=True, handed=second)
+            facts = Facts(seen_ago_s=0.5, free=1, overdue=True, dispatched=second)
             assert watch.is_frozen(facts, now=second) is None
-        stopped = Facts(seen_ago_s=0.5, free=1, overdue=True, handed=999)
+        stopped = Facts(seen_ago_s=0.5, free=1, overdue=True, dispatched=999)
         assert watch.is_frozen(stopped, now=1000) is None
         assert watch.is_frozen(stopped, now=1000 + STUCK_S)
 
     def test_is_one_in_which_a_task_waits_whatever_the_others_are_handed(self) -> None:
         watch = Watch(started_at=0)
-        assert watch.is_frozen(Facts(seen_ago_s=0.5, free=1, waits=True, handed=1), now=100) is None
-        assert watch.is_frozen(Facts(seen_ago_s=0.5, free=1, waits=True, handed=2), now=104)
+        assert watch.is_frozen(Facts(seen_ago_s=0.5, free=1, waits=True, dispatched=1), now=100) is None
+        assert watch.is_frozen(Facts(seen_ago_s=0.5, free=1, waits=True, dispatched=2), now=104)
 
     def test_is_not_one_that_was_only_slow_for_a_moment(self) -> None:
         watch = Watch(started_at=0)

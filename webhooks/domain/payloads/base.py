@@ -98,7 +98,7 @@ Many = Annotated[list[T], BeforeValidator(lambda value: [] if value is None else
 
 
 class Absent(Enum):
-    """What a body does not say, told apart from null, which says that there is none."""
+    """What a body leaves out; null, in contrast, means that there is none."""
 
     ABSENT = "absent"
 
@@ -147,10 +147,10 @@ def read(model: type[P], body: object, *, unread: list[str] | None = None) -> P:
 def _prune(draft: Draft, error: ValidationError, causes: dict[Path, errors.BadPayload]) -> None:
     """Take away what these errors are about, and remember for each part taken away the error that began it."""
     before = len(draft)
-    for found in error.errors(include_url=False, include_context=False, include_input=False):
-        place = tuple(found["loc"])
-        cause = causes.get(place) or _bad(place, found["msg"])
-        part = _optional(place[:-1] if found["type"] == "missing" else place)
+    for detail in error.errors(include_url=False, include_context=False, include_input=False):
+        place = tuple(detail["loc"])
+        cause = causes.get(place) or _bad(place, detail["msg"])
+        part = _optional(place[:-1] if detail["type"] == "missing" else place)
         if not draft.take_away(part):
             raise cause from None
         causes.setdefault(part, cause)

@@ -40,8 +40,8 @@ class User(Payload):
         return addresses.get(self.primary_email_address_id or "") or next(reversed(addresses.values()), "")
 
     @property
-    def says_email(self) -> bool:
-        """Whether it says which address that is: of several, only if it names the primary one."""
+    def has_primary_email(self) -> bool:
+        """Whether it names the primary address: of several, only by its id."""
         fields = self.model_fields_set
         return "email_addresses" in fields and (
             "primary_email_address_id" in fields or len(self.email_addresses) < 2

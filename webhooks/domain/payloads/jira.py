@@ -114,8 +114,8 @@ class Comment(Payload):
     @property
     def issue_id(self) -> int | None:
         """The id of its issue, from its address."""
-        found = _ISSUE_OF_COMMENT.search(self.self)
-        return int(found[1]) if found else None
+        match = _ISSUE_OF_COMMENT.search(self.self)
+        return int(match[1]) if match else None
 
 
 class CommentEvent(Payload):

@@ -113,7 +113,7 @@ class Raised(Payload):
 
 
 class Invocation(Payload):
-    """One invocation of a gateway, as its tail worker tells it."""
+    """One invocation of a gateway, as its tail worker reports it."""
 
     event: dict[str, Any] | None = None
     eventTimestamp: Millis | None = None  # noqa: N815 (the sender's names)

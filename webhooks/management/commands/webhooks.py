@@ -31,11 +31,11 @@ class Command(BaseCommand):
         token = words.add_parser("token", help="bearer tokens of sandboxes").add_subparsers(
             dest="action", required=True
         )
-        for action, told in (
+        for action, description in (
             ("add", "print a new token, shown this once"),
             ("revoke", "revoke all of a sandbox"),
         ):
-            token.add_parser(action, help=told).add_argument("sandbox")
+            token.add_parser(action, help=description).add_argument("sandbox")
 
     def handle(self, *, word: str, **options: Any) -> None:
         """Do it; a refusal is one sentence."""
@@ -53,11 +53,11 @@ class Command(BaseCommand):
         parser.add_argument("--url", dest="base_url", help="where the farm answers (WEBHOOKS_OWN_URL)")
 
     def _add_secret(self, actions: Any) -> None:
-        for action, told in (
+        for action, description in (
             ("add", "add a live secret; without one given, make one up and print it alone on the last line"),
             ("rotate", "add a secret, and retire the others after a while"),
         ):
-            parser = actions.add_parser(action, help=told)
+            parser = actions.add_parser(action, help=description)
             parser.add_argument("source", choices=list(Source))
             parser.add_argument("--name", default="", help="where it is used, for people")
             parser.add_argument(
@@ -85,19 +85,19 @@ class Command(BaseCommand):
             raise CommandError(f"The farm answered {sent.status}.")
 
     def _secret_add(self, *, source: str, name: str, stdin: bool, **_: Any) -> None:
-        row, secret = operations.add(adapters.find(source), _given(stdin), name=name)
-        self._tell(row, secret, is_given=stdin)
+        row, secret = operations.add(adapters.find(source), _supplied(stdin), name=name)
+        self._print_secret(row, secret, is_supplied=stdin)
 
     def _secret_rotate(self, *, source: str, name: str, stdin: bool, grace: float, **_: Any) -> None:
         after = timedelta(hours=grace)
-        row, secret = operations.rotate(adapters.find(source), _given(stdin), grace=after, name=name)
-        self._tell(row, secret, is_given=stdin)
+        row, secret = operations.rotate(adapters.find(source), _supplied(stdin), grace=after, name=name)
+        self._print_secret(row, secret, is_supplied=stdin)
 
     def _secret_retire(self, *, source: str, fingerprint: str, grace: float, **_: Any) -> None:
-        found = secrets.live().filter(source=source, fingerprint=fingerprint).first()
-        if found is None:
+        secret = secrets.live().filter(source=source, fingerprint=fingerprint).first()
+        if secret is None:
             raise CommandError(f"{source} has no live secret {fingerprint}.")
-        row = operations.retire(found.pk, grace=timedelta(hours=grace))
+        row = operations.retire(secret.pk, grace=timedelta(hours=grace))
         self.stdout.write(
             f"{row.source} {row.fingerprint} opens nothing from {row.retired_at:%Y-%m-%d %H:%M} UTC on."
         )
@@ -121,14 +121,14 @@ class Command(BaseCommand):
         count = operations.revoke_tokens(sandbox)
         self.stdout.write(f"{count} token{'' if count == 1 else 's'} of {sandbox} revoked.")
 
-    def _tell(self, row: Any, secret: str, *, is_given: bool) -> None:
+    def _print_secret(self, row: Any, secret: str, *, is_supplied: bool) -> None:
         path = adapters.adapter_of(adapters.find(row.source)).PATH
         self.stdout.write(f"{row.source} may sign with the secret {row.fingerprint}; it posts to {path}.")
-        if not is_given:
+        if not is_supplied:
             self.stdout.write("Enter this as the secret at the sender's; it is shown this once:")
             self.stdout.write(secret)
 
 
-def _given(stdin: bool) -> str | None:
+def _supplied(stdin: bool) -> str | None:
     """From standard input and never as an argument, which other users of the machine could read."""
     return sys.stdin.readline().strip() if stdin else None

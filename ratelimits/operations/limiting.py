@@ -37,7 +37,7 @@ def limit(
     CountExceedsLimit for a count that this limit could never grant; LimitsDeadlocked in a transaction that asks
     several limits one by one, while another does so in another order.
     """
-    request = _asked(Ask(name=name, key=key, count=count, reserve=reserve, config=config), throws)
+    request = _request_of(Ask(name=name, key=key, count=count, reserve=reserve, config=config), throws)
     answer = answers.answer(_decided(lambda: queries.take(request)))
     if not answer:
         numbers.DENIED.labels(name).inc()
@@ -57,19 +57,21 @@ def limit_all(asks: Sequence[Ask], *, throws: bool = False) -> Answer:
     in a circle. No asks: granted. Raises what `limit` raises (RateLimited names the limit that takes
     longest), and RepeatedLimit.
     """
-    asked = [_asked(ask, throws) for ask in asks]
-    _refuse_twins(asked)
-    if not asked:
+    batch = [_request_of(ask, throws) for ask in asks]
+    _refuse_duplicates(batch)
+    if not batch:
         return Answer(ok=True, retry_after=None)
-    given = [answers.answer(row) for row in _decided(lambda: queries.take_all(asked))]
-    ok = all(given)
-    for ask, answer in zip(asks, given, strict=True):
+    decisions = [answers.answer(row) for row in _decided(lambda: queries.take_all(batch))]
+    ok = all(decisions)
+    for ask, answer in zip(asks, decisions, strict=True):
         if not answer:
             numbers.DENIED.labels(ask.name).inc()
-    told = [(answer, ask) for answer, ask in zip(given, asks, strict=True) if ok or not answer]
-    slowest, ask = max(told, key=lambda pair: pair[0].retry_after or timedelta(0))
-    left = [answer.remaining for answer in given if answer.remaining is not None]
-    together = Answer(ok=ok, retry_after=slowest.retry_after, remaining=min(left) if ok and left else None)
+    relevant = [(answer, ask) for answer, ask in zip(decisions, asks, strict=True) if ok or not answer]
+    slowest, ask = max(relevant, key=lambda pair: pair[0].retry_after or timedelta(0))
+    remaining = [answer.remaining for answer in decisions if answer.remaining is not None]
+    together = Answer(
+        ok=ok, retry_after=slowest.retry_after, remaining=min(remaining) if ok and remaining else None
+    )
     return answers.or_raised(together, ask.name, ask.key) if throws else together
 
 
@@ -102,7 +104,7 @@ def get_value(name: str, *, key: str | None = None, config: Config | None = None
     return Value(value=value, most=known.most, config=known)
 
 
-def _asked(ask: Ask, throws: bool) -> queries.Request:
+def _request_of(ask: Ask, throws: bool) -> queries.Request:
     """What the database is asked; who would have a wait raised takes no reservation."""
     request = requests.request(ask.name, ask.key, ask.count, ask.reserve, ask.config)
     return replace(request, reserve=False) if throws and ask.reserve else request
@@ -117,9 +119,9 @@ def _decided(ask: Callable[[], T]) -> T:
         raise
 
 
-def _refuse_twins(asked: Sequence[queries.Request]) -> None:
+def _refuse_duplicates(batch: Sequence[queries.Request]) -> None:
     seen: set[tuple[str, str]] = set()
-    for request in asked:
+    for request in batch:
         if (request.name, request.key) in seen:
             raise RepeatedLimit(name=request.name)
         seen.add((request.name, request.key))

@@ -1,4 +1,4 @@
-"""What the administration's list of deliveries asks, so that none of its answers reads the whole table."""
+"""Searches of the administration's list of deliveries, none of which reads the whole table."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -12,7 +12,7 @@ from webhooks.models import Delivery
 from webhooks.queries import inbox, pages
 
 PROCESS: Final = "webhooks.operations.processing.process"
-RUNS_LOOKED_AT: Final = 10_000  # scheduled functions among which those of one delivery are looked for
+MOST_RUNS_SCANNED: Final = 10_000  # scheduled functions among which those of one delivery are searched
 _DISORDER: Final = timedelta(minutes=1)  # between ids and times of receipt, of transactions side by side
 _BEYOND: Final = 2**63 - 1
 
@@ -37,16 +37,16 @@ def with_words(rows: "QuerySet[Delivery]", text: str, *, or_pk: int | None) -> "
 def runs_of(delivery: Delivery) -> Sequence[ScheduledFunction]:
     """The scheduled functions that processed a delivery or will, the newest first, as far as they are kept.
 
-    No index leads from a delivery to them: they are looked for among RUNS_LOOKED_AT that were scheduled while it was
+    No index leads from a delivery to them: they are searched among RUNS_LOOKED_AT that were scheduled while it was
     received and processed.
     """
     last = delivery.ended_at or delivery.received_at
     low, high = scheduled.first_since(delivery.received_at), scheduled.end_before(last)
     rows = ScheduledFunction.objects.filter(function=PROCESS, pk__gte=low, pk__lt=high).order_by("-pk")
-    looked_at = list(rows.values_list("pk", flat=True)[:RUNS_LOOKED_AT])
-    if not looked_at:
+    candidates = list(rows.values_list("pk", flat=True)[:MOST_RUNS_SCANNED])
+    if not candidates:
         return []
-    about = rows.filter(pk__gte=looked_at[-1], args__contains={"delivery": delivery.pk})
+    about = rows.filter(pk__gte=candidates[-1], args__contains={"delivery": delivery.pk})
     return list(about.only("pk", "state")[:20])
 
 
