@@ -166,7 +166,7 @@ class ApiTokenAdmin(ModelAdmin):  # type: ignore[misc]
 
 
 @admin.register(LogEntry)
-class LogEntryAdmin(administration.LookBack):
+class LogEntryAdmin(administration.BoundedList):
     """Who did what: all that was done here and on the farm's pages by who runs it."""
 
     list_display = ["action_time", "user", "action", "content_type", "object_link", "said"]

@@ -119,8 +119,8 @@ def restore(folder: Path) -> Note:
 def read(folder: Path) -> Note:
     """What the backup in this folder says of itself. Raises NoBackup."""
     try:
-        told = json.loads((folder / NOTE).read_text())
-        note = Note(**{**told, "made_at": datetime.fromisoformat(told["made_at"])})
+        fields = json.loads((folder / NOTE).read_text())
+        note = Note(**{**fields, "made_at": datetime.fromisoformat(fields["made_at"])})
     except (OSError, ValueError, TypeError, KeyError):
         raise NoBackup(folder=folder) from None
     if note.format != FORMAT or not (folder / DUMP).exists():

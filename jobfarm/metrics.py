@@ -62,19 +62,19 @@ class Farm(Collector):
         try:
             with transaction.atomic():
                 statements.load("jobfarm", "hurry").run({"ms": STATEMENT_MS})
-                found = [
+                families = [
                     *_queues(),
                     *_workers(),
                     *_processes(),
                     *_usage(),
-                    *self._past.told(),
+                    *self._past.families(),
                     *_functions(),
                     *_webhooks(),
                     *_database(),
                 ]
         except (DatabaseError, PostgresError, PoolTimeout):
             return [GaugeMetricFamily(UP, "Whether the database answers.", value=0)]
-        return [GaugeMetricFamily(UP, "Whether the database answers.", value=1), *found]
+        return [GaugeMetricFamily(UP, "Whether the database answers.", value=1), *families]
 
 
 def text() -> bytes:

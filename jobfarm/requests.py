@@ -11,7 +11,7 @@ from jobs.waiting.asking import App, Message, Receive, Scope, Send, header
 from observing import fields, numbers, traces
 
 REQUEST_ID: Final = "x-request-id"
-_GIVEN_ID: Final = re.compile(r"[A-Za-z0-9._-]{8,64}")  # a proxy's, if it is one that may stand in a log line
+_PROXY_ID: Final = re.compile(r"[A-Za-z0-9._-]{8,64}")  # a proxy's, if it is one that may stand in a log line
 _JOB: Final = re.compile(r"/(?:api/v1/(?:worker/)?)?jobs/([0-9]{1,19})(?:/|$)")
 WAITS: Final = "waits"  # these last as long as nothing happens, so how long they take says nothing
 # Which part of the site answers: what stands first fits first. Few, so that every one may be a time series.
@@ -79,5 +79,5 @@ def _part(path: str) -> str:
 
 
 def _request_id(scope: Scope) -> str:
-    given = header(scope, REQUEST_ID)
-    return given if _GIVEN_ID.fullmatch(given) else uuid.uuid4().hex
+    request_id = header(scope, REQUEST_ID)
+    return request_id if _PROXY_ID.fullmatch(request_id) else uuid.uuid4().hex

@@ -63,13 +63,13 @@ class Running:
         self._stopping = Stopping()
         self._seen = Seen()
         self._beats = Beats(in_a_request_thread=django.run)
-        self._bell: Notifier | None = None
+        self._notifier: Notifier | None = None
         self._ending: asyncio.Task[None] | None = None
         waiting = BoundedBodies(Waiting(cast("App", django), notifier=self.notifier, stopping=self._stopping))
         self._http = Observed(Webhooks(waiting, refuse=refusals.refusal))
         sockets: dict[str, Any] = {
             LIVE_SOCKET: live.application,
-            WORKER_SOCKET: WorkerSocket(notifier=self.notifier, seen=self._seen, refuse=refusals.told),
+            WORKER_SOCKET: WorkerSocket(notifier=self.notifier, seen=self._seen, refuse=refusals.problem),
         }
         self._sockets = sockets
 
@@ -80,9 +80,9 @@ class Running:
     def notifier(self) -> Notifier:
         """The process's notifier, made when somebody waits for the first time: a server that is idle asks
         nothing."""
-        if self._bell is None:
-            self._bell = Notifier(stopping=self._stopping)
-        return self._bell
+        if self._notifier is None:
+            self._notifier = Notifier(stopping=self._stopping)
+        return self._notifier
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request or socket."""
@@ -94,8 +94,8 @@ class Running:
             await receive()
             await send({"type": "websocket.close"})  # before it was accepted: 403
         else:
-            what = "browsers' sockets" if socket is live.application else "workers' sockets"
-            with numbers.OPEN.labels(what).track_inprogress():
+            label = "browsers' sockets" if socket is live.application else "workers' sockets"
+            with numbers.OPEN.labels(label).track_inprogress():
                 await socket(scope, receive, send)
 
     def begin_to_stop(self) -> None:
@@ -117,8 +117,8 @@ class Running:
         await hub.current().stop()  # one that nobody has used yet is gone before it begins
 
     async def _stop_waiting(self) -> None:
-        if self._bell is not None:
-            await self._bell.stop()
+        if self._notifier is not None:
+            await self._notifier.stop()
 
 
 def _on_signals(stop: Callable[[], None]) -> Callable[[], None]:

@@ -31,7 +31,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
             case "websocket.connect":
                 await self._open()
             case "websocket.receive":
-                await self._hear(message.get("text"))
+                await self._receive(message.get("text"))
             case "websocket.disconnect":
                 await self._end()
                 raise StopConsumer
@@ -48,11 +48,11 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
     async def _run(self) -> None:
         await self._leave(await self._conversation.run())
 
-    async def _hear(self, text: str | None) -> None:
+    async def _receive(self, text: str | None) -> None:
         if self._is_over:  # what was on its way when we closed
             return
         try:
-            self._conversation.hear(text)
+            self._conversation.receive(text)
         except errors.BadMessage as error:
             await self._end()
             await self._leave(NOT_A_PAGE, error.message)

@@ -42,5 +42,5 @@ def note(**fields: Value | None) -> None:
         raise ValueError(
             f"Log lines have no field {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}."
         )
-    told = {name: value for name, value in fields.items() if value is not None}
-    _about.set(MappingProxyType({**_about.get(), **told}))
+    present = {name: value for name, value in fields.items() if value is not None}
+    _about.set(MappingProxyType({**_about.get(), **present}))

@@ -72,8 +72,8 @@ class TextLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, without secrets."""
-        told = " ".join(f"{name}={value}" for name, value in _fields(record).items())
-        record.about = f" [{told}]" if told else ""
+        pairs = " ".join(f"{name}={value}" for name, value in _fields(record).items())
+        record.about = f" [{pairs}]" if pairs else ""
         return masked(super().format(record))
 
 

@@ -55,15 +55,15 @@ def explain_unreachable(error: BaseException, *, using: str = "default") -> str 
     return None
 
 
-def note_trouble(logger: logging.Logger, what: str, error: Exception) -> bool:
-    """Log that `what` did not come about: in one line where the database is away, with a traceback for any other error.
+def note_trouble(logger: logging.Logger, failure: str, error: Exception) -> bool:
+    """Log `failure`: in one line where the database is away, with a traceback for any other error.
 
     Returns whether it is away: that passes."""
     is_away = isinstance(error, (InterfaceError, OperationalError, PoolTimeout, PostgresError, TimeoutError))
     if is_away:
-        logger.warning("%s: %s", what, explain_unreachable(error) or str(error).partition("\n")[0])
+        logger.warning("%s: %s", failure, explain_unreachable(error) or str(error).partition("\n")[0])
     else:
-        logger.error("%s", what, exc_info=error)
+        logger.error("%s", failure, exc_info=error)
     return is_away
 
 
@@ -75,8 +75,8 @@ def _who(using: str) -> str:
     return f'PostgreSQL at {host}, port {port} (database "{settings["NAME"]}", user "{user}")'
 
 
-def _meaning(said: str) -> str:
+def _meaning(message: str) -> str:
     for pattern, meaning in _MEANINGS.items():
-        if re.search(pattern, said, re.IGNORECASE):
+        if re.search(pattern, message, re.IGNORECASE):
             return meaning
-    return f"cannot be used: {' '.join(said.split())}"
+    return f"cannot be used: {' '.join(message.split())}"

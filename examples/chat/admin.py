@@ -26,7 +26,7 @@ COLOURS: Final = {
 
 
 @admin.register(Message)
-class MessageAdmin(administration.LookBack):
+class MessageAdmin(administration.BoundedList):
     """What was said. With a question goes its answer; a job that writes it is canceled."""
 
     list_display = ("id", "group", "role", "author", "beginning", "state", "job", "created_at")

@@ -103,7 +103,7 @@ class FileInline(administration.Part):
 
 
 @admin.register(Job)
-class JobAdmin(common.Operated, administration.LookBack):
+class JobAdmin(common.Operated, administration.BoundedList):
     """Every job. What has happened stays as it is; what is to come changes by canceling and trying again."""
 
     list_display = [

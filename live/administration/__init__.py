@@ -3,13 +3,13 @@
 from live.administration.cells import LiveMedia, folded, link, once, preformatted, stands
 from live.administration.confirmation import carry_out, is_confirmed, person, question
 from live.administration.filters import by_day, known, recent
-from live.administration.tables import COUNTED, Counted, LookBack, Part, ReadOnly, Untouched
+from live.administration.tables import COUNTED, BoundedList, Counted, Part, ReadOnly, Untouched
 
 __all__ = [
     "COUNTED",
     "Counted",
     "LiveMedia",
-    "LookBack",
+    "BoundedList",
     "Part",
     "ReadOnly",
     "Untouched",

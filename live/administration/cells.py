@@ -57,7 +57,7 @@ def folded(summary: str, text: str) -> SafeString | str:
 
 
 def stands(
-    name: str, given: Mapping[str, Any], *, row: Mapping[str, Any], audience: str, element: str = "span"
+    name: str, arguments: Mapping[str, Any], *, row: Mapping[str, Any], audience: str, element: str = "span"
 ) -> SafeString:
     """A live query inside a list, first shown from the row in hand: a list of fifty reads nothing for each of them."""
-    return html.wrapper_of_known(name, given, known=row, audience=audience, element=element)
+    return html.wrapper_of_context(name, arguments, context=row, audience=audience, element=element)

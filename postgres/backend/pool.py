@@ -55,7 +55,7 @@ class Pool(ConnectionPool[Connection]):
     def _check_or_drain(self, connection: Connection) -> None:
         """If this one is broken, so are the others that lay idle: without this, each would cost a request a
         longer wait (0 s, 1 s, 2 s, 4 s ...) until a good one is met."""
-        if time.monotonic() < connection.used_at + TRUSTED_S and not _has_news(connection):
+        if time.monotonic() < connection.used_at + TRUSTED_S and not _has_unread_input(connection):
             return
         try:
             self.check_connection(connection)
@@ -64,8 +64,8 @@ class Pool(ConnectionPool[Connection]):
             raise
 
 
-def _has_news(connection: Connection) -> bool:
-    """Whether the server has said something that nobody asked for: mostly that this was the end."""
-    look = select.poll()
-    look.register(connection.pgconn.socket, select.POLLIN)
-    return bool(look.poll(0))
+def _has_unread_input(connection: Connection) -> bool:
+    """Whether the server has sent something unrequested: mostly that it closes the connection."""
+    poll = select.poll()
+    poll.register(connection.pgconn.socket, select.POLLIN)
+    return bool(poll.poll(0))

@@ -37,9 +37,9 @@ class Connection(psycopg.Connection[Any]):
             try:
                 for result in super().wait(generators.fetch_many(self.pgconn)):
                     if result.status == ExecStatus.FATAL_ERROR:
-                        _say(result.get_error_message())
+                        _log_failure(result.get_error_message())
             except psycopg.Error as error:
-                _say(str(error))
+                _log_failure(str(error))
 
     def wait(self, gen: PQGen[Any], *args: Any, **options: Any) -> Any:
         """As psycopg's."""
@@ -65,5 +65,5 @@ class PostingCursor(psycopg.ClientCursor[Any]):
         return self
 
 
-def _say(why: str) -> None:
+def _log_failure(why: str) -> None:
     logger.warning("A statement that nobody waited for failed: %s", why.partition("\n")[0])

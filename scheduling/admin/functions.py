@@ -59,7 +59,7 @@ FILTERS: Final = [
 
 
 @admin.register(ScheduledFunction)
-class ScheduledFunctionAdmin(common.Operated, administration.LookBack):
+class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
     """What was scheduled, and how it went."""
 
     list_display = ["id", "function", "kind", "state_now", "attempt", "due_at", "started_at", "ended_at"]

@@ -221,7 +221,7 @@ def _holder_of(row: ScheduledFunction, *, cluster_id: uuid.UUID) -> Holder:
 @pytest.mark.django_db(transaction=True)
 class TestTheDoctorAboutNotifications:
     def test_hears_its_own(self) -> None:
-        assert notifications.hears_itself(within_s=20)
+        assert notifications.is_round_trip_done(within_s=20)
 
     def test_warns_where_they_do_not_arrive(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """As behind a pooler in transaction mode: who listens and who notifies do not meet."""

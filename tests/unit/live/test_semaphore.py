@@ -1,4 +1,4 @@
-"""Who has a turn at the database, and who waits."""
+"""Who holds a permit of the semaphore around the database, and who waits."""
 
 import asyncio
 import threading
@@ -6,26 +6,26 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
-from live.turns import Turns
+from live.semaphore import FairSemaphore
 
 
 class Crowd:
-    """Holders that take turns, and in which order they had one."""
+    """Holders that wait for permits, and in which order they had one."""
 
-    def __init__(self, turns: Turns) -> None:
-        self.turns = turns
+    def __init__(self, permits: FairSemaphore) -> None:
+        self.permits = permits
         self.order: list[str] = []
         self.may_end = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
     def ask(self, holder: str) -> asyncio.Task[None]:
-        """One more turn of this holder, which lasts until `may_end`."""
+        """One more permit of this holder, which lasts until `may_end`."""
         task = asyncio.create_task(self._take(holder))
         self._tasks.append(task)
         return task
 
     async def _take(self, holder: str) -> None:
-        async with self.turns.of(holder):
+        async with self.permits.acquire(holder):
             self.order.append(holder)
             await self.may_end.wait()
 
@@ -35,7 +35,7 @@ class Crowd:
             await asyncio.sleep(0)
 
     async def done(self) -> list[str]:
-        """Let all of them end; in which order they had their turns."""
+        """Let all of them end; in which order they had their permits."""
         self.may_end.set()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         return self.order
@@ -43,8 +43,8 @@ class Crowd:
 
 @pytest_asyncio.fixture
 async def crowd() -> AsyncIterator[Crowd]:
-    """Two turns at once."""
-    made = Crowd(Turns(2))
+    """Two permits."""
+    made = Crowd(FairSemaphore(2))
     yield made
     await made.done()
 
@@ -70,16 +70,16 @@ class TestTurns:
         crowd.ask("d")
         left.cancel()
         assert await crowd.done() == ["a", "b", "d"]
-        assert [crowd.turns.load(holder) for holder in "abcd"] == [0, 0, 0, 0]
+        assert [crowd.permits.load(holder) for holder in "abcd"] == [0, 0, 0, 0]
 
     async def test_that_were_given_and_not_taken_go_to_the_next(self, crowd: Crowd) -> None:
-        """The turn and the end of who waited for it come in one turn of the loop."""
+        """The permit and the end of who waited for it come in one iteration of the loop."""
         first, _ = crowd.ask("a"), crowd.ask("b")
         await crowd.settled()
         third, _ = crowd.ask("c"), crowd.ask("d")
         await crowd.settled()
         first.cancel()
-        await asyncio.sleep(0)  # c has the turn and has not run
+        await asyncio.sleep(0)  # c has the permit and has not run
         third.cancel()
         assert await crowd.done() == ["a", "b", "d"]
 
@@ -93,8 +93,8 @@ class TestTurns:
             may_end.wait(10)
 
         async def ask() -> None:
-            async with crowd.turns.of("a") as turn:
-                await turn.run(work)
+            async with crowd.permits.acquire("a") as permit:
+                await permit.run(work)
 
         left = asyncio.create_task(ask())
         await began.wait()
