@@ -69,8 +69,8 @@ def is_name(name: str) -> bool:
 
 def scope_text(scopes: Iterable[str]) -> str:
     """Scopes as they are stored: known ones, each once, in the order of SCOPES; empty when none of them is known."""
-    given = set(scopes)
-    return " ".join(scope for scope in SCOPES if scope in given)
+    known = set(scopes)
+    return " ".join(scope for scope in SCOPES if scope in known)
 
 
 def tidied(name: str) -> str:

@@ -38,8 +38,8 @@ def _token(request: HttpRequest) -> ApiToken | None:
 
 def token_id(request: HttpRequest) -> int | None:
     """The API token that let this request in; None where it was a session."""
-    found: int | None = request.__dict__.get(_LET_IN_BY)
-    return found
+    token_pk: int | None = request.__dict__.get(_LET_IN_BY)
+    return token_pk
 
 
 def limit_key(request: HttpRequest) -> str:

@@ -62,9 +62,9 @@ class LogIn(LoginView):
     authentication_form = LogInForm
     redirect_authenticated_user = True
 
-    def get_context_data(self, **given: Any) -> dict[str, Any]:
-        """The form, and which other doors there are."""
-        return super().get_context_data(**given) | ways_in()
+    def get_context_data(self, **context: Any) -> dict[str, Any]:
+        """The form, and which other ways in there are."""
+        return super().get_context_data(**context) | ways_in()
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Guests are let through to the form: they may have an account of their own."""

@@ -79,15 +79,15 @@ def groups(request: HttpRequest) -> HttpResponse:
 def group(request: HttpRequest, group_id: int) -> HttpResponse:
     """Who is in a group, how others get in, and the way out."""
     person = person_of(request)
-    found = _group(person, group_id)
-    keeper = operations.keeper(found)
-    token = operations.invitation(found, by=person)
+    group = _group(person, group_id)
+    keeper = operations.keeper(group)
+    token = operations.invitation(group, by=person)
     context = {
-        "group": found,
+        "group": group,
         "keeper": keeper,
-        "is_last": len(operations.members(found)) == 1,
+        "is_last": len(operations.members(group)) == 1,
         "link": request.build_absolute_uri(reverse("accounts:join", args=[token])) if token else None,
-        "member_form": MemberForm(found, keeper=person) if keeper == person else None,
+        "member_form": MemberForm(group, keeper=person) if keeper == person else None,
     }
     return render(request, "accounts/group.html", context)
 
@@ -118,8 +118,8 @@ def withdraw(request: HttpRequest, group_id: int) -> HttpResponse:
 def remove(request: HttpRequest, group_id: int) -> HttpResponse:
     """Take somebody out."""
     person = person_of(request)
-    found = _group(person, group_id)
-    form = MemberForm(found, keeper=person, data=request.POST)
+    group = _group(person, group_id)
+    form = MemberForm(group, keeper=person, data=request.POST)
     if not form.is_valid():
         messages.error(request, "Nobody was chosen, or they are not in the group any more.")
         return redirect("accounts:group", group_id)
@@ -138,13 +138,13 @@ def remove(request: HttpRequest, group_id: int) -> HttpResponse:
 def leave(request: HttpRequest, group_id: int) -> HttpResponse:
     """Be a member no more."""
     person = person_of(request)
-    found = _group(person, group_id)
+    group = _group(person, group_id)
     try:
-        operations.leave(found, by=person)
+        operations.leave(group, by=person)
     except NotAMember:
         messages.error(request, "Only an administrator can take you out of this group.")
         return redirect("accounts:group", group_id)
-    messages.success(request, f"You left {found.name}.")
+    messages.success(request, f"You left {group.name}.")
     return redirect("accounts:groups")
 
 
@@ -202,17 +202,17 @@ def _groups_page(request: HttpRequest, form: GroupForm, *, status: int) -> HttpR
 
 def _group(person: User, group_id: int) -> Group:
     """A group that this person is in; for everybody else there is none."""
-    found = queries.group_of(person, group_id)
-    if found is None:
+    group = queries.group_of(person, group_id)
+    if group is None:
         raise Http404
-    return found
+    return group
 
 
 def _do(request: HttpRequest, group_id: int, change: Callable[..., object], done: str) -> HttpResponse:
     person = person_of(request)
-    found = _group(person, group_id)
+    group = _group(person, group_id)
     try:
-        change(found, by=person)
+        change(group, by=person)
     except (NotTheKeeper, NotAMember) as refusal:
         messages.error(request, refusal.message)
     else:

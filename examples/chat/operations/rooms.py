@@ -29,7 +29,7 @@ class Room:
 
 
 def rooms_of(user: User) -> list[Room]:
-    """The rooms somebody may enter, those first in which something was said last."""
+    """The rooms somebody may enter, the one with the newest message first."""
     groups = accounts.groups_of(user)
     glances = queries.glances([group.pk for group in groups])
     rooms = [

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-LOOKS_AT = 5  # pictures
+SAMPLED = 5  # pictures
 GOOD_ABOVE, FAIR_ABOVE = 0.8, 0.5  # shares that succeeded
 
 Mood = Literal["", "good", "late", "bad"]

@@ -71,7 +71,7 @@ def end(job_id: int, *, state: State, **columns: Any) -> bool:
 
 def last_ended() -> list[health.Painted]:
     """The last few that came to an end, the newest first; those that were taken back say nothing."""
-    rows = Submission.objects.filter(state__in=ENDED).order_by("-ended_at")[: health.LOOKS_AT]
+    rows = Submission.objects.filter(state__in=ENDED).order_by("-ended_at")[: health.SAMPLED]
     return [
         health.Painted(succeeded=row.state == State.SAVED, took_s=(row.ended_at - row.created_at).total_seconds())
         for row in rows
