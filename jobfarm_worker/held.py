@@ -191,7 +191,7 @@ class HeldJob:
         return await finish(self._claimed, outcome, farm=self._farm, claim_next=claim_next)
 
     async def _finish_refused(self, outcome: Outcome, refusal: Refused) -> list[ClaimedJob]:
-        """The farm will not take this result (too large, for instance): tell it so as a failure, once."""
+        """The farm will not take this result (too large, for instance): report that as a failure, once."""
         log.error("%s: the farm refused how it ended: %s", self._claimed, refusal)
         if not outcome.success:
             return []

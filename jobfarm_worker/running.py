@@ -55,14 +55,14 @@ async def _in_thread(function: Handler, job: Job) -> Any:
     ended: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
     context = contextvars.copy_context()
 
-    def tell(result: Any, error: BaseException | None) -> None:
+    def settle(result: Any, error: BaseException | None) -> None:
         if not ended.done():
             ended.set_result((result, error))
 
     def body() -> None:
         result, error = _attempted(context, function, job)
         with contextlib.suppress(RuntimeError):  # the loop is closed: the worker ended without waiting for us
-            loop.call_soon_threadsafe(tell, result, error)
+            loop.call_soon_threadsafe(settle, result, error)
 
     threading.Thread(target=body, name=f"job {job.id}", daemon=True).start()
     result, error = await ended

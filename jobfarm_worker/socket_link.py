@@ -48,7 +48,7 @@ class SocketLink:
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._ending: WorkerError = Unreachable("The socket was closed.")
         self._reader = asyncio.create_task(self._read(), name="socket reader")
-        self.heard = asyncio.Event()
+        self.received = asyncio.Event()
         """The farm has said something: it did not only let us in to show us out."""
 
     @classmethod
@@ -124,7 +124,7 @@ class SocketLink:
                     answer.set_exception(self._ending)
 
     def _take(self, message: dict[str, Any]) -> None:
-        self.heard.set()
+        self.received.set()
         answer = self._waiting.get(message["ref"]) if isinstance(message.get("ref"), int) else None
         if answer is None:
             self._on_push(message)
@@ -164,8 +164,8 @@ def _answer(message: dict[str, Any]) -> dict[str, Any]:
     raise protocol.refusal(status=_status(message.get("status")), data=message)
 
 
-def _status(told: object) -> int:
-    return told if isinstance(told, int) else 500
+def _status(value: object) -> int:
+    return value if isinstance(value, int) else 500
 
 
 def _lost(error: ConnectionClosed) -> WorkerError:

@@ -53,7 +53,7 @@ class Worker:
         )
         self.name = socket.gethostname()
         self.board = Scoreboard()
-        self.dice: random.Random = random.SystemRandom()  # for pauses
+        self.rng: random.Random = random.SystemRandom()  # for pauses
         self._handlers = Handlers()
         self._session: Session | None = None
 
@@ -105,7 +105,7 @@ class Worker:
             http,
             socket=None if self.options.transport == "http" else opener,
             needs_socket=self.options.transport == "ws",
-            dice=self.dice,
+            rng=self.rng,
         )
         return farm
 
