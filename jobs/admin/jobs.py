@@ -184,7 +184,7 @@ class JobAdmin(common.Operated, administration.BoundedList):
     @display(description="Status")  # type: ignore[untyped-decorator]
     def state(self, job: Job) -> SafeString:
         """The status and how far a running job is, live."""
-        return administration.stands(
+        return administration.live_cell(
             "job-badge", {"job_id": job.pk}, row={"job": job}, audience=live_queries.OPERATOR
         )
 

@@ -56,7 +56,7 @@ def folded(summary: str, text: str) -> SafeString | str:
     return format_html("<details><summary>{}</summary>{}</details>", summary, preformatted(text))
 
 
-def stands(
+def live_cell(
     name: str, arguments: Mapping[str, Any], *, row: Mapping[str, Any], audience: str, element: str = "span"
 ) -> SafeString:
     """A live query inside a list, first shown from the row in hand: a list of fifty reads nothing for each of them."""

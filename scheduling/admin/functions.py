@@ -128,7 +128,7 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
     def state_now(self, row: ScheduledFunction) -> SafeString:
         """Where it stands, live."""
         given, known = {"function_id": row.pk}, {"state": row.state}
-        return administration.stands("function-state", given, row=known, audience=live_queries.OPERATOR)
+        return administration.live_cell("function-state", given, row=known, audience=live_queries.OPERATOR)
 
     @display(description="State")  # type: ignore[untyped-decorator]
     @administration.once

@@ -148,7 +148,7 @@ class DeliveryAdmin(common.LookBack):
     def state(self, row: Delivery) -> SafeString:
         """How it stands, live."""
         given, known = {"delivery_id": row.pk}, {"delivery": row}
-        return administration.stands("delivery-badge", given, row=known, audience=live_queries.OPERATOR)
+        return administration.live_cell("delivery-badge", given, row=known, audience=live_queries.OPERATOR)
 
     @display(description="Processed by")  # type: ignore[untyped-decorator]
     @administration.once

@@ -49,7 +49,7 @@ def game(request: HttpRequest, code: str) -> HttpResponse:
         raise Http404(refusal.message) from refusal
     if not games.is_player(game.pk, user):
         context = {"game": game, "players": games.players(game.pk)}
-        return render(request, "imagegame/door.html", context)
+        return render(request, "imagegame/join.html", context)
     return render(request, "imagegame/game.html", {"game": game, **_studio(request)})
 
 

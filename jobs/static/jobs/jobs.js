@@ -55,7 +55,7 @@
     }
   }
 
-  // The state: told to screen readers when the job goes from one to another.
+  // The state: announced to screen readers when the job goes from one to another.
   let status = document.querySelector(".job-state")?.dataset.status;
 
   function updated(event) {
