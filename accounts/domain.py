@@ -12,7 +12,7 @@ KEY_PREFIX = "jft_"  # so that a leaked key says what it opens, and scanners of 
 # person may see; operate: cancel, retry, run now.
 SCOPES = ("submit", "read", "operate")
 LONGEST_DAYS = 3650  # that a token may be good for, if it ends at all
-HINT_LENGTH = 8  # four of the prefix and four that tell one's own tokens apart: 24 of 256 bits given away
+HINT_LENGTH = 8  # four of the prefix and four that distinguish one's own tokens: 24 of 256 bits revealed
 NAME_LIMIT = 100
 GROUP_NAME_LIMIT = 60  # characters: a line of a phone and a half
 MEMBERS_LIMIT = 25  # people in a group that is joined by a link

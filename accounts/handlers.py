@@ -1,4 +1,4 @@
-"""What follows when a person's rights change: everybody who watches as that person is asked again.
+"""What follows when a person's rights change: every watch of that person is checked again.
 
 Topics `user:<id>`, and `group:<id>` for what is shown of a group's members. They cover what goes through the ORM's
 objects: `QuerySet.update()` sends no signal, so code that changes rights that way touches the topic itself.

@@ -96,7 +96,7 @@ class SessionAuth(APIKeyCookie):
     changes.
 
     django-ninja's own class looks at the CSRF token before it knows whether there is a session, so that a
-    call without any key is told 403 where the truth is 401.
+    call without any key gets 403 where the truth is 401.
     """
 
     param_name = settings.SESSION_COOKIE_NAME

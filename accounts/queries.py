@@ -63,7 +63,7 @@ def spend(token_hash: str, *, now: datetime) -> OneTimeLink | None:
     """Use a one-time link up and give it back, or None when there was nothing to use.
 
     The conditions are columns of the row itself, never of a join: of two who come at once, the second waits
-    for the first and then looks at the row anew; a subquery would be looked at with old eyes and let both in.
+    for the first and then reads the row anew; a subquery would read the old snapshot and let both in.
     """
     usable = OneTimeLink.objects.filter(token_hash=token_hash, used_at=None, expires_at__gt=now)
     if not usable.update(used_at=now):
@@ -228,7 +228,7 @@ def forget_sessions(*, before: datetime, limit: int) -> int:
 
 @transaction.atomic
 def solve_captcha(key: str, letters: str, *, now: datetime) -> bool:
-    """Use a captcha up, and say whether these were its letters. Of two answers at once, one is looked at."""
+    """Use a captcha up; whether these were its letters. Of two answers at once, one is checked."""
     store = CaptchaStore.objects.select_for_update().filter(hashkey=key, expiration__gt=now).first()
     if store is None:
         return False

@@ -16,7 +16,7 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that was looked at: a sentence, and what to do if it is not fine.
+    """The result of one check: a sentence, and what to do if it is not fine.
 
     /health/ready shows strangers the sentences of its checks and never a remedy: hosts are named in remedies alone.
     """

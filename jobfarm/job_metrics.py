@@ -1,6 +1,6 @@
 """Counters and histograms of jobs, from the minutes that the roll-up has settled.
 
-Each process adds up the minutes that were settled since it was asked first. A settled minute never changes, so the sums
+Each process adds up the minutes that were settled since its first scrape. A settled minute never changes, so the sums
 only grow, and each job is in them once; they begin anew with the process, as counters may. Nothing is counted for this
 on a job's way, and what ends in a janitor or a cluster is in it too.
 """
@@ -18,8 +18,8 @@ from jobs.models import Rollup
 from jobs.queries import gauges
 
 OUTCOMES: Final = ("success", "failed", "canceled", "timed_out")
-# The edges that are told, in seconds: every second octave from 16 ms to four and a half hours. The roll-up's own are a
-# fourth of an octave apart, so each of these is one of them.
+# The bounds that are reported, in seconds: every second octave from 16 ms to four and a half hours. The roll-up's own
+# are a fourth of an octave apart, so each of these is one of them.
 BOUNDS_S: Final = tuple(2.0**octave for octave in range(-6, 15, 2))
 
 

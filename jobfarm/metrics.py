@@ -41,7 +41,7 @@ class Reading:
 
 
 class Farm(Collector):
-    """What the farm has in common. One for a process: it adds up what it has told of the past."""
+    """What the farm has in common. One for a process: it adds up what it has reported of the past."""
 
     def __init__(self) -> None:
         self._reading: Reading | None = None

@@ -125,7 +125,7 @@ STATUS: Final[Mapping[type[Exception], int]] = {
     ratelimits.RateLimited: 429,
     ratelimits.CountExceedsLimit: 422,
 }
-# What Django and django-ninja refuse by themselves, before an operation of ours is asked.
+# What Django and django-ninja refuse by themselves, before an operation of ours runs.
 _GENERAL: Final[Mapping[int, tuple[str, str]]] = {
     400: ("bad_request", "The request cannot be understood."),
     401: ("unauthorized", "This needs a key: send `Authorization: Bearer <key>`."),
@@ -142,7 +142,7 @@ _CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="jobfarm"'}
 
 
 def refusal(error: Exception) -> Refusal | None:
-    """How `error` is told to whoever called; None for an error that is none of theirs."""
+    """How `error` is reported to the caller; None for an error that is none of theirs."""
     if isinstance(error, pydantic.ValidationError):
         return _invalid(error.errors(include_url=False, include_context=False, include_input=False))
     if isinstance(error, ninja.errors.ValidationError):

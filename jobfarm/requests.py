@@ -27,7 +27,7 @@ _PARTS: Final = (
 
 
 class Observed:
-    """Serves HTTP by `app`, with everything said about it that can be known before. Its answers have an
+    """Serves HTTP by `app`, with all log fields that are known before. Its answers have an
     X-Request-ID: the caller's own, or a new one."""
 
     def __init__(self, app: App) -> None:

@@ -101,7 +101,7 @@ class Running:
     def begin_to_stop(self) -> None:
         """Send home whoever waits.
 
-        Servers wait for open requests before they tell the application to stop.
+        Servers wait for open requests before they stop the application.
         """
         if not self._stopping:
             self._stopping.begin()

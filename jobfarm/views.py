@@ -18,7 +18,7 @@ from jobs.queries import pages, reads
 @require_safe
 @never_cache
 def live(_: HttpRequest) -> HttpResponse:
-    """This process answers; nothing else is looked at. For what restarts it when it does not."""
+    """This process answers; nothing else is checked. For what restarts it when it does not."""
     return JsonResponse({"status": "ok"})
 
 
@@ -36,7 +36,7 @@ def ready(_: HttpRequest) -> HttpResponse:
 @never_cache
 def metrics(request: HttpRequest) -> HttpResponse:
     """The numbers of this process and of the farm, for Prometheus, which shows the token of the settings as bearer.
-    Queues have names, and numbers tell what goes on: without a token in the settings there is no such page."""
+    Queues have names, and numbers reveal what goes on: without a token in the settings there is no such page."""
     if not settings.METRICS_TOKEN:
         raise Http404
     token = request.headers.get("Authorization", "").removeprefix("Bearer ")

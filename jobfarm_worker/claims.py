@@ -22,7 +22,7 @@ log = logging.getLogger("jobfarm_worker")
 class Empties:
     """How long to pause after a claim: not at all, unless two in a row brought nothing and did not wait for it.
 
-    One that soon ends without a job is good news: over a socket it ends when the farm says that there is work, and to
+    One that soon ends without a job is good news: over a socket it ends when the farm pushes that there is work, and to
     pause then was 25 ms of each job's 30. A second one is a farm that is wrong about it, or does not know how to wait.
     """
 

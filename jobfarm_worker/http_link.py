@@ -29,7 +29,7 @@ class HttpLink:
     async def call(self, call: Call, *, timeout_s: float) -> dict[str, Any]:
         """Send one call and return its answer.
 
-        Raises Refused (the farm said no), Unauthorized, WrongServer (strangers answer at this address), or
+        Raises Refused (the farm refused), Unauthorized, WrongServer (strangers answer at this address), or
         Unreachable (no usable answer; `maybe_done` says whether the call may have taken effect).
         """
         content = protocol.dumps(call.body).encode()

@@ -1,4 +1,4 @@
-"""The words of the worker protocol: one call, said over HTTP or over the WebSocket, and one claimed job."""
+"""The words of the worker protocol: one call, sent over HTTP or over the WebSocket, and one claimed job."""
 
 from __future__ import annotations
 

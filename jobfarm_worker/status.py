@@ -18,7 +18,7 @@ SHOWN = 4  # running jobs that fit into a line
 
 
 def show(worker: Worker, *, is_verbose: bool) -> None:
-    """Run the worker until a signal, telling what it does; raises like `Worker.run`."""
+    """Run the worker until a signal, printing what it does; raises like `Worker.run`."""
     console = Console()
     if console.is_terminal and not logs.are_json():
         _log_to(RichHandler(console=console, show_path=False), "%(message)s", is_verbose=is_verbose)

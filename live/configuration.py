@@ -21,7 +21,7 @@ _PER_SECOND: Final = 10
 def limits(environ: Mapping[str, str] = os.environ) -> dict[str, int]:
     """Return LIVE, the limits of the pages' sockets. Raises InvalidSetting.
 
-    A process that ran out of files would answer nobody, so unless told otherwise sockets take at most half of
+    A process that ran out of files would answer nobody, so by default sockets take at most half of
     them (`ulimit -n`).
     """
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

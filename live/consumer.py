@@ -19,7 +19,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
     """Hands messages to the page's conversation and nothing else: a handler that waits delays all that
     follow.
 
-    Anybody may connect; what they may watch is asked for each live query. The person is the one of the
+    Anybody may connect; what they may watch is checked for each live query. The person is the one of the
     session cookie, so all this needs around it is CookieMiddleware.
     """
 

@@ -38,7 +38,7 @@ def current() -> "Hub":
 
 
 def touch_here(topics: set[str]) -> None:
-    """Have those who watch these topics in this process read again; nobody else is told. For what goes stale by time
+    """Have those who watch these topics in this process read again; nobody else does. For what goes stale by time
     alone. Raises RuntimeError without a loop."""
     hub = _hubs.get(asyncio.get_running_loop())
     if hub is not None:
@@ -180,7 +180,7 @@ class Hub:
         self._layer = get_channel_layer()
         self._channel = await self._layer.new_channel()
         await self._layer.group_add(topics.GROUP, self._channel)
-        if self._subscriptions:  # they came before we were told anything
+        if self._subscriptions:  # they came before the first notification
             self._subscriptions.notify({RECONNECTED})
         self._joined.set()
 

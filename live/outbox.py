@@ -1,4 +1,4 @@
-"""What one socket, or one event stream, has yet to be told: the latest of each state, all of each stream."""
+"""What one socket, or one event stream, has yet to be sent: the latest of each state, all of each stream."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ _BACKLOG_BYTES: Final = 1_000_000  # of stream text that one slow reader may hol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One piece of news. `seen` is the version or cursor after it, `encoded` the body as JSON."""
+    """One message. `seen` is the version or cursor after it, `encoded` the body as JSON."""
 
     kind: Literal["html", "data", "items", "gone"]
     watch_id: str

@@ -1,4 +1,4 @@
-"""Which wishes of a page are granted, and for which audience."""
+"""Which watch requests of a page are granted, and for which audience."""
 
 import logging
 from collections.abc import Sequence

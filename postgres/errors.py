@@ -9,7 +9,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 
 class PostgresError(Exception):
-    """PostgreSQL cannot do what was asked."""
+    """PostgreSQL cannot do what was requested."""
 
     code: ClassVar[str] = "postgres_error"
 

@@ -24,7 +24,7 @@ _OUTPUT_CHARACTERS: Final = 2000  # characters of what a program complained of, 
 def run(name: str, *options: str, using: str = "default") -> None:
     """Run a program on the database, past a pooler (DATABASE_DIRECT_URL). The password is in no command line.
 
-    Raises ProgramMissing, and ProgramFailed with what it said.
+    Raises ProgramMissing, and ProgramFailed with its output.
     """
     done = subprocess.run(
         [_program(name), *options], env=_environment(using), stdin=subprocess.DEVNULL, capture_output=True,

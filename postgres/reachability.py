@@ -10,7 +10,7 @@ from psycopg_pool import PoolTimeout
 from postgres.errors import PostgresError, causes
 
 # What libpq and the server say, and what that means to the one who set DATABASE_URL. The server may speak
-# another language; when nothing here matches, the sentence ends with what it said.
+# another language; when nothing here matches, the sentence ends with its message.
 _MEANINGS = {
     r"failed to resolve|could not translate host name": (
         "cannot be found: check the host's name in DATABASE_URL, and that this machine can look it up"

@@ -20,8 +20,8 @@ DAY_MIN = 24 * 60
 def begin_log_in(username: str, *, address: str) -> None:
     """Count a log-in as failed, by the name that is tried and by the address (a key) it comes from.
 
-    To be called before the password is looked at, so that of any number who guess at once no more are looked at than
-    the limits have. A name counts whether or not somebody has it, so a refusal tells nobody who has an account here.
+    To be called before the password is checked, so that of any number who guess at once no more are checked than
+    the limits have. A name counts whether or not somebody has it, so a refusal reveals no account.
     Raises RateLimited.
     """
     asks = [Ask(name=name, key=key) for name, key in _counted(username, address)]

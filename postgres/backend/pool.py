@@ -15,7 +15,7 @@ from postgres.backend.posting import Connection
 # attempt that is under way.
 RECONNECT_S = 5.0
 
-# A connection that somebody has just used is not asked whether it lives, which is a round trip, but only looked at: the
+# A connection that somebody has just used is not checked with a round trip, but only polled: the
 # kernel says at once when the server has closed it.
 TRUSTED_S = 5.0
 
@@ -23,7 +23,7 @@ TRUSTED_S = 5.0
 class Pool(ConnectionPool[Connection]):
     """The connections of one process to one database.
 
-    `parameters` is asked for each new connection, also by the pool's own threads: that starts an embedded
+    `parameters` is called for each new connection, also by the pool's own threads: that starts an embedded
     server that was killed. `options` are OPTIONS["pool"] of the settings; `is_checked` has every connection
     tried before it is handed out."""
 

@@ -54,7 +54,7 @@ class Connection(psycopg.Connection[Any]):
 
 
 class PostingCursor(psycopg.ClientCursor[Any]):
-    """Posts what it is asked to execute, and has no results. In a transaction it waits as any other."""
+    """Posts what it executes, and has no results. In a transaction it waits as any other."""
 
     def execute(self, query: Any, params: Any = None, **options: Any) -> "PostingCursor":  # noqa: ARG002 (psycopg's)
         assert isinstance(self.connection, Connection)

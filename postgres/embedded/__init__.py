@@ -2,7 +2,7 @@
 
 Who uses it is known to the kernel: each process holds a shared lock on one file, and a killed process holds
 nothing. Who leaves and can make its lock exclusive is the last, and stops the server.
-docs/adr/0002-embedded-postgresql.md tells why."""
+docs/adr/0002-embedded-postgresql.md has the reasons."""
 
 import os
 import threading

@@ -99,7 +99,7 @@ class Server:
             time.sleep(PAUSE_S)
 
     def _try_to_start(self) -> str:
-        """Empty when it runs, else what it said."""
+        """Empty when it runs, else its output."""
         postmaster.drop_stale_notes(self.location, uid=self.account.uid)
         log = self.location.home / "startup.log"
         log.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What people do in rooms, and what the farm tells the answers. Each function is one use case, in one transaction."""
+"""What people do in rooms, and the hooks that move answers. Each function is one use case, in one transaction."""
 
 from examples.chat.operations.asking import ask_again, cancel, discard, post, remove
 from examples.chat.operations.following import moved, prepare, reconcile

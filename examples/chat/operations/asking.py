@@ -52,7 +52,7 @@ def post(group_id: int, text: str, *, by: User, key: str, asks: bool = True) -> 
 
 
 def cancel(group_id: int, answer_id: int, *, by: User) -> Cancellation:
-    """Do without an answer, and what that came to. For who asked. Raises NoSuchRoom, NoSuchMessage, NotYours."""
+    """Cancel an answer; returns the outcome. For who asked. Raises NoSuchRoom, NoSuchMessage, NotYours."""
     answer = _answer(group_id, answer_id, by)
     if answer.asker_id != by.pk:
         raise NotYours

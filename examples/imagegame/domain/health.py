@@ -12,7 +12,7 @@ Mood = Literal["", "good", "late", "bad"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Painted:
-    """A picture that came to its end: whether there is one now, and after how many seconds from being asked for."""
+    """A picture that came to its end: whether there is one now, and after how many seconds from its submission."""
 
     succeeded: bool
     took_s: float

@@ -1,4 +1,4 @@
-"""What may be asked of a painter, and when two texts say the same."""
+"""What prompts are allowed, and when two texts are the same."""
 
 import re
 import unicodedata

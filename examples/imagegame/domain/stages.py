@@ -22,7 +22,7 @@ class Stage(StrEnum):
 
 ENDED = frozenset({Stage.OVER, Stage.ABANDONED})
 LIVE = frozenset(Stage) - ENDED
-AT_THE_TABLE = (Stage.NAMING, Stage.GUESSING, Stage.REVEAL)  # a picture is being looked at
+AT_THE_TABLE = (Stage.NAMING, Stage.GUESSING, Stage.REVEAL)  # a picture is on the table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ def player_left(game: Game, user_id: int) -> None:
 
 
 def submitted(submission: Submission) -> None:
-    """Somebody asked for a picture."""
+    """Somebody submitted a prompt."""
     live.touch(f"imagegame:player:{submission.owner_id}")
 
 

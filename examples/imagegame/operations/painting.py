@@ -1,4 +1,4 @@
-"""Pictures: asked for, changed before their painting begins, taken back; how they follow the jobs that paint them."""
+"""Pictures: submitted, changed before their painting begins, taken back; how they follow the jobs that paint them."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta

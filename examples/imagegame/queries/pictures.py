@@ -56,7 +56,7 @@ def painted_by(job_ids: Collection[int]) -> list[Submission]:
 
 
 def overdue(*, longer_than_s: float, limit: int) -> list[Submission]:
-    """Those in the making that were asked for longer ago, the oldest first."""
+    """Those in the making that were submitted longer ago, the oldest first."""
     old = Submission.objects.filter(
         state=State.PAINTING, created_at__lt=Now() - timedelta(seconds=longer_than_s)
     )

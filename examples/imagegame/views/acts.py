@@ -1,4 +1,4 @@
-"""What the forms do. Each view is one operation; `views.acting` tells how it went."""
+"""What the forms do. Each view is one operation; `views.acting` turns its outcome into a response."""
 
 from functools import partial
 
