@@ -7,7 +7,7 @@ from random import Random
 
 from confusable_homoglyphs import categories
 
-KEY_PREFIX = "jft_"  # so that a leaked key says what it opens, and scanners of repositories can look for it
+KEY_PREFIX = "jft_"  # so that a leaked key names what it opens, and scanners of repositories can look for it
 # What an API token may do, as OAuth writes it (RFC 6749, section 3.3). submit: send in jobs; read: look at all that its
 # person may see; operate: cancel, retry, run now.
 SCOPES = ("submit", "read", "operate")

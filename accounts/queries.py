@@ -161,7 +161,7 @@ def is_of_staff(group: Group) -> bool:
 def delete_if_empty(group_id: int) -> bool:
     """Delete a group if nobody is in it, with what hangs on it; whether it was deleted.
 
-    Its row is locked before the look that counts, so that the administration cannot put somebody in between the two.
+    Its row is locked before the read that counts, so that the administration cannot put somebody in between the two.
     """
     if count_members(group_id):
         return False

@@ -65,7 +65,7 @@ class OtherKey(BackupError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What a backup says of itself. `with_files` False: they lie in a bucket (FILES_URL), whose copies are its own."""
+    """The note of a backup about itself. `with_files` False: they lie in a bucket (FILES_URL), whose copies are its own."""
 
     format: int
     made_at: datetime
@@ -117,7 +117,7 @@ def restore(folder: Path) -> Note:
 
 
 def read(folder: Path) -> Note:
-    """What the backup in this folder says of itself. Raises NoBackup."""
+    """The note of the backup in this folder. Raises NoBackup."""
     try:
         fields = json.loads((folder / NOTE).read_text())
         note = Note(**{**fields, "made_at": datetime.fromisoformat(fields["made_at"])})

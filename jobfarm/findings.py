@@ -1,4 +1,4 @@
-"""What a look at the farm comes to: findings, and how bad they are."""
+"""Results of checks of the farm: findings, and how bad they are."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Live queries that span all apps: what an operator looks after."""
+"""Live queries that span all apps: what an operator watches."""
 
 import threading
 import time

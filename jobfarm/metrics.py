@@ -1,4 +1,4 @@
-"""What /metrics says, in the words of Prometheus (docs/adr/0033, the table in docs/operations.md).
+"""The text of /metrics, in the words of Prometheus (docs/adr/0033, the table in docs/operations.md).
 
 Two halves: what this process did itself (observing.numbers), and what the farm has in common, which every web process
 reads from the database alike. Of the past nothing is counted for this: it comes from the roll-up of the charts.

@@ -13,7 +13,7 @@ from observing import fields, numbers, traces
 REQUEST_ID: Final = "x-request-id"
 _PROXY_ID: Final = re.compile(r"[A-Za-z0-9._-]{8,64}")  # a proxy's, if it is one that may stand in a log line
 _JOB: Final = re.compile(r"/(?:api/v1/(?:worker/)?)?jobs/([0-9]{1,19})(?:/|$)")
-WAITS: Final = "waits"  # these last as long as nothing happens, so how long they take says nothing
+WAITS: Final = "waits"  # these last as long as nothing happens, so how long they take means nothing
 # Which part of the site answers: what stands first fits first. Few, so that every one may be a time series.
 _PARTS: Final = (
     (re.compile(r"/api/v1/worker/claim|/api/v1/jobs/[0-9]{1,19}/events"), WAITS),

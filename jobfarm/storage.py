@@ -1,4 +1,4 @@
-"""Where result files lie: on this machine's disk, or in S3 and what speaks like it (FILES_URL)."""
+"""Where result files lie: on this machine's disk, or in S3 and what has its API (FILES_URL)."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,7 +19,7 @@ class Files:
 
 
 def files(url: str | None) -> Files:
-    """What FILES_URL says; nothing means the disk. Raises ValueError with a sentence for one that makes no sense.
+    """The storage that FILES_URL names; none means the disk. Raises ValueError with a sentence for one that makes no sense.
 
     `s3://bucket/prefix?region=...&endpoint=...`; prefix and parameters may be left out. Keys come from where Amazon's
     own tools find them (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, the machine's role), never from here:

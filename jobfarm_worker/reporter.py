@@ -1,4 +1,4 @@
-"""Tells the farm what one handler says: heartbeats with progress, text, files. Each on a task of its own."""
+"""Reports what one handler writes: heartbeats with progress, text, files. Each on a task of its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jobfarm_worker.outbox import File, Outbox, Progress
 from jobfarm_worker.protocol import Call, ClaimedJob
 
 BEAT_GAP_S = 0.2  # at most five reports of progress a second
-CONFIRM_S = 0.2  # a job that ends within this, or says something, needs no heartbeat to confirm its lease
+CONFIRM_S = 0.2  # a job that ends within this, or writes something, needs no heartbeat to confirm its lease
 T = TypeVar("T")
 log = logging.getLogger("jobfarm_worker")
 
@@ -63,7 +63,7 @@ class Reporter:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def stop_beating(self) -> None:
-        """Send no further heartbeat: the finish follows. What the farm says to one under way is ignored."""
+        """Send no further heartbeat: the finish follows. An answer to one under way is ignored."""
         self._is_ending = True
 
     def end(self) -> None:

@@ -1,4 +1,4 @@
-"""Run one handler and say how it ended."""
+"""Run one handler and return how it ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jobfarm_worker.job import Job
 from jobfarm_worker.protocol import Outcome, storable, why_not_json
 from jobfarm_worker.registry import Handler
 
-LONGEST_ERROR = 20_000  # characters; the end of a traceback says most
+LONGEST_ERROR = 20_000  # characters; the end of a traceback matters most
 
 
 def is_async(function: Handler) -> bool:

@@ -1,4 +1,4 @@
-"""The worker: takes jobs, runs their handlers, hands in what came of them."""
+"""The worker: takes jobs, runs their handlers, reports their outcomes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jobfarm_worker.socket_link import SocketLink
 
 
 class Worker:
-    """Runs jobs of one farm with the handlers it was given.
+    """Runs jobs of one farm with its handlers.
 
     worker = Worker("https://farm.example", key)
 

@@ -72,7 +72,7 @@ class Conversation:
         self._rights_subscriptions: set[Subscription] = set()
         self._watched: dict[str, _Watched] = {}
         self._work: asyncio.Queue[_Piece] = asyncio.Queue()
-        self._unserved = 0  # what the queue and the piece at hand weigh
+        self._unserved = 0  # what the queue and the current piece weigh
         most, rate = settings.LIVE["BURST"], settings.LIVE["PER_SECOND"]
         self._most_unserved = 2 * most  # as much again may wait
         own = Bucket(capacity=most, rate=rate, now=self._loop.time())

@@ -123,7 +123,7 @@ class Feed(ABC):
     async def _refresh(self) -> None:
         # Note [Why nothing is lost between two reads]
         # `_stale` is lowered before the read, so a change that the read may have missed raises it again; and
-        # there is no await between the last look at it and the end.
+        # there is no await between the last read of it and the end.
         failures = 0
         loop = asyncio.get_running_loop()
         try:

@@ -66,7 +66,7 @@ def wrapper_of_context(
 ) -> SafeString:
     """Return the element of a state query rendered from this context in place of its read.
 
-    For lists, whose one read has all rows in hand. `context` must be what the read would return: the rendering is then
+    For lists, whose one read has all rows. `context` must be what the read would return: the rendering is then
     the same, and the socket has nothing to send until it changes. Raises as `wrapper`.
     """
     query = registry.find(name)

@@ -1,4 +1,4 @@
-"""One LISTEN connection that lives for ever: it reconnects, and says when it may have missed something."""
+"""One LISTEN connection that lives for ever: it reconnects, and reports when it may have missed something."""
 
 import asyncio
 import contextlib

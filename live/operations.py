@@ -1,4 +1,4 @@
-"""What writes call: say which topics became stale."""
+"""What writes call: touch the topics that became stale."""
 
 import threading
 import weakref

@@ -66,7 +66,7 @@ def released() -> Iterator[None]:
 async def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """Call `function` in one of a few threads kept for the database, and give its connection back afterwards.
 
-    For event loops. When all threads are busy (4, or JOBFARM_DB_THREADS) it waits its turn. Whoever cancels
+    For event loops. When all threads are busy (4, or JOBFARM_DB_THREADS) it waits for one. Whoever cancels
     the call stops waiting; the function itself runs to its end."""
     context = contextvars.copy_context()  # log lines of the thread are about what the caller is about
     work = partial(context.run, _work, partial(function, *args, **kwargs))

@@ -88,7 +88,7 @@ class AddIndexInUse(AddIndexConcurrently):
 
 @contextmanager
 def _own_session(wrapper: Any) -> Iterator[None]:
-    """Use a session of its own, past every pool: it is what the turn and the setting belong to."""
+    """Use a session of its own, past every pool: it is what the lock and the setting belong to."""
     pooled = wrapper.settings_dict  # of all threads; this one's wrapper gets another
     wrapper.close()
     own = pooled | _direct(wrapper)

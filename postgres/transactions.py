@@ -26,7 +26,7 @@ _NOT_AVAILABLE = "55P03"
 ATTEMPTS = 10
 FIRST_DELAY_S = 0.004  # about the length of a short transaction
 LONGEST_DELAY_S = 0.5
-# The system's dice and not a seeded generator: forked processes would share the seed, and collide again in
+# The system's generator and not a seeded one: forked processes would share the seed, and collide again in
 # step.
 _RNG = random.SystemRandom()
 

@@ -72,7 +72,7 @@ def is_usable(token: str, *, now: datetime) -> bool:
 
 
 def redeem(token: str, *, now: datetime, address: str) -> User:
-    """Use a one-time link up and say whom it logs in. Of any number who try at once, one gets in.
+    """Use a one-time link up; returns whom it logs in. Of any number who try at once, one gets in.
 
     Raises LinkSpent for all others, and for a person who may not log in (the link is then not used up:
     whoever switches the account on again need not make another). Those count against the address (a key) they

@@ -35,7 +35,7 @@ class LogInForm(AuthenticationForm):
     refusal: RateLimited | None = None
 
     def clean(self) -> dict[str, Any]:
-        """Ask the limit, then look at the password. Each field alone was found good before."""
+        """Check the limit, then the password. Each field alone was valid before."""
         username, password = (self.cleaned_data.get(field) for field in ("username", "password"))
         if username is None or not password:
             return super().clean()

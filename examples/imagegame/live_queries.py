@@ -1,6 +1,6 @@
 """Live queries of the game: what its pages show, and when it is stale.
 
-`me` is the id of the person who looks. It is an argument because what a player may do differs from player to player;
+`me` is the id of the viewer. It is an argument because what a player may do differs from player to player;
 the forms that do it carry tokens and so stand outside, and buttons in here belong to them by their `form` attribute.
 """
 

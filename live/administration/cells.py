@@ -24,7 +24,7 @@ class LiveMedia:
 
 
 def once(show: Callable[[Any, Any], Shown]) -> Callable[[Any, Any], Shown]:
-    """Decorate what a field shows of a row: found once, however often the page's template asks (unfold's does five
+    """Decorate what a field shows of a row: computed once, however often the page's template asks (unfold's does five
     times). Kept on the row, which lives as long as the request."""
 
     @wraps(show)
@@ -59,5 +59,5 @@ def folded(summary: str, text: str) -> SafeString | str:
 def live_cell(
     name: str, arguments: Mapping[str, Any], *, row: Mapping[str, Any], audience: str, element: str = "span"
 ) -> SafeString:
-    """A live query inside a list, first shown from the row in hand: a list of fifty reads nothing for each of them."""
+    """A live query inside a list, first rendered from a row that is read already: a list of fifty reads nothing for each of them."""
     return html.wrapper_of_context(name, arguments, context=row, audience=audience, element=element)

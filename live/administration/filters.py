@@ -55,7 +55,7 @@ def known(
 
 
 def recent(column: str) -> type[admin.SimpleListFilter]:
-    """A filter by the values that a column has in the newest LOOKED_AT rows."""
+    """A filter by the values that a column has in the newest SAMPLED_ROWS rows."""
 
     class Recent(_ByValue):
         def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002

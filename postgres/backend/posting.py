@@ -23,7 +23,7 @@ class Connection(psycopg.Connection[Any]):
     _owes = False
 
     def post(self, statement: str) -> None:
-        """Send a statement, or several, without parameters. Should it fail, a line in the log says so.
+        """Send a statement, or several, without parameters. A failure is logged.
 
         It is for connections outside of a transaction. Raises OperationalError when the connection is lost.
         """

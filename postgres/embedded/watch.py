@@ -1,4 +1,4 @@
-"""An eye on a process: whether it still lives, for about a microsecond a look."""
+"""Watches a process: whether it still lives, for about a microsecond a check."""
 
 import os
 import select

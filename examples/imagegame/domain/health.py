@@ -1,4 +1,4 @@
-"""How well painting goes: what the last few pictures say."""
+"""How well painting goes: the means of the last few pictures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

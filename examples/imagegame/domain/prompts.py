@@ -48,7 +48,7 @@ def flagged(text: str, *, blocked: Iterable[str]) -> str | None:
 
 
 def are_alike(one: str, other: str) -> bool:
-    """Whether two texts say the same, but for case, accents, punctuation and a typing error."""
+    """Whether two texts are the same, but for case, accents, punctuation and a typing error."""
     first, second = _words(one), _words(other)
     return first == second or SequenceMatcher(None, first, second, autojunk=False).ratio() >= NEARLY
 

@@ -70,7 +70,7 @@ def end(job_id: int, *, state: State, **columns: Any) -> bool:
 
 
 def last_ended() -> list[health.Painted]:
-    """The last few that came to an end, the newest first; those that were taken back say nothing."""
+    """The last few that came to an end, the newest first; those that were taken back do not count."""
     rows = Submission.objects.filter(state__in=ENDED).order_by("-ended_at")[: health.SAMPLED]
     return [
         health.Painted(succeeded=row.state == State.SAVED, took_s=(row.ended_at - row.created_at).total_seconds())

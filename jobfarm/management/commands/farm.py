@@ -103,7 +103,7 @@ class Command(BaseCommand):
 
 
 # The farm was checked when it started; those of its processes that need no addresses save 0.3 s each without.
-# They are stopped in turns: the worker first, so that what it holds is given back while the server still answers;
+# They are stopped in order: the worker first, so that what it holds is given back while the server still answers;
 # the server last, so that one can watch the others finish.
 
 
