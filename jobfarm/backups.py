@@ -65,7 +65,7 @@ class OtherKey(BackupError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """The note of a backup about itself. `with_files` False: they lie in a bucket (FILES_URL), whose copies are its own."""
+    """The note of a backup. `with_files` False: they lie in a bucket (FILES_URL), whose copies are its own."""
 
     format: int
     made_at: datetime

@@ -19,7 +19,7 @@ class Files:
 
 
 def files(url: str | None) -> Files:
-    """The storage that FILES_URL names; none means the disk. Raises ValueError with a sentence for one that makes no sense.
+    """The storage that FILES_URL names; none: the disk. Raises ValueError with a sentence for one that makes no sense.
 
     `s3://bucket/prefix?region=...&endpoint=...`; prefix and parameters may be left out. Keys come from where Amazon's
     own tools find them (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, the machine's role), never from here:

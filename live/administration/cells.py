@@ -59,5 +59,5 @@ def folded(summary: str, text: str) -> SafeString | str:
 def live_cell(
     name: str, arguments: Mapping[str, Any], *, row: Mapping[str, Any], audience: str, element: str = "span"
 ) -> SafeString:
-    """A live query inside a list, first rendered from a row that is read already: a list of fifty reads nothing for each of them."""
+    """A live query inside a list, first rendered from a row read already: a list of fifty reads nothing for each."""
     return html.wrapper_of_context(name, arguments, context=row, audience=audience, element=element)
