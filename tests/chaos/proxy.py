@@ -32,7 +32,7 @@ class _Line:
         """End both sides with RST, as a box in between does that has forgotten the connection."""
         for writer in self.writers:
             raw = writer.transport.get_extra_info("socket")
-            if raw.process_group == socket.AF_INET:
+            if raw.family == socket.AF_INET:
                 with contextlib.suppress(OSError):
                     raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
             writer.transport.abort()

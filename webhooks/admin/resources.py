@@ -166,7 +166,7 @@ class ActivityAdmin(common.LookBack):
     list_display = ["at", "source", "actor", "verb", "object", "delivery_link"]
     list_display_links = ["at"]
     list_filter = ["source", _recent("kind"), administration.by_day("at")]
-    search_fields = ["actor", "verb", "object", "=thing"]
+    search_fields = ["actor", "verb", "object", "=resource"]
     exclude = ["delivery"]
     readonly_fields = ["delivery_link"]
 
