@@ -136,7 +136,7 @@ def count_members(group_id: int) -> int:
     return User.groups.through.objects.filter(group_id=group_id).count()
 
 
-def keeper(group: Group) -> User | None:
+def group_owner(group: Group) -> User | None:
     """Who has been in a group longest."""
     membership = User.groups.through.objects.filter(group=group).select_related("user").order_by("pk").first()
     return membership.user if membership else None

@@ -88,7 +88,7 @@ STATUS: Final[Mapping[type[Exception], int]] = {
     accounts.InvitationUnknown: 404,
     accounts.GroupFull: 409,
     accounts.NotAMember: 403,
-    accounts.NotTheKeeper: 403,
+    accounts.NotTheOwner: 403,
     accounts.SignUpClosed: 403,
     accounts.GuestsClosed: 403,
     accounts.InvalidUsername: 422,

@@ -24,7 +24,7 @@ from accounts.errors import (
     InvalidGroupName,
     InvitationUnknown,
     NotAMember,
-    NotTheKeeper,
+    NotTheOwner,
 )
 from accounts.views.common import person_of, too_often, too_often_page, ways_in
 from ratelimits.errors import RateLimited
@@ -45,10 +45,10 @@ class MemberForm(forms.Form):
 
     member = forms.ModelChoiceField(queryset=User.objects.none(), empty_label="Choose somebody")
 
-    def __init__(self, group: Group, *, keeper: User, data: Any = None) -> None:
+    def __init__(self, group: Group, *, owner: User, data: Any = None) -> None:
         super().__init__(data)
         field: Any = self.fields["member"]
-        field.queryset = group.user_set.exclude(pk=keeper.pk).order_by("username")
+        field.queryset = group.user_set.exclude(pk=owner.pk).order_by("username")
 
 
 @login_required
@@ -80,14 +80,14 @@ def group(request: HttpRequest, group_id: int) -> HttpResponse:
     """Who is in a group, how others get in, and the way out."""
     person = person_of(request)
     group = _group(person, group_id)
-    keeper = operations.keeper(group)
+    owner = operations.owner(group)
     token = operations.invitation(group, by=person)
     context = {
         "group": group,
-        "keeper": keeper,
+        "owner": owner,
         "is_last": len(operations.members(group)) == 1,
         "link": request.build_absolute_uri(reverse("accounts:join", args=[token])) if token else None,
-        "member_form": MemberForm(group, keeper=person) if keeper == person else None,
+        "member_form": MemberForm(group, owner=person) if owner == person else None,
     }
     return render(request, "accounts/group.html", context)
 
@@ -119,7 +119,7 @@ def remove(request: HttpRequest, group_id: int) -> HttpResponse:
     """Take somebody out."""
     person = person_of(request)
     group = _group(person, group_id)
-    form = MemberForm(group, keeper=person, data=request.POST)
+    form = MemberForm(group, owner=person, data=request.POST)
     if not form.is_valid():
         messages.error(request, "Nobody was chosen, or they are not in the group any more.")
         return redirect("accounts:group", group_id)
@@ -213,7 +213,7 @@ def _do(request: HttpRequest, group_id: int, change: Callable[..., object], done
     group = _group(person, group_id)
     try:
         change(group, by=person)
-    except (NotTheKeeper, NotAMember) as refusal:
+    except (NotTheOwner, NotAMember) as refusal:
         messages.error(request, refusal.message)
     else:
         messages.success(request, done)

@@ -106,7 +106,7 @@ def members(*, group_id: int) -> Mapping[str, Any] | None:
     group = queries.group(group_id)
     if group is None:
         return None
-    return {"members": accounts.members(group), "keeper": accounts.keeper(group)}
+    return {"members": accounts.members(group), "owner": accounts.owner(group)}
 
 
 @live_query(

@@ -53,7 +53,7 @@ def may_instruct(group: Group, *, user: User, present: Message | None) -> bool:
     are none, any member."""
     if present is None or present.author_id in {None, user.pk}:
         return True
-    return accounts.keeper(group) == user
+    return accounts.owner(group) == user
 
 
 @transactions.retried
