@@ -231,7 +231,7 @@ class TestTheDoctorAboutNotifications:
         )
         monkeypatch.setenv("DATABASE_URL", f"postgresql:///{here['dbname']}")
         monkeypatch.setenv("DATABASE_DIRECT_URL", elsewhere)
-        monkeypatch.setattr(health, "HEARD_WITHIN_S", 0.2)
+        monkeypatch.setattr(health, "NOTIFICATION_WITHIN_S", 0.2)
         [finding] = [found for found in health.examine() if "notification" in found.sentence]
         assert finding.level is Level.WARNING
         assert "DATABASE_DIRECT_URL" in finding.remedy
