@@ -65,7 +65,7 @@ def test_a_source_is_set_up_tested_watched_and_replayed(visit: Visit, server: Se
     came.get_by_role("link").click()
     expect(page.locator(".json")).to_contain_text("<script>alert(1)</script>")
     expect(page.locator(".facts.headers")).to_contain_text("(kept out)")
-    expect(page.locator(".plain-list")).to_contain_text("connected")
+    expect(page.locator(".entries")).to_contain_text("connected")
 
 
 def test_many_are_replayed_before_ones_eyes_on_a_phone(visit: Visit, boss: User) -> None:
