@@ -149,8 +149,8 @@ class ApiTokenAdmin(ModelAdmin):  # type: ignore[misc]
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> HttpResponse | None:
         """Revoke each, after a question, and write into the log who did."""
         lines = [f"{token} of {token.user}" for token in queryset]
-        asked = {"title": "Revoke these tokens?", "button": "Revoke them"}
-        if question := administration.carry_out(self, request, lines=lines, **asked):
+        wording = {"title": "Revoke these tokens?", "button": "Revoke them"}
+        if question := administration.carry_out(self, request, lines=lines, **wording):
             return question
         revoked = sum(self._revoke(request, token) for token in queryset)
         self.message_user(request, f"Revoked: {revoked}.", messages.SUCCESS if revoked else messages.WARNING)
@@ -166,19 +166,19 @@ class ApiTokenAdmin(ModelAdmin):  # type: ignore[misc]
 
 
 @admin.register(LogEntry)
-class LogEntryAdmin(administration.LookBack):
+class LogEntryAdmin(administration.BoundedList):
     """Who did what: all that was done here and on the farm's pages by who runs it."""
 
-    list_display = ["action_time", "user", "action", "content_type", "object_link", "said"]
+    list_display = ["action_time", "user", "action", "content_type", "object_link", "summary"]
     list_display_links = ["action_time"]
     list_filter = ["action_flag", administration.by_day("action_time")]
     list_select_related = ["user", "content_type"]
     search_fields = ["=user__username", "=object_id"]
     search_help_text = "A name, or the number of what it was done to"
-    fields = ["action_time", "user", "action", "content_type", "object_link", "said"]
+    fields = ["action_time", "user", "action", "content_type", "object_link", "summary"]
     readonly_fields = fields
 
-    @display(description="Deed", label={ADDITION: "success", CHANGE: "info", DELETION: "danger"})  # type: ignore[untyped-decorator]
+    @display(description="Action", label={ADDITION: "success", CHANGE: "info", DELETION: "danger"})  # type: ignore[untyped-decorator]
     def action(self, entry: LogEntry) -> tuple[int, str]:
         """What sort of thing was done."""
         return entry.action_flag, entry.get_action_flag_display()
@@ -190,6 +190,6 @@ class LogEntryAdmin(administration.LookBack):
         return format_html('<a href="{}">{}</a>', url, entry.object_repr) if url else entry.object_repr
 
     @display(description="What")  # type: ignore[untyped-decorator]
-    def said(self, entry: LogEntry) -> str:
+    def summary(self, entry: LogEntry) -> str:
         """In words."""
         return entry.get_change_message()

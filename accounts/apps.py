@@ -10,7 +10,7 @@ class AccountsConfig(AppConfig):
     verbose_name = "Accounts"
 
     def ready(self) -> None:
-        """Connect what tells open pages and sockets that a person's rights changed."""
+        """Connect what notifies open pages and sockets that a person's rights changed."""
         from accounts import handlers  # noqa: PLC0415  # models are ready only now
 
         handlers.connect()

@@ -7,12 +7,12 @@ from random import Random
 
 from confusable_homoglyphs import categories
 
-KEY_PREFIX = "jft_"  # so that a leaked key says what it opens, and scanners of repositories can look for it
+KEY_PREFIX = "jft_"  # so that a leaked key names what it opens, and scanners of repositories can look for it
 # What an API token may do, as OAuth writes it (RFC 6749, section 3.3). submit: send in jobs; read: look at all that its
 # person may see; operate: cancel, retry, run now.
 SCOPES = ("submit", "read", "operate")
 LONGEST_DAYS = 3650  # that a token may be good for, if it ends at all
-HINT_LENGTH = 8  # four of the prefix and four that tell one's own tokens apart: 24 of 256 bits given away
+HINT_LENGTH = 8  # four of the prefix and four that distinguish one's own tokens: 24 of 256 bits revealed
 NAME_LIMIT = 100
 GROUP_NAME_LIMIT = 60  # characters: a line of a phone and a half
 MEMBERS_LIMIT = 25  # people in a group that is joined by a link
@@ -69,8 +69,8 @@ def is_name(name: str) -> bool:
 
 def scope_text(scopes: Iterable[str]) -> str:
     """Scopes as they are stored: known ones, each once, in the order of SCOPES; empty when none of them is known."""
-    given = set(scopes)
-    return " ".join(scope for scope in SCOPES if scope in given)
+    known = set(scopes)
+    return " ".join(scope for scope in SCOPES if scope in known)
 
 
 def tidied(name: str) -> str:

@@ -84,10 +84,10 @@ class NotAMember(AccountsError):
     code = "not_a_member"
 
 
-class NotTheKeeper(AccountsError):
+class NotTheOwner(AccountsError):
     """That is for the one alone who keeps this group: whoever has been in it longest."""
 
-    code = "not_the_keeper"
+    code = "not_the_owner"
 
 
 class SignUpClosed(AccountsError):

@@ -1,4 +1,4 @@
-"""What follows when a person's rights change: everybody who watches as that person is asked again.
+"""What follows when a person's rights change: every watch of that person is checked again.
 
 Topics `user:<id>`, and `group:<id>` for what is shown of a group's members. They cover what goes through the ORM's
 objects: `QuerySet.update()` sends no signal, so code that changes rights that way touches the topic itself.
@@ -23,7 +23,7 @@ IRRELEVANT = {"last_login"}  # written at every log-in, and no right hangs on it
 def connect() -> None:
     """Listen to every way in which rights change. Calling it twice does no more than calling it once."""
     post_save.connect(_person_saved, sender=User, dispatch_uid="accounts.person_saved")
-    pre_delete.connect(_person_goes, sender=User, dispatch_uid="accounts.person_goes")
+    pre_delete.connect(_user_deleted, sender=User, dispatch_uid="accounts.user_deleted")
     post_delete.connect(_person_deleted, sender=User, dispatch_uid="accounts.person_deleted")
     post_delete.connect(_token_deleted, sender=ApiToken, dispatch_uid="accounts.token_deleted")
     post_delete.connect(_session_ended, sender=Session, dispatch_uid="accounts.session_ended")
@@ -54,7 +54,7 @@ def _person_deleted(instance: User, **_: Any) -> None:
     touch([instance.pk])
 
 
-def _person_goes(instance: User, **_: Any) -> None:
+def _user_deleted(instance: User, **_: Any) -> None:
     touch_groups(instance.groups.values_list("pk", flat=True))
 
 

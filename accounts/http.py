@@ -38,8 +38,8 @@ def _token(request: HttpRequest) -> ApiToken | None:
 
 def token_id(request: HttpRequest) -> int | None:
     """The API token that let this request in; None where it was a session."""
-    found: int | None = request.__dict__.get(_LET_IN_BY)
-    return found
+    token_pk: int | None = request.__dict__.get(_LET_IN_BY)
+    return token_pk
 
 
 def limit_key(request: HttpRequest) -> str:
@@ -96,7 +96,7 @@ class SessionAuth(APIKeyCookie):
     changes.
 
     django-ninja's own class looks at the CSRF token before it knows whether there is a session, so that a
-    call without any key is told 403 where the truth is 401.
+    call without any key gets 403 where the truth is 401.
     """
 
     param_name = settings.SESSION_COOKIE_NAME

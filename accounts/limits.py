@@ -9,7 +9,7 @@ LOG_IN = declare("log-in", TokenBucket(10, timedelta(hours=1)))
 # Whatever names an address tries: an office behind one address is many people who mistype.
 LOG_IN_ADDRESS = declare("log-in/address", TokenBucket(30, timedelta(hours=1)))
 # A name, from wherever it is tried. So slow that a stranger at one address cannot lock its owner out elsewhere, and of
-# any number of strangers no more than 2,500 a day are looked at.
+# any number of strangers no more than 2,500 a day are checked.
 LOG_IN_NAME = declare("log-in/name", TokenBucket(100, timedelta(hours=1)))
 # Links that open nothing, by address. Apart from LOG_IN: who mistyped a password ten times is sent a link.
 LINK = declare("log-in/link", TokenBucket(10, timedelta(hours=1)))

@@ -63,7 +63,7 @@ def spend(token_hash: str, *, now: datetime) -> OneTimeLink | None:
     """Use a one-time link up and give it back, or None when there was nothing to use.
 
     The conditions are columns of the row itself, never of a join: of two who come at once, the second waits
-    for the first and then looks at the row anew; a subquery would be looked at with old eyes and let both in.
+    for the first and then reads the row anew; a subquery would read the old snapshot and let both in.
     """
     usable = OneTimeLink.objects.filter(token_hash=token_hash, used_at=None, expires_at__gt=now)
     if not usable.update(used_at=now):
@@ -136,7 +136,7 @@ def count_members(group_id: int) -> int:
     return User.groups.through.objects.filter(group_id=group_id).count()
 
 
-def keeper(group: Group) -> User | None:
+def group_owner(group: Group) -> User | None:
     """Who has been in a group longest."""
     membership = User.groups.through.objects.filter(group=group).select_related("user").order_by("pk").first()
     return membership.user if membership else None
@@ -161,7 +161,7 @@ def is_of_staff(group: Group) -> bool:
 def delete_if_empty(group_id: int) -> bool:
     """Delete a group if nobody is in it, with what hangs on it; whether it was deleted.
 
-    Its row is locked before the look that counts, so that the administration cannot put somebody in between the two.
+    Its row is locked before the read that counts, so that the administration cannot put somebody in between the two.
     """
     if count_members(group_id):
         return False
@@ -228,7 +228,7 @@ def forget_sessions(*, before: datetime, limit: int) -> int:
 
 @transaction.atomic
 def solve_captcha(key: str, letters: str, *, now: datetime) -> bool:
-    """Use a captcha up, and say whether these were its letters. Of two answers at once, one is looked at."""
+    """Use a captcha up; whether these were its letters. Of two answers at once, one is checked."""
     store = CaptchaStore.objects.select_for_update().filter(hashkey=key, expiration__gt=now).first()
     if store is None:
         return False

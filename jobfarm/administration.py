@@ -50,10 +50,10 @@ class Granted:
 
 
 def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
-    """The pages in the order in which an operator thinks of them; only what this person may look at is shown."""
-    things = [(table._meta.label, "category") for table in _things()]  # noqa: SLF001 (Django documents _meta)
+    """The pages in the order in which an operator thinks of them; only what this person may view is shown."""
+    resources = [(table._meta.label, "category") for table in _resources()]  # noqa: SLF001 (Django documents _meta)
     of_django_q2 = [_OF_DJANGO_Q2] if django_q2.is_used() else []
-    sections = [*_SECTIONS, *of_django_q2, ("Reported by adapters", True, things)]
+    sections = [*_SECTIONS, *of_django_q2, ("Reported by adapters", True, resources)]
     overview = {"title": "Dashboard", "icon": "monitoring", "link": reverse("admin:index")}
     return [
         {"title": "", "items": [overview]},
@@ -82,29 +82,29 @@ def grant(*, reset: bool) -> list[Granted]:
 
     Returns for each what there was to do. Rights that somebody took from a group, or added, stay so without `reset`.
     """
-    return [_grant(name, wanted, reset=reset) for name, wanted in _rights().items()]
+    return [_grant(name, permissions, reset=reset) for name, permissions in _rights().items()]
 
 
 def _rights() -> Mapping[str, "QuerySet[Permission]"]:
     tables = [(table._meta.app_label, table._meta.model_name) for table in _browsable()]  # noqa: SLF001
-    looking = Q()
+    viewing = Q()
     for app, table in tables:
-        looking |= Q(content_type__app_label=app, codename=f"view_{table}")
+        viewing |= Q(content_type__app_label=app, codename=f"view_{table}")
     acting = Q()
     for permission in sorted(ACTIONS):
         app, _, codename = permission.partition(".")
         acting |= Q(content_type__app_label=app, codename=codename)
     return {
-        READERS: Permission.objects.filter(looking),
-        OPERATORS: Permission.objects.filter(looking | acting),
+        READERS: Permission.objects.filter(viewing),
+        OPERATORS: Permission.objects.filter(viewing | acting),
     }
 
 
-def _grant(name: str, wanted: "QuerySet[Permission]", *, reset: bool) -> Granted:
+def _grant(name: str, permissions: "QuerySet[Permission]", *, reset: bool) -> Granted:
     group, is_new = Group.objects.get_or_create(name=name)
-    has, should = _named(group.permissions.all()), _named(wanted)
+    has, should = _named(group.permissions.all()), _named(permissions)
     if is_new or reset:
-        group.permissions.set(wanted)
+        group.permissions.set(permissions)
     return Granted(
         name=name, is_new=is_new, missing=tuple(sorted(should - has)), further=tuple(sorted(has - should))
     )
@@ -121,7 +121,7 @@ def _browsable() -> Iterable[Any]:
     return sorted({*registered, *parts}, key=lambda table: str(table._meta.label))  # noqa: SLF001
 
 
-def _things() -> list[Any]:
+def _resources() -> list[Any]:
     """The domain tables of webhooks: those with pages that no other section names."""
     named = {label for _, _, tables in _SECTIONS for label, _ in tables}
     tables = apps.get_app_config("webhooks").get_models()
@@ -135,12 +135,12 @@ def _things() -> list[Any]:
 def _item(request: HttpRequest, label: str, icon: str) -> dict[str, Any]:
     options = apps.get_model(label)._meta  # noqa: SLF001
     app, table = options.app_label, options.model_name
-    may_look = any(request.user.has_perm(f"{app}.{permission}_{table}") for permission in ("view", "change"))
+    may_view = any(request.user.has_perm(f"{app}.{permission}_{table}") for permission in ("view", "change"))
     return {
         "title": str(options.verbose_name_plural).capitalize(),
         "icon": icon,
         "link": reverse(f"admin:{app}_{table}_changelist"),
-        "permission": lambda _: may_look,
+        "permission": lambda _: may_view,
     }
 
 

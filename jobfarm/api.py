@@ -17,7 +17,7 @@ from jobs.protocol import values
 
 
 class JsonParser(Parser):
-    """Bodies are JSON, said to be JSON, and nothing that Python would merely let pass."""
+    """Bodies are JSON, declared as JSON, and nothing that only Python accepts."""
 
     def parse_body(self, request: HttpRequest) -> Any:
         """The JSON value of the body. Raises UnsupportedMediaTypeError, NotJsonError."""

@@ -65,7 +65,7 @@ class OtherKey(BackupError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What a backup says of itself. `with_files` False: they lie in a bucket (FILES_URL), whose copies are its own."""
+    """The note of a backup. `with_files` False: they lie in a bucket (FILES_URL), whose copies are its own."""
 
     format: int
     made_at: datetime
@@ -117,10 +117,10 @@ def restore(folder: Path) -> Note:
 
 
 def read(folder: Path) -> Note:
-    """What the backup in this folder says of itself. Raises NoBackup."""
+    """The note of the backup in this folder. Raises NoBackup."""
     try:
-        told = json.loads((folder / NOTE).read_text())
-        note = Note(**{**told, "made_at": datetime.fromisoformat(told["made_at"])})
+        fields = json.loads((folder / NOTE).read_text())
+        note = Note(**{**fields, "made_at": datetime.fromisoformat(fields["made_at"])})
     except (OSError, ValueError, TypeError, KeyError):
         raise NoBackup(folder=folder) from None
     if note.format != FORMAT or not (folder / DUMP).exists():

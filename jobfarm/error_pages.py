@@ -40,7 +40,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
 def explain_not_allowed(
     get_response: Callable[[HttpRequest], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Middleware: who opens an address that only takes what a button sends is told so, instead of an empty page.
+    """Middleware: who opens an address that only takes what a button sends gets an explanation, not an empty page.
 
     It happens to whoever pressed the button after their log-in had ended: the log-in page leads to that address.
     """

@@ -1,4 +1,4 @@
-"""What a look at the farm comes to: findings, and how bad they are."""
+"""Results of checks of the farm: findings, and how bad they are."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that was looked at: a sentence, and what to do if it is not fine.
+    """The result of one check: a sentence, and what to do if it is not fine.
 
     /health/ready shows strangers the sentences of its checks and never a remedy: hosts are named in remedies alone.
     """

@@ -25,13 +25,13 @@ LONG_TRANSACTION_S = 300.0
 MANY_DEAD = 100_000
 ROOM_BYTES = 1 << 30
 SKEW_S = 2.0
-HEARD_WITHIN_S = 2.0
+NOTIFICATION_WITHIN_S = 2.0
 
 
 def examine(*, surroundings: Callable[[], Iterable[Finding]] | None = None) -> Iterator[Finding]:
-    """Look at everything, one finding after the other. Raises the database's error if it cannot be reached.
+    """Check everything, one finding after the other. Raises the database's error if it cannot be reached.
 
-    `surroundings` says how what is not in the database stands, for those who have just looked there.
+    `surroundings` returns the findings of `examine_surroundings` where the caller has them already.
     """
     for foundation in FOUNDATIONS.values():
         findings = list(foundation())
@@ -40,11 +40,11 @@ def examine(*, surroundings: Callable[[], Iterable[Finding]] | None = None) -> I
             return  # the others would stumble over the same thing
     for check in CHECKS:
         yield from check()
-    yield from surroundings() if surroundings else look_around()
+    yield from surroundings() if surroundings else examine_surroundings()
 
 
-def look_around() -> Iterator[Finding]:
-    """Look at what is not in the database: that may take seconds when something is wrong with it."""
+def examine_surroundings() -> Iterator[Finding]:
+    """Check what is not in the database: that may take seconds when something is wrong with it."""
     for check in SURROUNDINGS:
         yield from check()
 
@@ -188,10 +188,10 @@ def _rules() -> Iterator[Finding]:
 
 
 def _notifications() -> Iterator[Finding]:
-    if not notifications.hears_itself(within_s=HEARD_WITHIN_S):
+    if not notifications.is_round_trip_done(within_s=NOTIFICATION_WITHIN_S):
         yield Finding(
             level=Level.WARNING,
-            sentence=f"A notification sent to ourselves was not heard within {HEARD_WITHIN_S:.0f} s.",
+            sentence=f"A notification sent to ourselves was not heard within {NOTIFICATION_WITHIN_S:.0f} s.",
             remedy="A pooler in transaction mode swallows LISTEN, and all that waits for it looks only every few "
             "seconds: set DATABASE_DIRECT_URL to the same database past the pooler.",
         )

@@ -1,6 +1,6 @@
 """Counters and histograms of jobs, from the minutes that the roll-up has settled.
 
-Each process adds up the minutes that were settled since it was asked first. A settled minute never changes, so the sums
+Each process adds up the minutes that were settled since its first scrape. A settled minute never changes, so the sums
 only grow, and each job is in them once; they begin anew with the process, as counters may. Nothing is counted for this
 on a job's way, and what ends in a janitor or a cluster is in it too.
 """
@@ -18,9 +18,9 @@ from jobs.models import Rollup
 from jobs.queries import gauges
 
 OUTCOMES: Final = ("success", "failed", "canceled", "timed_out")
-# The edges that are told, in seconds: every second octave from 16 ms to four and a half hours. The roll-up's own are a
-# fourth of an octave apart, so each of these is one of them.
-EDGES: Final = tuple(2.0**octave for octave in range(-6, 15, 2))
+# The bounds that are reported, in seconds: every second octave from 16 ms to four and a half hours. The roll-up's own
+# are a fourth of an octave apart, so each of these is one of them.
+BOUNDS_S: Final = tuple(2.0**octave for octave in range(-6, 15, 2))
 
 
 @dataclass(slots=True)
@@ -40,13 +40,13 @@ class _Queue:
 
 
 class Past:
-    """What was settled since the first call of `told`."""
+    """What was settled since the first call of `families`."""
 
     def __init__(self) -> None:
         self._until: datetime | None = None
         self._queues: defaultdict[str, _Queue] = defaultdict(_Queue)
 
-    def told(self) -> Iterator[Metric]:
+    def families(self) -> Iterator[Metric]:
         """The sums so far. Reads the database."""
         settled = gauges.settled(since=self._until)
         if settled is not None:
@@ -68,19 +68,19 @@ class Past:
                 ended.add_metric([name, outcome], number)
         yield from (arrived, ended)
 
-    def _histogram(self, what: str, about: str) -> Metric:
-        family = HistogramMetricFamily(f"jobfarm_job_{what}_seconds", about, labels=["queue"])
-        for name, queue in sorted(self._queues.items()):
-            counts = queue.ran if what == "run" else queue.waited
-            family.add_metric([name], buckets=buckets(counts), sum_value=total_s(counts))
+    def _histogram(self, name: str, about: str) -> Metric:
+        family = HistogramMetricFamily(f"jobfarm_job_{name}_seconds", about, labels=["queue"])
+        for queue_name, queue in sorted(self._queues.items()):
+            counts = queue.ran if name == "run" else queue.waited
+            family.add_metric([queue_name], buckets=buckets(counts), sum_value=total_s(counts))
         return family
 
 
 def buckets(counts: rollups.Counts) -> Sequence[tuple[str, float]]:
     """The cumulative buckets of Prometheus that the roll-up's make."""
     below = [
-        (str(ingress), float(sum(n for key, n in counts.items() if rollups.bounds_s(int(key))[1] <= ingress)))
-        for ingress in EDGES
+        (str(bound_s), float(sum(n for key, n in counts.items() if rollups.bounds_s(int(key))[1] <= bound_s)))
+        for bound_s in BOUNDS_S
     ]
     return [*below, ("+Inf", float(sum(counts.values())))]
 

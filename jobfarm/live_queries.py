@@ -1,4 +1,4 @@
-"""Live queries that span all apps: what an operator looks after."""
+"""Live queries that span all apps: what an operator watches."""
 
 import threading
 import time
@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from jobfarm import health, presence
 from jobfarm.findings import Finding, Level
 from jobs.operations.presence import TOPIC as PRESENCE
-from jobs.operations.rollup import TOPIC as TALLIES
+from jobs.operations.rollup import TOPIC as ROLLUP_TOPIC
 from jobs.queries import reads
 from live.registry import MaySee, Viewer, live_query
 from ratelimits import operations as ratelimits
@@ -24,17 +24,17 @@ T = TypeVar("T")
 
 OPERATOR = "operator"
 EXAMINED_EVERY_S: Final = 3.0  # however many watch: 20 ms of some thirty short statements
-LOOKED_AROUND_EVERY_S: Final = 10.0  # a bucket that is away, or a pooler that swallows LISTEN, takes seconds
+SURROUNDINGS_EVERY_S: Final = 10.0  # a bucket that is away, or a pooler that swallows LISTEN, takes seconds
 NEXT_FIRINGS: Final = 6
-AT_THE_EDGE: Final = 0.2  # of what a limit holds when it is full
+NEARLY_EMPTY: Final = 0.2  # of what a limit holds when it is full
 MOST_GAUGES: Final = 6
 
 
 class _Remembered(Generic[T]):
-    """An answer that this process keeps for some seconds, whoever asks."""
+    """A result that this process keeps for some seconds, for all callers."""
 
-    def __init__(self, ask: Callable[[], T], *, for_s: float) -> None:
-        self._ask, self._for_s = ask, for_s
+    def __init__(self, compute: Callable[[], T], *, for_s: float) -> None:
+        self._compute, self._for_s = compute, for_s
         self._lock = threading.Lock()
         self._until = 0.0
         self._answer: T | None = None
@@ -42,16 +42,16 @@ class _Remembered(Generic[T]):
     def __call__(self) -> T:
         with self._lock:
             if self._answer is None or time.monotonic() >= self._until:
-                self._answer = self._ask()
+                self._answer = self._compute()
                 self._until = time.monotonic() + self._for_s
             return self._answer
 
     def forget(self) -> None:
-        """Ask anew the next time."""
+        """Compute it anew the next time."""
         self._until = 0.0
 
 
-_around: Final = _Remembered(lambda: list(health.look_around()), for_s=LOOKED_AROUND_EVERY_S)
+_around: Final = _Remembered(lambda: list(health.examine_surroundings()), for_s=SURROUNDINGS_EVERY_S)
 
 
 def _warnings() -> list[Finding]:
@@ -63,18 +63,18 @@ warnings: Final = _Remembered(_warnings, for_s=EXAMINED_EVERY_S)
 
 @live_query(
     "overview-warnings",
-    topics=lambda: [TALLIES, "workers", "queues", PRESENCE],
+    topics=lambda: [ROLLUP_TOPIC, "workers", "queues", PRESENCE],
     audiences=(OPERATOR,),
     template="jobfarm/live/warnings.html",
     at_most_every_s=2.0,
 )
 def overview_warnings() -> Mapping[str, Any]:
     """What `manage.py doctor` warns of, the worst first; apart from it what a farm that starts still waits for."""
-    found = warnings()
-    bad = [finding for finding in found if finding.level > Level.STARTING]
+    findings = warnings()
+    bad = [finding for finding in findings if finding.level > Level.STARTING]
     return {
         "findings": sorted(bad, key=lambda finding: -finding.level),
-        "starting": [finding for finding in found if finding.level is Level.STARTING],
+        "starting": [finding for finding in findings if finding.level is Level.STARTING],
     }
 
 
@@ -87,7 +87,7 @@ def overview_warnings() -> Mapping[str, Any]:
 )
 def overview_processes() -> Mapping[str, Any]:
     """The processes of the farm, and which of them is silent."""
-    return {"processes": presence.lines()}
+    return {"processes": presence.rows()}
 
 
 @live_query(
@@ -104,14 +104,14 @@ def overview_crons() -> Mapping[str, Any]:
 
 @live_query(
     "overview-limits",
-    topics=lambda: [ratelimits.TOPIC, TALLIES],
+    topics=lambda: [ratelimits.TOPIC, ROLLUP_TOPIC],
     audiences=(OPERATOR,),
     template="jobfarm/live/limits.html",
     at_most_every_s=5.0,
 )
 def overview_limits() -> Mapping[str, Any]:
     """Limits near their edge."""
-    return {"gauges": _gauges_at_the_edge()}
+    return {"gauges": _gauges_nearly_empty()}
 
 
 @live_query(
@@ -156,7 +156,7 @@ def _next_crons() -> list[Cron]:
     return list(due.order_by("next_at", "name")[:NEXT_FIRINGS])
 
 
-def _gauges_at_the_edge() -> list[Gauge]:
+def _gauges_nearly_empty() -> list[Gauge]:
     """Of the limits and keys most used, those that are nearly empty, the emptiest first."""
-    found, _ = gauges.gauges(limit=100)
-    return sorted((g for g in found if g.share < AT_THE_EDGE), key=lambda gauge: gauge.share)[:MOST_GAUGES]
+    used, _ = gauges.gauges(limit=100)
+    return sorted((g for g in used if g.share < NEARLY_EMPTY), key=lambda gauge: gauge.share)[:MOST_GAUGES]

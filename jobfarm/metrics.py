@@ -1,4 +1,4 @@
-"""What /metrics says, in the words of Prometheus (docs/adr/0033, the table in docs/operations.md).
+"""The text of /metrics, in the words of Prometheus (docs/adr/0033, the table in docs/operations.md).
 
 Two halves: what this process did itself (observing.numbers), and what the farm has in common, which every web process
 reads from the database alike. Of the past nothing is counted for this: it comes from the roll-up of the charts.
@@ -41,7 +41,7 @@ class Reading:
 
 
 class Farm(Collector):
-    """What the farm has in common. One for a process: it adds up what it has told of the past."""
+    """What the farm has in common. One for a process: it adds up what it has reported of the past."""
 
     def __init__(self) -> None:
         self._reading: Reading | None = None
@@ -62,19 +62,19 @@ class Farm(Collector):
         try:
             with transaction.atomic():
                 statements.load("jobfarm", "hurry").run({"ms": STATEMENT_MS})
-                found = [
+                families = [
                     *_queues(),
                     *_workers(),
                     *_processes(),
                     *_usage(),
-                    *self._past.told(),
+                    *self._past.families(),
                     *_functions(),
                     *_webhooks(),
                     *_database(),
                 ]
         except (DatabaseError, PostgresError, PoolTimeout):
             return [GaugeMetricFamily(UP, "Whether the database answers.", value=0)]
-        return [GaugeMetricFamily(UP, "Whether the database answers.", value=1), *found]
+        return [GaugeMetricFamily(UP, "Whether the database answers.", value=1), *families]
 
 
 def text() -> bytes:

@@ -24,7 +24,7 @@ Answer = HttpResponseBase | Awaitable[HttpResponseBase]
 
 @sync_and_async_middleware
 def content_security_policy(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Answer]:
-    """Tell browsers to run nothing that does not come from this site, unless the view said something itself.
+    """Tell browsers to run nothing that does not come from this site, unless the view set a policy itself.
 
     With it, markup that slipped into a page out of a payload or an output still runs no script.
     """

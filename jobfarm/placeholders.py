@@ -15,7 +15,7 @@ _DATABASES: Final = ("DATABASE_URL", "DATABASE_DIRECT_URL")
 def complaint(environment: Mapping[str, str]) -> str:
     """One sentence that names the first secret which is a placeholder or too short; empty if there is none.
 
-    Only asked of an environment that names a database: the embedded one is for trying out.
+    Only checked in an environment that names a database: the embedded one is for trying out.
     """
     if not environment.get("DATABASE_URL"):
         return ""

@@ -39,7 +39,7 @@ WORDS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class ProcessRow:
     """One process in the list of them. `silent_s`: None for one that reports."""
 
     part: str
@@ -49,30 +49,28 @@ class Line:
     silent_s: float | None = None
 
 
-def lines() -> list[Line]:
+def rows() -> list[ProcessRow]:
     """The processes of the farm that are there, and those that have fallen silent a moment ago."""
     clusters = [
-        Line(part=f"cluster for {one.role}", host=one.host, pid=one.pid, started_at=one.started_at)
+        ProcessRow(part=f"cluster for {one.role}", host=one.host, pid=one.pid, started_at=one.started_at)
         for one in scheduling.health().clusters
     ]
-    others = [_line(one) for one in processes() if one.state in {State.PRESENT, State.SILENT}]
-    return sorted(
-        [*others, *clusters], key=lambda line: (_PLACES.get(line.part, 2), line.part, line.started_at)
-    )
+    others = [_row(one) for one in processes() if one.state in {State.PRESENT, State.SILENT}]
+    return sorted([*others, *clusters], key=lambda row: (_PLACES.get(row.part, 2), row.part, row.started_at))
 
 
 def counts() -> dict[str, int]:
     """Of each part how many processes report; a cluster is none of these."""
-    known = processes()
-    return {part.value: len(presence.of(known, part, State.PRESENT)) for part in Part}
+    reported = processes()
+    return {part.value: len(presence.of(reported, part, State.PRESENT)) for part in Part}
 
 
 _PLACES: Final = {"web": 0, "janitor": 1}
 
 
-def _line(process: Process) -> Line:
+def _row(process: Process) -> ProcessRow:
     silent_s = process.silent_s if process.state is State.SILENT else None
-    return Line(
+    return ProcessRow(
         part=process.part,
         host=process.host,
         pid=process.pid,
@@ -96,16 +94,16 @@ def web() -> Iterator[Finding]:
     return _of(Part.WEB, processes())
 
 
-def _of(part: Part, known: Sequence[Process]) -> Iterator[Finding]:
-    there = presence.of(known, part, State.PRESENT)
-    silent = presence.of(known, part, State.SILENT)
+def _of(part: Part, reported: Sequence[Process]) -> Iterator[Finding]:
+    there = presence.of(reported, part, State.PRESENT)
+    silent = presence.of(reported, part, State.SILENT)
     for process in silent:
         yield _silent(process, WORDS[part], level=Level.WARNING if there else Level.ERROR)
     if there:
         noun = f"{WORDS[part].noun} runs" if len(there) == 1 else f"{WORDS[part].plural} run"
         yield Finding(level=Level.FINE, sentence=f"{len(there)} {noun}.")
     elif not silent:
-        yield _missing(part, known)
+        yield _missing(part, reported)
 
 
 def _silent(process: Process, words: Words, *, level: Level) -> Finding:
@@ -117,11 +115,11 @@ def _silent(process: Process, words: Words, *, level: Level) -> Finding:
     )
 
 
-def _missing(part: Part, known: Sequence[Process]) -> Finding:
+def _missing(part: Part, reported: Sequence[Process]) -> Finding:
     words = WORDS[part]
-    if presence.is_expected(known, part):
+    if presence.is_expected(reported, part):
         return Finding(level=Level.STARTING, sentence=f"No {words.noun} has reported yet.")
-    last = next((process for process in known if process.part == part), None)
+    last = next((process for process in reported if process.part == part), None)
     return Finding(
         level=Level.ERROR,
         sentence=f"No {words.noun} runs: {words.absence}.",

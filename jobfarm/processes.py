@@ -17,7 +17,7 @@ from typing import Any
 
 LONGEST_PAUSE_S = 30.0
 KILLED_WITHIN_S = 5.0
-TURN_S = 0.2
+POLL_S = 0.2
 SHORT_S = 0.02
 SILENCE_S = 1.5  # whoever presses Ctrl-C and sees nothing happen for longer wants to know why
 STEADY_S = 60.0  # a process that ran this long is well again: its next restart is quick
@@ -31,7 +31,7 @@ class Child:
     """One process of the farm. `grace_s` is how long it may take to end after SIGTERM.
 
     `hurry` is the signal that lets it end at once, when nobody wants to wait: SIGQUIT for one that has processes of
-    its own to take along. Children of a lower `turn` are stopped first, those of one turn together.
+    its own to take along. Children of a lower `stop_order` are stopped first, those of one order together.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Child:
     credentials: Mapping[str, Any] = field(default_factory=dict)  # of `subprocess`: whose rights it has
     grace_s: float = 10.0
     hurry: signal.Signals = signal.SIGKILL
-    turn: int = 0
+    stop_order: int = 0
     process: "subprocess.Popen[bytes] | None" = None
     started_at: float = 0.0
     deaths: int = 0
@@ -55,7 +55,7 @@ class Child:
             pass_fds=self.inherited,
             start_new_session=True,
             stdin=subprocess.DEVNULL,
-            # Called when the rights are given up already: the kernel forgets what was asked for before that.
+            # Called when the rights are given up already: the kernel drops what was set before that.
             preexec_fn=_die_with_the_parent(os.getpid()),  # noqa: PLW1509 (the supervisor has no other threads)
             **self.credentials,
         )
@@ -76,7 +76,7 @@ class Child:
         """Whether it runs."""
         return self.process is not None and self.process.poll() is None
 
-    def tell(self, number: signal.Signals) -> None:
+    def send_signal(self, number: signal.Signals) -> None:
         """Send it a signal, if it runs."""
         if self.process is not None:
             self.process.send_signal(number)
@@ -90,15 +90,15 @@ class Child:
 
 
 class Supervisor:
-    """Keeps children running until told to stop. Its note in `folder` lets the next start clean up after a kill."""
+    """Keeps children running until it is to stop. Its note in `folder` lets the next start clean up after a kill."""
 
-    def __init__(self, children: Sequence[Child], *, folder: Path, say: Callable[[str], None]) -> None:
+    def __init__(self, children: Sequence[Child], *, folder: Path, report: Callable[[str], None]) -> None:
         self._children = children
         self._note = folder / "farm.json"
-        self._say = say
-        # Counted by the signal handler, looked at by the loops: a handler must not touch a lock that the code it
+        self._report = report
+        # Counted by the signal handler, read by the loops: a handler must not touch a lock that the code it
         # interrupted may hold, as an Event's.
-        self._asked_to_stop = 0
+        self._stop_requests = 0
 
     def run(self) -> None:
         """Start all and watch them; returns after SIGINT or SIGTERM, with nothing left running."""
@@ -106,54 +106,54 @@ class Supervisor:
             number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)
         }
         try:
-            while not self._asked_to_stop:
+            while not self._stop_requests:
                 self._tend(now=time.monotonic())
-                time.sleep(TURN_S)
+                time.sleep(POLL_S)
         finally:
             self._stop_all()
             for number, handler in previous.items():
                 signal.signal(number, handler)
 
     def _on_signal(self, _number: int, _frame: object) -> None:
-        self._asked_to_stop += 1
+        self._stop_requests += 1
 
     def _tend(self, *, now: float) -> None:
         for child in self._children:
             code = child.died()
             if code is not None:
                 pause = child.schedule_restart(now=now)
-                self._say(f"{child.name} ended with code {code}; it starts again in {pause:.1f} s")
+                self._report(f"{child.name} ended with code {code}; it starts again in {pause:.1f} s")
             if child.process is None and now >= child.due_at:
                 child.start(now=now)
                 self._write_note()
 
     def _stop_all(self) -> None:
-        for turn in sorted({child.turn for child in self._children}):
-            self._stop_together([child for child in self._children if child.turn == turn])
+        for stop_order in sorted({child.stop_order for child in self._children}):
+            self._stop_together([child for child in self._children if child.stop_order == stop_order])
         self._note.unlink(missing_ok=True)
 
     def _stop_together(self, children: Sequence[Child]) -> None:
-        """SIGTERM, the longest grace, then SIGKILL. Whoever asks twice does not wait for the grace."""
+        """SIGTERM, the longest grace, then SIGKILL. A second signal ends the grace."""
         for child in children:
-            child.tell(signal.SIGTERM)
+            child.send_signal(signal.SIGTERM)
         self._wait(children, within_s=max(child.grace_s for child in children), patiently=True)
         for child in children:
-            child.tell(child.hurry)
+            child.send_signal(child.hurry)
         self._wait(children, within_s=KILLED_WITHIN_S, patiently=False)
         for child in children:
             child.end()
 
     def _wait(self, children: Sequence[Child], *, within_s: float, patiently: bool) -> None:
-        began, told = time.monotonic(), False
-        while any(child.is_alive() for child in children) and time.monotonic() < began + within_s:
-            if patiently and self._asked_to_stop > 1:
+        started_at, is_announced = time.monotonic(), False
+        while any(child.is_alive() for child in children) and time.monotonic() < started_at + within_s:
+            if patiently and self._stop_requests > 1:
                 return
-            if patiently and not told and time.monotonic() > began + SILENCE_S:
-                left = " and ".join(child.name for child in children if child.is_alive())
-                self._say(
-                    f"Waiting for {left} to finish, {within_s:.0f} s at most. Ctrl-C again: end at once."
+            if patiently and not is_announced and time.monotonic() > started_at + SILENCE_S:
+                running = " and ".join(child.name for child in children if child.is_alive())
+                self._report(
+                    f"Waiting for {running} to finish, {within_s:.0f} s at most. Ctrl-C again: end at once."
                 )
-                told = True
+                is_announced = True
             time.sleep(SHORT_S)
 
     def _write_note(self) -> None:
@@ -167,11 +167,11 @@ class Supervisor:
 def allow_many_files() -> int:
     """Let this process, and all that it starts, open as many files as the system allows, up to 65,536; how many."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
+    limit = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
+    if soft == resource.RLIM_INFINITY or soft >= limit:
         return soft
     with contextlib.suppress(ValueError, OSError):  # macOS has a second limit below its "infinity"
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
@@ -182,10 +182,10 @@ def end_leftovers(folder: Path) -> int:
     """
     note = folder / "farm.json"
     try:
-        left = json.loads(note.read_text())
+        entries = json.loads(note.read_text())
     except (FileNotFoundError, ValueError):
         return 0
-    groups = [entry["pid"] for entry in left if born(entry["pid"]) == entry["born"] is not None]
+    groups = [entry["pid"] for entry in entries if born(entry["pid"]) == entry["born"] is not None]
     for group in groups:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)
@@ -202,7 +202,7 @@ def _await_their_end(pids: Sequence[int]) -> None:
 
 
 def born(pid: int) -> str | None:
-    """A text that tells this process from any other that had or will have its id; None if it does not run."""
+    """A text that distinguishes this process from any other that had or will have its id; None if it does not run."""
     try:
         fields = (
             Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -222,7 +222,7 @@ def _born_by_ps(pid: int) -> str | None:
 
 
 def _die_with_the_parent(parent: int) -> Callable[[], None]:
-    """What makes a child end when its supervisor is killed: Linux tells it (SIGTERM). Elsewhere the note has to do."""
+    """What makes a child end when its supervisor is killed: Linux sends it SIGTERM. Elsewhere the note has to do."""
     if sys.platform != "linux":
         return lambda: None
     prctl = ctypes.CDLL(None, use_errno=True).prctl

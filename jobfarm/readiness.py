@@ -25,8 +25,8 @@ class Readiness:
     checks: Mapping[str, Mapping[str, object]]
 
 
-def look() -> Readiness:
-    """Look at everything, as far as the database lets us. Raises nothing."""
+def check_all() -> Readiness:
+    """Run all checks, as far as the database allows. Raises nothing."""
     checks: dict[str, Mapping[str, object]] = {}
     is_ready = True
     for name, check in {**health.FOUNDATIONS, **SURROUNDINGS}.items():
@@ -38,7 +38,7 @@ def look() -> Readiness:
 
 def _examined(check: Check) -> Mapping[str, object]:
     try:
-        return _told(check())
+        return _summary(check())
     except Exception as error:
         why = explain_unreachable(error)
         if why is None:
@@ -48,7 +48,7 @@ def _examined(check: Check) -> Mapping[str, object]:
         return {"status": "error", "messages": ["The database does not answer."]}
 
 
-def _told(findings: Iterable[Finding]) -> Mapping[str, object]:
+def _summary(findings: Iterable[Finding]) -> Mapping[str, object]:
     wrong = [finding for finding in findings if finding.level is not Level.FINE]
     worst = max((finding.level for finding in wrong), default=Level.FINE)
     messages = [finding.sentence for finding in wrong]

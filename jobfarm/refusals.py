@@ -88,7 +88,7 @@ STATUS: Final[Mapping[type[Exception], int]] = {
     accounts.InvitationUnknown: 404,
     accounts.GroupFull: 409,
     accounts.NotAMember: 403,
-    accounts.NotTheKeeper: 403,
+    accounts.NotTheOwner: 403,
     accounts.SignUpClosed: 403,
     accounts.GuestsClosed: 403,
     accounts.InvalidUsername: 422,
@@ -125,7 +125,7 @@ STATUS: Final[Mapping[type[Exception], int]] = {
     ratelimits.RateLimited: 429,
     ratelimits.CountExceedsLimit: 422,
 }
-# What Django and django-ninja refuse by themselves, before an operation of ours is asked.
+# What Django and django-ninja refuse by themselves, before an operation of ours runs.
 _GENERAL: Final[Mapping[int, tuple[str, str]]] = {
     400: ("bad_request", "The request cannot be understood."),
     401: ("unauthorized", "This needs a key: send `Authorization: Bearer <key>`."),
@@ -142,7 +142,7 @@ _CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="jobfarm"'}
 
 
 def refusal(error: Exception) -> Refusal | None:
-    """How `error` is told to whoever called; None for an error that is none of theirs."""
+    """How `error` is reported to the caller; None for an error that is none of theirs."""
     if isinstance(error, pydantic.ValidationError):
         return _invalid(error.errors(include_url=False, include_context=False, include_input=False))
     if isinstance(error, ninja.errors.ValidationError):
@@ -175,8 +175,8 @@ def general(status: int) -> Refusal:
     )
 
 
-def told(error: Exception) -> tuple[int, Mapping[str, Any]]:
-    """The status and body that tell `error` over a socket; what is no refusal is logged and told as 500."""
+def problem(error: Exception) -> tuple[int, Mapping[str, Any]]:
+    """The status and body of `error` for a socket; what is no refusal is logged and becomes 500."""
     refused = refusal(error)
     if refused is None:
         logger.error("A message could not be served", exc_info=error)
@@ -196,7 +196,7 @@ def respond(refused: Refusal) -> HttpResponse:
 
 @sync_and_async_middleware
 def api_form(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
-    """Middleware: under /api/ whatever goes wrong is told in our form, also what fails before the API.
+    """Middleware: under /api/ whatever goes wrong is answered in our form, also what fails before the API.
 
     Unknown addresses, wrong methods, foreign hosts and broken requests are refused by Django in HTML or text.
     """
@@ -217,14 +217,14 @@ def _in_form(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBa
     is_ours = response.headers.get("Content-Type", "").startswith("application/json")
     if response.status_code < 400 or is_ours or not request.path_info.startswith("/api/"):
         return response
-    told = respond(general(response.status_code))
+    answer = respond(general(response.status_code))
     for (
         name,
         value,
     ) in response.headers.items():  # what it says to browsers, and Allow; not what describes its body
         if not name.lower().startswith("content-") or name == "Content-Security-Policy":
-            told.headers[name] = value
-    return told
+            answer.headers[name] = value
+    return answer
 
 
 def _explained(status: int, error: _Explained) -> Refusal:
@@ -251,15 +251,15 @@ def _of_ninja(error: ninja.errors.HttpError) -> Refusal:
 
 def _invalid(faults: Any) -> Refusal:
     """Fields that do not fit: the first fault as the sentence, and all of them (20 at most) for programs."""
-    told = [_fault(fault) for fault in faults[:_MOST_FAULTS]]
-    first = told[0]
+    described = [_fault(fault) for fault in faults[:_MOST_FAULTS]]
+    first = described[0]
     message = f"{first['field']}: {first['why']}" if first["field"] else first["why"]
-    return Refusal(status=422, body={"error": "invalid", "message": message, "faults": told})
+    return Refusal(status=422, body={"error": "invalid", "message": message, "faults": described})
 
 
 def _fault(fault: Mapping[str, Any]) -> dict[str, str]:
-    # django-ninja begins a place with where it looked and with the name of our argument.
-    place = [str(step) for step in fault["loc"] if step not in {"body", "query", "filters", "path", "header"}]
+    # django-ninja's path begins with the part of the request and the name of our argument.
+    steps = [str(step) for step in fault["loc"] if step not in {"body", "query", "filters", "path", "header"}]
     why = "there is no such field" if fault["type"] == "extra_forbidden" else str(fault["msg"])
     sentence = why.removeprefix("Value error, ")
-    return {"field": ".".join(place)[:200], "why": f"{sentence[:1].lower()}{sentence[1:]}."}
+    return {"field": ".".join(steps)[:200], "why": f"{sentence[:1].lower()}{sentence[1:]}."}

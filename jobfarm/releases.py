@@ -32,7 +32,7 @@ class Release:
 def known(path: Path = FILE) -> list[Release]:
     """All releases, the oldest first. A version that ends in `.dev` was never published: it stands for the schema that
     upgrades are rehearsed from until there is a first release."""
-    return [Release(**told) for told in json.loads(path.read_text())]
+    return [Release(**fields) for fields in json.loads(path.read_text())]
 
 
 def published(releases: Sequence[Release]) -> list[Release]:

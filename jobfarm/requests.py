@@ -11,9 +11,9 @@ from jobs.waiting.upstream import App, Message, Receive, Scope, Send, header
 from observing import fields, numbers, traces
 
 REQUEST_ID: Final = "x-request-id"
-_GIVEN_ID: Final = re.compile(r"[A-Za-z0-9._-]{8,64}")  # a proxy's, if it is one that may stand in a log line
+_PROXY_ID: Final = re.compile(r"[A-Za-z0-9._-]{8,64}")  # a proxy's, if it is one that may stand in a log line
 _JOB: Final = re.compile(r"/(?:api/v1/(?:worker/)?)?jobs/([0-9]{1,19})(?:/|$)")
-WAITS: Final = "waits"  # these last as long as nothing happens, so how long they take says nothing
+WAITS: Final = "waits"  # these last as long as nothing happens, so how long they take means nothing
 # Which part of the site answers: what stands first fits first. Few, so that every one may be a time series.
 _PARTS: Final = (
     (re.compile(r"/api/v1/worker/claim|/api/v1/jobs/[0-9]{1,19}/events"), WAITS),
@@ -27,7 +27,7 @@ _PARTS: Final = (
 
 
 class Observed:
-    """Serves HTTP by `app`, with everything said about it that can be known before. Its answers have an
+    """Serves HTTP by `app`, with all log fields that are known before. Its answers have an
     X-Request-ID: the caller's own, or a new one."""
 
     def __init__(self, app: App) -> None:
@@ -79,5 +79,5 @@ def _part(path: str) -> str:
 
 
 def _request_id(scope: Scope) -> str:
-    given = header(scope, REQUEST_ID)
-    return given if _GIVEN_ID.fullmatch(given) else uuid.uuid4().hex
+    request_id = header(scope, REQUEST_ID)
+    return request_id if _PROXY_ID.fullmatch(request_id) else uuid.uuid4().hex

@@ -69,7 +69,7 @@ class Running:
         self._http = Observed(Webhooks(waiting, refuse=refusals.refusal))
         sockets: dict[str, Any] = {
             LIVE_SOCKET: live.application,
-            WORKER_SOCKET: WorkerSocket(notifier=self.notifier, seen=self._seen, refuse=refusals.told),
+            WORKER_SOCKET: WorkerSocket(notifier=self.notifier, seen=self._seen, refuse=refusals.problem),
         }
         self._sockets = sockets
 
@@ -94,14 +94,14 @@ class Running:
             await receive()
             await send({"type": "websocket.close"})  # before it was accepted: 403
         else:
-            what = "browsers' sockets" if socket is live.application else "workers' sockets"
-            with numbers.OPEN.labels(what).track_inprogress():
+            label = "browsers' sockets" if socket is live.application else "workers' sockets"
+            with numbers.OPEN.labels(label).track_inprogress():
                 await socket(scope, receive, send)
 
     def begin_to_stop(self) -> None:
         """Send home whoever waits.
 
-        Servers wait for open requests before they tell the application to stop.
+        Servers wait for open requests before they stop the application.
         """
         if not self._stopping:
             self._stopping.begin()

@@ -204,8 +204,8 @@ JOBFARM: dict[str, Any] = {
     "LEASE_S": float(os.environ.get("JOBFARM_LEASE_S", "60")),
     "HEARTBEAT_S": float(os.environ.get("JOBFARM_HEARTBEAT_S", "20")),
     "JANITOR_S": 2.0,  # the longest the janitor sleeps: half of the 5 s in which a silent worker is noticed
-    "SHY_GRACE_S": 30.0,  # how long a worker that failed a job leaves it to the others
-    "WORKER_ALIVE_S": 90.0,  # a worker heard of within this counts as live: a lease and half
+    "EXCLUSION_S": 30.0,  # how long a worker that failed a job leaves it to the others
+    "WORKER_ALIVE_S": 90.0,  # a worker last seen within this counts as live: a lease and half
     "RETENTION_DAYS": int(os.environ.get("JOBFARM_RETENTION_DAYS", "30")),
     "PAYLOAD_BYTES": 1_000_000,
     "FILE_BYTES": 50_000_000,
@@ -287,7 +287,7 @@ Q_CLUSTER: dict[str, Any] = {
 WEBHOOKS: dict[str, Any] = {
     # Requests from one address to one source; GitHub (which never repeats) and telemetry may send five times that.
     "PER_MINUTE": float(os.environ.get("WEBHOOKS_PER_MINUTE", "3000")),
-    # GitHub hangs up after 10 s. Who was not answered by then, and not by the database, is told to come again.
+    # GitHub hangs up after 10 s. Who was not answered by then, and not by the database, gets a Retry-After.
     "ANSWER_WITHIN_S": float(os.environ.get("WEBHOOKS_ANSWER_WITHIN_S", "8")),
     "ATTEMPTS": int(os.environ.get("WEBHOOKS_ATTEMPTS", "5")),
     "FIRST_RETRY_S": float(os.environ.get("WEBHOOKS_FIRST_RETRY_S", "60")),  # then 4, 16, 60 times that

@@ -1,4 +1,4 @@
-"""Where result files lie: on this machine's disk, or in S3 and what speaks like it (FILES_URL)."""
+"""Where result files lie: on this machine's disk, or in S3 and what has its API (FILES_URL)."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,7 +19,7 @@ class Files:
 
 
 def files(url: str | None) -> Files:
-    """What FILES_URL says; nothing means the disk. Raises ValueError with a sentence for one that makes no sense.
+    """The storage that FILES_URL names; none: the disk. Raises ValueError with a sentence for one that makes no sense.
 
     `s3://bucket/prefix?region=...&endpoint=...`; prefix and parameters may be left out. Keys come from where Amazon's
     own tools find them (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, the machine's role), never from here:
@@ -28,10 +28,10 @@ def files(url: str | None) -> Files:
     if not url:
         return Files(storage=DISK, origin=None)
     parts = urlsplit(url)
-    given = dict(parse_qsl(parts.query, keep_blank_values=True))
-    if parts.scheme != "s3" or not parts.netloc or "@" in parts.netloc or given.keys() - _KNOWN:
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    if parts.scheme != "s3" or not parts.netloc or "@" in parts.netloc or options.keys() - _KNOWN:
         raise ValueError(f"FILES_URL is {_FORM}, and holds no keys; got {_shown(url)}")
-    region, endpoint = given.get("region") or USUAL_REGION, given.get("endpoint") or None
+    region, endpoint = options.get("region") or USUAL_REGION, options.get("endpoint") or None
     if endpoint is not None and urlsplit(endpoint).scheme not in {"http", "https"}:
         raise ValueError(f"the endpoint in FILES_URL begins with https:// (or http://); got {endpoint!r}")
     options, origin = _addressing(parts.netloc, region, endpoint)

@@ -18,7 +18,7 @@ from jobs.queries import pages, reads
 @require_safe
 @never_cache
 def live(_: HttpRequest) -> HttpResponse:
-    """This process answers; nothing else is looked at. For what restarts it when it does not."""
+    """This process answers; nothing else is checked. For what restarts it when it does not."""
     return JsonResponse({"status": "ok"})
 
 
@@ -27,20 +27,20 @@ def live(_: HttpRequest) -> HttpResponse:
 def ready(_: HttpRequest) -> HttpResponse:
     """Whether this server can serve, and how the farm around it stands: 200 or 503. For load balancers, so without
     a log-in and without anything secret."""
-    found = readiness.look()
-    word = "ready" if found.is_ready else "not ready"
-    return JsonResponse({"status": word, "checks": found.checks}, status=200 if found.is_ready else 503)
+    answer = readiness.check_all()
+    word = "ready" if answer.is_ready else "not ready"
+    return JsonResponse({"status": word, "checks": answer.checks}, status=200 if answer.is_ready else 503)
 
 
 @require_safe
 @never_cache
 def metrics(request: HttpRequest) -> HttpResponse:
     """The numbers of this process and of the farm, for Prometheus, which shows the token of the settings as bearer.
-    Queues have names, and numbers tell what goes on: without a token in the settings there is no such page."""
+    Queues have names, and numbers reveal what goes on: without a token in the settings there is no such page."""
     if not settings.METRICS_TOKEN:
         raise Http404
-    given = request.headers.get("Authorization", "").removeprefix("Bearer ")
-    if not constant_time_compare(given, settings.METRICS_TOKEN):
+    token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+    if not constant_time_compare(token, settings.METRICS_TOKEN):
         return HttpResponse(status=401, headers={"WWW-Authenticate": "Bearer"})
     return HttpResponse(numbers.text(), content_type=CONTENT_TYPE_LATEST)
 

@@ -85,8 +85,8 @@ def _worker(options: argparse.Namespace) -> Worker:
     sys.path.insert(
         0, str(Path.cwd())
     )  # as `python -m` does, so that the installed command finds handlers too
-    for what in options.handler:
-        worker.include(named.handlers(what))
+    for spec in options.handler:
+        worker.include(named.handlers(spec))
     if not options.handler:
         raise BadOption("Which jobs? Give --handler at least once, for instance --handler chat.")
     return worker

@@ -22,7 +22,7 @@ log = logging.getLogger("jobfarm_worker")
 class Empties:
     """How long to pause after a claim: not at all, unless two in a row brought nothing and did not wait for it.
 
-    One that soon ends without a job is good news: over a socket it ends when the farm says that there is work, and to
+    One that soon ends without a job is good news: over a socket it ends when the farm pushes that there is work, and to
     pause then was 25 ms of each job's 30. A second one is a farm that is wrong about it, or does not know how to wait.
     """
 
@@ -30,9 +30,9 @@ class Empties:
         self._backoff = backoff
         self._in_a_row = 0
 
-    def pause_s(self, *, found: int, took_s: float) -> float:
-        """The pause after a claim that found so many jobs and took so long."""
-        if found or took_s >= AT_ONCE_S:
+    def pause_s(self, *, claimed_count: int, took_s: float) -> float:
+        """The pause after a claim that brought so many jobs and took so long."""
+        if claimed_count or took_s >= AT_ONCE_S:
             self._in_a_row = 0
             self._backoff.succeeded()
             return 0.0
@@ -41,19 +41,19 @@ class Empties:
 
 
 class Claims:
-    """Asks the farm for jobs, and waits out the times when it does not answer."""
+    """Claims jobs of the farm, and waits out the times when it does not answer."""
 
     def __init__(self, farm: Farm, *, options: Options, stop: asyncio.Event) -> None:
         self._farm = farm
         self._options = options
         self._stop = stop
-        self._outages = Backoff(rng=farm.dice)
-        self._empties = Empties(Backoff(rng=farm.dice, base_s=0.05, cap_s=1.0))
+        self._outages = Backoff(rng=farm.rng)
+        self._empties = Empties(Backoff(rng=farm.rng, base_s=0.05, cap_s=1.0))
         self._request: Call | None = None
         self._request_failed_s = math.inf  # when this request failed first
         self._outage_s = math.inf  # when the last answer was followed by a failure
 
-    async def ask(self, limit: int) -> list[ClaimedJob]:
+    async def claim(self, limit: int) -> list[ClaimedJob]:
         """Up to `limit` jobs, after having waited for some; none when there was nothing, or no answer yet.
 
         Raises Unauthorized, WrongServer, or Refused when the farm will not let this worker claim.
@@ -70,9 +70,9 @@ class Claims:
         self._outages.succeeded()
         return jobs
 
-    async def rest(self, *, found: int, took_s: float) -> None:
-        """Pause after a claim, where it is better not to ask again at once."""
-        await asyncio.sleep(self._empties.pause_s(found=found, took_s=took_s))
+    async def rest(self, *, claimed_count: int, took_s: float) -> None:
+        """Pause after a claim, where it is better not to claim again at once."""
+        await asyncio.sleep(self._empties.pause_s(claimed_count=claimed_count, took_s=took_s))
 
     def _repeated_or_new(self, limit: int) -> Call:
         """The request whose answer we lack; once it is a heartbeat interval old, what it took was taken back."""

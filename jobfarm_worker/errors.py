@@ -101,7 +101,7 @@ class Refused(WorkerError):
 
     @property
     def retry_after_s(self) -> float:
-        """How long the farm asked us to wait; 0 when it did not say."""
+        """How long the farm has us wait, in seconds; 0 without a Retry-After."""
         try:
             return max(0.0, float(self.details.get("retry_after", 0)))
         except (TypeError, ValueError):

@@ -23,9 +23,9 @@ Opener = Callable[[float], Awaitable[SocketLink]]
 
 FILE_S = 300.0
 OPEN_S = 10.0
-QUIET_S = 1.0  # a farm that shows us out does so before
+QUIET_S = 1.0  # a farm that closes the socket does so before
 LONG_POLL_S = 25
-ASK_ANYWAY_S = 30.0  # a push that got lost costs this much, not the job
+POLL_S = 30.0  # a push that got lost costs this much, not the job
 SOCKET_AGAIN_S = 60.0  # after a server that does not open sockets; HTTP serves meanwhile
 STEADY_S = 5.0  # a socket that lived this long was no accident
 log = logging.getLogger("jobfarm_worker")
@@ -40,12 +40,12 @@ class Farm:
         *,
         socket: Opener | None,
         needs_socket: bool,
-        dice: random.Random,
+        rng: random.Random,
     ) -> None:
         """`socket` opens one within so many seconds (None: never try); `needs_socket`: calls wait for it."""
-        self.dice = dice
+        self.rng = rng
         self.heartbeat_s = protocol.DEFAULT_HEARTBEAT_S
-        """The heartbeat interval of this farm, as the last job told it."""
+        """The heartbeat interval of this farm, as the last job has it."""
         self._http = http
         self._open = socket
         self._needs_socket = needs_socket
@@ -73,22 +73,22 @@ class Farm:
         socket = await self._socket_for(timeout_s)
         if socket is None:
             return await self._long_poll(protocol.waiting(call, seconds=LONG_POLL_S), stop=stop)
-        self._work.clear()  # before asking: a push that comes after this belongs to the next round
+        self._work.clear()  # before the claim: a push that comes after this belongs to the next round
         answer = await socket.call(call, timeout_s=timeout_s)
         jobs = protocol.claimed_jobs(answer)
         if not jobs:
-            await _first(self._work.wait(), socket.closed(), stop.wait(), timeout_s=ASK_ANYWAY_S)
+            await _first(self._work.wait(), socket.closed(), stop.wait(), timeout_s=POLL_S)
         return jobs
 
     async def _long_poll(self, call: Call, *, stop: asyncio.Event) -> list[ClaimedJob]:
         timeout_s = LONG_POLL_S + pace.answer_s(self.heartbeat_s)
-        asking = asyncio.create_task(self._http.call(call, timeout_s=timeout_s))
+        polling = asyncio.create_task(self._http.call(call, timeout_s=timeout_s))
         try:
-            await _first(asyncio.shield(asking), stop.wait(), timeout_s=None)
-            return protocol.claimed_jobs(asking.result()) if asking.done() else []
+            await _first(asyncio.shield(polling), stop.wait(), timeout_s=None)
+            return protocol.claimed_jobs(polling.result()) if polling.done() else []
         finally:
-            asking.cancel()
-            await asyncio.gather(asking, return_exceptions=True)
+            polling.cancel()
+            await asyncio.gather(polling, return_exceptions=True)
 
     async def call(self, call: Call, *, heartbeat_s: float) -> dict[str, Any]:
         """Send one call once, for a job with this heartbeat interval.
@@ -121,7 +121,7 @@ class Farm:
         self, send: Callable[[], Awaitable[dict[str, Any]]], heartbeat_s: float
     ) -> dict[str, Any]:
         longest_s = pace.pause_s(heartbeat_s)
-        backoff = Backoff(rng=self.dice, cap_s=longest_s)
+        backoff = Backoff(rng=self.rng, cap_s=longest_s)
         while True:
             try:
                 return await send()
@@ -152,7 +152,7 @@ class Farm:
         """
         if self._open is None:
             return
-        backoff = Backoff(rng=self.dice)
+        backoff = Backoff(rng=self.rng)
         while True:
             opened_at = asyncio.get_running_loop().time()
             try:
@@ -196,8 +196,8 @@ class Farm:
             self._up.clear()
 
     async def _announced(self, socket: SocketLink) -> None:
-        """Say that we are connected once the farm has spoken: a wrong key it lets in, and shows out."""
-        await _first(socket.heard.wait(), socket.closed(), timeout_s=QUIET_S)
+        """Log that we are connected after the first message: a wrong key is let in, and the socket closed."""
+        await _first(socket.received.wait(), socket.closed(), timeout_s=QUIET_S)
         if not socket.is_closed:
             log.info("connected by WebSocket")
 
@@ -210,8 +210,8 @@ class Farm:
             return self._pause_s(backoff)
         raise WrongServer(f"{error} Is the key right, and the address? HTTP may do: --transport http.")
 
-    def look_again(self) -> None:
-        """End the waiting of a claim: there may be work that nobody announced."""
+    def poll_now(self) -> None:
+        """End the waiting of a claim: there may be work that no push announced."""
         self._work.set()
 
     def pushed(self, message: dict[str, Any]) -> None:

@@ -122,12 +122,12 @@ class HeldJob:
             self._loop.call_soon_threadsafe(self._take_note)
 
     def _take_note(self) -> None:
-        self._is_note_due = False  # before looking: what is said from here on makes a note of its own
+        self._is_note_due = False  # before reading: what is written from here on makes a note of its own
         self._board.note(self._claimed.id, self._outbox.latest)
         self._reporter.wake()
 
     async def _performed(self) -> Outcome | None:
-        """How the handler ended, with everything it said confirmed; None when the job was stopped."""
+        """How the handler ended, with everything it wrote confirmed; None when the job was stopped."""
         stop = asyncio.create_task(self._stopped.wait())
         try:
             await self._allowed_to_begin(stop)
@@ -191,7 +191,7 @@ class HeldJob:
         return await finish(self._claimed, outcome, farm=self._farm, claim_next=claim_next)
 
     async def _finish_refused(self, outcome: Outcome, refusal: Refused) -> list[ClaimedJob]:
-        """The farm will not take this result (too large, for instance): tell it so as a failure, once."""
+        """The farm will not take this result (too large, for instance): report that as a failure, once."""
         log.error("%s: the farm refused how it ended: %s", self._claimed, refusal)
         if not outcome.success:
             return []

@@ -29,7 +29,7 @@ class HttpLink:
     async def call(self, call: Call, *, timeout_s: float) -> dict[str, Any]:
         """Send one call and return its answer.
 
-        Raises Refused (the farm said no), Unauthorized, WrongServer (strangers answer at this address), or
+        Raises Refused (the farm refused), Unauthorized, WrongServer (strangers answer at this address), or
         Unreachable (no usable answer; `maybe_done` says whether the call may have taken effect).
         """
         content = protocol.dumps(call.body).encode()
@@ -51,9 +51,9 @@ class HttpLink:
                 method, self._url + path, content=content, headers=headers, timeout=timeout
             )
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError) as error:
-            raise Unreachable(_says(error), maybe_done=False) from error
+            raise Unreachable(_sentence(error), maybe_done=False) from error
         except (httpx.TransportError, httpx.DecodingError) as error:
-            raise Unreachable(_says(error)) from error
+            raise Unreachable(_sentence(error)) from error
         return self._answer(response)
 
     def _answer(self, response: httpx.Response) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class HttpLink:
         await self._client.__aexit__(kind, error, trace)
 
 
-def _says(error: Exception) -> str:
+def _sentence(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
@@ -103,5 +103,5 @@ def _object(response: httpx.Response) -> dict[str, Any] | None:
 
 def _retry_after(response: httpx.Response) -> dict[str, str]:
     """The header, for answers whose body does not repeat it."""
-    told = response.headers.get("retry-after")
-    return {} if told is None else {"retry_after": told}
+    retry_after = response.headers.get("retry-after")
+    return {} if retry_after is None else {"retry_after": retry_after}

@@ -51,7 +51,7 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """One line."""
-        told = {
+        entry = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname,
             "logger": record.name,
@@ -59,5 +59,5 @@ class JsonLines(logging.Formatter):
             **_about.get(),
         }
         if record.exc_info:
-            told["exc_info"] = self.formatException(record.exc_info)
-        return json.dumps(told, default=str, ensure_ascii=False)
+            entry["exc_info"] = self.formatException(record.exc_info)
+        return json.dumps(entry, default=str, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""What a worker is told at its start, checked before anything is connected."""
+"""Options of a worker, checked before anything is connected."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Options:
         return "ws" + self.url.removeprefix("http") + "/ws/worker/"
 
     def headers(self, *, name: str) -> dict[str, str]:
-        """The headers of every request; `name` tells the operator which process this is."""
+        """The headers of every request; `name` identifies this process to the operator."""
         plain = name.encode("ascii", "replace").decode().replace("\n", " ").replace("\r", " ")
         return {"Authorization": f"Bearer {self.key}", "User-Agent": f"jobfarm-worker/{VERSION} ({plain})"}
 

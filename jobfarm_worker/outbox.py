@@ -1,4 +1,4 @@
-"""What a handler has said and the farm has not heard yet.
+"""What a handler has written and the farm has not confirmed yet.
 
 Handlers fill it from any thread, the reporter empties it.
 """
@@ -27,7 +27,7 @@ class Progress:
     detail: str | None
 
     def over(self, older: Progress | None) -> Progress:
-        """This progress; where it says nothing, what was said before."""
+        """This progress; where it is empty, the one before."""
         if older is None:
             return self
         return Progress(
@@ -135,7 +135,7 @@ class Outbox:
 
     @property
     def latest(self) -> Progress:
-        """The latest that the handler said of itself, sent or not."""
+        """The latest progress of the handler, sent or not."""
         return self._latest
 
     @property

@@ -1,7 +1,7 @@
 """How long a worker may leave the farm without a word: bounds on its pauses, and on answers that do not come.
 
 A lease lasts three heartbeat intervals. A connection that swallows everything is given up after half an interval, and
-the pause before the next try is at most a quarter of one: so a worker that holds jobs is heard again within one
+the pause before the next try is at most a quarter of one: so a worker that holds jobs reaches the farm again within one
 interval, a third of its lease, once the network lets it. (With heartbeats of less than 4 s the shortest patience
 takes longer than that.)
 """

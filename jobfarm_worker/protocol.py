@@ -1,4 +1,4 @@
-"""The words of the worker protocol: one call, said over HTTP or over the WebSocket, and one claimed job."""
+"""The words of the worker protocol: one call, sent over HTTP or over the WebSocket, and one claimed job."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Call:
     @property
     def path(self) -> str:
         """Where the verb lives over HTTP, below the farm's address."""
-        place = "" if self.job is None else f"jobs/{self.job}/"
-        return f"/api/v1/worker/{place}{self.verb}"
+        prefix = "" if self.job is None else f"jobs/{self.job}/"
+        return f"/api/v1/worker/{prefix}{self.verb}"
 
     def message(self, *, ref: int) -> str:
         """The same call as a WebSocket message."""
@@ -66,7 +66,7 @@ class Outcome:
     retryable: bool = True
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the finish body that tell the outcome."""
+        """The fields of the finish body for the outcome."""
         if self.success:
             return {"outcome": "success", "result": self.result}
         return {"outcome": "failed", "error": self.error, "retryable": self.retryable}
@@ -132,9 +132,9 @@ def _claimed(job: Mapping[str, Any]) -> ClaimedJob:
     )
 
 
-def _heartbeat_s(told: float | None) -> float:
-    """Seconds between heartbeats. (The lease's end is told in the farm's clock, never compared with ours.)"""
-    seconds = DEFAULT_HEARTBEAT_S if told is None else float(told)
+def _heartbeat_s(value: float | None) -> float:
+    """Seconds between heartbeats. (The lease's end is in the farm's clock, never compared with ours.)"""
+    seconds = DEFAULT_HEARTBEAT_S if value is None else float(value)
     return max(seconds, SHORTEST_HEARTBEAT_S) if math.isfinite(seconds) else DEFAULT_HEARTBEAT_S
 
 
@@ -150,9 +150,9 @@ def waiting(call: Call, *, seconds: float) -> Call:
 
 
 def finish(claimed: ClaimedJob, outcome: Outcome, *, claim_next: int = 0) -> Call:
-    """Say how an attempt ended, and ask for so many jobs with the answer; its id is kept like that of a claim."""
-    wanted = {"claim_next": claim_next} if claim_next else {}
-    body = {"lease": claimed.lease, "request_id": _request_id(), **outcome.fields(), **wanted}
+    """Report how an attempt ended, and claim so many jobs with the answer; its id is kept like that of a claim."""
+    claim_fields = {"claim_next": claim_next} if claim_next else {}
+    body = {"lease": claimed.lease, "request_id": _request_id(), **outcome.fields(), **claim_fields}
     return Call(verb="finish", job=claimed.id, body=body)
 
 

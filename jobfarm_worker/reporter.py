@@ -1,4 +1,4 @@
-"""Tells the farm what one handler says: heartbeats with progress, text, files. Each on a task of its own."""
+"""Reports what one handler writes: heartbeats with progress, text, files. Each on a task of its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jobfarm_worker.outbox import File, Outbox, Progress
 from jobfarm_worker.protocol import Call, ClaimedJob
 
 BEAT_GAP_S = 0.2  # at most five reports of progress a second
-CONFIRM_S = 0.2  # a job that ends within this, or says something, needs no heartbeat to confirm its lease
+CONFIRM_S = 0.2  # a job that ends within this, or writes something, needs no heartbeat to confirm its lease
 T = TypeVar("T")
 log = logging.getLogger("jobfarm_worker")
 
@@ -33,7 +33,7 @@ class Reporter:
         on_lost: Callable[[str], None],
         on_fatal: Callable[[WorkerError], None],
     ) -> None:
-        """`on_lost` is told why the lease is gone, `on_fatal` what ends the whole worker (a refused key)."""
+        """`on_lost` gets why the lease is gone, `on_fatal` what ends the whole worker (a refused key)."""
         self._claimed = claimed
         self._farm = farm
         self._outbox = outbox
@@ -63,7 +63,7 @@ class Reporter:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def stop_beating(self) -> None:
-        """Send no further heartbeat: the finish follows. What the farm says to one under way is ignored."""
+        """Send no further heartbeat: the finish follows. An answer to one under way is ignored."""
         self._is_ending = True
 
     def end(self) -> None:
@@ -84,19 +84,19 @@ class Reporter:
 
     def _flush_in_time(self) -> None:
         """See to it that text which the flush rule leaves lying is sent a second after it was written."""
-        if self._flushing is None and not self._is_ending and (left_s := self._outbox.due_in_s) is not None:
-            self._flushing = asyncio.get_running_loop().call_later(left_s, self._flush_aged)
+        if self._flushing is None and not self._is_ending and (due_in_s := self._outbox.due_in_s) is not None:
+            self._flushing = asyncio.get_running_loop().call_later(due_in_s, self._flush_aged)
 
     def _flush_aged(self) -> None:
         self._flushing = None
-        left_s = self._outbox.due_in_s
-        if left_s is not None and left_s <= 0:
+        due_in_s = self._outbox.due_in_s
+        if due_in_s is not None and due_in_s <= 0:
             self._outbox.flush()
         else:  # what was old has gone, and younger text lies there
             self._flush_in_time()
 
     def beat_now(self) -> None:
-        """Ask the farm at once whether the lease is still ours, for instance after a reconnect."""
+        """Check at once whether the lease is still ours, for instance after a reconnect."""
         self._beat_now.set()
 
     async def confirmed(self) -> None:
@@ -116,15 +116,15 @@ class Reporter:
             body={"lease": self._claimed.lease, "seq": self._seq, "text": text},
         )
         sending = self._farm.insist(call, heartbeat_s=self._claimed.heartbeat_s)
-        await self._sent(sending, what="output")
+        await self._sent(sending, subject="output")
         self._seq += 1
 
     async def _send_file(self, file: File) -> None:
         if self._outbox.stopped:
             return
-        await self._sent(self._farm.put(file, claimed=self._claimed), what=f"the file {file.name}")
+        await self._sent(self._farm.put(file, claimed=self._claimed), subject=f"the file {file.name}")
 
-    async def _sent(self, sending: Awaitable[object], *, what: str) -> None:
+    async def _sent(self, sending: Awaitable[object], *, subject: str) -> None:
         """Await a call that must arrive. Note the first thing that the farm will never take."""
         self._is_named = True
         try:
@@ -133,7 +133,7 @@ class Reporter:
             if error.is_lease_lost:
                 self._on_lost(error.why_lost)
             elif not self._is_stored_already(error):
-                self._trouble = self._trouble or f"The farm refused {what}: {error}"
+                self._trouble = self._trouble or f"The farm refused {subject}: {error}"
         except WorkerError as error:
             self._on_fatal(error)
 
@@ -145,21 +145,21 @@ class Reporter:
         """Keep the lease: every `heartbeat_every` seconds of our own clock, and whenever there is progress.
 
         The first one confirms it, soon after the job came, unless another call has named the lease by then.
-        A heartbeat that was not heard is sent again soon, with backoff, not one interval later.
+        A heartbeat that did not arrive is sent again soon, with backoff, not one interval later.
         """
-        is_due = await self._wait_for_news(self._confirm_after_s()) or not self._is_named
+        is_due = await self._wait_for_beat(self._confirm_after_s()) or not self._is_named
         while not self._is_ending:
             if is_due:
-                await self._beat_until_heard()
-            await self._wait_for_news(self._claimed.heartbeat_s)
+                await self._beat_until_received()
+            await self._wait_for_beat(self._claimed.heartbeat_s)
             is_due = True
 
     def _confirm_after_s(self) -> float:
         """At once where the handler waits for it (the job must not run twice); else soon."""
         return min(CONFIRM_S, self._claimed.heartbeat_s) if self._claimed.retry_when_lost else 0.0
 
-    async def _beat_until_heard(self) -> None:
-        backoff = Backoff(rng=self._farm.dice, cap_s=pace.pause_s(self._claimed.heartbeat_s))
+    async def _beat_until_received(self) -> None:
+        backoff = Backoff(rng=self._farm.rng, cap_s=pace.pause_s(self._claimed.heartbeat_s))
         while not self._is_ending:
             if await self._beaten():
                 break
@@ -180,7 +180,7 @@ class Reporter:
             self._on_fatal(error)
         return True
 
-    async def _wait_for_news(self, patience_s: float) -> bool:
+    async def _wait_for_beat(self, patience_s: float) -> bool:
         """Wait until a heartbeat is wanted at once, for so long at most; whether one is."""
         try:
             async with asyncio.timeout(patience_s):
@@ -191,8 +191,8 @@ class Reporter:
             self._beat_now.clear()
 
     def _heartbeat(self, progress: Progress | None) -> Call:
-        told = progress or Progress(fraction=None, detail=None)
-        fields = {"lease": self._claimed.lease, "progress": told.fraction, "detail": told.detail}
+        latest = progress or Progress(fraction=None, detail=None)
+        fields = {"lease": self._claimed.lease, "progress": latest.fraction, "detail": latest.detail}
         body = {name: value for name, value in fields.items() if value is not None}
         return Call(verb="heartbeat", job=self._claimed.id, body=body)
 
@@ -203,7 +203,7 @@ class Reporter:
         return False
 
     def _refused(self, error: Refused) -> bool:
-        """Saying it again would not help: the lease is lost, or the heartbeat itself is at fault."""
+        """Sending it again would not help: the lease is lost, or the heartbeat itself is at fault."""
         if self._is_ending:
             return True  # overtaken by our own finish
         if error.is_lease_lost or not (self._claimed.retry_when_lost or self.lease_confirmed.is_set()):

@@ -1,4 +1,4 @@
-"""Run one handler and say how it ended."""
+"""Run one handler and return how it ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jobfarm_worker.job import Job
 from jobfarm_worker.protocol import Outcome, storable, why_not_json
 from jobfarm_worker.registry import Handler
 
-LONGEST_ERROR = 20_000  # characters; the end of a traceback says most
+LONGEST_ERROR = 20_000  # characters; the end of a traceback matters most
 
 
 def is_async(function: Handler) -> bool:
@@ -55,14 +55,14 @@ async def _in_thread(function: Handler, job: Job) -> Any:
     ended: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
     context = contextvars.copy_context()
 
-    def tell(result: Any, error: BaseException | None) -> None:
+    def settle(result: Any, error: BaseException | None) -> None:
         if not ended.done():
             ended.set_result((result, error))
 
     def body() -> None:
         result, error = _attempted(context, function, job)
         with contextlib.suppress(RuntimeError):  # the loop is closed: the worker ended without waiting for us
-            loop.call_soon_threadsafe(tell, result, error)
+            loop.call_soon_threadsafe(settle, result, error)
 
     threading.Thread(target=body, name=f"job {job.id}", daemon=True).start()
     result, error = await ended

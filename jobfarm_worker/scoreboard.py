@@ -16,7 +16,7 @@ Ending = Literal["success", "failed", "stopped"]
 
 @dataclass(slots=True, kw_only=True)
 class Running:
-    """A job at work, with the latest it said of itself."""
+    """A job at work, with its latest progress."""
 
     id: int
     kind: str

@@ -41,7 +41,7 @@ class Session:
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
         self._fatal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        farm.on_up = self._ask_all
+        farm.on_up = self._beat_all
         farm.on_stop = self._stop_job
         farm.on_unclaimed = self._return_late
         farm.heartbeat_of_held = self._shortest_heartbeat_s
@@ -79,15 +79,15 @@ class Session:
             self._fatal.set_exception(error)
 
     async def _claim_all(self) -> None:
-        """Keep every slot busy: ask for as many jobs as there are free slots, wait, ask again."""
+        """Keep every slot busy: claim as many jobs as there are free slots, wait, claim again."""
         claims = Claims(self.farm, options=self._options, stop=self._stopping)
         while not self._stopping.is_set():
             free = await self._free_slots()
             started_s = asyncio.get_running_loop().time()
-            jobs = await claims.ask(free) if free else []
+            jobs = await claims.claim(free) if free else []
             for job in jobs:
                 self._start(job)
-            await claims.rest(found=len(jobs), took_s=asyncio.get_running_loop().time() - started_s)
+            await claims.rest(claimed_count=len(jobs), took_s=asyncio.get_running_loop().time() - started_s)
 
     async def _free_slots(self) -> int:
         while (free := self._options.concurrency - len(self._slots)) < 1:
@@ -136,8 +136,8 @@ class Session:
             for other in others:
                 self._start(other)
             following = await self._one(job)
-            if following:  # then there may be more for the slots that wait, and no push will say so
-                self.farm.look_again()
+            if following:  # then there may be more for the slots that wait, and no push will come
+                self.farm.poll_now()
             if self._stopping.is_set():
                 for each in following:
                     self._return(each)
@@ -152,12 +152,12 @@ class Session:
             log.info("%s: attempt %s", claimed, claimed.attempt)
             self._held[claimed.id] = held
             try:
-                return await held.run(claim_next=self._wanted_next)
+                return await held.run(claim_next=self._claim_next)
             finally:
                 if self._held.get(claimed.id) is held:
                     del self._held[claimed.id]
 
-    def _wanted_next(self) -> int:
+    def _claim_next(self) -> int:
         """One more for the slot that becomes free; none when stopping, or when only some queues will do.
 
         The finish call names no queues, so what comes with it may be from any.
@@ -171,7 +171,7 @@ class Session:
         outcome = failure(f"This worker has no handler for the kind {claimed.kind!r}; it knows {known}.")
         self._board.count("failed")
         try:
-            return await finish(claimed, outcome, farm=self.farm, claim_next=self._wanted_next())
+            return await finish(claimed, outcome, farm=self.farm, claim_next=self._claim_next())
         except Refused as error:
             log.warning("%s: %s", claimed, error)
             return []
@@ -179,8 +179,8 @@ class Session:
     def _shortest_heartbeat_s(self) -> float:
         return min((held.heartbeat_s for held in self._held.values()), default=math.inf)
 
-    def _ask_all(self) -> None:
-        """The socket was away: what happened meanwhile nobody pushed, so every job asks for itself."""
+    def _beat_all(self) -> None:
+        """The socket was away: what happened meanwhile was not pushed, so every job sends a heartbeat."""
         for held in self._held.values():
             held.beat_now()
 
@@ -188,10 +188,10 @@ class Session:
         held = self._held.get(job)
         if held is not None:
             held.stop(reason)
-        else:  # its claim may be on the way from the socket to a slot: let it ask for itself in a moment
-            asyncio.get_running_loop().call_later(AT_ONCE_S, self._ask_one, job)
+        else:  # its claim may be on the way from the socket to a slot: let it send a heartbeat in a moment
+            asyncio.get_running_loop().call_later(AT_ONCE_S, self._beat_one, job)
 
-    def _ask_one(self, job: int) -> None:
+    def _beat_one(self, job: int) -> None:
         if held := self._held.get(job):
             held.beat_now()
 

@@ -17,7 +17,7 @@ from jobfarm_worker.errors import Unauthorized, Unreachable, WorkerError
 from jobfarm_worker.protocol import Call
 
 KEY_REFUSED = 4401  # close code
-CLOSE_S = 1.0  # for the farm to close a connection it has said farewell on; a call would wait for that
+CLOSE_S = 1.0  # for the farm to close a connection it has announced to close; a call would wait for that
 LONGEST_MESSAGE = 250_000  # characters: a longer one would hold up the heartbeats behind it, and goes by HTTP
 Push = Callable[[dict[str, Any]], None]
 
@@ -48,8 +48,8 @@ class SocketLink:
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._ending: WorkerError = Unreachable("The socket was closed.")
         self._reader = asyncio.create_task(self._read(), name="socket reader")
-        self.heard = asyncio.Event()
-        """The farm has said something: it did not only let us in to show us out."""
+        self.received = asyncio.Event()
+        """The farm has sent a message: it did not accept us only to close."""
 
     @classmethod
     async def opened(
@@ -67,7 +67,7 @@ class SocketLink:
                 open_timeout=timeout_s,
                 close_timeout=CLOSE_S,
                 compression=None,  # small messages; a window per socket would cost the farm its memory
-                max_size=None,  # an answer holds as many payloads as we asked for
+                max_size=None,  # an answer holds as many payloads as we requested
             )
         except InvalidStatus as error:
             raise SocketRefused(error.response.status_code) from error
@@ -116,7 +116,7 @@ class SocketLink:
                 self._take(protocol.parsed(await self._connection.recv()))
         except ConnectionClosed as error:
             self._ending = _lost(error)
-        except Unreachable as error:  # what it said cannot be read
+        except Unreachable as error:  # its message cannot be parsed
             self._ending = error
         finally:
             for answer in self._waiting.values():
@@ -124,7 +124,7 @@ class SocketLink:
                     answer.set_exception(self._ending)
 
     def _take(self, message: dict[str, Any]) -> None:
-        self.heard.set()
+        self.received.set()
         answer = self._waiting.get(message["ref"]) if isinstance(message.get("ref"), int) else None
         if answer is None:
             self._on_push(message)
@@ -164,8 +164,8 @@ def _answer(message: dict[str, Any]) -> dict[str, Any]:
     raise protocol.refusal(status=_status(message.get("status")), data=message)
 
 
-def _status(told: object) -> int:
-    return told if isinstance(told, int) else 500
+def _status(value: object) -> int:
+    return value if isinstance(value, int) else 500
 
 
 def _lost(error: ConnectionClosed) -> WorkerError:

@@ -18,7 +18,7 @@ SHOWN = 4  # running jobs that fit into a line
 
 
 def show(worker: Worker, *, is_verbose: bool) -> None:
-    """Run the worker until a signal, telling what it does; raises like `Worker.run`."""
+    """Run the worker until a signal, printing what it does; raises like `Worker.run`."""
     console = Console()
     if console.is_terminal and not logs.are_json():
         _log_to(RichHandler(console=console, show_path=False), "%(message)s", is_verbose=is_verbose)
@@ -47,16 +47,16 @@ def line(worker: Worker) -> Text:
         (f"{endings['success']} done", "green"),
         (f"{endings['failed']} failed", "red" if endings["failed"] else "dim"),
         (f"{endings['stopped']} stopped", "dim"),
-        *((_told(job), "cyan") for job in running[:SHOWN]),
+        *((_describe(job), "cyan") for job in running[:SHOWN]),
     ]
     if len(running) > SHOWN:
         parts.append((f"and {len(running) - SHOWN} more", "cyan"))
-    text = Text("  ").join(Text(what, style=style) for what, style in parts)
+    text = Text("  ").join(Text(words, style=style) for words, style in parts)
     text.no_wrap, text.overflow = True, "ellipsis"
     return text
 
 
-def _told(job: Running) -> str:
+def _describe(job: Running) -> str:
     percent = "" if job.fraction is None else f" {job.fraction:.0%}"
     detail = f" {job.detail}" if job.detail else ""
     return f"#{job.id} {job.kind}{percent}{detail}"

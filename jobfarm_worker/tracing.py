@@ -29,13 +29,13 @@ class Attempt:
         self._span = span
 
     def ended(self, how: str, *, error: str = "") -> None:
-        """Say how the attempt ended; anything but success marks the span, with the error's last line."""
+        """Record how the attempt ended; anything but success marks the span, with the error's last line."""
         if self._span is None:
             return
         self._span.set_attribute("jobfarm.outcome", how)
         if how != "success":
-            told = error.strip().rsplit("\n", maxsplit=1)[-1]
-            self._span.set_status(_otel.Status(_otel.StatusCode.ERROR, told or how))
+            message = error.strip().rsplit("\n", maxsplit=1)[-1]
+            self._span.set_status(_otel.Status(_otel.StatusCode.ERROR, message or how))
 
 
 @contextmanager

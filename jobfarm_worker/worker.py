@@ -1,4 +1,4 @@
-"""The worker: takes jobs, runs their handlers, hands in what came of them."""
+"""The worker: takes jobs, runs their handlers, reports their outcomes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jobfarm_worker.socket_link import SocketLink
 
 
 class Worker:
-    """Runs jobs of one farm with the handlers it was given.
+    """Runs jobs of one farm with its handlers.
 
     worker = Worker("https://farm.example", key)
 
@@ -53,7 +53,7 @@ class Worker:
         )
         self.name = socket.gethostname()
         self.board = Scoreboard()
-        self.dice: random.Random = random.SystemRandom()  # for pauses
+        self.rng: random.Random = random.SystemRandom()  # for pauses
         self._handlers = Handlers()
         self._session: Session | None = None
 
@@ -105,7 +105,7 @@ class Worker:
             http,
             socket=None if self.options.transport == "http" else opener,
             needs_socket=self.options.transport == "ws",
-            dice=self.dice,
+            rng=self.rng,
         )
         return farm
 

@@ -12,7 +12,7 @@ def network_of(scope: Mapping[str, Any]) -> str | None:
     """Return the address of a connection, of IPv6 the network of 64 bits; None where the server names none.
 
     Behind a proxy the server puts in what the proxy says, if the proxy is trusted (uvicorn's
-    --forwarded-allow-ips); headers that anybody can send are not looked at.
+    --forwarded-allow-ips); headers that anybody can send are not read.
     """
     client = scope.get("client")
     return network(client[0]) if client else None

@@ -22,8 +22,8 @@ Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 # All pages of an address come back at once after a restart, so it may open as many at once as it may hold; then one
 # fiftieth of that a second.
 _OPENED_OVER_S: Final = 50.0
-# What all pages of an address may ask for together, in sockets that ask for as much as one may.
-_ASKING: Final = 20
+# What all pages of an address may request together, as a multiple of what one socket may.
+_SHARED_BY: Final = 20
 # What a socket that was closed for its flood counts as: who floods, is closed and comes back at once comes back seldom.
 _FLOOD_COUNTS: Final = 25
 # Who is refused gets the answer late, and tries again only then: a timer costs nothing, a handshake a millisecond.
@@ -42,11 +42,11 @@ class _Address:
         self.open = 0
         self.openings = Bucket(capacity=most, rate=most / _OPENED_OVER_S, now=now)
         burst, rate = settings.LIVE["BURST"], settings.LIVE["PER_SECOND"]
-        self.asked = Bucket(capacity=_ASKING * burst, rate=_ASKING * rate, now=now)
+        self.requests = Bucket(capacity=_SHARED_BY * burst, rate=_SHARED_BY * rate, now=now)
 
     def is_as_new(self, *, now: float) -> bool:
         """Whether nothing is left to be remembered."""
-        return not self.open and self.openings.is_full(now=now) and self.asked.is_full(now=now)
+        return not self.open and self.openings.is_full(now=now) and self.requests.is_full(now=now)
 
 
 class Admission:
@@ -79,23 +79,23 @@ class Admission:
             return "process"
         if address is None:
             return None
-        known = self._known(address)
-        if known.open >= settings.LIVE["SOCKETS_PER_ADDRESS"]:
+        entry = self._entry(address)
+        if entry.open >= settings.LIVE["SOCKETS_PER_ADDRESS"]:
             return "address"
-        if not known.openings.has(1, now=_now()):
+        if not entry.openings.has(1, now=_now()):
             return "openings"
-        known.openings.take(1, now=_now())
+        entry.openings.take(1, now=_now())
         return None
 
     async def _serve(self, address: str | None, scope: Scope, receive: Receive, send: Send) -> None:
         async def watched(message: Mapping[str, Any]) -> None:
             if address is not None and message.get("code") == TOO_FAST:
-                self._known(address).openings.take(_FLOOD_COUNTS, now=_now())
+                self._entry(address).openings.take(_FLOOD_COUNTS, now=_now())
             await send(message)
 
         self._count(address, 1)
         if address is not None:
-            scope = {**scope, SHARED: self._known(address).asked}
+            scope = {**scope, SHARED: self._entry(address).requests}
         try:
             await self._app(scope, receive, watched)
         finally:
@@ -105,12 +105,12 @@ class Admission:
         self._open += change
         if address is None:
             return
-        known = self._known(address)
-        known.open += change
-        if known.is_as_new(now=_now()):
+        entry = self._entry(address)
+        entry.open += change
+        if entry.is_as_new(now=_now()):
             del self._addresses[address]
 
-    def _known(self, address: str) -> _Address:
+    def _entry(self, address: str) -> _Address:
         if address not in self._addresses:
             if len(self._addresses) >= _MOST_REMEMBERED:
                 self._addresses = {name: each for name, each in self._addresses.items() if each.open}

@@ -27,14 +27,14 @@ def declared(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     return parameters
 
 
-def checked(given: object, *, parameters: Mapping[str, inspect.Parameter]) -> Arguments:
+def checked(values: object, *, parameters: Mapping[str, inspect.Parameter]) -> Arguments:
     """Return the arguments, defaults filled in, in declared order. Raises BadArguments at the first fault."""
-    if not isinstance(given, Mapping):
+    if not isinstance(values, Mapping):
         raise errors.BadArguments("Arguments come as an object with names")
-    unknown = [str(name) for name in given if name not in parameters]
+    unknown = [str(name) for name in values if name not in parameters]
     if unknown:
         raise errors.BadArguments(f"There is no argument {unknown[0]!r}")
-    return {name: _value(name, given, parameter) for name, parameter in parameters.items()}
+    return {name: _value(name, values, parameter) for name, parameter in parameters.items()}
 
 
 def canonical(arguments: Mapping[str, Argument]) -> str:
@@ -42,8 +42,8 @@ def canonical(arguments: Mapping[str, Argument]) -> str:
     return json.dumps(arguments, sort_keys=True, separators=(",", ":"))
 
 
-def _value(name: str, given: Mapping[object, object], parameter: inspect.Parameter) -> Argument:
-    value = given.get(name, parameter.default)
+def _value(name: str, values: Mapping[object, object], parameter: inspect.Parameter) -> Argument:
+    value = values.get(name, parameter.default)
     if value is inspect.Parameter.empty:
         raise errors.BadArguments(f"The argument {name!r} is missing")
     if parameter.annotation is int and isinstance(value, int) and not isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""What `manage.py check` says about the declared live queries."""
+"""What `manage.py check` reports about the declared live queries."""
 
 from typing import Any
 

@@ -21,7 +21,7 @@ _PER_SECOND: Final = 10
 def limits(environ: Mapping[str, str] = os.environ) -> dict[str, int]:
     """Return LIVE, the limits of the pages' sockets. Raises InvalidSetting.
 
-    A process that ran out of files would answer nobody, so unless told otherwise sockets take at most half of
+    A process that ran out of files would answer nobody, so by default sockets take at most half of
     them (`ulimit -n`).
     """
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -37,7 +37,7 @@ def limits(environ: Mapping[str, str] = os.environ) -> dict[str, int]:
 def channel_layers(redis_url: str | None) -> dict[str, dict[str, Any]]:
     """Return CHANNEL_LAYERS: PostgreSQL's NOTIFY, or Redis when its URL (redis://host:6379/0) is given.
 
-    Messages carry topics and no state, so capacity only has to hold a burst between two turns of the hub's
+    Messages carry topics and no state, so capacity only has to hold a burst between two iterations of the hub's
     loop.
     """
     if not redis_url:

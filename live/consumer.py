@@ -19,7 +19,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
     """Hands messages to the page's conversation and nothing else: a handler that waits delays all that
     follow.
 
-    Anybody may connect; what they may watch is asked for each live query. The person is the one of the
+    Anybody may connect; what they may watch is checked for each live query. The person is the one of the
     session cookie, so all this needs around it is CookieMiddleware.
     """
 
@@ -31,7 +31,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
             case "websocket.connect":
                 await self._open()
             case "websocket.receive":
-                await self._hear(message.get("text"))
+                await self._receive(message.get("text"))
             case "websocket.disconnect":
                 await self._end()
                 raise StopConsumer
@@ -48,11 +48,11 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
     async def _run(self) -> None:
         await self._leave(await self._conversation.run())
 
-    async def _hear(self, text: str | None) -> None:
+    async def _receive(self, text: str | None) -> None:
         if self._is_over:  # what was on its way when we closed
             return
         try:
-            self._conversation.hear(text)
+            self._conversation.receive(text)
         except errors.BadMessage as error:
             await self._end()
             await self._leave(NOT_A_PAGE, error.message)

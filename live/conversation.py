@@ -23,14 +23,16 @@ logger = logging.getLogger("live")
 MOST_WATCHES: Final = 200
 BROKEN: Final = 1011
 NO_LONGER_YOU: Final = 4401  # logged out, deleted, inactive, another password
-_ASK_AGAIN_S: Final = 60.0  # rights are asked again this often, should the message that they changed be lost
-_SPREAD_S: Final = 15.0  # after a lost connection all pages ask again: not all in the same second
-_LATER_S: Final = 3.0  # when the database does not answer
+_RECHECK_EVERY_S: Final = (
+    60.0  # rights are read again this often, should the message that they changed be lost
+)
+_RECHECK_SPREAD_S: Final = 15.0  # after a lost connection all pages check again: not all in the same second
+_RETRY_IN_S: Final = 3.0  # when the database does not answer
 
 
 @dataclass(slots=True, kw_only=True)
 class _Watched:
-    """A wish that was granted."""
+    """A watch request that was granted."""
 
     granted: rights.Granted
     watch: Watch
@@ -47,7 +49,7 @@ class _Piece:
 
 
 class Conversation:
-    """Works off what the page says, one message after the other, beside the handler that receives them.
+    """Handles the page's messages, one after the other, beside the handler that receives them.
 
     `send` gets texts for the page; `shared` is what all pages of its address may ask for together. Lives on the
     loop it is made on.
@@ -67,21 +69,21 @@ class Conversation:
         self._hub = hub.current()
         self._outbox = Outbox()
         self._user: AbstractBaseUser | AnonymousUser = AnonymousUser()
-        self._heard: set[Subscription] = set()
+        self._rights_subscriptions: set[Subscription] = set()
         self._watched: dict[str, _Watched] = {}
         self._work: asyncio.Queue[_Piece] = asyncio.Queue()
-        self._unserved = 0  # what the queue and the piece at hand weigh
+        self._unserved = 0  # what the queue and the current piece weigh
         most, rate = settings.LIVE["BURST"], settings.LIVE["PER_SECOND"]
         self._most_unserved = 2 * most  # as much again may wait
         own = Bucket(capacity=most, rate=rate, now=self._loop.time())
         self._buckets = [own] if shared is None else [own, shared]
         self._next_at = 0.0
-        self._ask_at = 0.0
+        self._recheck_at = 0.0
         self._pause: asyncio.Timeout | None = None
 
-    def hear(self, text: str | None) -> None:
-        """Take a message of the page, without working it off. Raises BadMessage, and TooFast when more waits
-        than a page could mean."""
+    def receive(self, text: str | None) -> None:
+        """Queue a message of the page, without handling it. Raises BadMessage, and TooFast when more waits
+        than a page could need."""
         weight = protocol.weight(text)
         self._weigh(weight)
         request = protocol.parse(text or "")
@@ -119,11 +121,11 @@ class Conversation:
 
     async def _work_off(self) -> int:
         self._user = await self._person()
-        self._heard.add(self._hub.watch_topics(_own_topics(self._user), self._rights_changed))
-        self._ask_in(_ASK_AGAIN_S)
+        self._rights_subscriptions.add(self._hub.watch_topics(_own_topics(self._user), self._rights_changed))
+        self._recheck_in(_RECHECK_EVERY_S)
         while True:
             piece = await self._next()
-            if self._loop.time() >= self._ask_at and not await self._is_still_allowed():
+            if self._loop.time() >= self._recheck_at and not await self._is_still_allowed():
                 return NO_LONGER_YOU
             if piece is not None:
                 if piece.at < self._next_at:
@@ -132,7 +134,7 @@ class Conversation:
                 self._served(piece.weight)
 
     async def _person(self) -> AbstractBaseUser | AnonymousUser:
-        """Who it is. Changes are listened for before the look, of everybody: whose they are is not known yet."""
+        """Who it is. Watches changes of all users before the read: whose they are is not known yet."""
         touched: set[str] = set()
         listening = self._hub.watch_topics(["user:*"], touched.update)
         try:
@@ -147,20 +149,20 @@ class Conversation:
     async def _person_now(self) -> AbstractBaseUser | AnonymousUser:
         if not self._session_key:
             return AnonymousUser()
-        async with self._hub.turns.of(self) as turn:
-            return await turn.run(people.of_session, self._session_key)
+        async with self._hub.permits.acquire(self) as permit:
+            return await permit.run(people.of_session, self._session_key)
 
     async def _deliver(self) -> NoReturn:
         while True:
             for message in await self._outbox.take():
                 if message.kind == "gone":
                     self._drop_closed(message.watch_id)
-                await self._say(message.text())
+                await self._send_text(message.text())
 
     async def _next(self) -> _Piece | None:
-        """The next piece of a message, when it may be served; None when the rights may have to be looked at."""
+        """The next piece of a message, when it may be served; None when the rights may have to be read again."""
         try:
-            async with asyncio.timeout_at(self._ask_at) as self._pause:
+            async with asyncio.timeout_at(self._recheck_at) as self._pause:
                 await asyncio.sleep(
                     self._next_at - self._loop.time()
                 )  # others are served meanwhile in any case
@@ -177,81 +179,81 @@ class Conversation:
         wait_s = max(bucket.take(weight, now=now) for bucket in self._buckets)
         self._next_at = now + wait_s if wait_s else 0.0
 
-    async def _serve(self, request: protocol.Request) -> None:
-        for watch_id in request.unwatch + tuple(wish.watch_id for wish in request.watch):
+    async def _serve(self, message: protocol.Request) -> None:
+        for watch_id in message.unwatch + tuple(request.watch_id for request in message.watch):
             self._unwatch(watch_id)
-        if request.ping:
-            await self._say(protocol.PONG)
-        wishes = [wish for wish in request.watch if not await self._is_refused(wish)]
+        if message.ping:
+            await self._send_text(protocol.PONG)
+        requests = [request for request in message.watch if not await self._is_refused(request)]
         room = MOST_WATCHES - len(self._watched)
-        for wish in wishes[room:]:
+        for request in requests[room:]:
             numbers.PAGE_WATCHES_REFUSED.labels("too_many").inc()
-            await self._say(protocol.refusal(wish.watch_id, errors.TooManyWatches()))
-        if wishes[:room]:
-            await self._grant(wishes[:room])
+            await self._send_text(protocol.refusal(request.watch_id, errors.TooManyWatches()))
+        if requests[:room]:
+            await self._grant(requests[:room])
 
-    async def _is_refused(self, wish: protocol.Wish) -> bool:
-        """Refuse it if that takes no look at the database."""
-        verdict = rights.refusal(self._user, wish)
+    async def _is_refused(self, request: protocol.WatchRequest) -> bool:
+        """Refuse it if that takes no read of the database."""
+        verdict = rights.refusal(self._user, request)
         if verdict is None:
             return False
         numbers.PAGE_WATCHES_REFUSED.labels("bad" if verdict.error else "anonymous").inc()
-        await self._say(protocol.refusal(wish.watch_id, verdict.error))
+        await self._send_text(protocol.refusal(request.watch_id, verdict.error))
         return True
 
-    async def _grant(self, wishes: Sequence[protocol.Wish]) -> None:
-        # Changes are listened for before the rights are read, so that one in between is heard and not missed.
-        heard = [self._hub.watch_topics(rights.topics(wish), self._rights_changed) for wish in wishes]
-        self._heard.update(heard)
-        verdicts = await self._judged(self._user, wishes)
-        for subscription, verdict in zip(heard, verdicts, strict=True):
-            self._unwatch(verdict.wish.watch_id)  # the same id twice in one message
+    async def _grant(self, requests: Sequence[protocol.WatchRequest]) -> None:
+        # Subscribes before the rights are read, so that a change in between is not missed.
+        subscriptions = [
+            self._hub.watch_topics(rights.topics(request), self._rights_changed) for request in requests
+        ]
+        self._rights_subscriptions.update(subscriptions)
+        verdicts = await self._judged(self._user, requests)
+        for subscription, verdict in zip(subscriptions, verdicts, strict=True):
+            self._unwatch(verdict.request.watch_id)  # the same id twice in one message
             if isinstance(verdict, rights.Granted):
-                self._watch(verdict, subscription, seen=verdict.wish.seen)
+                self._watch(verdict, subscription, seen=verdict.request.seen)
             else:
-                self._hear_no_more(subscription)
-                await self._say(protocol.refusal(verdict.wish.watch_id, verdict.error))
+                self._unsubscribe(subscription)
+                await self._send_text(protocol.refusal(verdict.request.watch_id, verdict.error))
 
     async def _judged(
-        self, user: AbstractBaseUser | AnonymousUser, wishes: Sequence[protocol.Wish]
+        self, user: AbstractBaseUser | AnonymousUser, requests: Sequence[protocol.WatchRequest]
     ) -> Sequence[rights.Verdict]:
-        """The verdicts on wishes, a few after the other, so that other sockets have their turns between."""
-        turns = self._hub.turns if user.is_authenticated else self._hub.turns_of_anonymous
+        """The verdicts on these requests, a few after the other, so that other sockets get their permits between."""
+        permits = self._hub.permits if user.is_authenticated else self._hub.anonymous_permits
         verdicts: list[rights.Verdict] = []
-        for start in range(0, len(wishes), protocol.PIECE):
-            async with turns.of(self) as turn:
-                verdicts += await turn.run(rights.judge, user, wishes[start : start + protocol.PIECE])
+        for start in range(0, len(requests), protocol.PIECE):
+            async with permits.acquire(self) as permit:
+                verdicts += await permit.run(rights.judge, user, requests[start : start + protocol.PIECE])
         return verdicts
 
     async def _is_still_allowed(self) -> bool:
-        """Look at the person and at all rights again. False: it is not the same person any more.
+        """Read the person and all rights again. False: it is not the same person any more.
 
-        What was held back for it goes out, unless the rights changed once more while they were looked at.
+        What was held back for it goes out, unless the rights changed once more during the read.
         """
-        self._ask_in(_ASK_AGAIN_S)
+        self._recheck_in(_RECHECK_EVERY_S)
         watched = list(self._watched.values())
         try:
             user = await self._person_now()
             if user.pk != self._user.pk:
                 return False
-            verdicts = await self._judged(user, [each.granted.wish for each in watched])
+            verdicts = await self._judged(user, [each.granted.request for each in watched])
         except DatabaseError as error:
-            logger.warning(
-                "Could not look at a page's rights, trying again: %s", str(error).partition("\n")[0]
-            )
-            self._ask_in(_LATER_S)
+            logger.warning("Could not read a page's rights, trying again: %s", str(error).partition("\n")[0])
+            self._recheck_in(_RETRY_IN_S)
             return True
         self._user = user
         for each, verdict in zip(watched, verdicts, strict=True):
             await self._apply(each, verdict)
-        if self._loop.time() < self._ask_at:
+        if self._loop.time() < self._recheck_at:
             self._outbox.let_go()
         return True
 
     async def _apply(self, watched: _Watched, verdict: rights.Verdict) -> None:
         if isinstance(verdict, rights.Refused):
-            self._unwatch(verdict.wish.watch_id)
-            await self._say(protocol.refusal(verdict.wish.watch_id, verdict.error))
+            self._unwatch(verdict.request.watch_id)
+            await self._send_text(protocol.refusal(verdict.request.watch_id, verdict.error))
         elif verdict.audience == watched.granted.audience or isinstance(verdict.query, registry.StreamQuery):
             watched.granted = verdict  # a stream is the same for all who may see it
         else:
@@ -263,13 +265,13 @@ class Conversation:
         watch = self._hub.watch(
             self._outbox,
             granted.query.name,
-            granted.given,
-            watch_id=granted.wish.watch_id,
+            granted.arguments,
+            watch_id=granted.request.watch_id,
             audience=granted.audience,
-            language=granted.wish.language,
+            language=granted.request.language,
             seen=seen,
         )
-        self._watched[granted.wish.watch_id] = _Watched(granted=granted, watch=watch, rights=subscription)
+        self._watched[granted.request.watch_id] = _Watched(granted=granted, watch=watch, rights=subscription)
 
     def _drop_closed(self, watch_id: str) -> None:
         watched = self._watched.get(watch_id)
@@ -281,30 +283,30 @@ class Conversation:
         if watched is not None:
             watched.watch.close()
             self._outbox.forget(watched.watch)
-            self._hear_no_more(watched.rights)
+            self._unsubscribe(watched.rights)
 
-    def _hear_no_more(self, subscription: Subscription) -> None:
+    def _unsubscribe(self, subscription: Subscription) -> None:
         subscription.close()
-        self._heard.discard(subscription)
+        self._rights_subscriptions.discard(subscription)
 
     def _rights_changed(self, topics: set[str]) -> None:
         if RECONNECTED in topics:
-            self._ask_in(_SPREAD_S * self._hub.rng.random())
+            self._recheck_in(_RECHECK_SPREAD_S * self._hub.rng.random())
         else:
-            self._ask_at = self._loop.time()
+            self._recheck_at = self._loop.time()
             self._outbox.hold()
         if self._pause is not None and not self._pause.expired():
-            self._pause.reschedule(self._ask_at)
+            self._pause.reschedule(self._recheck_at)
 
-    def _ask_in(self, seconds: float) -> None:
-        self._ask_at = self._loop.time() + seconds * self._hub.rng.uniform(0.8, 1.2)
+    def _recheck_in(self, seconds: float) -> None:
+        self._recheck_at = self._loop.time() + seconds * self._hub.rng.uniform(0.8, 1.2)
 
-    async def _say(self, text: str) -> None:
+    async def _send_text(self, text: str) -> None:
         async with self._sending:  # two tasks send, and a socket takes one message at a time
             await self._send(text)
 
     def _end(self) -> None:
-        for subscription in self._heard:
+        for subscription in self._rights_subscriptions:
             subscription.close()
         for watched in self._watched.values():
             watched.watch.close()

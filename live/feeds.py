@@ -13,7 +13,7 @@ from django.db import InterfaceError, OperationalError
 
 from live import rendering
 from live.registry import StateQuery, StreamQuery
-from live.turns import Turns
+from live.semaphore import FairSemaphore
 
 logger = logging.getLogger("live")
 T = TypeVar("T")
@@ -23,11 +23,11 @@ P = ParamSpec("P")
 _MERGE_S: Final = 0.02
 _FIRST_RETRY_S: Final = 0.5
 _LAST_RETRY_S: Final = 15.0
-_LOOKED_AT: Final = 8  # watchers of which the least busy one lends its turn
+_SAMPLED_WATCHERS: Final = 8  # watchers of which the least busy one lends its permit
 
 
 class Sink(Protocol):
-    """Where a watcher gets its news. Called on the hub's loop; must neither block nor raise."""
+    """Where a watcher gets its messages. Called on the hub's loop; must neither block nor raise."""
 
     def state(self, watch: "Watch", latest: rendering.Rendering) -> None:
         """Take the latest answer; one that was not delivered yet is superseded."""
@@ -70,10 +70,15 @@ class Feed(ABC):
     """Reads again after a change: one read at a time, and one more if something changed meanwhile."""
 
     def __init__(
-        self, arguments: Mapping[str, Any], *, at_most_every_s: float, rng: random.Random, turns: Turns
+        self,
+        arguments: Mapping[str, Any],
+        *,
+        at_most_every_s: float,
+        rng: random.Random,
+        permits: FairSemaphore,
     ) -> None:
         self.arguments = arguments
-        self._turns = turns
+        self._permits = permits
         self._pause_s = max(_MERGE_S, at_most_every_s)
         self._rng = rng
         self._watches: dict[Watch, None] = {}  # in the order they came
@@ -118,7 +123,7 @@ class Feed(ABC):
     async def _refresh(self) -> None:
         # Note [Why nothing is lost between two reads]
         # `_stale` is lowered before the read, so a change that the read may have missed raises it again; and
-        # there is no await between the last look at it and the end.
+        # there is no await between the last read of it and the end.
         failures = 0
         loop = asyncio.get_running_loop()
         try:
@@ -148,14 +153,14 @@ class Feed(ABC):
     def _backoff_s(self, failures: int) -> float:
         return self._rng.uniform(0.5, 1.0) * min(_LAST_RETRY_S, _FIRST_RETRY_S * 2.0 ** min(failures, 10))
 
-    async def _in_turn(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """Call it in a thread, in a turn of one of the watchers; None when all of them left meanwhile."""
-        async with self._turns.of(self._holder()) as turn:
-            return await turn.run(function, *args, **kwargs) if self._watches else None
+    async def _with_permit(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """Call it in a thread, under a permit of one of the watchers; None when all of them left meanwhile."""
+        async with self._permits.acquire(self._holder()) as permit:
+            return await permit.run(function, *args, **kwargs) if self._watches else None
 
     def _holder(self) -> object:
-        sinks: list[object] = [watch.sink for watch in itertools.islice(self._watches, _LOOKED_AT)]
-        return min(sinks, key=self._turns.load, default=self)
+        sinks: list[object] = [watch.sink for watch in itertools.islice(self._watches, _SAMPLED_WATCHERS)]
+        return min(sinks, key=self._permits.load, default=self)
 
     @abstractmethod
     def _catch_up(self, watch: Watch) -> None: ...
@@ -165,7 +170,7 @@ class Feed(ABC):
 
 
 class StateFeed(Feed):
-    """Tells every watcher the latest rendering, unless it is the one the watcher has."""
+    """Sends every watcher the latest rendering, unless it is the one the watcher has."""
 
     def __init__(
         self,
@@ -175,9 +180,9 @@ class StateFeed(Feed):
         audience: str,
         language: str,
         rng: random.Random,
-        turns: Turns,
+        permits: FairSemaphore,
     ) -> None:
-        super().__init__(arguments, at_most_every_s=query.at_most_every_s, rng=rng, turns=turns)
+        super().__init__(arguments, at_most_every_s=query.at_most_every_s, rng=rng, permits=permits)
         self._query = query
         self._audience = audience
         self._language = language
@@ -193,7 +198,7 @@ class StateFeed(Feed):
             self.wake()
 
     async def _read(self) -> None:
-        latest = await self._in_turn(
+        latest = await self._with_permit(
             rendering.state, self._query, self.arguments, audience=self._audience, language=self._language
         )
         self._version = latest.version if latest else None
@@ -215,9 +220,9 @@ class StreamFeed(Feed):
     """
 
     def __init__(
-        self, query: StreamQuery, arguments: Mapping[str, Any], *, rng: random.Random, turns: Turns
+        self, query: StreamQuery, arguments: Mapping[str, Any], *, rng: random.Random, permits: FairSemaphore
     ) -> None:
-        super().__init__(arguments, at_most_every_s=0.0, rng=rng, turns=turns)
+        super().__init__(arguments, at_most_every_s=0.0, rng=rng, permits=permits)
         self._query = query
 
     def __str__(self) -> str:
@@ -236,7 +241,7 @@ class StreamFeed(Feed):
         for watch in together:
             watch.behind = False
         try:
-            page = await self._in_turn(rendering.page, self._query, self.arguments, after=cursor)
+            page = await self._with_permit(rendering.page, self._query, self.arguments, after=cursor)
         except Exception:
             for watch in together:
                 watch.behind = True

@@ -9,7 +9,8 @@ from django.utils import translation
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from live import arguments, registry, rendering
+from live import registry, rendering
+from live.arguments import Arguments
 
 _ELEMENTS: Final = frozenset(
     {
@@ -35,7 +36,7 @@ _ELEMENTS: Final = frozenset(
 
 def wrapper(
     name: str,
-    given: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     *,
     viewer: registry.Viewer | None = None,
     audience: str | None = None,
@@ -44,13 +45,12 @@ def wrapper(
 ) -> SafeString:
     """Return the element that `live.js` keeps up to date, filled with what this viewer may see now.
 
-    Say either the viewer, who is asked for their rights, or the audience, where the page has decided already
-    (the admin). What the viewer may not see, or what is gone, is an empty string. `element` is the tag (div;
-    pre for a stream), `css` its classes. Raises UnknownQuery and BadArguments, ValueError for a tag that is
-    not in the list.
+    Pass either the viewer, whose rights are read, or the audience, where the page has decided already (the admin).
+    What the viewer may not see, or what is gone, is an empty string. `element` is the tag (div; pre for a stream),
+    `css` its classes. Raises UnknownQuery and BadArguments, ValueError for a tag that is not in the list.
     """
     query = registry.find(name)
-    complete = query.checked(given)
+    complete = query.checked(arguments)
     if audience is None and viewer is not None:
         audience = query.audience(viewer, complete)
     if audience is None:
@@ -61,41 +61,41 @@ def wrapper(
     return _state(query, complete, audience=audience, ticket=ticket, element=element or "div", css=css)
 
 
-def wrapper_of_known(
-    name: str, given: Mapping[str, Any], *, known: Mapping[str, Any], audience: str, element: str
+def wrapper_of_context(
+    name: str, arguments: Mapping[str, Any], *, context: Mapping[str, Any], audience: str, element: str
 ) -> SafeString:
-    """Return the element of a state query with what is known already in place of its read.
+    """Return the element of a state query rendered from this context in place of its read.
 
-    For lists, whose one read has all rows in hand. `known` must be what the read would return: the rendering is then
+    For lists, whose one read has all rows. `context` must be what the read would return: the rendering is then
     the same, and the socket has nothing to send until it changes. Raises as `wrapper`.
     """
     query = registry.find(name)
     if not isinstance(query, registry.StateQuery) or query.template is None:
         raise ValueError(f"{name} is no state that a template shows")
-    first = rendering.known(query.template, known, audience=audience, language=_language())
-    return _shown(query, query.checked(given), first, ticket=None, element=element, css="")
+    first = rendering.from_context(query.template, context, audience=audience, language=_language())
+    return _shown(query, query.checked(arguments), first, ticket=None, element=element, css="")
 
 
 def _state(
     query: registry.StateQuery,
-    given: arguments.Arguments,
+    arguments: Arguments,
     *,
     audience: str,
     ticket: str | None,
     element: str,
     css: str,
 ) -> SafeString:
-    first = rendering.state(query, given, audience=audience, language=_language())
+    first = rendering.state(query, arguments, audience=audience, language=_language())
     if first is None:
         return mark_safe("")
     if first.kind != "html":  # data has no first rendering: without a version the socket brings it at once
-        return _element(element, css, {"data-live": query.name}, given, ticket, "")
-    return _shown(query, given, first, ticket=ticket, element=element, css=css)
+        return _element(element, css, {"data-live": query.name}, arguments, ticket, "")
+    return _shown(query, arguments, first, ticket=ticket, element=element, css=css)
 
 
 def _shown(
     query: registry.StateQuery,
-    given: arguments.Arguments,
+    arguments: Arguments,
     first: rendering.Rendering,
     *,
     ticket: str | None,
@@ -104,28 +104,28 @@ def _shown(
 ) -> SafeString:
     attributes = {"data-live": query.name, "data-live-version": first.version}
     body = mark_safe(first.body)  # noqa: S308  # a template escaped it
-    return _element(element, css, attributes, given, ticket, body)
+    return _element(element, css, attributes, arguments, ticket, body)
 
 
 def _stream(
-    query: registry.StreamQuery, given: arguments.Arguments, *, ticket: str | None, element: str, css: str
+    query: registry.StreamQuery, arguments: Arguments, *, ticket: str | None, element: str, css: str
 ) -> SafeString:
-    text, cursor = rendering.replay(query, given)
+    text, cursor = rendering.replay(query, arguments)
     attributes = {"data-live": query.name, "data-live-stream": "", "data-live-cursor": cursor or ""}
-    return _element(element, css, attributes, given, ticket, text)
+    return _element(element, css, attributes, arguments, ticket, text)
 
 
 def _element(
     element: str,
     css: str,
     attributes: dict[str, str],
-    given: arguments.Arguments,
+    arguments: Arguments,
     ticket: str | None,
     body: str,
 ) -> SafeString:
     if element not in _ELEMENTS:
         raise ValueError(f"A live part cannot be a <{element}>, only one of {', '.join(sorted(_ELEMENTS))}")
-    attributes["data-live-args"] = json.dumps(given)
+    attributes["data-live-args"] = json.dumps(arguments)
     if ticket:
         attributes["data-live-ticket"] = ticket
     if css:
@@ -133,8 +133,8 @@ def _element(
     tag = mark_safe(element)  # noqa: S308  # one of a fixed list
     # A newline right after <pre> is the parser's, so that one of the stream's own is not swallowed.
     lead = "\n" if element == "pre" else ""
-    said = format_html_join("", ' {}="{}"', attributes.items())
-    return format_html("<{}{}>{}{}</{}>", tag, said, lead, body, tag)
+    pairs = format_html_join("", ' {}="{}"', attributes.items())
+    return format_html("<{}{}>{}{}</{}>", tag, pairs, lead, body, tag)
 
 
 def _language() -> str:

@@ -9,11 +9,12 @@ from typing import Any, Final
 
 from channels.layers import get_channel_layer
 
-from live import RECONNECTED, arguments, registry, topics
+from live import RECONNECTED, registry, topics
+from live.arguments import canonical
 from live.feeds import Feed, Sink, StateFeed, StreamFeed, Watch
 from live.publishing import home
+from live.semaphore import FairSemaphore
 from live.subscriptions import Callback, Subscription, Subscriptions
-from live.turns import Turns
 from postgres import connections
 
 logger = logging.getLogger("live")
@@ -37,11 +38,11 @@ def current() -> "Hub":
 
 
 def touch_here(topics: set[str]) -> None:
-    """Have those who watch these topics in this process read again; nobody else is told. For what goes stale by time
+    """Have those who watch these topics in this process read again; nobody else does. For what goes stale by time
     alone. Raises RuntimeError without a loop."""
     hub = _hubs.get(asyncio.get_running_loop())
     if hub is not None:
-        hub.tell(topics)
+        hub.notify(topics)
 
 
 class Hub:
@@ -53,8 +54,8 @@ class Hub:
         self._loop = asyncio.get_running_loop()
         # Half of the threads for the database: the others are for workers' sockets and webhooks. Those who are not
         # logged in have one of their own, so that they delay nobody else, however many they are.
-        self.turns = Turns(max(1, connections.threads() // 2))
-        self.turns_of_anonymous = Turns(1)
+        self.permits = FairSemaphore(max(1, connections.threads() // 2))
+        self.anonymous_permits = FairSemaphore(1)
         self._subscriptions = Subscriptions()
         self._feeds: dict[_Key, tuple[Feed, Subscription]] = {}
         self._layer: Any = None
@@ -68,7 +69,7 @@ class Hub:
         home.settle(self._loop)
 
     async def ready(self) -> None:
-        """Wait until the hub is a member of the layer. Nobody has to: early comers are told "*" then."""
+        """Wait until the hub is a member of the layer. Nobody has to: early comers get "*" then."""
         await self._joined.wait()
 
     def watch_topics(self, watched: Iterable[str], callback: Callback) -> Subscription:
@@ -85,7 +86,7 @@ class Hub:
         self,
         sink: Sink,
         name: str,
-        given: Mapping[str, Any],
+        arguments: Mapping[str, Any],
         *,
         watch_id: str,
         audience: str,
@@ -99,14 +100,14 @@ class Hub:
         `.close()`. Raises UnknownQuery and BadArguments.
         """
         query = registry.find(name)
-        feed = self._feed(query, query.checked(given), audience, language)
+        feed = self._feed(query, query.checked(arguments), audience, language)
         watch = Watch(watch_id=watch_id, sink=sink, feed=feed, seen=seen)
         feed.join(watch)
         return watch
 
-    def tell(self, touched: Iterable[str]) -> None:
-        """Let those who watch these topics here know that they were touched."""
-        self._subscriptions.tell(touched)
+    def notify(self, touched: Iterable[str]) -> None:
+        """Notify those who watch these topics here."""
+        self._subscriptions.notify(touched)
 
     async def stop(self) -> None:
         """End everything this hub does, and its membership. `current()` then starts a new one."""
@@ -114,8 +115,8 @@ class Hub:
         home.leave(self._loop)
         self._stopping.set()
         await _end([*self._tasks, *(feed.stop() for feed, _ in self._feeds.values())])
-        self.turns.stop()
-        self.turns_of_anonymous.stop()
+        self.permits.stop()
+        self.anonymous_permits.stop()
         self._feeds.clear()
         self._subscriptions.clear()
         await self._leave()
@@ -123,33 +124,35 @@ class Hub:
     def _feed(
         self,
         query: registry.StateQuery | registry.StreamQuery,
-        given: Mapping[str, Any],
+        arguments: Mapping[str, Any],
         audience: str,
         language: str,
     ) -> Feed:
         is_stream = isinstance(query, registry.StreamQuery)
         key = (
             query.name,
-            arguments.canonical(given),
+            canonical(arguments),
             "" if is_stream else audience,
             "" if is_stream else language,
         )
         if key not in self._feeds:
-            feed = self._new_feed(query, given, audience, language)
+            feed = self._new_feed(query, arguments, audience, language)
             feed.abandoned = functools.partial(self._drop, key)
-            self._feeds[key] = (feed, self.watch_topics(query.topics(given), lambda _: feed.changed()))
+            self._feeds[key] = (feed, self.watch_topics(query.topics(arguments), lambda _: feed.changed()))
         return self._feeds[key][0]
 
     def _new_feed(
         self,
         query: registry.StateQuery | registry.StreamQuery,
-        given: Mapping[str, Any],
+        arguments: Mapping[str, Any],
         audience: str,
         language: str,
     ) -> Feed:
         if isinstance(query, registry.StreamQuery):
-            return StreamFeed(query, given, rng=self.rng, turns=self.turns)
-        return StateFeed(query, given, audience=audience, language=language, rng=self.rng, turns=self.turns)
+            return StreamFeed(query, arguments, rng=self.rng, permits=self.permits)
+        return StateFeed(
+            query, arguments, audience=audience, language=language, rng=self.rng, permits=self.permits
+        )
 
     def _drop(self, key: _Key) -> None:
         _, subscription = self._feeds.pop(key)
@@ -162,7 +165,7 @@ class Hub:
                 await self._join()
                 failures = 0
                 while not self._stopping.is_set():
-                    self._subscriptions.tell(topics.read(await self._layer.receive(self._channel)))
+                    self._subscriptions.notify(topics.read(await self._layer.receive(self._channel)))
             except Exception as error:  # whatever a layer raises: a deaf hub would be deaf for good
                 if self._stopping.is_set():
                     return
@@ -177,8 +180,8 @@ class Hub:
         self._layer = get_channel_layer()
         self._channel = await self._layer.new_channel()
         await self._layer.group_add(topics.GROUP, self._channel)
-        if self._subscriptions:  # they came before we were told anything
-            self._subscriptions.tell({RECONNECTED})
+        if self._subscriptions:  # they came before the first notification
+            self._subscriptions.notify({RECONNECTED})
         self._joined.set()
 
     async def _poll_for_ever(self) -> None:

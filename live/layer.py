@@ -140,7 +140,7 @@ class NotifyChannelLayer(BaseChannelLayer):  # type: ignore[misc]  # channels sh
         return Listener(
             notify_channel=self._notify_channel,
             conninfo=connections.direct_conninfo,
-            heard=self._heard,
+            on_payload=self._on_payload,
             listening=self._listens,
             rng=random.Random(),  # noqa: S311  # spreads reconnects of many processes; nothing secret
         )
@@ -152,7 +152,7 @@ class NotifyChannelLayer(BaseChannelLayer):  # type: ignore[misc]  # channels sh
         self._is_listening.set()
         self._missed_some = True  # from here on: whoever listens again has lost something in between
 
-    def _heard(self, payload: str) -> None:
+    def _on_payload(self, payload: str) -> None:
         for channel, message in self._addressed(payload):
             mailbox = self._mailboxes.get(channel)
             if mailbox is not None:

@@ -1,4 +1,4 @@
-"""One LISTEN connection that lives for ever: it reconnects, and says when it may have missed something."""
+"""One LISTEN connection that lives for ever: it reconnects, and reports when it may have missed something."""
 
 import asyncio
 import contextlib
@@ -29,9 +29,9 @@ _LAST_RETRY_S = 10.0
 
 
 class Listener:
-    """Hears one NOTIFY channel and calls back on the loop that runs it.
+    """Listens on one NOTIFY channel and calls back on the loop that runs it.
 
-    `conninfo` is asked in a thread before each attempt (it may start the embedded server). `heard` gets each
+    `conninfo` is called in a thread before each attempt (it may start the embedded server). `on_payload` gets each
     payload; `listening` is called after every LISTEN that took effect, the first as well as those after a
     loss. Neither may block or raise.
     """
@@ -41,13 +41,13 @@ class Listener:
         *,
         notify_channel: str,
         conninfo: Callable[[], str],
-        heard: Callable[[str], None],
+        on_payload: Callable[[str], None],
         listening: Callable[[], None],
         rng: random.Random,
     ) -> None:
         self._notify_channel = notify_channel
         self._conninfo = conninfo
-        self._heard = heard
+        self._on_payload = on_payload
         self._listening = listening
         self._rng = rng
         self._failures = 0
@@ -70,7 +70,7 @@ class Listener:
             while True:
                 async with contextlib.aclosing(connection.notifies(timeout=_CHECK_EVERY_S)) as arriving:
                     async for notification in arriving:
-                        self._heard(notification.payload)
+                        self._on_payload(notification.payload)
                 async with asyncio.timeout(_CHECK_WITHIN_S):
                     await connection.execute("SELECT 1")
 

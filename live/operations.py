@@ -1,4 +1,4 @@
-"""What writes call: say which topics became stale."""
+"""What writes call: touch the topics that became stale."""
 
 import threading
 import weakref
@@ -29,7 +29,7 @@ def touch(*topics: str, using: str = DEFAULT_DB_ALIAS) -> None:
 # Note [How topics of one transaction become one message]
 # Every touch is an on_commit hook of its own, so Django itself forgets those whose savepoint was rolled back.
 # The hook that runs first publishes for all that are still there, and the others find nothing left to do.
-# Which ones are still there is asked of a WeakSet: nobody but Django's list of hooks holds a touch. Should
+# Which ones are still there is in a WeakSet: nobody but Django's list of hooks holds a touch. Should
 # something else hold one (a debugger, a traceback), a topic too many is published, never one too few.
 class _Touch:
     __slots__ = ("__weakref__", "is_published", "topics", "using")

@@ -1,4 +1,4 @@
-"""What one socket, or one event stream, has yet to be told: the latest of each state, all of each stream."""
+"""What one socket, or one event stream, has yet to be sent: the latest of each state, all of each stream."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ _BACKLOG_BYTES: Final = 1_000_000  # of stream text that one slow reader may hol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One piece of news. `seen` is the version or cursor after it, `encoded` the body as JSON."""
+    """One message. `seen` is the version or cursor after it, `encoded` the body as JSON."""
 
     kind: Literal["html", "data", "items", "gone"]
     watch_id: str
@@ -51,7 +51,7 @@ class Outbox:
         self._waiting_bytes = 0
         self._paused: dict[Watch, None] = {}
         self._is_held = False
-        self._news = asyncio.Event()
+        self._wakeup = asyncio.Event()
 
     def state(self, watch: Watch, latest: Rendering) -> None:
         """Supersede what was pending for this watch."""
@@ -70,7 +70,7 @@ class Outbox:
         return False
 
     def gone(self, watch: Watch) -> None:
-        """Say that the watch ended, instead of what was pending for it."""
+        """Send that the watch ended, instead of what was pending for it."""
         self.forget(watch)
         self._put("gone", watch, [Message(kind="gone", watch_id=watch.watch_id)])
 
@@ -89,21 +89,21 @@ class Outbox:
     def let_go(self) -> None:
         """Give out what there is."""
         self._is_held = False
-        self._news.set()
+        self._wakeup.set()
 
     async def take(self) -> Sequence[Message]:
-        """Wait for news and take all of it, oldest first. Taking again says that the last was sent."""
+        """Wait for messages and take all of them, oldest first. Taking again confirms that the last were sent."""
         self._resume()
         while self._is_held or not self._pending:
-            self._news.clear()
-            await self._news.wait()
-        taken = [message for messages in self._pending.values() for message in messages]
+            self._wakeup.clear()
+            await self._wakeup.wait()
+        messages = [message for messages in self._pending.values() for message in messages]
         self._pending.clear()
-        return taken
+        return messages
 
     def _put(self, kind: str, watch: Watch, messages: list[Message]) -> None:
         self._pending[kind, watch] = messages
-        self._news.set()
+        self._wakeup.set()
 
     def _resume(self) -> None:
         waiting = (messages for (kind, _), messages in self._pending.items() if kind == "items")

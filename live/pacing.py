@@ -1,4 +1,4 @@
-"""How much may be asked for in a time: a token bucket of one process. Reads no clock."""
+"""How much may be requested in a time: a token bucket of one process. Reads no clock."""
 
 
 class Bucket:

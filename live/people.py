@@ -1,4 +1,4 @@
-"""Who sits behind a socket: the person of a session, asked of the database each time."""
+"""Who sits behind a socket: the person of a session, read from the database each time."""
 
 from importlib import import_module
 from typing import Any, cast

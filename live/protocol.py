@@ -1,4 +1,4 @@
-"""What a page may say over its socket, checked before anything is done with it."""
+"""What a page may send over its socket, checked before anything is done with it."""
 
 import json
 from collections.abc import Iterator
@@ -13,22 +13,20 @@ LONGEST_MESSAGE: Final = 65_536
 _LONGEST_ID: Final = 64
 _LONGEST_TEXT: Final = 200
 _LONGEST_LIST: Final = 1000
-_WEIGHT: Final = 10  # of a message, in wishes: a page puts what it wants into few
-PIECE: Final = (
-    10  # wishes that are looked at together: some 15 ms of a thread, in which no other socket has it
-)
+_WEIGHT: Final = 10  # of a message, in watch requests: a page puts them into few
+PIECE: Final = 10  # watch requests judged together: some 15 ms of a thread, in which no other socket has it
 
 PONG: Final = '{"pong":true}'
 TOO_FAST: Final = 4429  # what a socket is closed with that asks for more than it may
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """One live query that a page wants to watch, as it asked: name and arguments are not looked up yet."""
+class WatchRequest:
+    """One live query that a page wants to watch, as received: name and arguments are not checked yet."""
 
     watch_id: str
     name: object
-    given: object
+    arguments: object
     seen: str | None
     ticket: str | None
     language: str
@@ -39,7 +37,7 @@ class Request:
     """One message of a page: first end these, then watch those; a ping wants to be answered."""
 
     unwatch: tuple[str, ...]
-    watch: tuple[Wish, ...]
+    watch: tuple[WatchRequest, ...]
     ping: bool
 
     def pieces(self) -> Iterator["Request"]:
@@ -50,8 +48,8 @@ class Request:
 
 
 def weight(text: str | None) -> int:
-    """Return what a message weighs beside its wishes, which are one each. Raises BadMessage for bytes and too
-    much."""
+    """Return what a message weighs beside its watch requests, which are one each. Raises BadMessage for bytes and
+    too much."""
     if text is None or len(text) > LONGEST_MESSAGE:
         raise errors.BadMessage("A message is a text of at most 64 KB")
     return _WEIGHT + len(text) // 1024
@@ -63,13 +61,13 @@ def parse(text: str) -> Request:
     language = _language(message.get("language"))
     return Request(
         unwatch=tuple(_text(each, _LONGEST_ID) for each in _list(message, "unwatch")),
-        watch=tuple(_wish(each, language) for each in _list(message, "watch")),
+        watch=tuple(_watch_request(each, language) for each in _list(message, "watch")),
         ping="ping" in message,
     )
 
 
 def refusal(watch_id: str, error: errors.LiveError | None) -> str:
-    """Return the answer to a wish not granted; without an error it is not there, or not for this viewer."""
+    """Return the answer to a request not granted; without an error it is not there, or not for this viewer."""
     if error is None:
         return json.dumps({"gone": watch_id})
     return json.dumps({"refused": watch_id, "error": error.code, "message": error.message})
@@ -85,13 +83,13 @@ def _json(text: str) -> dict[str, Any]:
     return message
 
 
-def _wish(each: object, language: str) -> Wish:
+def _watch_request(each: object, language: str) -> WatchRequest:
     if not isinstance(each, dict):
         raise errors.BadMessage("What to watch is an object")
-    return Wish(
+    return WatchRequest(
         watch_id=_text(each.get("id"), _LONGEST_ID),
         name=each.get("name"),
-        given=each.get("args"),
+        arguments=each.get("args"),
         seen=_optional(each, "cursor") or _optional(each, "version"),
         ticket=_optional(each, "ticket"),
         language=language,
@@ -99,10 +97,10 @@ def _wish(each: object, language: str) -> Wish:
 
 
 def _list(message: dict[str, Any], key: str) -> list[object]:
-    wanted = message.get(key, [])
-    if not isinstance(wanted, list) or len(wanted) > _LONGEST_LIST:
+    items = message.get(key, [])
+    if not isinstance(items, list) or len(items) > _LONGEST_LIST:
         raise errors.BadMessage(f"{key} is a list of at most {_LONGEST_LIST}")
-    return wanted
+    return items
 
 
 def _optional(each: dict[str, Any], key: str) -> str | None:
@@ -119,5 +117,5 @@ def _text(value: object, longest: int) -> str:
 
 def _language(value: object) -> str:
     """One of the site's languages; a rendering is kept for each, so a page cannot make up its own."""
-    wanted = value.lower() if isinstance(value, str) else ""
-    return wanted if wanted in dict(settings.LANGUAGES) else settings.LANGUAGE_CODE
+    code = value.lower() if isinstance(value, str) else ""
+    return code if code in dict(settings.LANGUAGES) else settings.LANGUAGE_CODE

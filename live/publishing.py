@@ -28,7 +28,7 @@ def publish(topics: Sequence[str]) -> None:
         else:
             _send_on_a_loop(layer, messages)
     except Exception as error:  # whatever a layer raises: the write before it is committed and stays
-        _say_that_it_failed(error)
+        _log_error(error)
 
 
 class _Home:
@@ -68,10 +68,10 @@ def _send_on_a_loop(layer: Any, messages: list[dict[str, Any]]) -> None:
 
 def _log_failure(sent: "Future[None]") -> None:
     if not sent.cancelled() and (error := sent.exception()) is not None:
-        _say_that_it_failed(error)
+        _log_error(error)
 
 
-def _say_that_it_failed(error: BaseException) -> None:
+def _log_error(error: BaseException) -> None:
     """One line, not a traceback: while a server is down, every write comes by here."""
     logger.error(
         "Could not publish (%s: %s); watchers find out at their next poll", type(error).__name__, error

@@ -7,7 +7,8 @@ from typing import Any, Literal
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser
 
-from live import arguments, errors
+from live import errors
+from live.arguments import Arguments, checked, declared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,7 @@ class Query:
     ) -> None:
         self.name = name
         self._anonymous = anonymous
-        self.parameters = arguments.declared(read)
+        self.parameters = declared(read)
         self._topics = topics
         self._rights_topics = rights_topics
         self.rights: MaySee | None = None
@@ -56,32 +57,32 @@ class Query:
         """Decorate `(viewer, **arguments) -> str | None`: the audience this viewer belongs to, or None: not
         for them.
 
-        It runs in a thread, at the first rendering, when a socket asks, and again when rights change.
+        It runs in a thread, at the first rendering, for each watch request, and again when rights change.
         """
         self.rights = function
         return function
 
-    def checked(self, given: object) -> arguments.Arguments:
+    def checked(self, arguments: object) -> Arguments:
         """Return the arguments, complete. Raises BadArguments."""
-        return arguments.checked(given, parameters=self.parameters)
+        return checked(arguments, parameters=self.parameters)
 
-    def topics(self, given: Mapping[str, Any]) -> frozenset[str]:
+    def topics(self, arguments: Mapping[str, Any]) -> frozenset[str]:
         """Return the topics that make this query stale; `"work:*"` stands for all that begin with `work:`."""
-        return frozenset(self._topics(**given))
+        return frozenset(self._topics(**arguments))
 
-    def rights_topics(self, given: Mapping[str, Any]) -> frozenset[str]:
-        """Return the topics after which a socket has to ask again whether its viewer may see this."""
-        return frozenset(self._rights_topics(**given)) if self._rights_topics else frozenset()
+    def rights_topics(self, arguments: Mapping[str, Any]) -> frozenset[str]:
+        """Return the topics after which a socket has to check again whether its viewer may see this."""
+        return frozenset(self._rights_topics(**arguments)) if self._rights_topics else frozenset()
 
     def is_for(self, viewer: Viewer) -> bool:
-        """Whether `may_see` is asked about this viewer at all. Reads nothing."""
+        """Whether `may_see` is called for this viewer at all. Reads nothing."""
         if viewer.user.is_authenticated or self._anonymous == "always":
             return True
         return self._anonymous == "ticket" and viewer.ticket is not None
 
-    def audience(self, viewer: Viewer, given: Mapping[str, Any]) -> str | None:
+    def audience(self, viewer: Viewer, arguments: Mapping[str, Any]) -> str | None:
         """Return the audience to render for, or None when this viewer may not see it. Reads the database."""
-        return self.rights(viewer, **given) if self.rights and self.is_for(viewer) else None
+        return self.rights(viewer, **arguments) if self.rights and self.is_for(viewer) else None
 
 
 class StateQuery(Query):
@@ -105,9 +106,9 @@ class StateQuery(Query):
         self.template = template
         self.at_most_every_s = at_most_every_s
 
-    def audience(self, viewer: Viewer, given: Mapping[str, Any]) -> str | None:
+    def audience(self, viewer: Viewer, arguments: Mapping[str, Any]) -> str | None:
         """As above. Raises BadDeclaration when `may_see` names an audience that was not declared."""
-        audience = super().audience(viewer, given)
+        audience = super().audience(viewer, arguments)
         if audience is not None and audience not in self.audiences:
             raise errors.BadDeclaration(
                 f"{self.name} declares the audiences {self.audiences}, not {audience!r}"
@@ -151,7 +152,7 @@ def live_query(
     for each change and audience however many watch, at most every `at_most_every_s` seconds. The context also
     gets `audience`; a template must not depend on anything else (no user, no token, no local time), for its
     rendering serves all of that audience. Declare who may see it with `@<query>.may_see`; until then nobody
-    may. About viewers who are not logged in it is asked only as `anonymous` says: never, where they show a
+    may. For viewers who are not logged in it is called only as `anonymous` says: never, where they show a
     ticket, or always. Raises BadDeclaration.
     """
 

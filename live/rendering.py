@@ -59,7 +59,7 @@ def state(
         return _data(context) if query.template is None else _html(query.template, context, audience)
 
 
-def known(template: str, context: Mapping[str, Any], *, audience: str, language: str) -> Rendering:
+def from_context(template: str, context: Mapping[str, Any], *, audience: str, language: str) -> Rendering:
     """Render what was read already, as `state` would."""
     with translation.override(language), timezone.override(UTC):
         return _html(template, context, audience)

@@ -1,4 +1,4 @@
-"""Which wishes of a page are granted, and for which audience."""
+"""Which watch requests of a page are granted, and for which audience."""
 
 import logging
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ logger = logging.getLogger("live")
 class Granted:
     """This viewer may watch this, as one of this audience."""
 
-    wish: protocol.Wish
+    request: protocol.WatchRequest
     query: registry.StateQuery | registry.StreamQuery
-    given: Arguments
+    arguments: Arguments
     audience: str
 
 
@@ -28,53 +28,53 @@ class Granted:
 class Refused:
     """Not to be watched: because of an error, or (None) as if it did not exist."""
 
-    wish: protocol.Wish
+    request: protocol.WatchRequest
     error: errors.LiveError | None
 
 
 Verdict = Granted | Refused
 
 
-def refusal(user: AbstractBaseUser | AnonymousUser, wish: protocol.Wish) -> Refused | None:
-    """Return the verdict on a wish that needs no look at the database: on one that makes no sense, and on one
+def refusal(user: AbstractBaseUser | AnonymousUser, request: protocol.WatchRequest) -> Refused | None:
+    """Return the verdict on a request that needs no read of the database: on one that makes no sense, and on one
     that nobody gets who is not logged in. None: it takes `judge`."""
     try:
-        query = registry.find(wish.name)
-        query.checked(wish.given)
+        query = registry.find(request.name)
+        query.checked(request.arguments)
     except errors.LiveError as error:
-        return Refused(wish=wish, error=error)
-    if query.is_for(registry.Viewer(user=user, ticket=wish.ticket)):
+        return Refused(request=request, error=error)
+    if query.is_for(registry.Viewer(user=user, ticket=request.ticket)):
         return None
-    return Refused(wish=wish, error=None)
+    return Refused(request=request, error=None)
 
 
-def judge(user: AbstractBaseUser | AnonymousUser, wishes: Sequence[protocol.Wish]) -> list[Verdict]:
-    """Return a verdict for each wish, in order. Reads the database, so call it in a thread."""
-    return [_judge(user, wish) for wish in wishes]
+def judge(user: AbstractBaseUser | AnonymousUser, requests: Sequence[protocol.WatchRequest]) -> list[Verdict]:
+    """Return a verdict for each request, in order. Reads the database, so call it in a thread."""
+    return [_judge(user, request) for request in requests]
 
 
-def topics(wish: protocol.Wish) -> frozenset[str]:
-    """Return the topics that may change the verdict; none for a wish that makes no sense."""
+def topics(request: protocol.WatchRequest) -> frozenset[str]:
+    """Return the topics that may change the verdict; none for a request that makes no sense."""
     try:
-        query = registry.find(wish.name)
-        return query.rights_topics(query.checked(wish.given))
+        query = registry.find(request.name)
+        return query.rights_topics(query.checked(request.arguments))
     except errors.LiveError:
         return frozenset()
 
 
-def _judge(user: AbstractBaseUser | AnonymousUser, wish: protocol.Wish) -> Verdict:
+def _judge(user: AbstractBaseUser | AnonymousUser, request: protocol.WatchRequest) -> Verdict:
     try:
-        query = registry.find(wish.name)
-        given = query.checked(wish.given)
+        query = registry.find(request.name)
+        arguments = query.checked(request.arguments)
     except errors.LiveError as error:
-        return Refused(wish=wish, error=error)
+        return Refused(request=request, error=error)
     try:
-        audience = query.audience(registry.Viewer(user=user, ticket=wish.ticket), given)
+        audience = query.audience(registry.Viewer(user=user, ticket=request.ticket), arguments)
     except (OperationalError, InterfaceError):
         raise  # no answer from the database is no verdict
     except Exception:
         logger.exception("The rights of the live query %s failed", query.name)
-        return Refused(wish=wish, error=errors.QueryFailed())
+        return Refused(request=request, error=errors.QueryFailed())
     if audience is None:
-        return Refused(wish=wish, error=None)
-    return Granted(wish=wish, query=query, given=given, audience=audience)
+        return Refused(request=request, error=None)
+    return Granted(request=request, query=query, arguments=arguments, audience=audience)

@@ -1,4 +1,4 @@
-"""Who wants to hear of which topics."""
+"""Which callbacks subscribe to which topics."""
 
 import logging
 from collections import defaultdict
@@ -41,16 +41,16 @@ class Subscriptions:
         subscription = Subscription(topics=frozenset(topics), callback=callback, owner=self)
         self._all[subscription] = None
         for topic in subscription.topics:
-            self._place(topic)[subscription] = None
+            self._entries(topic)[subscription] = None
         return subscription
 
     def remove(self, subscription: Subscription) -> None:
         """Unsubscribe."""
         self._all.pop(subscription, None)
         for topic in subscription.topics:
-            place = self._place(topic)
-            place.pop(subscription, None)
-            if not place:
+            entries = self._entries(topic)
+            entries.pop(subscription, None)
+            if not entries:
                 self._forget(topic)
 
     def clear(self) -> None:
@@ -59,7 +59,7 @@ class Subscriptions:
         self._prefixes.clear()
         self._all.clear()
 
-    def tell(self, topics: Iterable[str]) -> None:
+    def notify(self, topics: Iterable[str]) -> None:
         """Call everybody back, each once, with those topics that are theirs; RECONNECTED is everybody's."""
         touched = set(topics)
         if RECONNECTED in touched:
@@ -81,7 +81,7 @@ class Subscriptions:
                         concerned[subscription].add(topic)
         return concerned
 
-    def _place(self, topic: str) -> dict[Subscription, None]:
+    def _entries(self, topic: str) -> dict[Subscription, None]:
         return self._prefixes[topic[:-1]] if topic.endswith("*") else self._exact[topic]
 
     def _forget(self, topic: str) -> None:

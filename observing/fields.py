@@ -1,6 +1,6 @@
 """What happens in this context is about something: a request, a job, a worker, a function, a delivery.
 
-Whoever begins such work says so once; every log line written on the way has it (observing.logs).
+Whoever begins such work sets its fields once; every log line written on the way has it (observing.logs).
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ def current() -> Mapping[str, Value]:
 
 @contextmanager
 def about(**fields: Value | None) -> Iterator[None]:
-    """Say what the block is about, beside what is known already; None says nothing."""
+    """Set what the block is about, beside what is set already; None sets nothing."""
     before = _about.get()
     note(**fields)
     try:
@@ -42,5 +42,5 @@ def note(**fields: Value | None) -> None:
         raise ValueError(
             f"Log lines have no field {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}."
         )
-    told = {name: value for name, value in fields.items() if value is not None}
-    _about.set(MappingProxyType({**_about.get(), **told}))
+    present = {name: value for name, value in fields.items() if value is not None}
+    _about.set(MappingProxyType({**_about.get(), **present}))

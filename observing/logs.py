@@ -40,7 +40,7 @@ def configuration(*, form: str, level: str) -> dict[str, Any]:
 
 
 class About(logging.Filter):
-    """Writes into each record what the work in this context is about. It is asked where the line is written, so the
+    """Writes into each record what the work in this context is about. It is read where the line is written, so the
     context is the right one."""
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -72,8 +72,8 @@ class TextLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, without secrets."""
-        told = " ".join(f"{name}={value}" for name, value in _fields(record).items())
-        record.about = f" [{told}]" if told else ""
+        pairs = " ".join(f"{name}={value}" for name, value in _fields(record).items())
+        record.about = f" [{pairs}]" if pairs else ""
         return masked(super().format(record))
 
 

@@ -10,7 +10,7 @@ from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 CLAIMED = Counter("jobfarm_jobs_claimed", "Jobs that this process handed to workers.", ["queue"])
-DENIED = Counter("jobfarm_limit_denials", "Times that a rate limit said no in this process.", ["limit"])
+DENIED = Counter("jobfarm_limit_denials", "Times that a rate limit denied in this process.", ["limit"])
 WEBHOOKS = Counter(
     "jobfarm_webhook_requests", "Webhook requests answered by this process.", ["source", "status"]
 )
@@ -27,7 +27,7 @@ PAGE_SOCKETS_REFUSED = Counter(
     ["reason"],
 )
 PAGE_WATCHES_REFUSED = Counter(
-    "jobfarm_page_watches_refused", "Watches refused before the database was asked.", ["reason"]
+    "jobfarm_page_watches_refused", "Watches refused before any database read.", ["reason"]
 )
 PAGE_MESSAGES_DELAYED = Counter(
     "jobfarm_page_messages_delayed", "Parts of messages that waited because their socket asks too fast."

@@ -1,6 +1,6 @@
 """Arrays as PostgreSQL writes them (manual, 8.15.6).
 
-psycopg looks at each element on its own to find its type; for columns of thousands of rows that costs more than storing
+psycopg inspects each element to find its type; for columns of thousands of rows that costs more than storing
 them. Give the literal where the statement says the type: `%(names)s::text[]`.
 """
 
@@ -16,7 +16,7 @@ def literal(values: Iterable[Any]) -> str:
 
 
 def plain(values: Iterable[int | UUID]) -> str:
-    """One dimension of whole numbers or UUIDs, which need no quotes and no look at each."""
+    """One dimension of whole numbers or UUIDs, which need no quotes and no inspection of each."""
     return "{" + ",".join(map(str, values)) + "}"
 
 

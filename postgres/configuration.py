@@ -26,11 +26,11 @@ from postgres import embedded
 from postgres.errors import InvalidDatabaseUrl, InvalidSetting
 
 POOL_MAX = 20
-POOL_TIMEOUT_S = 10.0  # how long a thread waits for a free connection before it is told that there is none
-CONNECT_TIMEOUT_S = 5  # a host that is not there is told soon
-# libpq's words for a server that is gone without a word, or a network that swallows everything: whoever waits for its
-# answer is told after 25 s, and not after the two hours (idle) or quarter of one (unacknowledged) of the system's own.
-GONE: Mapping[str, int] = {
+POOL_TIMEOUT_S = 10.0  # how long a thread waits for a free connection before PoolTimeout
+CONNECT_TIMEOUT_S = 5  # a host that is not there is an error soon
+# libpq's parameters for a server that is gone silently, or a network that drops everything: whoever waits for its
+# answer gets an error after 25 s, and not after the system's two hours (idle) or quarter of one (unacknowledged).
+KEEPALIVE: Mapping[str, int] = {
     "keepalives_idle": 10,  # seconds
     "keepalives_interval": 5,  # seconds
     "keepalives_count": 3,
@@ -50,7 +50,7 @@ def database(
     `pool_max` is the most connections of one process (JOBFARM_DB_POOL, else 20). Opens and creates nothing.
     Raises InvalidDatabaseUrl for a URL that PostgreSQL would not understand, without repeating it: it may
     hold a password."""
-    server = _given(url) if url else _embedded(data, socket_folder=environ.get("JOBFARM_EMBEDDED_SOCKET"))
+    server = _from_url(url) if url else _embedded(data, socket_folder=environ.get("JOBFARM_EMBEDDED_SOCKET"))
     options = {**_options(environ, pool_max=pool_max), **server.pop("OPTIONS", {})}
     if extra := options.pop("extra_options", None):
         options["options"] = f"{options.get('options', '')} {extra}".strip()
@@ -86,7 +86,7 @@ def parse(url: str, *, variable: str = "DATABASE_URL") -> dict[str, Any]:
     return parameters
 
 
-def _given(url: str) -> dict[str, Any]:
+def _from_url(url: str) -> dict[str, Any]:
     parameters = parse(url)
     names = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
     server: dict[str, Any] = {key: str(parameters.pop(name, None) or "") for key, name in names.items()}
@@ -115,7 +115,7 @@ def _options(environ: Mapping[str, str], *, pool_max: int | None) -> dict[str, A
         # max_idle).
         "pool": {"min_size": 0, "max_size": most, "timeout": POOL_TIMEOUT_S},
         "connect_timeout": CONNECT_TIMEOUT_S,
-        **GONE,
+        **KEEPALIVE,
         "prepare_threshold": PREPARE_THRESHOLD if environ.get("JOBFARM_PREPARE") != "0" else None,
     }
     if environ.get("JOBFARM_DB_STARTUP_OPTIONS") != "0":

@@ -44,7 +44,7 @@ def direct_conninfo(using: str = "default") -> str:
     if current != _configured_name():  # tests have one of their own; else only the pooler calls it so
         direct["dbname"] = current
     return make_conninfo(
-        **{"connect_timeout": configuration.CONNECT_TIMEOUT_S, **configuration.GONE, **direct}
+        **{"connect_timeout": configuration.CONNECT_TIMEOUT_S, **configuration.KEEPALIVE, **direct}
     )
 
 
@@ -66,7 +66,7 @@ def released() -> Iterator[None]:
 async def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """Call `function` in one of a few threads kept for the database, and give its connection back afterwards.
 
-    For event loops. When all threads are busy (4, or JOBFARM_DB_THREADS) it waits its turn. Whoever cancels
+    For event loops. When all threads are busy (4, or JOBFARM_DB_THREADS) it waits for one. Whoever cancels
     the call stops waiting; the function itself runs to its end."""
     context = contextvars.copy_context()  # log lines of the thread are about what the caller is about
     work = partial(context.run, _work, partial(function, *args, **kwargs))

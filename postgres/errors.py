@@ -9,7 +9,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 
 class PostgresError(Exception):
-    """PostgreSQL cannot do what was asked."""
+    """PostgreSQL cannot do what was requested."""
 
     code: ClassVar[str] = "postgres_error"
 
@@ -62,13 +62,13 @@ class BinariesMissing(EmbeddedError):
 
 
 class WrongMajorVersion(EmbeddedError):
-    """The data in {cluster} was written by PostgreSQL {found}, and this farm brings PostgreSQL {expected},
+    """The data in {cluster} was written by PostgreSQL {actual}, and this farm brings PostgreSQL {expected},
     which cannot read it. Dump it with the old version of the farm (pg_dump) and load it into the new one, or
     move that folder away to start with an empty database."""
 
     code = "wrong_major_version"
     cluster: Path
-    found: str
+    actual: str
     expected: int
 
 
@@ -117,10 +117,10 @@ class ServerSilent(EmbeddedError):
     socket_folder: Path
 
 
-class ServerGivenBack(EmbeddedError):
-    """This process is ending and has given its PostgreSQL back; it cannot open another connection."""
+class ServerReleased(EmbeddedError):
+    """This process is ending and has released its PostgreSQL; it cannot open another connection."""
 
-    code = "server_given_back"
+    code = "server_released"
 
 
 class LockedOut(PostgresError):

@@ -18,20 +18,22 @@ _VARIABLES: Final = {
     "passfile": "PGPASSFILE", "service": "PGSERVICE", "sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT",
     "sslcert": "PGSSLCERT", "sslkey": "PGSSLKEY", "connect_timeout": "PGCONNECT_TIMEOUT",
 }  # fmt: skip
-_SAID: Final = 2000  # characters of what a program complained of, from the end
+_OUTPUT_CHARACTERS: Final = 2000  # characters of what a program complained of, from the end
 
 
 def run(name: str, *options: str, using: str = "default") -> None:
     """Run a program on the database, past a pooler (DATABASE_DIRECT_URL). The password is in no command line.
 
-    Raises ProgramMissing, and ProgramFailed with what it said.
+    Raises ProgramMissing, and ProgramFailed with its output.
     """
     done = subprocess.run(
         [_program(name), *options], env=_environment(using), stdin=subprocess.DEVNULL, capture_output=True,
         text=True, errors="replace", check=False,
     )  # fmt: skip
     if done.returncode != 0:
-        raise ProgramFailed(name=name, code_of_exit=done.returncode, output=done.stderr.strip()[-_SAID:])
+        raise ProgramFailed(
+            name=name, code_of_exit=done.returncode, output=done.stderr.strip()[-_OUTPUT_CHARACTERS:]
+        )
 
 
 def _program(name: str) -> Path:
@@ -42,12 +44,16 @@ def _program(name: str) -> Path:
         own = None
     if own is not None and own.exists():
         return own
-    found = shutil.which(name)
-    if found is None:
+    program = shutil.which(name)
+    if program is None:
         raise ProgramMissing(name=name)
-    return Path(found)
+    return Path(program)
 
 
 def _environment(using: str) -> dict[str, str]:
-    given: Sequence[tuple[str, object]] = list(conninfo_to_dict(connections.direct_conninfo(using)).items())
-    return os.environ | {_VARIABLES[key]: str(value) for key, value in given if key in _VARIABLES and value}
+    parameters: Sequence[tuple[str, object]] = list(
+        conninfo_to_dict(connections.direct_conninfo(using)).items()
+    )
+    return os.environ | {
+        _VARIABLES[key]: str(value) for key, value in parameters if key in _VARIABLES and value
+    }

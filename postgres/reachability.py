@@ -10,7 +10,7 @@ from psycopg_pool import PoolTimeout
 from postgres.errors import PostgresError, causes
 
 # What libpq and the server say, and what that means to the one who set DATABASE_URL. The server may speak
-# another language; when nothing here matches, the sentence ends with what it said.
+# another language; when nothing here matches, the sentence ends with its message.
 _MEANINGS = {
     r"failed to resolve|could not translate host name": (
         "cannot be found: check the host's name in DATABASE_URL, and that this machine can look it up"
@@ -48,26 +48,26 @@ def explain_unreachable(error: BaseException, *, using: str = "default") -> str 
         if isinstance(cause, PostgresError):
             return str(cause)
         if isinstance(cause, PoolTimeout):
-            return f"{_who(using)} answers, but this process has no connection left: raise JOBFARM_DB_POOL."
+            return f"{_server_name(using)} answers, but this process has no connection left: raise JOBFARM_DB_POOL."
         # An error that the server gave to a statement has an SQLSTATE; one of connecting has none.
         if isinstance(cause, psycopg.OperationalError) and cause.sqlstate is None:
-            return f"{_who(using)} {_meaning(str(cause))}."
+            return f"{_server_name(using)} {_meaning(str(cause))}."
     return None
 
 
-def note_trouble(logger: logging.Logger, what: str, error: Exception) -> bool:
-    """Log that `what` did not come about: in one line where the database is away, with a traceback for any other error.
+def note_trouble(logger: logging.Logger, failure: str, error: Exception) -> bool:
+    """Log `failure`: in one line where the database is away, with a traceback for any other error.
 
     Returns whether it is away: that passes."""
     is_away = isinstance(error, (InterfaceError, OperationalError, PoolTimeout, PostgresError, TimeoutError))
     if is_away:
-        logger.warning("%s: %s", what, explain_unreachable(error) or str(error).partition("\n")[0])
+        logger.warning("%s: %s", failure, explain_unreachable(error) or str(error).partition("\n")[0])
     else:
-        logger.error("%s", what, exc_info=error)
+        logger.error("%s", failure, exc_info=error)
     return is_away
 
 
-def _who(using: str) -> str:
+def _server_name(using: str) -> str:
     settings = connections[using].settings_dict
     host = settings["HOST"] or "the local socket"
     port = settings["PORT"] or "5432"
@@ -75,8 +75,8 @@ def _who(using: str) -> str:
     return f'PostgreSQL at {host}, port {port} (database "{settings["NAME"]}", user "{user}")'
 
 
-def _meaning(said: str) -> str:
+def _meaning(message: str) -> str:
     for pattern, meaning in _MEANINGS.items():
-        if re.search(pattern, said, re.IGNORECASE):
+        if re.search(pattern, message, re.IGNORECASE):
             return meaning
-    return f"cannot be used: {' '.join(said.split())}"
+    return f"cannot be used: {' '.join(message.split())}"

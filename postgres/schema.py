@@ -29,7 +29,7 @@ REVERSE: Final = "-- Reverse\n"  # the line between the two halves of a migratio
 _LOCK_NOT_AVAILABLE: Final = "55P03"
 # Any number that nobody else takes: whoever changes tables holds this lock, so two machines that are brought up at once
 # do it one after the other.
-_TURN: Final = 0x6A6F626661726D
+_MIGRATION_LOCK: Final = 0x6A6F626661726D
 
 
 @contextmanager
@@ -41,13 +41,17 @@ def changing(*, using: str = "default") -> Iterator[None]:
     """
     with _own_session(django.db.connections[using]):
         with django.db.connections[using].cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_lock(%s)", [_TURN])
+            cursor.execute("SELECT pg_advisory_lock(%s)", [_MIGRATION_LOCK])
             cursor.execute("SELECT set_config('lock_timeout', %s, false)", [f"{LOCK_TIMEOUT_MS}ms"])
-        yield  # the turn and the setting go with the session
+        yield  # the lock and the setting end with the session
 
 
 def patiently(
-    change: Callable[[], T], *, attempts: int = ATTEMPTS, pause_s: float = PAUSE_S, say: Callable[[str], None]
+    change: Callable[[], T],
+    *,
+    attempts: int = ATTEMPTS,
+    pause_s: float = PAUSE_S,
+    report: Callable[[str], None],
 ) -> T:
     """What `change` returns. While others hold a lock that it needs, it is tried again after a pause, so it must be
     able to go on where it stopped. Raises LockedOut after so many attempts."""
@@ -58,7 +62,7 @@ def patiently(
             if not _was_locked(error):
                 raise
         if attempt < attempts:
-            say(f"A table is in use; trying again ({attempt} of {attempts})")
+            report(f"A table is in use; trying again ({attempt} of {attempts})")
             time.sleep(pause_s)
     raise LockedOut(attempts=attempts)
 
@@ -97,7 +101,7 @@ class AddIndexInUse(AddIndexConcurrently):
 
 @contextmanager
 def _own_session(wrapper: Any) -> Iterator[None]:
-    """Use a session of its own, past every pool: it is what the turn and the setting belong to."""
+    """Use a session of its own, past every pool: it is what the lock and the setting belong to."""
     pooled = wrapper.settings_dict  # of all threads; this one's wrapper gets another
     wrapper.close()
     own = pooled | _direct(wrapper)
@@ -112,10 +116,10 @@ def _own_session(wrapper: Any) -> Iterator[None]:
 def _direct(wrapper: Any) -> dict[str, Any]:
     if not os.environ.get("DATABASE_DIRECT_URL"):
         return {}
-    given = conninfo_to_dict(connections.direct_conninfo(wrapper.alias))
+    parameters = conninfo_to_dict(connections.direct_conninfo(wrapper.alias))
     names = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
-    server = {name: str(given.pop(parameter, None) or "") for name, parameter in names.items()}
-    return {**server, "OPTIONS": {name: value for name, value in given.items() if value is not None}}
+    server = {name: str(parameters.pop(parameter, None) or "") for name, parameter in names.items()}
+    return {**server, "OPTIONS": {name: value for name, value in parameters.items() if value is not None}}
 
 
 def _was_locked(error: OperationalError) -> bool:

@@ -26,13 +26,13 @@ _NOT_AVAILABLE = "55P03"
 ATTEMPTS = 10
 FIRST_DELAY_S = 0.004  # about the length of a short transaction
 LONGEST_DELAY_S = 0.5
-# The system's dice and not a seeded generator: forked processes would share the seed, and collide again in
+# The system's generator and not a seeded one: forked processes would share the seed, and collide again in
 # step.
-_DICE = random.SystemRandom()
+_RNG = random.SystemRandom()
 
 
 def serializable(
-    function: Callable[[], T], *, attempts: int = ATTEMPTS, rng: random.Random = _DICE, using: str = "default"
+    function: Callable[[], T], *, attempts: int = ATTEMPTS, rng: random.Random = _RNG, using: str = "default"
 ) -> T:
     """Run `function` in a SERIALIZABLE transaction of its own and return what it returns, after the commit.
 
@@ -82,7 +82,7 @@ def retried(function: Callable[P, T]) -> Callable[P, T]:
 
         if connections["default"].in_atomic_block:
             return attempt([])
-        return _again(attempt, is_passing, attempts=ATTEMPTS, rng=_DICE)
+        return _again(attempt, is_passing, attempts=ATTEMPTS, rng=_RNG)
 
     return in_a_transaction
 
@@ -93,7 +93,7 @@ def alone(statement: Callable[[], T]) -> T:
     one it is just run."""
     if connections["default"].in_atomic_block:
         return statement()
-    return _again(lambda _: statement(), is_passing, attempts=ATTEMPTS, rng=_DICE)
+    return _again(lambda _: statement(), is_passing, attempts=ATTEMPTS, rng=_RNG)
 
 
 def is_serializable() -> bool:

@@ -20,8 +20,8 @@ DAY_MIN = 24 * 60
 def begin_log_in(username: str, *, address: str) -> None:
     """Count a log-in as failed, by the name that is tried and by the address (a key) it comes from.
 
-    To be called before the password is looked at, so that of any number who guess at once no more are looked at than
-    the limits have. A name counts whether or not somebody has it, so a refusal tells nobody who has an account here.
+    To be called before the password is checked, so that of any number who guess at once no more are checked than
+    the limits have. A name counts whether or not somebody has it, so a refusal reveals no account.
     Raises RateLimited.
     """
     asks = [Ask(name=name, key=key) for name, key in _counted(username, address)]
@@ -72,7 +72,7 @@ def is_usable(token: str, *, now: datetime) -> bool:
 
 
 def redeem(token: str, *, now: datetime, address: str) -> User:
-    """Use a one-time link up and say whom it logs in. Of any number who try at once, one gets in.
+    """Use a one-time link up; returns whom it logs in. Of any number who try at once, one gets in.
 
     Raises LinkSpent for all others, and for a person who may not log in (the link is then not used up:
     whoever switches the account on again need not make another). Those count against the address (a key) they

@@ -19,7 +19,7 @@ from accounts.errors import (
     InvalidGroupName,
     InvitationUnknown,
     NotAMember,
-    NotTheKeeper,
+    NotTheOwner,
 )
 from accounts.models import MemberGroup
 from accounts.operations import guests
@@ -79,10 +79,10 @@ def is_member(user: User, group: Group) -> bool:
     return queries.is_member(user, group)
 
 
-def keeper(group: Group) -> User | None:
-    """Who keeps a group: its maker, or after they left whoever has been in it longest. None for a group of staff,
+def owner(group: Group) -> User | None:
+    """The owner of a group: its maker, or after they left whoever has been in it longest. None for a group of staff,
     which is kept in the administration."""
-    return queries.keeper(group) if queries.member_group(group.pk) else None
+    return queries.group_owner(group) if queries.member_group(group.pk) else None
 
 
 def invitation(group: Group, *, by: User) -> str | None:
@@ -173,8 +173,8 @@ def _kept(group: Group, by: User) -> MemberGroup:
     row = queries.lock_member_group(group.pk)
     if row is None or not queries.is_member(by, group):
         raise NotAMember
-    if queries.keeper(group) != by:
-        raise NotTheKeeper
+    if queries.group_owner(group) != by:
+        raise NotTheOwner
     return row
 
 

@@ -16,13 +16,13 @@ from postgres import clock
 from ratelimits import operations as ratelimits
 
 GUEST_LIFE = timedelta(days=domain.GUEST_DAYS)
-_DICE = SystemRandom()  # nobody can work out the next picture from those before
+_RNG = SystemRandom()  # nobody can work out the next picture from those before
 
 
 def new_captcha(*, address: str) -> str:
     """The key of a new picture with letters, good for one answer within ten minutes. Raises RateLimited."""
     ratelimits.limit(limits.CAPTCHA_PICTURE, key=address, throws=True)
-    letters = domain.captcha_text(rng=_DICE)
+    letters = domain.captcha_text(rng=_RNG)
     key: str = CaptchaStore.generate_key(lambda: (letters, letters.lower()))
     return key
 

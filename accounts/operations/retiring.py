@@ -20,10 +20,10 @@ def retire_guests() -> dict[str, int]:
     What others see (a message, a picture, a job) stays, under the made-up name, of an account that nobody gets into.
     """
     ids = queries.guests_to_retire(now=clock.now(), limit=RETIRED_AT_ONCE)
-    gone = [_retire(guest) for pk in ids if (guest := queries.lock_guest(pk))]
+    deleted = [_retire(guest) for pk in ids if (guest := queries.lock_guest(pk))]
     if len(ids) == RETIRED_AT_ONCE:
         scheduling.run_after(timedelta(0), retire_guests)
-    return {"deleted": gone.count(True), "kept": gone.count(False)}
+    return {"deleted": deleted.count(True), "kept": deleted.count(False)}
 
 
 @scheduling.mutation

@@ -32,8 +32,8 @@ def create_token(
     InactiveUser for somebody who could not use it, and MembersOnly for a guest, whom one captcha let in and not a
     program.
     """
-    given = domain.scope_text(scopes)
-    if not given:
+    scope_words = domain.scope_text(scopes)
+    if not scope_words:
         raise NoScope(scopes=", ".join(domain.SCOPES))
     if days is not None and not 0 < days <= domain.LONGEST_DAYS:
         raise InvalidDays(most=domain.LONGEST_DAYS)
@@ -49,7 +49,7 @@ def create_token(
         name=name.strip(),
         key_hash=domain.hashed(key),
         key_hint=domain.hint(key),
-        scopes=given,
+        scopes=scope_words,
         expires_at=None if days is None else clock.now() + timedelta(days=days),
     )
     return token, key
@@ -85,10 +85,10 @@ def authenticate(key: str) -> User:
 
 def token(key: str) -> ApiToken:
     """The API token with this key, with its person. Notes its use as `authenticate` does. Raises Unauthorized."""
-    found = queries.live_token(domain.hashed(key))
-    if found is None:
+    match = queries.live_token(domain.hashed(key))
+    if match is None:
         raise Unauthorized
-    token, is_noted = found
+    token, is_noted = match
     if not is_noted:
         queries.note_use(token)
     return token

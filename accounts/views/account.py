@@ -53,7 +53,7 @@ class TokenForm(forms.Form):
         self._user = user
 
     def clean_name(self) -> str:
-        """Names tell one's tokens apart; and a reload of the page that showed a key makes no second one."""
+        """Names distinguish one's tokens; and a reload of the page that showed a key makes no second one."""
         name: str = self.cleaned_data["name"]
         if queries.tokens_of(self._user).filter(name=name).exists():
             raise forms.ValidationError(
@@ -139,7 +139,7 @@ def _account_page(
 
 
 def _password_form(user: User, data: Any) -> "SetPasswordForm[User]":
-    """The old password is asked for only where there is one: who came by a one-time link may have none."""
+    """The old password is required only where there is one: who came by a one-time link may have none."""
     form = (PasswordChangeForm if user.has_usable_password() else SetPasswordForm)(user, data)
     for (
         field

@@ -27,7 +27,7 @@ from ratelimits.errors import RateLimited
 
 
 class LogInForm(AuthenticationForm):
-    """Name and password, of which only so many are looked at.
+    """Name and password, of which only so many are checked.
 
     `refusal` is the limit's word where it was too many.
     """
@@ -35,7 +35,7 @@ class LogInForm(AuthenticationForm):
     refusal: RateLimited | None = None
 
     def clean(self) -> dict[str, Any]:
-        """Ask the limit, then look at the password. Each field alone was found good before."""
+        """Check the limit, then the password. Each field alone was valid before."""
         username, password = (self.cleaned_data.get(field) for field in ("username", "password"))
         if username is None or not password:
             return super().clean()
@@ -54,7 +54,7 @@ class LogInForm(AuthenticationForm):
 class LogIn(LoginView):
     """Log in by name and password. Whoever is logged in goes on to where they wanted to go.
 
-    Django warns that such a redirect tells other sites who is logged in; it does not where the session's
+    Django warns that such a redirect reveals to other sites who is logged in; it does not where the session's
     cookie is SameSite, as it is here.
     """
 
@@ -62,9 +62,9 @@ class LogIn(LoginView):
     authentication_form = LogInForm
     redirect_authenticated_user = True
 
-    def get_context_data(self, **given: Any) -> dict[str, Any]:
-        """The form, and which other doors there are."""
-        return super().get_context_data(**given) | ways_in()
+    def get_context_data(self, **context: Any) -> dict[str, Any]:
+        """The form, and which other ways in there are."""
+        return super().get_context_data(**context) | ways_in()
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Guests are let through to the form: they may have an account of their own."""
@@ -89,7 +89,7 @@ class LogIn(LoginView):
 def admin_log_in(request: HttpRequest) -> HttpResponse:
     """The administration has no log-in of its own: there is one door, with one limit on it.
 
-    Whoever is logged in and may not enter the administration is told so.
+    Whoever is logged in and may not enter the administration sees why.
     """
     if not request.user.is_authenticated:
         return redirect_to_login(request.GET.get("next") or reverse("admin:index"))

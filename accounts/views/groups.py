@@ -24,7 +24,7 @@ from accounts.errors import (
     InvalidGroupName,
     InvitationUnknown,
     NotAMember,
-    NotTheKeeper,
+    NotTheOwner,
 )
 from accounts.views.common import person_of, too_often, too_often_page, ways_in
 from ratelimits.errors import RateLimited
@@ -45,10 +45,10 @@ class MemberForm(forms.Form):
 
     member = forms.ModelChoiceField(queryset=User.objects.none(), empty_label="Choose somebody")
 
-    def __init__(self, group: Group, *, keeper: User, data: Any = None) -> None:
+    def __init__(self, group: Group, *, owner: User, data: Any = None) -> None:
         super().__init__(data)
         field: Any = self.fields["member"]
-        field.queryset = group.user_set.exclude(pk=keeper.pk).order_by("username")
+        field.queryset = group.user_set.exclude(pk=owner.pk).order_by("username")
 
 
 @login_required
@@ -79,15 +79,15 @@ def groups(request: HttpRequest) -> HttpResponse:
 def group(request: HttpRequest, group_id: int) -> HttpResponse:
     """Who is in a group, how others get in, and the way out."""
     person = person_of(request)
-    found = _group(person, group_id)
-    keeper = operations.keeper(found)
-    token = operations.invitation(found, by=person)
+    group = _group(person, group_id)
+    owner = operations.owner(group)
+    token = operations.invitation(group, by=person)
     context = {
-        "group": found,
-        "keeper": keeper,
-        "is_last": len(operations.members(found)) == 1,
+        "group": group,
+        "owner": owner,
+        "is_last": len(operations.members(group)) == 1,
         "link": request.build_absolute_uri(reverse("accounts:join", args=[token])) if token else None,
-        "member_form": MemberForm(found, keeper=person) if keeper == person else None,
+        "member_form": MemberForm(group, owner=person) if owner == person else None,
     }
     return render(request, "accounts/group.html", context)
 
@@ -118,8 +118,8 @@ def withdraw(request: HttpRequest, group_id: int) -> HttpResponse:
 def remove(request: HttpRequest, group_id: int) -> HttpResponse:
     """Take somebody out."""
     person = person_of(request)
-    found = _group(person, group_id)
-    form = MemberForm(found, keeper=person, data=request.POST)
+    group = _group(person, group_id)
+    form = MemberForm(group, owner=person, data=request.POST)
     if not form.is_valid():
         messages.error(request, "Nobody was chosen, or they are not in the group any more.")
         return redirect("accounts:group", group_id)
@@ -138,13 +138,13 @@ def remove(request: HttpRequest, group_id: int) -> HttpResponse:
 def leave(request: HttpRequest, group_id: int) -> HttpResponse:
     """Be a member no more."""
     person = person_of(request)
-    found = _group(person, group_id)
+    group = _group(person, group_id)
     try:
-        operations.leave(found, by=person)
+        operations.leave(group, by=person)
     except NotAMember:
         messages.error(request, "Only an administrator can take you out of this group.")
         return redirect("accounts:group", group_id)
-    messages.success(request, f"You left {found.name}.")
+    messages.success(request, f"You left {group.name}.")
     return redirect("accounts:groups")
 
 
@@ -202,18 +202,18 @@ def _groups_page(request: HttpRequest, form: GroupForm, *, status: int) -> HttpR
 
 def _group(person: User, group_id: int) -> Group:
     """A group that this person is in; for everybody else there is none."""
-    found = queries.group_of(person, group_id)
-    if found is None:
+    group = queries.group_of(person, group_id)
+    if group is None:
         raise Http404
-    return found
+    return group
 
 
 def _do(request: HttpRequest, group_id: int, change: Callable[..., object], done: str) -> HttpResponse:
     person = person_of(request)
-    found = _group(person, group_id)
+    group = _group(person, group_id)
     try:
-        change(found, by=person)
-    except (NotTheKeeper, NotAMember) as refusal:
+        change(group, by=person)
+    except (NotTheOwner, NotAMember) as refusal:
         messages.error(request, refusal.message)
     else:
         messages.success(request, done)

@@ -101,11 +101,11 @@ class SignUp(RedirectURLMixin, View):
         """The page for who did not come from another."""
         return resolve_url("/")
 
-    def _sign_up(self, request: HttpRequest, given: dict[str, Any]) -> User:
+    def _sign_up(self, request: HttpRequest, fields: dict[str, Any]) -> User:
         return operations.sign_up(
-            given["username"],
-            password=given["password"],
-            email=given["email"],
+            fields["username"],
+            password=fields["password"],
+            email=fields["email"],
             address=limits.address(request),
             guest=request.user if isinstance(request.user, User) else None,
         )

@@ -1,4 +1,4 @@
-"""Rooms in the administration: what was said and how answers came about, to look at and to delete."""
+"""Rooms in the administration: messages and how answers came about, to read and to delete."""
 
 from typing import Any, Final
 
@@ -26,8 +26,8 @@ COLOURS: Final = {
 
 
 @admin.register(Message)
-class MessageAdmin(administration.LookBack):
-    """What was said. With a question goes its answer; a job that writes it is canceled."""
+class MessageAdmin(administration.BoundedList):
+    """Messages. With a question goes its answer; a job that writes it is canceled."""
 
     list_display = ("id", "group", "role", "author", "beginning", "state", "job", "created_at")
     list_filter = ("role", "answer__state", administration.by_day("created_at"))

@@ -21,9 +21,9 @@ MEMBER = "member"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class MessageEntry:
     """A message as the room shows it. `writing` is the stream of an answer that is being written, `why` the part that
-    says why it is not."""
+    explains why it is not."""
 
     message: Message
     writing: SafeString | None = None
@@ -59,25 +59,25 @@ def _rights(group_id: int, **_: Any) -> list[str]:
 def room(*, group_id: int) -> Mapping[str, Any]:
     """The newest messages of a room, with the answers that are on their way."""
     page = queries.page(group_id)
-    return {"said": [said(message) for message in page.messages], "older": page.older}
+    return {"entries": [entry(message) for message in page.messages], "older": page.older}
 
 
-def said(message: Message) -> Said:
+def entry(message: Message) -> MessageEntry:
     """A message with the live parts of the job behind it, if there is one that has not ended."""
     if message.role != "assistant":
-        return Said(message=message)
+        return MessageEntry(message=message)
     job_id, state = message.answer.job_id, message.answer.state
     if state == State.WRITING:
-        return Said(
+        return MessageEntry(
             message=message,
             writing=html.wrapper(
-                "job-output", {"job_id": job_id}, audience=MEMBER, element="div", css="said-text"
+                "job-output", {"job_id": job_id}, audience=MEMBER, element="div", css="message-text"
             ),
         )
     if state in OPEN:
-        given = {"job_id": job_id, "queue": answers.KIND}
-        return Said(message=message, why=html.wrapper("job-why", given, audience=MEMBER))
-    return Said(message=message)
+        arguments = {"job_id": job_id, "queue": answers.KIND}
+        return MessageEntry(message=message, why=html.wrapper("job-why", arguments, audience=MEMBER))
+    return MessageEntry(message=message)
 
 
 @live_query(
@@ -106,7 +106,7 @@ def members(*, group_id: int) -> Mapping[str, Any] | None:
     group = queries.group(group_id)
     if group is None:
         return None
-    return {"members": accounts.members(group), "keeper": accounts.keeper(group)}
+    return {"members": accounts.members(group), "owner": accounts.owner(group)}
 
 
 @live_query(
@@ -117,7 +117,7 @@ def members(*, group_id: int) -> Mapping[str, Any] | None:
     template="chat/live/instructions.html",
 )
 def instructions(*, group_id: int) -> Mapping[str, Any]:
-    """What the assistant is told before every question of this room."""
+    """The instructions for the assistant in this room."""
     return {"instructions": queries.instructions(group_id)}
 
 
@@ -140,10 +140,10 @@ for part in (room, workers, members, instructions):
     topics=lambda whose: [f"user:{whose}", "chat:*", "group:*"],
     audiences=(MEMBER,),
     template="chat/live/rooms.html",
-    at_most_every_s=2.0,  # whatever is said in any room makes it stale
+    at_most_every_s=2.0,  # any message in any room makes it stale
 )
 def rooms(*, whose: int) -> Mapping[str, Any] | None:
-    """Somebody's rooms, with what was said last in each."""
+    """Somebody's rooms, with the last message of each."""
     person = queries.person(whose)
     return None if person is None else {"rooms": operations.rooms_of(person)}
 

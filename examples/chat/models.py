@@ -12,7 +12,7 @@ SYSTEM, USER, ASSISTANT = ROLES = ("system", "user", "assistant")
 
 
 class Message(models.Model):
-    """Something said in a room. The newest one of the system holds the instructions for the assistant."""
+    """A message in a room. The newest one of the system holds the instructions for the assistant."""
 
     group = models.ForeignKey(Group, models.CASCADE, db_index=False, related_name="messages")
     author = models.ForeignKey(

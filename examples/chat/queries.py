@@ -9,7 +9,7 @@ from django.contrib.auth.models import Group, User
 from django.db.models import Count, OuterRef, Q, Subquery
 
 from examples.chat.domain.answers import OPEN, State
-from examples.chat.domain.texts import ANSWER_LIMIT, CONTEXT, Line
+from examples.chat.domain.texts import ANSWER_LIMIT, CONTEXT, PromptMessage
 from examples.chat.models import ASSISTANT, SYSTEM, USER, Answer, Message
 from postgres import statements
 
@@ -26,7 +26,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glance:
-    """A room from outside: how many are in it, and what was said last (None: nothing yet)."""
+    """A room from outside: how many are in it, and its last message (None: nothing yet)."""
 
     members: int
     last: Message | None
@@ -66,16 +66,16 @@ def person(user_id: int) -> User | None:
 
 def page(group_id: int, *, before: int | None = None) -> Page:
     """The newest messages of a room, or those before a message, each with its author and answer."""
-    messages = Message.objects.filter(group_id=group_id).exclude(role=SYSTEM).order_by("-id")
+    matching = Message.objects.filter(group_id=group_id).exclude(role=SYSTEM).order_by("-id")
     if before is not None:
-        messages = messages.filter(id__lt=before)
-    found = list(messages.select_related("author", "answer__asker")[: PAGE + 1])
-    shown = found[:PAGE]
-    return Page(messages=tuple(shown[::-1]), older=shown[-1].pk if len(found) > PAGE else None)
+        matching = matching.filter(id__lt=before)
+    messages = list(matching.select_related("author", "answer__asker")[: PAGE + 1])
+    shown = messages[:PAGE]
+    return Page(messages=tuple(shown[::-1]), older=shown[-1].pk if len(messages) > PAGE else None)
 
 
-def say(group: Group, *, author: User, text: str) -> Message:
-    """Keep what a person said."""
+def add_message(group: Group, *, author: User, text: str) -> Message:
+    """Store a message of a person."""
     return Message.objects.create(group=group, author=author, role=USER, text=text)
 
 
@@ -86,8 +86,8 @@ def instruct(group: Group, *, author: User, text: str) -> Message:
 
 def instructions(group_id: int) -> Message | None:
     """The instructions of a room that count, with their author."""
-    found = Message.objects.filter(group_id=group_id, role=SYSTEM).select_related("author")
-    return found.order_by("-id").first()
+    newest = Message.objects.filter(group_id=group_id, role=SYSTEM).select_related("author")
+    return newest.order_by("-id").first()
 
 
 def reply(question: Message) -> Message:
@@ -109,13 +109,13 @@ def begin_answer(
     )
 
 
-def prompts(replies: Sequence[int]) -> dict[int, list[Line]]:
-    """For each of these messages of the assistant what a model is told; one that was deleted is left out."""
+def prompts(replies: Sequence[int]) -> dict[int, list[PromptMessage]]:
+    """For each of these messages of the assistant its prompt; one that was deleted is left out."""
     rows = statements.load("examples.chat", "prompts").run({"replies": list(replies), "context": CONTEXT})
-    told: dict[int, list[Line]] = defaultdict(list)
+    messages: dict[int, list[PromptMessage]] = defaultdict(list)
     for row in rows:
-        told[row.reply_id].append(Line(role=row.role, text=row.text))
-    return told
+        messages[row.reply_id].append(PromptMessage(role=row.role, text=row.text))
+    return messages
 
 
 def answers_of(job_ids: Iterable[int]) -> dict[int, int]:
@@ -153,8 +153,8 @@ def ask_again(jobs: Sequence[Again]) -> list[int]:
 
 def message(message_id: int, *, group_id: int) -> Message | None:
     """A message of this room, with its answer if the assistant wrote it."""
-    found = Message.objects.filter(pk=message_id, group_id=group_id).exclude(role=SYSTEM)
-    return found.select_related("answer", "author").first()
+    matches = Message.objects.filter(pk=message_id, group_id=group_id).exclude(role=SYSTEM)
+    return matches.select_related("answer", "author").first()
 
 
 def answers_among(message_ids: Sequence[int]) -> list[Answer]:
@@ -178,8 +178,8 @@ def delete(message_ids: Sequence[int]) -> list[int]:
 
 def open_answers(*, after: int, limit: int) -> list[tuple[int, int, str]]:
     """Answers that are not over, in the order of their ids: id, job and state of each."""
-    found = Answer.objects.filter(state__in=OPEN, pk__gt=after).order_by("pk")
-    return list(found.values_list("pk", "job_id", "state")[:limit])
+    matches = Answer.objects.filter(state__in=OPEN, pk__gt=after).order_by("pk")
+    return list(matches.values_list("pk", "job_id", "state")[:limit])
 
 
 def close(job_ids: Sequence[int], *, error: str) -> list[int]:
@@ -196,6 +196,8 @@ def glances(group_ids: Sequence[int]) -> dict[int, Glance]:
     rooms = Group.objects.filter(pk__in=group_ids).annotate(
         last_id=Subquery(newest[:1]), members=Count("user")
     )
-    found = list(rooms)
-    said = Message.objects.select_related("author").in_bulk([room.last_id for room in found if room.last_id])
-    return {room.pk: Glance(members=room.members, last=said.get(room.last_id)) for room in found}
+    rows = list(rooms)
+    last_messages = Message.objects.select_related("author").in_bulk(
+        [room.last_id for room in rows if room.last_id]
+    )
+    return {room.pk: Glance(members=room.members, last=last_messages.get(room.last_id)) for room in rows}

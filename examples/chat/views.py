@@ -1,4 +1,4 @@
-"""Pages of the chat. Each button posts a form: with scripts the page stays and says what came of it, without it is
+"""Pages of the chat. Each button posts a form: with scripts the page stays and shows the result, without it is
 loaded again."""
 
 import json
@@ -29,7 +29,7 @@ from jobs.errors import InvalidValue, TooManyWaiting
 from ratelimits.errors import RateLimited
 
 BIGGEST_ID = 2**63 - 1
-OLLAMA = "http://127.0.0.1:11434/v1"  # where it listens unless told otherwise
+OLLAMA = "http://127.0.0.1:11434/v1"  # where it listens by default
 
 _CANCELED = {
     Verdict.BEFORE_START: "Canceled before anybody began to answer.",
@@ -61,7 +61,7 @@ def rooms(request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 def room(request: HttpRequest, group_id: int) -> HttpResponse:
-    """A room, live: what is said, who is there, which workers answer. With `before`, what was said earlier."""
+    """A room, live: its messages, who is there, which workers answer. With `before`, earlier messages."""
     group = _room(request, group_id)
     user = _person(request)
     present = queries.instructions(group.pk)
@@ -79,27 +79,27 @@ def room(request: HttpRequest, group_id: int) -> HttpResponse:
 
 
 def _action(view: Callable[[HttpRequest, int], str]) -> Callable[..., HttpResponse]:
-    """A button: the view does it and returns what to say; what is refused is said likewise."""
+    """Decorate the view of a button, which returns the sentence to show; a refusal is shown likewise."""
 
     @wraps(view)
     def action(request: HttpRequest, group_id: int) -> HttpResponse:
         try:
-            return _told(request, group_id, view(request, group_id), refused=False)
+            return _result(request, group_id, view(request, group_id), refused=False)
         except NoSuchRoom as refusal:
             raise Http404(refusal.message) from refusal
         except (ChatError, AccountsError, RateLimited, TooManyWaiting) as refusal:
-            return _told(request, group_id, _sentence(refusal), refused=True)
+            return _result(request, group_id, _sentence(refusal), refused=True)
 
     return login_required(require_POST(action))
 
 
 @_action
-def say(request: HttpRequest, group_id: int) -> str:
-    """Say something, and have it answered unless the box was unticked."""
+def post(request: HttpRequest, group_id: int) -> str:
+    """Post a message, and have it answered unless the box was unticked."""
     user, text = _person(request), request.POST.get("text", "")
     request.session["chat-draft"] = text[: texts.MESSAGE_LIMIT]
     key = people.limit_key(request)
-    operations.say(group_id, text, by=user, key=key, asks="ask" in request.POST)
+    operations.post(group_id, text, by=user, key=key, asks="ask" in request.POST)
     del request.session["chat-draft"]
     return ""
 
@@ -141,11 +141,11 @@ def connect_worker(request: HttpRequest, group_id: int) -> HttpResponse:
     """Make a worker of one's own; its key is in the answer, this once."""
     group, user = _room(request, group_id), _person(request)
     if accounts.is_guest(user):
-        return _told(request, group_id, "Guests cannot connect workers: sign up first.", refused=True)
+        return _result(request, group_id, "Guests cannot connect workers: sign up first.", refused=True)
     try:
         name, key = operations.connect_worker(group_id, request.POST.get("name", ""), by=user)
     except InvalidValue as refusal:
-        return _told(request, group_id, refusal.message, refused=True)
+        return _result(request, group_id, refusal.message, refused=True)
     farm = request.build_absolute_uri("/").rstrip("/")
     command = f"python -m jobfarm_worker --url {farm} --key {key} --handler chat"
     context = {"group": group, "name": name, "key": key, "command": command, "ollama": OLLAMA}
@@ -171,12 +171,12 @@ def _earlier(request: HttpRequest, group: Group) -> dict[str, Any] | None:
     if not (before.isascii() and before.isdigit() and 0 < int(before[:20]) <= BIGGEST_ID):
         raise Http404("There is no such message.")
     page = queries.page(group.pk, before=int(before))
-    return {"said": [live_queries.said(message) for message in page.messages], "older": page.older}
+    return {"entries": [live_queries.entry(message) for message in page.messages], "older": page.older}
 
 
 def _id(request: HttpRequest, name: str) -> int:
-    given = request.POST.get(name, "")
-    number = int(given) if given.isascii() and given.isdigit() and len(given) < 20 else 0
+    text = request.POST.get(name, "")
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
     return number if number <= BIGGEST_ID else 0  # which no message has
 
 
@@ -189,11 +189,11 @@ def _sentence(refusal: ChatError | AccountsError | RateLimited | TooManyWaiting)
     return f"That is a little fast. Again in {wait_s} s."
 
 
-def _told(request: HttpRequest, group_id: int, sentence: str, *, refused: bool) -> HttpResponse:
+def _result(request: HttpRequest, group_id: int, sentence: str, *, refused: bool) -> HttpResponse:
     """What came of a button: a note in the page that sent it, or a message at the head of the room."""
     if getattr(request, "htmx", False):
-        said = {"chat:said": {"sentence": sentence, "refused": refused}}
-        return HttpResponse(status=HTTPStatus.NO_CONTENT, headers={"HX-Trigger": json.dumps(said)})
+        result = {"chat:result": {"sentence": sentence, "refused": refused}}
+        return HttpResponse(status=HTTPStatus.NO_CONTENT, headers={"HX-Trigger": json.dumps(result)})
     if sentence:
         messages.add_message(request, messages.ERROR if refused else messages.SUCCESS, sentence)
     return HttpResponseRedirect(reverse("chat:room", args=[group_id]) + "#composer")

@@ -36,7 +36,7 @@ class RoundsInline(administration.Part):
     readonly_fields = fields
 
 
-class _Deletable(administration.LookBack):
+class _Deletable(administration.BoundedList):
     """Nobody adds or changes anything here; who may delete, may."""
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002  # the admin's

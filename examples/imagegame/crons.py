@@ -1,4 +1,4 @@
-"""When the game forgets, and looks whether its pictures say what their jobs say."""
+"""When the game deletes old games, and checks that its pictures agree with their jobs."""
 
 from examples.imagegame import operations
 from scheduling.operations import daily, declare, interval

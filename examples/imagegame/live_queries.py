@@ -1,6 +1,6 @@
 """Live queries of the game: what its pages show, and when it is stale.
 
-`me` is the id of the person who looks. It is an argument because what a player may do differs from player to player;
+`me` is the id of the viewer. It is an argument because what a player may do differs from player to player;
 the forms that do it carry tokens and so stand outside, and buttons in here belong to them by their `form` attribute.
 """
 
@@ -92,16 +92,16 @@ def gallery(*, me: int) -> Mapping[str, Any]:
 )
 def submission(*, submission_id: int, job_id: int, in_game: int = 0) -> Mapping[str, Any] | None:
     """A picture in the making: its steps, and what came of it. `in_game` 1: it can be played from here."""
-    found = pictures.find(submission_id)
-    if found is None or found.job_id != job_id:
+    submission = pictures.find(submission_id)
+    if submission is None or submission.job_id != job_id:
         return None
-    return {"submission": found, "in_game": in_game, **_progress(found)}
+    return {"submission": submission, "in_game": in_game, **_progress(submission)}
 
 
 @submission.may_see
 def _(viewer: Viewer, *, submission_id: int, job_id: int, in_game: int) -> str | None:
-    found = pictures.find(submission_id)
-    mine = found is not None and found.owner_id == viewer.user.pk and found.job_id == job_id
+    submission = pictures.find(submission_id)
+    mine = submission is not None and submission.owner_id == viewer.user.pk and submission.job_id == job_id
     return MEMBER if mine and in_game in {0, 1} else None
 
 
@@ -115,8 +115,8 @@ def _(viewer: Viewer, *, submission_id: int, job_id: int, in_game: int) -> str |
 )
 def table(*, game_id: int, me: int) -> Mapping[str, Any] | None:
     """A game as one of its players sees it: who plays, what lies on the table, what this player may do."""
-    found = tables.table(game_id, me=me)
-    return None if found is None else {"table": found, "game": found.game, "stage": found.game.stage}
+    board = tables.table(game_id, me=me)
+    return None if board is None else {"table": board, "game": board.game, "stage": board.game.stage}
 
 
 @table.may_see
@@ -133,12 +133,12 @@ for listing in (my_games, gallery):
     listing.may_see(_own)
 
 
-def _progress(found: Submission) -> Mapping[str, Any]:
+def _progress(submission: Submission) -> Mapping[str, Any]:
     """The steps of a submission that has not ended; nothing for one that has."""
-    if found.state != State.PAINTING:
+    if submission.state != State.PAINTING:
         return {}
     try:
-        job = jobs.snapshot(found.job_id)
+        job = jobs.snapshot(submission.job_id)
     except NotFound:
         return {}
     is_claimed = job.status == Status.IN_PROGRESS

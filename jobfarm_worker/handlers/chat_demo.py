@@ -37,9 +37,9 @@ def handler(*, pace_s: float = PACE_S) -> Handler:
 
 
 def _latest(messages: list[dict[str, Any]]) -> str:
-    """What the user said last; content may also be a list of parts, as OpenAI has it."""
-    said = [message["content"] for message in messages if message["role"] == "user"] or [""]
-    if isinstance(said[-1], str):
-        return said[-1]
-    parts = [part.get("text", "") for part in said[-1] if isinstance(part, dict)]
+    """The last message of the user; content may also be a list of parts, as OpenAI has it."""
+    texts = [message["content"] for message in messages if message["role"] == "user"] or [""]
+    if isinstance(texts[-1], str):
+        return texts[-1]
+    parts = [part.get("text", "") for part in texts[-1] if isinstance(part, dict)]
     return " ".join(map(str, parts))

@@ -42,15 +42,15 @@ class Picture:
     def __init__(self, prompt: str, *, side: int = SIDE) -> None:
         """`side`: width and height in pixels. The same prompt gives the same picture."""
         seed = int.from_bytes(hashlib.sha256(prompt.encode("utf-8", "replace")).digest()[:8], "big")
-        dice = np.random.default_rng(seed)
+        rng = np.random.default_rng(seed)
         self.side = side
-        self._lattice = dice.random((256, 256))
-        self._step = dice.uniform(2.0, 3.6) / (side * SAMPLES)
-        self._corner = dice.uniform(0, 200, size=2)
-        self._warps = dice.uniform(-50, 50, size=(4, 2))
-        self._strength = dice.uniform(2.6, 4.4)
-        self._light = dice.uniform(0, 2 * np.pi)
-        self._palette = _palette(dice)
+        self._lattice = rng.random((256, 256))
+        self._step = rng.uniform(2.0, 3.6) / (side * SAMPLES)
+        self._corner = rng.uniform(0, 200, size=2)
+        self._warps = rng.uniform(-50, 50, size=(4, 2))
+        self._strength = rng.uniform(2.6, 4.4)
+        self._light = rng.uniform(0, 2 * np.pi)
+        self._palette = _palette(rng)
 
     def band(self, top: int, bottom: int) -> NDArray[np.uint8]:
         """The pixels of rows `top` to `bottom` (not included), shaped (rows, side, 3)."""
@@ -126,13 +126,13 @@ def _eased(t: Plane) -> Plane:
     return eased
 
 
-def _palette(dice: np.random.Generator) -> Palette:
+def _palette(rng: np.random.Generator) -> Palette:
     """A palette that stays between dark and bright, whose channels run apart but at related rates."""
-    start = dice.random()
-    spread = dice.uniform(0.08, 0.22)
+    start = rng.random()
+    spread = rng.uniform(0.08, 0.22)
     return Palette(
-        base=np.array([0.52, 0.48, 0.50]) + dice.uniform(-0.06, 0.06, 3),
+        base=np.array([0.52, 0.48, 0.50]) + rng.uniform(-0.06, 0.06, 3),
         swing=np.array([0.46, 0.42, 0.44]),
-        rate=np.array([1.0, 1.0, 1.0]) * dice.choice([0.9, 1.2, 1.5]),
+        rate=np.array([1.0, 1.0, 1.0]) * rng.choice([0.9, 1.2, 1.5]),
         phase=start + spread * np.array([0.0, 1.0, 2.0]),
     )

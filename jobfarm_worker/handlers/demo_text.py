@@ -117,7 +117,7 @@ PLAN = (("opening", "middle", "middle"), ("middle", "turn", "middle"), ("closing
 
 
 def compose(prompt: str, *, rng: random.Random) -> str:
-    """A text of three short paragraphs about the prompt; the same prompt and dice give the same text."""
+    """A text of three short paragraphs about the prompt; the same prompt and generator give the same text."""
     topics = topics_of(prompt)
     used: set[str] = set()
     paragraphs = [" ".join(_sentence(part, topics, used, rng) for part in parts) for parts in PLAN]

@@ -14,23 +14,23 @@ from jobfarm_worker.registry import Handler, Handlers
 Environment = Mapping[str, str]
 
 
-def handlers(what: str, *, environ: Environment = os.environ) -> Handlers:
-    """The handlers that `what` names: `chat`, `kind=chat`, `kind=module:function` or `module:handlers`.
+def handlers(spec: str, *, environ: Environment = os.environ) -> Handlers:
+    """The handlers that `spec` names: `chat`, `kind=chat`, `kind=module:function` or `module:handlers`.
 
     Raises BadOption with a sentence when it names nothing that can run jobs.
     """
-    kind, _, target = what.rpartition("=")
+    kind, _, target = spec.rpartition("=")
     if target in COMING_ALONG:
         usual_kind, make = COMING_ALONG[target]
         return _only(kind or usual_kind, _made(target, make, environ))
-    found = _imported(target)
-    if isinstance(found, Handlers) and not kind:
-        return found
-    if isinstance(found, Handlers) or not callable(found):
+    imported = _imported(target)
+    if isinstance(imported, Handlers) and not kind:
+        return imported
+    if isinstance(imported, Handlers) or not callable(imported):
         raise BadOption(f"{target} is neither a function nor, without a kind before it, a Handlers object.")
     if not kind:
         raise BadOption(f"{target} is a function: say for which kind, as in --handler KIND={target}.")
-    return _only(kind, found)
+    return _only(kind, imported)
 
 
 def _only(kind: str, function: Handler) -> Handlers:

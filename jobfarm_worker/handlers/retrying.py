@@ -35,49 +35,49 @@ class BrokenStreamError(Exception):
 
 
 def is_worth_retrying(error: Exception) -> bool:
-    """Whether the same question may be answered if asked again."""
+    """Whether the same question may be answered when it is sent again."""
     if isinstance(error, openai.APIStatusError):
-        told = error.response.headers.get("x-should-retry", "").lower()
-        if told in {"true", "false"}:
-            return told == "true"
+        should_retry = error.response.headers.get("x-should-retry", "").lower()
+        if should_retry in {"true", "false"}:
+            return should_retry == "true"
         return error.status_code in AGAIN or error.status_code >= 500
     return isinstance(error, openai.APIConnectionError | BrokenStreamError)
 
 
 def sentence(error: Exception) -> str:
-    """What to tell the people who wait for the answer."""
+    """The message to the people who wait for the answer."""
     if isinstance(error, openai.APIStatusError):
         return f"The model server answered {error.status_code}: {error.message}"
     return f"The model server failed: {error}"
 
 
 async def retried(
-    ask: Callable[[], Awaitable[T]],
+    request: Callable[[], Awaitable[T]],
     *,
     may_retry: Callable[[], bool],
     rng: random.Random,
     delays_s: Sequence[float] = DELAYS_S,
 ) -> T:
-    """Await `ask()`, again after a failure that may pass, while `may_retry` allows it.
+    """Await `request()`, again after a failure that may pass, while `may_retry` allows it.
 
     Raises Failed with the last error; it is retryable for the farm exactly when it may pass.
     """
     delays = iter(delays_s)
     while True:
         try:
-            return await ask()
+            return await request()
         except (openai.APIError, BrokenStreamError) as error:
             passing = is_worth_retrying(error)
             delay_s = next(delays, None)
             if not passing or delay_s is None or not may_retry():
                 raise Failed(sentence(error), retryable=passing) from error
-            delay_s = _asked_for_s(error) or delay_s
+            delay_s = _requested_wait_s(error) or delay_s
             if delay_s > LONGEST_WAIT_S:
                 raise Failed(_too_long(error, delay_s)) from error
         await asyncio.sleep(delay_s + rng.uniform(0, JITTER_S))
 
 
-def _asked_for_s(error: Exception) -> float | None:
+def _requested_wait_s(error: Exception) -> float | None:
     if not isinstance(error, openai.APIStatusError):
         return None
     now = datetime.now(UTC)  # noqa: TID251 (the edge to the model server: nobody above knows of its dates)
@@ -85,8 +85,8 @@ def _asked_for_s(error: Exception) -> float | None:
 
 
 def _too_long(error: Exception, delay_s: float) -> str:
-    asked = f"It asks to wait {delay_s:.0f} s, longer than the {LONGEST_WAIT_S:.0f} s that a worker waits."
-    return f"{sentence(error)} {asked}"
+    reason = f"It asks to wait {delay_s:.0f} s, longer than the {LONGEST_WAIT_S:.0f} s that a worker waits."
+    return f"{sentence(error)} {reason}"
 
 
 def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:

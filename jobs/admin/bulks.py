@@ -16,7 +16,7 @@ COLOURS: Final = {Phase.DONE: "success", Phase.STOPPED: "warning"}
 
 
 @admin.register(Bulk)
-class BulkAdmin(administration.LookBack):
+class BulkAdmin(administration.BoundedList):
     """They are begun, stopped and undone on the farm's own pages."""
 
     list_display = ["id", "action", "value", "how", "by", "matched", "changed", "created_at", "ended_at"]

@@ -33,7 +33,7 @@ COLOURS: Final = {
 
 
 @admin.register(Attempt)
-class AttemptAdmin(administration.LookBack):
+class AttemptAdmin(administration.BoundedList):
     """The attempts that ended without success, newest first."""
 
     list_display = ["id", "job_link", "number", "how", "worker_link", "ended_at", "last_words"]

@@ -103,7 +103,7 @@ class FileInline(administration.Part):
 
 
 @admin.register(Job)
-class JobAdmin(common.Operated, administration.LookBack):
+class JobAdmin(common.Operated, administration.BoundedList):
     """Every job. What has happened stays as it is; what is to come changes by canceling and trying again."""
 
     list_display = [
@@ -184,7 +184,7 @@ class JobAdmin(common.Operated, administration.LookBack):
     @display(description="Status")  # type: ignore[untyped-decorator]
     def state(self, job: Job) -> SafeString:
         """The status and how far a running job is, live."""
-        return administration.stands(
+        return administration.live_cell(
             "job-badge", {"job_id": job.pk}, row={"job": job}, audience=live_queries.OPERATOR
         )
 

@@ -182,7 +182,7 @@ def settle(settlements: Sequence[Settlement]) -> list[Row]:
             "error": [s.error for s in settlements],
             "result": [s.result for s in settlements],
             "releases": [s.releases for s in settlements],
-            "grace_s": settings.JOBFARM["SHY_GRACE_S"],
+            "grace_s": settings.JOBFARM["EXCLUSION_S"],
         }
     )
 

@@ -1,15 +1,15 @@
 """What the administration's pages of all apps are made of: live, bounded however large a table is, and asking first."""
 
-from live.administration.cells import LiveMedia, folded, link, once, preformatted, stands
+from live.administration.cells import LiveMedia, folded, link, live_cell, once, preformatted
 from live.administration.confirmation import carry_out, is_confirmed, person, question
 from live.administration.filters import by_day, known, recent
-from live.administration.tables import COUNTED, Counted, LookBack, Part, ReadOnly, Untouched
+from live.administration.tables import COUNTED, BoundedList, Counted, Part, ReadOnly, Untouched
 
 __all__ = [
     "COUNTED",
     "Counted",
     "LiveMedia",
-    "LookBack",
+    "BoundedList",
     "Part",
     "ReadOnly",
     "Untouched",
@@ -24,5 +24,5 @@ __all__ = [
     "preformatted",
     "question",
     "recent",
-    "stands",
+    "live_cell",
 ]

@@ -24,7 +24,7 @@ class LiveMedia:
 
 
 def once(show: Callable[[Any, Any], Shown]) -> Callable[[Any, Any], Shown]:
-    """Decorate what a field shows of a row: found once, however often the page's template asks (unfold's does five
+    """Decorate what a field shows of a row: computed once, however often the page's template asks (unfold's does five
     times). Kept on the row, which lives as long as the request."""
 
     @wraps(show)
@@ -56,8 +56,8 @@ def folded(summary: str, text: str) -> SafeString | str:
     return format_html("<details><summary>{}</summary>{}</details>", summary, preformatted(text))
 
 
-def stands(
-    name: str, given: Mapping[str, Any], *, row: Mapping[str, Any], audience: str, element: str = "span"
+def live_cell(
+    name: str, arguments: Mapping[str, Any], *, row: Mapping[str, Any], audience: str, element: str = "span"
 ) -> SafeString:
-    """A live query inside a list, first shown from the row in hand: a list of fifty reads nothing for each of them."""
-    return html.wrapper_of_known(name, given, known=row, audience=audience, element=element)
+    """A live query inside a list, first rendered from a row read already: a list of fifty reads nothing for each."""
+    return html.wrapper_of_context(name, arguments, context=row, audience=audience, element=element)

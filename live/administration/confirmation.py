@@ -1,4 +1,4 @@
-"""A question before a deed: what it is about to meet, and one button that does it."""
+"""A question before an action: what it affects, and one button that does it."""
 
 from collections.abc import Sequence
 

@@ -11,7 +11,7 @@ from django.http import HttpRequest
 
 from postgres import clock
 
-LOOKED_AT: Final = 1000  # rows whose values are offered as choices
+SAMPLED_ROWS: Final = 1000  # rows whose values are offered as choices
 _DAYS: Final = {
     "today": (0, 1),
     "yesterday": (1, 1),
@@ -38,31 +38,31 @@ class _ByValue(admin.SimpleListFilter):
 def known(
     title: str, column: str, names: Callable[[], Iterable[str]], *, leads: bool = False
 ) -> type[admin.SimpleListFilter]:
-    """A filter by names that are asked of their own small table: DISTINCT would read all rows.
+    """A filter by names that are read from their own small table: DISTINCT would read all rows.
 
     `leads`: the column and the primary key have an index, so that whatever fits is found however old it is.
     """
 
     class Known(_ByValue):
         def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
-            found = list(names())
-            if (chosen := self.value()) and chosen not in found:  # an address may name what is gone
-                found.append(chosen)
-            return [(name, name) for name in found]
+            values = list(names())
+            if (chosen := self.value()) and chosen not in values:  # an address may name what is gone
+                values.append(chosen)
+            return [(name, name) for name in values]
 
     Known.title, Known.parameter_name, Known.leads = title, column, leads
     return Known
 
 
 def recent(column: str) -> type[admin.SimpleListFilter]:
-    """A filter by the values that a column has in the newest LOOKED_AT rows."""
+    """A filter by the values that a column has in the newest SAMPLED_ROWS rows."""
 
     class Recent(_ByValue):
         def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
-            rows = model_admin.model.objects.order_by("-pk").values_list(column, flat=True)[:LOOKED_AT]
-            found = {str(value) for value in rows if value}
+            rows = model_admin.model.objects.order_by("-pk").values_list(column, flat=True)[:SAMPLED_ROWS]
+            values = {str(value) for value in rows if value}
             chosen = self.value()
-            return [(value, value) for value in sorted(found | ({chosen} if chosen else set()))]
+            return [(value, value) for value in sorted(values | ({chosen} if chosen else set()))]
 
         def has_output(self) -> bool:
             """Also where only one value is left: an address that names another one must go on working."""
@@ -129,7 +129,7 @@ class _ByDay(admin.SimpleListFilter):
         if self.first_since is None or self.end_before is None or self._span is None:
             return None
         since, until = self._span
-        # staticmethod would be lost by assignment, so the functions are asked of the class.
+        # staticmethod would be lost by assignment, so the functions are read from the class.
         return type(self).first_since(since), type(self).end_before(until)  # type: ignore[misc]
 
 

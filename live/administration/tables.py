@@ -15,7 +15,7 @@ from unfold.views import ChangeList
 COUNTED: Final = (
     10_000  # rows of a list that are counted and paged through; filters and the search reach the others
 )
-LOOKED_BACK: Final = 100_000  # rows that one page of a narrowed list passes by at most (docs/adr/0030)
+MAX_SCANNED: Final = 100_000  # rows that one page of a narrowed list scans at most (docs/adr/0030)
 BEFORE: Final = "before"
 _BIGGEST: Final = 2**63 - 1
 
@@ -53,7 +53,7 @@ class Untouched:
 
 
 class ReadOnly(Untouched, ModelAdmin):  # type: ignore[misc]  # unfold ships no types
-    """A table to look at: rows come from elsewhere and are never edited here."""
+    """A table to read: rows come from elsewhere and are never edited here."""
 
     paginator = Counted
     show_full_result_count = False
@@ -62,18 +62,18 @@ class ReadOnly(Untouched, ModelAdmin):  # type: ignore[misc]  # unfold ships no 
 
 
 class Part(Untouched, TabularInline):  # type: ignore[misc]
-    """Rows that belong to another, to look at."""
+    """Rows that belong to another, to read."""
 
     extra = 0
     can_delete = False
     show_change_link = False
 
 
-class LookingBack(ChangeList):  # type: ignore[misc]
-    """A list, newest first, that passes by LOOKED_BACK rows at most; "older" goes on where a page stopped.
+class BoundedChangeList(ChangeList):  # type: ignore[misc]
+    """A list, newest first, that scans MAX_SCANNED rows at most; "older" goes on where a page stopped.
 
-    What an index leads to (a filter that says `leads`, a lookup in `led_lookups`) is passed by no matter how old it
-    is: the rows that are counted as passed by are then those of the index.
+    What an index leads to (a filter that says `leads`, a lookup in `led_lookups`) is scanned no matter how old it
+    is: the rows that are counted as scanned are then those of the index.
     """
 
     floor: int | None = None
@@ -87,18 +87,18 @@ class LookingBack(ChangeList):  # type: ignore[misc]
     def get_queryset(
         self, request: HttpRequest, exclude_parameters: list[str] | None = None
     ) -> QuerySet[Any]:
-        """What fits, among the rows that this page looks at."""
+        """What matches, among the rows that this page scans."""
         rows: QuerySet[Any] = super().get_queryset(request, exclude_parameters)
         rows = _before(rows, self._before)
         if not self._is_narrowed or self.model_admin.finds_exactly(self.query):
             return rows
-        passed = _before(self._led(request), self._before).order_by("-pk").values_list("pk", flat=True)
-        self.floor = next(iter(passed[LOOKED_BACK - 1 : LOOKED_BACK]), None)
+        scanned = _before(self._led(request), self._before).order_by("-pk").values_list("pk", flat=True)
+        self.floor = next(iter(scanned[MAX_SCANNED - 1 : MAX_SCANNED]), None)
         return rows if self.floor is None else rows.filter(pk__gte=self.floor)
 
     @property
     def older_url(self) -> str | None:
-        """Where the list goes on; None where all was looked at."""
+        """Where the list goes on; None where all was scanned."""
         if self.floor is None:
             return None
         url: str = self.get_query_string({BEFORE: self.floor}, [PAGE_VAR])
@@ -111,8 +111,8 @@ class LookingBack(ChangeList):  # type: ignore[misc]
 
     @cached_property
     def _before(self) -> int | None:
-        said = self.params.get(BEFORE, "")
-        return min(int(said), _BIGGEST) if said.isascii() and said.isdigit() and len(said) < 20 else None
+        value = self.params.get(BEFORE, "")
+        return min(int(value), _BIGGEST) if value.isascii() and value.isdigit() and len(value) < 20 else None
 
     @property
     def _is_narrowed(self) -> bool:
@@ -127,7 +127,7 @@ class LookingBack(ChangeList):  # type: ignore[misc]
         return rows.filter(**led)
 
 
-class LookBack(ReadOnly):
+class BoundedList(ReadOnly):
     """A table that may hold millions of rows, newest first; sorted by nothing else, for that would read all of it."""
 
     list_after_template = "admin/older.html"
@@ -135,9 +135,9 @@ class LookBack(ReadOnly):
     sortable_by: Any = ()
     led_lookups: frozenset[str] = frozenset()
 
-    def get_changelist(self, request: HttpRequest, **_: Any) -> type[LookingBack]:  # noqa: ARG002
+    def get_changelist(self, request: HttpRequest, **_: Any) -> type[BoundedChangeList]:  # noqa: ARG002
         """A list that is bounded."""
-        return LookingBack
+        return BoundedChangeList
 
     def finds_exactly(self, term: str) -> bool:  # noqa: ARG002  # for those who do
         """Whether an index leads to all that a search finds, so that it need not be bounded."""

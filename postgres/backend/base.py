@@ -93,12 +93,12 @@ class DatabaseWrapper(base.DatabaseWrapper):
         with self._making_pools:
             if not self._connection_pools:
                 at_exit(self.close_pools)
-            known = self._connection_pools.get(self.alias)
-            if known and known.database == pool.database:
-                return known
+            pool_in_use = self._connection_pools.get(self.alias)
+            if pool_in_use and pool_in_use.database == pool.database:
+                return pool_in_use
             self._connection_pools[self.alias] = pool
-        if known:
-            known.close()
+        if pool_in_use:
+            pool_in_use.close()
         return pool
 
     def _pooled_parameters(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from postgres.backend.posting import Connection
 # attempt that is under way.
 RECONNECT_S = 5.0
 
-# A connection that somebody has just used is not asked whether it lives, which is a round trip, but only looked at: the
+# A connection that somebody has just used is not checked with a round trip, but only polled: the
 # kernel says at once when the server has closed it.
 TRUSTED_S = 5.0
 
@@ -23,7 +23,7 @@ TRUSTED_S = 5.0
 class Pool(ConnectionPool[Connection]):
     """The connections of one process to one database.
 
-    `parameters` is asked for each new connection, also by the pool's own threads: that starts an embedded
+    `parameters` is called for each new connection, also by the pool's own threads: that starts an embedded
     server that was killed. `options` are OPTIONS["pool"] of the settings; `is_checked` has every connection
     tried before it is handed out."""
 
@@ -55,7 +55,7 @@ class Pool(ConnectionPool[Connection]):
     def _check_or_drain(self, connection: Connection) -> None:
         """If this one is broken, so are the others that lay idle: without this, each would cost a request a
         longer wait (0 s, 1 s, 2 s, 4 s ...) until a good one is met."""
-        if time.monotonic() < connection.used_at + TRUSTED_S and not _has_news(connection):
+        if time.monotonic() < connection.used_at + TRUSTED_S and not _has_unread_input(connection):
             return
         try:
             self.check_connection(connection)
@@ -64,8 +64,8 @@ class Pool(ConnectionPool[Connection]):
             raise
 
 
-def _has_news(connection: Connection) -> bool:
-    """Whether the server has said something that nobody asked for: mostly that this was the end."""
-    look = select.poll()
-    look.register(connection.pgconn.socket, select.POLLIN)
-    return bool(look.poll(0))
+def _has_unread_input(connection: Connection) -> bool:
+    """Whether the server has sent something unrequested: mostly that it closes the connection."""
+    poll = select.poll()
+    poll.register(connection.pgconn.socket, select.POLLIN)
+    return bool(poll.poll(0))

@@ -23,7 +23,7 @@ class Connection(psycopg.Connection[Any]):
     _owes = False
 
     def post(self, statement: str) -> None:
-        """Send a statement, or several, without parameters. Should it fail, a line in the log says so.
+        """Send a statement, or several, without parameters. A failure is logged.
 
         It is for connections outside of a transaction. Raises OperationalError when the connection is lost.
         """
@@ -37,9 +37,9 @@ class Connection(psycopg.Connection[Any]):
             try:
                 for result in super().wait(generators.fetch_many(self.pgconn)):
                     if result.status == ExecStatus.FATAL_ERROR:
-                        _say(result.get_error_message())
+                        _log_failure(result.get_error_message())
             except psycopg.Error as error:
-                _say(str(error))
+                _log_failure(str(error))
 
     def wait(self, gen: PQGen[Any], *args: Any, **options: Any) -> Any:
         """As psycopg's."""
@@ -54,7 +54,7 @@ class Connection(psycopg.Connection[Any]):
 
 
 class PostingCursor(psycopg.ClientCursor[Any]):
-    """Posts what it is asked to execute, and has no results. In a transaction it waits as any other."""
+    """Posts what it executes, and has no results. In a transaction it waits as any other."""
 
     def execute(self, query: Any, params: Any = None, **options: Any) -> "PostingCursor":  # noqa: ARG002 (psycopg's)
         assert isinstance(self.connection, Connection)
@@ -65,5 +65,5 @@ class PostingCursor(psycopg.ClientCursor[Any]):
         return self
 
 
-def _say(why: str) -> None:
+def _log_failure(why: str) -> None:
     logger.warning("A statement that nobody waited for failed: %s", why.partition("\n")[0])

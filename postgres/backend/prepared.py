@@ -55,7 +55,7 @@ class PreparedCursor(psycopg.RawCursor[Any]):
 def numbered(sql: str) -> tuple[bytes, tuple[str, ...]]:
     """A statement with `$1`, `$2` in place of `%(name)s`, and the names in that order. Kept: statements are few."""
     names = tuple(dict.fromkeys(_PLACEHOLDER.findall(sql)))
-    text = _PLACEHOLDER.sub(lambda found: f"${names.index(found[1]) + 1}", sql)
+    text = _PLACEHOLDER.sub(lambda match: f"${names.index(match[1]) + 1}", sql)
     return text.replace("%%", "%").encode(), names
 
 

@@ -2,7 +2,7 @@
 
 Who uses it is known to the kernel: each process holds a shared lock on one file, and a killed process holds
 nothing. Who leaves and can make its lock exclusive is the last, and stops the server.
-docs/adr/0002-embedded-postgresql.md tells why."""
+docs/adr/0002-embedded-postgresql.md has the reasons."""
 
 import os
 import threading
@@ -17,7 +17,7 @@ from postgres.embedded.locks import Lock
 from postgres.embedded.places import DATABASE, PORT, ROLE, Location, location
 from postgres.embedded.server import Server
 from postgres.embedded.watch import Watch
-from postgres.errors import ServerGivenBack
+from postgres.errors import ServerReleased
 from postgres.exits import at_exit
 
 __all__ = ["DATABASE", "PORT", "ROLE", "Location", "bin_folder", "ensure", "location", "release"]
@@ -88,7 +88,7 @@ def release() -> None:
 def _attach(data: Path) -> None:
     with _process.guard:
         if _process.is_leaving:
-            raise ServerGivenBack
+            raise ServerReleased
         hold = _process.holds.get(data)
         if hold is not None and not hold.postmaster.is_dead():
             return
@@ -101,8 +101,8 @@ def _attach(data: Path) -> None:
 def _take(server: Server, before: _Hold | None) -> _Hold:
     """Take our share of the users' lock, unless we have it from `before`, and start the server if it does not
     run."""
-    with Lock.exclusive(server.place.start_lock):
-        users = before.users if before else Lock.shared(server.place.users_lock)
+    with Lock.exclusive(server.location.start_lock):
+        users = before.users if before else Lock.shared(server.location.users_lock)
         try:
             return _Hold(server=server, users=users, postmaster=Watch(server.up()))
         except BaseException:

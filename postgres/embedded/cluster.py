@@ -47,16 +47,16 @@ def new_beside(cluster: Path) -> Path:
     """A path for a cluster in the making. Never the same twice: an initdb outlives a farm that is killed, and
     goes on writing into its own. What earlier ones left is removed."""
     prefix = f"{cluster.name}.unfinished-"
-    for left in cluster.parent.glob(f"{prefix}*"):
-        shutil.rmtree(left, ignore_errors=True)
+    for leftover in cluster.parent.glob(f"{prefix}*"):
+        shutil.rmtree(leftover, ignore_errors=True)
     return cluster.with_name(prefix + secrets.token_hex(4))
 
 
 def refuse_other_major(cluster: Path) -> None:
     """Raises WrongMajorVersion if our PostgreSQL could not read it."""
-    found = (cluster / "PG_VERSION").read_text().strip()
-    if found != str(MAJOR):
-        raise WrongMajorVersion(cluster=cluster, found=found, expected=MAJOR)
+    actual = (cluster / "PG_VERSION").read_text().strip()
+    if actual != str(MAJOR):
+        raise WrongMajorVersion(cluster=cluster, actual=actual, expected=MAJOR)
 
 
 def drop_large_logs(cluster: Path) -> None:

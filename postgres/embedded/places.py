@@ -1,4 +1,4 @@
-"""Where the embedded server keeps its things. Nothing here is created or looked at: settings may ask."""
+"""Where the embedded server keeps its files. Nothing here is created or read: settings may call it."""
 
 import hashlib
 import os

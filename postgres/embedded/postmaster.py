@@ -18,14 +18,14 @@ def pid(cluster: Path, *, uid: int) -> int | None:
     return number if number is not None and _serves(number, cluster, uid) else None
 
 
-def drop_stale_notes(place: Location, *, uid: int) -> None:
+def drop_stale_notes(location: Location, *, uid: int) -> None:
     """Remove the notes whose process lives but serves another purpose, and those that cannot be read.
 
     A note whose process is gone stays: PostgreSQL sees that itself, and looks for that server's orphans
     first."""
-    for note in (place.cluster / "postmaster.pid", place.socket_folder / f".s.PGSQL.{PORT}.lock"):
+    for note in (location.cluster / "postmaster.pid", location.socket_folder / f".s.PGSQL.{PORT}.lock"):
         number = _noted(note)
-        if number is None or (exists(number) and not _serves(number, place.cluster, uid)):
+        if number is None or (exists(number) and not _serves(number, location.cluster, uid)):
             note.unlink(missing_ok=True)
 
 

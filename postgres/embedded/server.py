@@ -27,19 +27,19 @@ _ORPHANS = "pre-existing shared memory block"  # PostgreSQL's words when they ha
 class Server:
     """The server of one location, whether it runs or not."""
 
-    place: Location
+    location: Location
     account: Account
     bin: Path
 
     @classmethod
-    def at(cls, place: Location) -> Self:
+    def at(cls, location: Location) -> Self:
         """Prepare the folders, the user and the programs of the server there; start nothing. Raises
         EmbeddedError."""
         try:
-            return cls(place=place, account=_account_with_folders(place), bin=binaries.bin_folder())
+            return cls(location=location, account=_account_with_folders(location), bin=binaries.bin_folder())
         except OSError as error:
             reason = error.strerror or str(error)
-            raise UnusableFolder(folder=error.filename or place.home, reason=reason) from error
+            raise UnusableFolder(folder=error.filename or location.home, reason=reason) from error
 
     def up(self) -> int:
         """Make sure that it runs and has our role and database; the number of its process. Raises
@@ -48,12 +48,12 @@ class Server:
             self._make_cluster()
             self._start()
         cluster.provide(self._conninfo())
-        return postmaster.pid(self.place.cluster, uid=self.account.uid) or 0
+        return postmaster.pid(self.location.cluster, uid=self.account.uid) or 0
 
     def stop(self) -> None:
         """Stop it, ending its sessions, and wait until it has stopped. Nothing if it does not run."""
-        if postmaster.pid(self.place.cluster, uid=self.account.uid) is not None:
-            self._run("pg_ctl", "stop", "-D", str(self.place.cluster), "-m", "fast", "-t", str(START_S))
+        if postmaster.pid(self.location.cluster, uid=self.account.uid) is not None:
+            self._run("pg_ctl", "stop", "-D", str(self.location.cluster), "-m", "fast", "-t", str(START_S))
 
     def _answers(self) -> bool:
         """Whether it takes connections, after waiting for one that is starting, recovering or stopping.
@@ -62,12 +62,12 @@ class Server:
         """
         deadline = time.monotonic() + START_S
         while (answer := pq.PGconn.ping(self._conninfo().encode())) != pq.Ping.OK:
-            pid = postmaster.pid(self.place.cluster, uid=self.account.uid)
+            pid = postmaster.pid(self.location.cluster, uid=self.account.uid)
             if pid is None and answer != pq.Ping.REJECT:
                 return False
             if time.monotonic() > deadline:
                 raise ServerSilent(
-                    pid=pid, cluster=self.place.cluster, socket_folder=self.place.socket_folder
+                    pid=pid, cluster=self.location.cluster, socket_folder=self.location.socket_folder
                 )
             time.sleep(PAUSE_S)
         return True
@@ -75,47 +75,49 @@ class Server:
     def _make_cluster(self) -> None:
         """Into a folder beside it, renamed when it is whole: a killed initdb leaves nothing that looks like a
         cluster."""
-        if self.place.cluster.exists():
-            cluster.refuse_other_major(self.place.cluster)
+        if self.location.cluster.exists():
+            cluster.refuse_other_major(self.location.cluster)
             return
-        unfinished = cluster.new_beside(self.place.cluster)
+        unfinished = cluster.new_beside(self.location.cluster)
         done = self._run("initdb", "-D", str(unfinished), *cluster.initdb_options())
         if done.returncode != 0:
-            raise ServerFailed(verb="make its cluster", cluster=self.place.cluster, output=_tail(done.stdout))
-        unfinished.rename(self.place.cluster)
+            raise ServerFailed(
+                verb="make its cluster", cluster=self.location.cluster, output=_tail(done.stdout)
+            )
+        unfinished.rename(self.location.cluster)
 
     def _start(self) -> None:
         """Until it runs: one that was killed may have orphans, and a farm that was killed may have left a
         pg_ctl that starts it as well, and is faster."""
-        cluster.drop_large_logs(self.place.cluster)
+        cluster.drop_large_logs(self.location.cluster)
         deadline = time.monotonic() + ORPHANS_S
         while output := self._try_to_start():
             if self._answers():
                 return
             if _ORPHANS not in output or time.monotonic() > deadline:
-                raise ServerFailed(verb="start", cluster=self.place.cluster, output=_tail(output))
+                raise ServerFailed(verb="start", cluster=self.location.cluster, output=_tail(output))
             time.sleep(PAUSE_S)
 
     def _try_to_start(self) -> str:
-        """Empty when it runs, else what it said."""
-        postmaster.drop_stale_notes(self.place, uid=self.account.uid)
-        log = self.place.home / "startup.log"
+        """Empty when it runs, else its output."""
+        postmaster.drop_stale_notes(self.location, uid=self.account.uid)
+        log = self.location.home / "startup.log"
         log.unlink(missing_ok=True)
-        logged = cluster.Logged.until_now(self.place.cluster)
-        switches = ("-k", str(self.place.socket_folder), "-p", str(PORT), *cluster.FIXED)
-        where, wait = ("-D", str(self.place.cluster)), ("-w", "-t", str(START_S))
+        logged = cluster.Logged.until_now(self.location.cluster)
+        switches = ("-k", str(self.location.socket_folder), "-p", str(PORT), *cluster.FIXED)
+        where, wait = ("-D", str(self.location.cluster)), ("-w", "-t", str(START_S))
         done = self._run("pg_ctl", "start", *where, *wait, "-l", str(log), "-o", shlex.join(switches))
         if done.returncode == 0:
             return ""
-        said = log.read_text(errors="replace") if log.exists() else ""
-        return f"{done.stdout}\n{said}\n{logged.since()}"
+        startup_log = log.read_text(errors="replace") if log.exists() else ""
+        return f"{done.stdout}\n{startup_log}\n{logged.since()}"
 
     def _run(self, program: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """Run one of PostgreSQL's programs as its user, in a session of its own: Ctrl-C is for us, not for
         it."""
         return subprocess.run(
             [str(self.bin / program), *arguments],
-            cwd=self.place.home,
+            cwd=self.location.home,
             env={"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -131,7 +133,7 @@ class Server:
     def _conninfo(self) -> str:
         """As PostgreSQL's superuser, who still gets in when all other connections are taken."""
         return make_conninfo(
-            host=str(self.place.socket_folder),
+            host=str(self.location.socket_folder),
             port=PORT,
             user=SUPERUSER,
             dbname="postgres",
@@ -139,13 +141,13 @@ class Server:
         )
 
 
-def _account_with_folders(place: Location) -> Account:
+def _account_with_folders(location: Location) -> Account:
     if os.geteuid() == 0:
         folders.roots_own(ROOT_FOLDER)
     else:
-        place.home.parent.mkdir(parents=True, exist_ok=True)
-    account = account_for(place.home)
-    for folder in {place.home, place.socket_folder}:
+        location.home.parent.mkdir(parents=True, exist_ok=True)
+    account = account_for(location.home)
+    for folder in {location.home, location.socket_folder}:
         folders.private(folder, uid=account.uid, gid=account.gid)
     return account
 

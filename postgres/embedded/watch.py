@@ -1,4 +1,4 @@
-"""An eye on a process: whether it still lives, for about a microsecond a look."""
+"""Watches a process: whether it still lives, for about a microsecond a check."""
 
 import os
 import select
@@ -8,7 +8,7 @@ class Watch:
     """Watches the process `pid` from now on.
 
     A pidfd where the kernel has them (Linux 5.3): it cannot be mistaken when the number is given to another
-    process, and it tells a zombie from a living process. Elsewhere signal 0."""
+    process, and it distinguishes a zombie from a living process. Elsewhere signal 0."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid

@@ -14,7 +14,7 @@ from scheduling.models import Cluster
 
 
 @admin.register(Cluster)
-class ClusterAdmin(administration.LookBack):
+class ClusterAdmin(administration.BoundedList):
     """The lives of clusters: which run, and how the others ended."""
 
     list_display = [

@@ -59,7 +59,7 @@ FILTERS: Final = [
 
 
 @admin.register(ScheduledFunction)
-class ScheduledFunctionAdmin(common.Operated, administration.LookBack):
+class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
     """What was scheduled, and how it went."""
 
     list_display = ["id", "function", "kind", "state_now", "attempt", "due_at", "started_at", "ended_at"]
@@ -128,7 +128,9 @@ class ScheduledFunctionAdmin(common.Operated, administration.LookBack):
     def state_now(self, row: ScheduledFunction) -> SafeString:
         """Where it stands, live."""
         arguments, known = {"function_id": row.pk}, {"state": row.state}
-        return administration.stands("function-state", arguments, row=known, audience=live_queries.OPERATOR)
+        return administration.live_cell(
+            "function-state", arguments, row=known, audience=live_queries.OPERATOR
+        )
 
     @display(description="State")  # type: ignore[untyped-decorator]
     @administration.once

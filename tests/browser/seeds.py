@@ -242,12 +242,12 @@ def _room(group: Group, asker: User, other: User) -> None:
     """A question that is answered, one that waits, and something said in between."""
     runner = farm.worker("attic", "chat")
     chat.instruct(group.pk, "Answer in two sentences.", by=asker)
-    chat.say(group.pk, QUESTIONS[0], by=asker, key=f"user:{asker.pk}")
+    chat.post(group.pk, QUESTIONS[0], by=asker, key=f"user:{asker.pk}")
     claimed = farm.claim_one(runner)
     jobs.write_output(runner, claimed.id, claimed.lease, seq=0, text=ANSWER)
     farm.succeed(runner, claimed, {"text": ANSWER, "model": "demonstrator"})
-    chat.say(group.pk, "Thanks!", by=other, key=f"user:{other.pk}", asks=False)
-    chat.say(group.pk, QUESTIONS[1], by=other, key=f"user:{other.pk}")
+    chat.post(group.pk, "Thanks!", by=other, key=f"user:{other.pk}", asks=False)
+    chat.post(group.pk, QUESTIONS[1], by=other, key=f"user:{other.pk}")
 
 
 def _functions() -> dict[str, ScheduledFunction]:

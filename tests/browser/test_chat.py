@@ -67,7 +67,7 @@ def ask(page: Page, text: str) -> None:
 
 def answer(page: Page) -> Locator:
     """The newest answer."""
-    return page.locator(".said.by-assistant").last
+    return page.locator(".message.by-assistant").last
 
 
 def stands(page: Page, words: str, *, within_ms: int = SOON_MS) -> None:
@@ -77,7 +77,7 @@ def stands(page: Page, words: str, *, within_ms: int = SOON_MS) -> None:
 
 def grows(page: Page) -> None:
     """Wait until the answer's text is there, and then until there is more of it."""
-    text = answer(page).locator(".writing .said-text")
+    text = answer(page).locator(".writing .message-text")
     expect(text).to_contain_text("demonstrator", timeout=SOON_MS)
     before = text.inner_text()
     expect(text).not_to_have_text(before, timeout=SOON_MS)
@@ -93,7 +93,9 @@ class TestTwoInARoom:
         _, key = jobs.create_worker("mo", queues=["chat"])
         ask(first, "How do lighthouses work?")
         for page in (first, second):
-            expect(page.locator(".said").first).to_contain_text("How do lighthouses work?", timeout=SOON_MS)
+            expect(page.locator(".message").first).to_contain_text(
+                "How do lighthouses work?", timeout=SOON_MS
+            )
             stands(page, "waiting")
             expect(answer(page)).to_contain_text("No live worker serves the queue chat", timeout=SOON_MS)
         expect(second.get_by_role("button", name="Cancel")).to_be_hidden()
@@ -107,7 +109,7 @@ class TestTwoInARoom:
                 stands(page, "answered", within_ms=WHOLE_MS)
             written = Message.objects.get(role="assistant").text
             for page in (first, second):
-                expect(answer(page).locator(".said-text")).to_have_text(written)
+                expect(answer(page).locator(".message-text")).to_have_text(written)
                 expect(page.locator(".writing")).to_have_count(0)
 
             ask(first, "And in a storm?")
@@ -165,7 +167,7 @@ class TestThreeInTheirRooms:
             guest.keyboard.press("Enter")
             expect(guest.locator(".toast")).to_contain_text("That is a little fast.", timeout=SOON_MS)
             expect(guest.get_by_label("Your message")).to_have_value("Three")
-            expect(watcher.locator(".said").last).to_contain_text("Two", timeout=SOON_MS)
+            expect(watcher.locator(".message").last).to_contain_text("Two", timeout=SOON_MS)
             assert not Message.objects.filter(text="Three").exists()
             expect(guest.get_by_text("Connect a worker of your own")).to_have_count(0)
         assert Answer.objects.get(group=elsewhere).state == "waiting"
@@ -187,7 +189,7 @@ class TestARoom:
         plain = visit(f"/chat/{room.pk}/", by=ada, java_script_enabled=False)
         plain.get_by_label("Your message").fill("Why?")
         plain.get_by_role("button", name="Send").click()
-        expect(plain.locator(".said").first).to_contain_text("Why?")
+        expect(plain.locator(".message").first).to_contain_text("Why?")
         plain.get_by_role("button", name="Cancel").click()
         expect(plain.get_by_text("Canceled before anybody began to answer.")).to_be_visible()
         plain.get_by_role("button", name="Ask again").click()

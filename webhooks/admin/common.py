@@ -19,5 +19,5 @@ class ReadOnly(_Operated, administration.ReadOnly):
     """A small table to look at."""
 
 
-class LookBack(_Operated, administration.LookBack):
+class BoundedList(_Operated, administration.BoundedList):
     """A table to look at that may hold millions of rows."""

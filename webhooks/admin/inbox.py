@@ -96,7 +96,7 @@ class ActivityInline(administration.Part):
 
 
 @admin.register(Delivery)
-class DeliveryAdmin(common.LookBack):
+class DeliveryAdmin(common.BoundedList):
     """What came, as it came. What it leads to changes by replaying it."""
 
     list_display = ["id", "source", "event_type", "state", "attempts", "duplicates", "excerpt", "received_at"]
@@ -148,7 +148,9 @@ class DeliveryAdmin(common.LookBack):
     def state(self, row: Delivery) -> SafeString:
         """How it stands, live."""
         arguments, known = {"delivery_id": row.pk}, {"delivery": row}
-        return administration.stands("delivery-badge", arguments, row=known, audience=live_queries.OPERATOR)
+        return administration.live_cell(
+            "delivery-badge", arguments, row=known, audience=live_queries.OPERATOR
+        )
 
     @display(description="Processed by")  # type: ignore[untyped-decorator]
     @administration.once
@@ -246,7 +248,7 @@ class DeliveryAdmin(common.LookBack):
 
 
 @admin.register(Refusal)
-class RefusalAdmin(common.LookBack):
+class RefusalAdmin(common.BoundedList):
     """Counts of what was refused. Of the requests themselves nothing is kept."""
 
     list_display = ["hour", "source", "reason", "count", "last_at", "last_address"]

@@ -107,7 +107,7 @@ _LISTINGS: Final[dict[type[Model], Listing]] = {
 _recent = cache(administration.recent)  # one class for a column: Django compares them
 
 
-class ResourceAdmin(common.LookBack):
+class ResourceAdmin(common.BoundedList):
     """Resources of one kind."""
 
     listing: Listing
@@ -142,7 +142,7 @@ for _model, _listing in _LISTINGS.items():
 
 
 @admin.register(models.SandboxSession)
-class SandboxSessionAdmin(common.LookBack):
+class SandboxSessionAdmin(common.BoundedList):
     """Sessions of agents."""
 
     list_display = ["external_id", "sandbox", "phase", "model", "first_seen_at", "last_seen_at"]
@@ -151,7 +151,7 @@ class SandboxSessionAdmin(common.LookBack):
 
 
 @admin.register(models.SandboxTelemetry)
-class SandboxTelemetryAdmin(common.LookBack):
+class SandboxTelemetryAdmin(common.BoundedList):
     """What the sandboxes' gateway did."""
 
     list_display = ["at", "script", "kind", "subject", "status", "outcome", "cpu_s", "wall_s", "errors"]
@@ -160,7 +160,7 @@ class SandboxTelemetryAdmin(common.LookBack):
 
 
 @admin.register(models.Activity)
-class ActivityAdmin(common.LookBack):
+class ActivityAdmin(common.BoundedList):
     """The entries of the feed."""
 
     list_display = ["at", "source", "actor", "verb", "object", "delivery_link"]
@@ -177,7 +177,7 @@ class ActivityAdmin(common.LookBack):
 
 
 @admin.register(models.HealthScore)
-class HealthScoreAdmin(common.LookBack):
+class HealthScoreAdmin(common.BoundedList):
     """How queues, workers and sources did, by day."""
 
     list_display = ["day", "subject", "name", "score", "ended", "latency_p50_s", "latency_p95_s", "backlog"]
@@ -202,7 +202,7 @@ class ModelServerAdmin(common.ReadOnly):
 
 
 @admin.register(models.Reconciliation)
-class ReconciliationAdmin(common.LookBack):
+class ReconciliationAdmin(common.BoundedList):
     """What fell through and was mended."""
 
     list_display = ["id", "ran_at", "deliveries_without_run", "jobs_without_end", "files_without_job"]

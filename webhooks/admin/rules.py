@@ -199,7 +199,7 @@ class StartInline(_Shown, administration.Part):
 
 
 @admin.register(JobStart)
-class JobStartAdmin(_Shown, common.LookBack):
+class JobStartAdmin(_Shown, common.BoundedList):
     """What became of each delivery that met a rule."""
 
     list_display = [

@@ -1,4 +1,4 @@
-"""What may be written, and what the assistant is told of it."""
+"""What may be written, and what of it goes into a prompt."""
 
 import math
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Any
 MESSAGE_LIMIT = 4_000
 INSTRUCTIONS_LIMIT = 2_000
 ANSWER_LIMIT = 100_000  # characters of an answer that are kept
-CONTEXT = 5  # finished messages, the question included, that the assistant is told
+CONTEXT = 5  # finished messages, the question included, that go into a prompt
 
 ANSWER_TOKENS = 1_024  # what an answer may have at most; the job says so to the model
 TOKEN_CHARACTERS = 4  # of English text in the common tokenizers; a little less of others
@@ -16,8 +16,8 @@ FRAME_TOKENS = 4  # around each message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One message as a model is told it; `role` is system, user or assistant."""
+class PromptMessage:
+    """One message of a prompt; `role` is system, user or assistant."""
 
     role: str
     text: str
@@ -34,13 +34,13 @@ def is_storable(text: str, *, limit: int) -> bool:
     return whole and len(text) <= limit
 
 
-def payload(lines: Sequence[Line]) -> dict[str, Any]:
-    """What a worker's `chat` handler is handed."""
-    messages = [{"role": line.role, "content": line.text} for line in lines]
+def payload(prompt: Sequence[PromptMessage]) -> dict[str, Any]:
+    """The payload of a worker's `chat` handler."""
+    messages = [{"role": message.role, "content": message.text} for message in prompt]
     return {"messages": messages, "max_tokens": ANSWER_TOKENS}
 
 
-def estimated_tokens(lines: Sequence[Line]) -> int:
+def estimated_tokens(prompt: Sequence[PromptMessage]) -> int:
     """How many tokens answering this takes at most, the answer included. Never too few for English."""
-    asked = sum(math.ceil(len(line.text) / TOKEN_CHARACTERS) + FRAME_TOKENS for line in lines)
-    return asked + ANSWER_TOKENS
+    prompt_tokens = sum(math.ceil(len(message.text) / TOKEN_CHARACTERS) + FRAME_TOKENS for message in prompt)
+    return prompt_tokens + ANSWER_TOKENS

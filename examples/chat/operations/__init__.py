@@ -1,6 +1,6 @@
-"""What people do in rooms, and what the farm tells the answers. Each function is one use case, in one transaction."""
+"""What people do in rooms, and the hooks that move answers. Each function is one use case, in one transaction."""
 
-from examples.chat.operations.asking import ask_again, cancel, discard, remove, say
+from examples.chat.operations.asking import ask_again, cancel, discard, post, remove
 from examples.chat.operations.following import moved, prepare, reconcile
 from examples.chat.operations.rooms import (
     Room,
@@ -27,5 +27,5 @@ __all__ = [
     "remove",
     "room",
     "rooms_of",
-    "say",
+    "post",
 ]

@@ -1,12 +1,12 @@
-"""Which topics a change makes stale: said inside its transaction, published after the commit."""
+"""Which topics a change makes stale: touched inside its transaction, published after the commit."""
 
 from collections.abc import Iterable
 
 from live import operations as live
 
 
-def said(group_ids: Iterable[int]) -> None:
-    """What is said in these rooms, or how it comes about, changed."""
+def messages_changed(group_ids: Iterable[int]) -> None:
+    """Messages of these rooms, or the state of their answers, changed."""
     live.touch(*(f"chat:{group_id}" for group_id in group_ids))
 
 

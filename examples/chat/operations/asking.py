@@ -1,4 +1,4 @@
-"""What members do in a room: say something, ask the assistant, cancel, ask again, take a message back.
+"""What members do in a room: post a message, ask the assistant, cancel, ask again, take a message back.
 
 Whoever touches an answer and its job takes the job first: the answer then moves by the hook, in the job's transaction.
 """
@@ -32,8 +32,8 @@ _ONE_UNANSWERED = "one_unanswered_question_for_each_person_in_a_group"
 
 
 @transactions.retried
-def say(group_id: int, text: str, *, by: User, key: str, asks: bool = True) -> Message:
-    """Say something in a room and, if `asks`, have it answered: the message, the empty answer and the job at once.
+def post(group_id: int, text: str, *, by: User, key: str, asks: bool = True) -> Message:
+    """Post a message in a room and, if `asks`, have it answered: the message, the empty answer and the job at once.
 
     `key` says whose tokens of the limit on messages it takes (accounts.http.limit_key). Raises NoSuchRoom,
     InvalidText, Unanswered while an earlier question of theirs waits in this group, and RateLimited: too many
@@ -44,15 +44,15 @@ def say(group_id: int, text: str, *, by: User, key: str, asks: bool = True) -> M
         raise InvalidText(limit=texts.MESSAGE_LIMIT)
     group = rooms.room(group_id, by=by)
     ratelimits.limit(limits.SEND, key=key, throws=True)
-    message = queries.say(group, author=by, text=text)
+    message = queries.add_message(group, author=by, text=text)
     if asks:
         _ask(message, by)
-    announcing.said([group_id])
+    announcing.messages_changed([group_id])
     return message
 
 
 def cancel(group_id: int, answer_id: int, *, by: User) -> Cancellation:
-    """Do without an answer, and what that came to. For who asked. Raises NoSuchRoom, NoSuchMessage, NotYours."""
+    """Cancel an answer; returns the outcome. For who asked. Raises NoSuchRoom, NoSuchMessage, NotYours."""
     answer = _answer(group_id, answer_id, by)
     if answer.asker_id != by.pk:
         raise NotYours
@@ -79,7 +79,7 @@ def ask_again(group_id: int, answer_id: int, *, by: User, key: str) -> None:
 
 
 def remove(group_id: int, message_id: int, *, by: User) -> None:
-    """Take back what one said, or an answer that one asked for; an answer that is still awaited is canceled.
+    """Delete one's own message, or an answer that one asked for; an answer that is still awaited is canceled.
 
     With a question go its answers. Raises NoSuchRoom, NoSuchMessage, NotYours.
     """
@@ -92,10 +92,10 @@ def remove(group_id: int, message_id: int, *, by: User) -> None:
 
 @transactions.retried
 def discard(message_ids: Sequence[int]) -> None:
-    """Delete messages, whoever said them, with a question its answers; jobs that write one are canceled."""
+    """Delete messages, whoever wrote them, with a question its answers; jobs that write one are canceled."""
     for answer in queries.answers_among(message_ids):
         _canceled(answer, None)
-    announcing.said(queries.delete(message_ids))
+    announcing.messages_changed(queries.delete(message_ids))
 
 
 # The order of locks is that of `jobs`: a job, then its limit, then what is stored of the answer. Who stored the answer

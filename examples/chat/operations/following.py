@@ -22,17 +22,17 @@ def prepare(claimed: Sequence[Prepared]) -> Mapping[int, Any]:
     """The prompts of these jobs, as the rooms are now. Jobs that were submitted with a prompt of their own keep it."""
     answer_of = queries.answers_of(job.job_id for job in claimed)
     prompts = queries.prompts(list(answer_of.values())) if answer_of else {}
-    told: dict[int, Any] = {}
+    payloads: dict[int, Any] = {}
     for job in claimed:
-        if lines := prompts.get(answer_of.get(job.job_id, 0)):
-            told[job.job_id] = texts.payload(lines)
+        if prompt := prompts.get(answer_of.get(job.job_id, 0)):
+            payloads[job.job_id] = texts.payload(prompt)
         elif isinstance(job.payload, dict) and "answer" in job.payload:
-            told[job.job_id] = Discard(why="No message waits for this answer any more.")
-    return told
+            payloads[job.job_id] = Discard(why="No message waits for this answer any more.")
+    return payloads
 
 
 def moved(moves: Sequence[Move]) -> None:
-    """Let the answers of these jobs follow them, and say in which rooms that shows."""
+    """Let the answers of these jobs follow them, and touch the topics of their rooms."""
     again = [
         Again(job_id=move.job_id, retry_of=move.retry_of, starts_at=move.run_at)
         for move in moves
@@ -40,7 +40,7 @@ def moved(moves: Sequence[Move]) -> None:
     ]
     followed = [_followed(move) for move in moves if move.retry_of is None]
     groups = (queries.ask_again(again) if again else []) + (queries.follow(followed) if followed else [])
-    announcing.said(sorted(set(groups)))
+    announcing.messages_changed(sorted(set(groups)))
 
 
 @action(timeout=60, own_writes=True)
@@ -63,7 +63,7 @@ def _reconciled(states: Mapping[int, str]) -> int:
         if behind:
             jobs.resync(behind)
         if gone:
-            announcing.said(queries.close(gone, error="The farm has forgotten this question."))
+            announcing.messages_changed(queries.close(gone, error="The farm has forgotten this question."))
     return len(behind) + len(gone)
 
 
@@ -81,10 +81,10 @@ def _followed(move: Move) -> Followed:
 
 
 def _text(move: Move) -> str:
-    """What the worker handed in: the handler's `text`, or else whatever it wrote on its way."""
-    handed_in = move.result.get("text") if isinstance(move.result, dict) else move.result
-    if isinstance(handed_in, str) and handed_in.strip():
-        return handed_in.strip()
+    """The worker's result: the handler's `text`, or else whatever it wrote on its way."""
+    text = move.result.get("text") if isinstance(move.result, dict) else move.result
+    if isinstance(text, str) and text.strip():
+        return text.strip()
     return (
         jobs.output_text(move.job_id, attempt=move.attempt).strip() or "(The worker answered with nothing.)"
     )

@@ -29,7 +29,7 @@ class Room:
 
 
 def rooms_of(user: User) -> list[Room]:
-    """The rooms somebody may enter, those first in which something was said last."""
+    """The rooms somebody may enter, the one with the newest message first."""
     groups = accounts.groups_of(user)
     glances = queries.glances([group.pk for group in groups])
     rooms = [
@@ -53,7 +53,7 @@ def may_instruct(group: Group, *, user: User, present: Message | None) -> bool:
     are none, any member."""
     if present is None or present.author_id in {None, user.pk}:
         return True
-    return accounts.keeper(group) == user
+    return accounts.owner(group) == user
 
 
 @transactions.retried

@@ -1,4 +1,4 @@
--- What the assistant is told of each question, in the order it is told: the newest instructions of the room, then the
+-- The prompt of each question, its messages in order: the newest instructions of the room, then the
 -- newest finished messages up to the question itself. Read when a worker takes the job, so what was deleted or was
 -- finished meanwhile is as it is now.
 SELECT reply.id AS reply_id, line.role, line.text

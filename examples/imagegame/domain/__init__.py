@@ -1,1 +1,1 @@
-"""Rules of the game, without Django, clock and dice of its own."""
+"""Rules of the game, without Django, clock and random generator of its own."""

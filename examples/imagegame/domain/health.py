@@ -1,10 +1,10 @@
-"""How well painting goes: what the last few pictures say."""
+"""How well painting goes: the means of the last few pictures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-LOOKS_AT = 5  # pictures
+SAMPLED = 5  # pictures
 GOOD_ABOVE, FAIR_ABOVE = 0.8, 0.5  # shares that succeeded
 
 Mood = Literal["", "good", "late", "bad"]
@@ -12,7 +12,7 @@ Mood = Literal["", "good", "late", "bad"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Painted:
-    """A picture that came to its end: whether there is one now, and after how many seconds from being asked for."""
+    """A picture that came to its end: whether there is one now, and after how many seconds from its submission."""
 
     succeeded: bool
     took_s: float

@@ -1,4 +1,4 @@
-"""What may be asked of a painter, and when two texts say the same."""
+"""What prompts are allowed, and when two texts are the same."""
 
 import re
 import unicodedata
@@ -33,7 +33,7 @@ def checked(text: str, *, blocked: Iterable[str], noun: str = "prompt") -> str:
 
 
 def why_flagged(word: str, *, noun: str = "prompt") -> str:
-    """What people are told of a blocked word."""
+    """The message to people about a blocked word."""
     return f"Your {noun} was flagged: “{word}” is not wanted here."
 
 
@@ -43,18 +43,18 @@ def flagged(text: str, *, blocked: Iterable[str]) -> str | None:
     Whole words are compared, whatever their case, accents, width and punctuation: `b l o o d` is not seen through,
     `BLÓÓD!` is, and `bloodhound` is no `blood`.
     """
-    said = f" {_words(text)} "
-    return next((entry for entry in blocked if (words := _words(entry)) and f" {words} " in said), None)
+    padded = f" {_words(text)} "
+    return next((entry for entry in blocked if (words := _words(entry)) and f" {words} " in padded), None)
 
 
 def are_alike(one: str, other: str) -> bool:
-    """Whether two texts say the same, but for case, accents, punctuation and a typing error."""
-    left, right = _words(one), _words(other)
-    return left == right or SequenceMatcher(None, left, right, autojunk=False).ratio() >= NEARLY
+    """Whether two texts are the same, but for case, accents, punctuation and a typing error."""
+    first, second = _words(one), _words(other)
+    return first == second or SequenceMatcher(None, first, second, autojunk=False).ratio() >= NEARLY
 
 
 def _words(text: str) -> str:
     """The bare words, with one space between two."""
     plain = unicodedata.normalize("NFKD", text).casefold()
-    letters = "".join(mark for mark in plain if not unicodedata.combining(mark))
+    letters = "".join(character for character in plain if not unicodedata.combining(character))
     return _NOT_A_WORD.sub(" ", letters).strip()

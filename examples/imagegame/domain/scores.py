@@ -19,10 +19,10 @@ class Title:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """A player's place, from 1; who has as many points has the same."""
+class Score:
+    """A player's rank, from 1, and points; players with equal points share a rank."""
 
-    place: int
+    rank: int
     player: int
     points: int
 
@@ -39,11 +39,11 @@ def of_picture(titles: Iterable[Title]) -> Counter[int]:
     return points
 
 
-def table(players: Iterable[int], points: Mapping[int, int]) -> list[Standing]:
-    """All players, the best first; of several with as many points, in the order in which they were given."""
+def table(players: Iterable[int], points: Mapping[int, int]) -> list[Score]:
+    """All players, the best first; of several with as many points, in the order of `players`."""
     ranked = sorted(players, key=lambda player: -points.get(player, 0))
     scores = [points.get(player, 0) for player in ranked]
     return [
-        Standing(place=scores.index(score) + 1, player=player, points=score)
+        Score(rank=scores.index(score) + 1, player=player, points=score)
         for player, score in zip(ranked, scores, strict=True)
     ]

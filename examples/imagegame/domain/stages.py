@@ -22,7 +22,7 @@ class Stage(StrEnum):
 
 ENDED = frozenset({Stage.OVER, Stage.ABANDONED})
 LIVE = frozenset(Stage) - ENDED
-AT_THE_TABLE = (Stage.NAMING, Stage.GUESSING, Stage.REVEAL)  # a picture is being looked at
+AT_THE_TABLE = (Stage.NAMING, Stage.GUESSING, Stage.REVEAL)  # a picture is on the table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ MOVES: tuple[Move, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What a move is decided by: how many `pictures` were played, how many are `left` after the one on the table.
+    """What a move is decided by: how many `pictures` were played, how many are `remaining` after the one on the table.
 
     `titles` and `guesses` are those of players for that one; its true title does not count.
     """
@@ -57,7 +57,7 @@ class Facts:
     stage: Stage
     players: int
     pictures: int = 0
-    left: int = 0
+    remaining: int = 0
     titles: int = 0
     guesses: int = 0
 
@@ -73,18 +73,18 @@ def following(facts: Facts, *, is_pushed: bool) -> Stage | None:
     `is_pushed` says that its time is up, or that the host waits for nobody: then it leaves every live stage. A lobby is
     left for painting by its host alone; when its time is up it is abandoned.
     """
-    asked = facts.players - 1  # everybody but whose picture it is
+    others = facts.players - 1  # everybody but whose picture it is
     match facts.stage:
         case Stage.LOBBY:
             return Stage.ABANDONED if is_pushed else None
         case Stage.PAINTING:
             return _after_painting(facts, is_pushed=is_pushed)
         case Stage.NAMING:
-            return Stage.GUESSING if is_pushed or facts.titles >= asked else None
+            return Stage.GUESSING if is_pushed or facts.titles >= others else None
         case Stage.GUESSING:
-            return Stage.REVEAL if is_pushed or facts.guesses >= asked else None
+            return Stage.REVEAL if is_pushed or facts.guesses >= others else None
         case Stage.REVEAL:
-            return (Stage.NAMING if facts.left else Stage.OVER) if is_pushed else None
+            return (Stage.NAMING if facts.remaining else Stage.OVER) if is_pushed else None
         case _:
             return None
 

@@ -1,4 +1,4 @@
-"""Which topics a change makes stale: said inside its transaction, published after the commit."""
+"""Which topics a change makes stale: touched inside its transaction, published after the commit."""
 
 from examples.imagegame.models import Game, Submission
 from examples.imagegame.queries import games
@@ -11,13 +11,13 @@ def changed(game: Game) -> None:
     live.touch(f"imagegame:game:{game.pk}", f"imagegame:games:{game.group_id or 0}", *players)
 
 
-def left(game: Game, user_id: int) -> None:
+def player_left(game: Game, user_id: int) -> None:
     """Somebody plays in it no more."""
     live.touch(f"imagegame:player:{user_id}", f"imagegame:rights:{game.pk}")
 
 
 def submitted(submission: Submission) -> None:
-    """Somebody asked for a picture."""
+    """Somebody submitted a prompt."""
     live.touch(f"imagegame:player:{submission.owner_id}")
 
 

@@ -22,7 +22,7 @@ from postgres import clock
 from scheduling import operations as scheduling
 from scheduling.operations import mutation
 
-_DICE = random.SystemRandom()
+_RNG = random.SystemRandom()
 
 
 @mutation
@@ -36,8 +36,8 @@ def deadline(*, game_id: int, step: int) -> None:
 def locked(code: str) -> Game:
     """The game with this code, locked to the end of the caller's transaction. Raises GameUnknown."""
 
-    found = games.by_code(code)
-    game = None if found is None else games.lock(found.pk)
+    unlocked = games.by_code(code)
+    game = None if unlocked is None else games.lock(unlocked.pk)
     if game is None:
         raise GameUnknown
     return game
@@ -45,17 +45,17 @@ def locked(code: str) -> Game:
 
 def catch_up(code: str) -> None:
     """Move a game on whose time is up, should the scheduler be late; whoever comes too late finds it so."""
-    found = games.by_code(code)
-    if found is None or not _is_overdue(found, clock.now()):
+    unlocked = games.by_code(code)
+    if unlocked is None or not _is_overdue(unlocked, clock.now()):
         return
     with transaction.atomic():
-        game = games.lock(found.pk)
+        game = games.lock(unlocked.pk)
         if game is not None and _is_overdue(game, clock.now()):
             advance(game, is_pushed=True)
 
 
 def advance(game: Game, *, is_pushed: bool) -> None:
-    """Let a locked game go where the table of moves says it goes now, or stay, and tell who watches."""
+    """Let a locked game go where the table of moves says it goes now, or stay, and notify who watches."""
     target = stages.following(rounds.facts(game), is_pushed=is_pushed)
     if target is not None:
         enter(game, target)
@@ -69,7 +69,7 @@ def enter(game: Game, target: Stage) -> None:
     if not stages.may_move(Stage(game.stage), target):
         raise AssertionError(f"a game does not go from {game.stage} to {target}")
     if target is Stage.NAMING:
-        _turn_up(game)
+        _reveal_next(game)
     elif target is Stage.GUESSING:
         _mix(game)
     now = clock.now()
@@ -93,7 +93,7 @@ def schedule_end(game: Game) -> None:
         scheduling.run_at(game.deadline_at, deadline, game_id=game.pk, step=game.step)
 
 
-def _turn_up(game: Game) -> None:
+def _reveal_next(game: Game) -> None:
     """Put the next picture on the table, with its prompt as the true title."""
     start = 0 if game.stage == Stage.PAINTING else game.round + 1
     upcoming = rounds.first_from(game, start)
@@ -109,14 +109,14 @@ def _mix(game: Game) -> None:
         return
     _add_decoys(on_the_table)
     drawn = rounds.titles(on_the_table.pk)
-    _DICE.shuffle(drawn)
+    _RNG.shuffle(drawn)
     rounds.seat(drawn)
 
 
 def _add_decoys(on_the_table: Round) -> None:
-    known = [title.text for title in rounds.titles(on_the_table.pk)]
-    missing = max(0, stages.LEAST_TITLES - len(known))
-    rounds.add_decoys(on_the_table, decoys.made_up(missing, rng=_DICE, unlike=known))
+    titles = [title.text for title in rounds.titles(on_the_table.pk)]
+    missing = max(0, stages.LEAST_TITLES - len(titles))
+    rounds.add_decoys(on_the_table, decoys.made_up(missing, rng=_RNG, unlike=titles))
 
 
 def _is_overdue(game: Game, now: datetime) -> bool:

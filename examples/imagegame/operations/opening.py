@@ -30,7 +30,7 @@ from ratelimits import operations as ratelimits
 
 _LETTERS: Final = "BCDFGHJKLMNPQRSTVWXZ2569"  # none that looks like another, no vowels to make words of
 _TRIES: Final = 10  # of eight million codes some are taken
-_DICE = random.SystemRandom()
+_RNG = random.SystemRandom()
 
 
 @transactions.retried
@@ -96,7 +96,7 @@ def leave(code: str, *, by: User) -> None:
     if not games.remove_player(game, by):
         raise NotAPlayer
     games.changed(game.pk)
-    announcing.left(game, by.pk)
+    announcing.player_left(game, by.pk)
     announcing.changed(game)
 
 
@@ -160,7 +160,7 @@ def _opened(theme: str, *, by: User, group: Group | None) -> Game:
 def _with_some_code(theme: str, *, by: User, group: Group | None) -> Game:
     deadline_at = moving.ends_at(Stage.LOBBY, clock.now())
     for _ in range(_TRIES):
-        code = "".join(_DICE.choices(_LETTERS, k=CODE_LENGTH))
+        code = "".join(_RNG.choices(_LETTERS, k=CODE_LENGTH))
         try:
             with transaction.atomic():
                 return games.add(code=code, host=by, group=group, theme=theme, deadline_at=deadline_at)

@@ -1,4 +1,4 @@
-"""Pictures: asked for, changed before their painting begins, taken back; how they follow the jobs that paint them."""
+"""Pictures: submitted, changed before their painting begins, taken back; how they follow the jobs that paint them."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -85,15 +85,15 @@ def follow(moves: Sequence[jobs.Move]) -> None:
 
 @mutation
 def mend() -> int:
-    """Let submissions that should have ended long ago hear once more how their jobs stand; how many were looked at.
+    """Resync submissions that should have ended long ago with their jobs; how many there were.
 
     A hook that fails does not keep a job from moving (docs/adr/0026), and without this its owner would have a picture
     in the making for ever.
     """
     late = pictures.overdue(longer_than_s=2 * settings.IMAGEGAME["PICTURE_S"], limit=AT_ONCE)
-    told = set(jobs.resync([submission.job_id for submission in late]))
+    resynced = set(jobs.resync([submission.job_id for submission in late]))
     for submission in late:
-        if submission.job_id not in told:
+        if submission.job_id not in resynced:
             _end(submission, State.FAILED, reason="The job that painted it is gone.")
     return len(late)
 
@@ -143,11 +143,11 @@ def _follow(submission: Submission, move: jobs.Move) -> None:
         case Status.TIMED_OUT:
             _end(submission, State.FAILED, reason=_timed_out(move))
         case _:
-            said = move.error.strip().splitlines()
+            error_lines = move.error.strip().splitlines()
             _end(
                 submission,
                 State.FAILED,
-                reason=f"The painter gave up: {said[-1] if said else 'no reason given'}",
+                reason=f"The painter gave up: {error_lines[-1] if error_lines else 'no reason given'}",
             )
 
 
@@ -161,10 +161,10 @@ def _save(submission: Submission, move: jobs.Move) -> None:
 
 def _picture(move: jobs.Move) -> str | None:
     """The picture that this attempt handed in: the one its result names, or else the first there is."""
-    found = jobs.pictures(move.job_id, attempt=move.attempt)
+    files = jobs.pictures(move.job_id, attempt=move.attempt)
     named = move.result.get("file") if isinstance(move.result, dict) else None
-    finished = [name for name in found if not PurePath(name).name.startswith(PREVIEW)]
-    return named if named in found else next(iter(finished), None)
+    finished = [name for name in files if not PurePath(name).name.startswith(PREVIEW)]
+    return named if named in files else next(iter(finished), None)
 
 
 def _timed_out(move: jobs.Move) -> str:

@@ -50,10 +50,10 @@ def name(code: str, text: str, *, number: int, by: User) -> None:
         if picture.number != number:
             raise WrongMoment
         title = prompts.checked(text, blocked=settings.IMAGEGAME["BLOCKED"], noun="title")
-        known = rounds.titles(picture.pk)
-        if any(other.author_id == by.pk for other in known):
+        titles = rounds.titles(picture.pk)
+        if any(other.author_id == by.pk for other in titles):
             raise AlreadyNamed
-        if any(prompts.are_alike(title, other.text) for other in known):
+        if any(prompts.are_alike(title, other.text) for other in titles):
             raise TooAlike
         rounds.add_title(picture, title, author=by)
 

@@ -92,6 +92,6 @@ def of_player(user_id: int) -> list[Game]:
 def forget(*, days: int, limit: int) -> int:
     """Delete up to `limit` games that ended longer ago; how many that were."""
     old = Game.objects.filter(ended_at__lt=Now() - timedelta(days=days)).values_list("pk", flat=True)
-    found = list(old[:limit])
-    Game.objects.filter(pk__in=found).delete()
-    return len(found)
+    ids = list(old[:limit])
+    Game.objects.filter(pk__in=ids).delete()
+    return len(ids)

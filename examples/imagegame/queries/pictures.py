@@ -56,7 +56,7 @@ def painted_by(job_ids: Collection[int]) -> list[Submission]:
 
 
 def overdue(*, longer_than_s: float, limit: int) -> list[Submission]:
-    """Those in the making that were asked for longer ago, the oldest first."""
+    """Those in the making that were submitted longer ago, the oldest first."""
     old = Submission.objects.filter(
         state=State.PAINTING, created_at__lt=Now() - timedelta(seconds=longer_than_s)
     )
@@ -70,8 +70,8 @@ def end(job_id: int, *, state: State, **columns: Any) -> bool:
 
 
 def last_ended() -> list[health.Painted]:
-    """The last few that came to an end, the newest first; those that were taken back say nothing."""
-    rows = Submission.objects.filter(state__in=ENDED).order_by("-ended_at")[: health.LOOKS_AT]
+    """The last few that came to an end, the newest first; those that were taken back do not count."""
+    rows = Submission.objects.filter(state__in=ENDED).order_by("-ended_at")[: health.SAMPLED]
     return [
         health.Painted(succeeded=row.state == State.SAVED, took_s=(row.ended_at - row.created_at).total_seconds())
         for row in rows

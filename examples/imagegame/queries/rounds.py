@@ -13,7 +13,7 @@ from examples.imagegame.models import Game, Guess, Player, Round, Submission, Ti
 def facts(game: Game) -> Facts:
     """What the next move of a locked game is decided by."""
     rounds = Round.objects.filter(game=game)
-    counted = rounds.aggregate(pictures=Count("pk"), left=Count("pk", filter=Q(number__gt=game.round)))
+    counted = rounds.aggregate(pictures=Count("pk"), remaining=Count("pk", filter=Q(number__gt=game.round)))
     here = {"round__game": game, "round__number": game.round}
     return Facts(
         stage=Stage(game.stage),
@@ -82,11 +82,11 @@ def revealed(game: Game) -> list[list[scores.Title]]:
     rows = Title.objects.filter(over, round__game=game).prefetch_related("guesses")
     pictures: dict[int, list[scores.Title]] = {}
     for row in rows.order_by("round__number", "place", "pk"):
-        pictures.setdefault(row.round_id, []).append(as_told(row))
+        pictures.setdefault(row.round_id, []).append(to_scored(row))
     return list(pictures.values())
 
 
-def as_told(title: Title) -> scores.Title:
+def to_scored(title: Title) -> scores.Title:
     """A title as the scores see it; its guesses are read, or prefetched."""
     chosen_by = tuple(guess.player_id for guess in title.guesses.all())
     return scores.Title(author=title.author_id, is_true=title.is_true, chosen_by=chosen_by)

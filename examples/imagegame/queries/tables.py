@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from django.contrib.auth.models import User
 
 from examples.imagegame.domain import scores, stages
-from examples.imagegame.domain.scores import Standing
+from examples.imagegame.domain.scores import Score
 from examples.imagegame.domain.stages import Stage
 from examples.imagegame.models import Game, Round, Title
 from examples.imagegame.queries import games, rounds
@@ -17,7 +17,7 @@ class Seat:
     """A player at the table. `is_done`: has done what this stage asks of them."""
 
     user: User
-    standing: Standing
+    score: Score
     is_done: bool
     is_host: bool
     is_me: bool
@@ -71,7 +71,7 @@ def table(game_id: int, *, me: int) -> Table | None:
     picture = rounds.current(game) if stage in stages.AT_THE_TABLE else None
     is_mine = picture is not None and picture.author_id == me
     mine = next((seat for seat in seats if seat.is_me), None)
-    asks = stage in {Stage.PAINTING, Stage.NAMING, Stage.GUESSING} and not is_mine
+    is_acting = stage in {Stage.PAINTING, Stage.NAMING, Stage.GUESSING} and not is_mine
     all_pictures = rounds.pictures(game)
     return Table(
         game=game,
@@ -81,7 +81,7 @@ def table(game_id: int, *, me: int) -> Table | None:
         choices=() if picture is None else _choices(picture, stage, me),
         is_mine=is_mine,
         is_host=game.host_id == me,
-        waits_for_me=asks and mine is not None and not mine.is_done,
+        waits_for_me=is_acting and mine is not None and not mine.is_done,
         may_begin=len(seats) >= stages.LEAST_PLAYERS,
         recap=tuple(all_pictures) if stage is Stage.OVER else (),
     )
@@ -95,13 +95,13 @@ def _seats(game: Game, me: int) -> tuple[Seat, ...]:
     done = rounds.done(game)
     return tuple(
         Seat(
-            user=people[standing.player],
-            standing=standing,
-            is_done=standing.player in done,
-            is_host=standing.player == game.host_id,
-            is_me=standing.player == me,
+            user=people[score.player],
+            score=score,
+            is_done=score.player in done,
+            is_host=score.player == game.host_id,
+            is_me=score.player == me,
         )
-        for standing in scores.table(people, points)
+        for score in scores.table(people, points)
     )
 
 
@@ -116,7 +116,7 @@ def _choice(title: Title, stage: Stage, me: int) -> Choice:
     is_chosen = any(player.pk == me for player in chosen_by)
     if stage is not Stage.REVEAL:
         return Choice(title=title, is_mine=title.author_id == me, is_chosen=is_chosen)
-    points = scores.of_picture([rounds.as_told(title)])
+    points = scores.of_picture([rounds.to_scored(title)])
     mine = points[title.author_id] if title.author_id is not None else 0
     return Choice(
         title=title, is_mine=title.author_id == me, is_chosen=is_chosen, chosen_by=chosen_by, points=mine

@@ -22,7 +22,7 @@ def person(request: HttpRequest) -> User:
 
 
 def act(request: HttpRequest, operation: Callable[[], Any], *, back: str, kept: str = "") -> HttpResponse:
-    """Do it and go `back`; a refusal is told there, and what the person wrote (`kept`) goes along.
+    """Do it and go `back`; a refusal is shown there, and what the person wrote (`kept`) goes along.
 
     Where the operation returns a text, that is the page to go to instead. 404 for what is not there.
     """

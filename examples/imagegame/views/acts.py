@@ -1,4 +1,4 @@
-"""What the forms do. Each view is one operation; `views.acting` tells how it went."""
+"""What the forms do. Each view is one operation; `views.acting` turns its outcome into a response."""
 
 from functools import partial
 
@@ -40,11 +40,11 @@ def join(request: HttpRequest) -> HttpResponse:
 def leave(request: HttpRequest, code: str) -> HttpResponse:
     """Play no more in a game that has not begun."""
 
-    def left() -> str:
+    def leave_game() -> str:
         operations.leave(code, by=person(request))
         return reverse("imagegame:lobby")
 
-    return act(request, left, back=_at(code))
+    return act(request, leave_game, back=_at(code))
 
 
 @login_required
@@ -105,13 +105,13 @@ def paint(request: HttpRequest) -> HttpResponse:
     """Have a prompt painted, instead of one that still waits if the form says so."""
     prompt, instead_of, user = request.POST.get("prompt", ""), number(request, "instead_of"), person(request)
 
-    def asked() -> None:
+    def submit() -> None:
         if instead_of:
             operations.change(instead_of, prompt, by=user)
         else:
             operations.start(prompt, by=user)
 
-    return act(request, asked, back=_back(request), kept=prompt[:200])
+    return act(request, submit, back=_back(request), kept=prompt[:200])
 
 
 @login_required
@@ -129,13 +129,13 @@ def _opened(request: HttpRequest, theme: str) -> Game:
 
 def _group(request: HttpRequest) -> Group | None:
     """The group that the form names, of those the person is in. Raises NotAMember."""
-    wanted = number(request, "group")
-    if not wanted:
+    group_id = number(request, "group")
+    if not group_id:
         return None
-    found = next((group for group in accounts.groups_of(person(request)) if group.pk == wanted), None)
-    if found is None:
+    group = next((group for group in accounts.groups_of(person(request)) if group.pk == group_id), None)
+    if group is None:
         raise NotAMember
-    return found
+    return group
 
 
 def _back(request: HttpRequest) -> str:

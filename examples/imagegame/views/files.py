@@ -15,11 +15,11 @@ from jobs.errors import NotFound
 @require_safe
 def picture(request: HttpRequest, submission_id: int) -> HttpResponseBase:
     """A finished picture: for its owner, and for the players of a game once it is on the table."""
-    found = pictures.visible(person(request), submission_id)
-    if found is None:
+    submission = pictures.visible(person(request), submission_id)
+    if submission is None:
         raise Http404("There is no such picture.")
     try:
-        stored = jobs.result_file(found.job_id, name=found.file, attempt=found.attempt or 0)
+        stored = jobs.result_file(submission.job_id, name=submission.file, attempt=submission.attempt or 0)
         return jobs_http.sent(request, stored)
     except NotFound as refusal:
         raise Http404(refusal.message) from refusal

@@ -44,13 +44,13 @@ def game(request: HttpRequest, code: str) -> HttpResponse:
     """A game: for its players the table, for who may join it the door."""
     user = person(request)
     try:
-        found = operations.find(code, by=user)
+        game = operations.find(code, by=user)
     except GameUnknown as refusal:
         raise Http404(refusal.message) from refusal
-    if not games.is_player(found.pk, user):
-        context = {"game": found, "players": games.players(found.pk)}
-        return render(request, "imagegame/door.html", context)
-    return render(request, "imagegame/game.html", {"game": found, **_studio(request)})
+    if not games.is_player(game.pk, user):
+        context = {"game": game, "players": games.players(game.pk)}
+        return render(request, "imagegame/join.html", context)
+    return render(request, "imagegame/game.html", {"game": game, **_studio(request)})
 
 
 @login_required

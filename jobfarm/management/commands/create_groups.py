@@ -36,5 +36,5 @@ def _sentence(granted: Granted, *, reset: bool) -> str:
         return f"made, with {len(granted.missing)} rights."
     if not granted.missing and not granted.further:
         return "as it should be."
-    what = f"{len(granted.missing)} rights missing, {len(granted.further)} more than a new one has"
-    return f"{what}: put right." if reset else f"{what}. --reset puts that right."
+    summary = f"{len(granted.missing)} rights missing, {len(granted.further)} more than a new one has"
+    return f"{summary}: put right." if reset else f"{summary}. --reset puts that right."

@@ -60,7 +60,7 @@ class Command(BaseCommand):
             children = [_web(listener, lowered), _janitor(), *_clusters()]
             children += [_worker(url, lowered)] if with_worker else []
             self._welcome(url, lowered.complaint)
-            processes.Supervisor(children, folder=settings.JOBFARM_DATA, say=self._say).run()
+            processes.Supervisor(children, folder=settings.JOBFARM_DATA, report=self._print).run()
         finally:
             listener.close()
             embedded.release()
@@ -82,11 +82,11 @@ class Command(BaseCommand):
         administrator, is_new = accounts.ensure_administrator()
         if is_new:
             chat.open_lobby(by=administrator)
-        self._say(f"\njobfarm is starting at {url}")
+        self._print(f"\njobfarm is starting at {url}")
         if complaint:
-            self._say(complaint)
-        self._say(self._way_in(administrator, url))
-        self._say("Ctrl-C stops all of it.\n")
+            self._print(complaint)
+        self._print(self._way_in(administrator, url))
+        self._print("Ctrl-C stops all of it.\n")
 
     def _way_in(self, administrator: User, url: str) -> str:
         """A link for who sits at the terminal. What is no terminal is kept (a journal, a file, a collector of logs),
@@ -97,13 +97,13 @@ class Command(BaseCommand):
         link = accounts.one_time_link(administrator, minutes=LINK_MIN)
         return f"Log in as {name}, once, within {LINK_MIN} minutes: {url}{link}"
 
-    def _say(self, line: str) -> None:
-        self.stdout.write(line)
+    def _print(self, text: str) -> None:
+        self.stdout.write(text)
         self.stdout.flush()
 
 
 # The farm was checked when it started; those of its processes that need no addresses save 0.3 s each without.
-# They are stopped in turns: the worker first, so that what it holds is given back while the server still answers;
+# They are stopped in order: the worker first, so that what it holds is given back while the server still answers;
 # the server last, so that one can watch the others finish.
 
 
@@ -113,14 +113,14 @@ def _web(listener: socket.socket, lowered: Rights) -> Child:
         name="web",
         argv=_manage("web", "--fd", str(fd)),
         inherited=[fd],
-        turn=4,
+        stop_order=4,
         environment=dict(lowered.environment),
         credentials=lowered.credentials,
     )
 
 
 def _janitor() -> Child:
-    return Child(name="janitor", argv=_manage("janitor", "--skip-checks"), turn=3)
+    return Child(name="janitor", argv=_manage("janitor", "--skip-checks"), stop_order=3)
 
 
 def _clusters() -> list[Child]:
@@ -131,7 +131,7 @@ def _clusters() -> list[Child]:
             argv=_manage("cluster", f"--{kind}", "--skip-checks"),
             grace_s=settings.SCHEDULING["GRACE_S"] + CLUSTER_ENDS_S,
             hurry=signal.SIGQUIT,
-            turn=2,
+            stop_order=2,
         )
         for kind in ("mutations", "actions")
     ]
@@ -143,7 +143,9 @@ def _worker(url: str, lowered: Rights) -> Child:
     argv = [sys.executable, "-m", "jobfarm_worker", "--url", url, "--handler", "chat", "--handler", "image"]
     argv += ["--concurrency", "2", "--grace", "2"]
     environment = {"JOBFARM_KEY": key}
-    return Child(name="worker", argv=argv, environment=environment, turn=1, credentials=lowered.credentials)
+    return Child(
+        name="worker", argv=argv, environment=environment, stop_order=1, credentials=lowered.credentials
+    )
 
 
 def _manage(*words: str) -> list[str]:

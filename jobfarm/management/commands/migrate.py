@@ -27,6 +27,6 @@ class Command(migrate.Command):
         step = partial(super().handle, *args, **options)
         try:
             with schema.changing(using=options["database"]):
-                schema.patiently(step, attempts=attempts, say=self.stderr.write)
+                schema.patiently(step, attempts=attempts, report=self.stderr.write)
         except LockedOut as error:
             raise CommandError(str(error)) from None

@@ -28,7 +28,7 @@ class Command(BaseCommand):
         parser.add_argument("--fd", type=int, help="a listening socket that the parent opened")
 
     def handle(self, *, host: str, port: int, fd: int | None, **_: Any) -> None:
-        """Serve until told to stop."""
+        """Serve until SIGINT or SIGTERM."""
         try:
             listener = listening.bind(host, port) if fd is None else socket.socket(fileno=fd)
         except (listening.AddressInUse, OSError) as error:

@@ -38,12 +38,12 @@
     }
   }
 
-  // Copying: <button data-copy="#id"> copies that element's text and says so.
+  // Copying: <button data-copy="#id"> copies that element's text and confirms it.
   async function copy(button) {
     const source = document.querySelector(button.dataset.copy);
     const text = "value" in source ? source.value : source.textContent;
     if (await copied(text.trim())) {
-      say(button);
+      showCopied(button);
     } else {
       getSelection().selectAllChildren(source);
       toast("Copying is not allowed here. The text is selected: press Ctrl+C or ⌘C.", "bad");
@@ -60,7 +60,7 @@
     }
   }
 
-  function say(button) {
+  function showCopied(button) {
     const word = button.firstChild;
     button.dataset.word ??= word.data;
     word.data = "Copied";
@@ -85,7 +85,7 @@
     });
   }
 
-  // Whether somebody said yes. Whoever presses Enter without reading says no: that button has the focus.
+  // Whether the answer is yes. Enter without reading is no: that button has the focus.
   function confirm(sentence, yes) {
     const dialog = question(sentence, yes);
     document.body.append(dialog);

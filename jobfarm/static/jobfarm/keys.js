@@ -96,13 +96,13 @@
     const form = window.jobfarm.element("form", { method: "dialog", className: "row" });
     const label = window.jobfarm.element("label", { className: "choice" });
     const box = window.jobfarm.element("input", { type: "checkbox", checked: !isOff() });
-    box.addEventListener("change", () => turn(box.checked));
+    box.addEventListener("change", () => setEnabled(box.checked));
     label.append(box, " Keys without Ctrl or Alt work");
     form.append(label, window.jobfarm.element("button", { className: "button push", textContent: "Close", autofocus: true }));
     return form;
   }
 
-  function turn(on) {
+  function setEnabled(on) {
     try {
       if (on) localStorage.removeItem(OFF);
       else localStorage.setItem(OFF, "1");

@@ -12,15 +12,15 @@
   window.jobfarmLive = true;
 
   const LOGGED_OUT = 4401;
-  const TOO_FAST = 4429; // the page asked for too much; it would do so again at once
+  const TOO_FAST = 4429; // the page requested too much; it would do so again at once
   const FIRST_RETRY_MS = 500; // the ceiling doubles, the wait is anything below it: thousands of pages come back
   const LAST_RETRY_MS = 10000;
   const REST_MS = 15000; // and up to twice that, after TOO_FAST
   const STABLE_MS = 5000;
-  const SILENCE_MS = 25000; // then ask whether the other end is there: a sleeping laptop's socket looks open
+  const SILENCE_MS = 25000; // then ping whether the other end is there: a sleeping laptop's socket looks open
   const ANSWER_MS = 10000;
   const RELATIVE_MS = 15000;
-  const WISHES_A_MESSAGE = 50; // far below the server's 64 KB
+  const REQUESTS_A_MESSAGE = 50; // far below the server's 64 KB
   const LONGEST_TEXT_NODE = 65536;
 
   const root = document.documentElement;
@@ -52,7 +52,7 @@
     });
     showTimes(document);
     if (!socket && parts.size && !retryTimer) connect();
-    else if (isOpen()) say(fresh, gone);
+    else if (isOpen()) sendRequests(fresh, gone);
   }
 
   function scanSoon() {
@@ -62,7 +62,7 @@
     }
   }
 
-  function wish(element) {
+  function watchRequest(element) {
     const { live, liveArgs, liveVersion, liveCursor, liveTicket } = element.dataset;
     return {
       id: ids.get(element),
@@ -83,11 +83,11 @@
     opening.onopen = () => {
       root.dataset.live = "on";
       stableTimer = setTimeout(() => { attempts = 0; }, STABLE_MS);
-      heard();
-      say([...parts.values()], []);
+      restartSilence();
+      sendRequests([...parts.values()], []);
     };
     opening.onmessage = (event) => {
-      heard();
+      restartSilence();
       const message = JSON.parse(event.data);
       const element = parts.get(message.state ?? message.append ?? message.gone ?? message.refused);
       if (element) receive(element, message);
@@ -99,27 +99,27 @@
     return socket !== null && socket.readyState === WebSocket.OPEN;
   }
 
-  function say(fresh, gone) {
+  function sendRequests(fresh, gone) {
     const language = root.lang || undefined;
     if (gone.length) socket.send(JSON.stringify({ unwatch: gone }));
-    for (let i = 0; i < fresh.length; i += WISHES_A_MESSAGE) {
-      socket.send(JSON.stringify({ watch: fresh.slice(i, i + WISHES_A_MESSAGE).map(wish), language }));
+    for (let i = 0; i < fresh.length; i += REQUESTS_A_MESSAGE) {
+      socket.send(JSON.stringify({ watch: fresh.slice(i, i + REQUESTS_A_MESSAGE).map(watchRequest), language }));
     }
   }
 
-  function heard() {
+  function restartSilence() {
     clearTimeout(silenceTimer);
-    silenceTimer = setTimeout(ask, SILENCE_MS);
+    silenceTimer = setTimeout(ping, SILENCE_MS);
   }
 
-  function ask() {
-    const asked = socket;
+  function ping() {
+    const pinged = socket;
     if (!isOpen()) return;
-    asked.send('{"ping":true}');
+    pinged.send('{"ping":true}');
     clearTimeout(silenceTimer);
     silenceTimer = setTimeout(() => {
-      asked.close();
-      lost(asked, 0); // a dead connection takes minutes to say that it closed
+      pinged.close();
+      lost(pinged, 0); // a dead connection takes minutes to close
     }, ANSWER_MS);
   }
 
@@ -143,7 +143,7 @@
 
   function hurry() {
     if (leaving) return;
-    if (isOpen()) ask();
+    if (isOpen()) ping();
     else if (retryTimer) {
       clearTimeout(retryTimer);
       connect();
@@ -162,16 +162,16 @@
     if (element.dataset.liveVersion === version) return;
     element.dataset.liveVersion = version;
     if (html !== undefined) swap(element, html);
-    tell(element, "live:updated", { version, data });
+    emit(element, "live:updated", { version, data });
   }
 
   function append(element, { cursor, items }) {
     element.dataset.liveCursor = cursor;
     const scroller = element.closest("[data-follow]") ?? element;
     const wasAtEnd = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 24;
-    if (tell(element, "live:append", { cursor, items })) appendText(element, items.map(textOf).join(""));
+    if (emit(element, "live:append", { cursor, items })) appendText(element, items.map(textOf).join(""));
     if (wasAtEnd) scroller.scrollTop = scroller.scrollHeight;
-    tell(element, "live:updated", { cursor, items });
+    emit(element, "live:updated", { cursor, items });
   }
 
   function textOf({ data }) {
@@ -189,10 +189,10 @@
     parts.delete(ids.get(element)); // ids keeps it, so that it is not taken for a new part
     element.replaceChildren();
     element.dataset.liveGone = "";
-    tell(element, "live:gone", {});
+    emit(element, "live:gone", {});
   }
 
-  function tell(element, type, detail) {
+  function emit(element, type, detail) {
     return element.dispatchEvent(new CustomEvent(type, { bubbles: true, cancelable: true, detail }));
   }
 
@@ -214,8 +214,8 @@
 
   // Whoever was in a row that is gone goes on in the one that followed it, or came before: not at the head of the page.
   function heirOf(row, neighbours) {
-    const place = neighbours.indexOf(row);
-    const next = [...neighbours.slice(place + 1), ...neighbours.slice(0, Math.max(place, 0)).reverse()].find((each) => each.isConnected);
+    const index = neighbours.indexOf(row);
+    const next = [...neighbours.slice(index + 1), ...neighbours.slice(0, Math.max(index, 0)).reverse()].find((each) => each.isConnected);
     return next?.querySelector("a[href], button, summary");
   }
 
@@ -287,7 +287,7 @@
     try {
       return Intl.getCanonicalLocales(tag)[0];
     } catch {
-      return undefined; // a page may say lang="en_GB", which is no language tag: use the browser's
+      return undefined; // a page may have lang="en_GB", which is no language tag: use the browser's
     }
   }
 
@@ -325,7 +325,7 @@
     window.addEventListener("pageshow", (event) => {
       if (!event.persisted || root.dataset.live === "ended") return;
       leaving = false; // back from the browser's memory; the socket may not have survived
-      if (isOpen()) ask();
+      if (isOpen()) ping();
       else { socket = null; scanSoon(); }
     });
   }

@@ -47,7 +47,7 @@ class TestAsking:
         room, members = people.group(*(f"p{n}" for n in range(10)))
         asked = farm.at_once(
             *(
-                partial(_try, partial(operations.say, room.pk, f"{n}?", by=member, key=f"k{member.pk}-{n}"))
+                partial(_try, partial(operations.post, room.pk, f"{n}?", by=member, key=f"k{member.pk}-{n}"))
                 for n in range(5)
                 for member in members
             )
@@ -107,7 +107,7 @@ class TestAskingAgain:
             ]
             farm.at_once(
                 *(partial(_try, deed) for deed in deeds),
-                partial(_try, partial(operations.say, room.pk, "New?", by=ada, key=f"n{two[0].pk}")),
+                partial(_try, partial(operations.post, room.pk, "New?", by=ada, key=f"n{two[0].pk}")),
             )
             assert Answer.objects.filter(asker=ada, state__in=rules.OPEN).count() == 1
             _end_all(worker)
@@ -146,7 +146,7 @@ def _talk(room: Group, asker: User, talking: set[int], *, rounds: int) -> None:
 
 def _asked(room: Group, asker: User, turn: int) -> bool:
     """Whether this question could be asked; every other one is canceled at once, or as soon as it is in the way."""
-    asked = _try(partial(operations.say, room.pk, f"{turn}?", by=asker, key=f"{asker.pk}-{turn}")) == "done"
+    asked = _try(partial(operations.post, room.pk, f"{turn}?", by=asker, key=f"{asker.pk}-{turn}")) == "done"
     if turn % 2:
         _cancel_open(room, asker)
     return asked

@@ -111,7 +111,7 @@ class TestAGroup:
         answers = [client.get(page(group)), client.get(f"{GROUPS}999999999999/")]
         answers += [client.post(page(group, f"{way}/")) for way in ("invite", "withdraw", "remove", "leave")]
         assert [answer.status_code for answer in answers] == [404] * 6
-        assert operations.members(group) == [operations.keeper(group)]
+        assert operations.members(group) == [operations.owner(group)]
 
     def test_shows_its_members_and_its_link(self, ada: User, bob: User, group: Group) -> None:
         operations.join(operations.invite(group, by=ada), by=bob)
@@ -172,7 +172,7 @@ class TestAGroup:
         client = browser(ada)
         assert "You left Painters &lt;b&gt;." in client.post(page(group, "leave/"), follow=True).text
         assert client.get(page(group)).status_code == 404
-        assert operations.keeper(group) == bob
+        assert operations.owner(group) == bob
         assert "the group goes with you" in browser(bob).get(page(group)).text
 
     @pytest.mark.parametrize("way", ["invite", "withdraw", "remove", "leave"])

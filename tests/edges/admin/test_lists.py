@@ -40,7 +40,7 @@ def listed(client: Client, url: str) -> list[Any]:
 
 class TestLookingBack:
     def test_goes_on_where_a_page_stopped(self, as_: As, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(tables, "LOOKED_BACK", 10)
+        monkeypatch.setattr(tables, "MAX_SCANNED", 10)
         farm.kind("rare")
         (first,) = farm.submit(1, "rare")
         farm.kind()
@@ -56,7 +56,7 @@ class TestLookingBack:
         assert (end.older_url, end.newest_url) == (None, "?kind=rare")
 
     def test_is_not_bounded_where_an_index_leads(self, as_: As, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(tables, "LOOKED_BACK", 3)
+        monkeypatch.setattr(tables, "MAX_SCANNED", 3)
         farm.kind()
         ada = farm.user()
         old, waiting, *_ = farm.submit(9, owner=ada)
@@ -77,7 +77,7 @@ class TestLookingBack:
 
     def test_reads_no_big_table_from_end_to_end(self, as_: As, monkeypatch: pytest.MonkeyPatch) -> None:
         """Plans are asked of a table that is large beside the bounds, as a million rows are beside the true ones."""
-        monkeypatch.setattr(tables, "LOOKED_BACK", 100)
+        monkeypatch.setattr(tables, "MAX_SCANNED", 100)
         monkeypatch.setattr(tables, "COUNTED", 100)
         samples.multiply(4000)
         plans = _Plans()

@@ -50,7 +50,7 @@ def said(client: Client, path: str, **fields: Any) -> dict[str, Any]:
     """What comes of a button with scripts."""
     response = client.post(path, fields, headers={"HX-Request": "true"})
     assert response.status_code == 204
-    answer: dict[str, Any] = json.loads(response.headers["HX-Trigger"])["chat:said"]
+    answer: dict[str, Any] = json.loads(response.headers["HX-Trigger"])["chat:result"]
     return answer
 
 

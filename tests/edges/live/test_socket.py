@@ -106,7 +106,7 @@ class TestWatching:
             raise OSError
 
         talk = Conversation(session_key=None, send=gone)
-        talk.hear(json.dumps({"ping": True}))
+        talk.receive(json.dumps({"ping": True}))
         assert await talk.run() == BROKEN
         assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 

@@ -65,4 +65,4 @@ class TestASocket:
             "message": "Too many requests: try again in 2 seconds.",
             "retry_after": 2,
         }
-        assert refusals.told(error) == (429, said)
+        assert refusals.problem(error) == (429, said)

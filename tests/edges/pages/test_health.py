@@ -221,7 +221,7 @@ def _holder_of(row: ScheduledFunction, *, cluster_id: uuid.UUID) -> Holder:
 @pytest.mark.django_db(transaction=True)
 class TestTheDoctorAboutNotifications:
     def test_hears_its_own(self) -> None:
-        assert notifications.hears_itself(within_s=20)
+        assert notifications.is_round_trip_done(within_s=20)
 
     def test_warns_where_they_do_not_arrive(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """As behind a pooler in transaction mode: who listens and who notifies do not meet."""
@@ -231,7 +231,7 @@ class TestTheDoctorAboutNotifications:
         )
         monkeypatch.setenv("DATABASE_URL", f"postgresql:///{here['dbname']}")
         monkeypatch.setenv("DATABASE_DIRECT_URL", elsewhere)
-        monkeypatch.setattr(health, "HEARD_WITHIN_S", 0.2)
+        monkeypatch.setattr(health, "NOTIFICATION_WITHIN_S", 0.2)
         [finding] = [found for found in health.examine() if "notification" in found.sentence]
         assert finding.level is Level.WARNING
         assert "DATABASE_DIRECT_URL" in finding.remedy

@@ -164,7 +164,7 @@ class TestTheListOfProcesses:
         ended.report()
         ended.end()
         _cluster("actions")
-        assert [(line.part, line.silent_s is None) for line in presence.lines()] == [
+        assert [(row.part, row.silent_s is None) for row in presence.rows()] == [
             ("web", True), ("web", True), ("janitor", False), ("cluster for actions", True),
         ]  # fmt: skip
         page = browse(little_farm.oscar).get("/").content.decode()

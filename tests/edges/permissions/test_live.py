@@ -9,7 +9,7 @@ from django.contrib.auth.models import AnonymousUser
 from examples.imagegame.models import Game, Submission
 from jobs.queries.pages import EVERYBODY
 from live import registry, rights
-from live.protocol import Wish
+from live.protocol import WatchRequest
 from tests.edges.permissions.world import World
 
 pytestmark = pytest.mark.django_db
@@ -109,7 +109,7 @@ def _arguments(farm: World) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _wish(farm: World, line: str, who: str, arguments: Mapping[str, Any]) -> Wish:
+def _wish(farm: World, line: str, who: str, arguments: Mapping[str, Any]) -> WatchRequest:
     name = line.removesuffix("*")
     parameters = registry.find(name).parameters
     wanted = [each for each, parameter in parameters.items() if parameter.default is parameter.empty]
@@ -119,7 +119,7 @@ def _wish(farm: World, line: str, who: str, arguments: Mapping[str, Any]) -> Wis
     if name == "imagegame-submission":
         given["job_id"] = Submission.objects.get(pk=given["submission_id"]).job_id
     ticket = farm.names("jobs/shared/")["token"] if who == "ticket" else None
-    return Wish(watch_id="a", name=name, given=given, seen=None, ticket=ticket, language="en-gb")
+    return WatchRequest(watch_id="a", name=name, arguments=given, seen=None, ticket=ticket, language="en-gb")
 
 
 def _audience(verdict: rights.Verdict) -> str:

@@ -14,7 +14,7 @@ from accounts.errors import (
     InvalidGroupName,
     InvitationUnknown,
     NotAMember,
-    NotTheKeeper,
+    NotTheOwner,
 )
 from accounts.models import MemberGroup
 from jobs import operations as jobs
@@ -65,7 +65,7 @@ def fill(group: Group, *, up_to: int) -> None:
 
 class TestCreateGroup:
     def test_has_its_maker_as_member_and_keeper_and_an_open_invitation(self, ada: User, group: Group) -> None:
-        assert operations.members(group) == [ada] == [operations.keeper(group)]
+        assert operations.members(group) == [ada] == [operations.owner(group)]
         assert operations.groups_of(ada) == [group]
         row = MemberGroup.objects.get()
         assert (row.group, row.maker, row.invitation, row.is_inviting) == (group, ada, 1, True)
@@ -141,7 +141,7 @@ class TestInvitation:
         with pytest.raises(NotAMember):
             change(group, by=bob)
         joined(group, bob)
-        with pytest.raises(NotTheKeeper):
+        with pytest.raises(NotTheOwner):
             change(group, by=bob)
         assert link(group, ada) == token
 
@@ -172,7 +172,7 @@ class TestStaffGroups:
     def test_have_no_invitation_and_no_keeper(self, ada: User) -> None:
         operators = Group.objects.create(name="operators")
         ada.groups.add(operators)
-        assert (operations.invitation(operators, by=ada), operations.keeper(operators)) == (None, None)
+        assert (operations.invitation(operators, by=ada), operations.owner(operators)) == (None, None)
         for change in (operations.invite, operations.withdraw_invitation, operations.leave):
             with pytest.raises(NotAMember):
                 change(operators, by=ada)
@@ -233,10 +233,10 @@ class TestLeave:
         eve = joined(group, farm.user("eve"))
         operations.leave(group, by=ada)
         assert operations.members(group) == [bob, eve]
-        assert operations.keeper(group) == bob
+        assert operations.owner(group) == bob
         operations.join(operations.invite(group, by=bob), by=ada)
         assert operations.members(group) == [bob, eve, ada]
-        with pytest.raises(NotTheKeeper):
+        with pytest.raises(NotTheOwner):
             operations.invite(group, by=ada)
         assert MemberGroup.objects.get().maker == ada
 
@@ -263,7 +263,7 @@ class TestLeave:
     def test_hands_the_group_on_when_an_account_is_deleted(self, ada: User, bob: User, group: Group) -> None:
         joined(group, bob)
         ada.delete()
-        assert operations.keeper(group) == bob
+        assert operations.owner(group) == bob
         assert MemberGroup.objects.get().maker is None
 
 
@@ -290,7 +290,7 @@ class TestRemoveMember:
             with pytest.raises(NotAMember):
                 operations.remove_member(group, person=person, by=by)
         joined(group, bob)
-        with pytest.raises(NotTheKeeper):
+        with pytest.raises(NotTheOwner):
             operations.remove_member(group, person=ada, by=bob)
         assert operations.members(group) == [ada, bob]
 

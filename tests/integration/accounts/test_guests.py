@@ -163,7 +163,7 @@ class TestSigningUpAsAGuest:
         assert person.check_password(people.PASSWORD)
         assert not operations.is_guest(person)
         assert operations.limit_key(person) == f"user:{person.pk}"
-        assert operations.members(group) == [person] == [operations.keeper(group)]
+        assert operations.members(group) == [person] == [operations.owner(group)]
         assert (User.objects.count(), Guest.objects.count()) == (1, 0)
 
     def test_makes_a_new_account_for_one_who_was_seen_off(self) -> None:

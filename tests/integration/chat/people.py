@@ -25,14 +25,14 @@ def worker(name: str = "w1", **options: Any) -> Worker:
 
 def ask(room: Group, by: User, text: str = "Why is the sky blue?") -> Answer:
     """A question, and its answer that waits. How often one may ask is not what this is about."""
-    message = operations.say(room.pk, text, by=by, key=f"user:{by.pk}")
+    message = operations.post(room.pk, text, by=by, key=f"user:{by.pk}")
     ratelimits.reset("chat/send", key=f"user:{by.pk}")
     return Answer.objects.get(message__question=message)
 
 
 def say(room: Group, by: User, text: str) -> Message:
     """Something said that nobody has to answer."""
-    message = operations.say(room.pk, text, by=by, key=f"user:{by.pk}", asks=False)
+    message = operations.post(room.pk, text, by=by, key=f"user:{by.pk}", asks=False)
     ratelimits.reset("chat/send", key=f"user:{by.pk}")
     return message
 

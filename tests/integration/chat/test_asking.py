@@ -62,23 +62,23 @@ class TestSay:
         room, _ = people.group("ada")
         for group_id in (room.pk, 10**9):
             with pytest.raises(NoSuchRoom):
-                operations.say(group_id, "Hi", by=farm.user(f"eve{group_id}"), key="user:1")
+                operations.post(group_id, "Hi", by=farm.user(f"eve{group_id}"), key="user:1")
         assert Message.objects.count() == 0
 
     @pytest.mark.parametrize("text", ["", " \n ", "a\x00b", "\ud800", "x" * 4001])
     def test_refuses_what_cannot_be_kept(self, text: str) -> None:
         room, [ada] = people.group("ada")
         with pytest.raises(InvalidText):
-            operations.say(room.pk, text, by=ada, key="user:1")
+            operations.post(room.pk, text, by=ada, key="user:1")
 
     def test_is_limited_by_its_key_to_three_at_once(self) -> None:
         room, [ada, bob] = people.group("ada", "bob")
         for _ in range(3):
-            operations.say(room.pk, "Hi", by=ada, key="session:abc", asks=False)
+            operations.post(room.pk, "Hi", by=ada, key="session:abc", asks=False)
         with pytest.raises(RateLimited) as refusal:
-            operations.say(room.pk, "Hi", by=ada, key="session:abc", asks=False)
+            operations.post(room.pk, "Hi", by=ada, key="session:abc", asks=False)
         assert 5 < refusal.value.retry_after.total_seconds() <= 6
-        operations.say(room.pk, "Hi", by=bob, key="session:def", asks=False)
+        operations.post(room.pk, "Hi", by=bob, key="session:def", asks=False)
         assert Message.objects.count() == 4
 
     def test_asks_one_question_at_a_time_in_a_group_and_a_refusal_takes_nothing(self) -> None:
@@ -88,7 +88,7 @@ class TestSay:
         people.ask(room, ada)
         left = ratelimits.get_value("chat/send", key="k").value
         with pytest.raises(Unanswered):
-            operations.say(room.pk, "And why not?", by=ada, key="k")
+            operations.post(room.pk, "And why not?", by=ada, key="k")
         assert ratelimits.get_value("chat/send", key="k").value == left
         people.say(room, ada, "Never mind")
         people.ask(room, bob)

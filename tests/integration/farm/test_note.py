@@ -14,7 +14,7 @@ class TestTheNote:
         note.write_text('["of before"]')
         child = Child(name="one", argv=["sleep", "60"])
         with note.open() as opened:
-            Supervisor([child], folder=tmp_path, say=print)._tend(now=time.monotonic())
+            Supervisor([child], folder=tmp_path, report=print)._tend(now=time.monotonic())
             assert opened.read() == '["of before"]'
         [entry] = json.loads(note.read_text())
         assert child.process is not None

@@ -63,7 +63,7 @@ class TestAGame:
         board = tables.table(made.game.pk, me=made.people[0].pk)
         assert board is not None
         # For each: two knew their picture (2 x 1000), and they knew two themselves (2 x 200).
-        assert [(seat.standing.place, seat.standing.points) for seat in board.seats] == [(1, 2400)] * 3
+        assert [(seat.score.rank, seat.score.points) for seat in board.seats] == [(1, 2400)] * 3
 
     def test_gives_points_to_who_misled_and_to_who_knew(self) -> None:
         made = party_at(Stage.GUESSING, 3)
@@ -73,7 +73,7 @@ class TestAGame:
         operations.guess(made.code, made.truth().pk, by=fooler)
         board = tables.table(made.game.pk, me=author.pk)
         assert board is not None
-        points = {seat.user: seat.standing.points for seat in board.seats}
+        points = {seat.user: seat.score.points for seat in board.seats}
         assert points == {author: 1000, fooler: 500 + 200, fooled: 0}
 
     def test_offers_four_titles_at_least(self) -> None:

@@ -32,4 +32,4 @@ class TestTable:
 
     def test_knows_nothing_of_what_is_our_own_fault(self) -> None:
         assert refusals.refusal(RuntimeError("a bug")) is None
-        assert refusals.told(RuntimeError("a bug"))[0] == 500
+        assert refusals.problem(RuntimeError("a bug"))[0] == 500

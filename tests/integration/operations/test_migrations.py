@@ -180,12 +180,12 @@ class TestChanging:
             with connection.cursor() as cursor:
                 cursor.execute(f"ALTER TABLE {table} ADD COLUMN m integer")
 
-        def say(line: str) -> None:
+        def report(line: str) -> None:
             said.append(line)
             other.commit()  # the other one is done meanwhile
 
         with schema.changing():
-            schema.patiently(change, attempts=3, pause_s=0, say=say)
+            schema.patiently(change, attempts=3, pause_s=0, report=report)
         assert said == ["A table is in use; trying again (1 of 3)"]
         assert "m" in _columns(table)
 
@@ -200,7 +200,7 @@ class TestChanging:
                 cursor.execute(f"ALTER TABLE {table} ADD COLUMN m integer")
 
         with schema.changing(), pytest.raises(LockedOut, match="at all of 2 attempts"):
-            schema.patiently(change, attempts=2, pause_s=0, say=lambda _: None)
+            schema.patiently(change, attempts=2, pause_s=0, report=lambda _: None)
 
     def test_is_done_by_one_machine_after_the_other(self, transactional_db: None) -> None:
         inside, go_on = threading.Event(), threading.Event()

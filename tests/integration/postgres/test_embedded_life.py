@@ -213,7 +213,7 @@ def too_late():
 atexit.register(too_late)
 embedded.ensure()
 """)
-        assert said == "server_given_back"
+        assert said == "server_released"
 
 
 def _has_ended(pid: int) -> bool:

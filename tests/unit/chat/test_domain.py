@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from examples.chat.domain import answers, texts
 from examples.chat.domain.answers import ASKABLE, OPEN, State
-from examples.chat.domain.texts import Line
+from examples.chat.domain.texts import PromptMessage
 from jobs.domain.states import ENDED, LIVE, Outcome, Status
 
 
@@ -58,15 +58,17 @@ class TestTexts:
 class TestTokens:
     @given(st.lists(st.text(max_size=2000), min_size=1, max_size=6))
     def test_are_enough_for_the_answer_and_grow_with_what_is_asked(self, said: list[str]) -> None:
-        lines = [Line(role="user", text=text) for text in said]
+        lines = [PromptMessage(role="user", text=text) for text in said]
         tokens = texts.estimated_tokens(lines)
         characters = sum(map(len, said))
         assert tokens >= texts.ANSWER_TOKENS + characters / texts.TOKEN_CHARACTERS
         assert tokens <= texts.ANSWER_TOKENS + characters + 5 * len(lines)
-        assert texts.estimated_tokens([*lines, Line(role="user", text="more")]) > tokens
+        assert texts.estimated_tokens([*lines, PromptMessage(role="user", text="more")]) > tokens
 
     def test_of_the_answer_are_what_the_model_is_told(self) -> None:
-        assert texts.payload([Line(role="system", text="Be brief."), Line(role="user", text="Why?")]) == {
+        assert texts.payload(
+            [PromptMessage(role="system", text="Be brief."), PromptMessage(role="user", text="Why?")]
+        ) == {
             "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}],
             "max_tokens": texts.ANSWER_TOKENS,
         }

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from examples.imagegame.domain import decoys, health, painting, prompts, scores
 from examples.imagegame.domain.health import Health, Painted
 from examples.imagegame.domain.painting import Step
-from examples.imagegame.domain.scores import Standing, Title
+from examples.imagegame.domain.scores import Score, Title
 from examples.imagegame.errors import PromptRefused
 
 BLOCKED = ["blood", "secret base", " ", "!?"]
@@ -92,10 +92,10 @@ class TestPoints:
 
     def test_make_a_table_in_which_as_many_share_a_place(self) -> None:
         assert scores.table([1, 2, 3, 4], {3: 700, 1: 200, 4: 200}) == [
-            Standing(place=1, player=3, points=700),
-            Standing(place=2, player=1, points=200),
-            Standing(place=2, player=4, points=200),
-            Standing(place=4, player=2, points=0),
+            Score(rank=1, player=3, points=700),
+            Score(rank=2, player=1, points=200),
+            Score(rank=2, player=4, points=200),
+            Score(rank=4, player=2, points=0),
         ]
 
     @given(

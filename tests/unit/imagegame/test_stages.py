@@ -14,7 +14,7 @@ FACTS = st.builds(
     stage=st.sampled_from(Stage),
     players=st.integers(2, stages.MOST_PLAYERS),
     pictures=st.integers(0, 8),
-    left=st.integers(0, 7),
+    remaining=st.integers(0, 7),
     titles=st.integers(0, 8),
     guesses=st.integers(0, 8),
 )
@@ -73,8 +73,8 @@ class TestFollowing:
             (Facts(stage=Stage.LOBBY, players=8), Stage.ABANDONED),
             (Facts(stage=Stage.PAINTING, players=3, pictures=0), Stage.ABANDONED),
             (Facts(stage=Stage.PAINTING, players=3, pictures=1), Stage.NAMING),
-            (Facts(stage=Stage.REVEAL, players=3, pictures=3, left=1), Stage.NAMING),
-            (Facts(stage=Stage.REVEAL, players=3, pictures=3, left=0), Stage.OVER),
+            (Facts(stage=Stage.REVEAL, players=3, pictures=3, remaining=1), Stage.NAMING),
+            (Facts(stage=Stage.REVEAL, players=3, pictures=3, remaining=0), Stage.OVER),
         ],
     )
     def test_goes_where_a_push_leads(self, facts: Facts, target: Stage) -> None:
@@ -82,4 +82,4 @@ class TestFollowing:
 
     @pytest.mark.parametrize("stage", [Stage.LOBBY, Stage.REVEAL])
     def test_stays_where_only_a_push_helps(self, stage: Stage) -> None:
-        assert following(Facts(stage=stage, players=8, pictures=8, left=3), is_pushed=False) is None
+        assert following(Facts(stage=stage, players=8, pictures=8, remaining=3), is_pushed=False) is None

@@ -10,7 +10,7 @@ def test_calls_each_back_once_with_its_own_topics() -> None:
     two: list[set[str]] = []
     subscriptions.add(["a", "b"], one.append)
     subscriptions.add(["b", "c:*", "c:1"], two.append)
-    subscriptions.tell(["a", "b", "c:1", "c:2", "d"])
+    subscriptions.notify(["a", "b", "c:1", "c:2", "d"])
     assert (one, two) == ([{"a", "b"}], [{"b", "c:1", "c:2"}])
 
 
@@ -19,7 +19,7 @@ def test_calls_everybody_back_after_a_loss_also_who_watches_no_topic() -> None:
     heard: list[set[str]] = []
     subscriptions.add(["a"], heard.append)
     subscriptions.add([], heard.append)
-    subscriptions.tell([RECONNECTED, "a"])
+    subscriptions.notify([RECONNECTED, "a"])
     assert heard == [{RECONNECTED}, {RECONNECTED}]
 
 
@@ -29,7 +29,7 @@ def test_calls_nobody_back_whom_an_earlier_callback_ended() -> None:
     later: list[Subscription] = []
     subscriptions.add(["a"], lambda _: later[0].close())
     later.append(subscriptions.add(["a"], heard.append))
-    subscriptions.tell(["a"])
+    subscriptions.notify(["a"])
     assert heard == []
 
 
@@ -48,5 +48,5 @@ def test_sets_go_to_each_as_its_own() -> None:
     heard: list[set[str]] = []
     subscriptions.add(["a"], lambda topics: topics.clear())
     subscriptions.add(["a"], heard.append)
-    subscriptions.tell(["a"])
+    subscriptions.notify(["a"])
     assert heard == [{"a"}]

@@ -15,11 +15,11 @@ def every_error(base: type[PostgresError]) -> list[type[PostgresError]]:
 
 class TestAnError:
     def test_carries_its_message_its_code_and_its_facts(self) -> None:
-        error = WrongMajorVersion(cluster=Path("/data"), found="17", expected=18)
+        error = WrongMajorVersion(cluster=Path("/data"), actual="17", expected=18)
         assert str(error).startswith(
             "The data in /data was written by PostgreSQL 17, and this farm brings PostgreSQL 18"
         )
-        assert (error.code, error.cluster, error.found, error.expected) == (
+        assert (error.code, error.cluster, error.actual, error.expected) == (
             "wrong_major_version",
             Path("/data"),
             "17",
@@ -27,7 +27,7 @@ class TestAnError:
         )
 
     def test_passes_between_processes(self) -> None:
-        error = WrongMajorVersion(cluster=Path("/data"), found="17", expected=18)
+        error = WrongMajorVersion(cluster=Path("/data"), actual="17", expected=18)
         copy = pickle.loads(pickle.dumps(error))
         assert (type(copy), str(copy), vars(copy)) == (WrongMajorVersion, str(error), vars(error))
 

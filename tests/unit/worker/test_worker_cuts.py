@@ -43,7 +43,7 @@ def proxy(farm: FarmServer, network: Network) -> Iterator[Proxy]:
 def patient(request: pytest.FixtureRequest, farm: FarmServer, proxy: Proxy) -> Worker:
     """A worker behind the proxy that holds one job for as long as the test lasts."""
     worker = Worker(f"http://127.0.0.1:{proxy.port}{farm.base}", KEY, transport=request.param)
-    worker.dice = Most()
+    worker.rng = Most()
 
     @worker.handler("wait")
     async def wait(_job: Job) -> None:

@@ -23,15 +23,15 @@ def empties() -> Empties:
 class TestPauses:
     def test_are_none_after_the_news_that_there_is_work(self, empties: Empties) -> None:
         for _ in range(10):  # a socket's claim ends empty as soon as a job arrives; the next one gets it
-            assert empties.pause_s(found=0, took_s=0.01) == 0
-            assert empties.pause_s(found=1, took_s=0.01) == 0
+            assert empties.pause_s(claimed_count=0, took_s=0.01) == 0
+            assert empties.pause_s(claimed_count=1, took_s=0.01) == 0
 
     def test_grow_while_a_farm_answers_at_once_with_nothing(self, empties: Empties) -> None:
-        assert [empties.pause_s(found=0, took_s=0.01) for _ in range(6)] == [0, 1, 2, 4, 4, 4]
+        assert [empties.pause_s(claimed_count=0, took_s=0.01) for _ in range(6)] == [0, 1, 2, 4, 4, 4]
 
     def test_are_none_after_a_claim_that_waited(self, empties: Empties) -> None:
-        assert [empties.pause_s(found=0, took_s=AT_ONCE_S) for _ in range(5)] == [0] * 5
+        assert [empties.pause_s(claimed_count=0, took_s=AT_ONCE_S) for _ in range(5)] == [0] * 5
 
     def test_begin_anew_after_a_job(self, empties: Empties) -> None:
-        said = [empties.pause_s(found=found, took_s=0.01) for found in (0, 0, 0, 1, 0, 0)]
+        said = [empties.pause_s(claimed_count=found, took_s=0.01) for found in (0, 0, 0, 1, 0, 0)]
         assert said == [0, 1, 2, 0, 0, 1]

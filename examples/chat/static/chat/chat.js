@@ -9,8 +9,8 @@
 
   // Whose: a rendering serves the whole group, so what is one's own is marked here. The server decides all the same.
   function mark() {
-    for (const said of log.querySelectorAll(".said")) {
-      said.classList.toggle("is-mine", said.dataset.by !== "" && said.dataset.by === room.dataset.me);
+    for (const message of log.querySelectorAll(".message")) {
+      message.classList.toggle("is-mine", message.dataset.by !== "" && message.dataset.by === room.dataset.me);
     }
   }
 
@@ -46,7 +46,7 @@
     if (target.dataset.live === "chat-room") window.jobfarm?.toast("You are not in this group any more.", "bad");
   });
 
-  // Forms: sent by themselves, and what came of them is said. Without this script they load the page anew.
+  // Forms: sent by themselves, and their result is shown. Without this script they load the page anew.
   async function send(event) {
     const form = event.target;
     if (!form.matches("[data-action]") || event.defaultPrevented) return;
@@ -56,7 +56,7 @@
     const body = new FormData(form, event.submitter);
     try {
       const answer = await fetch(form.action, { method: "POST", body, headers: { "HX-Request": "true" } });
-      told(form, answer);
+      showResult(form, answer);
     } catch {
       window.jobfarm?.toast("The farm does not answer.", "bad");
     } finally {
@@ -64,12 +64,12 @@
     }
   }
 
-  function told(form, answer) {
+  function showResult(form, answer) {
     if (answer.status !== 204) {
       window.jobfarm?.toast(`That did not work (${answer.status}). Reload the page and try again.`, "bad");
       return;
     }
-    const { sentence, refused } = JSON.parse(answer.headers.get("HX-Trigger"))["chat:said"];
+    const { sentence, refused } = JSON.parse(answer.headers.get("HX-Trigger"))["chat:result"];
     if (sentence) window.jobfarm?.toast(sentence, refused ? "bad" : "good");
     if (refused || form.id !== "composer") return;
     form.elements.text.value = "";

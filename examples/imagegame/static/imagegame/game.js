@@ -7,10 +7,10 @@
 
   function showClocks() {
     for (const clock of document.querySelectorAll("[data-until]")) {
-      const left = Math.max(0, Math.ceil((Date.parse(clock.dataset.until) - Date.now()) / 1000));
-      const text = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
+      const remainingS = Math.max(0, Math.ceil((Date.parse(clock.dataset.until) - Date.now()) / 1000));
+      const text = `${Math.floor(remainingS / 60)}:${String(remainingS % 60).padStart(2, "0")}`;
       if (clock.textContent !== text) clock.textContent = text;
-      clock.classList.toggle("soon", left <= SOON_S);
+      clock.classList.toggle("soon", remainingS <= SOON_S);
     }
   }
 

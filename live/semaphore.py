@@ -1,4 +1,4 @@
-"""Turns at the database: a few at once, of each holder one, and holders that wait are served in rotation."""
+"""A fair semaphore around the database: a few permits, one for each holder, and waiting holders in rotation."""
 
 import asyncio
 from collections import deque
@@ -12,16 +12,16 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 
-class Turn:
-    """What `Turns.of` gives: one call after the other in a thread of the database."""
+class Permit:
+    """What `FairSemaphore.acquire` yields: one call after the other in a thread of the database."""
 
     def __init__(self) -> None:
         self._work: asyncio.Future[object] | None = None
 
     async def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """As `connections.run`. Whoever is cancelled stops waiting; the turn lasts until the thread is done."""
+        """As `connections.run`. Whoever is cancelled stops waiting; the permit is held until the thread is done."""
         work = asyncio.ensure_future(connections.run(function, *args, **kwargs))
-        self._work = work  # type: ignore[assignment]  # of its result nothing is asked
+        self._work = work  # type: ignore[assignment]  # its result is not read
         return await asyncio.shield(work)
 
     def on_end(self, callback: Callable[[], None]) -> None:
@@ -37,57 +37,57 @@ class Turn:
             self._work.cancel()
 
 
-class Turns:
+class FairSemaphore:
     """`most` at once. A holder is anything that can be a key, such as a socket. Belongs to one event loop."""
 
     def __init__(self, most: int) -> None:
         self._free = most
-        self._running: dict[object, Turn] = {}
-        self._waiting: dict[object, deque[asyncio.Future[Turn]]] = {}  # in the order of their next turns
+        self._running: dict[object, Permit] = {}
+        self._waiting: dict[object, deque[asyncio.Future[Permit]]] = {}  # in the order of their next permits
 
     @asynccontextmanager
-    async def of(self, holder: object) -> AsyncIterator[Turn]:
-        """Wait for a turn of this holder, and hold it for the length of the block."""
-        turn = await self._wait(holder)
+    async def acquire(self, holder: object) -> AsyncIterator[Permit]:
+        """Wait for a permit of this holder, and hold it for the length of the block."""
+        permit = await self._wait(holder)
         try:
-            yield turn
+            yield permit
         finally:
-            turn.on_end(lambda: self._end(holder))
+            permit.on_end(lambda: self._end(holder))
 
     def load(self, holder: object) -> int:
-        """How many turns this holder has and waits for."""
+        """How many permits this holder has and waits for."""
         return (holder in self._running) + len(self._waiting.get(holder, ()))
 
     def stop(self) -> None:
         """Wait for no thread any more."""
-        for turn in list(self._running.values()):
-            turn.cancel()
+        for permit in list(self._running.values()):
+            permit.cancel()
 
-    async def _wait(self, holder: object) -> Turn:
-        mine: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(holder, deque()).append(mine)
+    async def _wait(self, holder: object) -> Permit:
+        granted: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(holder, deque()).append(granted)
         self._grant()
         try:
-            return await mine
+            return await granted
         except asyncio.CancelledError:
-            if mine.cancelled():
-                self._leave(holder, mine)
-            else:  # granted and cancelled before anybody looked
+            if granted.cancelled():
+                self._leave(holder, granted)
+            else:  # granted and cancelled before the holder ran
                 self._end(holder)
             raise
 
     def _grant(self) -> None:
         while self._free and (holder := self._next()) is not None:
-            mine = self._waiting[holder].popleft()
+            granted = self._waiting[holder].popleft()
             if not self._waiting[holder]:
                 del self._waiting[holder]
-            if not mine.cancelled():
+            if not granted.cancelled():
                 self._free -= 1
-                self._running[holder] = Turn()
-                mine.set_result(self._running[holder])
+                self._running[holder] = Permit()
+                granted.set_result(self._running[holder])
 
     def _next(self) -> object | None:
-        # Those who have a turn are passed over. They are no more than there are turns, so this is a short look.
+        # Holders of a permit are skipped. They are no more than there are permits, so this is a short scan.
         return next((holder for holder in self._waiting if holder not in self._running), None)
 
     def _end(self, holder: object) -> None:
@@ -97,15 +97,15 @@ class Turns:
             self._waiting[holder] = self._waiting.pop(holder)  # behind all others
         self._grant()
 
-    def _leave(self, holder: object, mine: "asyncio.Future[Turn]") -> None:
+    def _leave(self, holder: object, granted: "asyncio.Future[Permit]") -> None:
         waiting = self._waiting.get(holder, deque())
-        if mine in waiting:
-            waiting.remove(mine)
+        if granted in waiting:
+            waiting.remove(granted)
         if holder in self._waiting and not waiting:
             del self._waiting[holder]
 
 
 def _ended(work: "asyncio.Future[object]", callback: Callable[[], None]) -> None:
     if not work.cancelled():
-        work.exception()  # whoever waited for it is gone, and nobody else looks
+        work.exception()  # whoever waited for it is gone, and nobody else reads it
     callback()

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
-from live.turns import Turns
+from live.semaphore import FairSemaphore
 
 _PATIENCE_S = 5.0
 
@@ -15,8 +15,8 @@ _PATIENCE_S = 5.0
 class Crowd:
     """Holders that take turns, and in which order they had one."""
 
-    def __init__(self, turns: Turns) -> None:
-        self.turns = turns
+    def __init__(self, permits: FairSemaphore) -> None:
+        self.permits = permits
         self.order: list[str] = []
         self.may_end = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -28,7 +28,7 @@ class Crowd:
         return task
 
     async def _take(self, holder: str) -> None:
-        async with self.turns.of(holder):
+        async with self.permits.acquire(holder):
             self.order.append(holder)
             await self.may_end.wait()
 
@@ -58,15 +58,15 @@ class Thread:
         self._began = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
-    async def of(self, holder: str, turns: Turns) -> asyncio.Task[None]:
+    async def of(self, holder: str, permits: FairSemaphore) -> asyncio.Task[None]:
         """Who waits for its end; it has begun."""
-        task = asyncio.create_task(self._ask(holder, turns))
+        task = asyncio.create_task(self._ask(holder, permits))
         await self._began.wait()
         return task
 
-    async def _ask(self, holder: str, turns: Turns) -> None:
-        async with turns.of(holder) as turn:
-            await turn.run(self._work)
+    async def _ask(self, holder: str, permits: FairSemaphore) -> None:
+        async with permits.acquire(holder) as permit:
+            await permit.run(self._work)
 
     def _work(self) -> None:
         self._loop.call_soon_threadsafe(self._began.set)
@@ -78,7 +78,7 @@ class Thread:
 @pytest_asyncio.fixture
 async def crowd() -> AsyncIterator[Crowd]:
     """Two turns at once."""
-    made = Crowd(Turns(2))
+    made = Crowd(FairSemaphore(2))
     yield made
     await made.done()
 
@@ -104,9 +104,9 @@ class TestTurns:
         crowd.ask("d")
         left.cancel()
         await crowd.settled()
-        assert [crowd.turns.load(holder) for holder in "abcd"] == [1, 1, 0, 1]
+        assert [crowd.permits.load(holder) for holder in "abcd"] == [1, 1, 0, 1]
         assert await crowd.done() == ["a", "b", "d"]
-        assert [crowd.turns.load(holder) for holder in "abcd"] == [0, 0, 0, 0]
+        assert [crowd.permits.load(holder) for holder in "abcd"] == [0, 0, 0, 0]
 
     async def test_that_end_while_somebody_leaves_go_to_the_next(self, crowd: Crowd) -> None:
         """The turn is free before who waited for it has noticed its own end."""
@@ -117,7 +117,7 @@ class TestTurns:
         crowd.may_end.set()
         left.cancel()
         assert await crowd.done() == ["a", "b", "d"]
-        assert [crowd.turns.load(holder) for holder in "abcd"] == [0, 0, 0, 0]
+        assert [crowd.permits.load(holder) for holder in "abcd"] == [0, 0, 0, 0]
 
     async def test_that_were_given_and_not_taken_go_to_the_next(self, crowd: Crowd) -> None:
         """The turn and the end of who waited for it come in one turn of the loop."""
@@ -129,12 +129,12 @@ class TestTurns:
         await asyncio.sleep(0)  # c has the turn and has not run
         third.cancel()
         assert await crowd.done() == ["a", "b", "d"]
-        assert [crowd.turns.load(holder) for holder in "abcd"] == [0, 0, 0, 0]
+        assert [crowd.permits.load(holder) for holder in "abcd"] == [0, 0, 0, 0]
 
     async def test_last_until_their_thread_is_done(self, crowd: Crowd) -> None:
         """Who asks, leaves and asks again would have all threads otherwise."""
         thread = Thread()
-        left = await thread.of("a", crowd.turns)
+        left = await thread.of("a", crowd.permits)
         left.cancel()
         crowd.ask("a"), crowd.ask("b"), crowd.ask("c")
         await crowd.settled()
@@ -146,7 +146,7 @@ class TestTurns:
         said: list[str] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context["message"]))
         thread = Thread(error=ValueError("gone"))
-        left = await thread.of("a", crowd.turns)
+        left = await thread.of("a", crowd.permits)
         left.cancel()
         crowd.ask("a")
         thread.may_end.set()
@@ -157,13 +157,13 @@ class TestTurns:
 
     async def test_wait_for_no_thread_once_they_are_stopped(self, crowd: Crowd) -> None:
         waiting, leaving = Thread(), Thread()
-        asking, left = await waiting.of("a", crowd.turns), await leaving.of("b", crowd.turns)
+        asking, left = await waiting.of("a", crowd.permits), await leaving.of("b", crowd.permits)
         left.cancel()
         await crowd.settled()
-        assert [crowd.turns.load(holder) for holder in "ab"] == [1, 1]
-        crowd.turns.stop()
+        assert [crowd.permits.load(holder) for holder in "ab"] == [1, 1]
+        crowd.permits.stop()
         await asyncio.wait([asking], timeout=_PATIENCE_S)
         for thread in (waiting, leaving):
             thread.may_end.set()
         assert asking.cancelled()
-        assert [crowd.turns.load(holder) for holder in "ab"] == [0, 0]
+        assert [crowd.permits.load(holder) for holder in "ab"] == [0, 0]
