@@ -108,9 +108,12 @@ class Event:
 
 
 def events(lines: Iterator[str]) -> Iterator[Event]:
-    """The events in the lines of a stream."""
+    """The events in the lines of a stream. One that only pings would never end: two in a row are an AssertionError."""
     fields: dict[str, str] = {}
+    pings = 0
     for line in lines:
+        pings = pings + 1 if line.startswith(":") else pings if not line else 0
+        assert pings < 2, "the stream goes on and has nothing to say"
         name, _, value = line.partition(": ")
         if line and name:
             fields[name] = value

@@ -104,6 +104,29 @@ async def test_what_was_sent_buys_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert await quick.status() == 200
 
 
+async def test_a_byte_now_and_then_buys_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time runs from the request's beginning: a piece does not begin it anew."""
+    monkeypatch.setattr(bodies, "_GRACE_S", 0.3)
+    monkeypatch.setattr(bodies, "_AT_ONCE_S", 0.01)
+    app = BoundedBodies(reads_all)
+    slow = await half_sent(app)
+    async with asyncio.timeout(10):
+        while not slow.done.done():
+            slow.say(b"x", more=True)
+            await asyncio.sleep(0.05)
+    assert (await slow.answered(), dict(app._half_sent)) == (408, {})
+
+
+async def test_one_that_became_too_large_is_refused(settings: Settings) -> None:
+    """Without an announced length it is counted as it comes."""
+    settings.JOBFARM = settings.JOBFARM | {"BODY_BYTES": 3}
+    fits, over = Client(BoundedBodies(reads_all)), Client(BoundedBodies(reads_all))
+    for client, last in ((fits, b"x"), (over, b"xx")):
+        client.say(b"xx", more=True)
+        client.say(last, more=False)
+    assert [await fits.answered(), await over.answered()] == [200, 413]
+
+
 async def test_one_too_many_of_an_address_is_refused_and_another_address_served() -> None:
     app = BoundedBodies(reads_all)
     held = [await half_sent(app) for _ in range(2)]
