@@ -18,9 +18,8 @@ _DRAIN_S: Final = 3.0  # for a client that sends on: closed at once, it would se
 # A body may be late by this much of what the least rate brings: 50 MB have 100 minutes, one byte has half of one.
 _GRACE_S: Final = 30.0
 _LEAST_RATE: Final = 8 << 10  # bytes a second
-_AT_ONCE_S: Final = (
-    0.25  # a piece that takes no longer makes no request half sent: most come with their heads
-)
+# A body that is there so soon after its head makes no request half sent: most come with it.
+_AT_ONCE_S: Final = 0.25
 _RETRY_AFTER_S: Final = 5
 
 
@@ -125,7 +124,7 @@ class _Body:
 
     async def _next_piece(self) -> Message:
         try:
-            async with asyncio.timeout(_AT_ONCE_S):
+            async with asyncio.timeout_at(self._began_s + _AT_ONCE_S):
                 return await self._receive()
         except TimeoutError:
             self._count(is_half_sent=True)

@@ -105,9 +105,8 @@ async def test_what_was_sent_buys_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_byte_now_and_then_buys_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time runs from the request's beginning: a piece does not begin it anew."""
+    """The time runs from the request's beginning: a piece does not begin it anew, however soon it follows."""
     monkeypatch.setattr(bodies, "_GRACE_S", 0.3)
-    monkeypatch.setattr(bodies, "_AT_ONCE_S", 0.01)
     app = BoundedBodies(reads_all)
     slow = await half_sent(app)
     async with asyncio.timeout(10):
