@@ -210,7 +210,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.SmallIntegerField(default=1, primary_key=True, serialize=False)),
                 ('settled_until', models.DateTimeField()),
-                ('looked_at', models.DateTimeField()),
+                ('counted_at', models.DateTimeField()),
             ],
             options={
                 'constraints': [

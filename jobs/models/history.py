@@ -40,7 +40,7 @@ class RollupWatermark(models.Model):
 
     id = models.SmallIntegerField(primary_key=True, default=1)
     settled_until = models.DateTimeField()
-    looked_at = models.DateTimeField()
+    counted_at = models.DateTimeField()
 
     class Meta:
         constraints = [models.CheckConstraint(name="there_is_one_rollup_watermark", condition=Q(id=1))]

@@ -68,13 +68,13 @@ def _count_recent(moments: queries.Moments) -> int:
     """Count the minutes since the last count, and the one it fell into; some of their jobs may not be visible yet."""
     with transaction.atomic():
         watermark = queries.lock_watermark(settled_until=_beginning(moments.now))
-        counted = rollups.floored(watermark.looked_at, step_s=rollups.MINUTE_S)
+        counted = rollups.floored(watermark.counted_at, step_s=rollups.MINUTE_S)
         since = max(watermark.settled_until, counted - _MINUTE, moments.now - _CHUNK)
         until = rollups.floored(moments.now, step_s=rollups.MINUTE_S) + _MINUTE
         since = rollups.floored(since, step_s=rollups.MINUTE_S)
         changed = queries.count_minutes(since=since, until=until) if since < until else 0
-        watermark.looked_at = max(watermark.looked_at, moments.now)
-        watermark.save(update_fields=["looked_at"])
+        watermark.counted_at = max(watermark.counted_at, moments.now)
+        watermark.save(update_fields=["counted_at"])
         _announce(changed)
     return changed
 

@@ -97,14 +97,14 @@ def moments() -> Moments:
 
 def lock_watermark(*, settled_until: datetime) -> RollupWatermark:
     """How far the roll-up is, locked until the transaction ends; made at the first call."""
-    watermark = RollupWatermark(settled_until=settled_until, looked_at=settled_until)
+    watermark = RollupWatermark(settled_until=settled_until, counted_at=settled_until)
     RollupWatermark.objects.bulk_create([watermark], ignore_conflicts=True)
     return RollupWatermark.objects.select_for_update().get()
 
 
 def last_counted_at() -> datetime | None:
     """When the roll-up last counted; None if it never did."""
-    return RollupWatermark.objects.values_list("looked_at", flat=True).first()
+    return RollupWatermark.objects.values_list("counted_at", flat=True).first()
 
 
 def count_minutes(*, since: datetime, until: datetime) -> int:

@@ -70,25 +70,25 @@ $$;
 
 -- domain.sharded._until for more than one shard: when they hold together what was asked.
 CREATE FUNCTION ratelimits_until(
-    asked ratelimits_request, held float8[], moments bigint[], now_ms bigint
+    request ratelimits_request, held float8[], moments bigint[], now_ms bigint
 ) RETURNS float8 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-    share_rate CONSTANT float8 := asked.rate / asked.shards;
-    share_most CONSTANT float8 := asked.most / asked.shards;
+    share_rate CONSTANT float8 := request.rate / request.shards;
+    share_most CONSTANT float8 := request.most / request.shards;
     periods float8;
     windows float8;
-    enough CONSTANT float8 := asked.count - asked.most * 1e-12;
+    enough CONSTANT float8 := request.count - request.most * 1e-12;
 BEGIN
-    SELECT max((asked.count - (nth - 1) * share_most - tail) / (asked.shards - nth + 1) / share_rate) INTO periods
+    SELECT max((request.count - (nth - 1) * share_most - tail) / (request.shards - nth + 1) / share_rate) INTO periods
     FROM (SELECT row_number() OVER (ORDER BY value DESC, n) AS nth,
                  sum(value) OVER (ORDER BY value DESC, n ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS tail
           FROM unnest(held) WITH ORDINALITY AS shard (value, n)) AS lines;
-    IF NOT asked.is_window THEN
-        RETURN (SELECT max(ts) FROM unnest(moments) AS ts) - now_ms + periods * asked.period_ms;
+    IF NOT request.is_window THEN
+        RETURN (SELECT max(ts) FROM unnest(moments) AS ts) - now_ms + periods * request.period_ms;
     END IF;
     windows := ceil(periods - 1e-9);
     RETURN (
-        SELECT COALESCE(min(ts) FILTER (WHERE total >= enough), max(ts)) + windows * asked.period_ms - now_ms
+        SELECT COALESCE(min(ts) FILTER (WHERE total >= enough), max(ts)) + windows * request.period_ms - now_ms
         FROM (SELECT ts, sum(before) OVER () + sum(LEAST(before + share_rate, share_most) - before)
                          OVER (ORDER BY ts, n ROWS UNBOUNDED PRECEDING) AS total
               FROM (SELECT ts, n, LEAST(value + share_rate * (windows - 1), share_most) AS before
@@ -98,30 +98,30 @@ END $$;
 
 -- domain.evaluate_shards: whether the shards together grant what is asked, and what is left in each.
 CREATE FUNCTION ratelimits_spread(
-    asked ratelimits_request, held float8[], moments bigint[], now_ms bigint
+    request ratelimits_request, held float8[], moments bigint[], now_ms bigint
 ) RETURNS ratelimits_plan LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-    n CONSTANT integer := asked.shards;
-    left_over CONSTANT float8 := (SELECT sum(value) FROM unnest(held) AS value) - asked.count;
+    n CONSTANT integer := request.shards;
+    left_over CONSTANT float8 := (SELECT sum(value) FROM unnest(held) AS value) - request.count;
     latest CONSTANT bigint := (SELECT max(ts) FROM unnest(moments) AS ts);
-    share_rate CONSTANT float8 := asked.rate / n;
-    slack CONSTANT float8 := CASE WHEN n > 1 THEN asked.most * 1e-12 ELSE 0 END;
+    share_rate CONSTANT float8 := request.rate / n;
+    slack CONSTANT float8 := CASE WHEN n > 1 THEN request.most * 1e-12 ELSE 0 END;
     taken float8[];
 BEGIN
     IF left_over >= -slack THEN  -- the fullest shards give first
-        SELECT array_agg(value - LEAST(GREATEST(asked.count - before, 0), GREATEST(value, 0)) ORDER BY nth) INTO taken
+        SELECT array_agg(value - LEAST(GREATEST(request.count - before, 0), GREATEST(value, 0)) ORDER BY nth) INTO taken
         FROM (SELECT value, nth, COALESCE(sum(GREATEST(value, 0)) OVER (
                          ORDER BY value DESC, nth ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before
               FROM unnest(held) WITH ORDINALITY AS shard (value, nth)) AS shards;
         RETURN (true, NULL, held, taken, moments)::ratelimits_plan;
     END IF;
-    IF left_over >= COALESCE(asked.floor, '-Infinity') THEN  -- Note [Debt is level] in domain/sharded.py
-        RETURN (true, ratelimits_wait(left_over / n, latest, now_ms, asked.is_window, share_rate, asked.period_ms),
+    IF left_over >= COALESCE(request.floor, '-Infinity') THEN  -- Note [Debt is level] in domain/sharded.py
+        RETURN (true, ratelimits_wait(left_over / n, latest, now_ms, request.is_window, share_rate, request.period_ms),
                 held, array_fill(left_over / n, ARRAY[n]), array_fill(latest, ARRAY[n]))::ratelimits_plan;
     END IF;
     RETURN (false, CASE WHEN n = 1
-                THEN ratelimits_wait(left_over, latest, now_ms, asked.is_window, asked.rate, asked.period_ms)
-                ELSE ratelimits_until(asked, held, moments, now_ms) END, held, NULL, NULL)::ratelimits_plan;
+                THEN ratelimits_wait(left_over, latest, now_ms, request.is_window, request.rate, request.period_ms)
+                ELSE ratelimits_until(request, held, moments, now_ms) END, held, NULL, NULL)::ratelimits_plan;
 END $$;
 
 -- The number of shards of a limit may change while it is used. All rows of a key say the same number (column `shards`).
@@ -131,78 +131,78 @@ END $$;
 -- exact; they only lay it out more often.
 
 -- Whether the rows of this key lie in another number of shards.
-CREATE FUNCTION ratelimits_lies_otherwise(asked_name text, asked_key text, n integer)
+CREATE FUNCTION ratelimits_lies_otherwise(request_name text, request_key text, n integer)
 RETURNS boolean LANGUAGE sql STABLE SET enable_seqscan = off AS $$
     SELECT EXISTS (SELECT FROM ratelimits_bucket AS b
-                   WHERE b.name = asked_name AND b.key = asked_key AND b.shards <> n)
+                   WHERE b.name = request_name AND b.key = request_key AND b.shards <> n)
 $$;
 
 -- What the rows of this key hold together now, by the configuration of their last use: a shard without a row is full.
 -- The moment is the latest of theirs: of windows with edges of their own, nothing comes in early.
 CREATE FUNCTION ratelimits_together(
-    asked_name text, asked_key text, now_ms bigint, OUT value float8, OUT ts bigint, OUT used float8
+    request_name text, request_key text, now_ms bigint, OUT value float8, OUT ts bigint, OUT used float8
 ) LANGUAGE sql STABLE SET enable_seqscan = off AS $$
     SELECT sum(ratelimits_value(b.value, b.ts, now_ms, b.is_window, b.rate, b.period_ms, b.most))
                + GREATEST(max(b.shards) - count(*), 0) * max(b.most),
            max(ratelimits_moment(b.ts, now_ms, b.is_window, b.period_ms)), sum(b.used)
-    FROM ratelimits_bucket AS b WHERE b.name = asked_name AND b.key = asked_key
+    FROM ratelimits_bucket AS b WHERE b.name = request_name AND b.key = request_key
 $$;
 
 -- Lay the rows of this key out in as many shards as are asked, if they lie otherwise. The lock on the key, held to the
 -- end of the transaction as those on rows are, is also taken by whoever makes a row: else a first use with one number
 -- would not see a first use with another.
-CREATE FUNCTION ratelimits_lay_out(asked ratelimits_request, now_ms bigint) RETURNS void
+CREATE FUNCTION ratelimits_lay_out(request ratelimits_request, now_ms bigint) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
-    n CONSTANT integer := asked.shards;
+    n CONSTANT integer := request.shards;
     whole record;
 BEGIN
-    PERFORM pg_advisory_xact_lock(1784635252, hashtext(asked.name || chr(1) || asked.key));
-    IF NOT ratelimits_lies_otherwise(asked.name, asked.key, n) THEN
+    PERFORM pg_advisory_xact_lock(1784635252, hashtext(request.name || chr(1) || request.key));
+    IF NOT ratelimits_lies_otherwise(request.name, request.key, n) THEN
         RETURN;
     END IF;
-    PERFORM FROM ratelimits_bucket AS b WHERE b.name = asked.name AND b.key = asked.key ORDER BY b.shard FOR UPDATE;
-    whole := ratelimits_together(asked.name, asked.key, now_ms);
-    DELETE FROM ratelimits_bucket AS b WHERE b.name = asked.name AND b.key = asked.key;
+    PERFORM FROM ratelimits_bucket AS b WHERE b.name = request.name AND b.key = request.key ORDER BY b.shard FOR UPDATE;
+    whole := ratelimits_together(request.name, request.key, now_ms);
+    DELETE FROM ratelimits_bucket AS b WHERE b.name = request.name AND b.key = request.key;
     INSERT INTO ratelimits_bucket (name, key, shard, shards, is_window, rate, period_ms, most, value, ts, used)
-    SELECT asked.name, asked.key, shard, n, asked.is_window, asked.rate / n, asked.period_ms, asked.most / n,
-           LEAST(whole.value, asked.most) / n, whole.ts, whole.used / n
+    SELECT request.name, request.key, shard, n, request.is_window, request.rate / n, request.period_ms, request.most / n,
+           LEAST(whole.value, request.most) / n, whole.ts, whole.used / n
     FROM generate_series(0, n - 1) AS shard;
 END $$;
 
 -- The plan for what one request finds now, without a lock; a shard that has no row is full.
-CREATE FUNCTION ratelimits_look(asked ratelimits_request, now_ms bigint, draw float8)
+CREATE FUNCTION ratelimits_look(request ratelimits_request, now_ms bigint, draw float8)
 RETURNS ratelimits_plan LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
 DECLARE
-    n_shards CONSTANT integer := asked.shards;
+    n_shards CONSTANT integer := request.shards;
     whole record;
     held float8[];
     moments bigint[];
 BEGIN
-    IF ratelimits_lies_otherwise(asked.name, asked.key, n_shards) THEN
-        whole := ratelimits_together(asked.name, asked.key, now_ms);
-        held := array_fill(LEAST(whole.value, asked.most) / n_shards, ARRAY[n_shards]);
-        RETURN ratelimits_spread(asked, held, array_fill(whole.ts, ARRAY[n_shards]), now_ms);
+    IF ratelimits_lies_otherwise(request.name, request.key, n_shards) THEN
+        whole := ratelimits_together(request.name, request.key, now_ms);
+        held := array_fill(LEAST(whole.value, request.most) / n_shards, ARRAY[n_shards]);
+        RETURN ratelimits_spread(request, held, array_fill(whole.ts, ARRAY[n_shards]), now_ms);
     END IF;
-    SELECT array_agg(COALESCE(ratelimits_value(b.value, b.ts, now_ms, asked.is_window, asked.rate / asked.shards,
-                                               asked.period_ms, asked.most / asked.shards),
-                              asked.most / asked.shards) ORDER BY n),
-           array_agg(COALESCE(ratelimits_moment(b.ts, now_ms, asked.is_window, asked.period_ms),
-                              ratelimits_first_moment(now_ms, asked.is_window, asked.period_ms, asked.start_ms, draw))
+    SELECT array_agg(COALESCE(ratelimits_value(b.value, b.ts, now_ms, request.is_window, request.rate / request.shards,
+                                               request.period_ms, request.most / request.shards),
+                              request.most / request.shards) ORDER BY n),
+           array_agg(COALESCE(ratelimits_moment(b.ts, now_ms, request.is_window, request.period_ms),
+                              ratelimits_first_moment(now_ms, request.is_window, request.period_ms, request.start_ms, draw))
                      ORDER BY n)
     INTO held, moments
     FROM generate_series(0, n_shards - 1) AS n
-    LEFT JOIN ratelimits_bucket AS b ON b.name = asked.name AND b.key = asked.key AND b.shard = n;
-    RETURN ratelimits_spread(asked, held, moments, now_ms);
+    LEFT JOIN ratelimits_bucket AS b ON b.name = request.name AND b.key = request.key AND b.shard = n;
+    RETURN ratelimits_spread(request, held, moments, now_ms);
 END $$;
 
--- The loops below have an end. A turn more means that somebody else got further in between (a row was made, or filled
+-- The loops below have an end. One more means that somebody else got further in between (a row was made, or filled
 -- up, or was pruned): that is one or two, under any load. A hundred mean that what a row says and what a write of it
 -- does disagree: a trigger or a rule, a damaged index. Then it is an error that grants nothing, and not a loop that
 -- keeps the row locked. It names no key: that may be somebody's address.
 CREATE FUNCTION ratelimits_no_decision(name text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    RAISE EXCEPTION 'the limit "%" comes to no decision after 100 turns', name
+    RAISE EXCEPTION 'the limit "%" comes to no decision after 100 attempts', name
         USING ERRCODE = 'internal_error',
               DETAIL = 'What its row says and what a write of the row does disagree.',
               HINT = 'Look for triggers and rules on ratelimits_bucket, and run REINDEX TABLE ratelimits_bucket.';
@@ -211,43 +211,43 @@ END $$;
 -- The same with every row locked, and made where it was missing, one after the other: whoever comes with other limits
 -- in another order waits for the first row that both want, and holds none behind it. The lock on the key comes before
 -- those on rows, so that nobody waits for it who holds a row that its holder wants.
-CREATE FUNCTION ratelimits_lock(asked ratelimits_request, now_ms bigint, draw float8)
+CREATE FUNCTION ratelimits_lock(request ratelimits_request, now_ms bigint, draw float8)
 RETURNS ratelimits_plan LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
-    share_rate CONSTANT float8 := asked.rate / asked.shards;
-    share_most CONSTANT float8 := asked.most / asked.shards;
+    share_rate CONSTANT float8 := request.rate / request.shards;
+    share_most CONSTANT float8 := request.most / request.shards;
     held float8[] := '{}';
     moments bigint[] := '{}';
     found_row record;
 BEGIN
-    IF asked.shards <> (SELECT count(*) FILTER (WHERE b.shards = asked.shards) FROM ratelimits_bucket AS b
-                        WHERE b.name = asked.name AND b.key = asked.key) THEN
-        PERFORM ratelimits_lay_out(asked, now_ms);
+    IF request.shards <> (SELECT count(*) FILTER (WHERE b.shards = request.shards) FROM ratelimits_bucket AS b
+                        WHERE b.name = request.name AND b.key = request.key) THEN
+        PERFORM ratelimits_lay_out(request, now_ms);
     END IF;
-    FOR n IN 0 .. asked.shards - 1 LOOP
-        FOR turn IN 1 .. 101 LOOP
-            IF turn > 100 THEN
-                PERFORM ratelimits_no_decision(asked.name);
+    FOR n IN 0 .. request.shards - 1 LOOP
+        FOR attempt IN 1 .. 101 LOOP
+            IF attempt > 100 THEN
+                PERFORM ratelimits_no_decision(request.name);
             END IF;
-            SELECT ratelimits_value(b.value, b.ts, now_ms, asked.is_window, share_rate, asked.period_ms, share_most)
+            SELECT ratelimits_value(b.value, b.ts, now_ms, request.is_window, share_rate, request.period_ms, share_most)
                        AS value,
-                   ratelimits_moment(b.ts, now_ms, asked.is_window, asked.period_ms) AS ts
+                   ratelimits_moment(b.ts, now_ms, request.is_window, request.period_ms) AS ts
             INTO found_row FROM ratelimits_bucket AS b
-            WHERE b.name = asked.name AND b.key = asked.key AND b.shard = n AND b.shards = asked.shards FOR UPDATE;
+            WHERE b.name = request.name AND b.key = request.key AND b.shard = n AND b.shards = request.shards FOR UPDATE;
             EXIT WHEN FOUND;
-            PERFORM ratelimits_lay_out(asked, now_ms);
+            PERFORM ratelimits_lay_out(request, now_ms);
             INSERT INTO ratelimits_bucket AS b
                 (name, key, shard, shards, is_window, rate, period_ms, most, value, ts, used)
-            VALUES (asked.name, asked.key, n, asked.shards, asked.is_window, share_rate, asked.period_ms, share_most,
+            VALUES (request.name, request.key, n, request.shards, request.is_window, share_rate, request.period_ms, share_most,
                     share_most,
-                    ratelimits_first_moment(now_ms, asked.is_window, asked.period_ms, asked.start_ms, draw), 0)
+                    ratelimits_first_moment(now_ms, request.is_window, request.period_ms, request.start_ms, draw), 0)
             ON CONFLICT DO NOTHING RETURNING b.value, b.ts INTO found_row;
             EXIT WHEN FOUND;
         END LOOP;
         held := held || found_row.value;
         moments := moments || found_row.ts;
     END LOOP;
-    RETURN ratelimits_spread(asked, held, moments, now_ms);
+    RETURN ratelimits_spread(request, held, moments, now_ms);
 END $$;
 
 -- Several limits, all or none. Who is denied at the first look has locked and written nothing.
@@ -260,7 +260,7 @@ DECLARE
         SELECT array_agg(i ORDER BY (requests[i]).name COLLATE "C", (requests[i]).key COLLATE "C")
         FROM generate_series(1, n) AS i);
     plans ratelimits_plan[] := array_fill(NULL::ratelimits_plan, ARRAY[n]);
-    asked ratelimits_request;
+    request ratelimits_request;
     plan ratelimits_plan;
     i integer;
 BEGIN
@@ -273,15 +273,15 @@ BEGIN
         END LOOP;
         IF (SELECT bool_and(p.granted) FROM unnest(plans) AS p) THEN
             FOREACH i IN ARRAY in_order LOOP
-                asked := requests[i];
+                request := requests[i];
                 plan := plans[i];
                 UPDATE ratelimits_bucket AS b
                 SET value = plan.left_over[b.shard + 1], ts = plan.moments[b.shard + 1],
                     used = b.used + plan.held[b.shard + 1] - plan.left_over[b.shard + 1],
-                    shards = asked.shards, is_window = asked.is_window, rate = asked.rate / asked.shards,
-                    period_ms = asked.period_ms, most = asked.most / asked.shards
-                WHERE b.name = asked.name AND b.key = asked.key AND b.shard < asked.shards
-                  AND (asked.shards = 1 OR plan.left_over[b.shard + 1] <> plan.held[b.shard + 1]);
+                    shards = request.shards, is_window = request.is_window, rate = request.rate / request.shards,
+                    period_ms = request.period_ms, most = request.most / request.shards
+                WHERE b.name = request.name AND b.key = request.key AND b.shard < request.shards
+                  AND (request.shards = 1 OR plan.left_over[b.shard + 1] <> plan.held[b.shard + 1]);
             END LOOP;
         END IF;
     END IF;
@@ -293,58 +293,58 @@ END $$;
 -- denied at once has locked nothing; whoever waited for the one that took the last token keeps the row's lock to the
 -- end of the transaction: PostgreSQL locks the row before it looks at it again.
 -- Of a key that lies in another number of shards a whole limit is asked as one of several; a shard refuses, and whoever
--- asked it asks the whole.
+-- request it asks the whole.
 CREATE FUNCTION ratelimits_take(
-    asked_name text, asked_key text, asked_shard integer, n_shards integer, window_kind boolean, share_rate float8,
-    period float8, share_most float8, lowest float8, first_start bigint, asked_count float8, now_ms bigint, draw float8,
+    request_name text, request_key text, request_shard integer, n_shards integer, window_kind boolean, share_rate float8,
+    period float8, share_most float8, lowest float8, first_start bigint, request_count float8, now_ms bigint, draw float8,
     OUT granted boolean, OUT retry_after_ms float8, OUT remaining float8
 ) LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     step CONSTANT float8 := CASE WHEN window_kind THEN period ELSE 1 END;
     per CONSTANT float8 := CASE WHEN window_kind THEN 1 ELSE period END;
     bottom CONSTANT float8 := COALESCE(lowest, '-Infinity');
-    asked ratelimits_request;
+    request ratelimits_request;
     moment bigint;
 BEGIN
-    FOR turn IN 1 .. 101 LOOP
-        IF turn > 100 THEN
-            PERFORM ratelimits_no_decision(asked_name);
+    FOR attempt IN 1 .. 101 LOOP
+        IF attempt > 100 THEN
+            PERFORM ratelimits_no_decision(request_name);
         END IF;
         UPDATE ratelimits_bucket AS b
-        SET value = ratelimits_grown(b.value, b.ts, now_ms, step, share_rate, per, share_most) - asked_count,
-            ts = ratelimits_moved(b.ts, now_ms, step), used = b.used + asked_count,
+        SET value = ratelimits_grown(b.value, b.ts, now_ms, step, share_rate, per, share_most) - request_count,
+            ts = ratelimits_moved(b.ts, now_ms, step), used = b.used + request_count,
             is_window = window_kind, rate = share_rate, period_ms = period, most = share_most
-        WHERE b.name = asked_name AND b.key = asked_key AND b.shard = asked_shard AND b.shards = n_shards
-          AND ratelimits_grown(b.value, b.ts, now_ms, step, share_rate, per, share_most) - asked_count
+        WHERE b.name = request_name AND b.key = request_key AND b.shard = request_shard AND b.shards = n_shards
+          AND ratelimits_grown(b.value, b.ts, now_ms, step, share_rate, per, share_most) - request_count
               >= bottom
         RETURNING b.value, b.ts INTO remaining, moment;
         granted := FOUND;
         EXIT WHEN granted;
 
-        SELECT ratelimits_grown(b.value, b.ts, now_ms, step, share_rate, per, share_most) - asked_count,
+        SELECT ratelimits_grown(b.value, b.ts, now_ms, step, share_rate, per, share_most) - request_count,
                ratelimits_moved(b.ts, now_ms, step)
         INTO remaining, moment FROM ratelimits_bucket AS b
-        WHERE b.name = asked_name AND b.key = asked_key AND b.shard = asked_shard AND b.shards = n_shards;
+        WHERE b.name = request_name AND b.key = request_key AND b.shard = request_shard AND b.shards = n_shards;
         IF FOUND THEN
             EXIT WHEN remaining < bottom;
             CONTINUE;
         END IF;
-        asked := (asked_name, asked_key, window_kind, share_rate * n_shards, period, share_most * n_shards, lowest,
-                  first_start, n_shards, asked_count)::ratelimits_request;
-        IF ratelimits_lies_otherwise(asked_name, asked_key, n_shards) THEN
+        request := (request_name, request_key, window_kind, share_rate * n_shards, period, share_most * n_shards, lowest,
+                  first_start, n_shards, request_count)::ratelimits_request;
+        IF ratelimits_lies_otherwise(request_name, request_key, n_shards) THEN
             IF n_shards = 1 THEN
                 SELECT t.granted, t.retry_after_ms, t.remaining INTO granted, retry_after_ms, remaining
-                FROM ratelimits_take_all(ARRAY[asked], now_ms, draw) AS t;
+                FROM ratelimits_take_all(ARRAY[request], now_ms, draw) AS t;
             END IF;
             RETURN;
         END IF;
-        remaining := share_most - asked_count;
+        remaining := share_most - request_count;
         moment := ratelimits_first_moment(now_ms, window_kind, period, first_start, draw);
         EXIT WHEN remaining < bottom;
-        PERFORM ratelimits_lay_out(asked, now_ms);
+        PERFORM ratelimits_lay_out(request, now_ms);
         INSERT INTO ratelimits_bucket (name, key, shard, shards, is_window, rate, period_ms, most, value, ts, used)
-        VALUES (asked_name, asked_key, asked_shard, n_shards, window_kind, share_rate, period, share_most, remaining,
-                moment, asked_count)
+        VALUES (request_name, request_key, request_shard, n_shards, window_kind, share_rate, period, share_most, remaining,
+                moment, request_count)
         ON CONFLICT DO NOTHING;
         granted := FOUND;
         EXIT WHEN granted;
@@ -361,7 +361,7 @@ END $$;
 -- whoever held that while waiting for others would meet them in a circle: the rollback lets go of it.
 -- `remaining` is an estimate: what the shard has left, times their number.
 CREATE FUNCTION ratelimits_take_sharded(
-    asked_name text, asked_key text, config ratelimits_config, asked_count float8, now_ms bigint,
+    request_name text, request_key text, config ratelimits_config, request_count float8, now_ms bigint,
     one integer DEFAULT NULL, other integer DEFAULT NULL, draw float8 DEFAULT random(),
     OUT granted boolean, OUT retry_after_ms float8, OUT remaining float8
 ) LANGUAGE plpgsql SET enable_seqscan = off AS $$
@@ -373,20 +373,20 @@ DECLARE
     per CONSTANT float8 := CASE WHEN config.is_window THEN 1 ELSE config.period_ms END;
     one_holds float8;
     other_holds float8;
-    asked ratelimits_request;
+    request ratelimits_request;
     waited_for record;
 BEGIN
     one := COALESCE(one, floor(random() * n));
     other := COALESCE(other, (one + 1 + floor(random() * (n - 1))::integer) % n);
     BEGIN
         UPDATE ratelimits_bucket AS b
-        SET value = ratelimits_grown(b.value, b.ts, now_ms, step, share_rate, per, share_most) - asked_count,
-            ts = ratelimits_moved(b.ts, now_ms, step), used = b.used + asked_count,
+        SET value = ratelimits_grown(b.value, b.ts, now_ms, step, share_rate, per, share_most) - request_count,
+            ts = ratelimits_moved(b.ts, now_ms, step), used = b.used + request_count,
             is_window = config.is_window, rate = share_rate, period_ms = config.period_ms, most = share_most
-        WHERE b.name = asked_name AND b.key = asked_key AND b.shards = n AND b.shard = (
+        WHERE b.name = request_name AND b.key = request_key AND b.shards = n AND b.shard = (
             SELECT f.shard FROM ratelimits_bucket AS f
-            WHERE f.name = asked_name AND f.key = asked_key AND f.shard IN (one, other) AND f.shards = n
-              AND ratelimits_grown(f.value, f.ts, now_ms, step, share_rate, per, share_most) >= asked_count
+            WHERE f.name = request_name AND f.key = request_key AND f.shard IN (one, other) AND f.shards = n
+              AND ratelimits_grown(f.value, f.ts, now_ms, step, share_rate, per, share_most) >= request_count
             ORDER BY ratelimits_grown(f.value, f.ts, now_ms, step, share_rate, per, share_most) DESC, f.shard = other
             LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED)
         RETURNING b.value * n INTO remaining;
@@ -402,15 +402,15 @@ BEGIN
     SELECT max(held) FILTER (WHERE shard = one), max(held) FILTER (WHERE shard = other) INTO one_holds, other_holds
     FROM (SELECT b.shard, ratelimits_grown(b.value, b.ts, now_ms, step, share_rate, per, share_most) AS held
           FROM ratelimits_bucket AS b
-          WHERE b.name = asked_name AND b.key = asked_key AND b.shard IN (one, other)
+          WHERE b.name = request_name AND b.key = request_key AND b.shard IN (one, other)
             AND b.shards = n) AS two;
     one_holds := COALESCE(one_holds, share_most);
     other_holds := COALESCE(other_holds, share_most);
-    IF GREATEST(one_holds, other_holds) >= asked_count THEN
+    IF GREATEST(one_holds, other_holds) >= request_count THEN
         BEGIN
             waited_for := ratelimits_take(
-                asked_name, asked_key, CASE WHEN other_holds > one_holds THEN other ELSE one END, n, config.is_window,
-                share_rate, config.period_ms, share_most, 0, config.start_ms, asked_count, now_ms, draw);
+                request_name, request_key, CASE WHEN other_holds > one_holds THEN other ELSE one END, n, config.is_window,
+                share_rate, config.period_ms, share_most, 0, config.start_ms, request_count, now_ms, draw);
             IF waited_for.granted THEN
                 granted := true;
                 remaining := waited_for.remaining * n;
@@ -421,35 +421,35 @@ BEGIN
             NULL;
         END;
     END IF;
-    asked := (asked_name, asked_key, config.is_window, config.rate, config.period_ms, config.most, config.floor,
-              config.start_ms, n, asked_count)::ratelimits_request;
+    request := (request_name, request_key, config.is_window, config.rate, config.period_ms, config.most, config.floor,
+              config.start_ms, n, request_count)::ratelimits_request;
     SELECT t.granted, t.retry_after_ms, t.remaining INTO granted, retry_after_ms, remaining
-    FROM ratelimits_take_all(ARRAY[asked], now_ms, draw) AS t;
+    FROM ratelimits_take_all(ARRAY[request], now_ms, draw) AS t;
 END $$;
 
 -- Give tokens back, each shard its part, never above what it can hold; a shard that has no row is full already.
 -- Rows are locked in order of shard, as everywhere. The join gives the locked row's own last version to the SET.
-CREATE FUNCTION ratelimits_give_back(asked ratelimits_request, now_ms bigint) RETURNS integer
+CREATE FUNCTION ratelimits_give_back(request ratelimits_request, now_ms bigint) RETURNS integer
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
-    share_rate CONSTANT float8 := asked.rate / asked.shards;
-    share_most CONSTANT float8 := asked.most / asked.shards;
-    part CONSTANT float8 := asked.count / asked.shards;
+    share_rate CONSTANT float8 := request.rate / request.shards;
+    share_most CONSTANT float8 := request.most / request.shards;
+    part CONSTANT float8 := request.count / request.shards;
     changed integer;
 BEGIN
-    IF ratelimits_lies_otherwise(asked.name, asked.key, asked.shards) THEN
-        PERFORM ratelimits_lay_out(asked, now_ms);
+    IF ratelimits_lies_otherwise(request.name, request.key, request.shards) THEN
+        PERFORM ratelimits_lay_out(request, now_ms);
     END IF;
     WITH locked AS MATERIALIZED (
         SELECT b.id FROM ratelimits_bucket AS b
-        WHERE b.name = asked.name AND b.key = asked.key AND b.shards = asked.shards ORDER BY b.shard FOR UPDATE
+        WHERE b.name = request.name AND b.key = request.key AND b.shards = request.shards ORDER BY b.shard FOR UPDATE
     )
     UPDATE ratelimits_bucket AS b
     SET value = LEAST(share_most, part + ratelimits_value(
-            b.value, b.ts, now_ms, asked.is_window, share_rate, asked.period_ms, share_most)),
-        ts = ratelimits_moment(b.ts, now_ms, asked.is_window, asked.period_ms),
-        used = GREATEST(b.used - part, 0), is_window = asked.is_window, rate = share_rate,
-        period_ms = asked.period_ms, most = share_most
+            b.value, b.ts, now_ms, request.is_window, share_rate, request.period_ms, share_most)),
+        ts = ratelimits_moment(b.ts, now_ms, request.is_window, request.period_ms),
+        used = GREATEST(b.used - part, 0), is_window = request.is_window, rate = share_rate,
+        period_ms = request.period_ms, most = share_most
     FROM locked WHERE b.id = locked.id;
     GET DIAGNOSTICS changed = ROW_COUNT;
     RETURN changed;

@@ -102,7 +102,7 @@ class TestCharts:
     def test_that_stand_still_say_so(self, browse: Browse, little_farm: Farm) -> None:
         client = browse(little_farm.oscar)
         assert "The charts stand still" not in client.get("/").content.decode()
-        RollupWatermark.objects.update(looked_at=F("looked_at") - timedelta(minutes=2))
+        RollupWatermark.objects.update(counted_at=F("counted_at") - timedelta(minutes=2))
         assert "The charts stand still" in client.get("/").content.decode()
 
     def test_break_no_page_with_an_unknown_period(self, browse: Browse, little_farm: Farm) -> None:

@@ -207,7 +207,7 @@ class TestTheRollUp:
     ) -> None:
         now = farm.now()
         since = floored(now - timedelta(hours=26), step_s=HOUR_S)
-        RollupWatermark.objects.create(settled_until=since, looked_at=since)
+        RollupWatermark.objects.create(settled_until=since, counted_at=since)
         monkeypatch.setattr(rollup, "BUDGET_S", 0.2)
         began, turns = time.perf_counter(), 1
         while rollup.count(rollups.moments()):

@@ -64,7 +64,7 @@ class TestADecision:
         full = State(config.most / config.shards, 0)
         database.put(config, [full] * config.shards, name="test/turns")
         before = list(Bucket.objects.order_by("pk").values_list())
-        with ignored("UPDATE"), pytest.raises(InternalError, match=r'limit "test/turns" .*after 100 turns'):
+        with ignored("UPDATE"), pytest.raises(InternalError, match=r'limit "test/turns" .*after 100 attempts'):
             ask()
         assert list(Bucket.objects.order_by("pk").values_list()) == before
 
@@ -72,7 +72,7 @@ class TestADecision:
     def test_whose_row_is_never_made_ends_with_an_error_and_grants_nothing(
         self, ask: Callable[[], None]
     ) -> None:
-        with ignored("INSERT"), pytest.raises(InternalError, match=r'limit "test/.*after 100 turns'):
+        with ignored("INSERT"), pytest.raises(InternalError, match=r'limit "test/.*after 100 attempts'):
             ask()
         assert not Bucket.objects.exists()
 
