@@ -64,7 +64,10 @@ class TestADecision:
         full = State(config.most / config.shards, 0)
         database.put(config, [full] * config.shards, name="test/turns")
         before = list(Bucket.objects.order_by("pk").values_list())
-        with ignored("UPDATE"), pytest.raises(InternalError, match=r'limit "test/turns" .*after 100 attempts'):
+        with (
+            ignored("UPDATE"),
+            pytest.raises(InternalError, match=r'limit "test/turns" .*after 100 attempts'),
+        ):
             ask()
         assert list(Bucket.objects.order_by("pk").values_list()) == before
 
