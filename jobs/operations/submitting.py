@@ -68,10 +68,25 @@ class NewJob:
     limit_count: float | None = None
 
 
-def submit(kind: str, payload: Any, *, by: User | None = None, **options: Any) -> Job:
+def submit(
+    kind: str,
+    payload: Any,
+    *,
+    owner: User | None = None,
+    group: Group | None = None,
+    queue: str | None = None,
+    priority: int | None = None,
+    run_at: datetime | None = None,
+    expires_at: datetime | None = None,
+    unique_key: str | None = None,
+    max_attempts: int | None = None,
+    timeout_s: float | None = None,
+    limit_count: float | None = None,
+    by: User | None = None,
+) -> Job:
     """Put a job into the table, in the caller's transaction if there is one (DESIGN promise 9), and return it.
 
-    `options` are the other fields of NewJob. Raises UnknownKind, UnknownQueue, InvalidJson, PayloadTooLarge,
+    What is None comes from its kind, as in NewJob. Raises UnknownKind, UnknownQueue, InvalidJson, PayloadTooLarge,
     InvalidValue, NotAMember, TooManyWaiting (of its owner, or in all; without an owner in all alone), and NotUnique
     when a twin has not ended: a job of the same owner and kind with the same `unique_key`; its `job` is the twin's id.
     Jobs without an owner are the site's own and share one space of keys. `by` None is the site itself, which chooses
@@ -82,7 +97,12 @@ def submit(kind: str, payload: Any, *, by: User | None = None, **options: Any) -
     RateLimited where the limit lets nobody so far ahead, CountExceedsLimit where it never will. How many jobs a person
     or a token may submit is for the callers to check (`jobs.http`): code of the site itself is not counted.
     """
-    [job] = submit_many([NewJob(kind=kind, payload=payload, **options)], by=by)
+    new = NewJob(
+        kind=kind, payload=payload, owner=owner, group=group, queue=queue, priority=priority, run_at=run_at,
+        expires_at=expires_at, unique_key=unique_key, max_attempts=max_attempts, timeout_s=timeout_s,
+        limit_count=limit_count,
+    )  # fmt: skip
+    [job] = submit_many([new], by=by)
     if isinstance(job, NotUnique):
         raise job
     return job
@@ -111,10 +131,12 @@ def submit_many(new_jobs: Sequence[NewJob], *, by: User | None = None) -> list[J
         return put(new_jobs, rows)
 
 
-def check_submit(kind: str, *, by: User | None = None, **options: Any) -> None:
-    """Raise what `submit` would raise for a job of this kind with these options, whatever its payload, the tokens of
+def check_submit(
+    kind: str, *, owner: User | None, queue: str | None, priority: int | None, by: User | None = None
+) -> None:
+    """Raise what `submit` would raise for a job of this kind, queue and priority, whatever its payload, the tokens of
     its limit and its twins. Stores nothing: for what submits jobs later, to be checked when it is written down."""
-    new = NewJob(kind=kind, payload=None, **options)
+    new = NewJob(kind=kind, payload=None, owner=owner, queue=queue, priority=priority)
     named = {kind: lookups.kind(kind)}
     _check(new)
     _check_queues([new])
