@@ -19,7 +19,7 @@ from webhooks.sources.requests import Request, Verified
 
 LARGE_BYTES: Final = 1 << 20
 MOST_MEMORY: Final = 2 << 30  # 25 MB of empty lists become some 600 MB of Python's objects
-_MAIN: Final = "from webhooks.http.apart import main; main()"
+_MAIN: Final = "from webhooks.http.child_process import main; main()"
 
 
 async def open_in_child(source: Source, request: Request, *, verified: Verified) -> Opened:

@@ -24,7 +24,7 @@ class Opened:
 
 
 def opened(source: Source, request: Request, *, verified: Verified) -> Opened:
-    """Parse a verified body, and read its envelope. Of large bodies this takes seconds (`http.apart`)."""
+    """Parse a verified body, and read its envelope. Of large bodies this takes seconds (`http.child_process`)."""
     digest = hashlib.sha256(request.body).digest()
     try:
         document = parsing.parse(request.body, content_type=request.headers.get("content-type", "")).document

@@ -45,8 +45,8 @@ def source(request: HttpRequest, name: str) -> HttpResponse:
 @access.operators_only
 def retire(request: HttpRequest, name: str, secret_id: int) -> HttpResponse:
     """Let a secret open nothing any more, at once or after a while."""
-    secret, form = pages.secret(secret_id), RetireForm(request.POST)
-    if secret is None or secret.source != access.source_named(name):
+    stored, form = pages.secret(secret_id), RetireForm(request.POST)
+    if stored is None or stored.source != access.source_named(name):
         raise Http404("There is no such secret.")
     if not form.is_valid():
         messages.error(request, "Say when: at once, in an hour, a day, or a week.")

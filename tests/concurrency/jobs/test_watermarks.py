@@ -149,7 +149,7 @@ class TestNothingIsLeftBehind:
         """In slices: as where each look everywhere is slow; after each quick pass it is tried at once again."""
         if looks == "in slices":
             monkeypatch.setattr(watermarks, "SLOW_S", -1.0)
-            monkeypatch.setattr(watermarks, "SLOW_LOOKS", 1)
+            monkeypatch.setattr(watermarks, "SLOW_SCANS", 1)
 
     def _flow_until_claimed(self, worker: Worker, job_id: int, **of_whom: Any) -> None:
         """One job in, one job out, as long as the other one has not come."""

@@ -12,7 +12,15 @@ from django.db import DatabaseError, connection
 from postgres.connections import released
 from scheduling import operations as scheduling
 from scheduling.models import ScheduledFunction
-from tests.integration.inbox.support import keep_one, new, pass_time, pending, receive
+from tests.integration.inbox.support import (
+    keep_one,
+    new,
+    pass_time,
+    pending,
+    reading_by_index,
+    receive,
+    vacuum,
+)
 from webhooks.domain.names import Source
 from webhooks.errors import WebhooksError
 from webhooks.handlers.registry import Event
@@ -234,6 +242,7 @@ class TestAFailure:
 class TestManyAtOnce:
     def test_do_not_collide_when_they_are_apart(self, handle: Register) -> None:
         """A collision would call the handler again: 300 deliveries in four threads, 300 calls."""
+        vacuum(Delivery)
         calls: list[int] = []
         handle("github", "probe", lambda event: calls.append(event.pk))
         kept = keep([new(delivery_id=f"d-{number}") for number in range(300)])
@@ -241,7 +250,7 @@ class TestManyAtOnce:
         assert len(runs) == len(kept) == 300
 
         def run(given: tuple[int, str]) -> str | None:
-            with released():
+            with released(), reading_by_index():
                 return process(delivery=given[0], row_pointer=given[1])
 
         with ThreadPoolExecutor(4) as pool:

@@ -86,8 +86,8 @@ class TestARequest:
         for _ in range(20):
             assert await _ask(handler, "/asks") == (200, b"hello (7,)")
         assert len(seen) == 20
-        # One that has just answered may not be back in its pool when the next request comes: then there is a second.
-        assert set(seen) <= {"jobfarm-request_0", "jobfarm-request_1"}
+        # One that has just answered may not be back in its pool when the next request comes: then there is another.
+        assert len(set(seen)) < len(seen) / 2
 
     @pytest.mark.parametrize("address", ["/asks", "/streams", "/breaks", "/nowhere"])
     async def test_has_given_its_connection_back_when_its_answer_is_sent(self, address: str) -> None:

@@ -37,10 +37,12 @@ SELECT CASE WHEN n %% 100000 = 7 THEN 'rare' ELSE 'work' END, 'q' || n %% 10,
 FROM generate_series(1, %(count)s) AS n
 CROSS JOIN LATERAL (SELECT now() - interval '20 days' + n * interval '5.75 s' AS at) AS moment
 """
+# Wide ones: small rows would fill the gaps that the ended ones left on each page, and so lie all over the table.
 WAIT = """
 INSERT INTO jobs_job (kind, queue, status, priority, created_at, run_at, max_attempts, failures, retry_on_timeout,
-                      excluded_workers, fence, next_seq)
-SELECT 'work', 'q1', 'pending', 0, now(), now(), 3, 0, false, '{}', 0, 0 FROM generate_series(1, %(count)s)
+                      excluded_workers, fence, next_seq, detail)
+SELECT 'work', 'q1', 'pending', 0, now(), now(), 3, 0, false, '{}', 0, 0, repeat('x', 150)
+FROM generate_series(1, %(count)s)
 """
 
 

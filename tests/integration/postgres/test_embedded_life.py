@@ -208,7 +208,7 @@ import atexit
 def too_late():
     try:
         embedded.ensure()
-    except errors.ServerGivenBack as error:
+    except errors.ServerReleased as error:
         say(error.code)
 atexit.register(too_late)
 embedded.ensure()
