@@ -142,10 +142,11 @@ def _buffers(plan: dict[str, Any]) -> int:
 
 
 def _jobs_are_read_by(plan: dict[str, Any]) -> set[str]:
-    """How jobs_job is read: names of indexes, and any other kind of scan by its type."""
+    """How jobs_job is read: names of indexes, and any other kind of scan by its type. Whether a table of a few
+    rows (queues, slots) is read by its key depends on when it was vacuumed, so its indexes are left out."""
     scans = [n for n in _nodes(plan) if n["Node Type"].endswith("Scan") and n.get("Actual Loops")]
     named = {n["Index Name"] for n in scans if n.get("Index Name", "").startswith("jobs_")}
-    return named | {
+    return {n for n in named if not n.startswith(("jobs_slot", "jobs_queue", "jobs_body"))} | {
         n["Node Type"] for n in scans if n.get("Relation Name") == "jobs_job" and "Index Name" not in n
     }
 
@@ -175,9 +176,7 @@ class TestTheClaim:
     ) -> None:
         plan = _claim(getattr(big, worker), queue, steal=steal)
         assert _took(plan) == 1
-        by_index = {
-            n for n in _jobs_are_read_by(plan) if not n.startswith(("jobs_slot", "jobs_queue", "jobs_body"))
-        }
+        by_index = _jobs_are_read_by(plan)
         claimable = {"jobs_claimable", "jobs_claimable_by_owner", "jobs_claimable_by_group"}
         assert by_index <= claimable | {"jobs_running", "jobs_job_pkey"}
         assert by_index & claimable

@@ -140,9 +140,11 @@ class Farm:
         os.chown(path, owner.st_uid if owner else self.person.uid, owner.st_gid if owner else self.person.gid)
 
     def kill_server(self) -> None:
-        server = self.postmaster()
-        os.kill(server, signal.SIGKILL)
-        until(lambda: server not in self.processes())
+        """Kill the postmaster, and wait for its backends: each serves on until it sees that, milliseconds later,
+        and would then end in the middle of the next statement."""
+        killed = set(self.processes())
+        os.kill(self.postmaster(), signal.SIGKILL)
+        until(lambda: killed.isdisjoint(self.processes()))
 
     def end_all(self) -> None:
         """Kill what a failed test has left, and close the pipes of the rest."""
