@@ -33,19 +33,19 @@ ALONE, LONG, NEXT_YEAR = "alone", "beside a mutation that runs all the while", "
 UPDATE = "benchmarks.contenders.mutations.update"
 FILL = """
 WITH born AS (
-    INSERT INTO scheduling_scheduledfunction (function, kind, queue, priority, args, state, attempt, due_at)
+    INSERT INTO scheduling_scheduledfunction (function, kind, queue, priority, args, status, attempt, run_at)
     SELECT 'benchmarks.contenders.mutations.update', 'mutation', 'default', 0, '{"n": 1}', 'pending', 1,
            now() + interval '1 year' + n * interval '1 s'
-    FROM generate_series(1, %s) AS n RETURNING id, kind, queue, priority, due_at)
-INSERT INTO scheduling_due (function_id, kind, queue, priority, due_at, next_at)
-SELECT id, kind, queue, priority, due_at, due_at FROM born
+    FROM generate_series(1, %s) AS n RETURNING id, kind, queue, priority, run_at)
+INSERT INTO scheduling_due (function_id, kind, queue, priority, run_at, next_at)
+SELECT id, kind, queue, priority, run_at, run_at FROM born
 """
 END_LONG = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE query LIKE '%%bench_wait%%' AND pid <> pg_backend_pid()
 """
 WAITS = """
-SELECT extract(epoch FROM started_at - due_at)::float8 FROM scheduling_scheduledfunction
+SELECT extract(epoch FROM started_at - run_at)::float8 FROM scheduling_scheduledfunction
 WHERE function = 'tests.integration.scheduling.sample.nothing' AND id >= %s
 """
 
@@ -124,7 +124,7 @@ def _schedule(count: int) -> int:
     moment = clock.now()
     with transaction.atomic():
         made = [
-            insert([new(UPDATE, {"n": 1 + n}, due_at=moment) for n in range(at, min(at + CHUNK, count))])
+            insert([new(UPDATE, {"n": 1 + n}, run_at=moment) for n in range(at, min(at + CHUNK, count))])
             for at in range(0, count, CHUNK)
         ]
     return int(made[0][0].pk)

@@ -55,7 +55,7 @@ def _idle(kind: str, function: Callable[..., Any], **args: Any) -> None:
     for _ in range(IDLE):
         scheduling.run_after(0, function, **args)
         time.sleep(0.03)
-    late = sorted(_seconds(row.due_at, row.started_at) * 1000 for row in _done())
+    late = sorted(_seconds(row.run_at, row.started_at) * 1000 for row in _done())
     p99 = late[int(len(late) * 0.99)]
     print(f"idle, one {kind} at a time: p50 {statistics.median(late):.1f} ms, p99 {p99:.1f} ms ({IDLE})")
 
@@ -63,7 +63,7 @@ def _idle(kind: str, function: Callable[..., Any], **args: Any) -> None:
 def _at_once(what: str, function: Callable[..., Any]) -> None:
     with transaction.atomic():
         insert([new(function, {}, delay_s=1.0) for _ in range(AT_ONCE)])
-    took = max(_seconds(row.due_at, row.ended_at) for row in _done())
+    took = max(_seconds(row.run_at, row.ended_at) for row in _done())
     print(f"{AT_ONCE} mutations {what}, due at one instant: {took:.2f} s, {AT_ONCE / took:.0f} a second")
 
 
@@ -72,7 +72,7 @@ def _done() -> list[ScheduledFunction]:
     while Due.objects.exists() or ScheduledFunction.objects.filter(ended_at=None).exists():
         time.sleep(0.05)
     rows = list(ScheduledFunction.objects.all())
-    assert {row.state for row in rows} == {"success"}
+    assert {row.status for row in rows} == {"success"}
     ScheduledFunction.objects.all().delete()
     return rows
 

@@ -125,7 +125,7 @@ def _pages() -> Iterator[str]:
     yield reverse("jobs:worker", args=[worker.pk])
     yield reverse("jobs:queue", args=["queue-1"])
     yield reverse("scheduling:function", args=[function.pk])
-    yield f"{reverse('scheduling:functions')}?state=failed"
+    yield f"{reverse('scheduling:functions')}?status=failed"
     yield reverse("webhooks:delivery", args=[delivery.pk])
     yield from (
         f"{reverse('webhooks:inbox')}?{urlencode(each)}" for each in ({"status": "dead"}, {"text": "word77"})
@@ -147,8 +147,8 @@ _NARROWED: dict[Any, list[dict[str, str]]] = {
     ],
     Attempt: [{"outcome__exact": "timed_out"}, {"ended_at_day": "yesterday"}, {"q": "1000"}, {"worker": "3"}],
     ScheduledFunction: [
-        {"state": "failed"}, {"state": "success"}, {"function": "app.function_3"}, {"kind__exact": "action"},
-        {"created_at_day": "yesterday"}, {"state": "pending"},
+        {"status": "failed"}, {"status": "success"}, {"function": "app.function_3"}, {"kind__exact": "action"},
+        {"created_at_day": "yesterday"}, {"status": "pending"},
     ],
     Delivery: [
         {"source": "stripe"}, {"status": "dead"}, {"status": "processed"}, {"event_type": "event.3"},

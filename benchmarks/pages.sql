@@ -42,7 +42,7 @@ SELECT id, 1, CASE WHEN id % 3 = 0 THEN 'lost' ELSE 'failed' END, worker_id, wor
     repeat('  File "work.py", line 7' || chr(10), 20) || 'ValueError: it broke'
 FROM jobs_job WHERE failures > 0 OR status IN ('failed', 'timed_out') ORDER BY id;
 
-INSERT INTO scheduling_scheduledfunction (function, kind, queue, priority, args, state, attempt, created_at, due_at,
+INSERT INTO scheduling_scheduledfunction (function, kind, queue, priority, args, status, attempt, created_at, run_at,
     started_at, ended_at, error, traceback)
 SELECT CASE WHEN n % 2 = 0 THEN 'webhooks.operations.processing.process' ELSE 'app.function_' || n % 20 END,
     CASE WHEN n % 4 = 1 THEN 'action' ELSE 'mutation' END, 'default', 0, jsonb_build_object('delivery', n),

@@ -35,7 +35,7 @@ from scheduling.django_tasks import (
     task_started,
 )
 from scheduling.domain import arguments, moments
-from scheduling.domain.states import ENDED, Kind, State
+from scheduling.domain.states import ENDED, Kind, Status
 from scheduling.errors import BadMoment, Canceled, NotJson, OutcomeUnknown
 from scheduling.models import ScheduledFunction
 from scheduling.operations.scheduling import insert
@@ -47,14 +47,14 @@ log = logging.getLogger(__name__)
 
 _BIGINT = 2**63 - 1
 _STATUS: Mapping[str, TaskResultStatus] = {
-    State.PENDING: TaskResultStatus.READY,
-    State.IN_PROGRESS: TaskResultStatus.RUNNING,
-    State.SUCCESS: TaskResultStatus.SUCCESSFUL,
-    State.FAILED: TaskResultStatus.FAILED,
-    State.CANCELED: TaskResultStatus.FAILED,
-    State.UNKNOWN: TaskResultStatus.FAILED,
+    Status.PENDING: TaskResultStatus.READY,
+    Status.IN_PROGRESS: TaskResultStatus.RUNNING,
+    Status.SUCCESS: TaskResultStatus.SUCCESSFUL,
+    Status.FAILED: TaskResultStatus.FAILED,
+    Status.CANCELED: TaskResultStatus.FAILED,
+    Status.UNKNOWN: TaskResultStatus.FAILED,
 }
-_ERRORS = {State.CANCELED: Canceled, State.UNKNOWN: OutcomeUnknown}
+_ERRORS = {Status.CANCELED: Canceled, Status.UNKNOWN: OutcomeUnknown}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class SchedulingBackend(BaseTaskBackend):
         call = {"args": normalize_json(list(args)), "kwargs": normalize_json(dict(kwargs))}
         try:
             stored = arguments.json_value(call, name=task.module_path, part="arguments")
-            due_at = None if task.run_after is None else moments.moment(task.run_after, now=clock.now())
+            run_at = None if task.run_after is None else moments.moment(task.run_after, now=clock.now())
         except NotJson as refusal:
             raise ValueError(refusal.message) from refusal
         except BadMoment as refusal:
@@ -100,7 +100,7 @@ class SchedulingBackend(BaseTaskBackend):
                     function=task.module_path,
                     kind=Kind.MUTATION if _is_mutation(task) else Kind.ACTION,
                     args=json.dumps(stored),
-                    due_at=due_at,
+                    run_at=run_at,
                     queue=task.queue_name,
                     priority=task.priority,
                     task_backend=self.alias,
@@ -125,14 +125,14 @@ class SchedulingBackend(BaseTaskBackend):
         return None if seconds is None else float(seconds)
 
     def _result(self, row: ScheduledFunction, *, task: AnyTask) -> AnyResult:
-        state = State(row.state)
-        later = row.due_at if row.due_at != row.created_at else None
+        status = Status(row.status)
+        later = row.run_at if row.run_at != row.created_at else None
         result: AnyResult = TaskResult(
             task=_changed(
                 task, priority=row.priority, queue_name=row.queue, run_after=later, backend=self.alias
             ),
             id=str(row.pk),
-            status=_STATUS[state],
+            status=_STATUS[status],
             enqueued_at=row.created_at,
             started_at=row.started_at,
             finished_at=row.ended_at,
@@ -140,7 +140,7 @@ class SchedulingBackend(BaseTaskBackend):
             args=row.args["args"],
             kwargs=row.args["kwargs"],
             backend=self.alias,
-            errors=_errors(row, state),
+            errors=_errors(row, status),
             worker_ids=[row.ran_by] if row.ran_by else [],
         )
         object.__setattr__(result, "_return_value", row.result)
@@ -166,7 +166,7 @@ class Runner:
     def ended(self, function_id: int, raised: BaseException | None = None) -> None:
         """Send the interface's signals; an error of a receiver is logged."""
         row = functions.find(function_id)
-        if row is None or row.task_backend is None or row.state not in ENDED:
+        if row is None or row.task_backend is None or row.status not in ENDED:
             return
         try:
             backend = task_backends[row.task_backend]
@@ -178,7 +178,7 @@ class Runner:
         row = functions.find(call.id)
         assert row is not None
         if call.kind is Kind.MUTATION:  # its row says so only when it is over
-            row.state, row.started_at, row.ran_by = State.IN_PROGRESS, clock.now(), call.ran_by
+            row.status, row.started_at, row.ran_by = Status.IN_PROGRESS, clock.now(), call.ran_by
         return backend._result(row, task=task)  # noqa: SLF001 (the other half of the same thing)
 
 
@@ -242,7 +242,7 @@ def _send_finished(backend: BaseTaskBackend, result: AnyResult, raised: BaseExce
 
 
 def _stands_for(row: ScheduledFunction) -> BaseException | None:
-    kind = _ERRORS.get(State(row.state))
+    kind = _ERRORS.get(Status(row.status))
     return kind() if kind else None
 
 
@@ -254,15 +254,15 @@ def _is_id(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= _BIGINT
 
 
-def _errors(row: ScheduledFunction, state: State) -> list[TaskError]:
-    if state is State.FAILED:
+def _errors(row: ScheduledFunction, status: Status) -> list[TaskError]:
+    if status is Status.FAILED:
         return [
             TaskError(
                 exception_class_path=row.error_class or "builtins.Exception", traceback=row.traceback or ""
             )
         ]
-    if state in _ERRORS:
-        kind = _ERRORS[state]
+    if status in _ERRORS:
+        kind = _ERRORS[status]
         path = f"{kind.__module__}.{kind.__qualname__}"
         return [TaskError(exception_class_path=path, traceback=" ".join((kind.__doc__ or "").split()))]
     return []

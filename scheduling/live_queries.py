@@ -23,10 +23,12 @@ NEXT = 10
     template="scheduling/live/functions.html",
     at_most_every_s=1.0,
 )
-def functions(*, state: str = "", function: str = "", cron: str = "", before: int = 0) -> Mapping[str, Any]:
+def functions(*, status: str = "", function: str = "", cron: str = "", before: int = 0) -> Mapping[str, Any]:
     """A page of scheduled functions, newest first; `before` is an id, 0 for the newest."""
-    rows = list(pages.functions(state=state, function=function, cron=cron, before=before or None)[: ROWS + 1])
-    filters = {"state": state, "function": function, "cron": cron}
+    rows = list(
+        pages.functions(status=status, function=function, cron=cron, before=before or None)[: ROWS + 1]
+    )
+    filters = {"status": status, "function": function, "cron": cron}
     active = {name: value for name, value in filters.items() if value}
     older = urlencode({**active, "before": rows[ROWS - 1].pk}) if len(rows) > ROWS else ""
     return {"functions": rows[:ROWS], "older": older, "newest": urlencode(active) if before else None}
@@ -55,13 +57,13 @@ def function(*, function_id: int) -> Mapping[str, Any] | None:
     "function-state",
     topics=lambda function_id: [f"scheduled:{function_id}"],
     audiences=(OPERATOR,),
-    template="scheduling/live/state.html",
+    template="scheduling/live/status.html",
     at_most_every_s=0.5,
 )
 def function_state(*, function_id: int) -> Mapping[str, Any] | None:
     """Where one scheduled function stands, for a row of the administration's list."""
     row = pages.function(function_id)
-    return None if row is None else {"state": row.state}
+    return None if row is None else {"status": row.status}
 
 
 @live_query(

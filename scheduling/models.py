@@ -11,10 +11,10 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from scheduling.domain.firing import Missed, Overlap
-from scheduling.domain.states import ENDED, LIVE, Kind, State
+from scheduling.domain.states import ENDED, LIVE, Kind, Status
 
 _ACTION = Q(kind=Kind.ACTION)
-_IN_PROGRESS = Q(state=State.IN_PROGRESS)
+_IN_PROGRESS = Q(status=Status.IN_PROGRESS)
 
 
 def _loose(to: Any, **options: Any) -> Any:
@@ -76,8 +76,8 @@ class ScheduledFunction(models.Model):
     task_backend = models.CharField(
         max_length=100, null=True, blank=True, help_text="The alias in TASKS, for a @task of django-tasks."
     )
-    state = models.CharField(
-        max_length=11, choices=[(s, s.replace("_", " ")) for s in State], default=State.PENDING
+    status = models.CharField(
+        max_length=11, choices=[(s, s.replace("_", " ")) for s in Status], default=Status.PENDING
     )
     parent = _loose("self", related_name="children", help_text="The scheduled function that scheduled it.")
     retry_of = _loose("self", related_name="retries", help_text="The try that failed before this one.")
@@ -88,7 +88,7 @@ class ScheduledFunction(models.Model):
         null=True, blank=True, help_text="The cron's fire time that it stands for."
     )
     created_at = models.DateTimeField(db_default=Now())
-    due_at = models.DateTimeField(db_default=Now())
+    run_at = models.DateTimeField(db_default=Now())
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     cluster_id = models.UUIDField(
@@ -107,16 +107,16 @@ class ScheduledFunction(models.Model):
         )
         constraints = [
             models.CheckConstraint(
-                name="scheduled_function_state_is_known", condition=Q(state__in=sorted(State))
+                name="scheduled_function_state_is_known", condition=Q(status__in=sorted(Status))
             ),
             models.CheckConstraint(
                 name="scheduled_function_has_an_end_exactly_when_it_ended",
-                condition=Q(state__in=sorted(ENDED), ended_at__isnull=False)
-                | Q(state__in=sorted(LIVE), ended_at__isnull=True),
+                condition=Q(status__in=sorted(ENDED), ended_at__isnull=False)
+                | Q(status__in=sorted(LIVE), ended_at__isnull=True),
             ),
             models.CheckConstraint(
                 name="only_an_action_is_in_progress_or_unknown",
-                condition=_ACTION | ~Q(state__in=[State.IN_PROGRESS, State.UNKNOWN]),
+                condition=_ACTION | ~Q(status__in=[Status.IN_PROGRESS, Status.UNKNOWN]),
             ),
             models.CheckConstraint(
                 name="what_is_in_progress_has_a_start_and_a_cluster",
@@ -124,11 +124,12 @@ class ScheduledFunction(models.Model):
                 | Q(started_at__isnull=False, cluster_id__isnull=False, ran_by__isnull=False),
             ),
             models.CheckConstraint(
-                name="only_a_success_has_a_result", condition=Q(result__isnull=True) | Q(state=State.SUCCESS)
+                name="only_a_success_has_a_result",
+                condition=Q(result__isnull=True) | Q(status=Status.SUCCESS),
             ),
             models.CheckConstraint(
                 name="what_failed_or_is_unknown_says_why",
-                condition=~Q(state__in=[State.FAILED, State.UNKNOWN]) | Q(error__isnull=False),
+                condition=~Q(status__in=[Status.FAILED, Status.UNKNOWN]) | Q(error__isnull=False),
             ),
             models.CheckConstraint(
                 name="a_firing_has_a_cron_and_a_fire_time",
@@ -150,13 +151,13 @@ class ScheduledFunction(models.Model):
             models.Index("ended_at", "id", name="scheduling_ended", condition=Q(ended_at__isnull=False)),
             models.Index("cluster_id", name="scheduling_running", condition=_IN_PROGRESS),
             models.Index(
-                "state",
+                "status",
                 "id",
                 name="scheduling_unhappy",
-                condition=Q(state__in=[State.CANCELED, State.FAILED, State.UNKNOWN]),
+                condition=Q(status__in=[Status.CANCELED, Status.FAILED, Status.UNKNOWN]),
             ),
             models.Index(
-                "cron", name="scheduling_firings", condition=Q(cron__isnull=False, state__in=sorted(LIVE))
+                "cron", name="scheduling_firings", condition=Q(cron__isnull=False, status__in=sorted(LIVE))
             ),
             models.Index("parent", name="scheduling_children", condition=Q(parent__isnull=False)),
             models.Index("retry_of", name="scheduling_retries", condition=Q(retry_of__isnull=False)),
@@ -176,7 +177,7 @@ class Due(models.Model):
     kind = models.CharField(max_length=8)
     queue = models.CharField(max_length=100)
     priority = models.SmallIntegerField()
-    due_at = models.DateTimeField()
+    run_at = models.DateTimeField()
     next_at = models.DateTimeField(
         help_text="Not run before this moment: when it is due, or may be tried again."
     )

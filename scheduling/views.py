@@ -14,7 +14,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from scheduling import live_queries, operations
-from scheduling.domain.states import State, Verdict
+from scheduling.domain.states import Status, Verdict
 from scheduling.errors import NotEnded, NotFound
 from scheduling.models import ScheduledFunction
 from scheduling.queries import pages
@@ -50,11 +50,11 @@ def _for(permission: str) -> Callable[[View], View]:
 @_for(live_queries.VIEW)
 def functions(request: HttpRequest) -> HttpResponse:
     """The list, filtered by what stands in the address."""
-    filters = {name: request.GET.get(name, "")[:200] for name in ("state", "function", "cron")}
+    filters = {name: request.GET.get(name, "")[:200] for name in ("status", "function", "cron")}
     before = request.GET.get("before", "")
     is_id = before.isascii() and before.isdecimal() and len(before) < 20 and int(before) <= _BIGINT
     shown = {**filters, "before": int(before) if is_id else 0}
-    context = {"shown": shown, "states": list(State), "names": pages.names()}
+    context = {"shown": shown, "statuses": list(Status), "names": pages.names()}
     return render(request, "scheduling/functions.html", context)
 
 
@@ -79,8 +79,8 @@ def cancel(request: HttpRequest, function_id: int) -> HttpResponse:
     if done.verdict is Verdict.TOO_LATE:
         how = (
             "it is running, and will finish."
-            if done.state is State.PENDING
-            else f"it has ended as {done.state}."
+            if done.status is Status.PENDING
+            else f"it has ended as {done.status}."
         )
         messages.warning(request, f"Too late: {how}")
     else:

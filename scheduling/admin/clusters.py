@@ -18,18 +18,18 @@ class ClusterAdmin(administration.BoundedList):
     """The lives of clusters: which run, and how the others ended."""
 
     list_display = [
-        "role", "host", "pid", "shown_state", "workers", "free", "started_at", "last_seen_at", "ended_at", "why"
+        "role", "host", "pid", "shown_status", "workers", "free", "started_at", "last_seen_at", "ended_at", "why"
     ]  # fmt: skip
     list_filter = ["role", "ending", administration.by_day("started_at")]
     fields = [
-        ("role", "shown_state"), ("host", "pid"), ("workers", "free"), ("started_at", "last_seen_at", "ended_at"),
+        ("role", "shown_status"), ("host", "pid"), ("workers", "free"), ("started_at", "last_seen_at", "ended_at"),
         "why", "cluster_id",
     ]  # fmt: skip
-    readonly_fields = ["shown_state"]
+    readonly_fields = ["shown_status"]
     ordering = ["-started_at"]
 
-    @display(description="State", label=common.COLOURS)  # type: ignore[untyped-decorator]
-    def shown_state(self, cluster: Cluster) -> str:
+    @display(description="Status", label=common.COLOURS)  # type: ignore[untyped-decorator]
+    def shown_status(self, cluster: Cluster) -> str:
         """Whether it lives, or how it ended."""
         return cluster.ending or "living"
 

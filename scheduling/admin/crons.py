@@ -22,14 +22,14 @@ from scheduling.templatetags.scheduling import pretty, wall
 class CronAdmin(common.Operated, administration.ReadOnly):
     """Crons: when they fire, what came of it, and a pause."""
 
-    list_display = ["name", "schedule", "function", "shown_state", "last_fire_at", "next_at", "missed_count"]
+    list_display = ["name", "schedule", "function", "shown_status", "last_fire_at", "next_at", "missed_count"]
     list_filter = [("paused_at", admin.EmptyFieldListFilter), ("retired_at", admin.EmptyFieldListFilter)]
     search_fields = ["name", "function"]
     fields = [
-        ("name", "shown_state"), "schedule", "function", "arguments", ("missed", "at_most", "missed_count"),
+        ("name", "shown_status"), "schedule", "function", "arguments", ("missed", "at_most", "missed_count"),
         ("overlap", "skipped_count"), ("last_fire_at", "next_at"), "upcoming", "history",
     ]  # fmt: skip
-    readonly_fields = ["arguments", "history", "shown_state", "upcoming"]
+    readonly_fields = ["arguments", "history", "shown_status", "upcoming"]
     actions = ["pause", "resume", "run_now"]
     actions_detail = ["run_one_now"]
 
@@ -55,13 +55,13 @@ class CronAdmin(common.Operated, administration.ReadOnly):
         """The last ten, each with its state and its page."""
         rows = pages.firings(cron.pk)
         entries = [
-            (administration.link(common.FUNCTION, row.pk, f"#{row.pk}"), row.fire_at, row.state)
+            (administration.link(common.FUNCTION, row.pk, f"#{row.pk}"), row.fire_at, row.status)
             for row in rows
         ]
         return format_html_join("", "{} {} {}<br>", entries) or "none yet"
 
-    @display(description="State", label=common.COLOURS)  # type: ignore[untyped-decorator]
-    def shown_state(self, cron: Cron) -> str:
+    @display(description="Status", label=common.COLOURS)  # type: ignore[untyped-decorator]
+    def shown_status(self, cron: Cron) -> str:
         """Whether it fires."""
         return "retired" if cron.retired_at else "paused" if cron.paused_at else "fires"
 

@@ -15,7 +15,7 @@ from unfold.decorators import action, display
 from live import administration, html
 from scheduling import live_queries, operations
 from scheduling.admin import common
-from scheduling.domain.states import State
+from scheduling.domain.states import Status
 from scheduling.errors import SchedulingError
 from scheduling.models import ScheduledFunction
 from scheduling.queries import pages
@@ -24,34 +24,34 @@ from scheduling.templatetags.scheduling import pretty
 AT_ONCE: Final = 1000  # functions that one action touches; the message says when more match
 
 
-class StateFilter(admin.SimpleListFilter):
+class StatusFilter(admin.SimpleListFilter):
     """Functions that stand so. What an index leads to is found however old it is."""
 
-    title = parameter_name = "state"
+    title = parameter_name = "status"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002  # the admin's
         """All there are."""
-        return [(state.value, state.replace("_", " ")) for state in State]
+        return [(status.value, status.replace("_", " ")) for status in Status]
 
     @property
     def leads(self) -> bool:
         """Successes are most of the functions, and have no index of their own."""
-        return self.value() in set(State) - {State.SUCCESS}
+        return self.value() in set(Status) - {Status.SUCCESS}
 
     def queryset(
         self, request: HttpRequest, queryset: "QuerySet[ScheduledFunction]"  # noqa: ARG002
     ) -> "QuerySet[ScheduledFunction]":  # fmt: skip
         """Those; of what waits or runs the ids, while they are few: a function of next year is older than millions."""
-        state = self.value()
-        if state not in set(State):
+        status = self.value()
+        if status not in set(Status):
             return queryset
-        matches = queryset.filter(state=state)
-        living = pages.living_ids(str(state)) if state in {State.PENDING, State.IN_PROGRESS} else None
+        matches = queryset.filter(status=status)
+        living = pages.living_ids(str(status)) if status in {Status.PENDING, Status.IN_PROGRESS} else None
         return matches if living is None else matches.filter(pk__in=living)
 
 
 FILTERS: Final = [
-    StateFilter,
+    StatusFilter,
     administration.known("function", "function", pages.names, leads=True),
     "kind",
     administration.by_day("created_at", first_since=pages.first_since, end_before=pages.end_before),
@@ -62,14 +62,14 @@ FILTERS: Final = [
 class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
     """What was scheduled, and how it went."""
 
-    list_display = ["id", "function", "kind", "state_now", "attempt", "due_at", "started_at", "ended_at"]
+    list_display = ["id", "function", "kind", "state_now", "attempt", "run_at", "started_at", "ended_at"]
     list_display_links = ["id", "function"]
     list_filter = FILTERS
     led_lookups = frozenset({"parent", "retry_of"})
     search_fields = ["=id"]
     search_help_text = "The number of a function"
     fields = [
-        "function", ("kind", "live_state", "attempt"), ("due_at", "started_at", "ended_at"), ("queue", "priority"),
+        "function", ("kind", "live_state", "attempt"), ("run_at", "started_at", "ended_at"), ("queue", "priority"),
         "arguments", "outcome", "in_vain", "error", "shown_traceback",
         ("from_parent", "from_try", "from_run", "from_cron"), ("made", "next_try"), "fire_at", "created_at", "ran_by",
     ]  # fmt: skip
@@ -124,15 +124,15 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
         """Where it broke."""
         return administration.preformatted(row.traceback) if row.traceback else "–"
 
-    @display(description="State")  # type: ignore[untyped-decorator]
+    @display(description="Status")  # type: ignore[untyped-decorator]
     def state_now(self, row: ScheduledFunction) -> SafeString:
         """Where it stands, live."""
-        arguments, known = {"function_id": row.pk}, {"state": row.state}
+        arguments, known = {"function_id": row.pk}, {"status": row.status}
         return administration.live_cell(
             "function-state", arguments, row=known, audience=live_queries.OPERATOR
         )
 
-    @display(description="State")  # type: ignore[untyped-decorator]
+    @display(description="Status")  # type: ignore[untyped-decorator]
     @administration.once
     def live_state(self, row: ScheduledFunction) -> SafeString:
         """Where it stands, live."""
@@ -242,8 +242,8 @@ def _chosen(queryset: "QuerySet[ScheduledFunction]") -> Sequence[ScheduledFuncti
 
 def _preview(rows: Sequence[ScheduledFunction]) -> list[str]:
     """What the action applies to: how many functions of each state at this moment."""
-    counts = Counter(row.state.replace("_", " ") for row in rows[:AT_ONCE])
-    preview = [f"{count} {state}" for state, count in sorted(counts.items())]
+    counts = Counter(row.status.replace("_", " ") for row in rows[:AT_ONCE])
+    preview = [f"{count} {status}" for status, count in sorted(counts.items())]
     return (
         [*preview, f"and more, which stay as they are: {AT_ONCE} at a time"]
         if len(rows) > AT_ONCE

@@ -49,17 +49,17 @@ class Firing:
     next_at: datetime | None
 
 
-def decide(schedule: Schedule, *, due_at: datetime, now: datetime, policy: Policy) -> Firing:
+def decide(schedule: Schedule, *, run_at: datetime, now: datetime, policy: Policy) -> Firing:
     """What to do at `now` for a cron whose next fire time is `due_at`.
 
     Nothing while `now` lies before it, also when the clock went back: `next_at` only ever grows, so that no fire
     time comes twice.
     """
-    if now < due_at:
-        return Firing(fire=(), missed=0, next_at=due_at)
+    if now < run_at:
+        return Firing(fire=(), missed=0, next_at=run_at)
     wanted = policy.at_most if policy.missed is Missed.CATCH_UP else 1
-    count, last = schedule.latest(start=due_at, end=now, most=wanted)
+    count, last = schedule.latest(start=run_at, end=now, most=wanted)
     if policy.missed is Missed.SKIP:
         last = [moment for moment in last if now - moment <= LATE]
-    latest = last[-1] if last else schedule.latest(start=due_at, end=now, most=1)[1][-1]
+    latest = last[-1] if last else schedule.latest(start=run_at, end=now, most=1)[1][-1]
     return Firing(fire=tuple(last), missed=count - len(last), next_at=schedule.after(latest))

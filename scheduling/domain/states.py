@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class State(StrEnum):
+class Status(StrEnum):
     """Where a scheduled function stands. The values are what the database and the pages say."""
 
     PENDING = "pending"
@@ -15,8 +15,8 @@ class State(StrEnum):
     UNKNOWN = "unknown"
 
 
-LIVE = frozenset({State.PENDING, State.IN_PROGRESS})
-ENDED = frozenset(State) - LIVE
+LIVE = frozenset({Status.PENDING, Status.IN_PROGRESS})
+ENDED = frozenset(Status) - LIVE
 
 
 class Kind(StrEnum):
@@ -39,8 +39,8 @@ class Verdict(StrEnum):
 class Move:
     """One allowed step: from where (None: it did not exist), to where, for which kinds, and when."""
 
-    source: State | None
-    target: State
+    source: Status | None
+    target: Status
     kinds: frozenset[Kind]
     when: str
 
@@ -50,41 +50,41 @@ _ACTION = frozenset({Kind.ACTION})
 _MUTATION = frozenset({Kind.MUTATION})
 
 MOVES: tuple[Move, ...] = (
-    Move(source=None, target=State.PENDING, kinds=_BOTH, when="scheduled"),
-    Move(source=None, target=State.CANCELED, kinds=_BOTH, when="scheduled by an action that was canceled"),
-    Move(source=State.PENDING, target=State.CANCELED, kinds=_BOTH, when="canceled before it started"),
+    Move(source=None, target=Status.PENDING, kinds=_BOTH, when="scheduled"),
+    Move(source=None, target=Status.CANCELED, kinds=_BOTH, when="scheduled by an action that was canceled"),
+    Move(source=Status.PENDING, target=Status.CANCELED, kinds=_BOTH, when="canceled before it started"),
     Move(
-        source=State.PENDING,
-        target=State.SUCCESS,
+        source=Status.PENDING,
+        target=Status.SUCCESS,
         kinds=_MUTATION,
         when="its effects are committed, with this",
     ),
     Move(
-        source=State.PENDING,
-        target=State.FAILED,
+        source=Status.PENDING,
+        target=Status.FAILED,
         kinds=_MUTATION,
         when="it raised; its effects are rolled back",
     ),
-    Move(source=State.PENDING, target=State.IN_PROGRESS, kinds=_ACTION, when="its start is committed"),
-    Move(source=State.IN_PROGRESS, target=State.SUCCESS, kinds=_ACTION, when="it returned"),
+    Move(source=Status.PENDING, target=Status.IN_PROGRESS, kinds=_ACTION, when="its start is committed"),
+    Move(source=Status.IN_PROGRESS, target=Status.SUCCESS, kinds=_ACTION, when="it returned"),
     Move(
-        source=State.IN_PROGRESS,
-        target=State.FAILED,
+        source=Status.IN_PROGRESS,
+        target=Status.FAILED,
         kinds=_ACTION,
         when="it raised, or ran past its timeout",
     ),
-    Move(source=State.IN_PROGRESS, target=State.UNKNOWN, kinds=_ACTION, when="its process died"),
-    Move(source=State.IN_PROGRESS, target=State.CANCELED, kinds=_ACTION, when="canceled while it ran"),
+    Move(source=Status.IN_PROGRESS, target=Status.UNKNOWN, kinds=_ACTION, when="its process died"),
+    Move(source=Status.IN_PROGRESS, target=Status.CANCELED, kinds=_ACTION, when="canceled while it ran"),
 )
 
 
-def may_move(source: State | None, target: State, *, kind: Kind) -> bool:
+def may_move(source: Status | None, target: Status, *, kind: Kind) -> bool:
     """Whether the table has a move from `source` to `target` for functions of this kind."""
     return any(move.source == source and move.target == target and kind in move.kinds for move in MOVES)
 
 
-def cancel_verdict(state: State, *, attempt: int) -> Verdict:
+def cancel_verdict(status: Status, *, attempt: int) -> Verdict:
     """What canceling a function in this state comes to. `attempt` is 1 for the first try."""
-    if state is State.PENDING:
+    if status is Status.PENDING:
         return Verdict.BEFORE_START if attempt == 1 else Verdict.BEFORE_RETRY
-    return Verdict.WHILE_RUNNING if state is State.IN_PROGRESS else Verdict.TOO_LATE
+    return Verdict.WHILE_RUNNING if status is Status.IN_PROGRESS else Verdict.TOO_LATE

@@ -12,12 +12,12 @@ ALTER TABLE scheduling_cluster SET (fillfactor = 50);
 -- The WHERE clauses of our statements are the first line; this holds for everybody else, a person at psql included.
 CREATE FUNCTION scheduling_refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    RAISE EXCEPTION '% (scheduled function %, %)', TG_ARGV[0], OLD.id, OLD.state USING ERRCODE = 'restrict_violation';
+    RAISE EXCEPTION '% (scheduled function %, %)', TG_ARGV[0], OLD.id, OLD.status USING ERRCODE = 'restrict_violation';
 END $$;
 
 CREATE TRIGGER an_ended_function_is_never_changed BEFORE UPDATE ON scheduling_scheduledfunction FOR EACH ROW
-WHEN (OLD.ended_at IS NOT NULL AND (OLD.state, OLD.ended_at, OLD.started_at, OLD.function, OLD.attempt)
-      IS DISTINCT FROM (NEW.state, NEW.ended_at, NEW.started_at, NEW.function, NEW.attempt))
+WHEN (OLD.ended_at IS NOT NULL AND (OLD.status, OLD.ended_at, OLD.started_at, OLD.function, OLD.attempt)
+      IS DISTINCT FROM (NEW.status, NEW.ended_at, NEW.started_at, NEW.function, NEW.attempt))
 EXECUTE FUNCTION scheduling_refuse('an ended function is never changed');
 
 CREATE TRIGGER a_live_function_is_never_deleted BEFORE DELETE ON scheduling_scheduledfunction FOR EACH ROW

@@ -3,7 +3,7 @@
 from scheduling.domain.firing import Missed, Overlap
 from scheduling.domain.retries import Backoff, Retry
 from scheduling.domain.schedules import cron, daily, hourly, interval, monthly, weekly
-from scheduling.domain.states import Kind, State, Verdict
+from scheduling.domain.states import Kind, Status, Verdict
 from scheduling.errors import (
     OutsideConnection,
     OutsideProcess,
@@ -32,7 +32,7 @@ __all__ = [
     "Retry",
     "SchedulingError",
     "SecondConnection",
-    "State",
+    "Status",
     "Verdict",
     "WriteOutsideMutation",
     "action",

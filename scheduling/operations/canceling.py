@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from django.db import transaction
 
 from scheduling import guards
-from scheduling.domain.states import State, Verdict, cancel_verdict
+from scheduling.domain.states import Status, Verdict, cancel_verdict
 from scheduling.errors import NotFound
 from scheduling.models import ScheduledFunction
 from scheduling.operations import announcing
@@ -19,17 +19,17 @@ PAUSE_S = 0.005
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancellation:
-    """What a cancel came to; `state` is how the function stands now."""
+    """What a cancel came to; `status` is that of the function now."""
 
     verdict: Verdict
-    state: State
+    status: Status
 
 
 def cancel(function: ScheduledFunction | int) -> Cancellation:
     """Cancel a scheduled function, given as its row or id.
 
     What has not started never will. A running action goes on, its outcome is ignored, and what it schedules from now
-    on is canceled too. A running mutation is left to finish: `too_late`, with the state pending. A failed try whose
+    on is canceled too. A running mutation is left to finish: `too_late`, with the status pending. A failed try whose
     next one waits: that one is canceled. In the caller's transaction, if there is one. Raises NotFound.
     """
     pk = function if isinstance(function, int) else function.pk
@@ -39,7 +39,7 @@ def cancel(function: ScheduledFunction | int) -> Cancellation:
         if done is not None:
             return done
         time.sleep(PAUSE_S)
-    return Cancellation(verdict=Verdict.TOO_LATE, state=State.PENDING)
+    return Cancellation(verdict=Verdict.TOO_LATE, status=Status.PENDING)
 
 
 def _try(pk: int) -> Cancellation | None:
@@ -47,15 +47,15 @@ def _try(pk: int) -> Cancellation | None:
     row = functions.find(pk)
     if row is None:
         raise NotFound(resource="scheduled function")
-    state = State(row.state)
-    verdict = cancel_verdict(state, attempt=row.attempt)
+    status = Status(row.status)
+    verdict = cancel_verdict(status, attempt=row.attempt)
     if verdict is Verdict.TOO_LATE:
         following = functions.retry_of(pk)
-        return Cancellation(verdict=verdict, state=state) if following is None else _try(following)
-    if state is State.PENDING and not functions.unqueue(pk):
+        return Cancellation(verdict=verdict, status=status) if following is None else _try(following)
+    if status is Status.PENDING and not functions.unqueue(pk):
         return None
-    if not functions.cancel(pk, state=state):
+    if not functions.cancel(pk, status=status):
         return None
     announcing.changed([pk])
     announcing.over(pk, task_backend=row.task_backend)
-    return Cancellation(verdict=verdict, state=State.CANCELED)
+    return Cancellation(verdict=verdict, status=Status.CANCELED)

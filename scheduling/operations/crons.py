@@ -184,7 +184,7 @@ def _fire_or_pause(row: crons.Row) -> list[ScheduledFunction]:
 
 def _fire(row: crons.Row) -> list[ScheduledFunction]:
     policy = Policy(missed=Missed(row.missed), at_most=row.at_most, overlap=Overlap(row.overlap))
-    plan = firing.decide(schedules.parse(row.schedule), due_at=row.next_at, now=row.now, policy=policy)
+    plan = firing.decide(schedules.parse(row.schedule), run_at=row.next_at, now=row.now, policy=policy)
     wanted = [_firing(row.function, row.args, name=row.name, fire_at=moment) for moment in plan.fire]
     if policy.overlap is Overlap.SKIP and wanted:
         wanted = [] if functions.is_firing_live(row.name) else wanted[-1:]

@@ -7,7 +7,7 @@ import psycopg
 from django.db import InterfaceError, OperationalError
 
 from postgres.errors import causes
-from scheduling.domain.states import State
+from scheduling.domain.states import Status
 from scheduling.errors import OutcomeUnknown
 from scheduling.queries.functions import Ending
 
@@ -19,7 +19,7 @@ _AWAY = ("08", "57P")
 _SHORT = ("53", "58")
 
 UNKNOWN = Ending(
-    state=State.UNKNOWN,
+    status=Status.UNKNOWN,
     error=" ".join((OutcomeUnknown.__doc__ or "").split()),
     error_class=f"{OutcomeUnknown.__module__}.{OutcomeUnknown.__qualname__}",
 )
@@ -32,7 +32,7 @@ def failed(error: BaseException) -> Ending:
     trace = "".join(traceback.format_exception(error))
     name = f"{kind.__module__}.{kind.__qualname__}"
     return Ending(
-        state=State.FAILED,
+        status=Status.FAILED,
         error=sentence,
         error_class=name[:200],
         traceback=_text(trace, 10 * _LONGEST_ERROR, from_the_end=True),

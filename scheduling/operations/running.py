@@ -17,7 +17,7 @@ from postgres import transactions
 from scheduling import context, guards, registry
 from scheduling.domain import arguments
 from scheduling.domain.retries import Backoff, delay_before_next_s
-from scheduling.domain.states import Kind, State
+from scheduling.domain.states import Kind, Status
 from scheduling.errors import KeepsColliding, KillsItsProcess, NotJson, RowMoved, UnknownFunction
 from scheduling.models import ScheduledFunction
 from scheduling.operations import announcing, endings, timing
@@ -122,7 +122,7 @@ def settle(call: Call, ending: Ending, *, by: Holder) -> bool:
 
 def try_again(ended: ScheduledFunction, *, known: bool) -> None:
     """Schedule the next try of an action that ended badly, if it was declared to be tried again."""
-    if ended.state not in {State.FAILED, State.UNKNOWN} or ended.task_backend is not None:
+    if ended.status not in {Status.FAILED, Status.UNKNOWN} or ended.task_backend is not None:
         return
     try:
         declared = registry.find(ended.function)
@@ -240,10 +240,10 @@ def _perform(call: Call, *, timeout_s: float | None) -> Ending:
     except BaseException as error:  # SystemExit too: it is the function's end, not the worker's
         return endings.failed(error)
     try:
-        return Ending(state=State.SUCCESS, result=_result(call, value))
+        return Ending(status=Status.SUCCESS, result=_result(call, value))
     except NotJson as error:
         # What it did is done, so it is a success; tried again it would be done twice.
-        return Ending(state=State.SUCCESS, error=error.message)
+        return Ending(status=Status.SUCCESS, error=error.message)
 
 
 def _watched(call: Call) -> AbstractContextManager[None]:

@@ -12,7 +12,7 @@ from django.db import transaction
 from postgres import clock
 from scheduling import context, guards, registry
 from scheduling.domain import arguments, moments, queueing
-from scheduling.domain.states import ENDED, Kind, State
+from scheduling.domain.states import ENDED, Kind, Status
 from scheduling.errors import NotEnded, NotFound
 from scheduling.models import ScheduledFunction
 from scheduling.operations import announcing
@@ -55,7 +55,7 @@ def run_at(
     """Schedule a registered function for an aware moment. One that has passed is kept, and runs at once: of several
     the oldest first. Otherwise as `run_after`."""
     checked = moments.moment(moment, now=clock.now())
-    [row] = insert([new(function, args, due_at=checked, queue=queue, priority=priority)])
+    [row] = insert([new(function, args, run_at=checked, queue=queue, priority=priority)])
     return row
 
 
@@ -67,7 +67,7 @@ def run_again(function_id: int) -> ScheduledFunction:
     old = functions.find(function_id)
     if old is None:
         raise NotFound(resource="scheduled function")
-    if old.state not in ENDED:
+    if old.status not in ENDED:
         raise NotEnded
     again = NewFunction(
         function=old.function,
@@ -87,7 +87,7 @@ def new(
     args: dict[str, Any],
     *,
     delay_s: float = 0.0,
-    due_at: datetime | None = None,
+    run_at: datetime | None = None,
     queue: str | None = None,
     priority: int | None = None,
 ) -> NewFunction:
@@ -99,7 +99,7 @@ def new(
         kind=registered.kind,
         args=json.dumps(checked),
         delay_s=delay_s,
-        due_at=due_at,
+        run_at=run_at,
         queue=registered.queue if queue is None else queueing.queue(queue),
         priority=registered.priority if priority is None else queueing.priority(priority),
     )
@@ -131,10 +131,10 @@ def _with_parent(row: NewFunction) -> NewFunction:
     if running is None:
         return row
     row = replace(row, parent=running.id if row.parent is None else row.parent)
-    if running.kind is Kind.ACTION and functions.parent_state(running.id) is State.CANCELED:
-        return replace(row, state=State.CANCELED)
+    if running.kind is Kind.ACTION and functions.parent_status(running.id) is Status.CANCELED:
+        return replace(row, status=Status.CANCELED)
     return row
 
 
 def _is_soon(row: ScheduledFunction) -> bool:
-    return row.state == State.PENDING and (row.due_at - row.created_at).total_seconds() < POLL_S
+    return row.status == Status.PENDING and (row.run_at - row.created_at).total_seconds() < POLL_S

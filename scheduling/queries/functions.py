@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from postgres import statements
-from scheduling.domain.states import LIVE, Kind, State
+from scheduling.domain.states import LIVE, Kind, Status
 from scheduling.models import Due, ScheduledFunction
 
 Row = statements.Row
@@ -33,8 +33,8 @@ class NewFunction:
     kind: Kind
     args: str
     delay_s: float = 0.0
-    due_at: datetime | None = None
-    state: State = State.PENDING
+    run_at: datetime | None = None
+    status: Status = Status.PENDING
     queue: str = "default"
     priority: int = 0
     task_backend: str | None = None
@@ -88,7 +88,7 @@ class Holder:
 class Ending:
     """How a run ended: `result` as JSON text, or what went wrong. `raised` is not stored."""
 
-    state: State
+    status: Status
     result: str | None = None
     error: str | None = None
     error_class: str | None = None
@@ -112,10 +112,10 @@ def notify(kinds: Iterable[str]) -> None:
     statements.load("scheduling", "notify").post({"kinds": sorted(kinds)})
 
 
-def parent_state(parent: int) -> State | None:
+def parent_status(parent: int) -> Status | None:
     """The state of a running action, held still until the caller's transaction ends; None if it is gone."""
-    rows = statements.load("scheduling", "parent_state").run({"id": parent})
-    return State(rows[0].state) if rows else None
+    rows = statements.load("scheduling", "parent_status").run({"id": parent})
+    return Status(rows[0].status) if rows else None
 
 
 def lanes(kind: Kind, *, queues: Sequence[str] | None = None) -> list[Lane]:
@@ -193,7 +193,7 @@ def start(function_id: int, *, by: Holder) -> ScheduledFunction | None:
 
 def end_action(function_id: int, *, by: Holder, ending: Ending) -> ScheduledFunction | None:
     """Write how an action ended; None if that is not ours to say any more."""
-    params = {"id": function_id, "state": ending.state.value, "result": ending.result, **_error(ending)}
+    params = {"id": function_id, "status": ending.status.value, "result": ending.result, **_error(ending)}
     rows = statements.load("scheduling", "end_action").run(params | _who(by))
     return _instance(rows[0]) if rows else None
 
@@ -235,10 +235,10 @@ def is_queued(function_id: int) -> bool:
     return Due.objects.filter(pk=function_id).exists()
 
 
-def cancel(function_id: int, *, state: State) -> bool:
+def cancel(function_id: int, *, status: Status) -> bool:
     """End a function as canceled if it is in this state."""
-    changed = ScheduledFunction.objects.filter(pk=function_id, state=state).update(
-        state=State.CANCELED, ended_at=Now()
+    changed = ScheduledFunction.objects.filter(pk=function_id, status=status).update(
+        status=Status.CANCELED, ended_at=Now()
     )
     return bool(changed)
 
@@ -255,7 +255,7 @@ def retry_of(function_id: int) -> int | None:
 
 def is_firing_live(cron: str) -> bool:
     """Whether a firing of this cron, or a later try of one, has not ended."""
-    return ScheduledFunction.objects.filter(cron_id=cron, state__in=sorted(LIVE)).exists()
+    return ScheduledFunction.objects.filter(cron_id=cron, status__in=sorted(LIVE)).exists()
 
 
 def retain(*, age_s: float, limit: int) -> int:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from django.db.models import OuterRef, QuerySet, Subquery
 
 from postgres import halving, statements
-from scheduling.domain.states import State
+from scheduling.domain.states import Status
 from scheduling.models import Cluster, Cron, Due, ScheduledFunction
 
 COUNT_LIMIT = 1000
@@ -15,10 +15,10 @@ _DISORDER = timedelta(minutes=1)  # between ids and times, of transactions side 
 
 
 def functions(
-    *, state: str = "", function: str = "", cron: str = "", before: int | None = None
+    *, status: str = "", function: str = "", cron: str = "", before: int | None = None
 ) -> "QuerySet[ScheduledFunction]":
     """Scheduled functions, newest first, without the columns that only their own page shows."""
-    filters = {"state": state, "function": function, "cron_id": cron}
+    filters = {"status": status, "function": function, "cron_id": cron}
     rows = ScheduledFunction.objects.filter(**{column: value for column, value in filters.items() if value})
     if before is not None:
         rows = rows.filter(pk__lt=before)
@@ -30,17 +30,17 @@ def names() -> list[str]:
     return [row.function for row in statements.load("scheduling", "names").run()]
 
 
-def living_ids(state: str) -> list[int] | None:
+def living_ids(status: str) -> list[int] | None:
     """All that wait, or all that run, by the small indexes of those; None if they are too many to choose from."""
     waiting = Due.objects.order_by("function_id").values_list("function_id", flat=True)
-    running = ScheduledFunction.objects.filter(state=State.IN_PROGRESS).values_list("pk", flat=True)
-    ids = list((waiting if state == State.PENDING else running.order_by("cluster_id"))[: MOST_LIVING + 1])
+    running = ScheduledFunction.objects.filter(status=Status.IN_PROGRESS).values_list("pk", flat=True)
+    ids = list((waiting if status == Status.PENDING else running.order_by("cluster_id"))[: MOST_LIVING + 1])
     return ids if len(ids) <= MOST_LIVING else None
 
 
 def firings(cron: str, *, limit: int = 10) -> Sequence[ScheduledFunction]:
     """What a cron fired last, the newest first: by its unique index, however many others were scheduled since."""
-    rows = ScheduledFunction.objects.filter(cron_id=cron, attempt=1).only("pk", "fire_at", "state")
+    rows = ScheduledFunction.objects.filter(cron_id=cron, attempt=1).only("pk", "fire_at", "status")
     return list(rows.order_by("-fire_at")[:limit])
 
 
@@ -87,7 +87,7 @@ def crons() -> "QuerySet[Cron]":
     state, `outcome_of` its id."""
     firing = ScheduledFunction.objects.filter(cron_id=OuterRef("pk"), attempt=1).order_by("-fire_at")
     return Cron.objects.annotate(
-        outcome=Subquery(firing.values("state")[:1]), outcome_of=Subquery(firing.values("pk")[:1])
+        outcome=Subquery(firing.values("status")[:1]), outcome_of=Subquery(firing.values("pk")[:1])
     ).order_by("-retired_at", "name")
 
 

@@ -1,6 +1,6 @@
 -- Write how an action ended, if it is still ours to say: not canceled, not given up as unknown.
 UPDATE scheduling_scheduledfunction
-SET state = %(state)s, ended_at = clock_timestamp(), result = %(result)s::text::jsonb, error = %(error)s,
+SET status = %(status)s, ended_at = clock_timestamp(), result = %(result)s::text::jsonb, error = %(error)s,
     error_class = %(error_class)s, traceback = %(traceback)s
-WHERE id = %(id)s AND state = 'in_progress' AND cluster_id = %(cluster_id)s::uuid AND ran_by = %(ran_by)s
+WHERE id = %(id)s AND status = 'in_progress' AND cluster_id = %(cluster_id)s::uuid AND ran_by = %(ran_by)s
 RETURNING *

@@ -4,7 +4,7 @@ WITH gone AS (
     DELETE FROM scheduling_due WHERE function_id = %(id)s RETURNING function_id
 )
 UPDATE scheduling_scheduledfunction AS f
-SET state = 'failed', started_at = clock_timestamp() - make_interval(secs => %(elapsed_s)s::float8), ended_at = clock_timestamp(), error = %(error)s,
+SET status = 'failed', started_at = clock_timestamp() - make_interval(secs => %(elapsed_s)s::float8), ended_at = clock_timestamp(), error = %(error)s,
     error_class = %(error_class)s, traceback = %(traceback)s, cluster_id = %(cluster_id)s::uuid, ran_by = %(ran_by)s
-FROM gone WHERE f.id = gone.function_id AND f.state = 'pending'
+FROM gone WHERE f.id = gone.function_id AND f.status = 'pending'
 RETURNING f.id

@@ -2,12 +2,12 @@
 -- knows how far they came. SKIP LOCKED: one whose outcome, or cancel, is being written right now is left to that.
 WITH lost AS (
     SELECT id FROM scheduling_scheduledfunction
-    WHERE state = 'in_progress' AND cluster_id = %(cluster_id)s::uuid
+    WHERE status = 'in_progress' AND cluster_id = %(cluster_id)s::uuid
       AND (%(ran_by)s::text IS NULL OR ran_by = %(ran_by)s::text)
     ORDER BY id
     FOR UPDATE SKIP LOCKED
 )
 UPDATE scheduling_scheduledfunction AS f
-SET state = 'unknown', ended_at = clock_timestamp(), error = %(error)s, error_class = %(error_class)s
+SET status = 'unknown', ended_at = clock_timestamp(), error = %(error)s, error_class = %(error_class)s
 FROM lost WHERE f.id = lost.id
 RETURNING f.*

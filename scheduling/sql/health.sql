@@ -12,8 +12,8 @@ WITH RECURSIVE lane (kind, queue, priority) AS (
 ), running AS MATERIALIZED (
     SELECT coalesce(array_agg(backend_xid), '{}') AS xids FROM pg_stat_activity WHERE backend_xid IS NOT NULL
 ), late AS MATERIALIZED (
-    SELECT due.due_at FROM lane CROSS JOIN LATERAL (
-        SELECT d.due_at FROM scheduling_due AS d
+    SELECT due.run_at FROM lane CROSS JOIN LATERAL (
+        SELECT d.run_at FROM scheduling_due AS d
         WHERE d.kind = lane.kind AND d.queue = lane.queue AND d.priority = lane.priority
           AND d.next_at < statement_timestamp() - make_interval(secs => %(late_s)s)
           AND d.xmax <> ALL ((SELECT xids FROM running)::xid[])
@@ -22,10 +22,10 @@ WITH RECURSIVE lane (kind, queue, priority) AS (
 )
 SELECT
     (SELECT count(*) FROM late) AS late,
-    (SELECT extract(epoch FROM clock_timestamp() - min(due_at))::float8 FROM late) AS oldest_late_s,
+    (SELECT extract(epoch FROM clock_timestamp() - min(run_at))::float8 FROM late) AS oldest_late_s,
     (SELECT count(*) FROM scheduling_cluster
       WHERE ending = 'frozen' AND ended_at > clock_timestamp() - interval '1 day') AS frozen,
     (SELECT count(*) FROM (SELECT 1 FROM scheduling_scheduledfunction
-      WHERE state = 'unknown' AND ended_at > clock_timestamp() - interval '1 day' LIMIT 1000) AS counted) AS unknown,
+      WHERE status = 'unknown' AND ended_at > clock_timestamp() - interval '1 day' LIMIT 1000) AS counted) AS unknown,
     (SELECT count(*) FROM (SELECT 1 FROM scheduling_scheduledfunction
-      WHERE state = 'failed' AND ended_at > clock_timestamp() - interval '1 day' LIMIT 1000) AS counted) AS failed
+      WHERE status = 'failed' AND ended_at > clock_timestamp() - interval '1 day' LIMIT 1000) AS counted) AS failed

@@ -11,6 +11,6 @@ WITH gone AS (
     RETURNING function_id
 )
 UPDATE scheduling_scheduledfunction AS f
-SET state = 'in_progress', started_at = clock_timestamp(), cluster_id = %(cluster_id)s::uuid, ran_by = %(ran_by)s
-FROM gone WHERE f.id = gone.function_id AND f.state = 'pending'
+SET status = 'in_progress', started_at = clock_timestamp(), cluster_id = %(cluster_id)s::uuid, ran_by = %(ran_by)s
+FROM gone WHERE f.id = gone.function_id AND f.status = 'pending'
 RETURNING f.*

@@ -11,5 +11,5 @@ WITH gone AS (
 )
 SELECT g.function_id AS id, f.function, f.args, f.task_backend, f.attempt
 FROM gone AS g LEFT JOIN LATERAL (
-    SELECT * FROM scheduling_scheduledfunction WHERE ctid = %(row_pointer)s::tid AND id = g.function_id AND state = 'pending'
+    SELECT * FROM scheduling_scheduledfunction WHERE ctid = %(row_pointer)s::tid AND id = g.function_id AND status = 'pending'
 ) AS f ON true

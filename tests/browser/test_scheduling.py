@@ -60,7 +60,7 @@ class TestFunctions:
         cluster_id = _cluster()
         [handed] = clusters.dispatch(scheduling.Kind.ACTION, limit=1)
         assert functions.start(handed.id, by=Holder(cluster_id=cluster_id, ran_by="here:1")) is not None
-        page = visit("/functions/?state=unknown", by=boss)
+        page = visit("/functions/?status=unknown", by=boss)
         expect(page.get_by_text("No functions here")).to_be_visible()
         clusters.end(cluster_id, ending="died", why="a test")
         badge = page.locator(f"[data-key=f{row.pk}] [data-status=unknown]")

@@ -79,7 +79,7 @@ def test_many_are_replayed_before_ones_eyes_on_a_phone(visit: Visit, boss: User)
     state = page.locator(".replay-state")
     expect(state).to_contain_text("0 of 121")
     expect(page.get_by_role("button", name="Stop here")).to_be_visible()
-    while ScheduledFunction.objects.filter(state="pending").exists():
+    while ScheduledFunction.objects.filter(status="pending").exists():
         pass_time()
     expect(state).to_contain_text("121 of 121", timeout=SOON_MS)
     expect(state).to_contain_text("done")

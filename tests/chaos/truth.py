@@ -64,7 +64,7 @@ def waiting() -> dict[str, int]:
         f"job {status}" for (status,) in Job.objects.exclude(status__in=ENDED).values_list("status")
     )
     live = ScheduledFunction.objects.filter(function__startswith=FUNCTIONS, ended_at=None)
-    counted.update(f"function {state}" for (state,) in live.values_list("state"))
+    counted.update(f"function {status}" for (status,) in live.values_list("status"))
     unsettled = Delivery.objects.filter(status__in=["received", "failed"])
     counted.update(f"delivery {status}" for (status,) in unsettled.values_list("status"))
     return dict(counted)
@@ -227,13 +227,13 @@ def _judge_functions(findings: Findings, farm: Farm, book: Book) -> None:
     for n in book.rolled_back:
         findings.doubling(n in rows or written[n] or lines[n], f"function {n} was rolled back and is there")
     for n, row in rows.items():
-        name = f"{row.kind} {row.pk} ({row.state})"
+        name = f"{row.kind} {row.pk} ({row.status})"
         happened = written[n] if row.kind == "mutation" else lines[n]
         findings.doubling(happened > 1, f"{name} happened {happened} times")
-        findings.losing(row.state == "success" and not happened, f"{name} did not happen")
+        findings.losing(row.status == "success" and not happened, f"{name} did not happen")
         findings.losing(row.ended_at is None, f"{name} never ended")
         allowed = {"success"} if row.kind == "mutation" else {"success", "unknown"}
-        findings.losing(row.ended_at is not None and row.state not in allowed, f"{name}: {row.error}")
+        findings.losing(row.ended_at is not None and row.status not in allowed, f"{name}: {row.error}")
     for n in {*written, *lines} - set(rows):
         findings.doubling(n, f"function {n} happened and is not there")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db import connection
 
-from scheduling.domain.states import Kind, State, may_move
+from scheduling.domain.states import Kind, Status, may_move
 from scheduling.queries.functions import Holder
 from tests.models import sample
 
@@ -20,7 +20,7 @@ class Model:
     function: Any
     kind: Kind
     number: int
-    state: State = State.PENDING
+    status: Status = Status.PENDING
     attempt: int = 1
     parent: int | None = None
     retry_of: int | None = None
@@ -28,18 +28,18 @@ class Model:
     deaths: int = 0
     by: Holder | None = None  # who runs it
 
-    def move(self, state: State) -> None:
+    def move(self, status: Status) -> None:
         """One line of the table of moves."""
-        assert may_move(self.state, state, kind=self.kind), (self.state, state)
-        self.state = state
-        if state is not State.IN_PROGRESS:
+        assert may_move(self.status, status, kind=self.kind), (self.status, status)
+        self.status = status
+        if status is not Status.IN_PROGRESS:
             self.by = None
 
     @property
     def is_tried_again(self) -> bool:
         """Whether its end has to schedule another try."""
-        sure = self.state is State.FAILED and self.function is not sample.once
-        unsure = self.state is State.UNKNOWN and self.function is sample.tried_again_anyhow
+        sure = self.status is Status.FAILED and self.function is not sample.once
+        unsure = self.status is Status.UNKNOWN and self.function is sample.tried_again_anyhow
         return self.kind is Kind.ACTION and (sure or unsure) and self.attempt < ATTEMPTS
 
 

@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from scheduling import context, registry
 from scheduling import operations as scheduling
 from scheduling.domain.retries import Backoff
-from scheduling.domain.states import ENDED, Kind, State
+from scheduling.domain.states import ENDED, Kind, Status
 from scheduling.errors import NotEnded
 from scheduling.models import Cluster, Due, ScheduledFunction
 from scheduling.operations import clusters, endings, running
@@ -112,11 +112,11 @@ class FunctionsMachine(RuleBasedStateMachine):
         model, good = self.models[call.id], data.draw(st.booleans())
         if data.draw(st.booleans()):
             self._schedule_from(call, model)
-        ending = Ending(state=State.SUCCESS, result="7") if good else endings.failed(sample.Broken())
+        ending = Ending(status=Status.SUCCESS, result="7") if good else endings.failed(sample.Broken())
         is_ours = model.by == by
         assert running.settle(call, ending, by=by) is is_ours
         if is_ours:
-            model.move(ending.state)
+            model.move(ending.status)
             self._expect_retry(call.id)
 
     def _cancel(self, data: st.DataObject) -> None:
@@ -124,17 +124,17 @@ class FunctionsMachine(RuleBasedStateMachine):
         followed = [model.retry_of for model in self.models.values() if model.retry_of]
         wants_followed = data.draw(st.booleans())
         asked = pk = self._one(data, followed if followed and wants_followed else list(self.models))
-        while self.models[pk].state in ENDED and (following := self._retry_of(pk)):
+        while self.models[pk].status in ENDED and (following := self._retry_of(pk)):
             pk = following
         model = self.models[pk]
-        expected = {State.PENDING: "canceled_before_start", State.IN_PROGRESS: "canceled_while_running"}
+        expected = {Status.PENDING: "canceled_before_start", Status.IN_PROGRESS: "canceled_while_running"}
         if model.attempt > 1:
-            expected[State.PENDING] = "canceled_before_retry"
-        verdict = expected.get(model.state, "too_late")
+            expected[Status.PENDING] = "canceled_before_retry"
+        verdict = expected.get(model.status, "too_late")
         if verdict != "too_late":
-            model.move(State.CANCELED)
+            model.move(Status.CANCELED)
         assert scheduling.cancel(asked) == scheduling.Cancellation(
-            verdict=scheduling.Verdict(verdict), state=model.state
+            verdict=scheduling.Verdict(verdict), status=model.status
         )
 
     def _run_again(self, data: st.DataObject) -> None:
@@ -143,9 +143,9 @@ class FunctionsMachine(RuleBasedStateMachine):
         try:
             row = scheduling.run_again(pk)
         except NotEnded:
-            assert model.state not in ENDED
+            assert model.status not in ENDED
         else:
-            assert model.state in ENDED
+            assert model.status in ENDED
             self._know(row.pk, Model(model.function, model.kind, model.number))
 
     def _die(self, data: st.DataObject) -> None:
@@ -173,11 +173,11 @@ class FunctionsMachine(RuleBasedStateMachine):
         pk = self._one(data, mutations)
         model = self.models[pk]
         assert running.process_died(pk, by=Holder(cluster_id=self.boots[-1], ran_by="dead"))
-        if model.state is not State.PENDING:
+        if model.status is not Status.PENDING:
             return
         model.deaths, model.waits = model.deaths + 1, True
         if model.deaths == MOST_DEATHS:
-            model.move(State.FAILED)
+            model.move(Status.FAILED)
 
     def _hours(self, _: st.DataObject | None = None) -> None:
         """Delays and backoffs are over."""
@@ -196,13 +196,13 @@ class FunctionsMachine(RuleBasedStateMachine):
 
     @invariant()
     def rows_are_as_the_model_says(self) -> None:
-        columns = ("pk", "state", "attempt", "parent_id", "retry_of_id")
+        columns = ("pk", "status", "attempt", "parent_id", "retry_of_id")
         stored = {pk: tuple(rest) for pk, *rest in ScheduledFunction.objects.values_list(*columns)}
-        assert stored == {pk: (m.state, m.attempt, m.parent, m.retry_of) for pk, m in self.models.items()}
-        queued = {pk: m.deaths for pk, m in self.models.items() if m.state is State.PENDING}
+        assert stored == {pk: (m.status, m.attempt, m.parent, m.retry_of) for pk, m in self.models.items()}
+        queued = {pk: m.deaths for pk, m in self.models.items() if m.status is Status.PENDING}
         assert dict(Due.objects.values_list("function_id", "deaths")) == queued
         done = [
-            m.number for m in self.models.values() if m.kind is Kind.MUTATION and m.state is State.SUCCESS
+            m.number for m in self.models.values() if m.kind is Kind.MUTATION and m.status is Status.SUCCESS
         ]
         assert marks() == Counter(done)
 
@@ -218,7 +218,7 @@ class FunctionsMachine(RuleBasedStateMachine):
             self._hours()
             while self._work_off(cluster_id):
                 self.rows_are_as_the_model_says()
-        assert {model.state for model in self.models.values()} <= ENDED
+        assert {model.status for model in self.models.values()} <= ENDED
 
     def _work_off(self, cluster_id: uuid.UUID) -> int:
         """Dispatch everything that is due, and run it well."""
@@ -230,8 +230,8 @@ class FunctionsMachine(RuleBasedStateMachine):
                 self._ran(one, running.mutation(one, by=by), is_current=True)
             else:
                 assert running.action(one, by=by)
-                model.move(State.IN_PROGRESS)
-                model.move(State.SUCCESS)
+                model.move(Status.IN_PROGRESS)
+                model.move(Status.SUCCESS)
         return len(found)
 
     def _begin_cluster(self) -> uuid.UUID:
@@ -245,7 +245,7 @@ class FunctionsMachine(RuleBasedStateMachine):
         ready = [
             pk
             for pk, model in self.models.items()
-            if model.kind is kind and model.state is State.PENDING and not model.waits
+            if model.kind is kind and model.status is Status.PENDING and not model.waits
         ]
         found = clusters.dispatch(kind, limit=limit)
         assert len(found) == min(limit, len(ready))
@@ -272,16 +272,16 @@ class FunctionsMachine(RuleBasedStateMachine):
 
     def _undone(self) -> list[tuple[uuid.UUID, Dispatch]]:
         """What was dispatched, to whomever and whenever, and has not been done."""
-        return [pair for pair in self.dispatched if self.models[pair[1].id].state is State.PENDING]
+        return [pair for pair in self.dispatched if self.models[pair[1].id].status is Status.PENDING]
 
     def _start(self, one: Dispatch, by: Holder) -> None:
         """The start of an action: whoever comes first, unless its cluster was given up."""
         model = self.models[one.id]
-        may_start = model.state is State.PENDING and by.cluster_id in self._living()
+        may_start = model.status is Status.PENDING and by.cluster_id in self._living()
         row = functions.start(one.id, by=by)
         assert (row is not None) is may_start
         if row is not None:
-            model.move(State.IN_PROGRESS)
+            model.move(Status.IN_PROGRESS)
             model.by = by
             self.calls.append((by, running._call_of(row)))
 
@@ -291,7 +291,7 @@ class FunctionsMachine(RuleBasedStateMachine):
         for each in (one, self._one(data, others)):
             before = self._state(each)
             running.mutations([each], by=by)
-            self._ran(each, self._state(each) != before and self._state(each) == State.SUCCESS)
+            self._ran(each, self._state(each) != before and self._state(each) == Status.SUCCESS)
 
     def _ran(self, one: Dispatch, ran: bool, *, is_current: bool | None = None) -> None:
         """A mutation was run, if it lay where it was dispatched from. The place of a row that moved may come round
@@ -299,16 +299,16 @@ class FunctionsMachine(RuleBasedStateMachine):
         model = self.models[one.id]
         if is_current is None:
             is_current = self.current[one.id] == (one, self.moved, model.deaths)
-        if model.state is not State.PENDING:
+        if model.status is not Status.PENDING:
             assert not ran
         elif is_current:
             self._end_mutation(one, model)
             assert ran is (model.function is not sample.mark_and_break)
-        elif self._state(one) != State.PENDING:
+        elif self._state(one) != Status.PENDING:
             self._end_mutation(one, model)
 
     def _end_mutation(self, one: Dispatch, model: Model) -> None:
-        model.move(State.FAILED if model.function is sample.mark_and_break else State.SUCCESS)
+        model.move(Status.FAILED if model.function is sample.mark_and_break else Status.SUCCESS)
         if model.function is sample.mark_and_schedule:
             [child] = ScheduledFunction.objects.filter(parent_id=one.id).values_list("pk", flat=True)
             self._know(child, Model(sample.mark, Kind.MUTATION, model.number, parent=one.id))
@@ -318,8 +318,8 @@ class FunctionsMachine(RuleBasedStateMachine):
         here = context.Running(id=call.id, function=call.function, kind=call.kind, attempt=call.attempt)
         with context.running(here):
             row = scheduling.run_after(0, sample.once, number=model.number)
-        state = State.CANCELED if model.state is State.CANCELED else State.PENDING
-        self._know(row.pk, Model(sample.once, Kind.ACTION, model.number, state=state, parent=call.id))
+        status = Status.CANCELED if model.status is Status.CANCELED else Status.PENDING
+        self._know(row.pk, Model(sample.once, Kind.ACTION, model.number, status=status, parent=call.id))
 
     def _leave_to_others(self, cluster_id: uuid.UUID, *, is_silent: bool) -> None:
         """Its end is written by somebody who then dies too, or by nobody: others take over at their next look."""
@@ -349,7 +349,7 @@ class FunctionsMachine(RuleBasedStateMachine):
             if model.by and model.by.cluster_id == cluster_id and ran_by in {None, model.by.ran_by}
         ]
         for pk in lost:
-            self.models[pk].move(State.UNKNOWN)
+            self.models[pk].move(Status.UNKNOWN)
             self._expect_retry(pk)
         return len(lost)
 
@@ -365,7 +365,7 @@ class FunctionsMachine(RuleBasedStateMachine):
         return functions.retry_of(pk)
 
     def _state(self, one: Dispatch) -> str:
-        return ScheduledFunction.objects.values_list("state", flat=True).get(pk=one.id)
+        return ScheduledFunction.objects.values_list("status", flat=True).get(pk=one.id)
 
     def _know(self, pk: int, model: Model) -> None:
         assert registry.find(model.function).kind is model.kind

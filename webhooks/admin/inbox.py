@@ -157,7 +157,7 @@ class DeliveryAdmin(common.BoundedList):
     def functions(self, row: Delivery) -> SafeString | str:
         """The scheduled functions that processed it, or will."""
         page = "scheduling_scheduledfunction"
-        links = [(administration.link(page, one.pk, f"#{one.pk}"), one.state) for one in search.runs_of(row)]
+        links = [(administration.link(page, one.pk, f"#{one.pk}"), one.status) for one in search.runs_of(row)]
         return format_html_join(", ", "{} {}", links) or "–"
 
     @display(description="Note")  # type: ignore[untyped-decorator]

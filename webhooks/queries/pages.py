@@ -67,7 +67,7 @@ class Replay:
 
     first: int
     last: int
-    state: str
+    status: str
     error: str | None
     wanted: Filter
     until: int
@@ -276,7 +276,7 @@ def _replay(first: ScheduledFunction) -> Replay | None:
     return Replay(
         first=first.pk,
         last=chain.id,
-        state=chain.state,
+        status=chain.status,
         error=chain.error,
         wanted=Filter.of_json(first.args["wanted"]),
         until=first.args["until"],

@@ -47,7 +47,7 @@ def runs_of(delivery: Delivery) -> Sequence[ScheduledFunction]:
     if not candidates:
         return []
     about = rows.filter(pk__gte=candidates[-1], args__contains={"delivery": delivery.pk})
-    return list(about.only("pk", "state")[:20])
+    return list(about.only("pk", "status")[:20])
 
 
 def _first_since(moment: datetime) -> int:

@@ -1,12 +1,12 @@
 -- How far a replay of many is. It is a chain of batches, each scheduled by the one before: how many deliveries they took,
 -- and the newest of them, which says whether there is more to do.
 WITH RECURSIVE chain AS (
-    SELECT id, state, result, error, ended_at FROM scheduling_scheduledfunction
+    SELECT id, status, result, error, ended_at FROM scheduling_scheduledfunction
     WHERE id = %(first)s AND function = %(function)s::text
   UNION ALL
-    SELECT next.id, next.state, next.result, next.error, next.ended_at
+    SELECT next.id, next.status, next.result, next.error, next.ended_at
     FROM chain JOIN scheduling_scheduledfunction AS next ON next.parent_id = chain.id AND next.function = %(function)s::text
 )
-SELECT newest.id, newest.state, newest.error, newest.ended_at,
-       (SELECT coalesce(sum((result #>> '{}')::bigint), 0)::bigint FROM chain WHERE state = 'success') AS replayed
+SELECT newest.id, newest.status, newest.error, newest.ended_at,
+       (SELECT coalesce(sum((result #>> '{}')::bigint), 0)::bigint FROM chain WHERE status = 'success') AS replayed
 FROM chain AS newest ORDER BY newest.id DESC LIMIT 1

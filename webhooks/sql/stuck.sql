@@ -15,7 +15,7 @@ WITH late AS MATERIALIZED (
 )
 SELECT late.id, late.row_pointer, late.source, (
     SELECT run.error FROM scheduling_scheduledfunction AS run
-    WHERE run.function = %(function)s::text AND run.state = 'failed' AND run.args ->> 'delivery' = late.id::text
+    WHERE run.function = %(function)s::text AND run.status = 'failed' AND run.args ->> 'delivery' = late.id::text
       AND run.ended_at >= late.due_at
     ORDER BY run.id DESC LIMIT 1
 ) AS error

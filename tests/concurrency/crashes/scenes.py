@@ -57,7 +57,7 @@ def stored(lines: Path) -> Stage:
         "results": Body.objects.exclude(result=None).count(),
         "pieces": (OutputChunk.objects.count(), *filter(None, job.values_list("next_seq", flat=True))),
         "tokens": sum(Bucket.objects.values_list("used", flat=True)),
-        "functions": list(functions.values_list("state", "attempt")),
+        "functions": list(functions.values_list("status", "attempt")),
         "queued": Due.objects.count(),
         "groups": Group.objects.count(),
         "lines": len(lines.read_text().splitlines()) if lines.exists() else 0,

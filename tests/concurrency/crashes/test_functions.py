@@ -38,7 +38,7 @@ def go_on_with_functions(scene: Scene) -> None:
     """The cluster is given up, and another one runs what is due."""
     if scene.cluster_id is not None:
         clusters.end(scene.cluster_id, ending="died")
-    ScheduledFunction.objects.filter(state="pending").update(due_at=farm.now())
+    ScheduledFunction.objects.filter(status="pending").update(run_at=farm.now())
     Due.objects.update(next_at=farm.now())
     while scheduling.run_due():
         pass

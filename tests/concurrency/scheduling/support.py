@@ -184,7 +184,7 @@ def until(
 
 def states(**of: str) -> dict[str, int]:
     """How many functions there are in each state: `states()`, `states(kind="action")`."""
-    return dict(Counter(ScheduledFunction.objects.filter(**of).values_list("state", flat=True)))
+    return dict(Counter(ScheduledFunction.objects.filter(**of).values_list("status", flat=True)))
 
 
 def all_ended() -> bool:

@@ -119,7 +119,7 @@ class TestAStop:
             )  # who is free, and who pushes, ends first
             end.touch()
             assert (mutations.wait(60), actions.wait(60)) == (0, 0)
-        found = dict(ScheduledFunction.objects.values_list("pk", "state"))
+        found = dict(ScheduledFunction.objects.values_list("pk", "status"))
         assert found == {
             dawdling.pk: "success",
             short.pk: "success",
@@ -212,7 +212,7 @@ class TestAnActionThatIsDeafToItsTimeout:
 
 
 def state_of(row: ScheduledFunction) -> str:
-    return ScheduledFunction.objects.values_list("state", flat=True).get(pk=row.pk)
+    return ScheduledFunction.objects.values_list("status", flat=True).get(pk=row.pk)
 
 
 class TestAFrozenCluster:

@@ -54,7 +54,7 @@ def schedule_marks(count: int) -> None:
 
 
 def state_of(row: ScheduledFunction) -> str:
-    return ScheduledFunction.objects.values_list("state", flat=True).get(pk=row.pk)
+    return ScheduledFunction.objects.values_list("status", flat=True).get(pk=row.pk)
 
 
 def logs(one: Supervisor) -> str:
@@ -119,6 +119,6 @@ class TestAMutationThatKillsItsProcess:
             assert state_of(poison) == "pending"
             until(all_ended, what=lambda: logs(one))
         ended = ScheduledFunction.objects.get(pk=poison.pk)
-        assert (ended.state, ended.error_class) == ("failed", "scheduling.errors.KillsItsProcess")
+        assert (ended.status, ended.error_class) == ("failed", "scheduling.errors.KillsItsProcess")
         assert len(ledger.read_text().split()) == 3
         assert set(Counter(runs.read_text().split()).values()) == {1}

@@ -44,4 +44,4 @@ class TestOnce:
 
 def pending() -> set[int]:
     """The functions that have not started."""
-    return set(ScheduledFunction.objects.filter(state="pending").values_list("pk", flat=True))
+    return set(ScheduledFunction.objects.filter(status="pending").values_list("pk", flat=True))

@@ -144,7 +144,7 @@ _GIVEN: dict[str, dict[str, Any]] = {
     "scheduling.ScheduledFunction": {
         "function": "tests.nothing",
         "kind": "mutation",
-        "state": "success",
+        "status": "success",
         "ended_at": NOW,
     },
     "webhooks.Delivery": {

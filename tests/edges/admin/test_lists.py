@@ -99,7 +99,7 @@ _NARROWED = [
     ),
     *(
         f"/admin/scheduling/scheduledfunction/{end}"
-        for end in ("", "?state=success", "?state=failed", "?function=no")
+        for end in ("", "?status=success", "?status=failed", "?function=no")
     ),
     *(f"/admin/webhooks/delivery/{end}" for end in ("", "?status=processed", "?source=stripe", "?q=none")),
     *(f"/admin/webhooks/activity/{end}" for end in ("", "?source__exact=stripe", "?q=none")),

@@ -28,7 +28,7 @@ def _follow(client: Client, address: str, data: dict[str, Any]) -> tuple[str, st
 
 
 def _run_steps() -> None:
-    for row in ScheduledFunction.objects.filter(function__endswith="bulk.step", state="pending"):
+    for row in ScheduledFunction.objects.filter(function__endswith="bulk.step", status="pending"):
         operations.bulk.step(**row.args)
 
 

@@ -186,7 +186,7 @@ class TestTheDoctorAboutTheScheduler:
         live_cluster("actions")
         late = scheduling.run_after(0, sample.say, word="late")
         moment = Now() - timedelta(seconds=60)
-        Due.objects.filter(pk=late.pk).update(due_at=moment, next_at=moment)
+        Due.objects.filter(pk=late.pk).update(run_at=moment, next_at=moment)
         assert scheduler_says() == [
             (Level.FINE, "2 clusters run scheduled functions."),
             (Level.WARNING, "1 scheduled functions are late, the oldest by 60 s."),

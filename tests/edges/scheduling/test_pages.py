@@ -77,7 +77,7 @@ class TestRights:
         assert {client.get(url).status_code for url in addresses(pk)} == {200}
         assert {client.post(url).status_code for url in buttons(pk)} == {404}
         assert "Cancel" not in client.get(addresses(pk)[1]).content.decode()
-        assert ScheduledFunction.objects.get().state == "pending"
+        assert ScheduledFunction.objects.get().status == "pending"
 
     def test_a_button_needs_the_csrf_token(self) -> None:
         client = Client(enforce_csrf_checks=True)
@@ -100,7 +100,7 @@ class TestAPage:
             "before=99999999999999999999",
             "before=-1",
             "before=%00",
-            "state=nonsense",
+            "status=nonsense",
             "function=%27",
             "before=٣",
         ],
@@ -109,11 +109,11 @@ class TestAPage:
         row()
         assert operator.get(f"/functions/?{query}").status_code == 200
 
-    def test_filters_by_state_and_function(self, operator: Client) -> None:
+    def test_filters_by_status_and_function(self, operator: Client) -> None:
         row("a")
         scheduling.run_after(0, sample.break_down)
         scheduling.run_due()
-        page = operator.get("/functions/?state=failed").content.decode()
+        page = operator.get("/functions/?status=failed").content.decode()
         assert "sample.break_down" in page
         assert ">#" in page
         assert 'title="tests.integration.scheduling.sample.say"' not in page
@@ -193,7 +193,7 @@ class TestAButton:
         )
         scheduling.cancel(pk)
         operator.post(f"/functions/{pk}/run-again/")
-        assert ScheduledFunction.objects.get(run_again_of=pk).state == "pending"
+        assert ScheduledFunction.objects.get(run_again_of=pk).status == "pending"
 
     def test_pauses_resumes_and_runs_a_cron(self, operator: Client) -> None:
         operator.post("/crons/greet/pause/")
@@ -225,7 +225,7 @@ class TestTheAdmin:
         assert NASTY not in operator.get(f"/admin/scheduling/scheduledfunction/{pk}/change/").content.decode()
         assert operator.get("/admin/scheduling/cron/greet/change/").status_code == 200
         listed = operator.get(
-            "/admin/scheduling/scheduledfunction/?state__exact=pending&function=tests.integration.scheduling.sample.say"
+            "/admin/scheduling/scheduledfunction/?status__exact=pending&function=tests.integration.scheduling.sample.say"
         )
         assert f">{pk}<" in listed.content.decode()
         assert operator.get("/admin/scheduling/cron/add/").status_code == 403
@@ -235,16 +235,16 @@ class TestTheAdmin:
         self._do(operator, "scheduledfunction", "run_again", pks[:1])
         self._do(operator, "scheduledfunction", "cancel", pks)
         self._do(operator, "scheduledfunction", "run_again", pks)
-        states = list(ScheduledFunction.objects.order_by("pk").values_list("state", flat=True))
-        assert states == ["canceled"] * 3 + ["pending"] * 3
+        statuses = list(ScheduledFunction.objects.order_by("pk").values_list("status", flat=True))
+        assert statuses == ["canceled"] * 3 + ["pending"] * 3
 
     def test_cancels_and_runs_again_on_a_page_of_its_own(self, operator: Client) -> None:
         url = f"/admin/scheduling/scheduledfunction/{row().pk}"
         for action in ("cancel", "run-again"):
             assert 'name="confirmed"' in operator.get(f"{url}/{action}/").content.decode()
             assert operator.post(f"{url}/{action}/", {"confirmed": "yes"}).status_code == 302
-        states = list(ScheduledFunction.objects.order_by("pk").values_list("state", flat=True))
-        assert states == ["canceled", "pending"]
+        statuses = list(ScheduledFunction.objects.order_by("pk").values_list("status", flat=True))
+        assert statuses == ["canceled", "pending"]
 
     def test_runs_one_cron_on_its_page(self, operator: Client) -> None:
         assert operator.post("/admin/scheduling/cron/greet/run-now/", {"confirmed": "yes"}).status_code == 302

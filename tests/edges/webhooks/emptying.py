@@ -19,6 +19,6 @@ def empty() -> None:
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET LOCAL synchronous_commit = off")
         # A function that has not ended cannot be deleted.
-        over = "UPDATE scheduling_scheduledfunction SET state = 'canceled', ended_at = now() WHERE ended_at IS NULL"
+        over = "UPDATE scheduling_scheduledfunction SET status = 'canceled', ended_at = now() WHERE ended_at IS NULL"
         cursor.execute(over)
         cursor.execute("; ".join(f"DELETE FROM {model._meta.db_table}" for model in emptied))

@@ -314,7 +314,7 @@ class TestReplayingMany:
         [(url, _)] = answer.redirect_chain
         assert '<strong class="number">0</strong> of 150' in answer.content.decode()
         first = ScheduledFunction.objects.get(pk=url.split("/")[-2])
-        while ScheduledFunction.objects.filter(state="pending").exists():
+        while ScheduledFunction.objects.filter(status="pending").exists():
             pass_time()
         shown = page(operator, url)
         assert '<strong class="number">150</strong> of 150' in shown
@@ -336,7 +336,7 @@ class TestReplayingMany:
             pass_time()
         answer = operator.post(f"{url}stop/", follow=True)
         assert "Stopped: no further batch is begun." in answer.content.decode()
-        while ScheduledFunction.objects.filter(state="pending").exists():
+        while ScheduledFunction.objects.filter(status="pending").exists():
             pass_time()
         assert '<strong class="number">100</strong> of 150' in page(operator, url)
         assert Delivery.objects.filter(tries=2).count() == 100

@@ -262,5 +262,5 @@ class TestWhatRanOut:
         Guest.objects.update(expires_at=clock.now())
         operations.forget_sessions()
         assert [operations.retire_guests()["deleted"] for _ in range(3)] == [2, 1, 0]
-        following = ScheduledFunction.objects.filter(state="pending").values_list("function", flat=True)
+        following = ScheduledFunction.objects.filter(status="pending").values_list("function", flat=True)
         assert sorted(name.rpartition(".")[2] for name in following) == ["forget_sessions", "retire_guests"]

@@ -237,7 +237,7 @@ def test_the_farm_reconciles_by_itself() -> None:
     row = scheduling.run_after(0, operations.reconcile)  # as the cron does
     scheduling.run_due()
     row.refresh_from_db()
-    assert (row.state, row.result) == ("success", 1)
+    assert (row.status, row.result) == ("success", 1)
     assert people.stands(answer) == ("waiting", "")
 
 

@@ -32,7 +32,7 @@ CLUSTERS = ("the cluster for mutations", "the cluster for actions")
 UNTIL_A_CRON_FIRED = """
 import time
 from scheduling.models import ScheduledFunction
-while not ScheduledFunction.objects.filter(cron_id="forget old jobs", state="success").exists():
+while not ScheduledFunction.objects.filter(cron_id="forget old jobs", status="success").exists():
     time.sleep(0.1)
 """
 HOW_A_WRITE_OF_AN_ACTION_ENDS = """
@@ -40,10 +40,10 @@ import time
 from scheduling import operations as scheduling
 from scheduling.models import ScheduledFunction
 row = scheduling.run_after(0, "tests.integration.scheduling.sample.write_directly", name="no")
-while row.state in {"pending", "in_progress"}:
+while row.status in {"pending", "in_progress"}:
     time.sleep(0.1)
     row.refresh_from_db()
-print(row.state, row.error_class)
+print(row.status, row.error_class)
 """
 ACTION = "tests.integration.scheduling.sample.append"  # writes its line, then lingers
 

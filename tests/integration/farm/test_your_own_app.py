@@ -230,7 +230,7 @@ class TestAnAppBesideTheCheckout:
 
     def test_has_its_cron_fired(self, farm: OwnFarm) -> None:
         fired = """SELECT function, args FROM scheduling_scheduledfunction
-            WHERE cron_id = 'notes: forget old ones' AND state = 'success'"""
+            WHERE cron_id = 'notes: forget old ones' AND status = 'success'"""
         assert farm.until("the cron fires", fired) == [("notes.operations.forget", {"days": 30})]
 
     def test_is_held_to_its_limit(self, farm: OwnFarm) -> None:

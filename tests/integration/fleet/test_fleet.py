@@ -138,7 +138,7 @@ class TestFleet:
             scheduling.run_after(0, sample.make_group, name=f"g{n}")
         ours = ScheduledFunction.objects.filter(function__endswith="make_group")
         farm.until(lambda: not ours.filter(ended_at=None).exists(), what="the functions' end")
-        assert set(ours.values_list("state", flat=True)) == {"success"}
+        assert set(ours.values_list("status", flat=True)) == {"success"}
         assert Group.objects.filter(name__startswith="g").count() == 60
 
     def test_listens_past_the_pooler_and_finds_nothing_wrong_with_itself(self, fleet: Fleet) -> None:

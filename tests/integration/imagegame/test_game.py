@@ -135,7 +135,7 @@ class TestDeadlines:
         made = party_at(Stage.REVEAL, 2)
         calls = ScheduledFunction.objects.order_by("pk")
         assert [call.args["step"] for call in calls] == [0, 1, 2, 3, 4]
-        waits = [call.due_at - call.created_at for call in calls]
+        waits = [call.run_at - call.created_at for call in calls]
         planned = [3600, 180, 60, 45, 30]
         for wait, seconds in zip(waits, planned, strict=True):
             assert abs(wait - timedelta(seconds=seconds)) < timedelta(seconds=1)
@@ -160,7 +160,7 @@ class TestDeadlines:
         scheduling.run_due()
         assert made.stage() is Stage.ABANDONED
         call = ScheduledFunction.objects.get(args__step=1)
-        assert (call.function, call.state) == ("examples.imagegame.operations.moving.deadline", "success")
+        assert (call.function, call.status) == ("examples.imagegame.operations.moving.deadline", "success")
 
     def test_of_a_game_that_is_gone_do_nothing(self) -> None:
         operations.deadline(game_id=1, step=0)

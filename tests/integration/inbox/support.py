@@ -64,7 +64,7 @@ def pass_time() -> int:
     """Run everything that is scheduled, as if its time had come; how many functions."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "UPDATE scheduling_due SET next_at = now() - interval '1 s', due_at = now() - interval '1 s'"
+            "UPDATE scheduling_due SET next_at = now() - interval '1 s', run_at = now() - interval '1 s'"
         )
     return scheduling.run_due()
 

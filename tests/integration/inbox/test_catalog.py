@@ -64,7 +64,7 @@ def refresh() -> Any:
     row = scheduling.run_after(0, refresh_model_catalog)
     scheduling.run_due()
     row.refresh_from_db()
-    assert row.state == "success", row.error
+    assert row.status == "success", row.error
     return row.result
 
 

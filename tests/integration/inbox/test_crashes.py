@@ -74,7 +74,7 @@ def stored() -> list[dict[str, Any]]:
     """The deliveries as they stand, with everything that was to be done about them."""
     fields = ("pk", "delivery_id", "status", "attempts", "duplicates")
     rows: list[dict[str, Any]] = list(Delivery.objects.order_by("pk").values(*fields))
-    return [*rows, *({"run": run.args["delivery"], "state": run.state} for run in pending())]
+    return [*rows, *({"run": run.args["delivery"], "status": run.status} for run in pending())]
 
 
 class TestReceiving:
@@ -117,7 +117,7 @@ class TestProcessing:
             delivery.refresh_from_db()
             assert (delivery.status, delivery.attempts, delivery.tries) == ("processed", 1, 1)
             assert all(model.objects.count() == 1 for model in (DeliveryAttempt, GithubIssue, Activity))
-            assert [run.state for run in ScheduledFunction.objects.all()] == ["success"]
+            assert [run.status for run in ScheduledFunction.objects.all()] == ["success"]
 
         assert everywhere(scheduling.run_due, before=before, after=after) >= 8
 
@@ -144,7 +144,7 @@ class TestProcessing:
             assert DeliveryAttempt.objects.get().number == 1
             assert not GithubIssue.objects.exists()
             [run] = pending()
-            assert run.due_at >= (delivery.next_attempt_at or run.due_at)
+            assert run.run_at >= (delivery.next_attempt_at or run.run_at)
 
         handle("github", "probe", fails)
         assert everywhere(scheduling.run_due, before=receive, after=after) >= 8

@@ -45,7 +45,7 @@ def run(function: Any) -> Any:
     while pending():
         assert scheduling.run_due() > 0
     row.refresh_from_db()
-    assert row.state == "success", row.error
+    assert row.status == "success", row.error
     return row.result
 
 
@@ -59,7 +59,7 @@ def age(delivery: Delivery, by: timedelta) -> None:
 def lose_runs() -> None:
     """As if somebody had deleted what was scheduled."""
     Due.objects.all().delete()
-    ScheduledFunction.objects.filter(ended_at=None).update(state="canceled", ended_at=datetime.now(UTC))
+    ScheduledFunction.objects.filter(ended_at=None).update(status="canceled", ended_at=datetime.now(UTC))
 
 
 def telemetry(number: int, **options: Any) -> Delivery:
@@ -108,7 +108,7 @@ class TestReconciliation:
         delivery = receive()
         age(delivery, HOUR)
         Due.objects.all().delete()
-        died = {"state": "failed", "error": "It kills its process.", "ended_at": datetime.now(UTC)}
+        died = {"status": "failed", "error": "It kills its process.", "ended_at": datetime.now(UTC)}
         ScheduledFunction.objects.update(**died)
         assert reschedule_stuck() == [delivery.pk]
         delivery.refresh_from_db()

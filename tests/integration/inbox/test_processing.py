@@ -148,8 +148,8 @@ class TestAFailure:
         assert attempt.error_class == "builtins.RuntimeError"
         assert "in broken" in (attempt.traceback or "")
         [run] = pending()
-        assert abs(run.due_at - delivery.next_attempt_at) < timedelta(seconds=1)
-        assert {row.state for row in ScheduledFunction.objects.all()} == {"success", "pending"}
+        assert abs(run.run_at - delivery.next_attempt_at) < timedelta(seconds=1)
+        assert {row.status for row in ScheduledFunction.objects.all()} == {"success", "pending"}
 
     def test_is_tried_five_times_and_then_dead(self, handle: Register) -> None:
         class OutOfService(WebhooksError):
@@ -309,7 +309,7 @@ class TestStoring:
     )
     def test_one_that_had_failed_or_died_is_processed_again(self, status: str, runs: int) -> None:
         delivery = receive()
-        ScheduledFunction.objects.update(state="canceled", ended_at=datetime.now(UTC))
+        ScheduledFunction.objects.update(status="canceled", ended_at=datetime.now(UTC))
         with connection.cursor() as cursor:
             cursor.execute("DELETE FROM scheduling_due")
         due = datetime.now(UTC) if status == "failed" else None

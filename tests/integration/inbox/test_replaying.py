@@ -82,7 +82,7 @@ class TestReplayingOne:
         replay(delivery.pk)
         scheduling.run_due()
         assert Delivery.objects.get().tries == 2
-        Due.objects.filter(function_id=earlier.pk).update(next_at=clock.now(), due_at=clock.now())
+        Due.objects.filter(function_id=earlier.pk).update(next_at=clock.now(), run_at=clock.now())
         assert scheduling.run_due() == 1
         delivery.refresh_from_db()
         assert (delivery.status, delivery.attempts, delivery.tries) == ("failed", 1, 2)
@@ -128,7 +128,7 @@ class TestReplayingMany:
         scheduling.run_due()
         assert seen == ids[:2]
         [further] = pending()
-        assert timedelta(0) < further.due_at - clock.now() <= timedelta(seconds=1)
+        assert timedelta(0) < further.run_at - clock.now() <= timedelta(seconds=1)
         for _ in range(4):
             pass_time()
         assert seen == ids

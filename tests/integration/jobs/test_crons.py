@@ -76,7 +76,7 @@ class TestTheCrons:
         file = old_job_with_a_file()
         assert default_storage.exists(file.stored_as)
         fired = fire("forget old jobs")
-        assert (fired.state, fired.result) == ("success", 1)
+        assert (fired.status, fired.result) == ("success", 1)
         assert not Job.objects.exists()
         assert not default_storage.exists(file.stored_as)
 
@@ -93,7 +93,7 @@ class TestTheCrons:
                 created_at=F("created_at") - timedelta(seconds=age_s)
             )
         fired = fire("forget idempotency keys")
-        assert (fired.state, fired.result, IdempotencyKey.objects.count()) == ("success", 1, 2)
+        assert (fired.status, fired.result, IdempotencyKey.objects.count()) == ("success", 1, 2)
         assert Job.objects.count() == 3
 
     def test_try_again_to_delete_what_the_storage_will_not_give_up(self, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ class TestTheCrons:
         (stubborn / "within").mkdir(parents=True)  # a folder that is not empty cannot be deleted
         fire("forget old jobs")
         tries = ScheduledFunction.objects.filter(function="jobs.operations.sweeping.delete_files")
-        assert list(tries.order_by("attempt").values_list("attempt", "state")) == [
+        assert list(tries.order_by("attempt").values_list("attempt", "status")) == [
             (1, "failed"),
             (2, "pending"),
         ]
@@ -116,7 +116,7 @@ class TestTheCrons:
         late, early = farm.submit(2)
         wait_too_long(late)
         fired = fire("expire waiting jobs")
-        assert (fired.state, fired.result) == ("success", 1)
+        assert (fired.status, fired.result) == ("success", 1)
         assert [farm.status(job) for job in (late, early)] == ["timed_out", "pending"]
 
     def test_prune_limits(self) -> None:
@@ -126,7 +126,7 @@ class TestTheCrons:
         limits.limit("slow", config=slow)
         farm.until(lambda: limits.check("quick", count=1000, config=quick).ok, what="the bucket is full")
         fired = fire("prune limits")
-        assert (fired.state, fired.result) == ("success", 1)
+        assert (fired.status, fired.result) == ("success", 1)
         assert list(Bucket.objects.values_list("name", flat=True)) == ["slow"]
 
 

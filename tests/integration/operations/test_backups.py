@@ -157,5 +157,5 @@ def _goes_on(worker: Worker, held: operations.Claimed, ended: int) -> None:
     assert farm.succeed(other, claimed) == "success"
     assert operations.submit("work", {}).pk > max(held.id, again.pk)
     assert clusters.run_due(kinds=[Kind.MUTATION]) >= 1
-    assert ScheduledFunction.objects.get(function__endswith="make_group").state == "success"
+    assert ScheduledFunction.objects.get(function__endswith="make_group").status == "success"
     assert not ratelimits.limit("spent", config=ONE_A_DAY)

@@ -96,7 +96,7 @@ def _goes_on(held: int, ended: int) -> None:
     operations.submit("work", {}, owner=User.objects.get(username="ada"))
     assert farm.claim_one(worker).id > claimed.id
     assert clusters.run_due(kinds=[Kind.MUTATION]) == 1
-    assert ScheduledFunction.objects.get().state == "success"
+    assert ScheduledFunction.objects.get().status == "success"
     assert bytes(Delivery.objects.get().body) == b"{}"
     assert not ratelimits.limit("spent", config=ratelimits.TokenBucket(rate=1, period=timedelta(days=1)))
 

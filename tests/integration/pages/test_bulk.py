@@ -198,7 +198,7 @@ class TestRetrying:
         operations.bulk.begin(asked.pk, by=ada)
         operations.bulk.step(bulk_id=asked.pk)
         next_step = ScheduledFunction.objects.latest("pk")
-        assert (next_step.args, next_step.due_at > next_step.created_at) == ({"bulk_id": asked.pk}, True)
+        assert (next_step.args, next_step.run_at > next_step.created_at) == ({"bulk_id": asked.pk}, True)
         assert not Job.objects.filter(retry_of__isnull=False).exists()
         ratelimits.reset(limits.SUBMIT_USER, key=f"user:{ada.pk}")
         assert _to_the_end(asked).changed == 2

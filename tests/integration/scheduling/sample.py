@@ -280,4 +280,4 @@ def collide() -> None:
 def change_its_own_row() -> None:
     """Change the row that says that this function runs."""
     with connection.cursor() as cursor:
-        cursor.execute("UPDATE scheduling_scheduledfunction SET priority = 5 WHERE state = 'pending'")
+        cursor.execute("UPDATE scheduling_scheduledfunction SET priority = 5 WHERE status = 'pending'")

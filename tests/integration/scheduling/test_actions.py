@@ -16,7 +16,7 @@ from postgres import clock
 from postgres.connections import conninfo
 from postgres.errors import NestedTransaction
 from scheduling import operations as scheduling
-from scheduling.domain.states import Kind, State, Verdict
+from scheduling.domain.states import Kind, Status, Verdict
 from scheduling.errors import NotEnded, NotFound
 from scheduling.models import Due, ScheduledFunction
 from scheduling.operations import clusters, running
@@ -38,7 +38,7 @@ class TestAnAction:
         row = scheduling.run_after(0, sample.say, word="hello")
         assert scheduling.run_due() == 1
         ended = stored(row)
-        assert (ended.state, ended.result, ended.attempt) == ("success", "hello", 1)
+        assert (ended.status, ended.result, ended.attempt) == ("success", "hello", 1)
         assert ended.cluster_id is not None
         assert ended.ran_by
 
@@ -46,14 +46,14 @@ class TestAnAction:
         row = scheduling.run_after(0, sample.break_down)
         scheduling.run_due()
         ended = stored(row)
-        assert (ended.state, ended.error) == ("failed", "Broken: no luck")
+        assert (ended.status, ended.error) == ("failed", "Broken: no luck")
         assert ScheduledFunction.objects.count() == 1
 
     def test_is_a_success_though_its_result_cannot_be_stored(self) -> None:
         row = scheduling.run_after(0, sample.say_what_is_not_json)
         scheduling.run_due()
         ended = stored(row)
-        assert (ended.state, ended.result) == ("success", None)
+        assert (ended.status, ended.result) == ("success", None)
         assert ended.error is not None
         assert "cannot be stored as JSON" in ended.error
 
@@ -64,7 +64,7 @@ class TestAnAction:
             cursor.execute("""
                 CREATE SEQUENCE test_tries;
                 CREATE FUNCTION test_is_full() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-                    IF NEW.state = 'success' AND nextval('test_tries') < 3 THEN
+                    IF NEW.status = 'success' AND nextval('test_tries') < 3 THEN
                         RAISE 'no space left on device' USING ERRCODE = '53100';
                     END IF;
                     RETURN NEW;
@@ -76,19 +76,19 @@ class TestAnAction:
         finally:
             with connection.cursor() as cursor:
                 cursor.execute("DROP FUNCTION test_is_full CASCADE; DROP SEQUENCE test_tries")
-        assert (stored(row).state, stored(row).result) == ("success", "hello")
+        assert (stored(row).status, stored(row).result) == ("success", "hello")
 
     def test_fails_at_its_timeout(self) -> None:
         row = scheduling.run_after(0, sample.never_end)
         scheduling.run_due()
         ended = stored(row)
-        assert (ended.state, ended.error_class) == ("failed", "scheduling.errors.ActionTimedOut")
+        assert (ended.status, ended.error_class) == ("failed", "scheduling.errors.ActionTimedOut")
 
     def test_keeps_what_it_scheduled_though_it_breaks(self) -> None:
         row = scheduling.run_after(0, sample.schedule_from_an_action, word="survives")
         scheduling.run_due()
         child = ScheduledFunction.objects.get(parent=row)
-        assert (stored(row).state, child.state) == ("failed", "pending")
+        assert (stored(row).status, child.status) == ("failed", "pending")
 
     def test_delivered_twice_starts_once(self) -> None:
         scheduling.run_after(0, sample.say, word="once")
@@ -114,7 +114,7 @@ class TestWhatIsLate:
     def test_is_what_nobody_has_begun_and_not_a_mutation_that_runs(self) -> None:
         running_now, waiting = (scheduling.run_after(0, sample.make_group, name=n) for n in ("long", "late"))
         Due.objects.update(
-            due_at=clock.now() - timedelta(minutes=1), next_at=clock.now() - timedelta(minutes=1)
+            run_at=clock.now() - timedelta(minutes=1), next_at=clock.now() - timedelta(minutes=1)
         )
         with psycopg.connect(conninfo()) as session:
             session.execute("DELETE FROM scheduling_due WHERE function_id = %s", [running_now.pk])
@@ -133,7 +133,7 @@ class TestAFunctionThatIsGone:
         ScheduledFunction.objects.filter(pk=row.pk).update(function="shop.tasks.gone")
         scheduling.run_due()
         ended = stored(row)
-        assert (ended.state, ended.error_class) == ("failed", "scheduling.errors.UnknownFunction")
+        assert (ended.status, ended.error_class) == ("failed", "scheduling.errors.UnknownFunction")
 
 
 class TestRunningWhatIsDue:
@@ -146,7 +146,7 @@ class TestRunningWhatIsDue:
             scheduling.run_after(0, sample.say, word="x", queue=queue) for queue in ("mail", "other")
         )
         assert scheduling.run_due(queues=["mail"]) == 1
-        assert (stored(mail).state, stored(other).state) == ("success", "pending")
+        assert (stored(mail).status, stored(other).status) == ("success", "pending")
 
 
 class TestARetry:
@@ -154,7 +154,7 @@ class TestARetry:
         first = scheduling.run_after(0, sample.break_down_and_be_tried_again, word="again")
         assert [scheduling.run_due() for _ in range(4)] == [1, 1, 1, 0]
         rows = list(ScheduledFunction.objects.order_by("pk"))
-        assert [(row.attempt, row.state, row.args) for row in rows] == [
+        assert [(row.attempt, row.status, row.args) for row in rows] == [
             (n, "failed", {"word": "again"}) for n in (1, 2, 3)
         ]
         assert [row.retry_of_id for row in rows] == [None, first.pk, rows[1].pk]
@@ -166,7 +166,7 @@ class TestARetry:
         )
         scheduling.run_due()
         following = ScheduledFunction.objects.get(retry_of=row)
-        assert following.due_at >= following.created_at
+        assert following.run_at >= following.created_at
 
     def test_of_an_unknown_outcome_needs_an_idempotent_action(self, tmp_path: Path) -> None:
         rows = [
@@ -180,7 +180,7 @@ class TestARetry:
 
             assert functions.start(handed.id, by=Holder(cluster_id=cluster_id, ran_by="dead:1"))
         clusters.end(cluster_id, ending="died", why="a test")
-        assert [stored(row).state for row in rows] == ["unknown", "unknown"]
+        assert [stored(row).status for row in rows] == ["unknown", "unknown"]
         assert ScheduledFunction.objects.filter(retry_of=rows[0]).count() == 1
         assert ScheduledFunction.objects.filter(retry_of=rows[1]).count() == 0
 
@@ -188,7 +188,7 @@ class TestARetry:
         first = scheduling.run_after(0, sample.break_down_and_be_tried_again, word="again")
         scheduling.run_due()
         assert scheduling.cancel(first) == scheduling.Cancellation(
-            verdict=Verdict.BEFORE_RETRY, state=State.CANCELED
+            verdict=Verdict.BEFORE_RETRY, status=Status.CANCELED
         )
         assert scheduling.run_due() == 0
 
@@ -198,7 +198,7 @@ class TestACancel:
         row = scheduling.run_after(0, sample.say, word="never")
         assert scheduling.cancel(row).verdict == "canceled_before_start"
         assert scheduling.run_due() == 0
-        assert (stored(row).state, stored(row).started_at) == ("canceled", None)
+        assert (stored(row).status, stored(row).started_at) == ("canceled", None)
         assert not Due.objects.exists()
 
     def test_of_what_has_ended_is_too_late_and_changes_nothing(self) -> None:
@@ -206,7 +206,7 @@ class TestACancel:
         scheduling.run_due()
         before = ScheduledFunction.objects.values().get()
         assert scheduling.cancel(row.pk) == scheduling.Cancellation(
-            verdict=Verdict.TOO_LATE, state=State.SUCCESS
+            verdict=Verdict.TOO_LATE, status=Status.SUCCESS
         )
         assert ScheduledFunction.objects.values().get() == before
 
@@ -241,9 +241,9 @@ class TestACancel:
         assert scheduling.cancel(row).verdict == "canceled_while_running"
         signal.unlink()
         thread.join(30)
-        assert stored(row).state == "canceled"
+        assert stored(row).status == "canceled"
         children = ScheduledFunction.objects.filter(parent=row).order_by("pk")
-        assert [(child.args, child.state) for child in children] == [
+        assert [(child.args, child.status) for child in children] == [
             ({"word": "too late"}, "canceled"),
             ({"name": "never"}, "canceled"),
         ]
@@ -261,10 +261,10 @@ class TestACancel:
         while not _dawdles():
             time.sleep(0.005)
         assert scheduling.cancel(row) == scheduling.Cancellation(
-            verdict=Verdict.TOO_LATE, state=State.PENDING
+            verdict=Verdict.TOO_LATE, status=Status.PENDING
         )
         thread.join(30)
-        assert stored(row).state == "success"
+        assert stored(row).status == "success"
 
 
 def _dawdles() -> bool:
@@ -291,7 +291,7 @@ class TestRunningAgain:
         old = scheduling.run_after(0, sample.say, word="twice")
         scheduling.run_due()
         new = scheduling.run_again(old.pk)
-        assert (new.run_again_of_id, new.args, new.state, new.attempt) == (
+        assert (new.run_again_of_id, new.args, new.status, new.attempt) == (
             old.pk,
             {"word": "twice"},
             "pending",
@@ -323,7 +323,7 @@ class TestRetention:
         scheduling.run_due()
         _age(old)
         assert scheduling.retain() == 4
-        [next_run] = ScheduledFunction.objects.filter(state="pending")
+        [next_run] = ScheduledFunction.objects.filter(status="pending")
         assert next_run.function == "scheduling.operations.clusters.retain"
         scheduling.run_due()
         assert stored(next_run).result == 1
@@ -358,7 +358,7 @@ class TestTheDatabase:
             ScheduledFunction.objects.filter(pk=row.pk).delete()
         scheduling.run_due()
         with pytest.raises(DatabaseError, match="never changed"):
-            ScheduledFunction.objects.filter(pk=row.pk).update(state="pending", ended_at=None, result=None)
+            ScheduledFunction.objects.filter(pk=row.pk).update(status="pending", ended_at=None, result=None)
 
 
 class TestASilentCluster:
@@ -377,7 +377,10 @@ class TestASilentCluster:
         Cluster.objects.update(started_at=F("started_at") - timedelta(seconds=11))
         # A PostgreSQL that was started a moment ago says nothing about clusters yet.
         until(lambda: clusters.sweep() == 1, what="the sweep")
-        assert (stored(row).state, stored(row).error_class) == ("unknown", "scheduling.errors.OutcomeUnknown")
+        assert (stored(row).status, stored(row).error_class) == (
+            "unknown",
+            "scheduling.errors.OutcomeUnknown",
+        )
         assert Cluster.objects.get().ending == "lost"
         assert clusters.report(cluster_id, _report()) is False
 
@@ -390,5 +393,5 @@ class TestWritesByAMutation:
     def test_that_an_action_calls_are_its_own_transaction(self) -> None:
         row = scheduling.run_after(0, sample.write_by_a_mutation, name="by an action")
         scheduling.run_due()
-        assert stored(row).state == "success", stored(row).traceback
+        assert stored(row).status == "success", stored(row).traceback
         assert Group.objects.get().name == "by an action"

@@ -320,6 +320,6 @@ class TestAMutationTask:
         tasks.write.enqueue("directly")
         scheduling.run_due()
         row = ScheduledFunction.objects.get()
-        assert (row.kind, row.state) == ("action", "success")
+        assert (row.kind, row.status) == ("action", "success")
         assert Group.objects.get().name == "directly"
         assert json.loads(json.dumps(row.args)) == {"args": ["directly"], "kwargs": {}}

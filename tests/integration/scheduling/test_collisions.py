@@ -64,7 +64,7 @@ class TestAMutationThatAlwaysCollides:
             assert queued.collisions == n * IN_PLACE
             assert "could not serialize" in (queued.colliding_statement or "")
             assert before + wait <= queued.next_at <= clock.now() + wait
-        assert stored(row).state == "pending"
+        assert stored(row).status == "pending"
 
     def test_waits_at_most_two_minutes(self) -> None:
         longest = [running.COLLIDED.delay_s(n, rng=random.Random(n)) for n in range(1, 50)]
@@ -74,10 +74,10 @@ class TestAMutationThatAlwaysCollides:
         settings.SCHEDULING = settings.SCHEDULING | {"MOST_COLLISIONS": 20}
         row = scheduling.run_after(0, sample.collide)
         run_once_more()
-        assert stored(row).state == "pending"
+        assert stored(row).status == "pending"
         run_once_more()
         ended = stored(row)
-        assert (ended.state, ended.error_class) == ("failed", "scheduling.errors.KeepsColliding")
+        assert (ended.status, ended.error_class) == ("failed", "scheduling.errors.KeepsColliding")
         assert ended.error is not None
         assert "20 times" in ended.error
         assert "could not serialize" in ended.error
@@ -110,7 +110,7 @@ class TestAMutationThatChangesItsOwnRow:
         assert "its own row" in (queued.colliding_statement or "")
         run_once_more()
         run_once_more()
-        assert (stored(row).state, stored(row).error_class) == ("failed", "scheduling.errors.KeepsColliding")
+        assert (stored(row).status, stored(row).error_class) == ("failed", "scheduling.errors.KeepsColliding")
 
 
 class TestAMutationWhoseProcessDies:
@@ -122,7 +122,10 @@ class TestAMutationWhoseProcessDies:
             assert queued.deaths == deaths
             assert queued.next_at > clock.now()
         assert running.process_died(row.pk, by=BY)
-        assert (stored(row).state, stored(row).error_class) == ("failed", "scheduling.errors.KillsItsProcess")
+        assert (stored(row).status, stored(row).error_class) == (
+            "failed",
+            "scheduling.errors.KillsItsProcess",
+        )
         assert "3 times" in (stored(row).error or "")
         assert not Due.objects.exists()
         assert not Group.objects.exists()
@@ -131,7 +134,7 @@ class TestAMutationWhoseProcessDies:
         row = scheduling.run_after(0, sample.make_group, name="done")
         scheduling.run_due()
         assert running.process_died(row.pk, by=BY)
-        assert stored(row).state == "success"
+        assert stored(row).status == "success"
 
     def test_is_asked_about_again_while_its_session_has_not_ended(self) -> None:
         row = scheduling.run_after(0, sample.make_group, name="held")

@@ -208,7 +208,7 @@ class TestByHand:
     def test_a_cron_runs_now_and_keeps_its_times(self) -> None:
         cron = declared()
         row = scheduling.run_now("greet")
-        assert (row.cron_id, row.state) == ("greet", "pending")
+        assert (row.cron_id, row.status) == ("greet", "pending")
         assert Cron.objects.get().next_at == cron.next_at
 
     def test_an_unknown_cron_is_refused(self) -> None:

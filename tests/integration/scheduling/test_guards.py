@@ -41,7 +41,7 @@ class TestAnOutsideConnectionInAMutation:
         settings.SCHEDULING_GUARDS = False  # type: ignore[attr-defined]
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
-            assert _ended(scheduling.run_after(0, sample.connect_somewhere, port=port)).state == "success"
+            assert _ended(scheduling.run_after(0, sample.connect_somewhere, port=port)).status == "success"
 
     def test_is_no_matter_outside_of_one(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):
@@ -59,13 +59,13 @@ class TestAWriteInAnAction:
 
     def test_is_let_through_where_the_action_declares_it(self) -> None:
         assert (
-            _ended(scheduling.run_after(0, sample.write_directly_as_declared, name="yes")).state == "success"
+            _ended(scheduling.run_after(0, sample.write_directly_as_declared, name="yes")).status == "success"
         )
         assert Group.objects.get().name == "yes"
 
     def test_is_let_through_where_the_guards_are_off(self, settings: object) -> None:
         settings.SCHEDULING_GUARDS = False  # type: ignore[attr-defined]
-        assert _ended(scheduling.run_after(0, sample.write_directly, name="yes")).state == "success"
+        assert _ended(scheduling.run_after(0, sample.write_directly, name="yes")).status == "success"
 
 
 class TestAStatement:

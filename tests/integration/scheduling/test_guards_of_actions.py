@@ -60,7 +60,7 @@ class TestAnAction:
     @pytest.mark.parametrize("name", WRITES)
     def test_is_let_alone_where_the_guards_are_off(self, name: str, settings: object) -> None:
         settings.SCHEDULING_GUARDS = False  # type: ignore[attr-defined]
-        assert _ended(name).state == "success"
+        assert _ended(name).status == "success"
         assert Group.objects.exists()
 
     @pytest.mark.parametrize(
@@ -69,24 +69,24 @@ class TestAnAction:
     def test_writes_by_mutations_from_anywhere(self, name: str) -> None:
         ended = _ended(name)
         scheduling.run_due()
-        assert ended.state == "success", ended.traceback
+        assert ended.status == "success", ended.traceback
         assert Group.objects.get().name == "yes"
 
     def test_takes_from_limits(self) -> None:
         ended = _ended("take_from_limits")
-        assert ended.state == "success", ended.traceback
+        assert ended.status == "success", ended.traceback
 
     def test_reads_in_every_way(self) -> None:
         Group.objects.create(name="one")
         ended = _ended("read_in_every_way")
-        assert (ended.state, ended.result) == ("success", 4), ended.traceback
+        assert (ended.status, ended.result) == ("success", 4), ended.traceback
 
     def test_writes_to_the_databases_of_others(self) -> None:
         ended = _ended("write_to_a_database_elsewhere")
-        assert ended.state == "success", ended.traceback
+        assert ended.status == "success", ended.traceback
 
     @pytest.mark.parametrize("name", ["write_async", "write_in_a_thread_that_waits"])
     def test_leaves_nothing_behind_in_the_threads_that_it_used(self, name: str) -> None:
-        assert _ended(name).state == "failed"
+        assert _ended(name).status == "failed"
         getattr(unsafe, name)()
         assert Group.objects.get().name == "no"

@@ -60,7 +60,7 @@ def _ended(name: str) -> ScheduledFunction:
 
 def _is_refused(name: str, by: str) -> None:
     ended = _ended(name)
-    assert (ended.state, ended.error_class) == ("failed", f"scheduling.errors.{by}"), ended.traceback
+    assert (ended.status, ended.error_class) == ("failed", f"scheduling.errors.{by}"), ended.traceback
     assert ended.error is not None
     assert "tests.integration.scheduling.unsafe.in_a_mutation" in ended.error
     assert "run_after" in ended.error
@@ -88,16 +88,16 @@ class TestAMutation:
     @pytest.mark.parametrize("name", ["keep_a_loop", "use_sqlite_in_memory", "use_the_drivers_cursor"])
     def test_may_do_what_stays_inside(self, name: str) -> None:
         ended = _ended(name)
-        assert (ended.state, ended.result) == ("success", 1), ended.traceback
+        assert (ended.status, ended.result) == ("success", 1), ended.traceback
 
     def test_may_leave_it_to_a_hook_after_its_commit(self) -> None:
-        assert _ended("leave_it_to_a_hook").state == "success"
+        assert _ended("leave_it_to_a_hook").status == "success"
         unsafe.in_a_mutation(name="leave_it_to_a_hook")
 
     @pytest.mark.parametrize("name", ["run_a_program", "start_a_thread", "use_another_alias", "open_psycopg"])
     def test_is_let_alone_where_the_guards_are_off(self, name: str, settings: object) -> None:
         settings.SCHEDULING_GUARDS = False  # type: ignore[attr-defined]
-        assert _ended(name).state == "success"
+        assert _ended(name).status == "success"
 
     def test_leaves_others_alone(self) -> None:
         """Whoever is in no mutation does all of that, as before."""

@@ -44,13 +44,13 @@ def stored(row: ScheduledFunction) -> ScheduledFunction:
 class TestScheduling:
     def test_gives_a_row_that_runs_right_after(self) -> None:
         row = scheduling.run_after(timedelta(0), sample.make_group, name="one")
-        assert (row.state, row.kind, row.args) == ("pending", "mutation", {"name": "one"})
+        assert (row.status, row.kind, row.args) == ("pending", "mutation", {"name": "one"})
         assert scheduling.run_due() == 1
         ended = stored(row)
-        assert (ended.state, ended.result, ended.error) == ("success", {"name": "one"}, None)
+        assert (ended.status, ended.result, ended.error) == ("success", {"name": "one"}, None)
         assert ended.started_at is not None
         assert ended.ended_at is not None
-        assert ended.created_at <= ended.due_at <= ended.started_at <= ended.ended_at
+        assert ended.created_at <= ended.run_at <= ended.started_at <= ended.ended_at
         assert list(Group.objects.values_list("name", flat=True)) == ["one"]
         assert not Due.objects.exists()
 
@@ -63,9 +63,9 @@ class TestScheduling:
     def test_waits_for_its_moment(self) -> None:
         later = clock.now() + timedelta(hours=1)
         row = scheduling.run_at(later, sample.make_group, name="later")
-        assert row.due_at == later
+        assert row.run_at == later
         assert scheduling.run_due() == 0
-        assert stored(row).state == "pending"
+        assert stored(row).status == "pending"
 
     def test_keeps_a_moment_that_has_passed_and_goes_by_it(self) -> None:
         then = datetime(2024, 3, 10, 1, 59, tzinfo=UTC)
@@ -73,7 +73,7 @@ class TestScheduling:
             scheduling.run_at(moment, sample.make_group, name=str(moment))
             for moment in (then + timedelta(days=1), then)
         )
-        assert (later.due_at, first.due_at) == (then + timedelta(days=1), then)
+        assert (later.run_at, first.run_at) == (then + timedelta(days=1), then)
         assert [found.id for found in clusters.dispatch(Kind.MUTATION, limit=5)] == [first.pk, later.pk]
         assert scheduling.run_due() == 2
 
@@ -121,7 +121,7 @@ class TestAMutation:
         row = scheduling.run_after(0, sample.make_group_and_break, name="gone")
         scheduling.run_due()
         ended = stored(row)
-        assert (ended.state, ended.result) == ("failed", None)
+        assert (ended.status, ended.result) == ("failed", None)
         assert ended.error == "Broken: after the write"
         assert ended.error_class == "tests.integration.scheduling.sample.Broken"
         assert ended.traceback is not None
@@ -133,14 +133,14 @@ class TestAMutation:
         row = scheduling.run_after(0, sample.make_group_and_schedule, name="a", child="b")
         assert scheduling.run_due() == 1
         child = ScheduledFunction.objects.get(parent=row)
-        assert (child.state, child.args) == ("pending", {"name": "b"})
+        assert (child.status, child.args) == ("pending", {"name": "b"})
         assert scheduling.run_due() == 1
         assert sorted(Group.objects.values_list("name", flat=True)) == ["a", "b"]
 
     def test_that_is_done_is_a_success_though_a_hook_after_it_fails(self) -> None:
         row = scheduling.run_after(0, sample.make_group_and_a_bad_hook, name="kept")
         scheduling.run_due()
-        assert stored(row).state == "success"
+        assert stored(row).status == "success"
         assert Group.objects.get().name == "kept"
 
     @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ class TestAMutation:
     def test_fails_without_effect(self, function: object, args: dict[str, str]) -> None:
         row = scheduling.run_after(0, function, **args)  # type: ignore[arg-type]
         scheduling.run_due()
-        assert stored(row).state == "failed"
+        assert stored(row).status == "failed"
         assert not Group.objects.exists()
 
     def test_dispatched_twice_runs_once(self) -> None:
@@ -160,7 +160,7 @@ class TestAMutation:
         assert running.mutation(found, by=by) is True
         assert running.mutation(found, by=by) is False
         assert clusters.dispatch(Kind.MUTATION, limit=5) == []
-        assert stored(row).state == "success"
+        assert stored(row).status == "success"
         assert Group.objects.count() == 1
 
     def test_called_directly_is_a_transaction_of_its_own(self) -> None:
@@ -178,12 +178,12 @@ class TestAMutation:
         short = Group.objects.create(name="short")
         row = scheduling.run_after(0, sample.run_short, name="made", sqlstate=sqlstate)
         assert scheduling.run_due() == 0
-        assert stored(row).state == "pending"
+        assert stored(row).status == "pending"
         assert list(Due.objects.values_list("collisions", "deaths")) == [(0, 0)]
         short.delete()
         Due.objects.update(next_at=clock.now())
         assert scheduling.run_due() == 1
-        assert stored(row).state == "success"
+        assert stored(row).status == "success"
         assert Group.objects.get().name == "made"
 
 
@@ -222,7 +222,7 @@ class TestADispatch:
     def test_brings_new_work_before_a_backlog_of_the_same_priority(self) -> None:
         with transaction.atomic():
             old = insert(
-                [new(sample.nothing, {}, due_at=clock.now() - timedelta(minutes=1)) for _ in range(20)]
+                [new(sample.nothing, {}, run_at=clock.now() - timedelta(minutes=1)) for _ in range(20)]
             )
         fresh = [scheduling.run_after(0, sample.nothing).pk for _ in range(3)]
         lower = scheduling.run_after(0, sample.nothing, priority=-1).pk

@@ -26,12 +26,12 @@ BUFFERS_FOR_EACH, BUFFERS_BESIDES = 6, 60
 
 FILL = """
 WITH born AS (
-    INSERT INTO scheduling_scheduledfunction (function, kind, queue, priority, args, state, attempt, due_at)
+    INSERT INTO scheduling_scheduledfunction (function, kind, queue, priority, args, status, attempt, run_at)
     SELECT 'x', 'mutation', %(queue)s, %(priority)s, '{}', 'pending', 1,
            now() + make_interval(secs => %(due_in_s)s) + n * interval '1 us'
-    FROM generate_series(1, %(count)s) AS n RETURNING id, kind, queue, priority, due_at)
-INSERT INTO scheduling_due (function_id, kind, queue, priority, due_at, next_at)
-SELECT id, kind, queue, priority, due_at, due_at FROM born
+    FROM generate_series(1, %(count)s) AS n RETURNING id, kind, queue, priority, run_at)
+INSERT INTO scheduling_due (function_id, kind, queue, priority, run_at, next_at)
+SELECT id, kind, queue, priority, run_at, run_at FROM born
 """
 
 

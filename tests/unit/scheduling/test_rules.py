@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scheduling.domain import arguments, moments, retries, states
 from scheduling.domain.retries import Backoff, Retry
-from scheduling.domain.states import ENDED, MOVES, Kind, State, Verdict
+from scheduling.domain.states import ENDED, MOVES, Kind, Status, Verdict
 from scheduling.domain.watching import SILENT_S, STARTING_S, STUCK_S, Facts, Watch
 from scheduling.errors import NotAFunction, NotJson
 
@@ -22,11 +22,11 @@ class TestTheMoves:
         assert [move for move in MOVES if move.source in ENDED] == []
 
     def test_never_start_a_mutation_visibly(self) -> None:
-        assert not states.may_move(State.PENDING, State.IN_PROGRESS, kind=Kind.MUTATION)
-        assert states.may_move(State.PENDING, State.SUCCESS, kind=Kind.MUTATION)
+        assert not states.may_move(Status.PENDING, Status.IN_PROGRESS, kind=Kind.MUTATION)
+        assert states.may_move(Status.PENDING, Status.SUCCESS, kind=Kind.MUTATION)
 
     def test_never_end_an_action_that_did_not_start_with_success(self) -> None:
-        assert not states.may_move(State.PENDING, State.SUCCESS, kind=Kind.ACTION)
+        assert not states.may_move(Status.PENDING, Status.SUCCESS, kind=Kind.ACTION)
 
     def test_are_what_the_document_says(self) -> None:
         document = (ROOT / "docs" / "scheduling.md").read_text()
@@ -35,16 +35,16 @@ class TestTheMoves:
             assert f"| {move.source or '-'} | {move.target} | {kinds} | {move.when} |" in document
 
     @pytest.mark.parametrize(
-        ("state", "attempt", "verdict"),
+        ("status", "attempt", "verdict"),
         [
-            (State.PENDING, 1, Verdict.BEFORE_START),
-            (State.PENDING, 2, Verdict.BEFORE_RETRY),
-            (State.IN_PROGRESS, 1, Verdict.WHILE_RUNNING),
-            *((state, 1, Verdict.TOO_LATE) for state in sorted(ENDED)),
+            (Status.PENDING, 1, Verdict.BEFORE_START),
+            (Status.PENDING, 2, Verdict.BEFORE_RETRY),
+            (Status.IN_PROGRESS, 1, Verdict.WHILE_RUNNING),
+            *((status, 1, Verdict.TOO_LATE) for status in sorted(ENDED)),
         ],
     )
-    def test_give_a_cancel_its_verdict(self, state: State, attempt: int, verdict: Verdict) -> None:
-        assert states.cancel_verdict(state, attempt=attempt) is verdict
+    def test_give_a_cancel_its_verdict(self, status: Status, attempt: int, verdict: Verdict) -> None:
+        assert states.cancel_verdict(status, attempt=attempt) is verdict
 
 
 class TestARetry:

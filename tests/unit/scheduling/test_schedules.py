@@ -151,7 +151,7 @@ class TestDeciding:
     def test_nothing_fires_before_its_time_however_far_the_clock_goes_back(self, policy: Policy) -> None:
         plan = firing.decide(
             schedules.interval(minutes=10),
-            due_at=self.START,
+            run_at=self.START,
             now=self.START - timedelta(hours=3),
             policy=policy,
         )
@@ -165,32 +165,32 @@ class TestDeciding:
     def test_no_fire_time_comes_twice_whatever_the_clock_does(
         self, steps: list[int], missed: Missed, seconds: int
     ) -> None:
-        now, due_at, lost = self.START, self.START, 0
+        now, run_at, lost = self.START, self.START, 0
         seen: list[datetime] = []
         for step in steps:
             now += timedelta(seconds=step)
             plan = firing.decide(
                 schedules.interval(seconds=seconds),
-                due_at=due_at,
+                run_at=run_at,
                 now=now,
                 policy=Policy(missed=missed, at_most=3),
             )
             assert plan.next_at is not None
-            assert plan.next_at >= due_at
-            assert plan.next_at > now or plan.next_at == due_at
+            assert plan.next_at >= run_at
+            assert plan.next_at > now or plan.next_at == run_at
             seen += plan.fire
             lost += plan.missed
-            due_at = plan.next_at
+            run_at = plan.next_at
         assert sorted(set(seen)) == seen
-        assert len(seen) + lost == (due_at - self.START) // timedelta(seconds=seconds)
+        assert len(seen) + lost == (run_at - self.START) // timedelta(seconds=seconds)
 
     def test_a_night_without_the_farm_across_the_change_of_clocks(self) -> None:
         """From Saturday noon to Monday noon, a daily cron in the hour that comes twice: two fire times, not three."""
         daily = schedules.daily(hour=1, minute=30, tz="America/New_York")
-        due_at = datetime(2024, 11, 3, 1, 30, tzinfo=NEW_YORK).astimezone(UTC)
+        run_at = datetime(2024, 11, 3, 1, 30, tzinfo=NEW_YORK).astimezone(UTC)
         plan = firing.decide(
             daily,
-            due_at=due_at,
+            run_at=run_at,
             now=datetime(2024, 11, 4, 17, tzinfo=UTC),
             policy=Policy(missed=Missed.CATCH_UP, at_most=9),
         )
