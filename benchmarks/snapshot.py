@@ -22,7 +22,7 @@ from benchmarks.results import Table
 from jobs import operations
 from jobs.domain.watermarks import Watermarks
 from jobs.models import Worker
-from jobs.operations import taking
+from jobs.operations import hooks
 from postgres import connections
 
 PASS, STEP, CLAIMS, RATE = 150_000, 1_000, 20, 800
@@ -60,7 +60,7 @@ def _claims(options: Options) -> Table:
 def _buffers(worker: Worker, known: Watermarks | None = None) -> list[float]:
     found = []
     for _ in range(CLAIMS):
-        look = (known or taking.WATERMARKS).scan(["noop"], now_s=time.monotonic())
+        look = (known or hooks.WATERMARKS).scan(["noop"], now_s=time.monotonic())
         if known is not None or not look.is_whole:
             found.append(float(own.buffers(own.claim_plan(worker, "noop", look))))
     return found

@@ -9,8 +9,8 @@ from django.contrib.auth.models import User
 
 from jobfarm import health, presence
 from jobfarm.findings import Finding, Level
-from jobs.operations.presence import TOPIC as PRESENCE
-from jobs.operations.rollup import TOPIC as ROLLUP_TOPIC
+from jobs.operations.rollup import TOPIC
+from jobs.operations.workers import PROCESSES_TOPIC
 from jobs.queries import reads
 from live.registry import MaySee, Viewer, live_query
 from ratelimits import operations as ratelimits
@@ -63,7 +63,7 @@ warnings: Final = _Remembered(_warnings, for_s=EXAMINED_EVERY_S)
 
 @live_query(
     "overview-warnings",
-    topics=lambda: [ROLLUP_TOPIC, "workers", "queues", PRESENCE],
+    topics=lambda: [TOPIC, "workers", "queues", PROCESSES_TOPIC],
     audiences=(OPERATOR,),
     template="jobfarm/live/warnings.html",
     at_most_every_s=2.0,
@@ -80,7 +80,7 @@ def overview_warnings() -> Mapping[str, Any]:
 
 @live_query(
     "overview-processes",
-    topics=lambda: [PRESENCE],
+    topics=lambda: [PROCESSES_TOPIC],
     audiences=(OPERATOR,),
     template="jobfarm/live/processes.html",
     at_most_every_s=2.0,
@@ -104,7 +104,7 @@ def overview_crons() -> Mapping[str, Any]:
 
 @live_query(
     "overview-limits",
-    topics=lambda: [ratelimits.TOPIC, ROLLUP_TOPIC],
+    topics=lambda: [ratelimits.TOPIC, TOPIC],
     audiences=(OPERATOR,),
     template="jobfarm/live/limits.html",
     at_most_every_s=5.0,

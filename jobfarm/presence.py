@@ -8,7 +8,7 @@ from typing import Final
 from jobfarm.findings import Finding, Level
 from jobs.domain import presence
 from jobs.domain.presence import Part, Process, State
-from jobs.queries.presence import processes
+from jobs.queries.fleet import processes
 from scheduling import operations as scheduling
 
 

@@ -9,7 +9,7 @@ from django.db import connection, transaction
 from django.test import TransactionTestCase
 
 from jobs import operations
-from jobs.operations import taking
+from jobs.operations import hooks
 
 KEPT = ("auth_permission", "django_content_type", "django_migrations")
 # Truncating makes new files for a table, its indexes and all that refer to it (50 ms for the table of users), so it is
@@ -45,7 +45,7 @@ def empty() -> None:
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(_EMPTY % {"kept": kept})
     operations.sync()
-    taking.WATERMARKS.forget()  # the next test may fill the same queues with rows from long ago
+    hooks.WATERMARKS.forget()  # the next test may fill the same queues with rows from long ago
 
 
 def in_place_of_flush() -> None:

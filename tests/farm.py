@@ -28,7 +28,7 @@ from jobs.models import (
     Stage,
     Worker,
 )
-from jobs.operations import taking
+from jobs.operations import hooks
 from postgres import clock, connections
 
 T = TypeVar("T")
@@ -129,7 +129,7 @@ def pass_time(job: Job | operations.Claimed, seconds: float) -> None:
     moves = ", ".join(f"{column} = {column} - make_interval(secs => %s)" for column in columns)
     with connection.cursor() as cursor:
         cursor.execute(f"UPDATE jobs_job SET {moves} WHERE id = %s", [seconds] * len(columns) + [job.id])
-    taking.WATERMARKS.forget()  # of a moment that has moved
+    hooks.WATERMARKS.forget()  # of a moment that has moved
 
 
 def expire_lease(job: Job | operations.Claimed, *, is_confirmed: bool = True) -> None:

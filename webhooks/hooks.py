@@ -6,7 +6,7 @@ from django.urls import reverse
 
 from jobs import operations as jobs
 from jobs.operations import Link
-from jobs.operations.linking import Viewer
+from jobs.operations.hooks import Viewer
 from webhooks.domain.names import Source
 from webhooks.domain.states import StartOutcome
 from webhooks.live_queries import may_view

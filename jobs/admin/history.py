@@ -1,5 +1,6 @@
 """Attempts: what went wrong, across all jobs."""
 
+from functools import partial
 from typing import Any, Final
 
 from django.contrib import admin
@@ -13,7 +14,7 @@ from unfold.decorators import display
 from jobs.admin import common
 from jobs.domain.states import Outcome
 from jobs.models import Attempt
-from jobs.queries import attempts, reports
+from jobs.queries import reports, rollups
 from jobs.templatetags import farm
 from live import administration
 
@@ -21,7 +22,11 @@ TEXT_END: Final = 20_000  # characters of an attempt's output on its page
 ENDING: Final = 500  # characters at the end of an error, among which its last line is looked for
 FILTERS: Final = [
     "outcome",
-    administration.by_day("ended_at", first_since=attempts.first_since, end_before=attempts.end_before),
+    administration.by_day(
+        "ended_at",
+        first_since=partial(rollups.first_since, of=rollups.ATTEMPTS),
+        end_before=partial(rollups.end_before, of=rollups.ATTEMPTS),
+    ),
 ]
 COLOURS: Final = {
     Outcome.FAILED: "danger",

@@ -18,7 +18,7 @@ from jobs.admin import common
 from jobs.domain.states import Status
 from jobs.errors import JobsError
 from jobs.models import Attempt, Job, ResultFile
-from jobs.queries import attempts, fleet, lists, pages, rollups
+from jobs.queries import fleet, lists, pages, reports, rollups
 from jobs.templatetags import farm
 from live import administration, html
 from ratelimits.errors import RateLimitsError
@@ -74,7 +74,7 @@ class AttemptInline(administration.Part):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Attempt]:
         """With whether each wrote anything."""
         rows: QuerySet[Attempt] = super().get_queryset(request)
-        return rows.annotate(wrote=attempts.wrote())
+        return rows.annotate(wrote=reports.wrote())
 
     @display(description="Error")  # type: ignore[untyped-decorator]
     def error_text(self, attempt: Attempt) -> SafeString | str:

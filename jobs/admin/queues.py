@@ -18,7 +18,7 @@ from unfold.decorators import display
 from jobs import live_queries, operations
 from jobs.admin import common
 from jobs.models import Queue
-from jobs.operations.managing import MOST_SLOTS
+from jobs.operations.queues import MOST_SLOTS
 from jobs.queries import pages
 from live import administration, html
 

@@ -18,7 +18,7 @@ from jobs import live_queries, operations
 from jobs.admin import common
 from jobs.domain import kinds
 from jobs.models import Worker
-from jobs.operations.claiming import ANY_QUEUE
+from jobs.operations.queues import ANY_QUEUE
 from live import administration, html
 
 

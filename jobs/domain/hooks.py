@@ -1,6 +1,6 @@
 """What an app that declares a kind may have called: with jobs that are being claimed, and with each change of status.
 
-The calls themselves, and what becomes of a call that fails, are in `jobs.operations.hooking` (docs/adr/0026).
+The calls themselves, and what becomes of a call that fails, are in `jobs.operations.hooks` (docs/adr/0026).
 """
 
 from collections.abc import Callable, Mapping, Sequence

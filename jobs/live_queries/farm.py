@@ -8,7 +8,7 @@ from jobs.domain import charts
 from jobs.domain.rollups import PERIODS
 from jobs.live_queries.common import MEMBER, OPERATOR, audience_of_list, operators
 from jobs.operations import rollup
-from jobs.queries import fleet, pages, reads, rollups, states
+from jobs.queries import fleet, gauges, pages, reads, rollups
 from live.registry import Viewer, live_query
 from postgres import clock
 
@@ -60,7 +60,7 @@ def overview_figures(*, whose: int) -> Mapping[str, Any]:
 )
 def overview_states() -> Mapping[str, Any]:
     """How many jobs stand how: counted up to a bound, or estimated."""
-    return {"figures": states.figures()}
+    return {"figures": gauges.figures()}
 
 
 @live_query(

@@ -144,7 +144,7 @@ class Worker(models.Model):
         help_text="Queues it takes from when idle; * means every other queue.",
     )  # fmt: skip
     # Null for the many that never named queues. Otherwise what its claims asked for within WORKER_ALIVE_S, those of the
-    # latest first, and since when each is known; * stands for all that its key may take (jobs.operations.polling).
+    # latest first, and since when each is known; * stands for all that its key may take (jobs.operations.claim).
     polled_queues = ArrayField(models.CharField(max_length=100), null=True, editable=False)
     polled_at = ArrayField(models.DateTimeField(), null=True, editable=False)
     read_at: datetime | None = None  # by the database's clock, of a worker that was found by its key

@@ -5,24 +5,21 @@ from jobs.domain.kinds import Kind
 from jobs.domain.leases import Lease
 from jobs.kinds import declare, declared
 from jobs.operations import bulk
-from jobs.operations.claiming import Claimed, claim
-from jobs.operations.ending import Cancellation, Finished, cancel, finish, release, withdraw
-from jobs.operations.hooking import on_behalf_of
+from jobs.operations.claim import Claimed, claim, finish_and_claim
+from jobs.operations.finish import Cancellation, Finished, cancel, finish, release, withdraw
+from jobs.operations.hooks import Link, links, on_behalf_of, register_links, resync
 from jobs.operations.idempotency import Repeatable, forget_idempotency_keys, once, repeatable
-from jobs.operations.linking import Link, links, register_links
-from jobs.operations.managing import create_kind, pause, resume, set_ceiling, share, sync, unshare
-from jobs.operations.measuring import measure_usage, recount_usage, setting_of, used
-from jobs.operations.orphans import delete_orphaned_files
-from jobs.operations.reporting import heartbeat, put_file, write_output
-from jobs.operations.rescheduling import run_now
-from jobs.operations.resync import output_text, resync, statuses, workers_for
-from jobs.operations.rollup import roll_up
-from jobs.operations.scoring import Score, scores_of_queues, scores_of_workers
-from jobs.operations.snapshots import JobSnapshot, pictures, result_file, sees_all, snapshot
-from jobs.operations.submitting import NewJob, check_submit, retry, submit, submit_many
-from jobs.operations.swapping import finish_and_claim
-from jobs.operations.sweeping import Sweep, expire, retain, sweep
+from jobs.operations.janitor import Sweep, delete_orphaned_files, expire, retain, sweep
+from jobs.operations.queues import create_kind, pause, resume, set_ceiling, sync
+from jobs.operations.quotas import setting_of, used
+from jobs.operations.report import heartbeat, put_file, write_output
+from jobs.operations.rollup import measure_usage, recount_usage, roll_up
+from jobs.operations.submit import NewJob, check_submit, retry, run_now, share, submit, submit_many, unshare
 from jobs.operations.workers import authenticate, create_worker, ensure_worker, revoke, rotate_key, seen
+from jobs.queries.fleet import Score, scores_of_queues, scores_of_workers, workers_for
+from jobs.queries.pages import JobSnapshot, pictures, result_file, snapshot
+from jobs.queries.reads import is_operator as sees_all
+from jobs.queries.reads import output_text, statuses
 
 __all__ = [
     "Cancellation",

@@ -1,4 +1,4 @@
-"""Deeds on everything that matches: counted first, done in batches by the scheduler, taken back while that is true.
+"""Bulk actions: what matches is counted first, changed in batches by the scheduler, and taken back while that is true.
 
 A batch is a transaction under the lock of the bulk's row, and moves its place forward with what it does: a step that is
 killed, or runs twice, goes on where the last batch ended (docs/adr/0030).
@@ -6,21 +6,28 @@ killed, or runs twice, goes on where the last batch ended (docs/adr/0030).
 
 import time
 from collections import Counter
-from datetime import timedelta
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
 
 from jobs import limits
-from jobs.domain.bulks import OVER, BulkAction, Phase, sentence
+from jobs.domain.bulks import FITS, OVER, BulkAction, Phase, sentence
 from jobs.domain.filters import Filters
-from jobs.errors import InvalidValue, JobsError, NotFound, UnknownQueue
-from jobs.models import Bulk
-from jobs.operations import audit, bulk_actions, rights
-from jobs.queries import bulks, keys
+from jobs.domain.states import ENDED, Status, Verdict
+from jobs.errors import InvalidValue, JobsError, NotFound
+from jobs.models import Bulk, BulkItem, Job
+from jobs.operations import audit, hooks, queues
+from jobs.operations.finish import cancel_locked
+from jobs.operations.submit import submit_again
+from jobs.queries import bulks
 from live import operations as live
 from postgres import clock, transactions
 from ratelimits import operations as ratelimits
+from ratelimits.operations import RateLimitsError
 from scheduling import operations as scheduling
 from scheduling.operations import Retry, action
 
@@ -29,6 +36,22 @@ RETRIED_AT_ONCE = 50  # each is a submission with its payload
 STEP_S = 5.0  # then others go on
 COUNTED_AT_ONCE_S = 0.5  # while the person waits for the answer; what is left is counted by the scheduler
 _RESTING = OVER | {Phase.READY}
+_TOO_LATE = "came too late"
+
+
+@dataclass(slots=True, kw_only=True)
+class BatchResult:
+    """What came of a batch: how many came to what, and of those that changed what they had before."""
+
+    came_to: Counter[str] = field(default_factory=Counter)
+    changed: int = 0
+    items: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+    def note(self, result: str, *, count: int = 1, changed: bool = False) -> None:
+        """So many jobs came to this."""
+        if count:
+            self.came_to[result] += count
+            self.changed += count if changed else 0
 
 
 def create(action: BulkAction, *, by: User, filters: Filters, value: str = "") -> Bulk:
@@ -37,8 +60,8 @@ def create(action: BulkAction, *, by: User, filters: Filters, value: str = "") -
     A large number may still be being counted when this returns. Raises UnknownQueue, InvalidValue, and
     PriorityNotAllowed or QueueChoiceNotAllowed for what takes a right that `by` does not have.
     """
-    _check(action, value)
-    rights.check_bulk(action, value, kind=filters.kind, by=by)
+    queues.check_bulk_value(action, value)
+    queues.check_bulk(action, value, kind=filters.kind, by=by)
     newest = bulks.top_id()
     with transaction.atomic():
         criteria = filters.at(clock.now()).as_dict()
@@ -60,9 +83,8 @@ def begin(bulk_id: int, *, by: User) -> Bulk:
     if bulk.phase == Phase.READY:
         bulk.phase, bulk.began_at = Phase.RUNNING, clock.now()
         bulk.save(update_fields=["phase", "began_at"])
-        audit.record(
-            by, bulk, f"{sentence(BulkAction(bulk.action), bulk.value)} {bulk.matched} jobs: {bulk.filters}"
-        )
+        done = sentence(BulkAction(bulk.action), bulk.value)
+        audit.record(by, bulk, f"{done} {bulk.matched} jobs: {bulk.filters}")
         _soon(bulk)
     return bulk
 
@@ -148,7 +170,7 @@ def _next(bulk: Bulk) -> float | None:
 def _no_longer_allowed(bulk: Bulk) -> str | None:
     """Why whoever asked for it may not do so any more, cut to what a bulk keeps."""
     try:
-        rights.check_bulk(BulkAction(bulk.action), bulk.value, kind=Filters.of(bulk.filters).kind, by=bulk.by)
+        queues.check_bulk(BulkAction(bulk.action), bulk.value, kind=Filters.of(bulk.filters).kind, by=bulk.by)
     except JobsError as refusal:
         return refusal.message[:200]
     return None
@@ -170,7 +192,7 @@ def _do_batch(bulk: Bulk) -> float | None:
     ids = bulks.ids_within(bulk, low, high, limit=size) if low < high else []
     if ids and (wait := _wait_for_limit(bulk, len(ids))):
         return wait.total_seconds()
-    _note(bulk, bulk_actions.do(bulk, ids, now=clock.now()), handled=len(ids))
+    _note(bulk, _do(bulk, ids, now=clock.now()), handled=len(ids))
     bulk.next_id = ids[-1] if len(ids) == size else low
     if bulk.next_id <= floor:
         _end(bulk, Phase.DONE)
@@ -185,7 +207,7 @@ def _undo_batch(bulk: Bulk) -> float | None:
         return None
     if bulk.undoes.action == BulkAction.CANCEL and (wait := _wait_for_limit(bulk, len(items))):
         return wait.total_seconds()
-    _note(bulk, bulk_actions.undo(bulk.undoes, items, by=bulk.by, now=clock.now()), handled=len(items))
+    _note(bulk, _take_back(bulk.undoes, items, by=bulk.by, now=clock.now()), handled=len(items))
     bulk.next_id = items[-1].job_id
     return None
 
@@ -195,13 +217,12 @@ def _wait_for_limit(bulk: Bulk, jobs: int) -> timedelta | None:
     submits = bulk.action in {BulkAction.RETRY, BulkAction.UNDO}
     if not submits or bulks.reaches_all(bulk.by):
         return None
-    count = min(
-        jobs, ratelimits.config_of(limits.SUBMIT_USER).most
-    )  # a small limit lets a batch by when it is full
+    most = ratelimits.config_of(limits.SUBMIT_USER).most  # a small limit lets a batch by when it is full
+    count = min(jobs, most)
     return ratelimits.limit(limits.SUBMIT_USER, key=f"user:{bulk.by_id}", count=count).retry_after
 
 
-def _note(bulk: Bulk, outcome: bulk_actions.Outcome, *, handled: int) -> None:
+def _note(bulk: Bulk, outcome: BatchResult, *, handled: int) -> None:
     bulk.handled += handled
     bulk.changed += outcome.changed
     bulk.came_to = dict(Counter(bulk.came_to) + outcome.came_to)
@@ -226,20 +247,6 @@ def _own(bulk_id: int, *, by: User) -> Bulk:
     return bulk
 
 
-def _check(action: BulkAction, value: str) -> None:
-    if action is BulkAction.UNDO:
-        raise InvalidValue(field="action", why="a bulk is undone by its own button")
-    if action is BulkAction.QUEUE and not keys.known_queues([value]):
-        raise UnknownQueue(queue=value)
-    if action is BulkAction.PRIORITY:
-        try:
-            number = int(value)
-        except ValueError:
-            number = 1000
-        if not -100 <= number <= 100:
-            raise InvalidValue(field="priority", why=f"a whole number from -100 to 100, got {value!r}")
-
-
 def _soon(bulk: Bulk) -> None:
     scheduling.run_after(0, step, bulk_id=bulk.pk)
     live.touch(_topic(bulk))
@@ -247,3 +254,144 @@ def _soon(bulk: Bulk) -> None:
 
 def _topic(bulk: Bulk) -> str:
     return f"bulk:{bulk.pk}"
+
+
+def _do(bulk: Bulk, job_ids: Sequence[int], *, now: datetime) -> BatchResult:
+    """Apply the bulk's action to these jobs, in the caller's transaction, as far as their status still allows it."""
+    match BulkAction(bulk.action):
+        case BulkAction.CANCEL:
+            return _cancel(job_ids, by=bulk.by)
+        case BulkAction.RETRY:
+            return _retry(job_ids, by=bulk.by)
+        case BulkAction.QUEUE:
+            return _change(job_ids, "queue", bulk.value)
+        case BulkAction.PRIORITY:
+            return _change(job_ids, "priority", int(bulk.value))
+        case _:
+            return _run_now(job_ids, now=now)
+
+
+def _take_back(of: Bulk, items: Sequence[BulkItem], *, by: User, now: datetime) -> BatchResult:
+    """Take back what `of` did to these jobs, where that is still true to do (jobs.domain.bulks)."""
+    match BulkAction(of.action):
+        case BulkAction.CANCEL:
+            return _submit_again(items, now=now)
+        case BulkAction.RETRY:
+            return _cancel_new(items, by=by)
+        case BulkAction.QUEUE:
+            return _restore(items, "queue", lambda was: was["queue"])
+        case BulkAction.PRIORITY:
+            return _restore(items, "priority", lambda was: was["priority"])
+        case _:
+            return _restore(items, "run_at", lambda was: datetime.fromisoformat(was["run_at"]))
+
+
+def _cancel(job_ids: Sequence[int], *, by: User) -> BatchResult:
+    outcome = BatchResult()
+    jobs = bulks.lock_jobs(job_ids, states=FITS[BulkAction.CANCEL])
+    verdicts = cancel_locked(jobs, by=by)
+    for job_id, verdict in verdicts.items():
+        outcome.note(verdict.value.replace("_", " "), changed=True)
+        if verdict is not Verdict.WHILE_RUNNING:
+            outcome.items[job_id] = {}
+    outcome.note(_TOO_LATE, count=len(job_ids) - len(jobs))
+    return outcome
+
+
+def _retry(job_ids: Sequence[int], *, by: User) -> BatchResult:
+    outcome = BatchResult()
+    for job in bulks.with_bodies(job_ids, states=ENDED):
+        made = _again(job, outcome, by=by)
+        if made is not None:
+            outcome.items[job.pk] = {"made": made.pk}
+    return outcome
+
+
+def _again(
+    job: Job, outcome: BatchResult, *, by: User | None = None, run_at: datetime | None = None
+) -> Job | None:
+    """The job once more, within the rights of `by`; None, and a note of why, where it was refused."""
+    try:
+        if by is not None:
+            queues.check_retry(job, by=by)
+        made = submit_again(job, by=None, run_at=run_at)
+    except (JobsError, RateLimitsError) as refusal:
+        outcome.note(refusal.message)
+        return None
+    outcome.note("submitted once more", changed=True)
+    return made
+
+
+def _change(job_ids: Sequence[int], column: str, value: Any) -> BatchResult:
+    outcome = BatchResult()
+    waiting = bulks.lock_jobs(job_ids, states=FITS[BulkAction.QUEUE])
+    jobs = [job for job in waiting if getattr(job, column) != value]
+    outcome.items = {job.pk: _was(job, column, value) for job in jobs}
+    outcome.note("changed", count=_write(jobs, {column: value}), changed=True)
+    outcome.note("were so already", count=len(waiting) - len(jobs))
+    outcome.note(_TOO_LATE, count=len(job_ids) - len(waiting))
+    return outcome
+
+
+def _run_now(job_ids: Sequence[int], *, now: datetime) -> BatchResult:
+    outcome = BatchResult()
+    waiting = bulks.lock_jobs(job_ids, states=FITS[BulkAction.RUN_NOW])
+    later = [job for job in waiting if job.run_at > now]
+    jobs = [job for job in later if job.limit_until is None or job.limit_until <= now]
+    outcome.items = {job.pk: _was(job, "run_at", now) for job in jobs}
+    outcome.note("made due", count=_write(jobs, {"run_at": now}), changed=True)
+    outcome.note("were due already", count=len(waiting) - len(later))
+    outcome.note("wait for their limit", count=len(later) - len(jobs))
+    outcome.note(_TOO_LATE, count=len(job_ids) - len(waiting))
+    return outcome
+
+
+def _was(job: Job, column: str, now_is: Any) -> dict[str, Any]:
+    return {"fence": job.fence, column: _json(getattr(job, column)), "set_to": _json(now_is)}
+
+
+def _write(jobs: Sequence[Job], columns: Mapping[str, Any]) -> int:
+    if not jobs:
+        return 0
+    changed = bulks.change_waiting([job.pk for job in jobs], **columns)
+    hooks.changed([job.pk for job in jobs])
+    for queue in {columns.get("queue", job.queue) for job in jobs}:
+        hooks.available(queue)
+    return changed
+
+
+def _submit_again(items: Iterable[BulkItem], *, now: datetime) -> BatchResult:
+    outcome = BatchResult()
+    for job in bulks.with_bodies([item.job_id for item in items], states=[Status.CANCELED]):
+        _again(job, outcome, run_at=job.run_at if job.run_at > now + timedelta(seconds=1) else None)
+    return outcome
+
+
+def _cancel_new(items: Sequence[BulkItem], *, by: User) -> BatchResult:
+    outcome = BatchResult()
+    jobs = bulks.lock_jobs([item.was["made"] for item in items], states=[Status.PENDING])
+    untouched = [job for job in jobs if job.fence == 0]
+    outcome.note("canceled before start", count=len(cancel_locked(untouched, by=by)), changed=True)
+    outcome.note("had been taken by a worker", count=len(items) - len(untouched))
+    return outcome
+
+
+def _restore(items: Sequence[BulkItem], column: str, old: Callable[[dict[str, Any]], Any]) -> BatchResult:
+    outcome = BatchResult()
+    was = {item.job_id: item.was for item in items}
+    jobs = [
+        job
+        for job in bulks.lock_jobs(was, states=[Status.PENDING])
+        if job.fence == was[job.pk]["fence"] and _json(getattr(job, column)) == was[job.pk]["set_to"]
+    ]
+    by_value: dict[Any, list[Job]] = {}
+    for job in jobs:
+        by_value.setdefault(old(was[job.pk]), []).append(job)
+    for value, same in by_value.items():
+        outcome.note("put back", count=_write(same, {column: value}), changed=True)
+    outcome.note("did not wait any more, or were changed since", count=len(items) - len(jobs))
+    return outcome
+
+
+def _json(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else value

@@ -1,19 +1,30 @@
-"""Requests that may be repeated when their answer was lost: one key is one request (docs/adr/0049)."""
+"""Calls that are made again since their answer was lost: one key is one request (docs/adr/0049, DESIGN promise 2)."""
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count as numbers
-from typing import Any
+from typing import Any, Final
 
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from jobs.errors import IdempotencyKeyInUse, IdempotencyKeyReused, InvalidJson, JobsError, NotUnique
-from jobs.models import Job
-from jobs.queries import idempotency
+from jobs.domain import leases
+from jobs.domain.leases import Lease
+from jobs.domain.states import Outcome, Status
+from jobs.errors import (
+    IdempotencyKeyInUse,
+    IdempotencyKeyReused,
+    InvalidJson,
+    JobsError,
+    LeaseLost,
+    NotUnique,
+)
+from jobs.models import Job, Worker
+from jobs.queries import moves, submits
 from postgres import transactions
 from ratelimits.operations import RateLimitsError
 from scheduling.operations import action
@@ -26,9 +37,10 @@ WAIT_S = (
     5.0  # a submit takes milliseconds; whoever is stopped in the middle of one must not stop others for long
 )
 RETRY_AFTER_S = 1
-
 Answer = int | NotUnique  # of each entry: the id of its job, or why it was left out
 Refused = JobsError | RateLimitsError
+# Any constant will do: names of calls must not be those of anything else that is hashed this way.
+_CALLS: Final = uuid.UUID("7d1c2bb2-5a55-4be9-8f0c-27f3a1f9b1f4")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,10 +93,42 @@ def forget_idempotency_keys() -> int:
     """Delete the keys that are no longer kept, in batches; how many."""
     done = 0
     for _ in numbers():
-        done += (deleted := idempotency.forget_older(DELETED_AFTER_S, limit=DELETED_AT_ONCE))
+        done += (deleted := submits.forget_requests(DELETED_AFTER_S, limit=DELETED_AT_ONCE))
         if deleted < DELETED_AT_ONCE:
             break
     return done
+
+
+def claim_key(worker: Worker, request_id: str | None) -> uuid.UUID | None:
+    """What marks the jobs that this call claims, for a call that names itself; None: it cannot be repeated."""
+    return None if request_id is None else _key(worker, "claim", request_id)
+
+
+def finish_key(worker: Worker, request_id: str | None, held: Iterable[tuple[int, Lease]]) -> uuid.UUID:
+    """The same for the jobs that come with a finish. Without a name the leases that it hands in are one."""
+    named = request_id or " ".join(sorted(f"{job_id}:{lease}" for job_id, lease in held))
+    return _key(worker, "finish", named)
+
+
+def finished_before(
+    worker: Worker, held: Sequence[tuple[int, Lease]]
+) -> list[Status | LeaseLost]:  # fmt: skip
+    """For each of these leases, none of which holds its job: the answer that its finish got, or why it is lost."""
+    return [Status(row.answered) if row.answered else _lost(row, lease) for row, lease in _past(worker, held)]
+
+
+def was_released(worker: Worker, job_id: int, lease: Lease) -> bool:
+    """Whether this lease, which holds nothing, was given back by its worker. Raises LeaseLost if not."""
+    [(row, _)] = _past(worker, [(job_id, lease)])
+    if row.outcome != Outcome.RELEASED:
+        raise _lost(row, lease)
+    return True
+
+
+def lost(worker: Worker, job_id: int, lease: Lease) -> LeaseLost:
+    """Why this lease, which holds nothing, is lost."""
+    [(row, _)] = _past(worker, [(job_id, lease)])
+    return _lost(row, lease)
 
 
 @transactions.retried
@@ -101,7 +145,7 @@ def _in_one_transaction(
 
 
 def _is_first(request: Repeatable, wait_s: float) -> bool:
-    first = idempotency.begin(
+    first = submits.begin_request(
         request.owner_id, request.key, request.fingerprint, retention_s=RETENTION_S, wait_s=wait_s
     )
     if first is None:
@@ -110,7 +154,7 @@ def _is_first(request: Repeatable, wait_s: float) -> bool:
 
 
 def _repeated(request: Repeatable) -> list[Answer]:
-    known = idempotency.known(request.owner_id, request.key)
+    known = submits.known_request(request.owner_id, request.key)
     if bytes(known.fingerprint) != request.fingerprint:
         raise IdempotencyKeyReused
     answers: list[Any] = known.job_ids
@@ -126,11 +170,11 @@ def _carried_out(
         with transaction.atomic():
             answers = [_answer(made) for made in submit()]
     except (JobsError, RateLimitsError) as refusal:
-        idempotency.forget(request.owner_id, request.key)
+        submits.forget_request(request.owner_id, request.key)
         return refusal
     job_ids = [answer.job if isinstance(answer, NotUnique) else answer for answer in answers]
     not_unique = [place for place, answer in enumerate(answers) if isinstance(answer, NotUnique)]
-    idempotency.keep(request.owner_id, request.key, job_ids=job_ids, not_unique=not_unique)
+    submits.keep_answer(request.owner_id, request.key, job_ids=job_ids, not_unique=not_unique)
     return answers
 
 
@@ -140,3 +184,20 @@ def _plain(value: Any) -> Any:
 
 def _answer(made: Job | NotUnique) -> Answer:
     return made if isinstance(made, NotUnique) else made.pk
+
+
+def _key(worker: Worker, call: str, name: str) -> uuid.UUID:
+    return uuid.uuid5(_CALLS, f"{worker.pk} {call} {name}")
+
+
+def _past(worker: Worker, held: Sequence[tuple[int, Lease]]) -> Iterable[tuple[moves.Row, Lease]]:
+    return zip(moves.past_leases(worker, held), (lease for _, lease in held), strict=True)
+
+
+def _lost(row: moves.Row, lease: Lease) -> LeaseLost:
+    if not row.in_scope:  # whose job it is, and how it stands, is not for every worker to know
+        return LeaseLost()
+    numbers: Mapping[str, str] = leases.why_lost(
+        lease.fence, fence=row.fence, status=Status(row.status), outcome=row.outcome
+    )
+    return LeaseLost(**numbers)

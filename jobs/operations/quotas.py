@@ -1,23 +1,58 @@
-"""Quotas of output and files: what the settings allow, and the refusal with its numbers (docs/adr/0050, 0057)."""
+"""What jobs may take: of the quotas of waiting jobs, output and files, and of the limit of their kind.
 
+Waiting jobs are not counted on a submit's way: each process knows how many waited some seconds ago and adds what it
+lets in itself; only what would be refused by that is counted, and refused by that number alone (docs/adr/0050, 0057).
+
+The order of locks is the same for all: rows of jobs, then those of limits (by name and key), then what is written.
+Whoever wrote a job first and asked for the limit then would meet a submit of a twin, which holds the limit and waits
+to see whether that job has ended, in a circle.
+"""
+
+import math
+import random
 import time
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import timedelta
+from typing import Any, Final
 
 from django.conf import settings
 
-from jobs.domain import quotas
+from jobs.domain import quotas, reservations
+from jobs.domain.kinds import Kind
 from jobs.domain.quotas import Ledger, Quota, Room
-from jobs.errors import QuotaReached
+from jobs.domain.retries import LONGEST_S
+from jobs.errors import InvalidValue, QuotaReached, TooManyWaiting
 from jobs.models import ALL_JOBS
-from jobs.queries import reports, usage
+from jobs.queries import reports, submits, usage
 from jobs.queries.reports import FilesUsed
 from jobs.queries.usage import Used
+from postgres import transactions
+from ratelimits import operations as limits
+from ratelimits.operations import RateLimited, UnknownLimit
 
 OUTPUT: Final = Ledger()  # bytes of output by owner, as this process knows it
 # With less room than this an owner's room is read for each piece; a piece has a megabyte at most.
 _NEAR_BYTES: Final = 16_000_000
 _ANY_BYTES: Final = 2**62
+SETTINGS: Final = {
+    "waiting jobs": "WAITING_JOBS",
+    "bytes of output": "OUTPUT_BYTES",
+    "files": "FILES",
+    "bytes of files": "FILE_BYTES",
+}
+WAITING: Final = Ledger()
+_RETRY_AFTER_S: Final = 10  # waiting jobs leave as workers take them; nobody knows when
+_COUNTED_S: Final = (
+    60.0  # what the cron counted is good for so long; then a cluster is missing, and it is counted here
+)
+# Where so many wait, counting takes milliseconds: it is done a twentieth of the time at most, however often somebody is
+# refused.
+_MANY: Final = 10_000
+_NOT_BEFORE_S: Final[dict[int, float]] = {}
+_MOST_SPARED: Final = 1000  # owners that are remembered for it
+_BEYOND: Final = 1000  # so far over the quota the number in a refusal is exact
+Group = tuple[str, str | None]  # the name of a limit, and a key
 
 
 def refuse_output(*, size: int, pieces: int, of_attempt: int, of_job: int) -> None:
@@ -104,6 +139,106 @@ def refuse_first(requested: Iterable[tuple[Quota, int]]) -> None:
         raise QuotaReached(what=quota.resource, of=quota.of, quota=quota.quota, used=quota.used, more=more)
 
 
+def used(owner: int) -> list[Quota]:
+    """What the jobs of this owner (ALL_JOBS: all) have now, and may have; a quota of 0 is none."""
+    stored = usage.of([owner])[owner]
+    waiting = waiting_of(owner, stored)
+    of = "farm" if owner == ALL_JOBS else "owner"
+    numbers = dict(
+        zip(SETTINGS, (waiting, stored.output_bytes, stored.files, stored.file_bytes), strict=True)
+    )
+    return [
+        Quota(resource=resource, of=of, quota=allowed(setting_of(resource, of=of)), used=max(0, number))
+        for resource, number in numbers.items()
+    ]
+
+
+def setting_of(resource: str, *, of: str) -> str:
+    """The setting that says how much of this an owner or the farm may have."""
+    return f"{SETTINGS[resource]}_{'IN_ALL' if of == 'farm' else 'PER_OWNER'}"
+
+
+def admit(rows: Sequence[dict[str, Any]]) -> None:
+    """Raise TooManyWaiting unless all of these new jobs may wait; of those with a living twin, which are not stored,
+    nothing is asked.
+
+    Jobs without an owner are under the quota in all alone. What is let in is counted by this process at once and by
+    the others within some seconds: so much may pass a quota.
+    """
+    bounds = list(_bounds(rows))
+    _read_waiting([owner for owner, _, _ in bounds])
+    for owner, of, quota in bounds:
+        mine = [row for row in rows if owner in {ALL_JOBS, row["owner_id"]}]
+        if WAITING.used(owner) + len(mine) > quota:
+            _check_waiting(owner, of, quota, mine)
+    for owner, count in _counts(rows).items():
+        WAITING.add(owner, count)
+
+
+def waiting_of(owner: int, stored: Used) -> int:
+    """How many jobs of this owner wait now, counted up to some more than the quota; of the farm what the cron counted,
+    where it did lately."""
+    return stored.waiting if owner == ALL_JOBS and _is_counted(stored) else _counted(owner)
+
+
+def forget_waiting() -> None:
+    """Know nothing of what waits: for tests that begin anew."""
+    WAITING.forget()
+    _NOT_BEFORE_S.clear()
+
+
+def check_limit_count(kind: Kind, count: float | None) -> None:
+    """Raise InvalidValue unless a job of this kind may take `count` tokens instead of the kind's own number."""
+    if count is None:
+        return
+    if kind.limit is None:
+        raise InvalidValue(field="limit_count", why=f"the kind {kind.name} takes of no limit")
+    if not (math.isfinite(count) and count > 0):
+        raise InvalidValue(field="limit_count", why=f"a positive number, got {count}")
+
+
+def limit_columns(kind: Kind, *, owner_id: int | None, count: float | None = None) -> dict[str, Any]:
+    """What the row of a new job says of its kind's limit. `limit_wait_s` is for `reserve` to fill in."""
+    if kind.limit is None:
+        return {"limit_name": None, "limit_key": None, "limit_count": None, "limit_wait_s": None}
+    return {
+        "limit_name": kind.limit,
+        "limit_key": kind.key_for(owner_id),
+        "limit_count": kind.limit_count if count is None else count,
+        "limit_wait_s": None,
+    }
+
+
+def reserve(rows: Iterable[dict[str, Any]], *, rng: random.Random) -> None:
+    """Take for these new jobs what their kinds say, ahead of time where it must be, and note how long each waits.
+
+    One decision for each limit and key, in one order, in the caller's transaction. Raises RateLimited where the limit
+    lets nobody so far ahead (`max_reserved`, or five years), CountExceedsLimit where it never will, UnknownLimit for a
+    kind whose limit is declared no more; then the caller's transaction takes everything back.
+    """
+    for (name, key), group in _grouped(rows, lambda row: (row["limit_name"], row["limit_key"])):
+        counts = [row["limit_count"] for row in group]
+        for row, wait_s in zip(group, _waits_s(name, key, counts), strict=True):
+            row["limit_wait_s"] = None if wait_s is None else reservations.with_jitter(wait_s, rng=rng)
+
+
+def give_back(rows: Iterable[dict[str, Any]]) -> None:
+    """Put back what `reserve` took for these: they were not stored."""
+    for (name, key), group in _grouped(rows, lambda row: (row["limit_name"], row["limit_key"])):
+        _give_back(name, key, sum(row["limit_count"] for row in group))
+
+
+def give_back_of_unstarted(jobs: Iterable[Any]) -> None:
+    """Put back what these locked jobs, which the caller is about to end, took and will not use.
+
+    That is those no worker ever spoke for: each ends once, so each gives back once. Of one whose limit is declared no
+    more nothing is left to give.
+    """
+    never_ran = [job for job in jobs if job.confirmed_fence == 0]
+    for (name, key), group in _grouped(never_ran, lambda job: (job.limit_name, job.limit_key)):
+        _give_back(name, key, sum(job.limit_count for job in group))
+
+
 def _read_output(owners: Iterable[int]) -> None:
     now_s = time.monotonic()
     if stale := [owner for owner in owners if not OUTPUT.is_fresh(owner, now_s=now_s)]:
@@ -136,3 +271,92 @@ def _of_owner(used: FilesUsed, size: int, *, owner_id: int | None) -> Iterator[t
     for owner, of, quota in _whose(owner_id, "FILE_BYTES"):
         others = stored[owner].file_bytes - used.bytes_replaced
         yield Quota(resource="bytes of files", of=of, quota=quota, used=others), size
+
+
+def _bounds(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[int, str, int]]:
+    """Whose quotas these jobs come under, with the word for it, and how many may wait."""
+    per_owner, in_all = bound("WAITING_JOBS_PER_OWNER"), bound("WAITING_JOBS_IN_ALL")
+    if per_owner is not None:
+        yield from ((owner, "owner", per_owner) for owner in _counts(rows) if owner != ALL_JOBS)
+    if in_all is not None:
+        yield ALL_JOBS, "farm", in_all
+
+
+def _counts(rows: Sequence[dict[str, Any]]) -> dict[int, int]:
+    owned = Counter(row["owner_id"] for row in rows)
+    return {owner: count for owner, count in owned.items() if owner is not None} | {ALL_JOBS: len(rows)}
+
+
+def _read_waiting(owners: Sequence[int]) -> None:
+    """Of those that this process has not read lately, what the cron counted. Where it has not for long it is counted
+    here, but for a serializable transaction, which would collide with all that submit."""
+    now_s = time.monotonic()
+    if not (stale := [owner for owner in owners if not WAITING.is_fresh(owner, now_s=now_s)]):
+        return
+    for owner, used in usage.of(stale).items():
+        if _is_counted(used) or transactions.is_serializable():
+            WAITING.read_of_before(owner, used.waiting, now_s=now_s)
+        else:
+            _counted(owner)
+
+
+def _check_waiting(owner: int, of: str, quota: int, rows: Sequence[dict[str, Any]]) -> None:
+    """Count, and raise TooManyWaiting where these have no room."""
+    used = _counted(owner)
+    more = len(rows)
+    if used + more > quota:
+        more -= len(submits.living_twins([row for row in rows if row["unique_key"]]))
+    if more and used + more > quota:
+        raise TooManyWaiting(
+            what="waiting jobs", of=of, quota=quota, used=used, more=more, retry_after=_RETRY_AFTER_S
+        )
+
+
+def _is_counted(stored: Used) -> bool:
+    return stored.counted_ago_s is not None and stored.counted_ago_s < _COUNTED_S
+
+
+def _counted(owner: int) -> int:
+    """How many wait now. Where many were counted a moment ago: how many waited then, and what came since."""
+    began_s = time.monotonic()
+    if began_s < _NOT_BEFORE_S.get(owner, 0.0):
+        return WAITING.used(owner)
+    setting = "WAITING_JOBS_IN_ALL" if owner == ALL_JOBS else "WAITING_JOBS_PER_OWNER"
+    used = usage.waiting(owner, limit=allowed(setting) + _BEYOND)
+    WAITING.read(owner, used, now_s=began_s)
+    if used > _MANY:
+        _spare(owner, until_s=began_s + 20 * (time.monotonic() - began_s))
+    return used
+
+
+def _spare(owner: int, *, until_s: float) -> None:
+    if len(_NOT_BEFORE_S) >= _MOST_SPARED:
+        _NOT_BEFORE_S.clear()
+    _NOT_BEFORE_S[owner] = until_s
+
+
+def _grouped(things: Iterable[Any], group_of: Callable[[Any], Any]) -> Iterator[tuple[Group, list[Any]]]:
+    """The things that took of a limit, by limit and key, in the order in which all lock them."""
+    groups: dict[Group, list[Any]] = defaultdict(list)
+    for thing in things:
+        name, key = group_of(thing)
+        if name is not None:
+            groups[name, key].append(thing)
+    yield from sorted(groups.items(), key=lambda entry: (entry[0][0], entry[0][1] or ""))
+
+
+def _waits_s(name: str, key: str | None, counts: Sequence[float]) -> list[float | None]:
+    answer = limits.limit(name, key=key, count=sum(counts), reserve=True)
+    wait = answer.retry_after
+    if wait is not None and not (answer.ok and wait <= timedelta(seconds=LONGEST_S)):
+        raise RateLimited(name=name, key=key, retry_after=wait)
+    assert answer.remaining is not None  # it was granted
+    last_s = None if wait is None else wait.total_seconds()
+    return reservations.waits_s(limits.config_of(name), counts, remaining=answer.remaining, last_s=last_s)
+
+
+def _give_back(name: str, key: str | None, count: float) -> None:
+    try:
+        limits.give_back(name, key=key, count=count)
+    except UnknownLimit:
+        return

@@ -1,19 +1,23 @@
-"""Counting what happened, for the charts: from the jobs' own times, a few seconds behind, and each job once.
+"""Counting for the charts, from the jobs' own times, and the usage of owners (docs/adr/0030, 0057).
 
 Nothing counts on a job's way. Every minute is counted anew as a whole until nothing can be added to it any more, so a
 roll-up that is killed, runs twice or meets a transaction that was open for long counts nothing double and leaves
-nothing out (docs/adr/0030).
+nothing out.
 """
 
+import logging
 import time
 from datetime import datetime, timedelta
+from typing import Final
 
 from django.db import transaction
 
 from jobs.domain import rollups
-from jobs.queries import bulks
+from jobs.models import ALL_JOBS
+from jobs.queries import bulks, usage
 from jobs.queries import rollups as queries
 from live import operations as live
+from postgres import transactions
 from scheduling.operations import action
 
 TOPIC = "rollups"
@@ -22,6 +26,14 @@ _MINUTE = timedelta(seconds=rollups.MINUTE_S)
 _FIRST = timedelta(days=8)
 _CHUNK = timedelta(hours=1)
 BUDGET_S = 5.0
+_SHARE: Final = 50  # counting what waits takes this part of the time at most, however much waits
+log = logging.getLogger(__name__)
+
+
+class _Counting:
+    """Until when this process counts no waiting jobs again, by its own clock."""
+
+    not_before_s = 0.0
 
 
 @action(timeout=60, idempotent=True, own_writes=True)
@@ -47,6 +59,34 @@ def count(moments: queries.Moments) -> int:
         if is_settled or time.monotonic() > until:
             break
     return changed + _count_recent(moments)
+
+
+@action(timeout=60, idempotent=True, own_writes=True)
+def measure_usage() -> None:
+    """Fold what changed since the last time, and count waiting jobs. The first time ever all is counted anew."""
+    if not usage.was_recounted():
+        recount_usage()
+    began_s = time.monotonic()
+    if began_s >= _Counting.not_before_s:
+        _count_waiting()
+        _Counting.not_before_s = began_s + _SHARE * (time.monotonic() - began_s)
+    _fold()
+
+
+@action(timeout=3600, idempotent=True, own_writes=True)
+def recount_usage() -> int:
+    """Count anew what all jobs keep, whatever the triggers counted. For how many owners (the farm is one) that was
+    something else: 0, or somebody wrote past the triggers, which is a line in the log. Reads all jobs."""
+    is_first = not usage.was_recounted()
+    wrong = _recount()
+    for row in wrong if not is_first else ():
+        log.warning(
+            "the usage of %s was counted as %d bytes of output, %d files of %d bytes, and is %d, %d, %d",
+            "the farm" if row.owner_id == ALL_JOBS else f"owner {row.owner_id}",
+            *(row.counted_output_bytes, row.counted_files, row.counted_file_bytes),
+            *(row.output_bytes, row.files, row.file_bytes),
+        )  # fmt: skip
+    return len(wrong)
 
 
 def _settle(moments: queries.Moments) -> tuple[int, bool]:
@@ -86,3 +126,22 @@ def _beginning(now: datetime) -> datetime:
 def _announce(changed: int) -> None:
     if changed:
         live.touch(TOPIC)
+
+
+@transactions.retried
+def _fold() -> None:
+    usage.lock(ALL_JOBS)
+    usage.fold()
+    usage.forget_empty()
+
+
+@transactions.retried
+def _count_waiting() -> None:
+    usage.lock(ALL_JOBS)
+    usage.count_waiting()
+
+
+@transactions.retried
+def _recount() -> list[usage.Row]:
+    usage.lock(ALL_JOBS)
+    return list(usage.recount())

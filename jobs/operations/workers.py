@@ -1,22 +1,65 @@
-"""Workers: API keys with a name, home queues and a scope. Keys are stored hashed and shown once (DESIGN promise 13)."""
+"""Workers: API keys with a name, home queues and a scope, stored hashed and shown once (DESIGN promise 13); and the
+processes that report that they are there, web processes also that workers reach them (docs/adr/0047, 0048).
+"""
 
 import hashlib
+import os
 import secrets
+import socket
+import uuid
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
 
+from django.conf import settings
 from django.contrib.auth.models import User
 
-from jobs.domain import kinds
+from jobs.domain import beats, kinds
+from jobs.domain.presence import Part
 from jobs.errors import InvalidKey, InvalidValue
 from jobs.models import Worker
 from jobs.operations import audit
-from jobs.operations.claiming import ANY_QUEUE
-from jobs.queries import keys
+from jobs.operations.queues import ANY_QUEUE
+from jobs.queries import fleet, keys
 from live import operations as live
 from postgres import transactions
 
 PREFIX = "jfw_"  # so that a leaked key says what it is, to people and to secret scanners
 HINT_CHARACTERS = 8
+# What pages show of processes goes stale by time alone: each web process notifies its own watchers, as often as it
+# reports itself.
+PROCESSES_TOPIC: Final = "processes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presence:
+    """This process, from its start on. Ids of processes come round again, so it has one of its own beside."""
+
+    part: Part
+    id: UUID = field(default_factory=uuid.uuid4)
+    host: str = field(default_factory=socket.gethostname)
+    pid: int = field(default_factory=os.getpid)
+
+    def report(self) -> None:
+        """Say that it is there: every `domain.presence.EVERY_S` seconds, from where the process does its work."""
+        fleet.report_process(self.id, part=self.part, host=self.host, pid=self.pid)
+
+    def beat(self) -> None:
+        """Report that it is there and reachable for workers now: in a thread, and by a connection, that such
+        calls use, every `domain.beats.beat_s` seconds. Waits for no lock.
+
+        After a gap, in which nobody could say so, `jobs_hearing.since` is this moment.
+        """
+        lease_s: float = settings.JOBFARM["LEASE_S"]
+        beat_s, gap_s = beats.beat_s(lease_s), beats.gap_s(lease_s)
+        fleet.report_web_process(
+            self.id, part=self.part, host=self.host, pid=self.pid, beat_s=beat_s, gap_s=gap_s
+        )
+
+    def end(self) -> None:
+        """Say that it ends. Nothing that it reports afterwards counts."""
+        fleet.end_process(self.id)
 
 
 @transactions.retried

@@ -1,4 +1,8 @@
-"""Every statement of the app: `moves` change jobs, `reads` look at them, `keys` are about workers and queues."""
+"""Every statement of the app.
+
+`submits`, `moves`, `keys` (workers, queues, kinds) and `bulks` write what jobs live by, `usage` and `rollups` what is
+counted; `reads` are for everybody, `lists`, `pages`, `fleet`, `gauges` for pages, `reports` for what attempts handed in.
+"""
 
 from jobs.queries import keys, moves, reads
 

@@ -1,23 +1,27 @@
-"""Reads of the pages: queues and workers, each with what happens there. `viewer` is as in `pages`."""
+"""Reads of queues, workers (with their scores) and processes. `viewer` is as in `pages`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
+from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db.models import BooleanField, ExpressionWrapper, F, Q, QuerySet
 from django.db.models.functions import Now
 
+from jobs.domain.presence import Part
+from jobs.domain.presence import Process as Known
 from jobs.domain.states import Status
-from jobs.models import Job, Queue, Worker
+from jobs.models import Job, Process, Queue, Worker
 from jobs.queries.pages import EVERYBODY
 from jobs.queries.reads import COUNT_LIMIT, AnyUser
 from postgres import statements
 
 MOST_QUEUES = 200
 MOST_WORKERS = 200
+LISTED = 200  # those heard of last: a process that dies at each start must not make a page of itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +78,23 @@ class Totals:
     running: int
     alive: int
     workers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """What ended in the span and how; latencies in seconds, None if nothing did; `backlog` is as of now.
+
+    A queue's latency is from when a job might have begun to its end, a worker's is that of its runs. A worker's `key`
+    is its id, a queue's its name.
+    """
+
+    key: str
+    name: str
+    ended: int
+    succeeded: int
+    latency_p50_s: float | None
+    latency_p95_s: float | None
+    backlog: int
 
 
 def runs_the_farm(user: AnyUser) -> bool:
@@ -148,6 +169,52 @@ def known_queues() -> list[str]:
     return list(Queue.objects.order_by("name").values_list("name", flat=True))
 
 
+def report_process(process: UUID, *, part: Part, host: str, pid: int) -> None:
+    """A process is there."""
+    _report(process, part=part, host=host, pid=pid, serves_workers=False, beat_s=0.0, gap_s=0.0)
+
+
+def report_web_process(
+    process: UUID, *, part: Part, host: str, pid: int, beat_s: float, gap_s: float
+) -> None:
+    """A process is there and reachable for workers."""
+    _report(process, part=part, host=host, pid=pid, serves_workers=True, beat_s=beat_s, gap_s=gap_s)
+
+
+def end_process(process: UUID) -> None:
+    """A process ends."""
+    Process.objects.filter(pk=process, ended_at=None).update(ended_at=Now(), seen_at=Now())
+
+
+def processes() -> list[Known]:
+    """The processes that were heard of within a day, those heard of last first."""
+    rows = Process.objects.annotate(age=Now() - F("started_at"), silence=Now() - F("seen_at"))
+    return [
+        Known(
+            part=row.part,
+            host=row.host,
+            pid=row.pid,
+            started_at=row.started_at,
+            age_s=row.age.total_seconds(),
+            silent_s=row.silence.total_seconds(),
+            has_ended=row.ended_at is not None,
+        )
+        for row in rows.order_by("-seen_at")[:LISTED]
+    ]
+
+
+def scores_of_queues(*, start: datetime, stop: datetime) -> list[Score]:
+    """One for each queue, by name."""
+    rows = statements.load("jobs", "day_of_queues").run({"start": start, "stop": stop})
+    return [_score(row, key=row.name) for row in rows]
+
+
+def scores_of_workers(*, start: datetime, stop: datetime) -> list[Score]:
+    """One for each worker that is not revoked or that ended something, by id."""
+    rows = statements.load("jobs", "day_of_workers").run({"start": start, "stop": stop})
+    return [_score(row, key=str(row.id)) for row in rows]
+
+
 def _worker_rows(workers: QuerySet[Worker]) -> list[WorkerRow]:
     since = Now() - timedelta(seconds=settings.JOBFARM["WORKER_ALIVE_S"])
     alive = Q(revoked_at__isnull=True, last_seen_at__gt=since)
@@ -163,3 +230,12 @@ def _worker_rows(workers: QuerySet[Worker]) -> list[WorkerRow]:
 def _held_by(workers: Sequence[int]) -> dict[int, list[Job]]:
     jobs = Job.objects.filter(status=Status.IN_PROGRESS, worker_id__in=workers).order_by("worker_id", "pk")
     return {worker: list(theirs) for worker, theirs in groupby(jobs, key=lambda job: job.worker_id or 0)}
+
+
+def _report(process: UUID, **params: object) -> None:
+    statements.load("jobs", "report").run({"id": process, **params})
+
+
+def _score(row: statements.Row, *, key: str) -> Score:
+    numbers = ("ended", "succeeded", "latency_p50_s", "latency_p95_s", "backlog")
+    return Score(key=key, name=row.name, **{number: getattr(row, number) for number in numbers})

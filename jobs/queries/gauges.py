@@ -1,4 +1,4 @@
-"""Reads for the metrics: what stands how now, counted up to a bound, and what the roll-up counted since a moment."""
+"""How many jobs stand how at this moment, for the pages and the metrics, counted up to a bound."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,12 +7,13 @@ from datetime import datetime
 from django.conf import settings
 
 from jobs.domain.rollups import MINUTE_S
+from jobs.domain.states import Status
 from jobs.models import Rollup, RollupWatermark
 from jobs.queries.fleet import MOST_QUEUES, QueueRow
 from jobs.queries.pages import EVERYBODY
 from postgres import statements
 
-COUNTED = 10_000  # waiting jobs of one queue; a queue that long needs no better number to be noticed
+COUNTED = 10_000  # waiting jobs of a queue, jobs of a status; the pages say "10,000+" beyond it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +22,24 @@ class Settled:
 
     until: datetime
     minutes: Sequence[Rollup]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """How many jobs stand so: exactly, at least that many, or about as many."""
+
+    status: Status
+    title: str
+    number: int
+    has_more: bool = False
+    is_estimate: bool = False
+
+    @property
+    def text(self) -> str:
+        """ "7", "10,000+", "about 1.2 million"."""
+        if self.has_more:
+            return f"{self.number:,}+"
+        return f"about {_rounded(self.number)}" if self.is_estimate else f"{self.number:,}"
 
 
 def queues() -> list[QueueRow]:
@@ -44,3 +63,32 @@ def settled(*, since: datetime | None) -> Settled | None:
         return Settled(until=until, minutes=[])
     rows = Rollup.objects.filter(step_s=MINUTE_S, at__gte=since, at__lt=until)
     return Settled(until=until, minutes=list(rows))
+
+
+def figures() -> list[Figure]:
+    """Jobs by where they stand, all of the farm; waiting ones apart from those that are not due yet."""
+    [row] = statements.load("jobs", "states").run({"limit": COUNTED + 1})
+    counted = (
+        (Status.PENDING, "Due now", row.due),
+        (Status.PENDING, "Due later", row.later),
+        (Status.IN_PROGRESS, "Running", row.running),
+        (Status.FAILED, "Failed", row.failed),
+        (Status.TIMED_OUT, "Timed out", row.timed_out),
+        (Status.CANCELED, "Canceled", row.canceled),
+    )
+    success = Figure(
+        status=Status.SUCCESS, title="Succeeded", number=row.success, is_estimate=not row.is_small
+    )
+    return [_counted(status, title, number, row) for status, title, number in counted] + [success]
+
+
+def _counted(status: Status, title: str, number: int, row: statements.Row) -> Figure:
+    # Due now and due later are counted together: where that stopped, each of them is at least what was met.
+    stopped = row.due + row.later > COUNTED if status is Status.PENDING else number > COUNTED
+    return Figure(status=status, title=title, number=min(number, COUNTED), has_more=stopped and number > 0)
+
+
+def _rounded(number: int) -> str:
+    if number < 1_000_000:
+        return f"{round(number, -3):,}"
+    return f"{number / 1_000_000:.1f} million"

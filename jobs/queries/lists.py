@@ -20,6 +20,7 @@ from jobs.domain.filters import Filters, moment
 from jobs.domain.states import Status
 from jobs.models import Attempt, Body, Job
 from jobs.queries import rollups
+from jobs.queries.reads import BIGGEST_ID
 from postgres import clock
 
 EVERYBODY = 0
@@ -28,7 +29,6 @@ SCAN_LIMIT = 100_000  # jobs that one page of a narrowed list passes by at most
 TEXT_SCAN_LIMIT = 5_000  # as many payloads and errors are read by one page that looks for a text
 MOST_LIVE = 5_000  # among so many that wait or run a page may choose; with more, many of the newest jobs do
 EXCERPT = 120  # characters of a prompt in a list
-BIGGEST_ID = 2**63 - 1
 _COLUMNS = {"status": "status", "kind": "kind", "queue": "queue", "worker": "worker_name"}
 _NOBODY = -1
 

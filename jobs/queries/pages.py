@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from django.db.models import Q
 
 from jobs import kinds
+from jobs.domain import files
 from jobs.domain.states import ENDED, Status
+from jobs.errors import NotFound
 from jobs.models import Attempt, Job, Kind, Offspring, Origin, ResultFile, Share, Stage
 from jobs.queries import lists
 
@@ -26,6 +28,17 @@ class Health:
     ended: int
     succeeded: int
     mean_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSnapshot:
+    """How a job stands. `attempt` is its claim number, 0 while no worker ever had it; `progress` from 0 to 1."""
+
+    status: Status
+    attempt: int
+    progress: float | None
+    detail: str
+    worker_name: str
 
 
 def running(*, viewer: int, limit: int) -> list[Job]:
@@ -133,6 +146,30 @@ def is_shared(job_id: int, *, token: str) -> bool:
 def known_kinds() -> list[str]:
     """The names of all kinds, declared in code or made by people."""
     return sorted({*kinds.DECLARED, *Kind.objects.values_list("name", flat=True)})
+
+
+def snapshot(job_id: int) -> JobSnapshot:
+    """The status of this job now. Raises NotFound."""
+    row = job(job_id)
+    if row is None:
+        raise NotFound
+    return JobSnapshot(
+        status=Status(row.status), attempt=row.fence, progress=row.progress, detail=row.detail or "",
+        worker_name=row.worker_name or "",
+    )  # fmt: skip
+
+
+def pictures(job_id: int, *, attempt: int) -> list[str]:
+    """The names of the pictures that this attempt handed in; previews only if there is nothing else."""
+    return files.pictures(file_names(job_id, attempt=attempt), has_ended=True)
+
+
+def result_file(job_id: int, *, name: str, attempt: int) -> ResultFile:
+    """A file that this attempt handed in, for `jobs.http.sent` and `jobs.http.signed_path`. Raises NotFound."""
+    stored = file(job_id, name=name, attempt=attempt)
+    if stored is None:
+        raise NotFound
+    return stored
 
 
 def _ran_s(job: Job) -> float:

@@ -14,11 +14,13 @@ from jobs.domain import waiting
 from jobs.domain.leases import Lease
 from jobs.domain.ranges import IndexRange
 from jobs.domain.states import Status
+from jobs.errors import NotAllowed, NotFound
 from jobs.models import Attempt, Hearing, Job, OutputChunk, ResultFile, Share
 from jobs.queries import moves
 from postgres import statements
 
 AnyUser = User | AnonymousUser | AbstractBaseUser
+BIGGEST_ID = 2**63 - 1
 COUNT_LIMIT = 1000  # the pages say "1,000 or more" beyond it
 
 
@@ -48,6 +50,20 @@ def may_operate(user: AnyUser, job: Job) -> bool:
     if not isinstance(user, User) or not user.is_active:
         return False
     return job.owner_id == user.pk or (user.is_staff and user.has_perm("jobs.operate_job"))
+
+
+def operable(job_id: int, *, by: User | None, lock: bool = False) -> Job:
+    """The job, locked if asked, for `by` to change (None: the system itself). Raises NotFound, also for one that `by`
+    may not see, and NotAllowed for one that `by` may only look at."""
+    if not 0 < job_id <= BIGGEST_ID:
+        raise NotFound
+    jobs = (Job.objects.all() if by is None else visible_to(by)).filter(pk=job_id)
+    job = (jobs.select_for_update(of=("self",)) if lock else jobs.select_related("body")).first()
+    if job is None:
+        raise NotFound
+    if by is not None and not may_operate(by, job):
+        raise NotAllowed
+    return job
 
 
 def has_right(user: User, right: str) -> bool:

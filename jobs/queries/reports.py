@@ -1,10 +1,10 @@
 """Statements about what attempts handed in: which files, how much, and which of them wrote anything."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from django.db.models import Count, Q, Sum
+from django.db.models import Count, Exists, OuterRef, Q, Sum
 
 from jobs.domain.states import Status
 from jobs.models import Job, OutputChunk, ResultFile
@@ -69,3 +69,15 @@ def end_of_output(job_id: int, *, claim: int, characters: int) -> tuple[str, boo
         if room < 0:
             break
     return "".join(reversed(pieces))[-characters:], room < 0
+
+
+def unknown_files(names: Sequence[str]) -> list[str]:
+    """Those of these names in the storage that no result file has, in their order."""
+    known = set(ResultFile.objects.filter(stored_as__in=names).values_list("stored_as", flat=True))
+    return [name for name in names if name not in known]
+
+
+def wrote() -> Exists:
+    """Whether the attempt of a row wrote any output, to annotate."""
+    pieces = OutputChunk.objects.filter(job_id=OuterRef("job_id"), attempt=OuterRef("number"), seq=0)
+    return Exists(pieces)

@@ -1,8 +1,9 @@
-"""Statements of the roll-up, and what the charts read of it."""
+"""Statements of the roll-up, what the charts read of it, and ids by the time of submission or end."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -14,7 +15,9 @@ from postgres import halving, statements
 
 # How far the order of ids may differ from that of the times of submission: a statement takes its time when it begins
 # and its ids while it runs, and a bulk of many jobs may run for some seconds.
-_DISORDER = timedelta(minutes=1)
+_DISORDER: Final = timedelta(minutes=1)
+JOBS: Final = ("jobs_job", "created_at")
+ATTEMPTS: Final = ("jobs_attempt", "ended_at")
 _OUTCOMES = ("success", "failed", "canceled", "timed_out")
 
 
@@ -122,14 +125,14 @@ def count_minutes(*, since: datetime, until: datetime) -> int:
     return changed
 
 
-def first_since(moment: datetime) -> int:
+def first_since(moment: datetime, *, of: tuple[str, str] = JOBS) -> int:
     """An id below which no job was submitted at this moment or later; at most a minute's worth of ids too low."""
-    return halving.first_id_since("jobs_job", "created_at", moment - _DISORDER)
+    return halving.first_id_since(*of, moment - _DISORDER)
 
 
-def end_before(moment: datetime) -> int:
+def end_before(moment: datetime, *, of: tuple[str, str] = JOBS) -> int:
     """An id from which on every job was submitted at this moment or later; at most a minute's worth too high."""
-    return halving.first_id_since("jobs_job", "created_at", moment + _DISORDER)
+    return halving.first_id_since(*of, moment + _DISORDER)
 
 
 def forget() -> int:

@@ -1,4 +1,4 @@
-"""Statements that store new jobs, in the caller's transaction, and answer with what only the database knows of them."""
+"""Statements that store new jobs, in the caller's transaction, and the idempotency keys of requests."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -6,8 +6,10 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
+from psycopg.errors import LockNotAvailable
 
+from jobs.models import IdempotencyKey
 from postgres import arrays, statements
 
 # From here on two COPYs are cheaper than one INSERT from arrays, although they are four round trips more.
@@ -81,6 +83,54 @@ def many(rows: Sequence[dict[str, Any]]) -> list[Stored | Twin]:
     return [*(_copied(rows) if is_plain else _inserted(rows).values())]
 
 
+def living_twins(rows: Sequence[dict[str, Any]]) -> dict[int, int]:
+    """Which living job stands in the way of each of these, by its place among them."""
+    if not rows:
+        return {}
+    params = {name: arrays.literal(row[name] for row in rows) for name in ("owner_id", "kind", "unique_key")}
+    return {row.place - 1: row.id for row in statements.load("jobs", "living_twins").run(params)}
+
+
+def begin_request(
+    owner_id: int, key: str, fingerprint: bytes, *, retention_s: float, wait_s: float
+) -> bool | None:
+    """Note a request under its key; whether it is the first with it in `retention_s` seconds.
+
+    None if the first is still being carried out after `wait_s`: then the transaction is broken, as by any error.
+    """
+    params = {"owner_id": owner_id, "key": key, "fingerprint": fingerprint, "retention_s": retention_s}
+    params["wait_ms"] = f"{wait_s * 1000:.0f}ms"
+    try:
+        [row] = statements.load("jobs", "idempotency_begin").run(params)
+    except OperationalError as error:
+        if isinstance(error.__cause__, LockNotAvailable):
+            return None
+        raise
+    return bool(row.is_first)
+
+
+def known_request(owner_id: int, key: str) -> IdempotencyKey:
+    """What is kept under a key that `begin` found."""
+    return IdempotencyKey.objects.get(owner_id=owner_id, key=key)
+
+
+def keep_answer(owner_id: int, key: str, *, job_ids: Sequence[int | None], not_unique: Sequence[int]) -> None:
+    """Keep which jobs a request was answered with."""
+    IdempotencyKey.objects.filter(owner_id=owner_id, key=key).update(
+        job_ids=list(job_ids), left_out=list(not_unique)
+    )
+
+
+def forget_request(owner_id: int, key: str) -> None:
+    """Let the next request with this key be the first."""
+    IdempotencyKey.objects.filter(owner_id=owner_id, key=key).delete()
+
+
+def forget_requests(age_s: float, *, limit: int) -> int:
+    """Delete keys older than this, the oldest first; how many."""
+    return len(statements.load("jobs", "idempotency_forget").run({"age_s": age_s, "limit": limit}))
+
+
 def _inserted_but_twins(rows: Sequence[dict[str, Any]]) -> list[Stored | Twin]:
     """All of them once more where a twin has ended meanwhile: with the others stored, the one that was left out would
     come out of the order in which all go in, and could meet another bulk in a circle."""
@@ -94,14 +144,6 @@ def _inserted_but_twins(rows: Sequence[dict[str, Any]]) -> list[Stored | Twin]:
             transaction.set_rollback(True)
     named = {place: Twin(twins.get(n)) for n, place in enumerate(skipped)}
     return [stored.get(place) or named[place] for place in range(len(rows))]
-
-
-def living_twins(rows: Sequence[dict[str, Any]]) -> dict[int, int]:
-    """Which living job stands in the way of each of these, by its place among them."""
-    if not rows:
-        return {}
-    params = {name: arrays.literal(row[name] for row in rows) for name in ("owner_id", "kind", "unique_key")}
-    return {row.place - 1: row.id for row in statements.load("jobs", "living_twins").run(params)}
 
 
 def _inserted(rows: Sequence[dict[str, Any]]) -> dict[int, Stored]:

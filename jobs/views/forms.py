@@ -19,8 +19,7 @@ from jobs.errors import (
     UnknownKind,
 )
 from jobs.models import Job
-from jobs.operations.claiming import ANY_QUEUE
-from jobs.operations.managing import MOST_SLOTS
+from jobs.operations.queues import ANY_QUEUE, MOST_SLOTS
 from jobs.protocol.values import loads
 from jobs.queries import fleet, pages
 from postgres import clock

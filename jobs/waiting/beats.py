@@ -9,7 +9,7 @@ from django.conf import settings
 
 from jobs.domain import beats
 from jobs.domain.presence import Part
-from jobs.operations.presence import TOPIC, Presence
+from jobs.operations.workers import PROCESSES_TOPIC, Presence
 from live import hub
 from postgres import connections
 from postgres.reachability import note_trouble
@@ -59,7 +59,7 @@ class Beats:
             self._is_noted = await self._beat()
             self._first.set()
             if self._is_noted:
-                hub.touch_here({TOPIC})
+                hub.touch_here({PROCESSES_TOPIC})
             await _within(self._every_s, self._stopping)
 
     async def _beat(self) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import live
-from jobs.operations import taking
+from jobs.operations.claim import count_claimable
 from jobs.queries.reads import Claimable, Interest
 from jobs.waiting.stopping import Stopping
 from jobs.waiting.wait_groups import NEVER, Waiter, WaitGroup, Wakeup
@@ -36,7 +36,7 @@ Query = Callable[[Sequence[tuple[Interest, int]]], Sequence[Claimable]]
 
 def claimable(wanted: Sequence[tuple[Interest, int]]) -> Sequence[Claimable]:
     """For each (interest, how many at most): how many jobs there are, and when the next is due. Runs in a thread."""
-    return taking.claimable(wanted, horizon_s=HORIZON_S)
+    return count_claimable(wanted, horizon_s=HORIZON_S)
 
 
 class Notifier:

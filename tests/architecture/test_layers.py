@@ -32,7 +32,7 @@ BREACHES = [
         id="the worker knows an app",
     ),
     pytest.param(
-        "jobs/operations/claiming.py",
+        "jobs/operations/claim.py",
         "import jobfarm_worker.backoff",
         "No app knows",
         id="an app knows the worker",
@@ -41,7 +41,7 @@ BREACHES = [
         "jobfarm_worker/backoff.py", "import django", "imports no Django", id="the worker uses Django"
     ),
     pytest.param(
-        "jobs/operations/claiming.py",
+        "jobs/operations/claim.py",
         "import accounts.models",
         "by their operations",
         id="one app opens another's tables",

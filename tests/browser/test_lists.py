@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 from jobs import operations
 from jobs.domain.presence import Part
 from jobs.models import Job, Queue, Worker
-from jobs.operations.presence import Presence
+from jobs.operations.workers import Presence
 from scheduling.models import ScheduledFunction
 from tests import farm
 from tests.browser import farmhands

@@ -13,7 +13,7 @@ from django.db import DatabaseError, InterfaceError, connections
 
 from jobs import operations
 from jobs.domain.presence import EVERY_S, Part
-from jobs.operations.presence import Presence
+from jobs.operations.workers import Presence
 from postgres import embedded
 
 SHORTEST_S = 0.05  # between two rounds, so that a row which cannot be handled is no hot loop

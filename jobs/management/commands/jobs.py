@@ -11,7 +11,7 @@ from jobs import operations, queries
 from jobs.domain.states import ENDED, Status
 from jobs.errors import JobsError
 from jobs.models import Job
-from jobs.operations import lookups
+from jobs.queries import reads
 from postgres import connections
 from ratelimits.errors import RateLimitsError
 
@@ -52,7 +52,7 @@ class Command(BaseCommand):
 
     def _show(self, options: dict[str, Any]) -> None:
         for job_id in options["job"]:
-            job = lookups.job(job_id, by=None)
+            job = reads.operable(job_id, by=None)
             self.stdout.write(_row(job))
             self.stdout.write(f"  payload  {json.dumps(job.body.payload)}")
             self.stdout.write(f"  result   {json.dumps(job.body.result)}")
@@ -77,7 +77,7 @@ class Command(BaseCommand):
         job_id, attempt, after = options["job"], 0, -1
         while True:
             with connections.released():
-                job = lookups.job(job_id, by=None)
+                job = reads.operable(job_id, by=None)
                 if job.fence != attempt:
                     attempt, after = job.fence, -1
                 chunks = queries.reads.output(job_id, attempt=attempt, after=after)

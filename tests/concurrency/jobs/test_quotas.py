@@ -12,7 +12,7 @@ from pytest_django import Settings
 from jobs import operations
 from jobs.errors import JobsError, OutputGap, QuotaReached, TooManyWaiting
 from jobs.models import ALL_JOBS, Job, OutputChunk, ResultFile, Usage, UsageDelta
-from jobs.operations import admission, measuring
+from jobs.operations import quotas, rollup
 from jobs.queries import usage
 from tests import farm
 
@@ -112,7 +112,7 @@ def test_submits_at_once_pass_a_quota_by_no_more_than_were_under_way(settings: S
     settings.JOBFARM = {**settings.JOBFARM, "WAITING_JOBS_PER_OWNER": 10}
     farm.kind()
     for n in range(5):
-        admission.forget()
+        quotas.forget_waiting()
         ada = farm.user(f"ada{n}")
         farm.submit(6, owner=ada)
         submit = partial(_refusal_of, lambda owner=ada: farm.submit(1, owner=owner))
@@ -121,7 +121,7 @@ def test_submits_at_once_pass_a_quota_by_no_more_than_were_under_way(settings: S
         assert 10 <= waiting <= 14
         assert answers.count(None) == waiting - 6
         assert answers.count(TooManyWaiting) == 14 - waiting
-        admission.forget()
+        quotas.forget_waiting()
         assert submit() is TooManyWaiting
 
 
@@ -151,7 +151,7 @@ def test_nothing_is_lost_or_counted_twice_while_all_is_folded_and_recounted() ->
     me, ada = farm.worker(), farm.user("ada")
     farm.submit(60, owner=ada)
     held = operations.claim(me, limit=60)
-    measuring.measure_usage()
+    rollup.measure_usage()
 
     def hand_in(mine: list[operations.Claimed]) -> None:
         for claimed in mine:
@@ -162,12 +162,12 @@ def test_nothing_is_lost_or_counted_twice_while_all_is_folded_and_recounted() ->
 
     def measure() -> None:
         for n in range(30):
-            measuring.measure_usage() if n % 3 else measuring.recount_usage()
+            rollup.measure_usage() if n % 3 else rollup.recount_usage()
 
     farm.at_once(*(partial(hand_in, held[n::4]) for n in range(4)), measure, measure)
     for owner in (ada.pk, ALL_JOBS):
         used = usage.of([owner])[owner]
         assert (used.output_bytes, used.files, used.file_bytes) == (180, 60, 120)
-    assert measuring.recount_usage() == 0
+    assert rollup.recount_usage() == 0
     assert not UsageDelta.objects.exists()
     assert Usage.objects.get(pk=ada.pk).files == 60

@@ -21,7 +21,7 @@ from jobs.domain.ranges import EVER, Head, IndexRange, Slice, behind
 from jobs.domain.retries import Backoff
 from jobs.domain.watermarks import Scan, Watermarks
 from jobs.models import Job, Worker
-from jobs.operations import taking
+from jobs.operations import hooks
 from jobs.queries import moves
 from postgres import connections, statements
 from tests import farm
@@ -44,7 +44,7 @@ FROM generate_series(1, %(count)s) AS n
 @pytest.fixture(autouse=True)
 def _fresh_marks(monkeypatch: pytest.MonkeyPatch) -> None:
     """As of a process that has just begun: no marks, and time saved for looking everywhere."""
-    monkeypatch.setattr(taking, "WATERMARKS", Watermarks())
+    monkeypatch.setattr(hooks, "WATERMARKS", Watermarks())
 
 
 def _fill(**of_whom: int | None) -> None:
@@ -93,7 +93,7 @@ def _everywhere(worker: Worker) -> Scan:
 def _behind(worker: Worker) -> Scan:
     """Where this process looks; not the look everywhere that may be due at this very moment."""
     looks = [
-        taking.WATERMARKS.scan(["work"], now_s=time.monotonic(), owner_id=worker.owner_id) for _ in range(2)
+        hooks.WATERMARKS.scan(["work"], now_s=time.monotonic(), owner_id=worker.owner_id) for _ in range(2)
     ]
     return next(look for look in looks if not look.is_whole)
 

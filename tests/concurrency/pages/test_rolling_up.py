@@ -9,7 +9,7 @@ from django.db.models import Sum
 
 from jobs.models import Rollup, RollupWatermark
 from jobs.operations import rollup
-from jobs.queries import rollups as queries
+from jobs.queries import rollups
 from jobs.queries.rollups import Moments
 from postgres import connections
 from tests import farm
@@ -54,13 +54,13 @@ class TestAJobThatBecomesVisibleLate:
         farm.kind()
         with _OpenTransaction() as late:
             farm.submit(3)
-            moments = queries.moments()
+            moments = rollups.moments()
             began = farm.now()
             assert moments.horizon < began
             # An hour goes by: the roll-up looks again and again, and settles nothing that the open one may add to.
             for minutes in (0, 1, 2, 30, 59):
                 now = moments.now + timedelta(minutes=minutes)
-                rollup.count(Moments(now=now, horizon=queries.moments().horizon))
+                rollup.count(Moments(now=now, horizon=rollups.moments().horizon))
             assert _arrived() == 3
             assert RollupWatermark.objects.get().settled_until <= moments.horizon
             late.commit()
@@ -73,9 +73,9 @@ class TestAJobThatBecomesVisibleLate:
         farm.kind()
         with _OpenTransaction() as late:
             opened = farm.now()
-            held = queries.moments()
+            held = rollups.moments()
             late.commit()
-        free = queries.moments()
+        free = rollups.moments()
         assert held.horizon < opened
         assert free.horizon >= free.now - timedelta(seconds=2)
 
@@ -86,7 +86,7 @@ class TestAJobThatBecomesVisibleLate:
             cursor.execute("SELECT count(*) FROM jobs_job")
             read_at = farm.now()
             try:
-                [found] = farm.at_once(queries.moments)
+                [found] = farm.at_once(rollups.moments)
             finally:
                 cursor.execute("ROLLBACK")
         assert found.horizon > read_at - timedelta(seconds=2.5)
@@ -97,7 +97,7 @@ class TestTwoAtOnce:
         farm.kind()
         for _ in range(5):
             farm.submit(20)
-            farm.at_once(*[lambda: rollup.count(queries.moments())] * 4)
+            farm.at_once(*[lambda: rollup.count(rollups.moments())] * 4)
         assert [_arrived(step_s) for step_s in (60, 600, 3600)] == [100, 100, 100]
 
     def test_count_each_job_once_while_more_come_and_end(self) -> None:
@@ -115,11 +115,11 @@ class TestTwoAtOnce:
 
         def count() -> int:
             for _ in range(15):
-                rollup.count(queries.moments())
+                rollup.count(rollups.moments())
             stop.set()
             return 0
 
         done, *_ = farm.at_once(work, count, count)
-        rollup.count(queries.moments())
+        rollup.count(rollups.moments())
         totals = Rollup.objects.filter(step_s=60).aggregate(Sum("arrived"), Sum("success"))
         assert totals == {"arrived__sum": done, "success__sum": done}

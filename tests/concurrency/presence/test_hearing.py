@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from jobs.domain import beats
 from jobs.domain.presence import Part
 from jobs.models import Hearing, Process
-from jobs.operations.presence import Presence
+from jobs.operations.workers import Presence
 from tests import farm
 from tests.concurrency.presence import running
 from tests.servers import Server, database_away, serve

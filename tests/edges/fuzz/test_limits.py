@@ -15,7 +15,7 @@ from pytest_django import Settings
 
 from accounts import operations as accounts
 from jobs import operations
-from jobs.operations import taking
+from jobs.operations import hooks
 from tests import farm
 
 pytestmark = pytest.mark.django_db
@@ -171,7 +171,7 @@ def test_a_queue_that_is_named_a_hundred_times_is_looked_at_once(stage: Stage, o
     farm.submit(3, "chat", owner=ada)
     looked = []
     for times in (1, 100):
-        taking.WATERMARKS.forget()  # both look everywhere
+        hooks.WATERMARKS.forget()  # both look everywhere
         before = _looks()
         with transaction.atomic():
             assert len(operations.claim(worker, queues=["chat"] * times, limit=2)) == 2

@@ -21,7 +21,7 @@ from pytest_django import DjangoAssertNumQueries
 from jobfarm import health, notifications
 from jobfarm.findings import Finding, Level
 from jobs.domain.presence import Part
-from jobs.operations.presence import Presence
+from jobs.operations.workers import Presence
 from postgres import connections
 from scheduling import operations as scheduling
 from scheduling.models import Cluster, Due, ScheduledFunction

@@ -15,7 +15,7 @@ from jobfarm.findings import Finding, Level
 from jobs import operations
 from jobs.domain.presence import Part
 from jobs.models import Process, Worker
-from jobs.operations.presence import Presence
+from jobs.operations.workers import Presence
 from scheduling.models import Cluster
 from scheduling.operations import clusters
 from scheduling.queries.clusters import Report

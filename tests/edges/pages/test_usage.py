@@ -13,7 +13,7 @@ from pytest_django import Settings
 from jobfarm import health
 from jobfarm.findings import Level
 from jobs import operations
-from jobs.operations import admission, measuring
+from jobs.operations import quotas, rollup
 from tests import farm
 from tests.edges.admin.conftest import As, as_
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def _quotas(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.MEDIA_ROOT = tmp_path
-    monkeypatch.setattr(measuring._Counting, "not_before_s", 0.0)
+    monkeypatch.setattr(rollup._Counting, "not_before_s", 0.0)
     settings.JOBFARM = {
         **settings.JOBFARM,
         "WAITING_JOBS_PER_OWNER": 4000, "OUTPUT_BYTES_PER_OWNER": 2048,
@@ -71,19 +71,19 @@ class TestTheAccountPage:
 class TestTheAdministration:
     def test_lists_who_uses_how_much_and_what_all_use(self, as_: As, ada: User) -> None:
         farm.submit(2)
-        measuring.measure_usage()
+        rollup.measure_usage()
         text = _text(as_("operators").get("/admin/jobs/usage/").text)
         assert "All jobs 5 of 5,000 1.0 KB of 4.0 KB 2 of 30 1.5 KB" in text
         assert "ada 3 of 4,000 1.0 KB of 2.0 KB 2 of 20 1.5 KB" in text
 
     def test_finds_a_person(self, as_: As, ada: User) -> None:
-        measuring.measure_usage()
+        rollup.measure_usage()
         operator = as_("operators")
         assert "3 of 4,000" in _text(operator.get("/admin/jobs/usage/?q=ad").text)
         assert "3 of 4,000" not in _text(operator.get("/admin/jobs/usage/?q=bob").text)
 
     def test_has_a_page_for_each_that_links_to_the_person_and_their_jobs(self, as_: As, ada: User) -> None:
-        measuring.measure_usage()
+        rollup.measure_usage()
         operator = as_("operators")
         page = operator.get(f"/admin/jobs/usage/{ada.pk}/change/").text
         assert f"/admin/auth/user/{ada.pk}/change/" in page
@@ -109,7 +109,7 @@ class TestTheFormThatSubmits:
         self, client: Client, ada: User, settings: Settings
     ) -> None:
         settings.JOBFARM = {**settings.JOBFARM, "WAITING_JOBS_PER_OWNER": 3}
-        admission.forget()
+        quotas.forget_waiting()
         client.force_login(ada)
         answer = client.post("/jobs/new/?kind=chat", {"prompt": "Why is the sky blue?", "delay_min": "0"})
         assert answer.status_code == 422

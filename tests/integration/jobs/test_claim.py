@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 from jobs import operations
 from jobs.errors import QueueNotAllowed, UnknownQueue
 from jobs.models import Job, Worker
-from jobs.operations import taking
+from jobs.operations import hooks
 from tests import farm
 
 pytestmark = pytest.mark.django_db
@@ -182,5 +182,5 @@ class TestRanges:
         others = [farm.worker(f"other{n}") for n in range(4)]
         jobs = [self._excluded(other, owner=ada) for other in reversed(others)]
         Job.objects.update(run_at=farm.now() - timedelta(minutes=1))
-        taking.WATERMARKS.forget()
+        hooks.WATERMARKS.forget()
         assert [farm.claim_one(me).id for _ in jobs] == [job.pk for job in jobs]

@@ -15,7 +15,7 @@ import jobs.crons
 import ratelimits.crons
 from jobs import operations
 from jobs.models import IdempotencyKey, Job, ResultFile
-from jobs.operations import sweeping
+from jobs.operations import janitor
 from jobs.operations.idempotency import DELETED_AFTER_S
 from ratelimits import operations as limits
 from ratelimits.models import Bucket
@@ -102,13 +102,13 @@ class TestTheCrons:
         stubborn.unlink()
         (stubborn / "within").mkdir(parents=True)  # a folder that is not empty cannot be deleted
         fire("forget old jobs")
-        tries = ScheduledFunction.objects.filter(function="jobs.operations.sweeping.delete_files")
+        tries = ScheduledFunction.objects.filter(function="jobs.operations.janitor.delete_files")
         assert list(tries.order_by("attempt").values_list("attempt", "status")) == [
             (1, "failed"),
             (2, "pending"),
         ]
         (stubborn / "within").rmdir()
-        sweeping.delete_files(names=[file.stored_as])
+        janitor.delete_files(names=[file.stored_as])
         assert not stubborn.exists()
 
     def test_expire_waiting_jobs(self) -> None:

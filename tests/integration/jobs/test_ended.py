@@ -19,7 +19,7 @@ from pytest_django import Settings
 from jobs import operations
 from jobs.domain.states import ENDED, MOVES, Status
 from jobs.models import Attempt, Body, Job, Offspring, OutputChunk, ResultFile, Share
-from jobs.operations import sweeping
+from jobs.operations import janitor
 from scheduling import context
 from scheduling.domain.states import Kind
 from scheduling.models import ScheduledFunction
@@ -280,10 +280,10 @@ class TestRetention:
         assert operations.retain() == 1
         [scheduled] = ScheduledFunction.objects.all()
         assert (scheduled.function, scheduled.args) == (
-            "jobs.operations.sweeping.delete_files",
+            "jobs.operations.janitor.delete_files",
             {"names": [files[old.pk].stored_as]},
         )
-        sweeping.delete_files(**scheduled.args)
+        janitor.delete_files(**scheduled.args)
 
         assert all(not rows for rows in farm.everything(old).values())
         assert farm.everything(young) == kept
@@ -316,7 +316,7 @@ class TestRetention:
         assert operations.retain() == 1
 
     def test_takes_as_many_batches_as_it_needs(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sweeping, "RETAINED_AT_ONCE", 3)
+        monkeypatch.setattr(janitor, "RETAINED_AT_ONCE", 3)
         farm.kind()
         for job in farm.submit(7):
             operations.cancel(job.pk, by=None)
@@ -327,15 +327,15 @@ class TestRetention:
         assert not ScheduledFunction.objects.exists()
 
     def test_leaves_the_rest_to_a_next_run_of_itself(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sweeping, "RETAINED_AT_ONCE", 2)
-        monkeypatch.setattr(sweeping, "RETAIN_BATCHES", 2)
+        monkeypatch.setattr(janitor, "RETAINED_AT_ONCE", 2)
+        monkeypatch.setattr(janitor, "RETAIN_BATCHES", 2)
         farm.kind()
         for job in farm.submit(5):
             operations.cancel(job.pk, by=None)
             _age(job, 31 * 86400)
         assert operations.retain() == 4
         [scheduled] = ScheduledFunction.objects.all()
-        assert (scheduled.function, scheduled.args) == ("jobs.operations.sweeping.retain", {})
+        assert (scheduled.function, scheduled.args) == ("jobs.operations.janitor.retain", {})
         assert operations.retain() == 1
         assert ScheduledFunction.objects.count() == 1
 
@@ -345,7 +345,7 @@ class TestRetention:
         _age(job, 31 * 86400)
         default_storage.delete(ResultFile.objects.get(job=job).stored_as)
         assert operations.retain() == 1
-        sweeping.delete_files(**ScheduledFunction.objects.get().args)
+        janitor.delete_files(**ScheduledFunction.objects.get().args)
         assert not OutputChunk.objects.exists()
         assert not Share.objects.exists()
 

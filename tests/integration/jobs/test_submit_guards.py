@@ -9,7 +9,7 @@ import pytest
 from jobs import operations
 from jobs.domain.kinds import Kind
 from jobs.models import Body, Job
-from jobs.operations import submitting
+from jobs.operations.submit import _rows
 from jobs.queries import submits
 from jobs.queries.submits import Stored, Twin
 from tests import farm
@@ -37,10 +37,10 @@ TIMES = {
 
 
 def _row(given: tuple[float | None, ...], **more: Any) -> Row:
-    """What `submitting` hands to the statements, with these times."""
+    """What `submit` hands to the statements, with these times."""
     run_at, expires_at, expires_s, wait_s = given
     new = operations.NewJob(kind="work", payload={"n": 1}, **more)
-    [row] = submitting._rows([new], {"work": Kind(name="work")})
+    [row] = _rows([new], {"work": Kind(name="work")})
     limited = {"limit_name": "limit", "limit_key": "key", "limit_count": 2.0} if wait_s is not None else {}
     times = {"run_at": _in_s(run_at), "expires_at": _in_s(expires_at), "expires_s": expires_s}
     return row | times | {"limit_wait_s": wait_s} | limited

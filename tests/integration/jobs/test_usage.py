@@ -14,7 +14,7 @@ from pytest_django import Settings
 
 from jobs import operations
 from jobs.models import ALL_JOBS, Job, ResultFile, Usage, UsageDelta, Worker
-from jobs.operations import admission, measuring
+from jobs.operations import quotas, rollup
 from jobs.queries import usage
 from tests import farm
 
@@ -25,11 +25,11 @@ MIB = 1 << 20
 @pytest.fixture(autouse=True)
 def _farm(settings: Settings, tmp_path: Path) -> Iterator[None]:
     settings.MEDIA_ROOT = tmp_path
-    measuring._Counting.not_before_s = 0.0
-    admission.forget()
+    rollup._Counting.not_before_s = 0.0
+    quotas.forget_waiting()
     farm.kind()
     yield
-    measuring._Counting.not_before_s = 0.0
+    rollup._Counting.not_before_s = 0.0
 
 
 @pytest.fixture
@@ -141,11 +141,11 @@ class TestWhatIsFreed:
     def test_from_a_person_who_is_deleted_and_not_from_the_farm(self, ada: User, me: Worker) -> None:
         self._keep(ada, me)
         key = ada.pk
-        measuring.measure_usage()
+        rollup.measure_usage()
         ada.delete()
         assert usage.of([key])[key].files == 0
         assert _used(None) == (5, 2, 15)
-        measuring.measure_usage()
+        rollup.measure_usage()
         assert list(Usage.objects.values_list("owner_id", "files")) == [(ALL_JOBS, 2)]
 
 
@@ -153,23 +153,23 @@ class TestMeasuring:
     def test_folds_what_changed_and_says_the_same_after_it(self, ada: User, me: Worker) -> None:
         held = _hold(ada, me)
         _put(me, held, "a", 7)
-        measuring.measure_usage()
+        rollup.measure_usage()
         assert not UsageDelta.objects.exists()
         assert _used(ada) == _used(None) == (0, 1, 7)
         _put(me, held, "b", 1)
-        measuring.measure_usage()
+        rollup.measure_usage()
         assert _used(ada) == _used(None) == (0, 2, 8)
 
     def test_counts_what_waits(self, ada: User) -> None:
         farm.submit(3, owner=ada)
         farm.submit(2)
-        measuring.measure_usage()
+        rollup.measure_usage()
         used = usage.of([ALL_JOBS, ada.pk])
         assert (used[ALL_JOBS].waiting, used[ada.pk].waiting) == (5, 3)
         assert used[ALL_JOBS].counted_ago_s is not None
         Job.objects.filter(owner=ada).update(status="canceled", ended_at=F("created_at"))
-        measuring._Counting.not_before_s = 0.0
-        measuring.measure_usage()
+        rollup._Counting.not_before_s = 0.0
+        rollup.measure_usage()
         assert list(Usage.objects.values_list("owner_id", "waiting")) == [(ALL_JOBS, 2)]
 
     def test_counts_what_was_there_before_it_was_counted_at_all(
@@ -182,7 +182,7 @@ class TestMeasuring:
         UsageDelta.objects.all().delete()
         ResultFile.objects.filter(name="b").delete()
         assert _used(ada) == (0, -1, -7)
-        measuring.measure_usage()
+        rollup.measure_usage()
         assert _used(ada) == _used(None) == (0, 1, 7)
         assert not caplog.records
 
@@ -191,18 +191,18 @@ class TestMeasuring:
     ) -> None:
         held = _hold(ada, me)
         _put(me, held, "a", 7)
-        measuring.measure_usage()
-        assert measuring.recount_usage() == 0
+        rollup.measure_usage()
+        assert rollup.recount_usage() == 0
         Usage.objects.update(files=F("files") + 2, output_bytes=99)
         UsageDelta.objects.create(owner_id=ada.pk, file_bytes=5)
         with caplog.at_level(logging.WARNING):
-            assert measuring.recount_usage() == 2
+            assert rollup.recount_usage() == 2
         assert _used(ada) == _used(None) == (0, 1, 7)
         assert caplog.messages == [
             f"the usage of {whose} was counted as 99 bytes of output, 3 files of 12 bytes, and is 0, 1, 7"
             for whose in ("the farm", f"owner {ada.pk}")
         ]
-        assert measuring.recount_usage() == 0
+        assert rollup.recount_usage() == 0
 
 
 class _Walk:
@@ -216,7 +216,7 @@ class _Walk:
         self.steps = (
             *(self.claim, self.claim, self.write, self.write, self.write, self.put, self.put),
             *(self.end, self.lose, self.cancel, self.delete, self.delete_file, self.give_away),
-            *(self.retain, measuring.measure_usage, measuring.recount_usage),
+            *(self.retain, rollup.measure_usage, rollup.recount_usage),
         )
 
     def step(self) -> None:

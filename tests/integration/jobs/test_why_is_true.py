@@ -17,7 +17,8 @@ from django.db.models.functions import Now
 from jobs import operations
 from jobs.domain.waiting import Reason
 from jobs.models import Job, Slot, Worker
-from jobs.operations import polling, taking
+from jobs.operations import hooks
+from jobs.operations.claim import note_polled
 from jobs.queries import reads
 from tests import farm
 
@@ -35,7 +36,7 @@ class Client:
     is_live: bool
 
     def claim(self, limit: int = 1) -> list[operations.Claimed]:
-        taking.WATERMARKS.forget()
+        hooks.WATERMARKS.forget()
         return operations.claim(self.worker, queues=self.asks, limit=limit)
 
 
@@ -168,7 +169,7 @@ class Situation:
             owner = worker.owner
             is_in_scope = owner is None or owner.pk == job.owner_id or owner.groups.filter(pk=job.group_id)
             if client.is_live and is_in_scope and {job.queue, "*"} & {*worker.queues, *worker.steals}:
-                polling.note(worker, [*(client.asks or ()), job.queue])
+                note_polled(worker, [*(client.asks or ()), job.queue])
 
     def _wait(self, job: Job, code: str) -> None:
         if code == "all_failed_it":

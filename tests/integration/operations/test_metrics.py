@@ -17,8 +17,8 @@ from jobs import operations
 from jobs.domain import rollups
 from jobs.domain.presence import Part
 from jobs.models import Process
-from jobs.operations import admission, rollup
-from jobs.operations.presence import Presence
+from jobs.operations import quotas, rollup
+from jobs.operations.workers import Presence
 from jobs.queries.rollups import Moments
 from tests import farm
 
@@ -97,7 +97,7 @@ class TestWhatItSays:
 
     def test_tells_what_all_jobs_have_and_may_have(self, settings: Settings) -> None:
         settings.JOBFARM = {**settings.JOBFARM, "WAITING_JOBS_IN_ALL": 50, "FILES_IN_ALL": 0}
-        admission.forget()  # what waited in the tests before
+        quotas.forget_waiting()  # what waited in the tests before
         farm.kind()
         farm.submit(3)
         said = scraped()

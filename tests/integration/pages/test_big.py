@@ -19,7 +19,7 @@ from jobs.domain.filters import Filters
 from jobs.domain.rollups import HOUR_S, MINUTE_S, PERIODS, floored
 from jobs.models import Job, RollupWatermark
 from jobs.operations import rollup
-from jobs.queries import lists, rollups, states
+from jobs.queries import gauges, lists, rollups
 from tests import farm
 
 pytestmark = pytest.mark.django_db
@@ -222,13 +222,13 @@ class TestTheRollUp:
 
 class TestTheStates:
     def test_are_counted_to_a_bound_and_estimated_beyond(self, big: Big) -> None:
-        figures = {figure.title: figure for figure in states.figures()}
+        figures = {figure.title: figure for figure in gauges.figures()}
         assert figures["Due now"].text == "10,000+"
         assert (figures["Failed"].text, figures["Timed out"].text) == ("300", "60")
         assert (figures["Running"].text, figures["Canceled"].text) == ("0", "0")
         assert 290_000 < figures["Succeeded"].number < 310_000
         assert figures["Succeeded"].text.startswith("about ")
-        read = _buffers_of(states.figures)
+        read = _buffers_of(gauges.figures)
         print(f"figures: {read} buffers")
         assert read < WHOLE_TABLE / 4
 

@@ -1,7 +1,8 @@
-"""Submitting jobs: one, many, and one that ended once more."""
+"""Submitting jobs: one, many, and one that ended once more; then running one now, and sharing it by a link."""
 
 import math
 import random
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,13 +16,22 @@ from jobs.domain import payloads
 from jobs.domain.kinds import Kind
 from jobs.domain.states import ENDED, Status
 from jobs.domain.watermarks import MARGIN_S
-from jobs.errors import InvalidValue, NotAllowed, NotAMember, NotEnded, NotUnique, UnknownQueue
-from jobs.models import Job
-from jobs.operations import admission, announcing, audit, hooking, limiting, lookups, rights, taking
-from jobs.queries import keys, moves, reads, submits
+from jobs.errors import (
+    InvalidValue,
+    NotAMember,
+    NotEnded,
+    NotUnique,
+    NotWaiting,
+    UnknownQueue,
+    WaitsForLimit,
+)
+from jobs.models import Job, Share
+from jobs.operations import audit, hooks, queues, quotas
+from jobs.queries import bulks, keys, moves, reads, submits
 from jobs.queries.submits import Stored, Twin
+from live import operations as live
 from observing import traces
-from postgres import transactions
+from postgres import clock, transactions
 from scheduling import context
 
 AT_ONCE = timedelta(seconds=MARGIN_S / 2)  # the jobs of a bulk lie up to this far apart (sql/submit.sql)
@@ -116,17 +126,17 @@ def submit_many(new_jobs: Sequence[NewJob], *, by: User | None = None) -> list[J
     """
     if not new_jobs:
         return []
-    named = {name: lookups.kind(name) for name in {new.kind for new in new_jobs}}
+    named = {name: queues.kind_of(name) for name in {new.kind for new in new_jobs}}
     for new in new_jobs:
         _check(new)
-        limiting.check_count(named[new.kind], new.limit_count)
+        quotas.check_limit_count(named[new.kind], new.limit_count)
     _check_queues(new_jobs)
     _check_groups(new_jobs)
     if by is not None:
-        rights.check_submits(new_jobs, named, by=by)
+        queues.check_submits(new_jobs, named, by=by)
     with traces.span("submit", kind="producer", jobs=len(new_jobs)):
         rows = _rows(new_jobs, named)
-        admission.admit(rows)
+        quotas.admit(rows)
         put = _put if _is_one_statement(rows) else transactions.retried(_put)
         return put(new_jobs, rows)
 
@@ -137,18 +147,12 @@ def check_submit(
     """Raise what `submit` would raise for a job of this kind, queue and priority, whatever its payload, the tokens of
     its limit and its twins. Stores nothing: for what submits jobs later, to be checked when it is written down."""
     new = NewJob(kind=kind, payload=None, owner=owner, queue=queue, priority=priority)
-    named = {kind: lookups.kind(kind)}
+    named = {kind: queues.kind_of(kind)}
     _check(new)
     _check_queues([new])
     _check_groups([new])
     if by is not None:
-        rights.check_submits([new], named, by=by)
-
-
-def _put(new_jobs: Sequence[NewJob], rows: Sequence[dict[str, Any]]) -> list[Job | NotUnique]:
-    stored = _stored([row.copy() for row in rows])  # they become the jobs' own, and this may be done again
-    _announce(new_jobs, stored)
-    return stored
+        queues.check_submits([new], named, by=by)
 
 
 def retry(job_id: int, *, by: User | None) -> Job:
@@ -159,13 +163,11 @@ def retry(job_id: int, *, by: User | None) -> Job:
     `submit`. It keeps queue and priority: PriorityNotAllowed and QueueChoiceNotAllowed where `by` could not submit it
     so.
     """
-    job = lookups.job(job_id, by=by)
-    if by is not None and not reads.may_operate(by, job):
-        raise NotAllowed
+    job = reads.operable(job_id, by=by)
     if Status(job.status) not in ENDED:
         raise NotEnded
     if by is not None:
-        rights.check_retry(job, by=by)
+        queues.check_retry(job, by=by)
     return submit_again(job, by=by)
 
 
@@ -176,20 +178,68 @@ def submit_again(job: Job, *, by: User | None, run_at: datetime | None = None) -
         name: getattr(job, name) for name in ("queue", "priority", "unique_key", "max_attempts", "timeout_s")
     }
     new = NewJob(kind=job.kind, payload=job.body.payload, retry_of=job.pk, run_at=run_at, **again)
-    kind = lookups.kind(job.kind)
+    kind = queues.kind_of(job.kind)
     whose = {"owner_id": job.owner_id, "group_id": job.group_id}
     count = job.limit_count if job.limit_name == kind.limit else None
     row = (
-        _rows([new], {new.kind: kind})[0] | whose | limiting.columns(kind, owner_id=job.owner_id, count=count)
+        _rows([new], {new.kind: kind})[0]
+        | whose
+        | quotas.limit_columns(kind, owner_id=job.owner_id, count=count)
     )
-    admission.admit([row])
+    quotas.admit([row])
     [stored] = _stored([row])
     if isinstance(stored, NotUnique):
         raise stored
     _announce([new], [stored])
-    announcing.changed([job.pk])
-    hooking.tried_again(stored, retry_of=job.pk)
+    hooks.changed([job.pk])
+    hooks.retried(stored, retry_of=job.pk)
     audit.record(by, job, f"tried again as job {stored.pk}")
+    return stored
+
+
+@transactions.retried
+def share(job_id: int, *, by: User) -> Share:
+    """The link that shows this job without a log-in, made at the first call. Raises NotFound, NotAllowed."""
+    job = reads.operable(job_id, by=by)
+    share, is_new = Share.objects.get_or_create(
+        job_id=job.pk, defaults={"token": secrets.token_urlsafe(32), "created_by": by}
+    )
+    if is_new:
+        audit.record(by, job, "shared by a link")
+    return share
+
+
+@transactions.retried
+def unshare(job_id: int, *, by: User) -> None:
+    """Make the job's link worthless. Raises NotFound, NotAllowed."""
+    job = reads.operable(job_id, by=by)
+    if Share.objects.filter(job_id=job.pk).delete()[0]:
+        audit.record(by, job, "link withdrawn")
+    live.touch(f"share:{job.pk}")
+
+
+@transactions.retried
+def run_now(job_id: int, *, by: User | None) -> Job:
+    """Make a job that is due later due now, and return it; one that is due already stays as it is.
+
+    `by` None is the system itself. Raises NotFound (also for a job that `by` may not see), NotAllowed, NotWaiting for
+    one that runs or has ended, WaitsForLimit for one whose tokens have not come in.
+    """
+    job = reads.operable(job_id, by=by, lock=True)
+    if job.status != Status.PENDING:
+        raise NotWaiting
+    now = clock.now()
+    if job.limit_until is not None and job.limit_until > now:
+        raise WaitsForLimit(limit=job.limit_name)
+    if job.run_at > now:
+        _make_due(job, now=now)
+        audit.record(by, job, "made due")
+    return job
+
+
+def _put(new_jobs: Sequence[NewJob], rows: Sequence[dict[str, Any]]) -> list[Job | NotUnique]:
+    stored = _stored([row.copy() for row in rows])  # they become the jobs' own, and this may be done again
+    _announce(new_jobs, stored)
     return stored
 
 
@@ -263,15 +313,15 @@ def _apply_choices(row: dict[str, Any], new: NewJob, kind: Kind) -> None:
     row["group_id"] = None if new.group is None else new.group.pk
     row["retry_of_id"] = new.retry_of
     if kind.limit is not None:
-        row |= limiting.columns(kind, owner_id=row["owner_id"], count=new.limit_count)
+        row |= quotas.limit_columns(kind, owner_id=row["owner_id"], count=new.limit_count)
 
 
 def _stored(rows: Sequence[dict[str, Any]]) -> list[Job | NotUnique]:
     """Store them, and return them in their order. One with a twin gives back what was reserved for it."""
-    limiting.reserve(rows, rng=_RNG)
+    quotas.reserve(rows, rng=_RNG)
     answers = [submits.one(rows[0])] if len(rows) == 1 else submits.many(rows)
     stored = [_job(row, new) for row, new in zip(rows, answers, strict=True)]
-    limiting.give_back(row for row, job in zip(rows, stored, strict=True) if isinstance(job, NotUnique))
+    quotas.give_back(row for row, job in zip(rows, stored, strict=True) if isinstance(job, NotUnique))
     if (running := context.current()) is not None:
         moves.keep_origin([job.pk for job in stored if isinstance(job, Job)], function_id=running.id)
     return stored
@@ -305,5 +355,12 @@ def _announce(new_jobs: Sequence[NewJob], stored: Sequence[Job | NotUnique]) -> 
     pairs = [(new, job) for new, job in zip(new_jobs, stored, strict=True) if isinstance(job, Job)]
     due = {(job.queue, job.run_at if new.run_at or job.limit_until else None) for new, job in pairs}
     if pairs:
-        taking.forget({job.queue for _, job in pairs if job.run_at < job.created_at - AT_ONCE})
-        announcing.submitted(due)
+        hooks.forget_watermarks({job.queue for _, job in pairs if job.run_at < job.created_at - AT_ONCE})
+        hooks.submitted(due)
+
+
+def _make_due(job: Job, *, now: datetime) -> None:
+    job.run_at = now
+    bulks.change_waiting([job.pk], run_at=now)
+    hooks.changed([job.pk])
+    hooks.available(job.queue)

@@ -12,9 +12,9 @@ from jobs import kinds
 from jobs.domain import payloads, retries, states
 from jobs.domain.leases import Lease
 from jobs.domain.states import ENDED, Outcome, Status, Verdict
-from jobs.errors import LeaseLost, NotAllowed
+from jobs.errors import LeaseLost
 from jobs.models import Job, Worker
-from jobs.operations import announcing, audit, hooking, limiting, lookups, repeating
+from jobs.operations import audit, hooks, idempotency, queues, quotas
 from jobs.queries import keys, moves, reads
 from jobs.queries.moves import Settlement
 from postgres import transactions
@@ -76,7 +76,9 @@ def _answered(worker: Worker, finished: Sequence[Finished], ended: dict[int, Sta
     """Leases that hold nothing may have been handed in before, by a call whose answer was lost."""
     remaining = [index for index in range(len(finished)) if index not in ended]
     past = (
-        repeating.finished_before(worker, [_key(finished[index]) for index in remaining]) if remaining else []
+        idempotency.finished_before(worker, [_key(finished[index]) for index in remaining])
+        if remaining
+        else []
     )
     answers = dict(ended) | dict(zip(remaining, past, strict=True))
     was_answered = any(not isinstance(answer, LeaseLost) for answer in past)
@@ -92,9 +94,9 @@ def release(worker: Worker, job_id: int, lease: Lease) -> None:
     One that is given back again and again waits a while from the fourth time in a row on. Raises LeaseLost.
     """
     rows = moves.lock_held(worker, [(job_id, lease)])
-    if not rows and repeating.was_released(worker, job_id, lease):
+    if not rows and idempotency.was_released(worker, job_id, lease):
         return
-    settle([judged(rows[0], Outcome.RELEASED, retryable=True, error="given back by the worker")], rows=rows)
+    settle([decide(rows[0], Outcome.RELEASED, retryable=True, error="given back by the worker")], rows=rows)
 
 
 @transactions.retried
@@ -104,7 +106,7 @@ def withdraw(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> None:
     A lease that it has named meanwhile, or lost, is left alone.
     """
     rows = [row for row in moves.lock_held(worker, leases) if row.confirmed_fence < row.fence]
-    settle([judged(row, Outcome.UNCONFIRMED, retryable=True, error="") for row in rows], rows=rows)
+    settle([decide(row, Outcome.UNCONFIRMED, retryable=True, error="") for row in rows], rows=rows)
 
 
 @transactions.retried
@@ -114,9 +116,7 @@ def cancel(job_id: int, *, by: User | None) -> Cancellation:
     One that no worker ever had gives back what it reserved of its kind's limit.
     Raises NotFound (also for a job that `by` may not see), NotAllowed (for one that `by` may only look at).
     """
-    job = lookups.job(job_id, by=by, lock=True)
-    if by is not None and not reads.may_operate(by, job):
-        raise NotAllowed
+    job = reads.operable(job_id, by=by, lock=True)
     if Status(job.status) in ENDED:
         return Cancellation(verdict=Verdict.TOO_LATE, status=Status(job.status))
     verdict = cancel_locked([job], by=by)[job.pk]
@@ -130,28 +130,28 @@ def cancel_locked(jobs: Sequence[Job], *, by: User | None) -> dict[int, Verdict]
     waiting = [job for job in jobs if job.status == Status.PENDING]
     running = [job for job in jobs if job.status == Status.IN_PROGRESS]
     if waiting:
-        limiting.give_back_of_unstarted(waiting)
+        quotas.give_back_of_unstarted(waiting)
         moves.cancel_pending([job.pk for job in waiting])
-        announcing.changed([job.pk for job in waiting])
-        hooking.ended_waiting(waiting, to=Status.CANCELED, error=error)
+        hooks.changed([job.pk for job in waiting])
+        hooks.ended_waiting(waiting, to=Status.CANCELED, error=error)
     # The jobs are locked rows like the others; their columns have the same names.
-    settle([judged(job, Outcome.CANCELED, retryable=False, error=error) for job in running], rows=running)
+    settle([decide(job, Outcome.CANCELED, retryable=False, error=error) for job in running], rows=running)
     for worker_id in {job.worker_id for job in running if job.worker_id is not None}:
-        announcing.stopped(worker_id)
+        hooks.stopped(worker_id)
     return {
         job.pk: states.cancel_verdict(Status(job.status), confirmed_fence=job.confirmed_fence)
         for job in waiting + running
     }
 
 
-def judged(row: Any, outcome: Outcome, *, retryable: bool, error: str) -> Settlement:
+def decide(row: Any, outcome: Outcome, *, retryable: bool, error: str) -> Settlement:
     """What becomes of the locked job `row` whose attempt ended so. Whom it hides from is decided by `settle`."""
     judgement = retries.judge(
         outcome,
         failures=row.failures,
         max_attempts=row.max_attempts,
         retryable=retryable,
-        backoff=lookups.backoff(row.kind),
+        backoff=queues.backoff_of(row.kind),
         rng=_RNG,
         releases=row.releases,
     )
@@ -175,8 +175,8 @@ def settle(settlements: Sequence[Settlement], *, rows: Any) -> dict[int, Status]
     locked = {row.id: row for row in rows}
     keys.share_queues(row.queue for row in locked.values())
     moved = moves.settle(_hidden_from_those_who_failed(settlements, locked))
-    announcing.changed([row.id for row in moved], "workers")
-    hooking.settled(moved, settlements=settlements, locked=locked)
+    hooks.changed([row.id for row in moved], "workers")
+    hooks.settled(moved, settlements=settlements, locked=locked)
     for row in moved:
         _announce(row)
     return {row.id: Status(row.status) for row in moved}
@@ -195,14 +195,14 @@ def _succeed(
         keys.share_queues(row.queue for row in moved)
         _announce_successes(moved, [finished[order[row.place - 1]] for row in moved])
         for queue in moves.free([row.id for row in moved]):
-            announcing.room(queue)
+            hooks.room(queue)
     return {order[row.place - 1]: Status(row.status) for row in moved}
 
 
 def _announce_successes(moved: Sequence[Any], handed_in: Sequence[Finished]) -> None:
-    announcing.changed([row.id for row in moved], "workers")
+    hooks.changed([row.id for row in moved], "workers")
     hooked = [(row, entry) for row, entry in zip(moved, handed_in, strict=True) if row.kind in kinds.HOOKS]
-    hooking.settled(
+    hooks.settled(
         [row for row, _ in hooked],
         settlements=[_settlement(entry, row, _encoded(entry)) for row, entry in hooked],
         locked={row.id: row for row, _ in hooked},
@@ -236,7 +236,7 @@ def _encoded(entry: Finished) -> str | None:
 def _settlement(entry: Finished, row: Any, result: str | None) -> Settlement:
     if entry.outcome == "failed":
         error = entry.error.replace("\x00", "�").encode(errors="replace").decode()
-        return judged(row, Outcome.FAILED, retryable=entry.retryable, error=error)
+        return decide(row, Outcome.FAILED, retryable=entry.retryable, error=error)
     return Settlement(
         job_id=row.id, fence=row.fence, status=Status.SUCCESS, failures=row.failures, result=result
     )
@@ -267,6 +267,6 @@ def _failed(settlement: Settlement) -> bool:
 
 def _announce(row: Any) -> None:
     if row.status == Status.PENDING:
-        announcing.available(row.queue, row.run_at if row.delayed else None)
+        hooks.available(row.queue, row.run_at if row.delayed else None)
     if row.freed_a_slot:
-        announcing.room(row.queue)
+        hooks.room(row.queue)

@@ -1,18 +1,20 @@
-"""What is done about jobs as time passes: by the janitor (leases, expiry, forgiving) and by crons (forgetting)."""
+"""What is done about jobs as time passes: by the janitor (leases, expiry, exclusions) and crons (retention, files)."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
 from django.core.files.storage import default_storage
 
 from jobs.domain import waiting
 from jobs.domain.states import Outcome, Status
-from jobs.operations import announcing, ending, hooking, limiting
-from jobs.queries import keys, moves, reads
+from jobs.operations import hooks, quotas
+from jobs.operations.finish import decide, settle
+from jobs.queries import keys, moves, reads, reports
 from postgres import transactions
 from scheduling import operations as scheduling
 from scheduling.operations import Retry, action
@@ -22,6 +24,10 @@ BATCH = 200
 RETAINED_AT_ONCE = 500
 RETAIN_BATCHES = 20  # in one run of `retain`: some seconds, so that a cluster that stops need not wait for it
 log = logging.getLogger(__name__)
+FOLDER: Final = "jobs"
+# A file is stored before its row is written, and an upload may take a while.
+OLD_ENOUGH: Final = timedelta(hours=1)
+_NAMES_AT_ONCE: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +88,23 @@ def delete_files(*, names: list[str]) -> None:
         raise errors[0]
 
 
+def delete_orphaned_files(*, now: datetime, limit: int = 1000) -> list[str]:
+    """Delete result files that are older than an hour and that no row names, up to `limit`; their names.
+
+    Reads every name in the storage's folder of jobs. Nothing here is undone by a rollback: call it outside of one.
+    """
+    deleted: list[str] = []
+    batch: list[str] = []
+    for name in _files(FOLDER):
+        batch.append(name)
+        if len(batch) == _NAMES_AT_ONCE:
+            deleted += _delete_unknown(batch, now=now, limit=limit - len(deleted))
+            batch = []
+        if len(deleted) >= limit:
+            return deleted
+    return deleted + _delete_unknown(batch, now=now, limit=limit - len(deleted))
+
+
 def _in_batches(
     step: Callable[[int], int],
     size: int = BATCH,
@@ -100,30 +123,30 @@ def _in_batches(
 @transactions.retried
 def _take_back(limit: int) -> int:
     rows = moves.lock_overdue(limit)
-    ending.settle([_overdue(row) for row in rows], rows=rows)
+    settle([_overdue(row) for row in rows], rows=rows)
     for worker_id in {row.worker_id for row in rows}:
-        announcing.stopped(worker_id)
+        hooks.stopped(worker_id)
     return len(rows)
 
 
 def _overdue(row: Any) -> moves.Settlement:
     if not row.confirmed:
-        return ending.judged(row, Outcome.UNCONFIRMED, retryable=True, error="")
+        return decide(row, Outcome.UNCONFIRMED, retryable=True, error="")
     if row.silent:
         error = f"lost: last heard of {waiting.duration(row.last_seen_ago_s)} ago"
-        return ending.judged(row, Outcome.LOST, retryable=row.retry_when_lost, error=error)
+        return decide(row, Outcome.LOST, retryable=row.retry_when_lost, error=error)
     error = "the run took longer than allowed"
-    return ending.judged(row, Outcome.TIMED_OUT, retryable=row.retry_on_timeout, error=error)
+    return decide(row, Outcome.TIMED_OUT, retryable=row.retry_on_timeout, error=error)
 
 
 @transactions.retried
 def _expire(limit: int) -> int:
     rows = moves.lock_expired(limit)
     if rows:
-        limiting.give_back_of_unstarted(rows)
+        quotas.give_back_of_unstarted(rows)
         moves.expire([row.id for row in rows])
-        announcing.changed([row.id for row in rows])
-        hooking.ended_waiting(rows, to=Status.TIMED_OUT, error="it waited longer than allowed")
+        hooks.changed([row.id for row in rows])
+        hooks.ended_waiting(rows, to=Status.TIMED_OUT, error="it waited longer than allowed")
     return len(rows)
 
 
@@ -131,9 +154,9 @@ def _expire(limit: int) -> int:
 def _clear_exclusions(limit: int) -> int:
     rows = moves.clear_exclusions(limit)
     for queue in {row.queue for row in rows}:
-        announcing.available(queue)
+        hooks.available(queue)
     if rows:
-        announcing.changed([row.id for row in rows])
+        hooks.changed([row.id for row in rows])
     return len(rows)
 
 
@@ -153,3 +176,28 @@ def _delete_file(name: str) -> OSError | None:
         log.warning("the file %s of a deleted job could not be deleted: %s", name, error)
         return error
     return None
+
+
+def _files(folder: str) -> Iterator[str]:
+    try:
+        folders, files = default_storage.listdir(folder)
+    except FileNotFoundError:
+        return
+    for name in sorted(files):
+        yield f"{folder}/{name}"
+    for name in sorted(folders):
+        yield from _files(f"{folder}/{name}")
+
+
+def _delete_unknown(names: list[str], *, now: datetime, limit: int) -> list[str]:
+    unknown = [name for name in reports.unknown_files(names) if _is_old(name, now=now)][:limit]
+    for name in unknown:
+        default_storage.delete(name)
+    return unknown
+
+
+def _is_old(name: str, *, now: datetime) -> bool:
+    try:
+        return default_storage.get_modified_time(name) < now - OLD_ENOUGH
+    except FileNotFoundError:
+        return False

@@ -13,7 +13,7 @@ from django.db import transaction
 from jobs.domain.leases import Lease
 from jobs.errors import InvalidName, InvalidValue, OutputGap, PayloadTooLarge
 from jobs.models import ResultFile, Worker
-from jobs.operations import announcing, quotas, repeating
+from jobs.operations import hooks, idempotency, quotas
 from jobs.queries import moves, reports
 from postgres import transactions
 
@@ -36,9 +36,9 @@ def heartbeat(
     detail = None if detail is None else _storable(detail, "detail")[:DETAIL_CHARACTERS]
     rows = moves.heartbeat(worker, job_id, lease, progress=progress, detail=detail)
     if not rows:
-        raise repeating.lost(worker, job_id, lease)
+        raise idempotency.lost(worker, job_id, lease)
     if progress is not None or detail is not None:
-        announcing.changed([job_id])
+        hooks.changed([job_id])
     expires_at: datetime = rows[0].lease_expires_at
     return expires_at
 
@@ -58,7 +58,7 @@ def write_output(worker: Worker, job_id: int, lease: Lease, *, seq: int, text: s
         raise OutputGap(next_seq=row.next_seq)
     if row.stored:
         quotas.note_output(row.owner_id, size)
-        announcing.wrote(job_id)
+        hooks.wrote(job_id)
     next_seq: int = row.next_seq
     return next_seq
 
@@ -70,7 +70,7 @@ def _written(worker: Worker, job_id: int, lease: Lease, *, seq: int, text: str, 
         room = quotas.output_room()
         rows = moves.write_output(worker, job_id, lease, seq=seq, text=text, size=size, room=room)
         if not rows:
-            raise repeating.lost(worker, job_id, lease)
+            raise idempotency.lost(worker, job_id, lease)
         [row] = rows
         if row.has_room or not row.fits or row.next_seq != seq:
             break
@@ -119,7 +119,7 @@ def _remember(
 ) -> ResultFile:
     sha256 = _sha256(content)
     if not (held := moves.lock_held(worker, [(job_id, lease)])):
-        raise repeating.lost(worker, job_id, lease)
+        raise idempotency.lost(worker, job_id, lease)
     owner_id = held[0].owner_id
     quotas.lock_files(owner_id)
     quotas.check_file(job_id, owner_id=owner_id, attempt=lease.fence, name=name, size=content.size)
@@ -127,7 +127,7 @@ def _remember(
     file = moves.keep_file(
         job_id, attempt=lease.fence, name=name, stored_as=stored_as, size=content.size, sha256=sha256
     )
-    announcing.changed([job_id])
+    hooks.changed([job_id])
     if replaced and replaced != stored_as:
         transaction.on_commit(lambda: default_storage.delete(replaced), robust=True)
     return file

@@ -1,0 +1,366 @@
+"""Claiming: home queues first, and from other queues only when idle; alone, or in the transaction of a finish.
+
+Jobs are taken behind the watermarks of this process, and by a full scan where that finds nothing (docs/adr/0036). The
+queues that a worker polls are noted on its row (docs/adr/0046).
+"""
+
+import functools
+import json
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+
+from jobs import kinds
+from jobs.domain.hooks import Discard
+from jobs.domain.leases import Lease
+from jobs.domain.states import Outcome, Status
+from jobs.domain.watermarks import Scan, Taken
+from jobs.errors import LeaseLost, QueueNotAllowed, UnknownQueue
+from jobs.models import Worker
+from jobs.operations import hooks, idempotency
+from jobs.operations.finish import Finished, HandedIn, decide, hand_in, settle
+from jobs.operations.queues import ANY_QUEUE
+from jobs.queries import keys, moves, reads
+from jobs.queries.moves import Settlement
+from jobs.queries.reads import Claimable, Interest
+from live import operations as live
+from observing import numbers
+from postgres import transactions
+
+MOST = 1000  # jobs in one claim
+_TAKING_S: Final = 0.00005  # a job in a claim of a hundred; what is left of the time was spent on scanning
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """A job as its worker gets it."""
+
+    id: int
+    kind: str
+    queue: str
+    payload: Any
+    attempt: int
+    max_attempts: int
+    retry_when_lost: bool
+    lease: Lease
+    lease_expires_at: datetime
+    traceparent: str | None = None
+
+
+def claim(
+    worker: Worker,
+    *,
+    queues: Sequence[str] | None = None,
+    limit: int = 1,
+    request_id: str | None = None,
+) -> list[Claimed]:
+    """Lease up to `limit` pending jobs (1,000 at most) to `worker`; empty only if there are none for it.
+
+    Its home queues are served in their order, or `queues` in theirs. Only if they have nothing and the worker holds
+    no job does it steal from the other queues it is allowed (DESIGN section 5), and of its claims at one moment one.
+
+    A lease is unconfirmed until the first call that names it: not confirmed within one heartbeat interval, it goes back
+    and was no attempt.
+
+    `request_id` is a name of the worker's choice for this one call: the same call again, since its answer was lost, is
+    given what it claimed the first time, as far as that still stands and is unconfirmed. Raises UnknownQueue for a
+    queue that nobody named yet, QueueNotAllowed for one this worker may not take from.
+    """
+    home, steals = _allowed(worker, queues)
+    request = idempotency.claim_key(worker, request_id)
+    if request is not None and (before := _claimed_before(worker, request)):
+        return before
+    note_polled(worker, queues)
+    while True:
+        taken, discarded = _whole_round(worker, home, steals, limit=min(limit, MOST), request=request)
+        _count(taken)
+        if taken or not discarded:
+            return taken
+
+
+def finish_and_claim(
+    worker: Worker,
+    finished: Sequence[Finished],
+    *,
+    limit: int,
+    unless_lost: bool = False,
+    request_id: str | None = None,
+) -> tuple[list[Status | LeaseLost], list[Claimed]]:
+    """`finish`, then `claim` for up to `limit` jobs of the worker's own queues (0: none), in one transaction.
+
+    One transaction waits for the disk once, and a call that broke half-way changed nothing, so that it can be made
+    again: then it is answered as the first time, with those of the jobs that were claimed then whose leases still stand
+    and are unconfirmed. `request_id` names the call (`claim`); without it, the leases that it hands in do.
+    `unless_lost`: nothing is claimed if a lease was lost. Raises as `finish` does.
+    """
+    request = idempotency.finish_key(worker, request_id, [(entry.job_id, entry.lease) for entry in finished])
+    handed_in, taken, discarded = _swap(
+        worker, finished, limit=limit, unless_lost=unless_lost, request=request
+    )
+    if not handed_in.is_repeat:
+        _count(taken)
+    if discarded and not taken:
+        taken = claim(worker, limit=limit)
+    return handed_in.answers, taken
+
+
+def note_polled(worker: Worker, queues: Sequence[str] | None) -> None:
+    """Note that `worker` polls these queues, in this order; None: all that its key may take.
+
+    Nothing is written for a worker that never names queues, and while another asks for the same only once in a third of
+    WORKER_ALIVE_S. What it asked for before is kept for so long, so that one which takes turns between its queues asks
+    for all of them.
+    """
+    names = (
+        [ANY_QUEUE] if queues is None or list(queues) == [*worker.queues, *worker.steals] else list(queues)
+    )
+    if _is_known(worker, names):
+        return
+    with transaction.atomic():
+        noted = keys.note_polled(worker.pk, names)
+        if noted is not None and set(noted.was or [ANY_QUEUE]) != set(noted.polled_queues or [ANY_QUEUE]):
+            live.touch("workers")
+    if noted is not None:
+        worker.polled_queues, worker.polled_at = noted.polled_queues, noted.polled_at
+
+
+def take(
+    worker: Worker, *, queues: Sequence[str], limit: int, only_if_idle: bool, request: UUID | None = None
+) -> list[moves.Row]:
+    """Lease up to `limit` jobs of these queues, in the caller's transaction; a row each.
+
+    A queue that lost its last free slots to others at this very moment is full: the rest is taken without it.
+    """
+    while queues:
+        rows = _scan(worker, queues, limit=limit, only_if_idle=only_if_idle, request=request)
+        got = [row for row in rows if row.id is not None]
+        if got or not rows:
+            return got
+        full = {row.picked_from for row in rows}
+        queues = [queue for queue in queues if queue not in full]
+    return []
+
+
+def count_claimable(interests: Sequence[tuple[Interest, int]], *, horizon_s: float) -> list[Claimable]:
+    """For each (interest, how many at most): what could be claimed now, and when more is due within the horizon.
+
+    As a claim, it does not read piles of dead entries more than a tenth of the time; what it overlooks meanwhile, a
+    sweep finds.
+    """
+    began_s = time.monotonic()
+    within = hooks.WATERMARKS.preview({interest.owner_id for interest, _ in interests}, now_s=began_s)
+    answers = reads.claimable(interests, horizon_s=horizon_s, within=within)
+    if not within:
+        hooks.WATERMARKS.spent(time.monotonic() - began_s)
+    return answers
+
+
+@transactions.retried
+def _claimed_before(worker: Worker, request: UUID) -> list[Claimed]:
+    """What an earlier sending of this call claimed and no call has named since."""
+    rows = moves.claimed_before(worker, request)
+    payloads = _dispatched_again(worker, rows) if rows else {}
+    return [_claimed(row, payloads[row.id]) for row in rows if row.id in payloads]
+
+
+def _claim_once(worker: Worker, *, limit: int, request: UUID | None = None) -> tuple[list[Claimed], int]:
+    """The first round of `claim`, in the caller's transaction: what it took, and how many it had to leave out.
+
+    After the commit `count` them; if some were left out and nothing was taken, there may be more: call `claim`.
+    """
+    home, steals = _allowed(worker, None)
+    note_polled(worker, None)
+    return _round(worker, home, steals, limit=min(limit, MOST), request=request)
+
+
+def _round(
+    worker: Worker, home: Sequence[str], steals: Sequence[str], *, limit: int, request: UUID | None
+) -> tuple[list[Claimed], int]:
+    """Jobs for this worker, and how many more were taken that nobody is to have now (`preparing`).
+
+    In the caller's transaction, which ends with the round: each of those has ended, or waits for another attempt,
+    whatever the next round meets. None follows one that took something: if it broke, the worker would not know.
+    """
+    rows = take(worker, queues=home, limit=limit, only_if_idle=False, request=request)
+    if not rows and steals and keys.begin_to_steal(worker):
+        others = _spelled_out(steals, home)
+        rows = take(worker, queues=others, limit=limit, only_if_idle=True, request=request)
+    if not rows:
+        return [], 0
+    hooks.changed([row.id for row in rows], "workers")
+    payloads = _dispatched(worker, rows)
+    taken = [_claimed(row, payloads[row.id]) for row in rows if row.id in payloads]
+    return taken, len(rows) - len(taken)
+
+
+_whole_round = transactions.retried(_round)
+
+
+def _count(taken: Sequence[Claimed]) -> None:
+    """Add them to the numbers of this process."""
+    for queue, jobs in Counter(claimed.queue for claimed in taken).items():
+        numbers.CLAIMED.labels(queue).inc(jobs)
+
+
+def _allowed(worker: Worker, requested: Sequence[str] | None) -> tuple[list[str], list[str]]:
+    """Where to look, and where to steal: each queue once, for the statement's work grows with every mention."""
+    home, steals = _once(worker.queues), _once(worker.steals)
+    if requested is None:
+        return home, steals
+    requested = _once(requested)
+    _check(requested, home, steals)
+    return [queue for queue in requested if queue in home], [
+        queue for queue in requested if queue not in home
+    ]
+
+
+def _once(queues: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(queues))
+
+
+def _check(requested: Sequence[str], home: Sequence[str], steals: Sequence[str]) -> None:
+    known = keys.known_queues(queue for queue in requested if "\x00" not in queue)
+    for queue in requested:
+        if queue not in known:
+            raise UnknownQueue(queue=queue)
+        if queue not in home and queue not in steals and ANY_QUEUE not in steals:
+            raise QueueNotAllowed(queue=queue)
+
+
+def _spelled_out(steals: Sequence[str], home: Sequence[str]) -> list[str]:
+    if ANY_QUEUE not in steals:
+        return [queue for queue in steals if queue not in home]
+    named = [queue for queue in steals if queue != ANY_QUEUE and queue not in home]
+    return named + [queue for queue in keys.all_queues() if queue not in home and queue not in named]
+
+
+def _claimed(row: moves.Row, payload: Any) -> Claimed:
+    return Claimed(
+        id=row.id,
+        kind=row.kind,
+        queue=row.queue,
+        payload=payload,
+        attempt=row.attempt,
+        max_attempts=row.max_attempts,
+        retry_when_lost=row.retry_when_lost,
+        lease=Lease(fence=row.fence, secret=row.lease_secret),
+        lease_expires_at=row.lease_expires_at,
+        traceparent=row.traceparent,
+    )
+
+
+@transactions.retried
+def _swap(
+    worker: Worker, finished: Sequence[Finished], *, limit: int, unless_lost: bool, request: UUID
+) -> tuple[HandedIn, list[Claimed], int]:
+    handed_in = hand_in(worker, finished)
+    is_lost = any(isinstance(answer, LeaseLost) for answer in handed_in.answers)
+    if not limit or (unless_lost and is_lost):
+        return handed_in, [], 0
+    if handed_in.is_repeat:
+        return handed_in, _claimed_before(worker, request), 0
+    return handed_in, *_claim_once(worker, limit=limit, request=request)
+
+
+def _is_known(worker: Worker, names: Sequence[str]) -> bool:
+    if worker.polled_queues is None or worker.polled_at is None:
+        return list(names) == [ANY_QUEUE]
+    if worker.read_at is None:  # by nobody who came with its key: how old the notes are is not known
+        return False
+    known: dict[str, datetime] = dict(zip(worker.polled_queues, worker.polled_at, strict=True))
+    since = worker.read_at - timedelta(seconds=settings.JOBFARM["WORKER_ALIVE_S"] / 3)
+    return all(name in known and known[name] > since for name in names)
+
+
+def _scan(
+    worker: Worker, queues: Sequence[str], *, limit: int, only_if_idle: bool, request: UUID | None
+) -> list[moves.Row]:
+    """Behind the watermarks; then a full scan for what is still missing, unless that would hold up what was found."""
+    rows: list[moves.Row] = []
+    scan: Scan | None = hooks.WATERMARKS.scan(queues, now_s=time.monotonic(), owner_id=worker.owner_id)
+    after: Scan | None = None
+    while scan is not None:
+        began_s = time.monotonic()
+        still, if_idle = limit - len(rows), only_if_idle and not rows
+        more = moves.claim(
+            worker, queues=queues, limit=still, only_if_idle=if_idle, scan=scan, request=request
+        )
+        hooks.WATERMARKS.lasted(scan, max(0.0, time.monotonic() - began_s - len(more) * _TAKING_S))
+        _note_taken(scan, more)
+        rows += more
+        if len(rows) >= limit or scan.is_whole:
+            break
+        scan = after = hooks.WATERMARKS.full_scan(
+            queues, now_s=time.monotonic(), owner_id=worker.owner_id, after=after, has_some=bool(rows)
+        )
+    return rows
+
+
+def _note_taken(scan: Scan, rows: Sequence[moves.Row]) -> None:
+    # The last of each will do: of a hundred jobs that is one.
+    last = {
+        (row.queue, row.priority, row.owner_id, row.group_id): row.run_at
+        for row in rows
+        if row.id is not None and row.is_open
+    }
+    taken = [Taken(queue, priority, run_at, *whose) for (queue, priority, *whose), run_at in last.items()]
+    transaction.on_commit(functools.partial(hooks.WATERMARKS.took, scan, taken))
+
+
+def _dispatched(worker: Worker, rows: Sequence[moves.Row]) -> dict[int, Any]:
+    """The payload of each of these claimed jobs by id, and their apps are notified. One without is not held any more.
+
+    In the claim's transaction. Jobs of kinds without hooks cost nothing here.
+    """
+    stored = {row.id: json.loads(row.payload) for row in rows}
+    hooked = [row for row in rows if row.kind in kinds.HOOKS]
+    if not hooked:
+        return stored
+    hooks.claimed(hooked, worker_name=worker.name)
+    return _without_discarded(worker, hooked, stored)
+
+
+def _without_discarded(
+    worker: Worker, hooked: Sequence[moves.Row], stored: Mapping[int, Any]
+) -> dict[int, Any]:
+    answers = {**stored, **hooks.prepare(worker, hooked, stored)}
+    discarded = {
+        job_id: answer
+        for job_id, answer in answers.items()
+        if isinstance(answer, Discard | hooks.PrepareFailed)
+    }
+    if discarded:
+        _end_discarded(worker, [row for row in hooked if row.id in discarded], discarded)
+    return {job_id: answer for job_id, answer in answers.items() if job_id not in discarded}
+
+
+def _dispatched_again(worker: Worker, rows: Sequence[moves.Row]) -> dict[int, Any]:
+    """The same for jobs whose claim is answered once more; their apps know of the claim already."""
+    stored = {row.id: json.loads(row.payload) for row in rows}
+    return _without_discarded(worker, [row for row in rows if row.kind in kinds.HOOKS], stored)
+
+
+def _end_discarded(
+    worker: Worker, rows: Sequence[moves.Row], answers: Mapping[int, Discard | hooks.PrepareFailed]
+) -> None:
+    leases = [(row.id, Lease(fence=row.fence, secret=row.lease_secret)) for row in rows]
+    locked = moves.lock_held(worker, leases)
+    settle([_discarded(row, answers[row.id]) for row in locked], rows=locked)
+    for queue in {
+        row.queue for row in rows
+    }:  # its answer is short, and yet there may be more for this worker
+        hooks.available(queue)
+
+
+def _discarded(row: Any, answer: Discard | hooks.PrepareFailed) -> Settlement:
+    if isinstance(answer, Discard):
+        return decide(row, Outcome.CANCELED, retryable=False, error=answer.why)
+    judged = decide(row, Outcome.FAILED, retryable=True, error=answer.error)
+    return replace(judged, blames_worker=False)

@@ -1,0 +1,297 @@
+"""What learns of a change: live queries and waiting workers by their topics, apps by the hooks of their kinds.
+
+Topics are published after the commit. Hooks are called in the transaction of the move, which stands whatever an app's
+function does: an app's fault must not cost a worker its result, nor stop the janitor. What the function wrote before it
+failed is rolled back alone (docs/adr/0026).
+"""
+
+import functools
+import json
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.models import AnonymousUser
+from django.db import transaction
+
+from jobs import kinds
+from jobs.domain import payloads
+from jobs.domain.hooks import Discard, Move, Moved, Prepare, Prepared
+from jobs.domain.states import Outcome, Status
+from jobs.domain.watermarks import Watermarks
+from jobs.models import Attempt, Job, Worker
+from jobs.queries import moves, reads
+from jobs.queries.moves import Settlement
+from live import operations as live
+from observing import fields
+from postgres import transactions
+from scheduling import context
+
+WATERMARKS = Watermarks()
+Viewer = AbstractBaseUser | AnonymousUser
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """A row of another app: how it belongs to the job ("Started by"), what it is, and its pages here and in the
+    administration. `note` says more about it."""
+
+    label: str
+    text: str
+    url: str
+    admin_url: str
+    note: str = ""
+
+
+Provider = Callable[[int, Viewer], Iterable[Link]]
+
+
+_providers: list[Provider] = []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrepareFailed:
+    error: str
+
+
+def submitted(due: Iterable[tuple[str, datetime | None]]) -> None:
+    """New jobs exist; `due` holds (queue, when it may start, or None for at once) of each.
+
+    Their own topics are not named: nobody can have read a job before it was there.
+    """
+    live.touch("jobs", *(_work(queue, at) for queue, at in due))
+
+
+def changed(job_ids: Iterable[int], *extra: str) -> None:
+    """Something about these jobs changed."""
+    live.touch("jobs", *(f"job:{job_id}" for job_id in job_ids), *extra)
+
+
+def available(queue: str, at: datetime | None = None) -> None:
+    """Something that was there before may now (or at a later moment) be claimable in this queue."""
+    if at is None:
+        forget_watermarks([queue])
+    live.touch(_work(queue, at))
+
+
+def room(queue: str) -> None:
+    """This queue has a free slot again."""
+    live.touch(_work(queue, None))
+
+
+def wrote(job_id: int) -> None:
+    """A running job wrote output."""
+    live.touch(f"output:{job_id}")
+
+
+def stopped(worker_id: int) -> None:
+    """A job of this worker was taken from it, or its key changed: it looks at what it holds."""
+    live.touch(f"worker:{worker_id}")
+
+
+def claimed(rows: Iterable[Any], *, worker_name: str) -> None:
+    """These jobs are in progress now, with this worker."""
+    _notify(
+        Move(
+            job_id=row.id, kind=row.kind, attempt=row.fence, worker_name=worker_name,
+            from_=Status.PENDING, to=Status.IN_PROGRESS,
+        )
+        for row in rows if row.kind in kinds.HOOKS
+    )  # fmt: skip
+
+
+def settled(moved: Iterable[Any], *, settlements: Iterable[Settlement], locked: dict[int, Any]) -> None:
+    """The attempts of these jobs ended: `moved` are the rows as they stand now, `locked` as they were."""
+    rows = [row for row in moved if locked[row.id].kind in kinds.HOOKS]
+    if rows:
+        by_job = {settlement.job_id: settlement for settlement in settlements}
+        _notify(_ended(row, by_job[row.id], locked[row.id]) for row in rows)
+
+
+def ended_waiting(jobs: Iterable[Any], *, to: Status, error: str) -> None:
+    """These jobs ended while they waited. They have an id, a kind and the number of their last confirmed claim."""
+    _notify(
+        Move(
+            job_id=job.id,
+            kind=job.kind,
+            attempt=job.confirmed_fence,
+            from_=Status.PENDING,
+            to=to,
+            error=error,
+        )
+        for job in jobs
+        if job.kind in kinds.HOOKS
+    )
+
+
+def retried(job: Any, *, retry_of: int) -> None:
+    """This new job is another try of the ended one."""
+    if job.kind in kinds.HOOKS:
+        reserved = job.run_at if job.limit_until else None
+        common: dict[str, Any] = {"job_id": job.id, "kind": job.kind, "attempt": 0}
+        _notify([Move(**common, from_=None, to=Status.PENDING, run_at=reserved, retry_of=retry_of)])
+
+
+@contextmanager
+def on_behalf_of(job_id: int) -> Iterator[None]:
+    """Remember the functions that are scheduled in the block as made by this job; its page shows them.
+
+    A hook that gets one move is in such a block already. One that gets many at once, and schedules something for
+    each, puts each into one of its own.
+    """
+    with context.noting() as made:
+        yield
+    if made:
+        moves.keep_offspring(job_id, function_ids=made)
+
+
+def resync(job_ids: Iterable[int]) -> list[int]:
+    """Report each job's status to the hooks of its kind once more; the ids of those that exist.
+
+    For an app whose own rows fell behind because its hook failed. The jobs are locked meanwhile, so what is reported is
+    true until it is stored. `from_` is None, since where they came from is not known any more.
+    """
+    with transaction.atomic():
+        jobs = reads.locked(sorted(job_ids))
+        ended = reads.last_attempts([job.pk for job in jobs])
+        _notify(_move(job, ended.get(job.pk)) for job in jobs if job.kind in kinds.HOOKS)
+    return [job.pk for job in jobs]
+
+
+def forget_watermarks(queues: Iterable[str]) -> None:
+    """Some of what waits in these queues became due long ago: after the commit, the next claim makes a full scan."""
+    if behind := frozenset(queues):
+        transaction.on_commit(functools.partial(WATERMARKS.forget, behind))
+
+
+def register_links(provider: Provider) -> Provider:
+    """Show on the page of every job what `provider(job id, viewer)` returns: only what that viewer may see. For an
+    app's `hooks.py`, also as a decorator."""
+    _providers.append(provider)
+    return provider
+
+
+def links(job_id: int, *, viewer: Viewer) -> list[Link]:
+    """What belongs to this job and this viewer may see, app by app."""
+    return [link for provider in _providers for link in provider(job_id, viewer)]
+
+
+def prepare(worker: Worker, rows: Sequence[moves.Row], stored: Mapping[int, Any]) -> dict[int, Any]:
+    by_kind: dict[str, list[Prepared]] = defaultdict(list)
+    for row in rows:
+        job = Prepared(
+            job_id=row.id, kind=row.kind, attempt=row.fence, payload=stored[row.id],
+            worker_id=worker.pk, worker_name=worker.name,
+        )  # fmt: skip
+        by_kind[row.kind].append(job)
+    answers: dict[int, Any] = {}
+    for kind, jobs in by_kind.items():
+        prepare = kinds.HOOKS[kind].prepare
+        if prepare is not None:
+            answers |= _call_prepare(prepare, jobs)
+    return answers
+
+
+def _work(queue: str, at: datetime | None) -> str:
+    return f"work:{queue}" if at is None else f"due:{queue}:{int(at.timestamp() * 1000)}"
+
+
+def _ended(row: Any, settlement: Settlement, was: Any) -> Move:
+    status = Status(row.status)
+    return Move(
+        job_id=row.id,
+        kind=was.kind,
+        attempt=was.fence,
+        worker_name=was.worker_name or "",
+        from_=Status.IN_PROGRESS,
+        to=status,
+        outcome=settlement.outcome,
+        result=None if settlement.result is None else json.loads(settlement.result),
+        error=settlement.error or "",
+        run_at=row.run_at if status is Status.PENDING else None,
+    )
+
+
+def _notify(moves: Iterable[Move]) -> None:
+    by_kind: dict[str, list[Move]] = defaultdict(list)
+    for move in moves:
+        by_kind[move.kind].append(move)
+    for kind, mine in by_kind.items():
+        hook = kinds.HOOKS[kind].moved
+        if hook is not None:
+            _notify_hook(hook, mine)
+
+
+def _notify_hook(hook: Moved, moves: Sequence[Move]) -> None:
+    # One call for all of them; if that fails, one for each, so that one job's fault is not its neighbours'.
+    if not _call_hook(hook, moves) and len(moves) > 1:
+        for move in moves:
+            _call_hook(hook, [move])
+
+
+def _call_hook(hook: Moved, moves: Sequence[Move]) -> bool:
+    try:
+        alone = on_behalf_of(moves[0].job_id) if len(moves) == 1 else nullcontext()
+        with transaction.atomic(), alone:
+            hook(moves)
+    except Exception as error:
+        if transactions.collided(error):  # the whole transaction is to run again, and nothing of it is lost
+            raise
+        jobs = ", ".join(str(move.job_id) for move in moves)
+        log.exception("the hook of the kind %s failed for the moves of %s, which stand", moves[0].kind, jobs)
+        return False
+    return True
+
+
+def _move(job: Job, last: Attempt | None) -> Move:
+    status = Status(job.status)
+    is_of_last = last is not None and last.number == job.fence
+    return Move(
+        job_id=job.pk,
+        kind=job.kind,
+        attempt=job.fence,
+        from_=None,
+        to=status,
+        worker_name=job.worker_name or "",
+        outcome=Outcome(last.outcome) if last is not None and is_of_last else None,
+        result=job.body.result if status is Status.SUCCESS else None,
+        error=last.error if last is not None and is_of_last else "",
+        run_at=job.run_at if status is Status.PENDING else None,
+    )
+
+
+def _call_prepare(prepare: Prepare, jobs: Sequence[Prepared]) -> dict[int, Any]:
+    """One call for all of them; if that fails, one for each, so that one job's fault is not its neighbours'."""
+    try:
+        return _answers(prepare, jobs)
+    except Exception as error:
+        if transactions.collided(error):
+            raise
+        with fields.about(kind=jobs[0].kind, job_id=jobs[0].job_id if len(jobs) == 1 else None):
+            log.exception("preparing jobs of the kind %s failed", jobs[0].kind)
+        if len(jobs) == 1:
+            return {
+                jobs[0].job_id: PrepareFailed(error=f"the farm could not prepare it: {_error_text(error)}")
+            }
+    return {job_id: answer for job in jobs for job_id, answer in _call_prepare(prepare, [job]).items()}
+
+
+def _answers(prepare: Prepare, jobs: Sequence[Prepared]) -> dict[int, Any]:
+    with transaction.atomic():
+        answers = prepare(jobs)
+        mine = {job.job_id: answers[job.job_id] for job in jobs if job.job_id in answers}
+        for answer in mine.values():
+            if not isinstance(answer, Discard):  # what cannot be sent would cost the worker its whole claim
+                payloads.encoded(answer, limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"], subject="payload")
+    return mine
+
+
+def _error_text(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".encode(errors="replace").decode().replace("\x00", "�")

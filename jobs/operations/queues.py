@@ -1,0 +1,244 @@
+"""Queues and kinds; and who may give which priority, and choose another queue than the kind's own.
+
+Rights are asked of people alone: code of the site submits as it likes (docs/adr/0055).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Protocol, cast
+
+from django.conf import settings
+from django.contrib.auth.models import User
+
+from jobs import kinds
+from jobs.domain import ceilings
+from jobs.domain.bulks import BulkAction
+from jobs.domain.kinds import Kind, LimitKey
+from jobs.domain.retries import Backoff
+from jobs.errors import (
+    InvalidValue,
+    PriorityNotAllowed,
+    QueueChoiceNotAllowed,
+    UnknownKind,
+    UnknownQueue,
+)
+from jobs.models import Job, Queue
+from jobs.models import Kind as KindRow
+from jobs.operations import audit, hooks
+from jobs.queries import keys, reads
+from live import operations as live
+from postgres import transactions
+
+ANY_QUEUE: Final = "*"  # all queues; where a worker polls, all that its key may take
+MOST_SLOTS = 10_000
+RAISE: Final = "jobs.raise_priority"
+CHOOSE: Final = "jobs.choose_queue"
+
+
+class Requested(Protocol):
+    """The choices of a new job; None: its kind's."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def queue(self) -> str | None: ...
+    @property
+    def priority(self) -> int | None: ...
+
+
+def sync() -> None:
+    """Make the queues of the kinds that are declared in code. Done after every migrate, and at the farm's start."""
+    keys.make_queues(kind.queue for kind in kinds.DECLARED.values())
+
+
+@transactions.retried
+def create_kind(kind: Kind) -> None:
+    """Keep a kind as a row, and its queue.
+
+    Raises InvalidValue if code declares one of that name, and for a limit that is not declared or never grants that.
+    """
+    if kind.name in kinds.DECLARED:
+        raise InvalidValue(field="name", why=f"the kind {kind.name} is declared in code, which wins")
+    kinds.check_limit(kind)
+    keys.make_queues([kind.queue])
+    KindRow.objects.update_or_create(
+        name=kind.name,
+        defaults={
+            "queue": kind.queue,
+            "max_attempts": kind.max_attempts,
+            "backoff_first_s": kind.backoff.first_s,
+            "backoff_base": kind.backoff.base,
+            "backoff_cap_s": kind.backoff.cap_s,
+            "timeout_s": kind.timeout_s,
+            "expires_s": kind.expires_s,
+            "retry_when_lost": kind.retry_when_lost,
+            "retry_on_timeout": kind.retry_on_timeout,
+            "priority": kind.priority,
+            "limit": kind.limit,
+            "limit_count": kind.limit_count,
+            "limit_key": kind.limit_key,
+        },
+    )
+
+
+@transactions.retried
+def pause(queue: str, *, by: User | None = None) -> None:
+    """Let nothing of this queue be claimed; what runs goes on. Raises UnknownQueue."""
+    row = _locked(queue)
+    if row.paused_at is None:
+        keys.set_paused(queue, paused=True, by=by)
+        audit.record(by, row, "paused")
+        live.touch(f"queue:{queue}", "queues")
+
+
+@transactions.retried
+def resume(queue: str, *, by: User | None = None) -> None:
+    """Let the jobs of this queue be claimed again. Raises UnknownQueue."""
+    audit.record(by, _locked(queue), "resumed")
+    keys.set_paused(queue, paused=False)
+    live.touch(f"queue:{queue}", "queues")
+    hooks.available(queue)
+
+
+@transactions.retried
+def set_ceiling(queue: str, ceiling: int | None, *, by: User | None = None) -> None:
+    """Bound how many jobs of this queue run at a time; None takes the bound away. Raises UnknownQueue, InvalidValue.
+
+    What runs already goes on, and is counted, claims that are under way at this moment among it. A queue's first
+    ceiling waits for those of all queues (docs/adr/0044).
+    """
+    if ceiling is not None and not 0 <= ceiling <= MOST_SLOTS:
+        raise InvalidValue(field="ceiling", why=f"from 0 to {MOST_SLOTS}, got {ceiling}")
+    row = _locked(queue)
+    audit.record(by, row, f"ceiling set to {ceiling}")
+    _move_slots(row, ceiling)
+    keys.set_ceiling(queue, ceiling)
+    live.touch(f"queue:{queue}", "queues")
+    hooks.available(queue)
+
+
+def kind_of(name: str) -> Kind:
+    """The kind called `name`: the one declared in code, or the row that a person made. Raises UnknownKind."""
+    declared = kinds.DECLARED.get(name)
+    if declared is not None:
+        return declared
+    row = keys.kind(name) if "\x00" not in name else None
+    if row is None:
+        raise UnknownKind(kind=name)
+    backoff = Backoff(first_s=row.backoff_first_s, base=row.backoff_base, cap_s=row.backoff_cap_s)
+    return Kind(
+        name=row.name, queue=row.queue, max_attempts=row.max_attempts, backoff=backoff, timeout_s=row.timeout_s,
+        expires_s=row.expires_s, retry_when_lost=row.retry_when_lost, retry_on_timeout=row.retry_on_timeout,
+        priority=row.priority,
+        limit=row.limit, limit_count=row.limit_count, limit_key=cast("LimitKey", row.limit_key),
+    )  # fmt: skip
+
+
+def backoff_of(kind_name: str) -> Backoff:
+    """How long a failed job of this kind waits; the default where the kind is gone, or broken, by now."""
+    try:
+        return kind_of(kind_name).backoff
+    except (UnknownKind, ValueError):  # a row that was edited into nonsense must not keep a run from ending
+        return Backoff()
+
+
+def check_submits(new_jobs: Sequence[Requested], named: Mapping[str, Kind], *, by: User) -> None:
+    """Raise PriorityNotAllowed or QueueChoiceNotAllowed if one of these jobs takes a right that `by` does not have."""
+    for kind, queue, priority in {(new.kind, new.queue, new.priority) for new in new_jobs}:
+        _check_priority(priority, named[kind], by=by)
+        _check_queue(queue, named[kind], by=by)
+
+
+def check_retry(job: Job, *, by: User) -> None:
+    """Raise as `check_submits` for a new job with the queue and the priority of this one. Raises UnknownKind."""
+    kind = kind_of(job.kind)
+    _check_priority(job.priority, kind, by=by)
+    _check_queue(job.queue, kind, by=by)
+
+
+def check_bulk_value(action: BulkAction, value: str) -> None:
+    """Raise UnknownQueue or InvalidValue for what this bulk action cannot set."""
+    if action is BulkAction.UNDO:
+        raise InvalidValue(field="action", why="a bulk is undone by its own button")
+    if action is BulkAction.QUEUE and not keys.known_queues([value]):
+        raise UnknownQueue(queue=value)
+    if action is BulkAction.PRIORITY:
+        try:
+            number = int(value)
+        except ValueError:
+            number = 1000
+        if not -100 <= number <= 100:
+            raise InvalidValue(field="priority", why=f"a whole number from -100 to 100, got {value!r}")
+
+
+def check_bulk(action: BulkAction, value: str, *, kind: str, by: User) -> None:
+    """Raise as `check_submits` for giving `value` to all jobs of this kind; of any kind if it is empty."""
+    if action is BulkAction.PRIORITY:
+        _check_priority(int(value), _known(kind), by=by)
+    elif action is BulkAction.QUEUE:
+        _check_queue(value, _known(kind), by=by)
+
+
+def _move_slots(queue: Queue, ceiling: int | None) -> None:
+    """The slots of a locked queue follow its ceiling. Who locks what in which order: docs/adr/0044."""
+    if ceiling is None:
+        keys.remove_slots(keys.lock_slots(queue.name))
+    elif queue.ceiling is None:
+        _make_slots(queue.name, ceiling)
+    else:
+        _renumber_slots(queue.name, ceiling)
+
+
+def _make_slots(queue: str, ceiling: int) -> None:
+    """A queue without slots says nothing of who runs: so nobody claims or ends a job while that is counted."""
+    keys.close_slots()
+    running = keys.running(queue)
+    keys.remove_slots(keys.lock_slots(queue))  # there are none, unless somebody edited rows by hand
+    keys.add_slots(queue, range(max(ceiling, len(running))), holders=running)
+
+
+def _renumber_slots(queue: str, ceiling: int) -> None:
+    """Who holds a slot is read from the locked slots: a claim that was under way has committed by then."""
+    slots = {slot.n: slot for slot in keys.lock_slots(queue)}
+    held = {n for n, slot in slots.items() if slot.job_id is not None}
+    moved = ceilings.move(held=held, free=slots.keys() - held, ceiling=ceiling)
+    keys.remove_slots([slots[n] for n in moved.removed])
+    for n, number in moved.renumbered.items():
+        slots[n].n = number
+    keys.renumber_slots([slots[n] for n in moved.renumbered])
+    keys.add_slots(queue, moved.added)
+
+
+def _locked(queue: str) -> Queue:
+    row = None if "\x00" in queue else keys.lock_queue(queue)
+    if row is None:
+        raise UnknownQueue(queue=queue)
+    return row
+
+
+def _known(kind: str) -> Kind | None:
+    try:
+        return kind_of(kind) if kind else None
+    except UnknownKind:  # its jobs are still there
+        return None
+
+
+def _check_priority(priority: int | None, kind: Kind | None, *, by: User) -> None:
+    highest: int = settings.JOBFARM["MEMBER_PRIORITY"]
+    if kind is not None:
+        highest = max(highest, kind.priority)
+    if priority is not None and priority > highest and not reads.has_right(by, RAISE):
+        raise PriorityNotAllowed(right=RAISE, priority=priority, highest=highest, what=_subject(kind))
+
+
+def _check_queue(queue: str | None, kind: Kind | None, *, by: User) -> None:
+    allowed = [*([kind.queue] if kind else []), *settings.JOBFARM["MEMBER_QUEUES"]]
+    if queue is not None and not {queue, ANY_QUEUE} & {*allowed} and not reads.has_right(by, CHOOSE):
+        raise QueueChoiceNotAllowed(right=CHOOSE, queue=queue, allowed=_listed(allowed), what=_subject(kind))
+
+
+def _subject(kind: Kind | None) -> str:
+    return f"a job of the kind {kind.name}" if kind else "a job of any kind"
+
+
+def _listed(queues: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(queues)) or "its kind's own"
