@@ -13,9 +13,8 @@ from jobfarm.one_hop import OneHop
 from jobfarm.requests import Observed
 from jobs.routing import WORKER_SOCKET, WorkerSocket
 from jobs.waiting.beats import Beats
-from jobs.waiting.notifier import Notifier
+from jobs.waiting.notifier import Notifier, Stopping
 from jobs.waiting.seen import Seen
-from jobs.waiting.stopping import Stopping
 from jobs.waiting.upstream import App, Receive, Scope, Send
 from jobs.waiting.wrapper import Waiting
 from live import hub

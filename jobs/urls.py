@@ -3,12 +3,12 @@
 from django.urls import path
 
 import jobs.http  # noqa: F401  # declares the converter
-from jobs.views import bulks, files, lists, one, queues, shared, submitting, workers
+from jobs.views import bulks, files, lists, one, queues, shared, submit, workers
 
 app_name = "jobs"
 urlpatterns = [
     path("jobs/", lists.jobs, name="list"),
-    path("jobs/new/", submitting.new, name="submit"),
+    path("jobs/new/", submit.new, name="submit"),
     path("jobs/bulk/", bulks.index, name="bulks"),
     path("jobs/bulk/<jobid:bulk_id>/", bulks.bulk, name="bulk"),
     path("jobs/bulk/<jobid:bulk_id>/begin/", bulks.begin, name="bulk_begin"),

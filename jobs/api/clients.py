@@ -14,8 +14,7 @@ from ninja.params import functions as parameters
 from accounts import http as people
 from jobs import http, operations
 from jobs.api import documents
-from jobs.domain import waiting
-from jobs.domain.remedies import Remedy
+from jobs.domain.reasons import FOR_OPERATORS, Reason, Remedy
 from jobs.errors import JobDeleted, JobsError, NotAMember, NotFound, NotUnique
 from jobs.models import Job
 from jobs.protocol import clients
@@ -229,7 +228,7 @@ def run_now(request: HttpRequest, job_id: int) -> protocol.Job:
 def why(request: HttpRequest, job_id: int) -> clients.Reasons:
     """The reasons, the one that matters most first."""
     job, user = _visible(request, job_id), _user(request)
-    hidden = frozenset() if reads.is_operator(user) else waiting.FOR_OPERATORS
+    hidden = frozenset() if reads.is_operator(user) else FOR_OPERATORS
     may_operate = reads.may_operate(user, job)
     reasons = reads.why_not_running(job.pk)
     return clients.Reasons(
@@ -237,7 +236,7 @@ def why(request: HttpRequest, job_id: int) -> clients.Reasons:
     )
 
 
-def _reason(reason: waiting.Reason, job: Job, *, hidden: frozenset[str], may_operate: bool) -> clients.Reason:
+def _reason(reason: Reason, job: Job, *, hidden: frozenset[str], may_operate: bool) -> clients.Reason:
     numbers = {name: value for name, value in reason.numbers.items() if name not in hidden}
     remedies = [_remedy(remedy, job, may_operate=may_operate) for remedy in reason.remedies]
     return clients.Reason(

@@ -1,6 +1,7 @@
-"""What may be stored as JSON: PostgreSQL's jsonb takes less than Python's json gives."""
+"""What may be stored as JSON (PostgreSQL's jsonb takes less than Python's json gives), and which files are pictures."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from jobs.errors import InvalidJson, PayloadTooLarge
@@ -9,6 +10,8 @@ from jobs.errors import InvalidJson, PayloadTooLarge
 # jsonb nests by recursion and refuses at the server's stack depth; json.dumps refuses at about 1,000.
 MAX_DEPTH = 100
 _ENCODER = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+PREVIEW = "preview."  # how a worker names what only shows how far it is
 
 
 def encoded(value: Any, *, limit_bytes: int, subject: str) -> str:
@@ -26,6 +29,16 @@ def encoded(value: Any, *, limit_bytes: int, subject: str) -> str:
     if size > limit_bytes:
         raise PayloadTooLarge(what=subject, size=size, limit=limit_bytes)
     return text
+
+
+def pictures(names: Iterable[str], *, has_ended: bool) -> list[str]:
+    """Those of these files that a page shows as pictures, in their order.
+
+    Previews are shown while a job runs; once it has ended they give way to the picture, if there is one.
+    """
+    matches = [name for name in names if name.lower().endswith(PICTURES)]
+    finished = [name for name in matches if not name.startswith(PREVIEW)]
+    return finished if has_ended and finished else matches
 
 
 def _check(value: Any, *, depth: int) -> None:

@@ -1,4 +1,4 @@
-"""Which processes of the farm are there, from when they were last heard of. Durations in seconds."""
+"""Which processes of the farm are there, and since when it is reachable for its workers. Durations in seconds."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,6 +15,9 @@ STARTING_S: Final = (
     20.0  # from the start of a process until its neighbours are there: 3 s, more on a busy machine
 )
 RESTARTED_S: Final = 15.0  # from the end of one that was stopped until the next is there
+_LONGEST_BEAT_S: Final = 5.0  # an idle process queries the database about once in 5 s
+_SHORTEST_BEAT_S: Final = 0.25
+_BEATS_A_GAP: Final = 4
 
 
 class Part(StrEnum):
@@ -72,3 +75,22 @@ def is_expected(processes: Sequence[Process], part: Part) -> bool:
     just ended in good order, as in a restart."""
     ended = of(processes, part, State.ENDED)
     return is_starting(processes) or any(process.silent_s < RESTARTED_S for process in ended)
+
+
+def beat_s(lease_s: float) -> float:
+    """How often a web process notes that it is reachable, in seconds."""
+    return min(_LONGEST_BEAT_S, max(_SHORTEST_BEAT_S, lease_s / 12))
+
+
+def gap_s(lease_s: float) -> float:
+    """After so many seconds without a note the farm counts as unreachable.
+
+    A shorter absence goes unnoticed. It does no harm: a worker that reports three times a lease has two thirds of it
+    left, and this is a third at most.
+    """
+    return max(lease_s / 4, _BEATS_A_GAP * beat_s(lease_s))
+
+
+def grace_s(heartbeat_s: float) -> float:
+    """How long after an absence the farm takes no lease back: one heartbeat interval, and a margin for its way."""
+    return heartbeat_s + min(5.0, heartbeat_s)

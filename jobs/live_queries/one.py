@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.domain import files, timelines, waiting
+from jobs.domain import payloads, timelines
+from jobs.domain.reasons import NEED_SOMEBODY
 from jobs.domain.states import ENDED, Status
 from jobs.domain.timelines import Current, Span
 from jobs.live_queries.common import MEMBER, OPERATOR, PUBLIC, audience_of_job, member
@@ -144,7 +145,7 @@ def job_files(*, job_id: int) -> Mapping[str, Any] | None:
     if row is None:
         return None
     stored = {file.name: file for file in pages.latest_files(job_id)}
-    shown = [stored.pop(name) for name in files.pictures(list(stored), has_ended=row.status in ENDED)]
+    shown = [stored.pop(name) for name in payloads.pictures(list(stored), has_ended=row.status in ENDED)]
     return {"job": row, "pictures": shown, "others": list(stored.values())}
 
 
@@ -253,7 +254,7 @@ def job_why(*, job_id: int, queue: str) -> Mapping[str, Any] | None:
         "reasons": reasons,
         "queue": queue,
         "remedies": sorted({remedy.code for reason in reasons for remedy in reason.remedies}),
-        "needs_somebody": any(reason.code in waiting.NEED_SOMEBODY for reason in reasons),
+        "needs_somebody": any(reason.code in NEED_SOMEBODY for reason in reasons),
     }
 
 

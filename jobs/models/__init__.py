@@ -1,5 +1,5 @@
-"""The tables: `work` is what the farm lives by, `looking` what its pages keep to look back and to act on many jobs,
-`presence` who is there, `usage` what each owner's jobs keep."""
+"""The tables: `work` is what the farm lives by, `history` what its pages keep to look back and to act on many jobs,
+`presence` which processes are there, `usage` what each owner's jobs keep."""
 
 from jobs.models.history import (
     Bulk,

@@ -1,4 +1,4 @@
-"""What the jobs of each owner keep, for the quotas (docs/adr/0057). Written by triggers and `operations.rollup` alone."""
+"""What the jobs of each owner keep, for the quotas (docs/adr/0057); triggers and `operations.rollup` write it."""
 
 from django.conf import settings
 from django.db import models

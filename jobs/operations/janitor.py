@@ -10,7 +10,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.core.files.storage import default_storage
 
-from jobs.domain import waiting
+from jobs.domain.reasons import duration
 from jobs.domain.states import Outcome, Status
 from jobs.operations import hooks, quotas
 from jobs.operations.finish import decide, settle
@@ -133,7 +133,7 @@ def _overdue(row: Any) -> moves.Settlement:
     if not row.confirmed:
         return decide(row, Outcome.UNCONFIRMED, retryable=True, error="")
     if row.silent:
-        error = f"lost: last heard of {waiting.duration(row.last_seen_ago_s)} ago"
+        error = f"lost: last heard of {duration(row.last_seen_ago_s)} ago"
         return decide(row, Outcome.LOST, retryable=row.retry_when_lost, error=error)
     error = "the run took longer than allowed"
     return decide(row, Outcome.TIMED_OUT, retryable=row.retry_on_timeout, error=error)

@@ -15,7 +15,7 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth.models import User
 
-from jobs.domain import beats, kinds
+from jobs.domain import kinds, presence
 from jobs.domain.presence import Part
 from jobs.errors import InvalidKey, InvalidValue
 from jobs.models import Worker
@@ -47,12 +47,12 @@ class Presence:
 
     def beat(self) -> None:
         """Report that it is there and reachable for workers now: in a thread, and by a connection, that such
-        calls use, every `domain.beats.beat_s` seconds. Waits for no lock.
+        calls use, every `domain.presence.beat_s` seconds. Waits for no lock.
 
         After a gap, in which nobody could say so, `jobs_hearing.since` is this moment.
         """
         lease_s: float = settings.JOBFARM["LEASE_S"]
-        beat_s, gap_s = beats.beat_s(lease_s), beats.gap_s(lease_s)
+        beat_s, gap_s = presence.beat_s(lease_s), presence.gap_s(lease_s)
         fleet.report_web_process(
             self.id, part=self.part, host=self.host, pid=self.pid, beat_s=beat_s, gap_s=gap_s
         )

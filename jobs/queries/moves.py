@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import connection
 from django.db.models.functions import Now
 
-from jobs.domain import beats, watermarks
+from jobs.domain import presence, watermarks
 from jobs.domain.leases import Lease
 from jobs.domain.quotas import Room
 from jobs.domain.ranges import IndexRange
@@ -156,7 +156,7 @@ def free(job_ids: Sequence[int]) -> set[str]:
 def lock_overdue(limit: int) -> list[Row]:
     """Lock running jobs whose lease or time ran out, except those somebody else has locked.
 
-    None while the farm is unreachable for its workers, nor for a grace after that (`jobs.domain.beats`).
+    None while the farm is unreachable for its workers, nor for a grace after that (`jobs.domain.presence`).
     """
     lease_s = settings.JOBFARM["LEASE_S"]
     return statements.load("jobs", "lock_overdue").run({"limit": limit, "lease_s": lease_s, **absence()})
@@ -165,7 +165,7 @@ def lock_overdue(limit: int) -> list[Row]:
 def absence() -> dict[str, float]:
     """After how many seconds of silence the farm counts as away, and for how long after that no lease ends."""
     farm = settings.JOBFARM
-    return {"gap_s": beats.gap_s(farm["LEASE_S"]), "grace_s": beats.grace_s(farm["HEARTBEAT_S"])}
+    return {"gap_s": presence.gap_s(farm["LEASE_S"]), "grace_s": presence.grace_s(farm["HEARTBEAT_S"])}
 
 
 def settle(settlements: Sequence[Settlement]) -> list[Row]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from django.db.models import Q
 
 from jobs import kinds
-from jobs.domain import files
+from jobs.domain import payloads
 from jobs.domain.states import ENDED, Status
 from jobs.errors import NotFound
 from jobs.models import Attempt, Job, Kind, Offspring, Origin, ResultFile, Share, Stage
@@ -161,7 +161,7 @@ def snapshot(job_id: int) -> JobSnapshot:
 
 def pictures(job_id: int, *, attempt: int) -> list[str]:
     """The names of the pictures that this attempt handed in; previews only if there is nothing else."""
-    return files.pictures(file_names(job_id, attempt=attempt), has_ended=True)
+    return payloads.pictures(file_names(job_id, attempt=attempt), has_ended=True)
 
 
 def result_file(job_id: int, *, name: str, attempt: int) -> ResultFile:

@@ -10,9 +10,9 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Min, Q, QuerySet
 from django.db.models.functions import Now
 
-from jobs.domain import waiting
 from jobs.domain.leases import Lease
 from jobs.domain.ranges import IndexRange
+from jobs.domain.reasons import Facts, Reason, explain
 from jobs.domain.states import Status
 from jobs.errors import NotAllowed, NotFound
 from jobs.models import Attempt, Hearing, Job, OutputChunk, ResultFile, Share
@@ -87,12 +87,12 @@ def shared(token: str) -> Job | None:
     return share.job if share else None
 
 
-def why_not_running(job_id: int) -> list[waiting.Reason]:
+def why_not_running(job_id: int) -> list[Reason]:
     """Why this job does not run, most important first; empty if there is no such job."""
     rows = statements.load("jobs", "why_not_running").run(
         {"job": job_id, "alive_s": settings.JOBFARM["WORKER_ALIVE_S"], "limit": COUNT_LIMIT}
     )
-    return waiting.explain(_facts(rows[0])) if rows else []
+    return explain(_facts(rows[0])) if rows else []
 
 
 def output(job_id: int, *, attempt: int, after: int = -1, limit: int = 10_000) -> list[OutputChunk]:
@@ -196,7 +196,7 @@ def next_wake_s() -> float | None:
     return seconds
 
 
-def _facts(row: statements.Row) -> waiting.Facts:
+def _facts(row: statements.Row) -> Facts:
     known = row._asdict()
     renamed = {
         "status": Status(row.status),
@@ -206,4 +206,4 @@ def _facts(row: statements.Row) -> waiting.Facts:
         "first": tuple(row.first),
         "ahead_limit": COUNT_LIMIT,
     }
-    return waiting.Facts(**known | renamed)
+    return Facts(**known | renamed)

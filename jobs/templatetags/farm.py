@@ -6,7 +6,7 @@ from typing import Any
 
 from django import template
 
-from jobs.domain import waiting
+from jobs.domain.reasons import duration
 from jobs.domain.states import Status
 
 register = template.Library()
@@ -46,7 +46,7 @@ def seconds(number: float | None) -> str:
         return ""
     if 0 < number < 0.1:
         return f"{number * 1000:.0f} ms"
-    return f"{max(number, 0):.1f} s" if number < 10 else waiting.duration(number)
+    return f"{max(number, 0):.1f} s" if number < 10 else duration(number)
 
 
 @register.filter

@@ -19,7 +19,7 @@ from jobs.errors import JobsError, NotFound
 from jobs.models import Bulk
 from jobs.queries import bulks, reads
 from jobs.views import access
-from jobs.views.filtering import BulkActionForm, FilterForm
+from jobs.views.lists import BulkActionForm, FilterForm
 
 
 @login_required

@@ -1,14 +1,132 @@
-"""Lists of jobs."""
+"""Lists of jobs, narrowed by a form, and bulk actions on what they show."""
 
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any, Final
+
+from django import forms
 from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from jobs.queries import bulks, reads
+from jobs.domain.bulks import BulkAction
+from jobs.domain.filters import AGES, LONGEST_TEXT, Filters, moment
+from jobs.domain.states import Status
+from jobs.queries import bulks, fleet, pages, reads
 from jobs.views import access
-from jobs.views.filtering import BulkActionForm, FilterForm
+
+_ANY: Final = [("", "Any")]
+_FILTERS: Final = tuple(field.name for field in fields(Filters))
+
+
+class Moment(forms.CharField):
+    """A moment as `<input type="datetime-local">` says it, in UTC; kept as text."""
+
+    widget = forms.DateTimeInput(attrs={"type": "datetime-local"})
+
+    def clean(self, value: Any) -> str:
+        """The text, if it is a moment."""
+        text: str = super().clean(value)
+        if text and moment(text) is None:
+            raise forms.ValidationError("A date and a time, like 2026-09-30T14:05.")
+        return text
+
+
+class FilterForm(forms.Form):
+    """What a list of jobs is filtered by; comes from the address."""
+
+    text = forms.CharField(
+        required=False,
+        max_length=LONGEST_TEXT,
+        label="Text",
+        widget=forms.TextInput(attrs={"type": "search", "placeholder": "in payload or error"}),
+    )
+    status = forms.ChoiceField(
+        required=False, choices=[*_ANY, *((status.value, status.replace("_", " ")) for status in Status)]
+    )
+    kind = forms.ChoiceField(required=False)
+    queue = forms.ChoiceField(required=False)
+    worker = forms.CharField(required=False, max_length=100)
+    owner = forms.CharField(required=False, max_length=150)
+    group = forms.CharField(required=False, max_length=150)
+    age = forms.ChoiceField(
+        required=False, label="Submitted", choices=[*_ANY, *((age, f"In the last {age}") for age in AGES)]
+    )
+    since = Moment(required=False, label="From (UTC)")
+    until = Moment(required=False, label="Until (UTC)")
+    before = forms.IntegerField(
+        required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput, label="Page"
+    )
+    further = ("worker", "owner", "group", "since", "until")
+
+    def __init__(self, data: Mapping[str, Any], *, user: User) -> None:
+        super().__init__(data, auto_id="filter-%s")
+        self._offer("kind", pages.known_kinds())
+        self._offer("queue", fleet.known_queues())
+        if not reads.is_operator(user):  # others see few owners: what they ask is which jobs are their own
+            self.fields["owner"] = forms.CharField(required=False, widget=_Mine(user.get_username()))
+
+    def shown(self) -> dict[str, Any]:
+        """The arguments of the live query. A filter that makes no sense is left out, and its error shown."""
+        return {**asdict(self.filters()), "before": self.cleaned_data.get("before") or 0}
+
+    def filters(self) -> Filters:
+        """The filters that make sense."""
+        self.is_valid()
+        return Filters(**{name: self.cleaned_data.get(name) or "" for name in _FILTERS})
+
+    def is_further(self) -> bool:
+        """Whether a filter is set, or wrong, that stands folded away."""
+        return any(self.data.get(name) for name in self.further)
+
+    def _offer(self, name: str, values: list[str]) -> None:
+        field = self.fields[name]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [*_ANY, *((value, value) for value in values)]
+
+
+class _Mine(forms.CheckboxInput):
+    """A box whose value, when it is ticked, is the person's own name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(attrs={"value": name}, check_test=lambda value: value == name)
+
+    def value_from_datadict(self, data: Mapping[str, Any], files: object, name: str) -> Any:  # noqa: ARG002
+        """The name, or nothing; Django's own box knows only true and false."""
+        return data.get(name, "")
+
+
+class BulkActionForm(forms.Form):
+    """What is to be done to everything that matches."""
+
+    action = forms.ChoiceField(
+        choices=[
+            (action.value, action.replace("_", " ")) for action in BulkAction if action is not BulkAction.UNDO
+        ],
+        error_messages={"required": "Choose what is to be done."},
+    )
+    new_queue = forms.ChoiceField(required=False)
+    new_priority = forms.IntegerField(required=False, min_value=-100, max_value=100)
+
+    def __init__(self, data: Mapping[str, Any] | None = None) -> None:
+        super().__init__(data, auto_id="action-%s")
+        queue = self.fields["new_queue"]
+        assert isinstance(queue, forms.ChoiceField)
+        queue.choices = [(name, name) for name in fleet.known_queues()]
+
+    def clean(self) -> dict[str, Any]:
+        """With `value`: the new queue or priority, where the action has one."""
+        values: dict[str, Any] = super().clean() or {}
+        field = {BulkAction.QUEUE: "new_queue", BulkAction.PRIORITY: "new_priority"}.get(
+            values.get("action", "")
+        )
+        value = values.get(field) if field else ""
+        if field and value in (None, "") and field not in self.errors:
+            self.add_error(field, "Say the new one.")
+        return {**values, "value": "" if value is None else str(value)}
 
 
 @login_required

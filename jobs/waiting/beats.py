@@ -7,7 +7,7 @@ from typing import Final
 
 from django.conf import settings
 
-from jobs.domain import beats
+from jobs.domain import presence
 from jobs.domain.presence import Part
 from jobs.operations.workers import PROCESSES_TOPIC, Presence
 from live import hub
@@ -32,7 +32,7 @@ class Beats:
     def __init__(self, *, in_a_request_thread: Run) -> None:
         self._in_a_request_thread = in_a_request_thread
         self._presence = Presence(part=Part.WEB)
-        self._every_s = beats.beat_s(settings.JOBFARM["LEASE_S"])
+        self._every_s = presence.beat_s(settings.JOBFARM["LEASE_S"])
         self._stopping = asyncio.Event()
         self._first = asyncio.Event()
         self._is_noted = False

@@ -25,7 +25,7 @@ async def body(receive: Receive) -> bytes:
             return b"".join(pieces)
 
 
-class Presence:
+class Connection:
     """Notices that the client goes away. Nothing else may call `receive` from here on; `close` when done."""
 
     def __init__(self, receive: Receive) -> None:

@@ -10,7 +10,7 @@ from django.conf import settings
 
 from jobs import http
 from jobs.waiting import clients, upstream
-from jobs.waiting.stopping import Stopping
+from jobs.waiting.notifier import Stopping
 from jobs.waiting.story import Story
 from jobs.waiting.upstream import Answer, Django, Receive, Scope, Send
 from live import RECONNECTED, hub
@@ -41,13 +41,13 @@ class EventStream:
             return
         outbox = Outbox()
         rights = Rights(self._django, scope, outbox)
-        client: clients.Presence | None = None
+        client: clients.Connection | None = None
         try:
             answer, job_id = await rights.first_answer()
             if job_id is None:
                 await answer.send(send)
                 return
-            client = clients.Presence(receive)
+            client = clients.Connection(receive)
             await client.during(self._stream(scope, send, outbox, rights, job_id=job_id))
         finally:
             rights.close()

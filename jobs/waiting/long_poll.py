@@ -11,8 +11,7 @@ from jobs import http, operations
 from jobs.domain.leases import Lease
 from jobs.protocol import sessions
 from jobs.waiting import clients, upstream
-from jobs.waiting.notifier import Notifier
-from jobs.waiting.stopping import Stopping
+from jobs.waiting.notifier import Notifier, Stopping
 from jobs.waiting.upstream import Answer, Django, Receive, Scope, Send
 from jobs.waiting.wait_groups import Wakeup
 from live import hub
@@ -51,7 +50,7 @@ class LongPoll:
         except clients.ClientGone:
             return
         until = self._loop.time() + _wait_s(body)
-        client = clients.Presence(receive)
+        client = clients.Connection(receive)
         try:
             answer = await self._first_answer(scope, body, client, until=until)
             if not client.is_gone:
@@ -64,7 +63,7 @@ class LongPoll:
                 self._rights.close()
 
     async def _first_answer(
-        self, scope: Scope, body: bytes, client: clients.Presence, *, until: float
+        self, scope: Scope, body: bytes, client: clients.Connection, *, until: float
     ) -> Answer:
         """The first answer that has something in it, or the last one."""
         wakeup: Wakeup | None = None

@@ -15,7 +15,6 @@ from typing import Final
 import live
 from jobs.operations.claim import count_claimable
 from jobs.queries.reads import Claimable, Interest
-from jobs.waiting.stopping import Stopping
 from jobs.waiting.wait_groups import NEVER, Waiter, WaitGroup, Wakeup
 from live import hub
 from postgres import connections
@@ -32,6 +31,24 @@ SKEW_S: Final = 60.0  # how far this machine's clock may be off the database's
 
 _WALL: Final = time.time  # noqa: TID251  # only to tell soon from late
 Query = Callable[[Sequence[tuple[Interest, int]]], Sequence[Claimable]]
+
+
+class Stopping:
+    """Whether this process is about to end: whoever waits then answers at once. One event loop's, set for good."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def __bool__(self) -> bool:
+        return self._event.is_set()
+
+    def begin(self) -> None:
+        """The process is about to end. Called on the loop."""
+        self._event.set()
+
+    async def wait(self) -> None:
+        """Wait until it is."""
+        await self._event.wait()
 
 
 def claimable(wanted: Sequence[tuple[Interest, int]]) -> Sequence[Claimable]:

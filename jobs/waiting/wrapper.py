@@ -8,8 +8,7 @@ from jobs import http
 from jobs.protocol.jobs import API
 from jobs.waiting.events import EventStream
 from jobs.waiting.long_poll import LongPoll
-from jobs.waiting.notifier import Notifier
-from jobs.waiting.stopping import Stopping
+from jobs.waiting.notifier import Notifier, Stopping
 from jobs.waiting.upstream import App, Django, Receive, Scope, Send
 
 _CLAIM: Final = f"{API}/worker/claim"

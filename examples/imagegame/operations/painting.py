@@ -18,7 +18,7 @@ from examples.imagegame.models import Submission
 from examples.imagegame.operations import announcing
 from examples.imagegame.queries import pictures
 from jobs import operations as jobs
-from jobs.domain.files import PREVIEW
+from jobs.domain.payloads import PREVIEW
 from jobs.domain.states import ENDED, Status, Verdict
 from jobs.errors import NotFound
 from postgres import clock, transactions

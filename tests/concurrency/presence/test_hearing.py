@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from django.db.models.functions import Now
 
-from jobs.domain import beats
+from jobs.domain import presence
 from jobs.domain.presence import Part
 from jobs.models import Hearing, Process
 from jobs.operations.workers import Presence
@@ -17,7 +17,7 @@ from tests.servers import Server, database_away, serve
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LEASE_S = 6.0  # noted twice a second
-GAP_S = beats.gap_s(LEASE_S)
+GAP_S = presence.gap_s(LEASE_S)
 QUICKLY = {"JOBFARM_LEASE_S": str(LEASE_S), "JOBFARM_HEARTBEAT_S": "2"}
 
 

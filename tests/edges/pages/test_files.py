@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.core.files.base import ContentFile
 
 from jobs import operations
-from jobs.domain import files
+from jobs.domain import payloads
 from tests import farm
 from tests.edges.pages.conftest import Browse, Farm
 from tests.edges.pages.serving import served
@@ -191,4 +191,4 @@ class TestPictures:
     def test_a_preview_gives_way_to_what_it_was_a_preview_of(
         self, names: list[str], has_ended: bool, shown: list[str]
     ) -> None:
-        assert shown == files.pictures(names, has_ended=has_ended)
+        assert shown == payloads.pictures(names, has_ended=has_ended)

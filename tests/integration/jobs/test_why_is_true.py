@@ -15,7 +15,7 @@ from django.contrib.auth.models import Group, User
 from django.db.models.functions import Now
 
 from jobs import operations
-from jobs.domain.waiting import Reason
+from jobs.domain.reasons import Reason
 from jobs.models import Job, Slot, Worker
 from jobs.operations import hooks
 from jobs.operations.claim import note_polled

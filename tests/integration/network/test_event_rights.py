@@ -15,7 +15,7 @@ from jobfarm.one_hop import OneHop
 from jobs import http, operations
 from jobs.models import Job
 from jobs.waiting.events import EventStream
-from jobs.waiting.stopping import Stopping
+from jobs.waiting.notifier import Stopping
 from jobs.waiting.upstream import App, Django, Message, Receive, Scope, Send
 from live import hub
 from live.feeds import StateFeed

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jobs.domain import beats, presence
+from jobs.domain import presence
 from jobs.domain.presence import Part, Process, State
 
 BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -61,8 +61,8 @@ class TestHearing:
         ("lease_s", "beat_s", "gap_s"), [(600, 5, 150), (60, 5, 20), (12, 1, 4), (1, 0.25, 1), (0.1, 0.25, 1)]
     )
     def test_is_noted_several_times_in_a_lease(self, lease_s: float, beat_s: float, gap_s: float) -> None:
-        assert (beats.beat_s(lease_s), beats.gap_s(lease_s)) == (beat_s, gap_s)
+        assert (presence.beat_s(lease_s), presence.gap_s(lease_s)) == (beat_s, gap_s)
 
     @pytest.mark.parametrize(("heartbeat_s", "grace_s"), [(20, 25), (4, 8), (0.3, 0.6)])
     def test_leaves_every_worker_a_heartbeat_and_a_margin(self, heartbeat_s: float, grace_s: float) -> None:
-        assert beats.grace_s(heartbeat_s) == grace_s
+        assert presence.grace_s(heartbeat_s) == grace_s

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from jobs.domain import remedies, waiting
+from jobs.domain.reasons import FOR_OPERATORS, REMEDIES, Facts, duration, explain
 from jobs.domain.states import Status
 
 AT = datetime(2024, 3, 10, 1, 59, tzinfo=UTC)
-NEXT = waiting.Facts(
+NEXT = Facts(
     status=Status.PENDING, queue="gpu", run_at=AT, due_in_s=0, expired=False, expires_at=None, excluded_until=None,
     paused_at=None, paused_by=None, ceiling=None, running=(), servers=1, in_scope=1, workers=1, excluded_alive=0,
     home_workers=1, busy_stealers=0, stealers_at_home=0, is_free=True, ahead=0, ahead_limit=1000,
@@ -23,11 +23,11 @@ STEALERS = {"servers": 3, "in_scope": 3, "workers": 3, "home_workers": 0}
 
 
 def _codes(**facts: Any) -> list[str]:
-    return [reason.code for reason in waiting.explain(replace(NEXT, **facts))]
+    return [reason.code for reason in explain(replace(NEXT, **facts))]
 
 
 def _sentence(**facts: Any) -> str:
-    return waiting.explain(replace(NEXT, **facts))[0].sentence
+    return explain(replace(NEXT, **facts))[0].sentence
 
 
 class TestAClaimThatNobodyConfirmed:
@@ -118,15 +118,15 @@ class TestReasons:
         ids=str,
     )
     def test_tell_what_is_for_operators_among_the_numbers_alone(self, facts: dict[str, Any]) -> None:
-        [reason] = waiting.explain(replace(NEXT, **facts))
-        assert reason.numbers.keys() & waiting.FOR_OPERATORS
+        [reason] = explain(replace(NEXT, **facts))
+        assert reason.numbers.keys() & FOR_OPERATORS
         assert "98765" not in reason.sentence
         assert "boss" not in reason.sentence
 
 
 class TestRemedies:
     def test_are_named_by_every_reason(self) -> None:
-        assert all(of("gpu") for of in remedies.OF.values())
+        assert all(of("gpu") for of in REMEDIES.values())
 
     @pytest.mark.parametrize(
         ("facts", "codes"),
@@ -148,7 +148,7 @@ class TestRemedies:
         ],
     )
     def test_are_what_changes_it(self, facts: dict[str, Any], codes: list[str]) -> None:
-        [reason] = waiting.explain(replace(NEXT, **facts))
+        [reason] = explain(replace(NEXT, **facts))
         assert [remedy.code for remedy in reason.remedies] == codes
 
 
@@ -161,4 +161,4 @@ class TestADuration:
         ],
     )  # fmt: skip
     def test_is_said_as_people_say_it(self, seconds: float, text: str) -> None:
-        assert waiting.duration(seconds) == text
+        assert duration(seconds) == text

@@ -1,11 +1,13 @@
-"""Why a job is not running: facts in, sentences out, each with what would change it."""
+"""Why a job is not running: facts in, sentences out, each with what would change it.
 
+Who may do that is for the call, or the page, that does it to say.
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from jobs.domain import remedies
-from jobs.domain.remedies import Remedy
 from jobs.domain.states import ENDED, Status
 
 # Numbers that speak of other people's jobs and workers, or of who runs the farm. No sentence holds them.
@@ -56,6 +58,15 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """One way out: a code for machines, a label for people, and the API's `POST /jobs/{id}/<call>`."""
+
+    code: str
+    label: str
+    call: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
     """One answer: a code for machines, a sentence for people, the numbers in it, and what would change it."""
 
@@ -63,6 +74,35 @@ class Reason:
     sentence: str
     numbers: dict[str, Any] = field(default_factory=dict)
     remedies: tuple[Remedy, ...] = ()
+
+
+CANCEL: Final = Remedy(code="cancel", label="Cancel the job", call="cancel")
+
+
+RUN_NOW: Final = Remedy(code="run_now", label="Run it now", call="run_now")
+
+
+RETRY: Final = Remedy(code="retry", label="Try it again, as a new job", call="retry")
+
+
+RAISE_LIMIT: Final = Remedy(code="raise_limit", label="Raise the limit")
+
+
+# Of each reason what changes it, the surest first.
+REMEDIES: Final[Mapping[str, Callable[[str], tuple[Remedy, ...]]]] = {
+    "expired": lambda _: (wait("Wait some seconds; once it has ended it can be tried again"),),
+    "waiting_for_limit": lambda _: (wait("Wait until its tokens have come in"), RAISE_LIMIT, CANCEL),
+    "not_due": lambda _: (RUN_NOW, CANCEL),
+    "queue_paused": lambda queue: (resume_queue(queue),),
+    "queue_full": lambda queue: (raise_ceiling(queue),),
+    "no_worker": lambda queue: (add_worker(queue),),
+    "out_of_scope": lambda queue: (add_worker(queue),),
+    "not_asked": lambda queue: (ask_for_queue(queue), add_worker(queue)),
+    "stealers_busy": lambda queue: (wait("Wait until one of them is idle"), add_worker(queue)),
+    "all_failed_it": lambda queue: (wait("Wait until one of them may try again"), add_worker(queue)),
+    "ahead": lambda queue: (wait("Wait for its turn"), add_worker(queue)),
+    "next": lambda queue: (wait("Wait for a worker that asks"), add_worker(queue)),
+}
 
 
 def explain(facts: Facts) -> list[Reason]:
@@ -75,8 +115,45 @@ def explain(facts: Facts) -> list[Reason]:
     return reasons or [_next(facts)]
 
 
+def duration(seconds: float) -> str:
+    """`seconds` as people say it: "40 s", "3 min", "2 h 5 min", "3 days"."""
+    whole = max(1, round(seconds))
+    if whole < 120:
+        return f"{whole} s"
+    if whole < 7200:
+        return f"{whole // 60} min"
+    if whole < 2 * 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86400} days"
+
+
+def wait(label: str) -> Remedy:
+    """Time does it."""
+    return Remedy(code="wait", label=label)
+
+
+def resume_queue(queue: str) -> Remedy:
+    """For a queue that is paused."""
+    return Remedy(code="resume_queue", label=f"Resume the queue {queue}")
+
+
+def raise_ceiling(queue: str) -> Remedy:
+    """For a queue that is full."""
+    return Remedy(code="raise_ceiling", label=f"Raise the ceiling of the queue {queue}")
+
+
+def add_worker(queue: str) -> Remedy:
+    """For a job that nobody takes, or not soon."""
+    return Remedy(code="add_worker", label=f"Add a worker for the queue {queue}")
+
+
+def ask_for_queue(queue: str) -> Remedy:
+    """For workers that could take it and ask for other queues."""
+    return Remedy(code="ask_for_queue", label=f"Have one of these workers ask for the queue {queue}, too")
+
+
 def _reason(facts: Facts, code: str, sentence: str, **numbers: Any) -> Reason:
-    return Reason(code=code, sentence=sentence, numbers=numbers, remedies=remedies.OF[code](facts.queue))
+    return Reason(code=code, sentence=sentence, numbers=numbers, remedies=REMEDIES[code](facts.queue))
 
 
 def _not_waiting(facts: Facts) -> Reason:
@@ -87,7 +164,7 @@ def _not_waiting(facts: Facts) -> Reason:
     return Reason(
         code="not_waiting",
         sentence=sentence,
-        remedies=(remedies.RETRY,) if is_over else (remedies.CANCEL,),
+        remedies=(RETRY,) if is_over else (CANCEL,),
     )
 
 
@@ -186,15 +263,3 @@ def _next(facts: Facts) -> Reason:
         "It is next: each worker that may take it holds a job now, and the first to ask again takes it."
     )
     return _reason(facts, "next", sentence)
-
-
-def duration(seconds: float) -> str:
-    """`seconds` as people say it: "40 s", "3 min", "2 h 5 min", "3 days"."""
-    whole = max(1, round(seconds))
-    if whole < 120:
-        return f"{whole} s"
-    if whole < 7200:
-        return f"{whole // 60} min"
-    if whole < 2 * 86400:
-        return f"{whole // 3600} h {whole % 3600 // 60} min"
-    return f"{whole // 86400} days"
