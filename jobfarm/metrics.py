@@ -122,8 +122,8 @@ def _processes() -> Iterator[Metric]:
 
 
 def _usage() -> Iterator[Metric]:
-    used = GaugeMetricFamily("jobfarm_usage", "What all jobs together have.", labels=["what"])
-    quota = GaugeMetricFamily("jobfarm_quota", "What all jobs together may have.", labels=["what"])
+    used = GaugeMetricFamily("jobfarm_usage", "What all jobs together have.", labels=["resource"])
+    quota = GaugeMetricFamily("jobfarm_quota", "What all jobs together may have.", labels=["resource"])
     for one in jobs.used(ALL_JOBS):
         label = [one.resource.replace(" ", "_")]
         used.add_metric(label, one.used)
@@ -153,7 +153,7 @@ def _functions() -> Iterator[Metric]:
     bad = GaugeMetricFamily(
         "jobfarm_functions_bad_of_a_day",
         "Functions that ended so within a day, up to 1000.",
-        labels=["state"],
+        labels=["status"],
     )
     for state, number in (("failed", facts.failed), ("unknown", facts.unknown)):
         bad.add_metric([state], number)
@@ -193,7 +193,7 @@ def _lateness() -> Metric:
 def _webhooks() -> Iterator[Metric]:
     facts = webhooks.health()
     deliveries = GaugeMetricFamily(
-        "jobfarm_webhook_deliveries", "Deliveries that stand so now, up to 10000.", labels=["state"]
+        "jobfarm_webhook_deliveries", "Deliveries that stand so now, up to 10000.", labels=["status"]
     )
     for state in ("waiting", "late", "failed", "dead", "rejected"):
         deliveries.add_metric([state], getattr(facts, state))

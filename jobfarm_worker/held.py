@@ -13,7 +13,7 @@ from jobfarm_worker.errors import Failed, Refused, Unreachable, WorkerError
 from jobfarm_worker.farm import Farm
 from jobfarm_worker.job import Job
 from jobfarm_worker.outbox import Outbox
-from jobfarm_worker.protocol import Call, ClaimedJob, Outcome
+from jobfarm_worker.protocol import Call, ClaimedJob, JobResult
 from jobfarm_worker.registry import Handler
 from jobfarm_worker.reporter import Reporter
 from jobfarm_worker.running import failure, is_async, perform
@@ -46,7 +46,7 @@ class HeldJob:
         )
         self._job = Job(claimed, outbox=self._outbox, confirmed=self._reporter.confirmed)
         self._stopped = asyncio.Event()
-        self._running: asyncio.Task[Outcome] | None = None
+        self._running: asyncio.Task[JobResult] | None = None
         self._is_finishing = False
         self._is_over = asyncio.Event()
         self._lost_because = ""
@@ -126,7 +126,7 @@ class HeldJob:
         self._board.note(self._claimed.id, self._outbox.latest)
         self._reporter.wake()
 
-    async def _performed(self) -> Outcome | None:
+    async def _performed(self) -> JobResult | None:
         """How the handler ended, with everything it wrote confirmed; None when the job was stopped."""
         stop = asyncio.create_task(self._stopped.wait())
         try:
@@ -154,7 +154,7 @@ class HeldJob:
         finally:
             confirmed.cancel()
 
-    async def _confirmed(self, outcome: Outcome, stop: asyncio.Task[bool]) -> Outcome | None:
+    async def _confirmed(self, outcome: JobResult, stop: asyncio.Task[bool]) -> JobResult | None:
         """The outcome, once the farm has all text and files: what it refused makes a failure of a success."""
         self._outbox.flush()
         confirmed = asyncio.create_task(self._reporter.confirmed())
@@ -170,7 +170,7 @@ class HeldJob:
         return outcome
 
     async def _ended(
-        self, outcome: Outcome | None, claim_next: Callable[[], int]
+        self, outcome: JobResult | None, claim_next: Callable[[], int]
     ) -> tuple[Ending, list[ClaimedJob]]:
         if outcome is None:
             return "stopped", []
@@ -187,10 +187,10 @@ class HeldJob:
                 return "stopped", []
             return "failed", await self._finish_refused(outcome, error)
 
-    async def _finish(self, outcome: Outcome, claim_next: int) -> list[ClaimedJob]:
+    async def _finish(self, outcome: JobResult, claim_next: int) -> list[ClaimedJob]:
         return await finish(self._claimed, outcome, farm=self._farm, claim_next=claim_next)
 
-    async def _finish_refused(self, outcome: Outcome, refusal: Refused) -> list[ClaimedJob]:
+    async def _finish_refused(self, outcome: JobResult, refusal: Refused) -> list[ClaimedJob]:
         """The farm will not take this result (too large, for instance): report that as a failure, once."""
         log.error("%s: the farm refused how it ended: %s", self._claimed, refusal)
         if not outcome.success:
@@ -201,7 +201,7 @@ class HeldJob:
         return []
 
 
-async def _wound_up(running: asyncio.Task[Outcome], claimed: ClaimedJob) -> None:
+async def _wound_up(running: asyncio.Task[JobResult], claimed: ClaimedJob) -> None:
     """Wait for a stopped handler to come to its end, however long it takes."""
     while not running.done():
         await asyncio.wait({running}, timeout=STILL_RUNS_S)
@@ -211,7 +211,7 @@ async def _wound_up(running: asyncio.Task[Outcome], claimed: ClaimedJob) -> None
         running.exception()
 
 
-async def finish(claimed: ClaimedJob, outcome: Outcome, *, farm: Farm, claim_next: int) -> list[ClaimedJob]:
+async def finish(claimed: ClaimedJob, outcome: JobResult, *, farm: Farm, claim_next: int) -> list[ClaimedJob]:
     """Say how an attempt ended; returns the jobs that came with the answer. Raises Refused or Unauthorized."""
     call = protocol.finish(claimed, outcome, claim_next=claim_next)
     answer = await farm.insist(call, heartbeat_s=claimed.heartbeat_s)

@@ -47,7 +47,7 @@ class ClaimedJob:
     attempt: int
     lease: str
     heartbeat_s: float
-    claim: int = 0
+    fence: int = 0
     max_attempts: int | None = None
     retry_when_lost: bool = True
     traceparent: str | None = None
@@ -57,7 +57,7 @@ class ClaimedJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class JobResult:
     """How an attempt ended, as the finish call says it."""
 
     success: bool
@@ -125,7 +125,7 @@ def _claimed(job: Mapping[str, Any]) -> ClaimedJob:
         attempt=int(job.get("attempt", 1)),
         lease=str(job["lease"]),
         heartbeat_s=_heartbeat_s(job.get("heartbeat_every")),
-        claim=int(job.get("claim", 0)),
+        fence=int(job.get("fence", 0)),
         max_attempts=None if job.get("max_attempts") is None else int(job["max_attempts"]),
         retry_when_lost=job.get("retry_when_lost") is not False,
         traceparent=None if job.get("traceparent") is None else str(job["traceparent"]),
@@ -149,7 +149,7 @@ def waiting(call: Call, *, seconds: float) -> Call:
     return replace(call, body={**call.body, "wait": seconds})
 
 
-def finish(claimed: ClaimedJob, outcome: Outcome, *, claim_next: int = 0) -> Call:
+def finish(claimed: ClaimedJob, outcome: JobResult, *, claim_next: int = 0) -> Call:
     """Report how an attempt ended, and claim so many jobs with the answer; its id is kept like that of a claim."""
     claim_fields = {"claim_next": claim_next} if claim_next else {}
     body = {"lease": claimed.lease, "request_id": _request_id(), **outcome.fields(), **claim_fields}

@@ -13,7 +13,7 @@ from typing import Any
 
 from jobfarm_worker.errors import Failed
 from jobfarm_worker.job import Job
-from jobfarm_worker.protocol import Outcome, storable, why_not_json
+from jobfarm_worker.protocol import JobResult, storable, why_not_json
 from jobfarm_worker.registry import Handler
 
 LONGEST_ERROR = 20_000  # characters; the end of a traceback matters most
@@ -26,7 +26,7 @@ def is_async(function: Handler) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
-async def perform(function: Handler, job: Job) -> Outcome:
+async def perform(function: Handler, job: Job) -> JobResult:
     """Run the handler to its end: its value, or how it failed; canceled only from outside."""
     try:
         result = await (function(job) if is_async(function) else _in_thread(function, job))
@@ -40,13 +40,13 @@ async def perform(function: Handler, job: Job) -> Outcome:
     except (Exception, SystemExit):  # a handler that calls sys.exit() ends its attempt, not the worker
         return failure(traceback.format_exc())
     problem = why_not_json(result)
-    return failure(problem) if problem else Outcome(success=True, result=result)
+    return failure(problem) if problem else JobResult(success=True, result=result)
 
 
-def failure(error: str, *, retryable: bool = True) -> Outcome:
+def failure(error: str, *, retryable: bool = True) -> JobResult:
     """A failed attempt with what people and the log shall read, cut to its end when it is very long."""
     text = storable(error)
-    return Outcome(success=False, error=text[-LONGEST_ERROR:], retryable=retryable)
+    return JobResult(success=False, error=text[-LONGEST_ERROR:], retryable=retryable)
 
 
 async def _in_thread(function: Handler, job: Job) -> Any:

@@ -29,7 +29,7 @@ from jobs.protocol.values import BIGINT
 from jobs.queries.reads import Interest
 from observing import fields
 from ratelimits import operations as ratelimits
-from ratelimits.operations import Ask
+from ratelimits.operations import LimitRequest
 
 # Notes from a view to jobs.waiting, which takes them off the answer. They travel outwards only: what a client
 # sends under these names is never looked at.
@@ -104,9 +104,9 @@ def count_submitted(request: HttpRequest, user: User, *, jobs: int = 1) -> None:
     Before anything is stored, and whatever becomes of it then. Raises RateLimited, and CountExceedsLimit for more
     than may ever come at once.
     """
-    asks = [Ask(name=limits.SUBMIT_USER, key=f"user:{user.pk}", count=jobs)]
+    asks = [LimitRequest(name=limits.SUBMIT_USER, key=f"user:{user.pk}", count=jobs)]
     if (token := people.token_id(request)) is not None:
-        asks.append(Ask(name=limits.SUBMIT_TOKEN, key=f"token:{token}", count=jobs))
+        asks.append(LimitRequest(name=limits.SUBMIT_TOKEN, key=f"token:{token}", count=jobs))
     ratelimits.limit_all(asks, throws=True)
 
 

@@ -3,7 +3,7 @@
 A kind that calls back into its app is declared in the app's `hooks.py`, an edge like `crons.py`: hooks call operations.
 """
 
-from jobs.domain.hooks import Hooks, Moved, Prepare
+from jobs.domain.hooks import Hooks, OnTransition, Prepare
 from jobs.domain.kinds import Kind
 from jobs.errors import InvalidValue
 from ratelimits import limits
@@ -14,19 +14,20 @@ DECLARED: dict[str, Kind] = {}
 HOOKS: dict[str, Hooks] = {}  # of those that have any
 
 
-def declare(kind: Kind, *, prepare: Prepare | None = None, moved: Moved | None = None) -> Kind:
+def declare(kind: Kind, *, prepare: Prepare | None = None, on_transition: OnTransition | None = None) -> Kind:
     """Make `kind` known to this process. The same name again must say the same, or ValueError.
 
-    `prepare` is called inside the claim with the jobs of this kind that were just claimed, and answers with the payload
-    for each id, or Discard for a job that nobody needs any more: it ends as canceled. `moved` is called inside every
-    transaction that changes the status of jobs of this kind, so that the app's own rows change with the job. Both may
-    only touch the database, in the transaction they are in; both are called with many jobs at once, and one by one
-    where that failed; none can keep a job from moving (docs/adr/0026). They must be declared in every process.
+    `prepare` is called inside the claim with the jobs of this kind that were just claimed, and answers with the
+    payload for each id, or Discard for a job that nobody needs any more: it ends as canceled. `on_transition` is
+    called inside every transaction that changes the status of jobs of this kind, so that the app's own rows change
+    with the job. Both may only touch the database, in the transaction they are in; both are called with many jobs at
+    once, and one by one where that failed; none can keep a job from moving (docs/adr/0026). They must be declared in
+    every process.
 
     Raises InvalidValue for a limit that is not declared, or that could never grant what one job takes.
     """
     check_limit(kind)
-    hooks = Hooks(prepare=prepare, moved=moved)
+    hooks = Hooks(prepare=prepare, on_transition=on_transition)
     if DECLARED.setdefault(kind.name, kind) != kind:
         raise ValueError(f"kind {kind.name!r} is declared twice with different defaults")
     if hooks and HOOKS.setdefault(kind.name, hooks) != hooks:

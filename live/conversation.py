@@ -218,10 +218,10 @@ class Conversation:
 
     async def _judged(
         self, user: AbstractBaseUser | AnonymousUser, requests: Sequence[protocol.WatchRequest]
-    ) -> Sequence[rights.Verdict]:
+    ) -> Sequence[rights.WatchDecision]:
         """The verdicts on these requests, a few after the other, so that other sockets get their permits between."""
         permits = self._hub.permits if user.is_authenticated else self._hub.anonymous_permits
-        verdicts: list[rights.Verdict] = []
+        verdicts: list[rights.WatchDecision] = []
         for start in range(0, len(requests), protocol.PIECE):
             async with permits.acquire(self) as permit:
                 verdicts += await permit.run(rights.judge, user, requests[start : start + protocol.PIECE])
@@ -250,7 +250,7 @@ class Conversation:
             self._outbox.let_go()
         return True
 
-    async def _apply(self, watched: _Watched, verdict: rights.Verdict) -> None:
+    async def _apply(self, watched: _Watched, verdict: rights.WatchDecision) -> None:
         if isinstance(verdict, rights.Refused):
             self._unwatch(verdict.request.watch_id)
             await self._send_text(protocol.refusal(verdict.request.watch_id, verdict.error))

@@ -32,7 +32,7 @@ class Refused:
     error: errors.LiveError | None
 
 
-Verdict = Granted | Refused
+WatchDecision = Granted | Refused
 
 
 def refusal(user: AbstractBaseUser | AnonymousUser, request: protocol.WatchRequest) -> Refused | None:
@@ -48,7 +48,9 @@ def refusal(user: AbstractBaseUser | AnonymousUser, request: protocol.WatchReque
     return Refused(request=request, error=None)
 
 
-def judge(user: AbstractBaseUser | AnonymousUser, requests: Sequence[protocol.WatchRequest]) -> list[Verdict]:
+def judge(
+    user: AbstractBaseUser | AnonymousUser, requests: Sequence[protocol.WatchRequest]
+) -> list[WatchDecision]:
     """Return a verdict for each request, in order. Reads the database, so call it in a thread."""
     return [_judge(user, request) for request in requests]
 
@@ -62,7 +64,7 @@ def topics(request: protocol.WatchRequest) -> frozenset[str]:
         return frozenset()
 
 
-def _judge(user: AbstractBaseUser | AnonymousUser, request: protocol.WatchRequest) -> Verdict:
+def _judge(user: AbstractBaseUser | AnonymousUser, request: protocol.WatchRequest) -> WatchDecision:
     try:
         query = registry.find(request.name)
         arguments = query.checked(request.arguments)

@@ -32,4 +32,4 @@ PAGE_WATCHES_REFUSED = Counter(
 PAGE_MESSAGES_DELAYED = Counter(
     "jobfarm_page_messages_delayed", "Parts of messages that waited because their socket asks too fast."
 )
-OPEN = Gauge("jobfarm_open_connections", "What this process holds open now.", ["what"])
+OPEN = Gauge("jobfarm_open_connections", "What this process holds open now.", ["kind"])

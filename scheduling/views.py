@@ -14,17 +14,19 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from scheduling import live_queries, operations
-from scheduling.domain.states import Status, Verdict
+from scheduling.domain.states import CancelVerdict, Status
 from scheduling.errors import NotEnded, NotFound
 from scheduling.models import ScheduledFunction
 from scheduling.queries import pages
 
 OPERATE = "scheduling.operate_scheduledfunction"
 CANCEL_MESSAGES = {
-    Verdict.BEFORE_START: "Canceled: it will never run.",
-    Verdict.BEFORE_RETRY: "Canceled: an earlier try ran and failed, and there will be no further one.",
-    Verdict.WHILE_RUNNING: "Canceled while it runs: it goes on, its outcome is ignored, and so is all it schedules.",
-    Verdict.TOO_LATE: "Too late",
+    CancelVerdict.BEFORE_START: "Canceled: it will never run.",
+    CancelVerdict.BEFORE_RETRY: "Canceled: an earlier try ran and failed, and there will be no further one.",
+    CancelVerdict.WHILE_RUNNING: (
+        "Canceled while it runs: it goes on, its outcome is ignored, and so is all it schedules."
+    ),
+    CancelVerdict.TOO_LATE: "Too late",
 }
 _BIGINT = 2**63 - 1
 
@@ -76,7 +78,7 @@ def cancel(request: HttpRequest, function_id: int) -> HttpResponse:
         done = operations.cancel(function_id)
     except NotFound as refusal:
         raise Http404(refusal.message) from refusal
-    if done.verdict is Verdict.TOO_LATE:
+    if done.verdict is CancelVerdict.TOO_LATE:
         how = (
             "it is running, and will finish."
             if done.status is Status.PENDING

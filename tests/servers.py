@@ -141,7 +141,7 @@ def _forget_what_it_noted(database: str) -> None:
     """It may outlive the last test of its file, and note once more that it hears workers. Nobody would say so any more,
     and a farm that heard nobody for a while takes no job back: in tests that commit nothing, up to the next that do."""
     with psycopg.connect(connections.conninfo(), dbname=database, autocommit=True) as admin:
-        admin.execute("DELETE FROM jobs_hearing")
+        admin.execute("DELETE FROM jobs_reachability")
         admin.execute("DELETE FROM jobs_process")
 
 

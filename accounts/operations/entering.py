@@ -12,7 +12,7 @@ from accounts.errors import InactiveUser, LinkSpent
 from accounts.models import OneTimeLink
 from postgres import clock
 from ratelimits import operations as ratelimits
-from ratelimits.operations import Ask
+from ratelimits.operations import LimitRequest
 
 DAY_MIN = 24 * 60
 
@@ -24,7 +24,7 @@ def begin_log_in(username: str, *, address: str) -> None:
     the limits have. A name counts whether or not somebody has it, so a refusal reveals no account.
     Raises RateLimited.
     """
-    asks = [Ask(name=name, key=key) for name, key in _counted(username, address)]
+    asks = [LimitRequest(name=name, key=key) for name, key in _counted(username, address)]
     ratelimits.limit_all(asks, throws=True)
 
 

@@ -8,5 +8,5 @@ from jobs.operations import Kind, declare
 CHAT = declare(
     Kind(name=answers.KIND, timeout_s=600, retry_when_lost=False, limit=limits.TOKENS, limit_count=1_000),
     prepare=operations.prepare,
-    moved=operations.moved,
+    on_transition=operations.on_transition,
 )

@@ -24,7 +24,7 @@ from accounts.errors import AccountsError
 from examples.chat import limits, live_queries, operations, queries
 from examples.chat.domain import texts
 from examples.chat.errors import ChatError, NoSuchRoom
-from jobs.domain.states import Verdict
+from jobs.domain.states import CancelVerdict
 from jobs.errors import InvalidValue, TooManyWaiting
 from ratelimits.errors import RateLimited
 
@@ -32,10 +32,10 @@ BIGGEST_ID = 2**63 - 1
 OLLAMA = "http://127.0.0.1:11434/v1"  # where it listens by default
 
 _CANCELED = {
-    Verdict.BEFORE_START: "Canceled before anybody began to answer.",
-    Verdict.BEFORE_RETRY: "Canceled: it will not be tried again.",
-    Verdict.WHILE_RUNNING: "Canceled: what its worker still writes is not taken.",
-    Verdict.TOO_LATE: "Too late: it had ended before.",
+    CancelVerdict.BEFORE_START: "Canceled before anybody began to answer.",
+    CancelVerdict.BEFORE_RETRY: "Canceled: it will not be tried again.",
+    CancelVerdict.WHILE_RUNNING: "Canceled: what its worker still writes is not taken.",
+    CancelVerdict.TOO_LATE: "Too late: it had ended before.",
 }
 
 

@@ -3,4 +3,4 @@
 from examples.imagegame import operations
 from jobs.kinds import IMAGE, declare
 
-declare(IMAGE, prepare=operations.prepared, moved=operations.follow)
+declare(IMAGE, prepare=operations.prepared, on_transition=operations.follow)

@@ -38,9 +38,9 @@ def job_link(pk: int | None) -> SafeString | str:
     return administration.link("jobs_job", pk, f"#{pk}")
 
 
-def output_link(job_id: int, claim: int) -> SafeString:
+def output_link(job_id: int, fence: int) -> SafeString:
     """What this claim of a job wrote, as text."""
-    return format_html('<a href="{}">Output as text</a>', reverse("jobs:output", args=[job_id, claim]))
+    return format_html('<a href="{}">Output as text</a>', reverse("jobs:output", args=[job_id, fence]))
 
 
 def key_page(admin: ModelAdmin, request: HttpRequest, *, worker: Any, key: str) -> TemplateResponse:

@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from jobs.admin import common
-from jobs.domain.states import Outcome
+from jobs.domain.states import AttemptOutcome
 from jobs.models import Attempt
 from jobs.queries import reports, rollups
 from jobs.templatetags import farm
@@ -29,11 +29,11 @@ FILTERS: Final = [
     ),
 ]
 COLOURS: Final = {
-    Outcome.FAILED: "danger",
-    Outcome.LOST: "warning",
-    Outcome.TIMED_OUT: "warning",
-    Outcome.RELEASED: "default",
-    Outcome.CANCELED: "default",
+    AttemptOutcome.FAILED: "danger",
+    AttemptOutcome.LOST: "warning",
+    AttemptOutcome.TIMED_OUT: "warning",
+    AttemptOutcome.RELEASED: "default",
+    AttemptOutcome.CANCELED: "default",
 }
 
 
@@ -99,7 +99,7 @@ class AttemptAdmin(administration.BoundedList):
     @administration.once
     def output(self, attempt: Attempt) -> SafeString | str:
         """The end of what it wrote, and where all of it is."""
-        text, is_cut = reports.end_of_output(attempt.job_id, claim=attempt.number, characters=TEXT_END)
+        text, is_cut = reports.end_of_output(attempt.job_id, fence=attempt.number, characters=TEXT_END)
         if not text:
             return "–"
         shown = administration.preformatted(

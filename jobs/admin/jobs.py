@@ -99,7 +99,7 @@ class FileInline(administration.Part):
     def link(self, file: ResultFile) -> SafeString:
         """The file, to look at or to save."""
         url = reverse("jobs:file", args=[file.job_id, file.name])
-        return format_html('<a href="{}?claim={}">{}</a>', url, file.attempt, file.name)
+        return format_html('<a href="{}?fence={}">{}</a>', url, file.attempt, file.name)
 
 
 @admin.register(Job)

@@ -29,9 +29,9 @@ MOST_PIECES = 500
 MOST_OUTPUT_CHARACTERS = 4_000_000
 
 After = Annotated[int, parameters.Query(..., ge=-1, le=INTEGER, description="Pieces after this number.")]
-Claim = Annotated[
+Fence = Annotated[
     int | None,
-    parameters.Query(..., ge=1, le=BIGINT, description="Of which attempt: `claim` of the job's `attempts`."),
+    parameters.Query(..., ge=1, le=BIGINT, description="Of which attempt: `fence` of the job's `attempts`."),
 ]
 
 IdempotencyKey = Annotated[
@@ -82,7 +82,7 @@ def submit_many(
         count=lambda: http.count_submitted(request, _user(request), jobs=len(body.jobs)),
         submit=lambda: _submitted(request, body.jobs),
     )
-    jobs = [_left_out(job) if isinstance(job, JobsError) else job for job in _answered(answers)]
+    jobs = [_skipped(job) if isinstance(job, JobsError) else job for job in _answered(answers)]
     return Status(201, clients.Submitted(jobs=jobs))
 
 
@@ -125,12 +125,12 @@ def output(
     request: HttpRequest,
     job_id: int,
     after: After = -1,
-    claim: Claim = None,
+    fence: Fence = None,
 ) -> clients.OutputPage:
     """The pieces of output that follow a number."""
-    http.refuse_unknown_parameters(request, ["after", "claim"])
+    http.refuse_unknown_parameters(request, ["after", "fence"])
     job = _visible(request, job_id)
-    number = (reports.claim_to_read(job.pk) or 0) if claim is None else claim
+    number = (reports.fence_to_read(job.pk) or 0) if fence is None else fence
     chunks: list[clients.Piece] = []
     room = MOST_OUTPUT_CHARACTERS
     for chunk in reads.output(job.pk, attempt=number, after=after, limit=MOST_PIECES):
@@ -139,7 +139,7 @@ def output(
         if room <= 0:
             break
     next_seq = chunks[-1].seq + 1 if chunks else after + 1
-    return clients.OutputPage(claim=number, chunks=chunks, next_seq=next_seq)
+    return clients.OutputPage(fence=number, chunks=chunks, next_seq=next_seq)
 
 
 @router.get(
@@ -154,11 +154,11 @@ def get_file(
     request: HttpRequest,
     job_id: int,
     name: str,
-    claim: Claim = None,
+    fence: Fence = None,
 ) -> HttpResponseBase:
     """A result file's bytes."""
     job = _visible(request, job_id)
-    number = job.fence if claim is None else claim
+    number = job.fence if fence is None else fence
     for stored in reads.files([job.pk])[job.pk]:
         if (stored.attempt, stored.name) == (number, name):
             return http.sent(request, stored)
@@ -320,8 +320,8 @@ def _raised(job: T | JobsError) -> T:
     return job
 
 
-def _left_out(why: JobsError) -> clients.JobLeftOut:
-    return clients.JobLeftOut(error=why.code, message=why.message, job=why.job)
+def _skipped(why: JobsError) -> clients.SkippedJob:
+    return clients.SkippedJob(error=why.code, message=why.message, job=why.job)
 
 
 def _filtered(jobs: QuerySet[Job], filters: clients.Filters) -> QuerySet[Job]:

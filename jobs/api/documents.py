@@ -190,7 +190,7 @@ The jobs that you may see, newest first: yours, those of your groups; all of the
 `next` is the `cursor` of the following page, null on the last one.
 """
 SHOW: Final = """
-`attempts` has the latest first, 50 at most. What one wrote and handed in stays there after it was lost: see `claim`
+`attempts` has the latest first, 50 at most. What one wrote and handed in stays there after it was lost: see `fence`
 of the calls below.
 
     curl -sS $FARM/api/v1/jobs/$JOB -H "Authorization: Bearer $TOKEN"
@@ -198,7 +198,7 @@ of the calls below.
 READ_OUTPUT: Final = """
     curl -sS "$FARM/api/v1/jobs/$JOB/output?after=-1" -H "Authorization: Bearer $TOKEN"
 
-At most 500 pieces come at once: ask again with `after` one less than `next_seq` until none come. Without `claim`
+At most 500 pieces come at once: ask again with `after` one less than `next_seq` until none come. Without `fence`
 it is the attempt that runs or succeeded; of any other job the last that wrote anything.
 """
 GET_FILE: Final = """
@@ -208,7 +208,7 @@ EVENTS: Final = """
 Server-sent events, until the job has ended:
 
 * `job`: the job as JSON, without its payload, now and whenever it changed;
-* `output`: `{"claim": 1, "seq": 0, "text": "..."}`, every piece once;
+* `output`: `{"fence": 1, "seq": 0, "text": "..."}`, every piece once;
 * `end`: `{"status": "success"}`; nothing comes after it. In a browser, close the EventSource then.
 
 Every event has an `id`. After a lost connection send the last one as `Last-Event-ID` (a browser does so by

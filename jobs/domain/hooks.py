@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from jobs.domain.states import Outcome, Status
+from jobs.domain.states import AttemptOutcome, Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Move:
     from_: Status | None
     to: Status
     worker_name: str = ""
-    outcome: Outcome | None = None
+    outcome: AttemptOutcome | None = None
     result: Any = None
     error: str = ""
     run_at: datetime | None = None
@@ -57,7 +57,7 @@ class Move:
 
 # For each id the payload to hand out, or Discard. Jobs it does not name go out with what was stored.
 Prepare = Callable[[Sequence[Prepared]], Mapping[int, Any]]
-Moved = Callable[[Sequence[Move]], None]
+OnTransition = Callable[[Sequence[Move]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class Hooks:
     """The functions of one kind; both run inside the transaction that changes its jobs."""
 
     prepare: Prepare | None = None
-    moved: Moved | None = None
+    on_transition: OnTransition | None = None
 
     def __bool__(self) -> bool:
-        return self.prepare is not None or self.moved is not None
+        return self.prepare is not None or self.on_transition is not None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Self
 from uuid import UUID
 
-from jobs.domain.states import ENDED, Outcome, Status
+from jobs.domain.states import ENDED, AttemptOutcome, Status
 from jobs.errors import LeaseLost
 
 _WIRE = re.compile(r"([1-9][0-9]{0,17})-([0-9a-f]{32})")
@@ -30,14 +30,16 @@ class Lease:
         return cls(fence=int(match[1]), secret=UUID(match[2]))
 
 
-def why_lost(lease_no: int, *, fence: int, status: Status, outcome: Outcome | str | None) -> dict[str, str]:
+def why_lost(
+    lease_no: int, *, fence: int, status: Status, outcome: AttemptOutcome | str | None
+) -> dict[str, str]:
     """Why the lease of claim `lease_no` does not hold a job: what `LeaseLost` says.
 
     `fence` and `status` are the job's own, `outcome` how the history says that the lease's attempt ended.
     """
     if lease_no > fence or (lease_no == fence and status is Status.IN_PROGRESS):
         return {"reason": "unknown"}
-    if outcome == Outcome.CANCELED or status is Status.CANCELED:
+    if outcome == AttemptOutcome.CANCELED or status is Status.CANCELED:
         return {"reason": "canceled"}
     if status in ENDED:
         return {"reason": "ended", "job_status": status.value}

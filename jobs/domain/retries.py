@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass
 
-from jobs.domain.states import Outcome, Status
+from jobs.domain.states import AttemptOutcome, Status
 
 LONGEST_S = 5 * 366 * 86400  # of any wait
 FREE_RELEASES = 3  # in a row: a worker that shuts down gives a job back at once, and so may the next two
@@ -46,7 +46,7 @@ class Judgement:
 
 
 def judge(
-    outcome: Outcome,
+    outcome: AttemptOutcome,
     *,
     failures: int,
     max_attempts: int,
@@ -64,18 +64,20 @@ def judge(
     nobody confirmed changes nothing.
     """
     match outcome:
-        case Outcome.UNCONFIRMED:
+        case AttemptOutcome.UNCONFIRMED:
             return Judgement(status=Status.PENDING, failures=failures, releases=releases)
-        case Outcome.RELEASED:
+        case AttemptOutcome.RELEASED:
             surplus = releases + 1 - FREE_RELEASES
             delay_s = backoff.delay_s(surplus, rng=rng) if surplus > 0 else 0.0
             return Judgement(
                 status=Status.PENDING, failures=failures, delay_s=delay_s, releases=min(releases + 1, 1000)
             )
-        case Outcome.CANCELED:
+        case AttemptOutcome.CANCELED:
             return Judgement(status=Status.CANCELED, failures=failures)
     failed = failures + 1
     if retryable and failed < max_attempts:
-        delay_s = 0.0 if outcome is Outcome.LOST else backoff.delay_s(failed, rng=rng)
+        delay_s = 0.0 if outcome is AttemptOutcome.LOST else backoff.delay_s(failed, rng=rng)
         return Judgement(status=Status.PENDING, failures=failed, delay_s=delay_s)
-    return Judgement(status=Status.FAILED if outcome is Outcome.FAILED else Status.TIMED_OUT, failures=failed)
+    return Judgement(
+        status=Status.FAILED if outcome is AttemptOutcome.FAILED else Status.TIMED_OUT, failures=failed
+    )

@@ -19,7 +19,7 @@ LIVE = frozenset({Status.PENDING, Status.IN_PROGRESS})
 ENDED = frozenset(Status) - LIVE
 
 
-class Verdict(StrEnum):
+class CancelVerdict(StrEnum):
     """What a cancel came to (DESIGN promise 4)."""
 
     BEFORE_START = "canceled_before_start"
@@ -28,7 +28,7 @@ class Verdict(StrEnum):
     TOO_LATE = "too_late"
 
 
-class Outcome(StrEnum):
+class AttemptOutcome(StrEnum):
     """How an attempt ended without success.
 
     LOST: its lease ran out, so its worker died or could not be heard. TIMED_OUT: it ran longer than its timeout.
@@ -43,7 +43,9 @@ class Outcome(StrEnum):
     UNCONFIRMED = "unconfirmed"
 
 
-IN_HISTORY = tuple(outcome for outcome in Outcome if outcome is not Outcome.UNCONFIRMED)  # in the history
+IN_HISTORY = tuple(
+    outcome for outcome in AttemptOutcome if outcome is not AttemptOutcome.UNCONFIRMED
+)  # in the history
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,14 +88,14 @@ def may_move(source: Status | None, target: Status) -> bool:
     return any(move.source == source and move.target == target for move in MOVES)
 
 
-def cancel_verdict(status: Status, *, confirmed_fence: int) -> Verdict:
+def cancel_verdict(status: Status, *, confirmed_fence: int) -> CancelVerdict:
     """What canceling a job in this state comes to. `confirmed_fence` is 0 while no worker ever spoke for it.
 
     A job that a worker had before (it failed, or was given back) is not "before start": a worker ran some of it.
     """
     if status is Status.PENDING:
-        return Verdict.BEFORE_START if confirmed_fence == 0 else Verdict.BEFORE_RETRY
-    return Verdict.WHILE_RUNNING if status is Status.IN_PROGRESS else Verdict.TOO_LATE
+        return CancelVerdict.BEFORE_START if confirmed_fence == 0 else CancelVerdict.BEFORE_RETRY
+    return CancelVerdict.WHILE_RUNNING if status is Status.IN_PROGRESS else CancelVerdict.TOO_LATE
 
 
 def as_markdown() -> str:

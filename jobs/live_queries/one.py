@@ -56,13 +56,13 @@ def _(viewer: Viewer, *, job_id: int) -> str | None:
     "job-output", topics=lambda job_id: [f"output:{job_id}"], rights_topics=_shared, anonymous="ticket"
 )
 def job_output(after: str | None, limit: int, *, job_id: int) -> list[Item]:
-    """The pieces after `<claim>:<seq>`, through later claims.
+    """The pieces after `<fence>:<seq>`, through later claims.
 
     Without it, of the current attempt on; where none runs and none succeeded, of the last that wrote anything.
     """
     if after is None:
-        claim = reports.claim_to_read(job_id)
-        start = None if claim is None else (claim, -1)
+        fence = reports.fence_to_read(job_id)
+        start = None if fence is None else (fence, -1)
     else:
         match = _CURSOR.fullmatch(after)
         start = (int(match[1]), int(match[2])) if match else None
@@ -79,7 +79,7 @@ def _chunks(job_id: int, start: tuple[int, int]) -> Any:
 
 
 def _item(chunk: OutputChunk) -> Item:
-    data = {"claim": chunk.attempt, "seq": chunk.seq, "text": chunk.text}
+    data = {"fence": chunk.attempt, "seq": chunk.seq, "text": chunk.text}
     return Item(cursor=f"{chunk.attempt}:{chunk.seq}", data=data)
 
 
@@ -206,7 +206,7 @@ def _rows(job: Job) -> list[Row]:
     stages = pages.stages(job.pk)
     ended = {attempt.number: attempt for attempt in attempts}
     numbers = sorted({*spans, *ended}, reverse=True)
-    wrote = reports.claims_that_wrote(job.pk, numbers)
+    wrote = reports.fences_that_wrote(job.pk, numbers)
     files = pages.files_by_attempt(job.pk)
     return [
         Row(

@@ -253,7 +253,7 @@ class Migration(migrations.Migration):
                 ('fingerprint', models.BinaryField(help_text='SHA-256 of what was asked for.')),
                 ('created_at', models.DateTimeField()),
                 ('job_ids', django.contrib.postgres.fields.ArrayField(base_field=models.BigIntegerField(null=True), default=list, help_text='The job of each entry; of one left out, its twin.', size=None)),
-                ('left_out', django.contrib.postgres.fields.ArrayField(base_field=models.SmallIntegerField(), default=list, help_text='Places of the entries that had a twin, from 0.', size=None)),
+                ('skipped', django.contrib.postgres.fields.ArrayField(base_field=models.SmallIntegerField(), default=list, help_text='Places of the entries that had a twin, from 0.', size=None)),
             ],
             options={
                 'indexes': [
@@ -311,7 +311,7 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
-            name='Hearing',
+            name='Reachability',
             fields=[
                 ('id', models.SmallIntegerField(default=1, primary_key=True, serialize=False)),
                 ('since', models.DateTimeField()),
@@ -319,7 +319,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'constraints': [
-                    models.CheckConstraint(condition=models.Q(('id', 1)), name='there_is_one_hearing'),
+                    models.CheckConstraint(condition=models.Q(('id', 1)), name='there_is_one_reachability'),
                 ],
             },
         ),

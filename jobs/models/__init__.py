@@ -11,7 +11,7 @@ from jobs.models.history import (
     RollupWatermark,
     Stage,
 )
-from jobs.models.presence import Hearing, Process
+from jobs.models.presence import Process, Reachability
 from jobs.models.usage import ALL_JOBS, Usage, UsageDelta
 from jobs.models.work import (
     Attempt,
@@ -33,7 +33,7 @@ __all__ = [
     "Body",
     "Bulk",
     "BulkItem",
-    "Hearing",
+    "Reachability",
     "IdempotencyKey",
     "Job",
     "Kind",

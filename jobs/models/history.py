@@ -91,7 +91,7 @@ class IdempotencyKey(models.Model):
         default=list,
         help_text="The job of each entry; of one left out, its twin.",
     )
-    left_out = ArrayField(
+    skipped = ArrayField(
         models.SmallIntegerField(), default=list, help_text="Places of the entries that had a twin, from 0."
     )
 

@@ -21,7 +21,7 @@ class Process(models.Model):
         return f"{self.part} on {self.host} ({self.pid})"
 
 
-class Hearing(models.Model):
+class Reachability(models.Model):
     """Since when, without a gap, the farm is reachable for its workers, and when that was last noted: one row.
 
     Written by the web processes, read by the janitors: a lease is not held against time in which nobody was reachable.
@@ -32,4 +32,4 @@ class Hearing(models.Model):
     until = models.DateTimeField()
 
     class Meta:
-        constraints = [models.CheckConstraint(name="there_is_one_hearing", condition=Q(id=1))]
+        constraints = [models.CheckConstraint(name="there_is_one_reachability", condition=Q(id=1))]

@@ -17,7 +17,7 @@ from django.db import transaction
 from jobs import limits
 from jobs.domain.bulks import FITS, OVER, BulkAction, Phase, sentence
 from jobs.domain.filters import Filters
-from jobs.domain.states import ENDED, Status, Verdict
+from jobs.domain.states import ENDED, CancelVerdict, Status
 from jobs.errors import InvalidValue, JobsError, NotFound
 from jobs.models import Bulk, BulkItem, Job
 from jobs.operations import audit, hooks, queues
@@ -292,7 +292,7 @@ def _cancel(job_ids: Sequence[int], *, by: User) -> BatchResult:
     verdicts = cancel_locked(jobs, by=by)
     for job_id, verdict in verdicts.items():
         outcome.note(verdict.value.replace("_", " "), changed=True)
-        if verdict is not Verdict.WHILE_RUNNING:
+        if verdict is not CancelVerdict.WHILE_RUNNING:
             outcome.items[job_id] = {}
     outcome.note(_TOO_LATE, count=len(job_ids) - len(jobs))
     return outcome

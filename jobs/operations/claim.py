@@ -20,7 +20,7 @@ from django.db import transaction
 from jobs import kinds
 from jobs.domain.hooks import Discard
 from jobs.domain.leases import Lease
-from jobs.domain.states import Outcome, Status
+from jobs.domain.states import AttemptOutcome, Status
 from jobs.domain.watermarks import Scan, Taken
 from jobs.errors import LeaseLost, QueueNotAllowed, UnknownQueue
 from jobs.models import Worker
@@ -361,6 +361,6 @@ def _end_discarded(
 
 def _discarded(row: Any, answer: Discard | hooks.PrepareFailed) -> Settlement:
     if isinstance(answer, Discard):
-        return decide(row, Outcome.CANCELED, retryable=False, error=answer.why)
-    judged = decide(row, Outcome.FAILED, retryable=True, error=answer.error)
+        return decide(row, AttemptOutcome.CANCELED, retryable=False, error=answer.why)
+    judged = decide(row, AttemptOutcome.FAILED, retryable=True, error=answer.error)
     return replace(judged, blames_worker=False)

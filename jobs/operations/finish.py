@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from jobs import kinds
 from jobs.domain import payloads, retries, states
 from jobs.domain.leases import Lease
-from jobs.domain.states import ENDED, Outcome, Status, Verdict
+from jobs.domain.states import ENDED, AttemptOutcome, CancelVerdict, Status
 from jobs.errors import LeaseLost
 from jobs.models import Job, Worker
 from jobs.operations import audit, hooks, idempotency, queues, quotas
@@ -47,7 +47,7 @@ class HandedIn:
 class Cancellation:
     """What a cancel came to, and the job's status after it."""
 
-    verdict: Verdict
+    verdict: CancelVerdict
     status: Status
 
 
@@ -96,7 +96,10 @@ def release(worker: Worker, job_id: int, lease: Lease) -> None:
     rows = moves.lock_held(worker, [(job_id, lease)])
     if not rows and idempotency.was_released(worker, job_id, lease):
         return
-    settle([decide(rows[0], Outcome.RELEASED, retryable=True, error="given back by the worker")], rows=rows)
+    settle(
+        [decide(rows[0], AttemptOutcome.RELEASED, retryable=True, error="given back by the worker")],
+        rows=rows,
+    )
 
 
 @transactions.retried
@@ -106,7 +109,7 @@ def withdraw(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> None:
     A lease that it has named meanwhile, or lost, is left alone.
     """
     rows = [row for row in moves.lock_held(worker, leases) if row.confirmed_fence < row.fence]
-    settle([decide(row, Outcome.UNCONFIRMED, retryable=True, error="") for row in rows], rows=rows)
+    settle([decide(row, AttemptOutcome.UNCONFIRMED, retryable=True, error="") for row in rows], rows=rows)
 
 
 @transactions.retried
@@ -118,13 +121,13 @@ def cancel(job_id: int, *, by: User | None) -> Cancellation:
     """
     job = reads.operable(job_id, by=by, lock=True)
     if Status(job.status) in ENDED:
-        return Cancellation(verdict=Verdict.TOO_LATE, status=Status(job.status))
+        return Cancellation(verdict=CancelVerdict.TOO_LATE, status=Status(job.status))
     verdict = cancel_locked([job], by=by)[job.pk]
     audit.record(by, job, verdict.value.replace("_", " "))
     return Cancellation(verdict=verdict, status=Status.CANCELED)
 
 
-def cancel_locked(jobs: Sequence[Job], *, by: User | None) -> dict[int, Verdict]:
+def cancel_locked(jobs: Sequence[Job], *, by: User | None) -> dict[int, CancelVerdict]:
     """Cancel jobs that have not ended and whose rows the caller has locked: what that came to, for each."""
     error = f"canceled by {'the system' if by is None else by.get_username()}"
     waiting = [job for job in jobs if job.status == Status.PENDING]
@@ -135,7 +138,9 @@ def cancel_locked(jobs: Sequence[Job], *, by: User | None) -> dict[int, Verdict]
         hooks.changed([job.pk for job in waiting])
         hooks.ended_waiting(waiting, to=Status.CANCELED, error=error)
     # The jobs are locked rows like the others; their columns have the same names.
-    settle([decide(job, Outcome.CANCELED, retryable=False, error=error) for job in running], rows=running)
+    settle(
+        [decide(job, AttemptOutcome.CANCELED, retryable=False, error=error) for job in running], rows=running
+    )
     for worker_id in {job.worker_id for job in running if job.worker_id is not None}:
         hooks.stopped(worker_id)
     return {
@@ -144,7 +149,7 @@ def cancel_locked(jobs: Sequence[Job], *, by: User | None) -> dict[int, Verdict]
     }
 
 
-def decide(row: Any, outcome: Outcome, *, retryable: bool, error: str) -> Settlement:
+def decide(row: Any, outcome: AttemptOutcome, *, retryable: bool, error: str) -> Settlement:
     """What becomes of the locked job `row` whose attempt ended so. Whom it hides from is decided by `settle`."""
     judgement = retries.judge(
         outcome,
@@ -236,7 +241,7 @@ def _encoded(entry: Finished) -> str | None:
 def _settlement(entry: Finished, row: Any, result: str | None) -> Settlement:
     if entry.outcome == "failed":
         error = entry.error.replace("\x00", "�").encode(errors="replace").decode()
-        return decide(row, Outcome.FAILED, retryable=entry.retryable, error=error)
+        return decide(row, AttemptOutcome.FAILED, retryable=entry.retryable, error=error)
     return Settlement(
         job_id=row.id, fence=row.fence, status=Status.SUCCESS, failures=row.failures, result=result
     )
@@ -261,7 +266,7 @@ def _hidden_from_those_who_failed(
 
 
 def _failed(settlement: Settlement) -> bool:
-    returned = settlement.outcome in {Outcome.RELEASED, Outcome.UNCONFIRMED}
+    returned = settlement.outcome in {AttemptOutcome.RELEASED, AttemptOutcome.UNCONFIRMED}
     return settlement.status is Status.PENDING and not returned and settlement.blames_worker
 
 

@@ -22,8 +22,8 @@ from django.db import transaction
 
 from jobs import kinds
 from jobs.domain import payloads
-from jobs.domain.hooks import Discard, Move, Moved, Prepare, Prepared
-from jobs.domain.states import Outcome, Status
+from jobs.domain.hooks import Discard, Move, OnTransition, Prepare, Prepared
+from jobs.domain.states import AttemptOutcome, Status
 from jobs.domain.watermarks import Watermarks
 from jobs.models import Attempt, Job, Worker
 from jobs.queries import moves, reads
@@ -224,19 +224,19 @@ def _notify(moves: Iterable[Move]) -> None:
     for move in moves:
         by_kind[move.kind].append(move)
     for kind, mine in by_kind.items():
-        hook = kinds.HOOKS[kind].moved
+        hook = kinds.HOOKS[kind].on_transition
         if hook is not None:
             _notify_hook(hook, mine)
 
 
-def _notify_hook(hook: Moved, moves: Sequence[Move]) -> None:
+def _notify_hook(hook: OnTransition, moves: Sequence[Move]) -> None:
     # One call for all of them; if that fails, one for each, so that one job's fault is not its neighbours'.
     if not _call_hook(hook, moves) and len(moves) > 1:
         for move in moves:
             _call_hook(hook, [move])
 
 
-def _call_hook(hook: Moved, moves: Sequence[Move]) -> bool:
+def _call_hook(hook: OnTransition, moves: Sequence[Move]) -> bool:
     try:
         alone = on_behalf_of(moves[0].job_id) if len(moves) == 1 else nullcontext()
         with transaction.atomic(), alone:
@@ -260,7 +260,7 @@ def _move(job: Job, last: Attempt | None) -> Move:
         from_=None,
         to=status,
         worker_name=job.worker_name or "",
-        outcome=Outcome(last.outcome) if last is not None and is_of_last else None,
+        outcome=AttemptOutcome(last.outcome) if last is not None and is_of_last else None,
         result=job.body.result if status is Status.SUCCESS else None,
         error=last.error if last is not None and is_of_last else "",
         run_at=job.run_at if status is Status.PENDING else None,

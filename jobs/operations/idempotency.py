@@ -14,7 +14,7 @@ from django.db import transaction
 
 from jobs.domain import leases
 from jobs.domain.leases import Lease
-from jobs.domain.states import Outcome, Status
+from jobs.domain.states import AttemptOutcome, Status
 from jobs.errors import (
     IdempotencyKeyInUse,
     IdempotencyKeyReused,
@@ -120,7 +120,7 @@ def finished_before(
 def was_released(worker: Worker, job_id: int, lease: Lease) -> bool:
     """Whether this lease, which holds nothing, was given back by its worker. Raises LeaseLost if not."""
     [(row, _)] = _past(worker, [(job_id, lease)])
-    if row.outcome != Outcome.RELEASED:
+    if row.outcome != AttemptOutcome.RELEASED:
         raise _lost(row, lease)
     return True
 
@@ -158,7 +158,7 @@ def _repeated(request: Repeatable) -> list[Answer]:
     if bytes(known.fingerprint) != request.fingerprint:
         raise IdempotencyKeyReused
     answers: list[Any] = known.job_ids
-    for place in known.left_out:
+    for place in known.skipped:
         answers[place] = NotUnique(job=answers[place])
     return answers
 

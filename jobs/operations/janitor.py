@@ -11,7 +11,7 @@ from django.conf import settings
 from django.core.files.storage import default_storage
 
 from jobs.domain.reasons import duration
-from jobs.domain.states import Outcome, Status
+from jobs.domain.states import AttemptOutcome, Status
 from jobs.operations import hooks, quotas
 from jobs.operations.finish import decide, settle
 from jobs.queries import keys, moves, reads, reports
@@ -131,12 +131,12 @@ def _take_back(limit: int) -> int:
 
 def _overdue(row: Any) -> moves.Settlement:
     if not row.confirmed:
-        return decide(row, Outcome.UNCONFIRMED, retryable=True, error="")
+        return decide(row, AttemptOutcome.UNCONFIRMED, retryable=True, error="")
     if row.silent:
         error = f"lost: last heard of {duration(row.last_seen_ago_s)} ago"
-        return decide(row, Outcome.LOST, retryable=row.retry_when_lost, error=error)
+        return decide(row, AttemptOutcome.LOST, retryable=row.retry_when_lost, error=error)
     error = "the run took longer than allowed"
-    return decide(row, Outcome.TIMED_OUT, retryable=row.retry_on_timeout, error=error)
+    return decide(row, AttemptOutcome.TIMED_OUT, retryable=row.retry_on_timeout, error=error)
 
 
 @transactions.retried

@@ -49,7 +49,7 @@ class Presence:
         """Report that it is there and reachable for workers now: in a thread, and by a connection, that such
         calls use, every `domain.presence.beat_s` seconds. Waits for no lock.
 
-        After a gap, in which nobody could say so, `jobs_hearing.since` is this moment.
+        After a gap, in which nobody could say so, `jobs_reachability.since` is this moment.
         """
         lease_s: float = settings.JOBFARM["LEASE_S"]
         beat_s, gap_s = presence.beat_s(lease_s), presence.gap_s(lease_s)

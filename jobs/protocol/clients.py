@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from jobs.domain.states import Status, Verdict
+from jobs.domain.states import CancelVerdict, Status
 from jobs.protocol.jobs import Job, JobInList
 from jobs.protocol.values import BIGINT, Body, Moment, Name, Text, Whole
 
@@ -67,7 +67,7 @@ class Page(BaseModel):
     next: int | None = Field(description="Ask for the next page with `cursor=` this; null: there is none.")
 
 
-class JobLeftOut(BaseModel):
+class SkippedJob(BaseModel):
     """An entry of a bulk without a job of its own: its twin has not ended, or, in a repeat, it was deleted since."""
 
     error: str = Field(examples=["not_unique"])
@@ -78,7 +78,7 @@ class JobLeftOut(BaseModel):
 class Submitted(BaseModel):
     """An answer for each job, in order."""
 
-    jobs: list[Job | JobLeftOut]
+    jobs: list[Job | SkippedJob]
 
 
 class Piece(BaseModel):
@@ -91,7 +91,7 @@ class Piece(BaseModel):
 class OutputPage(BaseModel):
     """Consecutive pieces of one attempt's output."""
 
-    claim: int = Field(description="Of which attempt; 0: nobody had the job yet.")
+    fence: int = Field(description="Of which attempt; 0: nobody had the job yet.")
     chunks: list[Piece]
     next_seq: int = Field(description="What comes next has this number: ask with `after=` one less.")
 
@@ -99,7 +99,7 @@ class OutputPage(BaseModel):
 class Canceled(BaseModel):
     """What the cancel came to."""
 
-    verdict: Verdict
+    verdict: CancelVerdict
     status: Status = Field(description="The job's status after it; for too_late, how it had ended.")
 
 

@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from pydantic import BaseModel, Field
 
 from jobs import models
-from jobs.domain.states import Outcome, Status
+from jobs.domain.states import AttemptOutcome, Status
 from jobs.queries import pages, reads, reports
 
 MOST_ATTEMPTS = 50  # in one answer
@@ -35,7 +35,7 @@ class JobInList(BaseModel):
     status: Status
     priority: int = Field(description="-100 to 100; higher goes first.")
     attempt: int = Field(description="Number of the current or last attempt; 0 before the first.")
-    claim: int = Field(
+    fence: int = Field(
         description="Number of the current or last claim; its output and files are kept under it. Claims that were "
         "given back or never confirmed are no attempts."
     )
@@ -61,8 +61,8 @@ class Attempt(BaseModel):
     attempt: int | None = Field(
         description="Its number; null for one that was given back, which does not count."
     )
-    claim: int = Field(description="Number of its claim: ask for output and files with `claim=` this.")
-    outcome: Outcome | Literal["success"] | None = Field(description="Null while it runs.")
+    fence: int = Field(description="Number of its claim: ask for output and files with `fence=` this.")
+    outcome: AttemptOutcome | Literal["success"] | None = Field(description="Null while it runs.")
     worker: str | None = Field(description="Name of the worker.")
     claimed_at: datetime
     ended_at: datetime | None
@@ -111,21 +111,21 @@ def with_attempts(job_id: int) -> Job:
     [job] = in_full([job_id])
     ended = pages.attempts(job_id, limit=MOST_ATTEMPTS)
     latest = _latest(job)
-    claims = [attempt.number for attempt in ended] + ([latest.claim] if latest else [])
-    wrote = reports.claims_that_wrote(job_id, claims)
+    fences = [attempt.number for attempt in ended] + ([latest.fence] if latest else [])
+    wrote = reports.fences_that_wrote(job_id, fences)
     files = reads.files([job_id])[job_id]
     attempts = [latest] if latest else []
     attempts += [_ended(attempt) for attempt in ended]
     for attempt in attempts:
-        attempt.has_output = attempt.claim in wrote
-        attempt.files = [file(stored, by_claim=True) for stored in files if stored.attempt == attempt.claim]
+        attempt.has_output = attempt.fence in wrote
+        attempt.files = [file(stored, by_fence=True) for stored in files if stored.attempt == attempt.fence]
     return job.model_copy(update={"attempts": attempts[:MOST_ATTEMPTS]})
 
 
-def file(stored: models.ResultFile, *, by_claim: bool = False) -> ResultFile:
-    """The wire form of a result file. `by_claim`: at the address that stays that attempt's."""
+def file(stored: models.ResultFile, *, by_fence: bool = False) -> ResultFile:
+    """The wire form of a result file. `by_fence`: at the address that stays that attempt's."""
     url = f"{API}/jobs/{stored.job_id}/files/{stored.name}"
-    url += f"?claim={stored.attempt}" if by_claim else ""
+    url += f"?fence={stored.attempt}" if by_fence else ""
     return ResultFile(name=stored.name, size=stored.size, url=url)
 
 
@@ -150,7 +150,7 @@ _SAME: Final = (
 def _columns(job: models.Job) -> Mapping[str, Any]:
     return {
         **{name: getattr(job, name) for name in _SAME},
-        "claim": job.fence,
+        "fence": job.fence,
         "worker": job.worker_name,
         "owner": job.owner and job.owner.get_username(),
         "group": job.group and job.group.name,
@@ -173,7 +173,7 @@ def _latest(job: Job) -> Attempt | None:
     if job.claimed_at is None or job.status not in {Status.IN_PROGRESS, Status.SUCCESS}:
         return None
     return Attempt(
-        attempt=job.attempt, claim=job.claim, outcome="success" if job.status is Status.SUCCESS else None,
+        attempt=job.attempt, fence=job.fence, outcome="success" if job.status is Status.SUCCESS else None,
         worker=job.worker,
         claimed_at=job.claimed_at, ended_at=job.ended_at, error=None, has_output=False, files=[],
     )  # fmt: skip
@@ -181,6 +181,7 @@ def _latest(job: Job) -> Attempt | None:
 
 def _ended(attempt: models.Attempt) -> Attempt:
     return Attempt(
-        attempt=attempt.attempt, claim=attempt.number, outcome=Outcome(attempt.outcome), worker=attempt.worker_name,
+        attempt=attempt.attempt, fence=attempt.number, outcome=AttemptOutcome(attempt.outcome),
+        worker=attempt.worker_name,
         claimed_at=attempt.claimed_at, ended_at=attempt.ended_at, error=attempt.error, has_output=False, files=[],
     )  # fmt: skip

@@ -112,7 +112,9 @@ class ClaimedJob(BaseModel):
     payload: Any
     attempt: int = Field(description="Number of this attempt, of `max_attempts`.")
     max_attempts: int
-    claim: int = Field(description="Number of this claim of the job; its output and files are kept under it.")
+    fence: int = Field(
+        description="Number of this claim of the job, its fencing token; its output and files are kept under it."
+    )
     lease: str = Field(description="The right to speak for the job: send it with every later call.")
     lease_expires_at: datetime = Field(
         description="Unconfirmed, it runs out after one heartbeat interval: the first call that names it confirms it."
@@ -135,7 +137,7 @@ class ClaimedJob(BaseModel):
             payload=claimed.payload,
             attempt=claimed.attempt,
             max_attempts=claimed.max_attempts,
-            claim=claimed.lease.fence,
+            fence=claimed.lease.fence,
             lease=str(claimed.lease),
             lease_expires_at=claimed.lease_expires_at,
             heartbeat_every=settings.JOBFARM["HEARTBEAT_S"],

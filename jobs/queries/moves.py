@@ -13,7 +13,7 @@ from jobs.domain import presence, watermarks
 from jobs.domain.leases import Lease
 from jobs.domain.quotas import Room
 from jobs.domain.ranges import IndexRange
-from jobs.domain.states import Outcome, Status
+from jobs.domain.states import AttemptOutcome, Status
 from jobs.domain.watermarks import Scan
 from jobs.models import Job, Offspring, Origin, ResultFile, Worker
 from postgres import arrays, statements
@@ -31,7 +31,7 @@ class Settlement:
     failures: int
     delay_s: float = 0.0
     excluded_workers: Sequence[int] = ()
-    outcome: Outcome | None = None
+    outcome: AttemptOutcome | None = None
     error: str | None = None
     result: str | None = None
     releases: int = 0

@@ -15,7 +15,7 @@ from jobs.domain.ranges import IndexRange
 from jobs.domain.reasons import Facts, Reason, explain
 from jobs.domain.states import Status
 from jobs.errors import NotAllowed, NotFound
-from jobs.models import Attempt, Hearing, Job, OutputChunk, ResultFile, Share
+from jobs.models import Attempt, Job, OutputChunk, Reachability, ResultFile, Share
 from jobs.queries import moves
 from postgres import statements
 
@@ -181,7 +181,7 @@ def overdue_s() -> float:
     absence keeps leases from running out (`lock_overdue`). A janitor keeps it small."""
     away = moves.absence()
     gap, grace = timedelta(seconds=away["gap_s"]), timedelta(seconds=away["grace_s"])
-    if Hearing.objects.filter(Q(until__lt=Now() - gap) | Q(since__gt=Now() - grace)).exists():
+    if Reachability.objects.filter(Q(until__lt=Now() - gap) | Q(since__gt=Now() - grace)).exists():
         return 0.0
     oldest = Job.objects.filter(status=Status.IN_PROGRESS).aggregate(late=Now() - Min("lease_expires_at"))[
         "late"

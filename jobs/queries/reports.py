@@ -41,13 +41,13 @@ def owner_of(job_id: int) -> int | None:
     return Job.objects.filter(pk=job_id).values_list("owner_id", flat=True).first()
 
 
-def claims_that_wrote(job_id: int, claims: Iterable[int]) -> set[int]:
+def fences_that_wrote(job_id: int, fences: Iterable[int]) -> set[int]:
     """Those of these claims of a job that wrote any output: it begins with piece 0, so the key leads there."""
-    first = OutputChunk.objects.filter(job_id=job_id, attempt__in=list(claims), seq=0)
+    first = OutputChunk.objects.filter(job_id=job_id, attempt__in=list(fences), seq=0)
     return set(first.values_list("attempt", flat=True))
 
 
-def claim_to_read(job_id: int) -> int | None:
+def fence_to_read(job_id: int) -> int | None:
     """Whose output is shown of a job where nobody says which: of one that runs or succeeded its own claim's, of any
     other the last that wrote anything. 0 for a job that nobody had, None for one that is gone."""
     row = Job.objects.filter(pk=job_id).values_list("status", "fence").first()
@@ -58,9 +58,9 @@ def claim_to_read(job_id: int) -> int | None:
     return row[1] if latest is None else latest
 
 
-def end_of_output(job_id: int, *, claim: int, characters: int) -> tuple[str, bool]:
+def end_of_output(job_id: int, *, fence: int, characters: int) -> tuple[str, bool]:
     """The last characters that this claim wrote, and whether something came before them."""
-    written = OutputChunk.objects.filter(job_id=job_id, attempt=claim).order_by("-seq")
+    written = OutputChunk.objects.filter(job_id=job_id, attempt=fence).order_by("-seq")
     pieces: list[str] = []
     room = characters
     for text in written.values_list("text", flat=True).iterator(chunk_size=100):

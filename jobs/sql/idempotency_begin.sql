@@ -5,7 +5,7 @@
 WITH bounded AS MATERIALIZED (
     SELECT current_setting('lock_timeout') AS before, set_config('lock_timeout', %(wait_ms)s::text, true) AS now
 ), noted AS (
-    INSERT INTO jobs_idempotencykey AS known (owner_id, key, fingerprint, created_at, job_ids, left_out)
+    INSERT INTO jobs_idempotencykey AS known (owner_id, key, fingerprint, created_at, job_ids, skipped)
     SELECT %(owner_id)s::integer, %(key)s::text, %(fingerprint)s::bytea, statement_timestamp(), '{}', '{}' FROM bounded
     ON CONFLICT (owner_id, key) DO UPDATE SET fingerprint = excluded.fingerprint, created_at = excluded.created_at
     WHERE known.created_at <= statement_timestamp() - make_interval(secs => %(retention_s)s::float8)

@@ -10,9 +10,9 @@ FROM jobs_job AS job
 WHERE job.status = 'in_progress'
   AND (job.lease_expires_at <= statement_timestamp() OR job.deadline_at <= statement_timestamp())
   AND NOT EXISTS (
-      SELECT FROM jobs_hearing AS hearing
-      WHERE hearing.until < statement_timestamp() - make_interval(secs => %(gap_s)s::float8)
-         OR hearing.since > statement_timestamp() - make_interval(secs => %(grace_s)s::float8))
+      SELECT FROM jobs_reachability AS reachability
+      WHERE reachability.until < statement_timestamp() - make_interval(secs => %(gap_s)s::float8)
+         OR reachability.since > statement_timestamp() - make_interval(secs => %(grace_s)s::float8))
 ORDER BY job.id
 LIMIT %(limit)s::bigint
 FOR UPDATE OF job SKIP LOCKED

@@ -13,19 +13,19 @@ WITH forgotten AS (
     VALUES (%(id)s::uuid, %(part)s::text, %(host)s::text, %(pid)s::integer)
     ON CONFLICT (id) DO UPDATE SET seen_at = statement_timestamp() WHERE jobs_process.ended_at IS NULL
 ), first AS (
-    INSERT INTO jobs_hearing (id, since, until)
+    INSERT INTO jobs_reachability (id, since, until)
     SELECT 1, 'epoch', statement_timestamp()
-    WHERE %(serves_workers)s::boolean AND NOT EXISTS (SELECT FROM jobs_hearing)
+    WHERE %(serves_workers)s::boolean AND NOT EXISTS (SELECT FROM jobs_reachability)
     ON CONFLICT DO NOTHING
 ), stale AS MATERIALIZED (
-    SELECT id FROM jobs_hearing
+    SELECT id FROM jobs_reachability
     WHERE %(serves_workers)s::boolean
       AND until NOT BETWEEN statement_timestamp() - make_interval(secs => %(beat_s)s::float8 / 2)
                         AND statement_timestamp() + make_interval(secs => %(gap_s)s::float8)
     FOR UPDATE SKIP LOCKED
 )
-UPDATE jobs_hearing AS hearing
-SET since = CASE WHEN abs(extract(epoch FROM statement_timestamp() - hearing.until)) > %(gap_s)s::float8
-                 THEN statement_timestamp() ELSE hearing.since END,
+UPDATE jobs_reachability AS reachability
+SET since = CASE WHEN abs(extract(epoch FROM statement_timestamp() - reachability.until)) > %(gap_s)s::float8
+                 THEN statement_timestamp() ELSE reachability.since END,
     until = statement_timestamp()
-FROM stale WHERE hearing.id = stale.id
+FROM stale WHERE reachability.id = stale.id

@@ -20,7 +20,7 @@ from jobs.views import access
 from postgres import clock, connections
 
 _PIECES: Final = 200  # of output read at once; a piece has at most a megabyte, usually a sentence
-_BIGGEST_CLAIM: Final = 2**63 - 1
+_BIGGEST_FENCE: Final = 2**63 - 1
 
 
 @login_required
@@ -36,7 +36,7 @@ def file(request: HttpRequest, job_id: int, name: str) -> HttpResponseBase:
 def link(request: HttpRequest, job_id: int, name: str) -> HttpResponse:
     """A link to a result file that needs no log-in, and soon shows nothing any more; for who may see the job."""
     job = access.visible(request, job_id)
-    stored = _stored(job, name, request.GET.get("claim"))
+    stored = _stored(job, name, request.GET.get("fence"))
     context = {
         "job": job,
         "file": stored,
@@ -67,17 +67,17 @@ def signed(request: HttpRequest, token: str) -> HttpResponseBase:
 
 @login_required
 @require_safe
-def output(request: HttpRequest, job_id: int, claim: int) -> HttpResponseBase:
+def output(request: HttpRequest, job_id: int, fence: int) -> HttpResponseBase:
     """What an attempt wrote, as plain text."""
-    return text(request, access.visible(request, job_id), claim)
+    return text(request, access.visible(request, job_id), fence)
 
 
 def response(request: HttpRequest, job: Job, name: str) -> HttpResponseBase:
-    """The file of this name: of the attempt whose claim number `?claim=` says, else of the latest that handed one in.
+    """The file of this name: of the attempt whose fence `?fence=` names, else of the latest that handed one in.
 
     Pictures are for looking at, everything else for saving. 304 for a browser that has it. Raises Http404.
     """
-    stored = _stored(job, name, request.GET.get("claim"))
+    stored = _stored(job, name, request.GET.get("fence"))
     try:
         answer = http.sent(request, stored)
     except NotFound as refusal:
@@ -89,27 +89,27 @@ def response(request: HttpRequest, job: Job, name: str) -> HttpResponseBase:
     return answer
 
 
-def text(request: HttpRequest, job: Job, claim: int) -> HttpResponseBase:
+def text(request: HttpRequest, job: Job, fence: int) -> HttpResponseBase:
     """The output of an attempt from its first piece to the last there is now. Raises Http404."""
-    if not 1 <= claim <= job.fence:
+    if not 1 <= fence <= job.fence:
         raise Http404("There is no such attempt.")
     headers = {
-        "Content-Disposition": f'inline; filename="job-{job.pk}-claim-{claim}.txt"',
+        "Content-Disposition": f'inline; filename="job-{job.pk}-fence-{fence}.txt"',
         "Content-Security-Policy": "default-src 'none'; sandbox",
         "Cache-Control": "private, no-cache",
     }
     if request.method == "HEAD":
         return HttpResponse(content_type="text/plain; charset=utf-8", headers=headers)
-    pieces: Any = _later(job.pk, claim) if isinstance(request, ASGIRequest) else _now(job.pk, claim)
+    pieces: Any = _later(job.pk, fence) if isinstance(request, ASGIRequest) else _now(job.pk, fence)
     return StreamingHttpResponse(pieces, content_type="text/plain; charset=utf-8", headers=headers)
 
 
-def _stored(job: Job, name: str, claim: str | None) -> ResultFile:
+def _stored(job: Job, name: str, fence: str | None) -> ResultFile:
     wanted = None
-    if claim is not None:
-        if not (claim.isascii() and claim.isdigit() and int(claim[:20]) <= _BIGGEST_CLAIM):
+    if fence is not None:
+        if not (fence.isascii() and fence.isdigit() and int(fence[:20]) <= _BIGGEST_FENCE):
             raise Http404("There is no such attempt.")
-        wanted = int(claim)
+        wanted = int(fence)
     stored = pages.file(job.pk, name=name, attempt=wanted)
     if stored is None:
         raise Http404("There is no such file.")
@@ -117,17 +117,17 @@ def _stored(job: Job, name: str, claim: str | None) -> ResultFile:
 
 
 # Django warns of a synchronous iterator under ASGI, and of the other kind elsewhere.
-def _now(job_id: int, claim: int) -> Iterator[str]:
+def _now(job_id: int, fence: int) -> Iterator[str]:
     after = -1
-    while chunks := reads.output(job_id, attempt=claim, after=after, limit=_PIECES):
+    while chunks := reads.output(job_id, attempt=fence, after=after, limit=_PIECES):
         yield _joined(chunks)
         after = chunks[-1].seq
 
 
-async def _later(job_id: int, claim: int) -> AsyncIterator[str]:
+async def _later(job_id: int, fence: int) -> AsyncIterator[str]:
     after = -1
     # Between two reads the connection is given back: whoever downloads slowly holds none.
-    while chunks := await connections.run(reads.output, job_id, attempt=claim, after=after, limit=_PIECES):
+    while chunks := await connections.run(reads.output, job_id, attempt=fence, after=after, limit=_PIECES):
         yield _joined(chunks)
         after = chunks[-1].seq
 

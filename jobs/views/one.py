@@ -11,17 +11,17 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from jobs import http, operations
-from jobs.domain.states import Verdict
+from jobs.domain.states import CancelVerdict
 from jobs.errors import JobsError, NotAllowed, NotFound, NotWaiting, WaitsForLimit
 from jobs.queries import fleet, pages, reads
 from jobs.views import access
 from ratelimits.errors import RateLimitsError
 
 VERDICTS: Final = {
-    Verdict.BEFORE_START: "Canceled before it started: no worker ever ran it.",
-    Verdict.BEFORE_RETRY: "Canceled before its next attempt: an earlier one ran, no further one will.",
-    Verdict.WHILE_RUNNING: "Canceled while it ran: its worker is told, and its result will be refused.",
-    Verdict.TOO_LATE: "Too late: it had ended before.",
+    CancelVerdict.BEFORE_START: "Canceled before it started: no worker ever ran it.",
+    CancelVerdict.BEFORE_RETRY: "Canceled before its next attempt: an earlier one ran, no further one will.",
+    CancelVerdict.WHILE_RUNNING: "Canceled while it ran: its worker is told, and its result will be refused.",
+    CancelVerdict.TOO_LATE: "Too late: it had ended before.",
 }
 
 
@@ -57,7 +57,7 @@ def cancel(request: HttpRequest, job_id: int) -> HttpResponse:
     except NotAllowed as refusal:
         return access.respond(request, refusal.message, level=messages.ERROR, url=page)
     sentence = VERDICTS[canceled.verdict]
-    if canceled.verdict is Verdict.TOO_LATE:
+    if canceled.verdict is CancelVerdict.TOO_LATE:
         sentence = f"Too late: it had ended before, as {canceled.status.replace('_', ' ')}."
         return access.respond(request, sentence, level=messages.WARNING, url=page)
     return access.respond(request, sentence, level=messages.SUCCESS, url=page)

@@ -30,9 +30,9 @@ def file(request: HttpRequest, token: str, name: str) -> HttpResponseBase:
 
 
 @require_safe
-def output(request: HttpRequest, token: str, claim: int) -> HttpResponseBase:
+def output(request: HttpRequest, token: str, fence: int) -> HttpResponseBase:
     """What an attempt of a shared job wrote, as plain text."""
-    return files.text(request, _shared(token), claim)
+    return files.text(request, _shared(token), fence)
 
 
 def _shared(token: str) -> Job:

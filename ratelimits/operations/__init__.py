@@ -17,7 +17,7 @@ from ratelimits.errors import (
     UnknownLimit,
 )
 from ratelimits.limits import declare
-from ratelimits.operations.answers import Answer, Ask, Value
+from ratelimits.operations.answers import Answer, LimitRequest, Value
 from ratelimits.operations.keeping import TOPIC, give_back, prune, reset, reset_stored
 from ratelimits.operations.limiting import check, get_value, limit, limit_all
 from ratelimits.operations.requests import config_of, stored_key
@@ -25,7 +25,7 @@ from ratelimits.operations.requests import config_of, stored_key
 __all__ = [
     "TOPIC",
     "Answer",
-    "Ask",
+    "LimitRequest",
     "Config",
     "CountExceedsLimit",
     "FixedWindow",

@@ -28,7 +28,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class LimitRequest:
     """One of several limits to ask together; the fields are the arguments of `limit`."""
 
     name: str

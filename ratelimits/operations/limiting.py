@@ -13,7 +13,7 @@ from ratelimits import queries
 from ratelimits.domain import Config, evaluate_shards, value_of_shards
 from ratelimits.errors import LimitsDeadlocked, RepeatedLimit
 from ratelimits.operations import answers, requests
-from ratelimits.operations.answers import Answer, Ask, Value
+from ratelimits.operations.answers import Answer, LimitRequest, Value
 
 T = TypeVar("T")
 
@@ -37,7 +37,9 @@ def limit(
     CountExceedsLimit for a count that this limit could never grant; LimitsDeadlocked in a transaction that asks
     several limits one by one, while another does so in another order.
     """
-    request = _request_of(Ask(name=name, key=key, count=count, reserve=reserve, config=config), throws)
+    request = _request_of(
+        LimitRequest(name=name, key=key, count=count, reserve=reserve, config=config), throws
+    )
     answer = answers.answer(_decided(lambda: queries.take(request)))
     if not answer:
         numbers.DENIED.labels(name).inc()
@@ -49,7 +51,7 @@ def limit(
     return answers.or_raised(answer, name, key) if throws else answer
 
 
-def limit_all(asks: Sequence[Ask], *, throws: bool = False) -> Answer:
+def limit_all(asks: Sequence[LimitRequest], *, throws: bool = False) -> Answer:
     """Take from all of these limits, or from none if any denies; `retry_after` is the largest of those that
     count.
 
@@ -104,7 +106,7 @@ def get_value(name: str, *, key: str | None = None, config: Config | None = None
     return Value(value=value, most=known.most, config=known)
 
 
-def _request_of(ask: Ask, throws: bool) -> queries.Request:
+def _request_of(ask: LimitRequest, throws: bool) -> queries.Request:
     """What the database is asked; who would have a wait raised takes no reservation."""
     request = requests.request(ask.name, ask.key, ask.count, ask.reserve, ask.config)
     return replace(request, reserve=False) if throws and ask.reserve else request

@@ -26,7 +26,7 @@ class Kind(StrEnum):
     ACTION = "action"
 
 
-class Verdict(StrEnum):
+class CancelVerdict(StrEnum):
     """What a cancel came to."""
 
     BEFORE_START = "canceled_before_start"
@@ -83,8 +83,8 @@ def may_move(source: Status | None, target: Status, *, kind: Kind) -> bool:
     return any(move.source == source and move.target == target and kind in move.kinds for move in MOVES)
 
 
-def cancel_verdict(status: Status, *, attempt: int) -> Verdict:
+def cancel_verdict(status: Status, *, attempt: int) -> CancelVerdict:
     """What canceling a function in this state comes to. `attempt` is 1 for the first try."""
     if status is Status.PENDING:
-        return Verdict.BEFORE_START if attempt == 1 else Verdict.BEFORE_RETRY
-    return Verdict.WHILE_RUNNING if status is Status.IN_PROGRESS else Verdict.TOO_LATE
+        return CancelVerdict.BEFORE_START if attempt == 1 else CancelVerdict.BEFORE_RETRY
+    return CancelVerdict.WHILE_RUNNING if status is Status.IN_PROGRESS else CancelVerdict.TOO_LATE

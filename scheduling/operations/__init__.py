@@ -3,7 +3,7 @@
 from scheduling.domain.firing import Missed, Overlap
 from scheduling.domain.retries import Backoff, Retry
 from scheduling.domain.schedules import cron, daily, hourly, interval, monthly, weekly
-from scheduling.domain.states import Kind, Status, Verdict
+from scheduling.domain.states import CancelVerdict, Kind, Status
 from scheduling.errors import (
     OutsideConnection,
     OutsideProcess,
@@ -33,7 +33,7 @@ __all__ = [
     "SchedulingError",
     "SecondConnection",
     "Status",
-    "Verdict",
+    "CancelVerdict",
     "WriteOutsideMutation",
     "action",
     "cancel",

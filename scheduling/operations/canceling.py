@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from django.db import transaction
 
 from scheduling import guards
-from scheduling.domain.states import Status, Verdict, cancel_verdict
+from scheduling.domain.states import CancelVerdict, Status, cancel_verdict
 from scheduling.errors import NotFound
 from scheduling.models import ScheduledFunction
 from scheduling.operations import announcing
@@ -21,7 +21,7 @@ PAUSE_S = 0.005
 class Cancellation:
     """What a cancel came to; `status` is that of the function now."""
 
-    verdict: Verdict
+    verdict: CancelVerdict
     status: Status
 
 
@@ -39,7 +39,7 @@ def cancel(function: ScheduledFunction | int) -> Cancellation:
         if done is not None:
             return done
         time.sleep(PAUSE_S)
-    return Cancellation(verdict=Verdict.TOO_LATE, status=Status.PENDING)
+    return Cancellation(verdict=CancelVerdict.TOO_LATE, status=Status.PENDING)
 
 
 def _try(pk: int) -> Cancellation | None:
@@ -49,7 +49,7 @@ def _try(pk: int) -> Cancellation | None:
         raise NotFound(resource="scheduled function")
     status = Status(row.status)
     verdict = cancel_verdict(status, attempt=row.attempt)
-    if verdict is Verdict.TOO_LATE:
+    if verdict is CancelVerdict.TOO_LATE:
         following = functions.retry_of(pk)
         return Cancellation(verdict=verdict, status=status) if following is None else _try(following)
     if status is Status.PENDING and not functions.unqueue(pk):

@@ -21,7 +21,7 @@ CONTENT = b"made by run "
 def work(job: Job) -> dict[str, Any]:
     """Note the run, be busy for a while, report, write, perhaps make a file; the result names the run."""
     run = uuid.uuid4().hex
-    _note(f"{job.id} {job.claim} {run}")
+    _note(f"{job.id} {job.fence} {run}")
     for step in range(3):
         job.progress((step + 1) / 3, f"step {step + 1}")
         job.write(f"{step}.")

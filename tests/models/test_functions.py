@@ -134,7 +134,7 @@ class FunctionsMachine(RuleBasedStateMachine):
         if verdict != "too_late":
             model.move(Status.CANCELED)
         assert scheduling.cancel(asked) == scheduling.Cancellation(
-            verdict=scheduling.Verdict(verdict), status=model.status
+            verdict=scheduling.CancelVerdict(verdict), status=model.status
         )
 
     def _run_again(self, data: st.DataObject) -> None:

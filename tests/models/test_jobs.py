@@ -18,7 +18,7 @@ from jobs import operations
 from jobs.domain.retries import Backoff
 from jobs.domain.states import ENDED
 from jobs.errors import LeaseLost, NotEnded, OutputGap
-from jobs.models import Hearing, Job, Worker
+from jobs.models import Job, Reachability, Worker
 from tests import farm
 from tests.models.effort import begin, effort
 from tests.models.job_model import ATTEMPTS, COLUMNS, Model
@@ -48,7 +48,7 @@ class JobsMachine(RuleBasedStateMachine):
 
     @initialize()
     def start(self) -> None:
-        begin("jobs_job", "jobs_kind", "jobs_worker", "jobs_queue", "jobs_hearing")
+        begin("jobs_job", "jobs_kind", "jobs_worker", "jobs_queue", "jobs_reachability")
         alike: dict[str, Any] = {"queue": "work", "max_attempts": ATTEMPTS, "backoff": AN_HOUR}
         farm.kind("once", retry_when_lost=False, **alike)
         farm.kind("again", **alike)
@@ -195,9 +195,9 @@ class JobsMachine(RuleBasedStateMachine):
     def _go_deaf_or_hear(self, _: st.DataObject | None = None) -> None:
         """While the farm hears nobody, nothing is held against anybody."""
         self.deaf = not self.deaf
-        Hearing.objects.all().delete()
+        Reachability.objects.all().delete()
         if self.deaf:
-            Hearing.objects.create(since=Now() - timedelta(hours=9), until=Now() - timedelta(hours=1))
+            Reachability.objects.create(since=Now() - timedelta(hours=9), until=Now() - timedelta(hours=1))
 
     def _hours(self, _: st.DataObject | None = None) -> None:
         """Backoffs and graces are over, and every lease that was held has run out."""

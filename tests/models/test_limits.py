@@ -19,7 +19,14 @@ from postgres import clock
 from ratelimits import operations, queries
 from ratelimits.domain import evaluate_shards, value_of_shards
 from ratelimits.models import Bucket
-from ratelimits.operations import Ask, Config, CountExceedsLimit, FixedWindow, RateLimited, TokenBucket
+from ratelimits.operations import (
+    Config,
+    CountExceedsLimit,
+    FixedWindow,
+    LimitRequest,
+    RateLimited,
+    TokenBucket,
+)
 from tests import farm
 from tests.models.effort import begin, effort
 
@@ -123,7 +130,9 @@ class LimitsMachine(RuleBasedStateMachine):
         each = {name: self._expected(name, **ask) for name in names}
         ok = all(granted for granted, _ in each.values())
         waits = [wait for granted, wait in each.values() if wait is not None and granted is ok]
-        answer = operations.limit_all([Ask(name=name, config=self._config(name), **ask) for name in names])
+        answer = operations.limit_all(
+            [LimitRequest(name=name, config=self._config(name), **ask) for name in names]
+        )
         self._is_as_expected(answer, (ok, max(waits, default=None)))
         for name in names if ok else ():
             self._take(name, ask["count"])

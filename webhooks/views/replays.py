@@ -7,7 +7,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from scheduling import operations as scheduling
-from scheduling.operations import Verdict
+from scheduling.operations import CancelVerdict
 from webhooks import live_queries, operations
 from webhooks.operations import audit
 from webhooks.queries import pages
@@ -51,7 +51,7 @@ def stop(request: HttpRequest, first: int) -> HttpResponse:
     """Begin no further batch; what was replayed stays so."""
     row = _replay_or_404(first)
     verdict = None if row.is_over else scheduling.cancel(row.last).verdict
-    if verdict is None or verdict is Verdict.TOO_LATE:
+    if verdict is None or verdict is CancelVerdict.TOO_LATE:
         messages.warning(request, "Too late: a batch of it runs at this moment, or it is over. Look again.")
     else:
         _note(request, row)

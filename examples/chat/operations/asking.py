@@ -23,7 +23,7 @@ from examples.chat.models import ASSISTANT, Answer, Message
 from examples.chat.operations import announcing, rooms
 from jobs import errors as jobs_errors
 from jobs import operations as jobs
-from jobs.domain.states import Status, Verdict
+from jobs.domain.states import CancelVerdict, Status
 from jobs.operations import Cancellation
 from postgres import transactions
 from ratelimits import operations as ratelimits
@@ -133,7 +133,7 @@ def _canceled(answer: Answer, by: User | None) -> Cancellation:
     try:
         return jobs.cancel(answer.job_id, by=by)
     except jobs_errors.NotFound:
-        return Cancellation(verdict=Verdict.TOO_LATE, status=Status.FAILED)  # it ended long ago
+        return Cancellation(verdict=CancelVerdict.TOO_LATE, status=Status.FAILED)  # it ended long ago
 
 
 def _answer(group_id: int, answer_id: int, by: User) -> Answer:

@@ -31,7 +31,7 @@ def prepare(claimed: Sequence[Prepared]) -> Mapping[int, Any]:
     return payloads
 
 
-def moved(moves: Sequence[Move]) -> None:
+def on_transition(moves: Sequence[Move]) -> None:
     """Let the answers of these jobs follow them, and touch the topics of their rooms."""
     again = [
         Again(job_id=move.job_id, retry_of=move.retry_of, starts_at=move.run_at)

@@ -19,7 +19,7 @@ from examples.imagegame.operations import announcing
 from examples.imagegame.queries import pictures
 from jobs import operations as jobs
 from jobs.domain.payloads import PREVIEW
-from jobs.domain.states import ENDED, Status, Verdict
+from jobs.domain.states import ENDED, CancelVerdict, Status
 from jobs.errors import NotFound
 from postgres import clock, transactions
 from ratelimits import operations as ratelimits
@@ -51,14 +51,14 @@ def change(submission_id: int, prompt: str, *, by: User) -> Submission:
     one then goes on waiting).
     """
     text = _checked(prompt)
-    if _cancel(submission_id, by=by) not in {Verdict.BEFORE_START, Verdict.BEFORE_RETRY}:
+    if _cancel(submission_id, by=by) not in {CancelVerdict.BEFORE_START, CancelVerdict.BEFORE_RETRY}:
         raise TooLateToChange  # which takes the cancel back too: what runs goes on
     return _submitted(text, by=by)
 
 
 def withdraw(submission_id: int, *, by: User) -> None:
     """Take a picture in the making back. Raises SubmissionUnknown, TooLateToChange for one that had ended."""
-    if _cancel(submission_id, by=by) is Verdict.TOO_LATE:
+    if _cancel(submission_id, by=by) is CancelVerdict.TOO_LATE:
         raise TooLateToChange
 
 
@@ -124,7 +124,7 @@ def _submitted(prompt: str, *, by: User) -> Submission:
     return submission
 
 
-def _cancel(submission_id: int, *, by: User) -> Verdict:
+def _cancel(submission_id: int, *, by: User) -> CancelVerdict:
     submission = pictures.of_owner(by, submission_id)
     if submission is None:
         raise SubmissionUnknown

@@ -3,7 +3,7 @@
 (() => {
   "use strict";
 
-  // Output. Cursors are "<claim>:<seq>"; one attempt is shown at a time, the others are reached from the history.
+  // Output. Cursors are "<fence>:<seq>"; one attempt is shown at a time, the others are reached from the history.
   const shown = new WeakMap(); // output element -> number of the attempt whose text it holds
   const outputs = () => document.querySelectorAll('[data-live="job-output"]');
   const attemptOf = (element) => shown.get(element) ?? Number((element.dataset.liveCursor || "0").split(":")[0]);
@@ -12,11 +12,11 @@
     const output = event.target;
     if (!output.matches?.('[data-live="job-output"]')) return;
     const items = event.detail.items;
-    const latest = items.at(-1).data.claim;
+    const latest = items.at(-1).data.fence;
     if (latest <= known(output)) return; // live.js appends it
     event.preventDefault();
     shown.set(output, latest);
-    output.textContent = items.filter(({ data }) => data.claim === latest).map(({ data }) => data.text).join("");
+    output.textContent = items.filter(({ data }) => data.fence === latest).map(({ data }) => data.text).join("");
   }
 
   function known(output) {
@@ -62,7 +62,7 @@
     if (event.target.dataset?.live !== "job") return;
     const state = event.target.querySelector(".job-state");
     if (!state) return;
-    if (state.dataset.status === "in_progress") beginAttempt(Number(state.dataset.claim));
+    if (state.dataset.status === "in_progress") beginAttempt(Number(state.dataset.fence));
     if (state.dataset.status !== status) {
       status = state.dataset.status;
       window.jobfarm?.announce(`The job is now ${state.dataset.words}`);

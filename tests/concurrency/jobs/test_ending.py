@@ -9,7 +9,7 @@ import pytest
 from django.db import transaction
 
 from jobs import operations
-from jobs.domain.states import Verdict
+from jobs.domain.states import CancelVerdict
 from jobs.errors import LeaseLost
 from jobs.models import Attempt, Body, Job, Worker
 from tests import farm
@@ -120,8 +120,8 @@ class TestBatches:
 
             answers, canceled = farm.at_once(partial(_finish_all, me, mine), partial(cancel, mine[::-1]))
             verdicts = [c.verdict for c in canceled[::-1]]
-            assert [a == "success" for a in answers] == [v is Verdict.TOO_LATE for v in verdicts]
-            assert [v is Verdict.WHILE_RUNNING for v in verdicts] == [
+            assert [a == "success" for a in answers] == [v is CancelVerdict.TOO_LATE for v in verdicts]
+            assert [v is CancelVerdict.WHILE_RUNNING for v in verdicts] == [
                 isinstance(a, LeaseLost) for a in answers
             ]
 

@@ -26,7 +26,7 @@ def _declared(monkeypatch: pytest.MonkeyPatch) -> None:
     operations.declare(
         Kind(name="work", max_attempts=2, backoff=Backoff(first_s=0), retry_when_lost=False),
         prepare=_prepare,
-        moved=_moved,
+        on_transition=_moved,
     )
     operations.sync()
 

@@ -14,7 +14,7 @@ from jobs.errors import NotUnique
 from jobs.models import IdempotencyKey, Job
 from jobs.operations.idempotency import DELETED_AFTER_S
 from ratelimits import operations as ratelimits
-from ratelimits.operations import Ask
+from ratelimits.operations import LimitRequest
 from tests import farm
 from tests.integration.limits import sample
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def _count(owner: User, jobs: int) -> None:
     asks = [
-        Ask(name=name, key=f"user:{owner.pk}", count=jobs)
+        LimitRequest(name=name, key=f"user:{owner.pk}", count=jobs)
         for name in (limits.SUBMIT_USER, limits.SUBMIT_TOKEN)
     ]
     ratelimits.limit_all(asks, throws=True)

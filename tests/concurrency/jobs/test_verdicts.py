@@ -9,7 +9,7 @@ import pytest
 
 from jobs import operations
 from jobs.domain.retries import Backoff
-from jobs.domain.states import Verdict
+from jobs.domain.states import CancelVerdict
 from jobs.errors import LeaseLost
 from jobs.models import Attempt, Job, Worker
 from tests import farm
@@ -33,7 +33,7 @@ class TestCancel:
         farm.kind("fresh")
         farm.kind("again", backoff=Backoff(first_s=0))
         fresh, again = farm.worker("fresh", "fresh"), farm.worker("again", "again")
-        verdicts: collections.Counter[Verdict] = collections.Counter()
+        verdicts: collections.Counter[CancelVerdict] = collections.Counter()
         for first in range(0, ROUNDS, AT_ONCE):
             queue, worker = ("again", again) if first % 50 else ("fresh", fresh)
             jobs = _jobs_that_wait(queue, worker)
@@ -44,7 +44,7 @@ class TestCancel:
 
         print(dict(verdicts))
         assert sum(verdicts.values()) == ROUNDS
-        assert set(verdicts) == set(Verdict)
+        assert set(verdicts) == set(CancelVerdict)
 
     def test_by_two_people_happens_once(self) -> None:
         farm.kind()
@@ -54,8 +54,8 @@ class TestCancel:
             if state == "in_progress":
                 farm.claim_one(me)
             told = farm.at_once(*[partial(operations.cancel, job.pk, by=None)] * 2)
-            expected = Verdict.BEFORE_START if state == "pending" else Verdict.WHILE_RUNNING
-            assert sorted(answer.verdict for answer in told) == sorted([expected, Verdict.TOO_LATE])
+            expected = CancelVerdict.BEFORE_START if state == "pending" else CancelVerdict.WHILE_RUNNING
+            assert sorted(answer.verdict for answer in told) == sorted([expected, CancelVerdict.TOO_LATE])
             assert {answer.status for answer in told} == {"canceled"}
             assert Attempt.objects.filter(job=job).count() == (state == "in_progress")
 
@@ -97,16 +97,16 @@ def _is_true(job: Job, told: Told, *, ran_before: bool) -> None:
     outcomes = list(Attempt.objects.filter(job=job).order_by("number").values_list("outcome", flat=True))
     before = ["failed"] if ran_before else []
     match told.canceled.verdict:
-        case Verdict.BEFORE_START | Verdict.BEFORE_RETRY as verdict:
-            assert verdict is (Verdict.BEFORE_RETRY if ran_before else Verdict.BEFORE_START)
+        case CancelVerdict.BEFORE_START | CancelVerdict.BEFORE_RETRY as verdict:
+            assert verdict is (CancelVerdict.BEFORE_RETRY if ran_before else CancelVerdict.BEFORE_START)
             assert not told.claimed
             assert (job.status, outcomes) == ("canceled", before)
             assert job.fence == len(before)
-        case Verdict.WHILE_RUNNING:
+        case CancelVerdict.WHILE_RUNNING:
             assert told.claimed
             assert told.answer is None or isinstance(told.answer, LeaseLost)
             assert (job.status, outcomes) == ("canceled", [*before, "canceled"])
-        case Verdict.TOO_LATE:
+        case CancelVerdict.TOO_LATE:
             assert (told.claimed, told.answer, told.canceled.status) == (True, "success", "success")
             assert (job.status, outcomes) == ("success", before)
     assert told.canceled.status == job.status

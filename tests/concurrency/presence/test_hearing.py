@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 
 from jobs.domain import presence
 from jobs.domain.presence import Part
-from jobs.models import Hearing, Process
+from jobs.models import Process, Reachability
 from jobs.operations.workers import Presence
 from tests import farm
 from tests.concurrency.presence import running
@@ -23,14 +23,14 @@ QUICKLY = {"JOBFARM_LEASE_S": str(LEASE_S), "JOBFARM_HEARTBEAT_S": "2"}
 
 def heard() -> tuple[datetime, datetime]:
     """Since when, and when that was last noted."""
-    row = Hearing.objects.get()
+    row = Reachability.objects.get()
     return row.since, row.until
 
 
 def silence_lasts() -> None:
     """Wait until nobody has noted anything for longer than the gap."""
     long_ago = Now() - timedelta(seconds=GAP_S + 0.2)
-    farm.until(lambda: Hearing.objects.filter(until__lt=long_ago).exists(), what="silence")
+    farm.until(lambda: Reachability.objects.filter(until__lt=long_ago).exists(), what="silence")
 
 
 def is_noted_again(after: datetime) -> None:
@@ -136,9 +136,9 @@ class TestABeat:
                     cursor.execute("RESET lock_timeout")
 
         web.beat()
-        Hearing.objects.update(until=Now() - timedelta(seconds=8))
-        [before] = Hearing.objects.values_list("since", "until")
-        with running.row_locked("jobs_hearing"):
+        Reachability.objects.update(until=Now() - timedelta(seconds=8))
+        [before] = Reachability.objects.values_list("since", "until")
+        with running.row_locked("jobs_reachability"):
             farm.at_once(beat)
         assert heard() == before
         web.beat()
@@ -146,21 +146,21 @@ class TestABeat:
 
     def test_after_a_pause_within_the_gap_goes_on(self, web: Presence) -> None:
         web.beat()
-        Hearing.objects.update(since=Now() - timedelta(hours=1), until=Now() - timedelta(seconds=19))
+        Reachability.objects.update(since=Now() - timedelta(hours=1), until=Now() - timedelta(seconds=19))
         [since, _] = heard()
         web.beat()
         assert heard()[0] == since
 
     def test_after_a_longer_one_begins_anew(self, web: Presence) -> None:
         web.beat()
-        Hearing.objects.update(since=Now() - timedelta(hours=1), until=Now() - timedelta(seconds=21))
+        Reachability.objects.update(since=Now() - timedelta(hours=1), until=Now() - timedelta(seconds=21))
         web.beat()
         since, until = heard()
         assert since == until
 
     def test_finds_its_way_when_the_databases_clock_was_set_back(self, web: Presence) -> None:
         web.beat()
-        Hearing.objects.update(since=Now() + timedelta(hours=1), until=Now() + timedelta(hours=2))
+        Reachability.objects.update(since=Now() + timedelta(hours=1), until=Now() + timedelta(hours=2))
         web.beat()
         since, until = heard()
         assert since == until <= farm.now()
@@ -175,7 +175,7 @@ class TestABeat:
 
     def test_of_a_janitor_says_nothing_of_hearing(self) -> None:
         Presence(part=Part.JANITOR).report()
-        assert Hearing.objects.count() == 0
+        assert Reachability.objects.count() == 0
         assert Process.objects.count() == 1
 
     def test_forgets_who_was_not_heard_of_for_a_day(self, web: Presence) -> None:

@@ -12,7 +12,7 @@ from django.db import connection
 from postgres import transactions
 from ratelimits import operations
 from ratelimits.models import Bucket
-from ratelimits.operations import Ask, Config, FixedWindow, TokenBucket
+from ratelimits.operations import Config, FixedWindow, LimitRequest, TokenBucket
 from tests.concurrency.ratelimits.crew import Crew
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -43,8 +43,8 @@ def in_a_serializable_transaction(config: Config, key: str, _: int, count: int) 
 def with_another(config: Config, key: str, thread: int, count: int) -> bool:
     """Together with a second limit that has room for all, the two named in one order or in the other."""
     asks = [
-        Ask(name="x", key=key, count=count, config=config),
-        Ask(name="y", key=key, config=TokenBucket(1000, LONG)),
+        LimitRequest(name="x", key=key, count=count, config=config),
+        LimitRequest(name="y", key=key, config=TokenBucket(1000, LONG)),
     ]
     return operations.limit_all(asks[:: 1 if thread % 2 else -1]).ok
 

@@ -59,18 +59,18 @@ class TestAttempts:
         for told in (third, second, first):
             assert told.pop("claimed_at")
             assert bool(told.pop("ended_at")) == (told is not third)
-        url = f"/api/v1/jobs/{job.pk}/files/p.png?claim="
+        url = f"/api/v1/jobs/{job.pk}/files/p.png?fence="
         files = [{"name": "p.png", "size": size, "url": f"{url}{n}"} for n, size in ((1, 3), (3, 5))]
         assert third == {
-            "attempt": 2, "claim": 3, "outcome": None, "worker": "w", "error": None, "has_output": True,
+            "attempt": 2, "fence": 3, "outcome": None, "worker": "w", "error": None, "has_output": True,
             "files": files[1:],
         }  # fmt: skip
         assert second == {
-            "attempt": None, "claim": 2, "outcome": "released", "worker": "w", "error": "given back by the worker",
+            "attempt": None, "fence": 2, "outcome": "released", "worker": "w", "error": "given back by the worker",
             "has_output": False, "files": [],
         }  # fmt: skip
         assert first == {
-            "attempt": 1, "claim": 1, "outcome": "failed", "worker": "w", "error": "no luck",
+            "attempt": 1, "fence": 1, "outcome": "failed", "worker": "w", "error": "no luck",
             "has_output": True, "files": files[:1],
         }  # fmt: skip
         assert [client.get(told["files"][0]["url"]).content for told in (third, first)] == [b"three", b"one"]
@@ -79,7 +79,7 @@ class TestAttempts:
         claimed = _attempt(crew, job, "done")
         crew.post(f"jobs/{job.pk}/finish", lease=claimed["lease"], outcome="success")
         [told] = client.get(f"/api/v1/jobs/{job.pk}").json()["attempts"]
-        assert (told["claim"], told["outcome"], told["error"], told["has_output"]) == (
+        assert (told["fence"], told["outcome"], told["error"], told["has_output"]) == (
             1,
             "success",
             None,
@@ -100,14 +100,14 @@ class TestAttempts:
             return client.get(f"/api/v1/jobs/{job.pk}/output", params=asked).json()
 
         first: dict[str, Any] = {
-            "claim": 1,
+            "fence": 1,
             "chunks": [{"seq": 0, "text": "first "}, {"seq": 1, "text": "try"}],
             "next_seq": 2,
         }
-        assert read(claim=1) == first
-        assert read(claim=1, after=0) == {**first, "chunks": first["chunks"][1:]}
-        assert read(claim=2) == {"claim": 2, "chunks": [], "next_seq": 0}
-        assert read() == {"claim": 3, "chunks": [{"seq": 0, "text": "third"}], "next_seq": 1}
+        assert read(fence=1) == first
+        assert read(fence=1, after=0) == {**first, "chunks": first["chunks"][1:]}
+        assert read(fence=2) == {"fence": 2, "chunks": [], "next_seq": 0}
+        assert read() == {"fence": 3, "chunks": [{"seq": 0, "text": "third"}], "next_seq": 1}
         assert read(attempt=1)["error"] == "invalid"
 
     def test_that_wrote_last_are_read_while_the_job_waits_for_the_next(
@@ -117,7 +117,7 @@ class TestAttempts:
         _fail(crew, _attempt(crew, job, "what I thought so far"), "gone")
         crew.post(f"jobs/{job.pk}/release", lease=_attempt(crew, job)["lease"])
         told = client.get(f"/api/v1/jobs/{job.pk}/output").json()
-        assert (told["claim"], told["chunks"][0]["text"]) == (1, "what I thought so far")
+        assert (told["fence"], told["chunks"][0]["text"]) == (1, "what I thought so far")
 
     def test_are_not_in_the_stream_of_events(self, client: httpx.Client, crew: Crew, job: Job) -> None:
         claimed = _attempt(crew, job, "x")

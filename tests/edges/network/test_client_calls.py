@@ -37,7 +37,7 @@ class TestSubmit:
             "status": "pending",
             "priority": -7,
             "attempt": 0,
-            "claim": 0,
+            "fence": 0,
             "failures": 0,
             "max_attempts": 3,
             "progress": None,
@@ -194,12 +194,12 @@ class TestLook:
             2,
         )
         assert client.get(f"/api/v1/jobs/{job.pk}/output?after=0").json() == {
-            "claim": 2,
+            "fence": 2,
             "chunks": [{"seq": 1, "text": "world"}],
             "next_seq": 2,
         }
-        assert client.get(f"/api/v1/jobs/{job.pk}/output?claim=1").json() == {
-            "claim": 1,
+        assert client.get(f"/api/v1/jobs/{job.pk}/output?fence=1").json() == {
+            "fence": 1,
             "chunks": [],
             "next_seq": 0,
         }

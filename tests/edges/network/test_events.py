@@ -65,7 +65,7 @@ class Run:
 
 def texts(events: list[Event]) -> list[tuple[int, int, str]]:
     """Attempt, number and text of the output events."""
-    return [(e.data["claim"], e.data["seq"], e.data["text"]) for e in events if e.name == "output"]
+    return [(e.data["fence"], e.data["seq"], e.data["text"]) for e in events if e.name == "output"]
 
 
 class TestStream:

@@ -81,7 +81,7 @@ class TestWaiting:
         all_wait(server, 2)
         crew.post(f"jobs/{job.pk}/release", lease=lease)
         [claimed] = waiting.result(WAIT_S)
-        assert (claimed["id"], claimed["attempt"], claimed["claim"]) == (job.pk, 1, 2)
+        assert (claimed["id"], claimed["attempt"], claimed["fence"]) == (job.pk, 1, 2)
 
     def test_ends_when_the_queue_is_resumed(self, pool: ThreadPoolExecutor, crew: Crew) -> None:
         operations.pause("chat", by=None)

@@ -102,7 +102,7 @@ class TestAtTheSameMoment:
     ) -> None:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(
-                "INSERT INTO jobs_idempotencykey (owner_id, key, fingerprint, created_at, job_ids, left_out)"
+                "INSERT INTO jobs_idempotencykey (owner_id, key, fingerprint, created_at, job_ids, skipped)"
                 " VALUES (%s, 'k', '', now(), '{}', '{}')",
                 [ada.pk],
             )

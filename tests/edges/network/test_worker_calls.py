@@ -29,7 +29,7 @@ class TestClaim:
             "payload": {"prompt": "Why?"},
             "attempt": 1,
             "max_attempts": 3,
-            "claim": 1,
+            "fence": 1,
             "retry_when_lost": False,
             "heartbeat_every": 20.0,
             "traceparent": None,
@@ -212,7 +212,7 @@ class TestEnds:
         job.refresh_from_db()
         assert (job.status, job.failures) == ("pending", 0)
         claimed = crew.claim_one()
-        assert (claimed["attempt"], claimed["claim"]) == (1, 2)
+        assert (claimed["attempt"], claimed["fence"]) == (1, 2)
 
     def test_a_canceled_job_is_lost_at_the_next_call(self, crew: Crew) -> None:
         job = operations.submit("chat", {})

@@ -57,7 +57,7 @@ class TestTheJobsPage:
             "a1": True,
         }
         assert 'href="output/1"' in rows["a1"]
-        assert 'href="files/draft.txt?claim=1"' in rows["a1"]
+        assert 'href="files/draft.txt?fence=1"' in rows["a1"]
         assert "draft.txt" not in rows["a2"] + rows["a3"]
 
     def test_shows_what_was_written_last_while_it_waits_for_the_next_attempt(
@@ -93,7 +93,7 @@ class TestTheJobsPage:
         link = f"/jobs/shared/{operations.share(lost.pk, by=little_farm.ada).token}/"
         rows = _rows(browse(None).get(link).content.decode())
         assert 'href="output/1"' in rows["a1"]
-        answers = [browse(None).get(f"{link}{path}") for path in ("output/1", "files/draft.txt?claim=1")]
+        answers = [browse(None).get(f"{link}{path}") for path in ("output/1", "files/draft.txt?fence=1")]
         found = [b"".join(cast("Any", answer).streaming_content) for answer in answers]
         assert found == [b"what it thought <b>", b"bytes"]
 

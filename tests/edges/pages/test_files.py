@@ -95,14 +95,14 @@ class TestFiles:
         operations.release(little_farm.worker, claimed.id, claimed.lease)
         _put(little_farm, farm.claim_one(little_farm.worker), "a.png", b"second")
         path = f"/jobs/{claimed.id}/files/a.png"
-        bodies = [fetch(little_farm.ada, f"{path}{query}").body for query in ("", "?claim=2", "?claim=1")]
+        bodies = [fetch(little_farm.ada, f"{path}{query}").body for query in ("", "?fence=2", "?fence=1")]
         assert bodies == [b"second", b"second", b"\x89PNG first"]
 
     @pytest.mark.parametrize("attempt", ["3", "0", "-1", "x", "", "9" * 30, "%D9%A1"])
     def test_an_attempt_without_it_has_nothing(
         self, little_farm: Farm, claimed: operations.Claimed, attempt: str
     ) -> None:
-        path = f"/jobs/{claimed.id}/files/a.png?claim={attempt}"
+        path = f"/jobs/{claimed.id}/files/a.png?fence={attempt}"
         assert fetch(little_farm.ada, path).status == 404
 
     def test_is_not_sent_again_to_who_has_it(self, little_farm: Farm, claimed: operations.Claimed) -> None:

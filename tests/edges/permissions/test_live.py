@@ -122,7 +122,7 @@ def _wish(farm: World, line: str, who: str, arguments: Mapping[str, Any]) -> Wat
     return WatchRequest(watch_id="a", name=name, arguments=given, seen=None, ticket=ticket, language="en-gb")
 
 
-def _audience(verdict: rights.Verdict) -> str:
+def _audience(verdict: rights.WatchDecision) -> str:
     if isinstance(verdict, rights.Granted):
         return verdict.audience
     return "-" if verdict.error is None else verdict.error.code

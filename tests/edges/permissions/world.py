@@ -111,7 +111,7 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
     operations.bulk.stop(over.pk, by=owner)
     names = {
         "job_id": job.pk,
-        "claim": 1,
+        "fence": 1,
         "name": "x.png",
         "worker_id": own.pk,
         "lease": str(claimed.lease),

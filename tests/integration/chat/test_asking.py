@@ -15,7 +15,7 @@ from examples.chat.errors import (
 )
 from examples.chat.models import Answer, Message
 from jobs import operations as jobs
-from jobs.domain.states import Verdict
+from jobs.domain.states import CancelVerdict
 from jobs.models import Job
 from ratelimits import operations as ratelimits
 from ratelimits.errors import RateLimited
@@ -149,15 +149,15 @@ class TestCancel:
         answer = people.ask(room, ada)
         with pytest.raises(NotYours):
             operations.cancel(room.pk, answer.pk, by=bob)
-        assert operations.cancel(room.pk, answer.pk, by=ada).verdict is Verdict.BEFORE_START
+        assert operations.cancel(room.pk, answer.pk, by=ada).verdict is CancelVerdict.BEFORE_START
         assert people.stands(answer) == ("canceled", "")
-        assert operations.cancel(room.pk, answer.pk, by=ada).verdict is Verdict.TOO_LATE
+        assert operations.cancel(room.pk, answer.pk, by=ada).verdict is CancelVerdict.TOO_LATE
 
     def test_refuses_the_result_that_comes_after_it(self) -> None:
         room, [ada] = people.group("ada")
         answer, worker = people.ask(room, ada), people.worker()
         claimed = farm.claim_one(worker)
-        assert operations.cancel(room.pk, answer.pk, by=ada).verdict is Verdict.WHILE_RUNNING
+        assert operations.cancel(room.pk, answer.pk, by=ada).verdict is CancelVerdict.WHILE_RUNNING
         farm.succeed(worker, claimed, {"text": "Too late"})
         assert people.stands(answer) == ("canceled", "")
 

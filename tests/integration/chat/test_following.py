@@ -207,7 +207,7 @@ class TestReconcile:
         answers, worker = [people.ask(room, by) for by in people_in], people.worker()
         done, failed, running, canceled = jobs.claim(worker, limit=4)
         with monkeypatch.context() as patch:
-            patch.setitem(kinds.HOOKS, "chat", Hooks(moved=_fails))
+            patch.setitem(kinds.HOOKS, "chat", Hooks(on_transition=_fails))
             farm.succeed(worker, done, {"text": "Done."})
             farm.fail(worker, failed, "no", retryable=False)
             jobs.release(worker, running.id, running.lease)

@@ -115,7 +115,7 @@ class TestASignedLink:
         made = party_at(Stage.NAMING, 2)
         first = made.on_the_table().submission
         gallery = _as(made.people[0]).get("/game/gallery/").content.decode()
-        assert f'href="{_link(first)}?claim=1"' in gallery
+        assert f'href="{_link(first)}?fence=1"' in gallery
         assert [_status(person, _link(first)) for person in made.people] == [200, 404]
         assert Client().get(_link(first)).status_code == 302  # to the log-in
 

@@ -6,7 +6,7 @@ import pytest
 from django.db.models.functions import Now
 
 from jobs import operations
-from jobs.models import Hearing, Job
+from jobs.models import Job, Reachability
 from jobs.queries import reads
 from tests import farm
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 def _hears(*, since_s: float, until_s: float) -> None:
     """The farm hears since so many seconds ago, and noted that last so many seconds ago."""
-    Hearing.objects.update_or_create(
+    Reachability.objects.update_or_create(
         id=1,
         defaults={
             "since": Now() - timedelta(seconds=since_s), "until": Now() - timedelta(seconds=until_s),

@@ -8,7 +8,7 @@ from django.contrib.auth.models import Group, User
 
 from jobs import operations
 from jobs.domain.retries import Backoff
-from jobs.domain.states import Verdict
+from jobs.domain.states import CancelVerdict
 from jobs.models import Job, Worker
 from tests import farm
 
@@ -247,7 +247,7 @@ class TestCancel:
         farm.kind()
         [job] = farm.submit(1)
         answer = operations.cancel(job.pk, by=None)
-        assert (answer.verdict, answer.status) == (Verdict.BEFORE_START, "canceled")
+        assert (answer.verdict, answer.status) == (CancelVerdict.BEFORE_START, "canceled")
         assert (farm.history(job), operations.claim(farm.worker())) == ([], [])
 
     @pytest.mark.parametrize("end", ["failed", "released"])
@@ -261,7 +261,7 @@ class TestCancel:
         else:
             operations.release(me, claimed.id, claimed.lease)
         answer = operations.cancel(job.pk, by=None)
-        assert (answer.verdict, answer.status) == (Verdict.BEFORE_RETRY, "canceled")
+        assert (answer.verdict, answer.status) == (CancelVerdict.BEFORE_RETRY, "canceled")
         assert [row[1] for row in farm.history(job)] == [end]
 
     def test_of_a_running_one_names_who_did_it_and_ends_it_now(self) -> None:
@@ -273,7 +273,7 @@ class TestCancel:
         operations.heartbeat(me, claimed.id, claimed.lease, progress=0.3, detail="painting")
         answer = operations.cancel(job.pk, by=ada)
         stored = farm.stored(job)
-        assert (answer.verdict, answer.status) == (Verdict.WHILE_RUNNING, "canceled")
+        assert (answer.verdict, answer.status) == (CancelVerdict.WHILE_RUNNING, "canceled")
         assert (stored.status, stored.progress, stored.detail, stored.failures) == (
             "canceled",
             0.3,
@@ -288,5 +288,5 @@ class TestCancel:
         job = farm.ended(end)
         before = farm.everything(job)
         answer = operations.cancel(job.pk, by=None)
-        assert (answer.verdict, answer.status) == (Verdict.TOO_LATE, end)
+        assert (answer.verdict, answer.status) == (CancelVerdict.TOO_LATE, end)
         assert farm.everything(job) == before

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from jobs import kinds, operations
 from jobs.domain.retries import Backoff
-from jobs.domain.states import Outcome, Status
+from jobs.domain.states import AttemptOutcome, Status
 from jobs.models import Job
 from jobs.operations import Kind, Move
 from tests import farm
@@ -56,7 +56,7 @@ def told() -> Told:
 @pytest.fixture
 def kind(told: Told) -> Iterator[Callable[..., None]]:
     def declare(**fields: Any) -> None:
-        operations.declare(Kind(name="work", **fields), moved=told)
+        operations.declare(Kind(name="work", **fields), on_transition=told)
         operations.sync()
 
     yield declare
@@ -88,12 +88,19 @@ class TestMoved:
         back = told.calls[-1]
         common: dict[str, Any] = {"job_id": job.pk, "kind": "work", "worker_name": "w1", "from_": RUNNING}
         assert back == [
-            Move(**common, attempt=1, to=PENDING, outcome=Outcome.FAILED, error="first", run_at=job.run_at)
+            Move(
+                **common,
+                attempt=1,
+                to=PENDING,
+                outcome=AttemptOutcome.FAILED,
+                error="first",
+                run_at=job.run_at,
+            )
         ]
         farm.pass_time(job, 120)
         farm.fail(me, farm.claim_one(me), "second")
         assert told.calls[-1] == [
-            Move(**common, attempt=2, to=Status.FAILED, outcome=Outcome.FAILED, error="second")
+            Move(**common, attempt=2, to=Status.FAILED, outcome=AttemptOutcome.FAILED, error="second")
         ]
 
     def test_is_told_of_a_job_that_was_given_back(self, told: Told, kind: Callable[..., None]) -> None:
@@ -103,7 +110,7 @@ class TestMoved:
         claimed = farm.claim_one(me)
         operations.release(me, claimed.id, claimed.lease)
         [move] = told.calls[-1]
-        assert (move.from_, move.to, move.outcome) == (RUNNING, PENDING, Outcome.RELEASED)
+        assert (move.from_, move.to, move.outcome) == (RUNNING, PENDING, AttemptOutcome.RELEASED)
         assert move.run_at == Job.objects.get(pk=claimed.id).run_at
 
     @pytest.mark.parametrize("runs", [False, True])
@@ -124,7 +131,7 @@ class TestMoved:
             worker_name="w1" if runs else "",
             from_=RUNNING if runs else PENDING,
             to=Status.CANCELED,
-            outcome=Outcome.CANCELED if runs else None,
+            outcome=AttemptOutcome.CANCELED if runs else None,
             error="canceled by ada",
         )
 
@@ -281,8 +288,8 @@ class TestRetell:
         assert {move.from_ for move in moves} == {None}
         assert [(move.job_id, move.to, move.outcome, move.result) for move in moves] == [
             (ids[0], Status.SUCCESS, None, {"n": 0}),
-            (ids[1], Status.FAILED, Outcome.FAILED, None),
-            (ids[2], Status.TIMED_OUT, Outcome.LOST, None),
+            (ids[1], Status.FAILED, AttemptOutcome.FAILED, None),
+            (ids[2], Status.TIMED_OUT, AttemptOutcome.LOST, None),
             (ids[3], RUNNING, None, None),
             (ids[4], PENDING, None, None),
         ]
@@ -292,11 +299,11 @@ class TestRetell:
 
 class TestHooks:
     def test_of_a_kind_are_declared_once(self, told: Told) -> None:
-        operations.declare(Kind(name="work"), moved=told)
-        operations.declare(Kind(name="work"), moved=told)
+        operations.declare(Kind(name="work"), on_transition=told)
+        operations.declare(Kind(name="work"), on_transition=told)
         operations.declare(Kind(name="work"))  # as kinds.py may say too
         with pytest.raises(ValueError, match="'work' is declared twice with different hooks"):
-            operations.declare(Kind(name="work"), moved=Told())
+            operations.declare(Kind(name="work"), on_transition=Told())
 
     def test_cost_a_savepoint_for_a_batch(self, kind: Callable[..., None]) -> None:
         kind()

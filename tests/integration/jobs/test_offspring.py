@@ -27,7 +27,7 @@ def declare(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Sequence[Mov
     monkeypatch.setattr(kinds, "HOOKS", dict(kinds.HOOKS))
 
     def with_hook(moved: Callable[[Sequence[Move]], None]) -> None:
-        operations.declare(Kind(name="work"), moved=moved)
+        operations.declare(Kind(name="work"), on_transition=moved)
         operations.sync()
 
     return with_hook

@@ -50,7 +50,7 @@ def app() -> App:
 @pytest.fixture
 def kind(app: App) -> Callable[..., None]:
     def declare(**fields: Any) -> None:
-        operations.declare(Kind(name="work", **fields), prepare=app.prepare, moved=app.moved)
+        operations.declare(Kind(name="work", **fields), prepare=app.prepare, on_transition=app.moved)
         operations.sync()
 
     return declare

@@ -8,7 +8,7 @@ import pytest
 
 from jobs import operations
 from jobs.domain.leases import Lease
-from jobs.domain.states import Verdict
+from jobs.domain.states import CancelVerdict
 from jobs.errors import LeaseLost
 from jobs.models import Attempt, Job, Worker
 from tests import farm
@@ -291,7 +291,7 @@ class TestAnUnconfirmedLease:
         farm.claim_one(farm.worker())
         farm.pass_time(job, 21)
         operations.sweep()
-        assert operations.cancel(job.pk, by=None).verdict is Verdict.BEFORE_START
+        assert operations.cancel(job.pk, by=None).verdict is CancelVerdict.BEFORE_START
 
     def test_whose_worker_is_gone_before_it_got_it_is_withdrawn_at_once(self) -> None:
         farm.kind()

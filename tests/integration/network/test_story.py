@@ -7,15 +7,15 @@ from jobs.waiting.story import Story
 from live.outbox import Message
 
 
-def job(status: str, *, claim: int = 1, written: int = 0, version: str = "aa") -> Message:
+def job(status: str, *, fence: int = 1, written: int = 0, version: str = "aa") -> Message:
     """The hub's word about a job."""
-    state = {"job": {"status": status, "claim": claim}, "written": written}
+    state = {"job": {"status": status, "fence": fence}, "written": written}
     return Message(kind="data", watch_id="", seen=version, encoded=json.dumps(state))
 
 
 def output(*pieces: tuple[int, int]) -> Message:
-    """The hub's word about output: (claim, number) of each piece."""
-    items = [{"cursor": f"{a}:{s}", "data": {"claim": a, "seq": s, "text": "x"}} for a, s in pieces]
+    """The hub's word about output: (fence, number) of each piece."""
+    items = [{"cursor": f"{a}:{s}", "data": {"fence": a, "seq": s, "text": "x"}} for a, s in pieces]
     return Message(kind="items", watch_id="", seen=items[-1]["cursor"], encoded=json.dumps(items))  # type: ignore[arg-type]
 
 
@@ -59,7 +59,7 @@ class TestEnd:
 
     def test_waits_for_the_output_of_the_last_attempt(self) -> None:
         story = Story.resumed("1.5.")
-        told(story, job("failed", claim=2, written=1))
+        told(story, job("failed", fence=2, written=1))
         assert not story.is_over
         told(story, output((2, 0)))
         assert story.is_over

@@ -101,10 +101,10 @@ class TestWhatItSays:
         farm.kind()
         farm.submit(3)
         said = scraped()
-        assert of(said, "jobfarm_usage", what="waiting_jobs") == 3
-        assert of(said, "jobfarm_quota", what="waiting_jobs") == 50
-        assert of(said, "jobfarm_usage", what="files") == 0
-        assert of(said, "jobfarm_usage", what="bytes_of_output") == 0
+        assert of(said, "jobfarm_usage", resource="waiting_jobs") == 3
+        assert of(said, "jobfarm_quota", resource="waiting_jobs") == 50
+        assert of(said, "jobfarm_usage", resource="files") == 0
+        assert of(said, "jobfarm_usage", resource="bytes_of_output") == 0
         assert ("jobfarm_quota", (("what", "files"),)) not in said
 
     def test_finds_the_oldest_job_behind_those_that_hide_and_those_that_matter_more(self) -> None:

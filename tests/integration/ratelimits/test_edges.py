@@ -15,7 +15,7 @@ from postgres import connections
 from ratelimits import operations
 from ratelimits.domain import Config, State
 from ratelimits.models import Bucket
-from ratelimits.operations import Ask, FixedWindow, TokenBucket
+from ratelimits.operations import FixedWindow, LimitRequest, TokenBucket
 from tests.farm import at_once, until
 from tests.integration.ratelimits import database
 
@@ -190,10 +190,10 @@ class TestSeveralLimits:
 
     CONFIG = TokenBucket(10, LONG)
     ASKS = (
-        Ask(name="Zebra", key="k", config=CONFIG),
-        Ask(name="ant", key="K", config=CONFIG),
-        Ask(name="ant", key="k", config=CONFIG),
-        Ask(name="bee", key="a", config=CONFIG),
+        LimitRequest(name="Zebra", key="k", config=CONFIG),
+        LimitRequest(name="ant", key="K", config=CONFIG),
+        LimitRequest(name="ant", key="k", config=CONFIG),
+        LimitRequest(name="bee", key="a", config=CONFIG),
     )
     ROWS = (("Zebra", "k", 0), ("ant", "K", 0), ("ant", "k", 0), ("bee", "a", 0))
 

@@ -70,11 +70,13 @@ class TestAnotherNumberOfShards:
 
     def test_is_taken_from_together_with_other_limits(self, before: int, after: int) -> None:
         taken(in_shards(before), of=7)
-        other = operations.Ask(name="test/other", config=in_shards(1))
+        other = operations.LimitRequest(name="test/other", config=in_shards(1))
         assert not operations.limit_all(
-            [other, operations.Ask(name=NAME, count=6, config=in_shards(after))]
+            [other, operations.LimitRequest(name=NAME, count=6, config=in_shards(after))]
         ).ok
-        assert operations.limit_all([other, operations.Ask(name=NAME, count=5, config=in_shards(after))]).ok
+        assert operations.limit_all(
+            [other, operations.LimitRequest(name=NAME, count=5, config=in_shards(after))]
+        ).ok
         assert taken(in_shards(after)) == 0
 
 

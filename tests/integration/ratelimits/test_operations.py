@@ -22,7 +22,7 @@ from ratelimits.errors import (
     UnknownLimit,
 )
 from ratelimits.models import Bucket
-from ratelimits.operations import Answer, Ask, FixedWindow, TokenBucket
+from ratelimits.operations import Answer, FixedWindow, LimitRequest, TokenBucket
 from tests.farm import at_once, rescanning
 from tests.integration.ratelimits import database
 
@@ -83,7 +83,9 @@ class TestLimit:
             assert (refusal.value.name, refusal.value.key) == ("test/one-ahead", "a")
             assert refusal.value.retry_after > timedelta(days=999)
         with pytest.raises(RateLimited):
-            operations.limit_all([Ask(name=NAMED), Ask(name="test/one-ahead", **ask)], throws=True)
+            operations.limit_all(
+                [LimitRequest(name=NAMED), LimitRequest(name="test/one-ahead", **ask)], throws=True
+            )
         assert operations.get_value(NAMED).value == 10
         assert operations.get_value("test/one-ahead", key="a", config=config).value == pytest.approx(
             0, abs=0.01
@@ -188,7 +190,11 @@ class TestCheck:
 
 class TestLimitAll:
     def test_takes_from_all_or_from_none(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:
-        asks = [Ask(name=NAMED, key="a", count=4), Ask(name=ONE, key="a"), Ask(name=NAMED, key="b", count=2)]
+        asks = [
+            LimitRequest(name=NAMED, key="a", count=4),
+            LimitRequest(name=ONE, key="a"),
+            LimitRequest(name=NAMED, key="b", count=2),
+        ]
         with django_assert_num_queries(1):
             together = operations.limit_all(asks)
         assert together.remaining == pytest.approx(0, abs=0.01)
@@ -202,14 +208,16 @@ class TestLimitAll:
 
     def test_stores_nothing_of_a_first_use_that_another_limit_denies(self) -> None:
         operations.limit(ONE)
-        assert not operations.limit_all([Ask(name=NAMED), Ask(name=ONE)])
+        assert not operations.limit_all([LimitRequest(name=NAMED), LimitRequest(name=ONE)])
         assert set(Bucket.objects.values_list("name", flat=True)) == {ONE}
 
     def test_of_reservations_waits_for_the_last(self) -> None:
         asks = [
-            Ask(name="test/a", count=2, reserve=True, config=TokenBucket(1, timedelta(hours=1))),
-            Ask(name="test/b", count=3, reserve=True, config=TokenBucket(1, timedelta(hours=1), shards=2)),
-            Ask(name="test/c", config=TEN),
+            LimitRequest(name="test/a", count=2, reserve=True, config=TokenBucket(1, timedelta(hours=1))),
+            LimitRequest(
+                name="test/b", count=3, reserve=True, config=TokenBucket(1, timedelta(hours=1), shards=2)
+            ),
+            LimitRequest(name="test/c", config=TEN),
         ]
         answer = operations.limit_all(asks)
         assert answer.ok
@@ -219,12 +227,12 @@ class TestLimitAll:
         operations.limit(ONE)
         operations.limit(NAMED, count=10)
         with pytest.raises(RateLimited) as refusal:
-            operations.limit_all([Ask(name=NAMED), Ask(name=ONE)], throws=True)
+            operations.limit_all([LimitRequest(name=NAMED), LimitRequest(name=ONE)], throws=True)
         assert refusal.value.name == ONE
 
     def test_refuses_the_same_limit_and_key_twice(self) -> None:
         with pytest.raises(RepeatedLimit):
-            operations.limit_all([Ask(name=NAMED, key="a"), Ask(name=NAMED, key="a")])
+            operations.limit_all([LimitRequest(name=NAMED, key="a"), LimitRequest(name=NAMED, key="a")])
 
     def test_of_nothing_is_granted(self) -> None:
         assert operations.limit_all([]) == Answer(ok=True, retry_after=None)
@@ -234,7 +242,7 @@ class TestATransactionOfTheCaller:
     def test_gives_back_what_it_took_when_it_rolls_back(self) -> None:
         with transaction.atomic():
             assert operations.limit(NAMED, count=7)
-            assert operations.limit_all([Ask(name=ONE)])
+            assert operations.limit_all([LimitRequest(name=ONE)])
             transaction.set_rollback(True)
         assert not Bucket.objects.exists()
 
@@ -250,7 +258,7 @@ class TestATransactionOfTheCaller:
                 return [
                     operations.limit(ONE).ok,
                     operations.limit("test/sharded", config=sharded).ok,
-                    operations.limit_all([Ask(name=ONE), Ask(name=NAMED)]).ok,
+                    operations.limit_all([LimitRequest(name=ONE), LimitRequest(name=NAMED)]).ok,
                 ]
 
         with transaction.atomic():
@@ -278,7 +286,7 @@ class TestATransactionOfTheCaller:
             return [
                 operations.limit(ONE).ok,
                 operations.limit(ONE).ok,
-                operations.limit_all([Ask(name=NAMED)]).ok,
+                operations.limit_all([LimitRequest(name=NAMED)]).ok,
             ]
 
         assert transactions.serializable(twice) == [True, False, True]

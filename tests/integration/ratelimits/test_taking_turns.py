@@ -12,7 +12,7 @@ from postgres import connections
 from ratelimits import operations
 from ratelimits.domain import State
 from ratelimits.models import Bucket
-from ratelimits.operations import Ask, TokenBucket
+from ratelimits.operations import LimitRequest, TokenBucket
 from tests.integration.ratelimits import database
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -53,7 +53,9 @@ def _one_of_shards() -> None:
 
 
 def _several() -> None:
-    operations.limit_all([Ask(name="test/turns", config=CONFIG), Ask(name="test/others", config=CONFIG)])
+    operations.limit_all(
+        [LimitRequest(name="test/turns", config=CONFIG), LimitRequest(name="test/others", config=CONFIG)]
+    )
 
 
 class TestADecision:

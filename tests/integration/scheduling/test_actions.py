@@ -16,7 +16,7 @@ from postgres import clock
 from postgres.connections import conninfo
 from postgres.errors import NestedTransaction
 from scheduling import operations as scheduling
-from scheduling.domain.states import Kind, Status, Verdict
+from scheduling.domain.states import CancelVerdict, Kind, Status
 from scheduling.errors import NotEnded, NotFound
 from scheduling.models import Due, ScheduledFunction
 from scheduling.operations import clusters, running
@@ -188,7 +188,7 @@ class TestARetry:
         first = scheduling.run_after(0, sample.break_down_and_be_tried_again, word="again")
         scheduling.run_due()
         assert scheduling.cancel(first) == scheduling.Cancellation(
-            verdict=Verdict.BEFORE_RETRY, status=Status.CANCELED
+            verdict=CancelVerdict.BEFORE_RETRY, status=Status.CANCELED
         )
         assert scheduling.run_due() == 0
 
@@ -206,7 +206,7 @@ class TestACancel:
         scheduling.run_due()
         before = ScheduledFunction.objects.values().get()
         assert scheduling.cancel(row.pk) == scheduling.Cancellation(
-            verdict=Verdict.TOO_LATE, status=Status.SUCCESS
+            verdict=CancelVerdict.TOO_LATE, status=Status.SUCCESS
         )
         assert ScheduledFunction.objects.values().get() == before
 
@@ -261,7 +261,7 @@ class TestACancel:
         while not _dawdles():
             time.sleep(0.005)
         assert scheduling.cancel(row) == scheduling.Cancellation(
-            verdict=Verdict.TOO_LATE, status=Status.PENDING
+            verdict=CancelVerdict.TOO_LATE, status=Status.PENDING
         )
         thread.join(30)
         assert stored(row).status == "success"

@@ -337,7 +337,7 @@ def take_from_limits() -> None:
     config = limits.TokenBucket(rate=8, period=timedelta(hours=1))
     limits.limit("one of this test", config=config, throws=True)
     limits.limit("shards of this test", config=replace(config, shards=2), throws=True)
-    limits.limit_all([limits.Ask(name="one of this test", config=config)], throws=True)
+    limits.limit_all([limits.LimitRequest(name="one of this test", config=config)], throws=True)
     limits.give_back("one of this test", config=config)
 
 

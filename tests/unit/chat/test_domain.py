@@ -7,24 +7,26 @@ from hypothesis import strategies as st
 from examples.chat.domain import answers, texts
 from examples.chat.domain.answers import ASKABLE, OPEN, State
 from examples.chat.domain.texts import PromptMessage
-from jobs.domain.states import ENDED, LIVE, Outcome, Status
+from jobs.domain.states import ENDED, LIVE, AttemptOutcome, Status
 
 
 class TestState:
     def test_is_open_while_the_job_lives_and_over_with_it(self) -> None:
         for status in Status:
-            for outcome in [None, *Outcome]:
+            for outcome in [None, *AttemptOutcome]:
                 state = answers.state(status, outcome=outcome)
                 assert (state in OPEN) == (status in LIVE)
                 assert (state in ASKABLE) == (status in ENDED - {Status.SUCCESS})
                 assert answers.agrees(state, status=status)
 
-    @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.LOST, Outcome.TIMED_OUT])
-    def test_says_that_an_attempt_failed_before_the_next_one(self, outcome: Outcome) -> None:
+    @pytest.mark.parametrize(
+        "outcome", [AttemptOutcome.FAILED, AttemptOutcome.LOST, AttemptOutcome.TIMED_OUT]
+    )
+    def test_says_that_an_attempt_failed_before_the_next_one(self, outcome: AttemptOutcome) -> None:
         assert answers.state(Status.PENDING, outcome=outcome) is State.RETRYING
 
-    @pytest.mark.parametrize("outcome", [None, Outcome.RELEASED])
-    def test_does_not_say_so_of_a_job_that_was_only_given_back(self, outcome: Outcome | None) -> None:
+    @pytest.mark.parametrize("outcome", [None, AttemptOutcome.RELEASED])
+    def test_does_not_say_so_of_a_job_that_was_only_given_back(self, outcome: AttemptOutcome | None) -> None:
         assert answers.state(Status.PENDING, outcome=outcome) is State.WAITING
 
     def test_belongs_to_one_status_alone(self) -> None:

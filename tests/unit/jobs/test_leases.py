@@ -6,7 +6,7 @@ import pytest
 
 from jobs.domain import leases
 from jobs.domain.leases import Lease
-from jobs.domain.states import Outcome, Status
+from jobs.domain.states import AttemptOutcome, Status
 from jobs.errors import LeaseLost
 
 SECRET = UUID("0123456789abcdef0123456789abcdef")
@@ -59,13 +59,13 @@ class TestWhyALeaseIsLost:
     @pytest.mark.parametrize(
         ("lease_no", "status", "outcome", "why"),
         [
-            (3, Status.CANCELED, Outcome.CANCELED, {"reason": "canceled"}),
-            (2, Status.CANCELED, Outcome.FAILED, {"reason": "canceled"}),
+            (3, Status.CANCELED, AttemptOutcome.CANCELED, {"reason": "canceled"}),
+            (2, Status.CANCELED, AttemptOutcome.FAILED, {"reason": "canceled"}),
             (3, Status.SUCCESS, None, {"reason": "ended", "job_status": "success"}),
-            (2, Status.TIMED_OUT, Outcome.LOST, {"reason": "ended", "job_status": "timed_out"}),
-            (2, Status.IN_PROGRESS, Outcome.LOST, {"reason": "taken_over"}),
+            (2, Status.TIMED_OUT, AttemptOutcome.LOST, {"reason": "ended", "job_status": "timed_out"}),
+            (2, Status.IN_PROGRESS, AttemptOutcome.LOST, {"reason": "taken_over"}),
             (2, Status.IN_PROGRESS, None, {"reason": "taken_over"}),
-            (3, Status.PENDING, Outcome.LOST, {"reason": "taken_back"}),
+            (3, Status.PENDING, AttemptOutcome.LOST, {"reason": "taken_back"}),
             (3, Status.PENDING, None, {"reason": "taken_back"}),
             (3, Status.IN_PROGRESS, None, {"reason": "unknown"}),
             (4, Status.PENDING, None, {"reason": "unknown"}),
@@ -73,6 +73,6 @@ class TestWhyALeaseIsLost:
         ],
     )
     def test_is_said(
-        self, lease_no: int, status: Status, outcome: Outcome | None, why: dict[str, str]
+        self, lease_no: int, status: Status, outcome: AttemptOutcome | None, why: dict[str, str]
     ) -> None:
         assert leases.why_lost(lease_no, fence=3, status=status, outcome=outcome) == why

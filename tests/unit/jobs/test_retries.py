@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from jobs.domain.retries import Backoff, Judgement, judge
-from jobs.domain.states import Outcome, Status
+from jobs.domain.states import AttemptOutcome, Status
 
 
-def _judge(outcome: Outcome, **given: Any) -> Judgement:
+def _judge(outcome: AttemptOutcome, **given: Any) -> Judgement:
     told: dict[str, Any] = {"failures": 0, "max_attempts": 3, "retryable": True, "backoff": Backoff(jitter=0)}
     return judge(outcome, **{**told, **given}, rng=random.Random(1))
 
@@ -52,37 +52,45 @@ class TestJudging:
     @pytest.mark.parametrize(
         ("outcome", "given", "judgement"),
         [
-            (Outcome.FAILED, {}, Judgement(status=Status.PENDING, failures=1, delay_s=1)),
-            (Outcome.FAILED, {"failures": 1}, Judgement(status=Status.PENDING, failures=2, delay_s=2)),
-            (Outcome.FAILED, {"failures": 2}, Judgement(status=Status.FAILED, failures=3)),
-            (Outcome.FAILED, {"retryable": False}, Judgement(status=Status.FAILED, failures=1)),
-            (Outcome.FAILED, {"max_attempts": 1}, Judgement(status=Status.FAILED, failures=1)),
-            (Outcome.LOST, {}, Judgement(status=Status.PENDING, failures=1)),
-            (Outcome.LOST, {"retryable": False}, Judgement(status=Status.TIMED_OUT, failures=1)),
-            (Outcome.LOST, {"failures": 2}, Judgement(status=Status.TIMED_OUT, failures=3)),
-            (Outcome.TIMED_OUT, {}, Judgement(status=Status.PENDING, failures=1, delay_s=1)),
-            (Outcome.TIMED_OUT, {"failures": 2}, Judgement(status=Status.TIMED_OUT, failures=3)),
-            (Outcome.RELEASED, {"failures": 2}, Judgement(status=Status.PENDING, failures=2, releases=1)),
-            (Outcome.RELEASED, {"releases": 2}, Judgement(status=Status.PENDING, failures=0, releases=3)),
+            (AttemptOutcome.FAILED, {}, Judgement(status=Status.PENDING, failures=1, delay_s=1)),
+            (AttemptOutcome.FAILED, {"failures": 1}, Judgement(status=Status.PENDING, failures=2, delay_s=2)),
+            (AttemptOutcome.FAILED, {"failures": 2}, Judgement(status=Status.FAILED, failures=3)),
+            (AttemptOutcome.FAILED, {"retryable": False}, Judgement(status=Status.FAILED, failures=1)),
+            (AttemptOutcome.FAILED, {"max_attempts": 1}, Judgement(status=Status.FAILED, failures=1)),
+            (AttemptOutcome.LOST, {}, Judgement(status=Status.PENDING, failures=1)),
+            (AttemptOutcome.LOST, {"retryable": False}, Judgement(status=Status.TIMED_OUT, failures=1)),
+            (AttemptOutcome.LOST, {"failures": 2}, Judgement(status=Status.TIMED_OUT, failures=3)),
+            (AttemptOutcome.TIMED_OUT, {}, Judgement(status=Status.PENDING, failures=1, delay_s=1)),
+            (AttemptOutcome.TIMED_OUT, {"failures": 2}, Judgement(status=Status.TIMED_OUT, failures=3)),
             (
-                Outcome.RELEASED,
+                AttemptOutcome.RELEASED,
+                {"failures": 2},
+                Judgement(status=Status.PENDING, failures=2, releases=1),
+            ),
+            (
+                AttemptOutcome.RELEASED,
+                {"releases": 2},
+                Judgement(status=Status.PENDING, failures=0, releases=3),
+            ),
+            (
+                AttemptOutcome.RELEASED,
                 {"releases": 3},
                 Judgement(status=Status.PENDING, failures=0, delay_s=1, releases=4),
             ),
             (
-                Outcome.RELEASED,
+                AttemptOutcome.RELEASED,
                 {"releases": 5},
                 Judgement(status=Status.PENDING, failures=0, delay_s=4, releases=6),
             ),
             (
-                Outcome.UNCONFIRMED,
+                AttemptOutcome.UNCONFIRMED,
                 {"failures": 2, "max_attempts": 1, "retryable": False, "releases": 2},
                 Judgement(status=Status.PENDING, failures=2, releases=2),
             ),
-            (Outcome.CANCELED, {"failures": 2}, Judgement(status=Status.CANCELED, failures=2)),
+            (AttemptOutcome.CANCELED, {"failures": 2}, Judgement(status=Status.CANCELED, failures=2)),
         ],
     )
     def test_decides_where_it_goes(
-        self, outcome: Outcome, given: dict[str, Any], judgement: Judgement
+        self, outcome: AttemptOutcome, given: dict[str, Any], judgement: Judgement
     ) -> None:
         assert _judge(outcome, **given) == judgement

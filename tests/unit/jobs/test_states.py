@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from jobs.domain import states
-from jobs.domain.states import ENDED, LIVE, MOVES, Status, Verdict, may_move
+from jobs.domain.states import ENDED, LIVE, MOVES, CancelVerdict, Status, may_move
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "states.md"
 REGENERATE = (
@@ -53,12 +53,12 @@ class TestACancelsVerdict:
     @pytest.mark.parametrize(
         ("status", "confirmed_fence", "verdict"),
         [
-            (Status.PENDING, 0, Verdict.BEFORE_START),
-            (Status.PENDING, 1, Verdict.BEFORE_RETRY),
-            (Status.IN_PROGRESS, 1, Verdict.WHILE_RUNNING),
-            *[(status, 1, Verdict.TOO_LATE) for status in sorted(ENDED)],
-            (Status.CANCELED, 0, Verdict.TOO_LATE),
+            (Status.PENDING, 0, CancelVerdict.BEFORE_START),
+            (Status.PENDING, 1, CancelVerdict.BEFORE_RETRY),
+            (Status.IN_PROGRESS, 1, CancelVerdict.WHILE_RUNNING),
+            *[(status, 1, CancelVerdict.TOO_LATE) for status in sorted(ENDED)],
+            (Status.CANCELED, 0, CancelVerdict.TOO_LATE),
         ],
     )
-    def test_says_what_happened(self, status: Status, confirmed_fence: int, verdict: Verdict) -> None:
+    def test_says_what_happened(self, status: Status, confirmed_fence: int, verdict: CancelVerdict) -> None:
         assert states.cancel_verdict(status, confirmed_fence=confirmed_fence) is verdict

@@ -23,7 +23,7 @@ class App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.about, self.traceparent = dict(fields.current()), traces.current()
-        self.waiting = _number("jobfarm_open_connections", what="waiting requests")
+        self.waiting = _number("jobfarm_open_connections", kind="waiting requests")
         if self.error is not None:
             raise self.error
         if self.status is not None:
@@ -126,4 +126,4 @@ class TestCounting:
         await asked(App())
         assert [_number(name, part=part) for part in ("waits", "pages")] == [before[0], before[1] + 1]
         assert waiting.waiting == 1
-        assert _number("jobfarm_open_connections", what="waiting requests") == 0
+        assert _number("jobfarm_open_connections", kind="waiting requests") == 0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scheduling.domain import arguments, moments, retries, states
 from scheduling.domain.retries import Backoff, Retry
-from scheduling.domain.states import ENDED, MOVES, Kind, Status, Verdict
+from scheduling.domain.states import ENDED, MOVES, CancelVerdict, Kind, Status
 from scheduling.domain.watching import SILENT_S, STARTING_S, STUCK_S, Facts, Watch
 from scheduling.errors import NotAFunction, NotJson
 
@@ -37,13 +37,13 @@ class TestTheMoves:
     @pytest.mark.parametrize(
         ("status", "attempt", "verdict"),
         [
-            (Status.PENDING, 1, Verdict.BEFORE_START),
-            (Status.PENDING, 2, Verdict.BEFORE_RETRY),
-            (Status.IN_PROGRESS, 1, Verdict.WHILE_RUNNING),
-            *((status, 1, Verdict.TOO_LATE) for status in sorted(ENDED)),
+            (Status.PENDING, 1, CancelVerdict.BEFORE_START),
+            (Status.PENDING, 2, CancelVerdict.BEFORE_RETRY),
+            (Status.IN_PROGRESS, 1, CancelVerdict.WHILE_RUNNING),
+            *((status, 1, CancelVerdict.TOO_LATE) for status in sorted(ENDED)),
         ],
     )
-    def test_give_a_cancel_its_verdict(self, status: Status, attempt: int, verdict: Verdict) -> None:
+    def test_give_a_cancel_its_verdict(self, status: Status, attempt: int, verdict: CancelVerdict) -> None:
         assert states.cancel_verdict(status, attempt=attempt) is verdict
 
 

@@ -22,7 +22,7 @@ class StoredJob:
     max_attempts: int = 3
     status: str = "pending"
     attempt: int = 0
-    claim: int = 0
+    fence: int = 0
     lease: str = ""
     is_confirmed: bool = False
     lost_because: str = "unknown"
@@ -101,8 +101,8 @@ class Jobs:
         return [self._leased(job) for job, lease in taken if job.lease == lease and not job.is_confirmed]
 
     def _take(self, job: StoredJob, request: str) -> dict[str, Any]:
-        job.attempt, job.claim = job.attempt + 1, job.claim + 1
-        job.status, job.lease, job.is_confirmed = "in_progress", f"{job.claim}-{job.id}", False
+        job.attempt, job.fence = job.attempt + 1, job.fence + 1
+        job.status, job.lease, job.is_confirmed = "in_progress", f"{job.fence}-{job.id}", False
         job.pieces = []
         if request:
             self._taken_by[request].append((job.id, job.lease))

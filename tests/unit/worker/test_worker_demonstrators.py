@@ -16,7 +16,7 @@ from jobfarm_worker.handlers import chat_demo, image_demo
 from jobfarm_worker.handlers.demo_picture import Picture
 from jobfarm_worker.handlers.demo_text import compose, topics_of
 from jobfarm_worker.outbox import File, Outbox, Progress
-from jobfarm_worker.protocol import ClaimedJob, Outcome
+from jobfarm_worker.protocol import ClaimedJob, JobResult
 from jobfarm_worker.running import perform
 
 PROMPT = "Write a poem about a lighthouse keeper in the storm"
@@ -41,7 +41,7 @@ class Heard(Outbox):
         self.files.append(file)
 
 
-async def run(handler: Any, payload: Any) -> tuple[Outcome, Heard]:
+async def run(handler: Any, payload: Any) -> tuple[JobResult, Heard]:
     heard = Heard()
     claimed = ClaimedJob(id=7, kind="k", queue="q", payload=payload, attempt=1, lease="l", heartbeat_s=20)
 
@@ -59,7 +59,7 @@ class TestChatDemonstrator:
         assert text.startswith("(demonstrator: no language model is configured) ")
         assert "lighthouse" in text
         assert 80 < len(heard.texts) < 160
-        assert outcome == Outcome(
+        assert outcome == JobResult(
             success=True, result={"text": text, "model": "demonstrator", "finish_reason": "stop"}
         )
         fractions = [report.fraction or 0 for report in heard.reports]
@@ -110,7 +110,7 @@ class TestImageDemonstrator:
         outcome, heard = await run(image_demo.handler(side=48, pace_s=0), {"prompt": PROMPT})
 
         result = {"file": "picture.png", "model": "demonstrator", "width": 48, "height": 48}
-        assert outcome == Outcome(success=True, result=result)
+        assert outcome == JobResult(success=True, result=result)
         details = [report.detail for report in heard.reports]
         bands = [f"Painting band {number} of 24" for number in range(1, 25)]
         assert details == ["Starting", "Sketching", *bands, "Saving"]

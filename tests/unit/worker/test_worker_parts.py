@@ -241,9 +241,9 @@ class TestWire:
         )
         assert protocol.claimed_jobs({"jobs": [answer]}) == [expected]
         [careful] = protocol.claimed_jobs(
-            {"jobs": [{**answer, "claim": 5, "max_attempts": 3, "retry_when_lost": False}]}
+            {"jobs": [{**answer, "fence": 5, "max_attempts": 3, "retry_when_lost": False}]}
         )
-        assert careful == replace(expected, claim=5, max_attempts=3, retry_when_lost=False)
+        assert careful == replace(expected, fence=5, max_attempts=3, retry_when_lost=False)
         assert protocol.claimed_jobs({}) == []
 
     @pytest.mark.parametrize("told", [None, float("inf"), float("nan")])

@@ -31,7 +31,7 @@ class TestLostAnswer:
         first, second, third, *others = requests(farm, "claim")
         assert first == second == third
         assert len({first, *others}) == 1 + len(others)
-        assert [(job.claim, job.status, job.result) for job in jobs] == [(1, "success", n) for n in range(3)]
+        assert [(job.fence, job.status, job.result) for job in jobs] == [(1, "success", n) for n in range(3)]
 
     async def test_to_a_finish_loses_none_of_the_jobs_it_carried(
         self, farm: FarmServer, worker: Worker
@@ -50,7 +50,7 @@ class TestLostAnswer:
             await until(lambda: all(job.finishes for job in jobs), timeout_s=60)
 
         assert sorted(runs) == list(range(40))
-        assert {(job.claim, job.status, job.finishes) for job in jobs} == {(1, "success", 1)}
+        assert {(job.fence, job.status, job.finishes) for job in jobs} == {(1, "success", 1)}
         by_lease: dict[str, set[str]] = {}
         for body in farm.bodies["finish"]:
             by_lease.setdefault(body["lease"], set()).add(body["request_id"])

@@ -31,7 +31,7 @@
     const shown = event.target.closest?.(".writing");
     if (!shown) return;
     const { items } = event.detail;
-    if (items.every(({ data }) => String(data.claim) === shown.dataset.claim)) return; // live.js appends them
+    if (items.every(({ data }) => String(data.fence) === shown.dataset.fence)) return; // live.js appends them
     event.preventDefault();
   }
 
