@@ -14,13 +14,14 @@ from ninja.params import functions as parameters
 from accounts import http as people
 from jobs import http, operations
 from jobs.api import documents
+from jobs.domain.filters import Filters
 from jobs.domain.reasons import FOR_OPERATORS, Reason, Remedy
 from jobs.errors import JobDeleted, JobsError, NotAMember, NotFound, NotUnique
 from jobs.models import Job
 from jobs.protocol import clients
 from jobs.protocol import jobs as protocol
 from jobs.protocol.values import BIGINT, INTEGER
-from jobs.queries import reads, reports
+from jobs.queries import lists, reads, reports
 
 T = TypeVar("T")
 router = Router(tags=["Clients"])
@@ -261,10 +262,6 @@ def _visible(request: HttpRequest, job_id: int) -> Job:
     return job
 
 
-def _groups(user: User) -> dict[str, Group]:
-    return {group.name: group for group in user.groups.all()}
-
-
 def _new_job(body: clients.NewJob, owner: User, groups: Mapping[str, Group]) -> operations.NewJob:
     """What the body asks for. A group that is not the owner's is refused whether it exists or not."""
     if body.group is not None and body.group not in groups:
@@ -298,8 +295,8 @@ def _submitted_once(
 
 
 def _submitted(request: HttpRequest, new_jobs: Sequence[clients.NewJob]) -> list[Job | NotUnique]:
-    groups = _groups(_user(request))
     user = _user(request)
+    groups = {group.name: group for group in user.groups.all()} if any(new.group for new in new_jobs) else {}
     return operations.submit_many([_new_job(new, user, groups) for new in new_jobs], by=user)
 
 
@@ -325,14 +322,7 @@ def _skipped(why: JobsError) -> clients.SkippedJob:
 
 
 def _filtered(jobs: QuerySet[Job], filters: clients.Filters) -> QuerySet[Job]:
-    wanted = {
-        "status": filters.status,
-        "kind": filters.kind,
-        "queue": filters.queue,
-        "owner__username": filters.owner,
-        "group__name": filters.group,
-        "worker_name": filters.worker,
-        "retry_of": filters.retry_of,
-        "id__lt": filters.cursor,
-    }
-    return jobs.filter(**{column: value for column, value in wanted.items() if value is not None})
+    named = filters.model_dump(exclude_none=True)
+    others = {"retry_of": filters.retry_of, "id__lt": filters.cursor}
+    jobs = jobs.filter(lists.narrowed(Filters.of(named)))
+    return jobs.filter(**{column: value for column, value in others.items() if value is not None})

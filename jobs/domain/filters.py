@@ -1,8 +1,12 @@
-"""What a list of jobs is narrowed to. Texts, as an address and a live query carry them; an empty one means any."""
+"""What a list of jobs is narrowed to. Texts, as an address and a live query carry them; an empty one means any.
 
-from dataclasses import asdict, dataclass, fields, replace
+Each filter is described here once: the form, the API's parameters, the live query's arguments and the statement's
+conditions are made from that.
+"""
+
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from jobs.domain.states import ENDED, LIVE, Status
 
@@ -12,8 +16,33 @@ AGES: Final = {
     "week": timedelta(days=7),
     "month": timedelta(days=30),
 }
-LONGEST_TEXT: Final = 200
 _UNHAPPY: Final = frozenset({Status.FAILED, Status.CANCELED, Status.TIMED_OUT})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """How one filter is asked for, and how it becomes a condition.
+
+    `type` says what its text is: one of `choices`, one of the `kinds` or `queues` that are known, a moment, or any text
+    up to `longest` characters. `column` is what it is compared with; without one, `jobs.queries.lists` knows how.
+    `about` explains it to callers of the API (None: it has no such parameter). `is_further`: the form folds it away.
+    """
+
+    type: Literal["text", "search", "choice", "kinds", "queues", "moment"] = "text"
+    label: str | None = None
+    choices: tuple[tuple[str, str], ...] = ()
+    longest: int = 100
+    column: str = ""
+    about: str | None = None
+    is_further: bool = False
+
+
+def _filter(**description: Any) -> Any:
+    return field(default="", metadata={"filter": Filter(**description)})
+
+
+_STATUSES: Final = tuple((status.value, status.replace("_", " ")) for status in Status)
+_SUBMITTED: Final = tuple((age, f"In the last {age}") for age in AGES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,22 +50,23 @@ class Filters:
     """`owner`, `group` and `worker` are names. `age` is one of AGES; `since` and `until` bound the time of submission,
     in UTC as ISO 8601 says it ("2026-09-30T14:05"). `text` is looked for in payloads and errors."""
 
-    status: str = ""
-    kind: str = ""
-    queue: str = ""
-    worker: str = ""
-    owner: str = ""
-    group: str = ""
-    age: str = ""
-    since: str = ""
-    until: str = ""
-    text: str = ""
+    status: str = _filter(type="choice", choices=_STATUSES, column="status", about="How it stands.")
+    kind: str = _filter(type="kinds", column="kind", about="Name of the kind.")
+    queue: str = _filter(type="queues", column="queue", about="Name of the queue.")
+    owner: str = _filter(longest=150, about="User name.", is_further=True)
+    group: str = _filter(longest=150, about="Name of the group.", is_further=True)
+    worker: str = _filter(
+        column="worker_name", about="Name of the worker that has it or had it last.", is_further=True
+    )
+    age: str = _filter(type="choice", label="Submitted", choices=_SUBMITTED)
+    since: str = _filter(type="moment", label="From (UTC)", is_further=True)
+    until: str = _filter(type="moment", label="Until (UTC)", is_further=True)
+    text: str = _filter(type="search", label="Text", longest=200)
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> "Filters":
         """Those that `as_dict` wrote; names that are not known any more are left out."""
-        known = {field.name for field in fields(cls)}
-        return cls(**{name: str(value) for name, value in values.items() if name in known})
+        return cls(**{name: str(value) for name, value in values.items() if name in DESCRIBED})
 
     def as_dict(self) -> dict[str, str]:
         """What is narrowed, and nothing else: for an address, or to keep."""
@@ -69,6 +99,9 @@ class Filters:
         aged = now - AGES[self.age]
         since = moment(self.since)
         return replace(self, age="", since=(aged if since is None else max(aged, since)).isoformat())
+
+
+DESCRIBED: Final[dict[str, Filter]] = {each.name: each.metadata["filter"] for each in fields(Filters)}
 
 
 def moment(text: str) -> datetime | None:

@@ -3,15 +3,25 @@
 `whose` says whose jobs: EVERYBODY's (operators alone) or those of a person, by id.
 """
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
 from jobs.domain.bulks import OVER, UNDOING, BulkAction, Phase, sentence
-from jobs.domain.filters import Filters
+from jobs.domain.filters import DESCRIBED, Filters
 from jobs.live_queries.common import MEMBER, OPERATOR, audience_of_list
 from jobs.queries import bulks, lists, reads
 from live.registry import Viewer, live_query
+
+
+def _narrowed(read: Callable[..., Mapping[str, Any]]) -> Callable[..., Mapping[str, Any]]:
+    """Declare a text argument for each filter, beside the read's own."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    own = [each for each in inspect.signature(read).parameters.values() if each.kind is keyword]
+    texts = [inspect.Parameter(name, keyword, default="", annotation=str) for name in DESCRIBED]
+    read.__signature__ = inspect.Signature([*own, *texts])  # type: ignore[attr-defined]  # inspect reads it
+    return read
 
 
 @live_query(
@@ -21,26 +31,10 @@ from live.registry import Viewer, live_query
     template="jobs/live/jobs.html",
     at_most_every_s=1.0,
 )
-def jobs(  # noqa: PLR0913  # one for each filter; they are named wherever they are given
-    *,
-    whose: int,
-    status: str = "",
-    kind: str = "",
-    queue: str = "",
-    worker: str = "",
-    owner: str = "",
-    group: str = "",
-    age: str = "",
-    since: str = "",
-    until: str = "",
-    text: str = "",
-    before: int = 0,
-) -> Mapping[str, Any]:
+@_narrowed
+def jobs(*, whose: int, before: int = 0, **texts: str) -> Mapping[str, Any]:
     """A page of a list of jobs; `before` 0 is the first one. The filters are those of `jobs.domain.filters`."""
-    filters = Filters(
-        status=status, kind=kind, queue=queue, worker=worker, owner=owner, group=group, age=age, since=since,
-        until=until, text=text,
-    )  # fmt: skip
+    filters = Filters(**texts)
     page = lists.page(viewer=whose, filters=filters, before=before or None)
     params = filters.as_dict()
     return {

@@ -1,9 +1,10 @@
 """A client's calls and their answers."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, create_model
 
+from jobs.domain.filters import DESCRIBED
 from jobs.domain.states import CancelVerdict, Status
 from jobs.protocol.jobs import Job, JobInList
 from jobs.protocol.values import BIGINT, Body, Moment, Name, Text, Whole
@@ -44,15 +45,17 @@ class NewJobs(Body):
     jobs: Annotated[list[NewJob], Field(min_length=1, max_length=MOST_SUBMITTED)]
 
 
-class Filters(BaseModel):
+_TYPES: Final[dict[str, Any]] = {"choice": Status, "kinds": Name, "queues": Name}
+_FIELDS: Final[dict[str, Any]] = {
+    name: (_TYPES.get(described.type, Text) | None, Field(None, description=described.about))
+    for name, described in DESCRIBED.items()
+    if described.about
+}
+
+
+class Filters(create_model("Described", **_FIELDS)):  # type: ignore[misc]  # those of jobs.domain.filters
     """Which jobs to list. Several filters must all fit."""
 
-    status: Status | None = None
-    kind: Name | None = None
-    queue: Name | None = None
-    owner: Text | None = Field(None, description="User name.")
-    group: Text | None = Field(None, description="Name of the group.")
-    worker: Text | None = Field(None, description="Name of the worker that has it or had it last.")
     retry_of: Annotated[int, Field(ge=1, le=BIGINT)] | None = None
     cursor: Annotated[int, Field(ge=1, le=BIGINT)] | None = Field(
         None, description="`next` of the page before this one."

@@ -6,9 +6,9 @@ by many jobs without meeting one that fits, the way ends after SCAN_LIMIT of the
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from django.contrib.auth.models import Group, User
 from django.db.models import OuterRef, Q, QuerySet, Subquery, TextField
@@ -16,7 +16,7 @@ from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Left
 from django.db.models.lookups import IsNull
 
-from jobs.domain.filters import Filters, moment
+from jobs.domain.filters import DESCRIBED, Filters, moment
 from jobs.domain.states import Status
 from jobs.models import Attempt, Body, Job
 from jobs.queries import rollups
@@ -29,7 +29,6 @@ SCAN_LIMIT = 100_000  # jobs that one page of a narrowed list passes by at most
 TEXT_SCAN_LIMIT = 5_000  # as many payloads and errors are read by one page that looks for a text
 MOST_LIVE = 5_000  # among so many that wait or run a page may choose; with more, many of the newest jobs do
 EXCERPT = 120  # characters of a prompt in a list
-_COLUMNS = {"status": "status", "kind": "kind", "queue": "queue", "worker": "worker_name"}
 _NOBODY = -1
 
 
@@ -80,19 +79,9 @@ def whose(viewer: int) -> list[Q]:
 def narrowed(filters: Filters) -> Q:
     """What the filters ask of a job; an age was made a moment before (`Filters.at`)."""
     where = Q()
-    for name, column in _COLUMNS.items():
-        value = getattr(filters, name)
-        where &= Q(**{column: value}) if value else Q()
-    if filters.owner:
-        where &= _of_owner(filters)
-    if filters.group:
-        where &= _of_group(filters)
-    if filters.text:
-        where &= _contains_text(filters.text)
-    if since := moment(filters.since):
-        where &= Q(created_at__gte=since)
-    if until := moment(filters.until):
-        where &= Q(created_at__lt=until)
+    for name, value in filters.as_dict().items():
+        column, special = DESCRIBED[name].column, _CONDITIONS.get(name)
+        where &= Q(**{column: value}) if special is None else special(value)
     return where
 
 
@@ -134,9 +123,9 @@ def _arms(viewer: int, filters: Filters) -> list[Q]:
     if viewer != EVERYBODY:
         return whose(viewer)
     if filters.owner:
-        return [_of_owner(filters)]
+        return [_of_owner(filters.owner)]
     if filters.group:
-        return [_of_group(filters)]
+        return [_of_group(filters.group)]
     if filters.is_one_unhappy_status:
         return [Q(status=filters.status)]
     if filters.is_live and (ids := live_ids(filters.status)) is not None:
@@ -162,13 +151,13 @@ def _floor(arms: Sequence[Q], filters: Filters) -> int:
     return max((pk for ids in floors for pk in ids), default=0)
 
 
-def _of_owner(filters: Filters) -> Q:
-    owner = User.objects.filter(username=filters.owner).values_list("pk", flat=True).first()
+def _of_owner(username: str) -> Q:
+    owner = User.objects.filter(username=username).values_list("pk", flat=True).first()
     return Q(owner_id=_NOBODY if owner is None else owner)
 
 
-def _of_group(filters: Filters) -> Q:
-    group = Group.objects.filter(name=filters.group).values_list("pk", flat=True).first()
+def _of_group(name: str) -> Q:
+    group = Group.objects.filter(name=name).values_list("pk", flat=True).first()
     return Q(group_id=_NOBODY if group is None else group)
 
 
@@ -183,7 +172,22 @@ def _contains_text(text: str) -> Q:
     return Q(_there_is(payload)) | Q(_there_is(error))
 
 
+def _since(text: str) -> Q:
+    return Q(created_at__gte=since) if (since := moment(text)) else Q()
+
+
+def _until(text: str) -> Q:
+    return Q(created_at__lt=until) if (until := moment(text)) else Q()
+
+
 def _there_is(rows: QuerySet[Any]) -> IsNull:
     """EXISTS, asked of one job after the other. Of an EXISTS the planner may make a hash of all that fits, for which it
     reads the payloads of a million jobs to judge five thousand."""
     return IsNull(Subquery(rows.values("job_id")[:1]), False)
+
+
+# Filters that are more than a comparison with a column. An age was made a moment before.
+_CONDITIONS: Final[dict[str, Callable[[str], Q]]] = {
+    "owner": _of_owner, "group": _of_group, "age": lambda _: Q(), "since": _since, "until": _until,
+    "text": _contains_text,
+}  # fmt: skip

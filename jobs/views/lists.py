@@ -1,7 +1,7 @@
 """Lists of jobs, narrowed by a form, and bulk actions on what they show."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import Any, Final
 
 from django import forms
@@ -13,13 +13,12 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from jobs.domain.bulks import BulkAction
-from jobs.domain.filters import AGES, LONGEST_TEXT, Filters, moment
-from jobs.domain.states import Status
+from jobs.domain.filters import DESCRIBED, Filter, Filters, moment
 from jobs.queries import bulks, fleet, pages, reads
 from jobs.views import access
 
 _ANY: Final = [("", "Any")]
-_FILTERS: Final = tuple(field.name for field in fields(Filters))
+_WIDGETS: Final = {"search": forms.TextInput({"type": "search", "placeholder": "in payload or error"})}
 
 
 class Moment(forms.CharField):
@@ -38,34 +37,13 @@ class Moment(forms.CharField):
 class FilterForm(forms.Form):
     """What a list of jobs is filtered by; comes from the address."""
 
-    text = forms.CharField(
-        required=False,
-        max_length=LONGEST_TEXT,
-        label="Text",
-        widget=forms.TextInput(attrs={"type": "search", "placeholder": "in payload or error"}),
-    )
-    status = forms.ChoiceField(
-        required=False, choices=[*_ANY, *((status.value, status.replace("_", " ")) for status in Status)]
-    )
-    kind = forms.ChoiceField(required=False)
-    queue = forms.ChoiceField(required=False)
-    worker = forms.CharField(required=False, max_length=100)
-    owner = forms.CharField(required=False, max_length=150)
-    group = forms.CharField(required=False, max_length=150)
-    age = forms.ChoiceField(
-        required=False, label="Submitted", choices=[*_ANY, *((age, f"In the last {age}") for age in AGES)]
-    )
-    since = Moment(required=False, label="From (UTC)")
-    until = Moment(required=False, label="Until (UTC)")
     before = forms.IntegerField(
         required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput, label="Page"
     )
-    further = ("worker", "owner", "group", "since", "until")
 
     def __init__(self, data: Mapping[str, Any], *, user: User) -> None:
         super().__init__(data, auto_id="filter-%s")
-        self._offer("kind", pages.known_kinds())
-        self._offer("queue", fleet.known_queues())
+        self.fields |= {name: _field(described) for name, described in DESCRIBED.items()}
         if not reads.is_operator(user):  # others see few owners: what they ask is which jobs are their own
             self.fields["owner"] = forms.CharField(required=False, widget=_Mine(user.get_username()))
 
@@ -76,16 +54,11 @@ class FilterForm(forms.Form):
     def filters(self) -> Filters:
         """The filters that make sense."""
         self.is_valid()
-        return Filters(**{name: self.cleaned_data.get(name) or "" for name in _FILTERS})
+        return Filters(**{name: self.cleaned_data.get(name) or "" for name in DESCRIBED})
 
     def is_further(self) -> bool:
         """Whether a filter is set, or wrong, that stands folded away."""
-        return any(self.data.get(name) for name in self.further)
-
-    def _offer(self, name: str, values: list[str]) -> None:
-        field = self.fields[name]
-        assert isinstance(field, forms.ChoiceField)
-        field.choices = [*_ANY, *((value, value) for value in values)]
+        return any(self.data.get(name) for name, described in DESCRIBED.items() if described.is_further)
 
 
 class _Mine(forms.CheckboxInput):
@@ -146,3 +119,17 @@ def jobs(request: HttpRequest) -> HttpResponse:
         "is_operator": reads.is_operator(user),
     }
     return render(request, "jobs/list.html", context, status=200 if form.is_valid() else 422)
+
+
+def _field(described: Filter) -> forms.Field:
+    """The form's field for one filter."""
+    common: dict[str, Any] = {"required": False, "label": described.label}
+    match described.type:
+        case "choice":
+            return forms.ChoiceField(choices=[*_ANY, *described.choices], **common)
+        case "kinds" | "queues":
+            names = pages.known_kinds() if described.type == "kinds" else fleet.known_queues()
+            return forms.ChoiceField(choices=[*_ANY, *((name, name) for name in names)], **common)
+        case "moment":
+            return Moment(**common)
+    return forms.CharField(max_length=described.longest, widget=_WIDGETS.get(described.type), **common)

@@ -1,0 +1,53 @@
+"""One description of each filter gives the form, the live query's arguments, the API's parameters, the conditions."""
+
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+
+from jobs.domain.filters import DESCRIBED, Filters
+from jobs.live_queries import lists as live_queries
+from jobs.models import Job
+from jobs.protocol import clients
+from jobs.queries import lists
+from jobs.views.lists import FilterForm
+from tests import farm
+
+pytestmark = pytest.mark.django_db
+VALUES = {
+    "status": "success", "kind": "no-such-kind", "queue": "no-such-queue", "owner": "nobody", "group": "no group",
+    "worker": "no worker", "since": "2199-01-01T00:00", "until": "2001-01-01T00:00", "text": "no such text",
+}  # fmt: skip
+
+
+@pytest.fixture
+def ada() -> User:
+    farm.kind()
+    return farm.user("ada")
+
+
+class TestEachFilter:
+    def test_is_a_field_of_the_form(self, ada: User) -> None:
+        assert set(FilterForm({}, user=ada).fields) == {*DESCRIBED, "before"}
+
+    def test_is_an_argument_of_the_live_query(self) -> None:
+        assert set(live_queries.jobs.parameters) == {*DESCRIBED, "whose", "before"}
+
+    def test_is_given_to_the_live_query_by_the_page(self) -> None:
+        page = Path(settings.BASE_DIR, "templates/jobs/list.html").read_text()
+        [tag] = [line for line in page.splitlines() if line.startswith('{% live "jobs"')]
+        assert [name for name in DESCRIBED if f" {name}=shown.{name}" not in tag] == []
+
+    def test_that_callers_may_use_is_a_parameter_of_the_api(self) -> None:
+        explained = {name for name, described in DESCRIBED.items() if described.about}
+        assert set(clients.Filters.model_fields) == {*explained, "retry_of", "cursor", "limit"}
+
+    @pytest.mark.parametrize("name", sorted(VALUES))
+    def test_is_a_condition(self, name: str, ada: User) -> None:
+        farm.submit(1, owner=ada)
+        where = lists.narrowed(Filters(**{name: VALUES[name]}))
+        assert (Job.objects.count(), Job.objects.filter(where).count()) == (1, 0)
+
+    def test_has_a_value_here_or_is_made_a_moment(self) -> None:
+        assert set(VALUES) == set(DESCRIBED) - {"age"}
