@@ -50,7 +50,7 @@ from webhooks.operations.receiving import Kept, Signed, Verdict
 from webhooks.operations.refusing import Refused
 from webhooks.operations.secrets import keyring
 from webhooks.queries.inbox import NewDelivery
-from webhooks.sources import adapters
+from webhooks.sources import configs
 from webhooks.sources.envelopes import Opened
 from webhooks.sources.requests import Request
 
@@ -114,11 +114,11 @@ class Webhooks:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        source = adapters.PATHS.get(scope["path"].removeprefix(scope.get("root_path", "")))
+        source = configs.PATHS.get(scope["path"].removeprefix(scope.get("root_path", "")))
         if source is None:
             await self._app(scope, receive, send)
             return
-        body = bodies.Body(receive, limit=adapters.adapter_of(source).BODY_LIMIT)
+        body = bodies.Body(receive, limit=configs.config_of(source).body_limit)
         try:
             answer = await self._serve(_call(source, scope), body)
         except bodies.ClientGone:
@@ -227,13 +227,13 @@ def _query(scope: Scope) -> Mapping[str, str]:
 def _check_head(call: _Call) -> None:
     if call.method != "POST":
         raise MethodNotAllowed
-    sender = adapters.adapter_of(call.source)
-    if _announced(call) > sender.BODY_LIMIT:
-        raise TooLarge(limit=sender.BODY_LIMIT)
-    media = call.headers.get("content-type", sender.MEDIA_TYPES[0]).partition(";")[0].strip().lower()
+    sender = configs.config_of(call.source)
+    if _announced(call) > sender.body_limit:
+        raise TooLarge(limit=sender.body_limit)
+    media = call.headers.get("content-type", sender.media_types[0]).partition(";")[0].strip().lower()
     is_plain = call.headers.get("content-encoding", "identity").strip().lower() == "identity"
-    if not is_plain or (media not in sender.MEDIA_TYPES and not media.endswith("+json")):
-        raise UnsupportedMediaType(expected=" or ".join(sender.MEDIA_TYPES))
+    if not is_plain or (media not in sender.media_types and not media.endswith("+json")):
+        raise UnsupportedMediaType(expected=" or ".join(sender.media_types))
 
 
 def _announced(call: _Call) -> int:

@@ -26,9 +26,9 @@ from webhooks.operations.secrets import keyring
 from webhooks.queries import inbox
 from webhooks.queries import secrets as secret_queries
 from webhooks.queries.inbox import NewDelivery
-from webhooks.sources import adapters, envelopes
+from webhooks.sources import configs, envelopes, requests
 from webhooks.sources.envelopes import Opened
-from webhooks.sources.requests import LONGEST_ID, Envelope, Key, Request, Verified
+from webhooks.sources.requests import Envelope, Key, Request, Verified
 
 _AHEAD = timedelta(minutes=5)
 # A transaction that stores runs again when it collides: two batches may hold the same deliveries.
@@ -70,7 +70,7 @@ def check_head(source: Source, headers: Mapping[str, str], *, now: datetime) -> 
     if source is Source.SANDBOX_HOOKS and _bearer(headers):
         return
     try:
-        adapters.adapter_of(source).verify(Request(headers=headers, body=b""), keys=(), now=now)
+        configs.config_of(source).verify(Request(headers=headers, body=b""), keys=(), now=now)
     except BadSignature as error:
         if error.reason != "bad_signature":  # that none of no keys fits is all that should be wrong with it
             raise
@@ -80,7 +80,7 @@ def verify(source: Source, request: Request, *, keys: Sequence[Key], now: dateti
     """By which of these secrets a request is signed. Raises BadSignature, NoSecret."""
     if not keys:
         raise NoSecret(source=source)
-    verified = adapters.adapter_of(source).verify(request, keys=keys, now=now)
+    verified = configs.config_of(source).verify(request, keys=keys, now=now)
     return Signed(verified=verified, secret=verified.key_id)
 
 
@@ -145,12 +145,12 @@ def _own_id(delivery_id: str, signed: Signed) -> str:
     """An id that no signature vouches for is its sandbox's own: nobody else's delivery counts as its duplicate."""
     if signed.sandbox is not None:
         return names.within(signed.sandbox, delivery_id)
-    return delivery_id[:LONGEST_ID]
+    return delivery_id[: names.LONGEST]
 
 
 def _refuse_replay(source: Source, envelope: Envelope, *, now: datetime) -> None:
     """Where the signature has no time, the signed body's own bounds how long a captured request can be sent again."""
-    if adapters.adapter_of(source).OLDEST_S is None or envelope.occurred_at is None:
+    if not configs.config_of(source).is_dated_by_body or envelope.occurred_at is None:
         return
     oldest = settings.WEBHOOKS["ATLASSIAN_OLDEST_S"]
     if (now - envelope.occurred_at).total_seconds() > oldest:
@@ -161,9 +161,9 @@ def _refuse_replay(source: Source, envelope: Envelope, *, now: datetime) -> None
 
 def _stored_headers(request: Request) -> dict[str, str]:
     """What came, masked; and of the address what named the event."""
-    headers = adapters.redacted(request.headers)
+    headers = requests.redacted(request.headers)
     if "event" in request.query:
-        headers["?event"] = request.query["event"][:LONGEST_ID]
+        headers["?event"] = request.query["event"][: names.LONGEST]
     return headers
 
 

@@ -15,7 +15,7 @@ from webhooks.errors import BadSecret, NotFound
 from webhooks.models import Secret
 from webhooks.operations import announcing, audit, sealing
 from webhooks.queries import secrets as queries
-from webhooks.sources import adapters
+from webhooks.sources import configs
 from webhooks.sources.requests import Key
 
 # How long a process believes what it knows. Nothing is accepted on that alone: storing a delivery checks that its
@@ -60,7 +60,7 @@ def add(
 
     Raises BadSecret: it is not of the sender's form, or lives already.
     """
-    adapter = adapters.adapter_of(source)
+    adapter = configs.config_of(source)
     plaintext = secret if secret is not None else adapter.new_secret(rng.token_bytes(_SECRET_BYTES))
     adapter.check_secret(plaintext)
     fingerprint = sealing.fingerprint(plaintext)

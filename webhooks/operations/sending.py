@@ -11,7 +11,7 @@ from postgres import clock
 from webhooks.domain.names import Source
 from webhooks.errors import Undeliverable
 from webhooks.operations import secrets
-from webhooks.sources import adapters
+from webhooks.sources import configs
 
 _TIMEOUT_S: Final = 15.0
 
@@ -46,7 +46,7 @@ def send(
     headers = signed_headers(
         source, body, secret=secret, event_type=event_type, delivery_id=message_id, now=clock.now()
     )
-    url = f"{base_url or settings.WEBHOOKS['OWN_URL']}".rstrip("/") + adapters.adapter_of(source).PATH
+    url = f"{base_url or settings.WEBHOOKS['OWN_URL']}".rstrip("/") + configs.config_of(source).path
     params = {"event": event_type} if source is Source.CONFLUENCE and event_type else None
     try:
         answer = httpx.post(
@@ -61,7 +61,7 @@ def signed_headers(
     source: Source, body: bytes, *, secret: str, event_type: str, delivery_id: str, now: datetime
 ) -> dict[str, str]:
     """All headers of such a request."""
-    signed = adapters.adapter_of(source).sign(
+    signed = configs.config_of(source).sign(
         body, secret=secret, event_type=event_type, delivery_id=delivery_id, now=now
     )
     return {"Content-Type": "application/json", **signed}

@@ -11,7 +11,7 @@ from webhooks.domain.names import Source
 from webhooks.errors import BadSecret, NotFound
 from webhooks.models import Secret
 from webhooks.queries import pages
-from webhooks.sources import adapters
+from webhooks.sources import configs
 from webhooks.views import access
 from webhooks.views.forms import RetireForm, SecretForm, TokenForm
 
@@ -92,7 +92,7 @@ def _context(request: HttpRequest, source: Source, form: SecretForm) -> dict[str
     return {
         "source": source,
         "url": _url(request, source),
-        "sender": adapters.adapter_of(source),
+        "sender": configs.config_of(source),
         "secrets": pages.secrets(source),
         "form": form,
         "retire_form": RetireForm(),
@@ -104,4 +104,4 @@ def _context(request: HttpRequest, source: Source, form: SecretForm) -> dict[str
 
 def _url(request: HttpRequest, source: Source) -> str:
     """Where the sender is to post to, as this browser reaches the farm."""
-    return request.build_absolute_uri(adapters.adapter_of(source).PATH)
+    return request.build_absolute_uri(configs.config_of(source).path)

@@ -12,7 +12,7 @@ from webhooks import operations
 from webhooks.domain.names import Source
 from webhooks.operations import audit
 from webhooks.queries import pages
-from webhooks.sources import adapters
+from webhooks.sources import configs
 from webhooks.views import access
 from webhooks.views.forms import TokenForm
 
@@ -34,7 +34,7 @@ def create(request: HttpRequest) -> HttpResponse:
     with transaction.atomic():
         row, token = operations.create_token(form.cleaned_data["sandbox"], expires_at=expires_at)
         audit.record(access.person(request), row, f"Made a token of the sandbox {row.sandbox}")
-    url = request.build_absolute_uri(adapters.adapter_of(HOOKS).PATH)
+    url = request.build_absolute_uri(configs.config_of(HOOKS).path)
     return render(
         request, "webhooks/token_added.html", {"row": row, "token": token, "url": url, "source": HOOKS}
     )
