@@ -12,7 +12,7 @@ from scheduling.operations import clusters, crons, running
 from scheduling.queries.functions import Dispatch, Holder
 from tests.integration.limits.sample import SLOW
 from webhooks.domain.names import Source
-from webhooks.operations import receiving
+from webhooks.operations import ingest
 from webhooks.operations.secrets import keyring
 from webhooks.sources.requests import Request
 
@@ -82,7 +82,7 @@ def receive(*, body: dict[str, Any], headers: dict[str, str]) -> None:
     """Take a delivery in."""
     request = Request(body=json.dumps(body).encode(), headers=headers, query={})
     keys = keyring.read(Source.GITHUB)
-    receiving.keep([receiving.judge(Source.GITHUB, request, keys=keys, address=None, now=clock.now())])
+    ingest.keep([ingest.judge(Source.GITHUB, request, keys=keys, address=None, now=clock.now())])
 
 
 def _holder(cluster_id: str) -> Holder:

@@ -18,10 +18,10 @@ from webhooks.domain.names import Source
 from webhooks.handlers import registry
 from webhooks.models import Delivery, SandboxToken, Secret
 from webhooks.operations import secrets, tokens
+from webhooks.operations.samples import sample
 from webhooks.queries import pages
 from webhooks.sources import configs
 from webhooks.sources.requests import Key, Request
-from webhooks.views.samples import sample
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 

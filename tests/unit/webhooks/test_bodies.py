@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webhooks.domain import parsing
+from webhooks.domain import bodies
 from webhooks.errors import NotJson
 
 JSON = st.recursive(
@@ -22,7 +22,7 @@ class TestParse:
     @given(JSON)
     @settings(max_examples=200, deadline=None)
     def test_reads_what_json_writes_or_replaces_what_cannot_be_stored(self, value: Any) -> None:
-        parsed = parsing.parse(json.dumps(value).encode())
+        parsed = bodies.parse(json.dumps(value).encode())
         plain = json.loads(json.dumps(value))
         assert parsed.is_altered is (parsed.document != plain)
         json.dumps(parsed.document, ensure_ascii=False).encode()  # no half of a surrogate pair is left
@@ -52,7 +52,7 @@ class TestParse:
     )
     def test_refuses_what_is_no_json_and_says_why(self, body: bytes, why: str) -> None:
         with pytest.raises(NotJson, match=why.replace("(", r"\(")):
-            parsing.parse(body)
+            bodies.parse(body)
 
     @pytest.mark.parametrize(
         "bomb",
@@ -73,26 +73,26 @@ class TestParse:
     def test_refuses_a_bomb_within_seconds_and_without_a_crash(self, bomb: bytes) -> None:
         """Linear, a tenth of a second each; the quadratic ways take minutes, which the suite's limit would show."""
         with pytest.raises(NotJson):
-            parsing.parse(bomb)
+            bodies.parse(bomb)
 
     def test_takes_a_hundred_levels_and_brackets_in_strings_count_for_nothing(self) -> None:
         deep = b"[" * 99 + json.dumps("[{" * 1000 + '"\\').encode() + b"]" * 99
-        assert parsing.parse(deep).is_altered is False
+        assert bodies.parse(deep).is_altered is False
 
     def test_keeps_a_nul_readable_and_storable(self) -> None:
-        parsed = parsing.parse(rb'{"a\u0000":"x\u0000y","b":"\ud800","c":"\ud83d\ude00"}')
+        parsed = bodies.parse(rb'{"a\u0000":"x\u0000y","b":"\ud800","c":"\ud83d\ude00"}')
         assert parsed.document == {"a␀": "x␀y", "b": "�", "c": "😀"}
         assert parsed.is_altered
 
     def test_leaves_an_escaped_backslash_before_u0000_alone(self) -> None:
-        assert parsing.parse(rb'"\\u0000"') == parsing.Parsed(document="\\u0000", is_altered=False)
+        assert bodies.parse(rb'"\\u0000"') == bodies.Parsed(document="\\u0000", is_altered=False)
 
 
 class TestForms:
     TYPE = "application/x-www-form-urlencoded"
 
     def test_hold_their_json_in_payload(self) -> None:
-        assert parsing.parse(b"payload=%7B%22zen%22%3A%22%C3%A9%22%7D", content_type=self.TYPE).document == {
+        assert bodies.parse(b"payload=%7B%22zen%22%3A%22%C3%A9%22%7D", content_type=self.TYPE).document == {
             "zen": "é"
         }
 
@@ -101,18 +101,18 @@ class TestForms:
     )
     def test_without_one_payload_are_refused(self, body: bytes) -> None:
         with pytest.raises(NotJson):
-            parsing.parse(body, content_type=self.TYPE)
+            bodies.parse(body, content_type=self.TYPE)
 
     def test_are_not_read_as_such_under_another_type(self) -> None:
         with pytest.raises(NotJson):
-            parsing.parse(b"payload=%7B%7D")
+            bodies.parse(b"payload=%7B%7D")
 
 
 class TestWords:
     def test_are_the_strings_and_numbers_in_a_row(self) -> None:
         document = {"a": ["one", 2, {"b": 3.5}], "c": None, "d": True, "e": "two"}
-        assert parsing.words(document, most=100) == "one 2 3.5 two"
+        assert bodies.words(document, most=100) == "one 2 3.5 two"
 
     def test_are_cut_at_the_limit(self) -> None:
-        assert parsing.words(["abc", "defgh", "i"], most=6) == "abc de"
-        assert len(parsing.words(["x" * 1000] * 1000, most=5000)) <= 5000
+        assert bodies.words(["abc", "defgh", "i"], most=6) == "abc de"
+        assert len(bodies.words(["x" * 1000] * 1000, most=5000)) <= 5000

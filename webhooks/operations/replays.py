@@ -13,7 +13,8 @@ from webhooks.domain.names import Source
 from webhooks.domain.states import WAITING, is_replayable
 from webhooks.errors import CannotReplay, NotFound
 from webhooks.models import Delivery
-from webhooks.operations import announcing, audit, processing
+from webhooks.operations import attempts, audit
+from webhooks.operations.deliveries import touch
 from webhooks.queries import inbox
 
 # Of a replay of many: so many at once, and so long a pause, so that what arrives meanwhile does not wait behind it.
@@ -90,10 +91,10 @@ def _refuse(row: Delivery) -> None:
 def _requeue(rows: list[Delivery], *, with_jobs: bool) -> None:
     places = inbox.requeue([row.pk for row in rows], with_jobs=with_jobs)
     runs = [
-        new(processing.process, {"delivery": row.pk, "row_pointer": places[row.pk]})
+        new(attempts.process, {"delivery": row.pk, "row_pointer": places[row.pk]})
         for row in rows
         if row.source != Source.SANDBOX_TELEMETRY
     ]
     if runs:
         insert(runs)
-    announcing.changed([row.pk for row in rows], sources=[row.source for row in rows])
+    touch([row.pk for row in rows], sources=[row.source for row in rows])

@@ -26,8 +26,9 @@ from webhooks.errors import CannotStart, NotFound, WebhooksError
 from webhooks.handlers import rules as declared
 from webhooks.handlers.registry import Event
 from webhooks.models import Delivery, JobStart
-from webhooks.operations import announcing, audit, opening
-from webhooks.queries import inbox, starting
+from webhooks.operations import audit, deliveries
+from webhooks.queries import inbox
+from webhooks.queries import job_starts as queries
 
 log = logging.getLogger(__name__)
 _OURS = (WebhooksError, JobsError, RateLimitsError)
@@ -46,7 +47,7 @@ def start_jobs(row: Any, event: Event) -> None:
     """Start the jobs of a delivery, a row of `sql/take.sql`, that ends well in this transaction."""
     if not row.starts_jobs:
         return
-    kept = starting.rules_of(event.source) if row.has_rules else []
+    kept = queries.rules_of(event.source) if row.has_rules else []
     for rule in [*declared.declared_for(event.source, event.type), *kept]:
         _start(rule, event, round_=row.start_round)
 
@@ -57,14 +58,14 @@ def start_again(start: int, *, by: User | None = None) -> JobStart:
 
     Raises NotFound, and CannotStart where a job was started, or rule or delivery are gone.
     """
-    row = starting.lock(start)
+    row = queries.lock(start)
     if row is None:
         raise NotFound(resource="start of a job")
     if row.outcome == StartOutcome.STARTED:
         raise CannotStart(reason=f"this rule started job #{row.job_id} for this delivery")
     delivery = _again(row)
     audit.record(by, delivery, _message(row))
-    announcing.changed([delivery.pk], sources=[delivery.source])
+    deliveries.touch([delivery.pk], sources=[delivery.source])
     return row
 
 
@@ -91,7 +92,7 @@ def owner_of(rule: Rule) -> User | None:
     """Whose job it would be; None: the site's own. Raises CannotStart where nobody of that name may log in."""
     if rule.owner is None:
         return None
-    owner = starting.active_person(rule.owner)
+    owner = queries.active_person(rule.owner)
     if owner is None:
         raise CannotStart(reason=f"nobody who may log in is called {rule.owner}, whose job it would be")
     return owner
@@ -103,7 +104,7 @@ def _start(rule: Rule, event: Event, *, round_: int) -> None:
         result = _attempt(rule, event)
         if result is None:
             return
-        kept = starting.keep(
+        kept = queries.keep(
             rule,
             delivery=event.pk,
             round_=round_,
@@ -127,7 +128,7 @@ def _attempt(rule: Rule, event: Event, *, is_checked: bool = False) -> _Result |
             raise
         if not isinstance(error, _OURS):
             log.exception("The rule %r failed on delivery %d.", rule.name, event.pk)
-        return _Result(outcome=StartOutcome.FAILED, error=opening.sentence(error, ours=_OURS))
+        return _Result(outcome=StartOutcome.FAILED, error=deliveries.sentence(error, ours=_OURS))
     return None if job is None else _Result(outcome=StartOutcome.STARTED, job=job)
 
 
@@ -167,7 +168,7 @@ def _again(row: JobStart) -> Delivery:
     rule, delivery = _rule_of(row), inbox.lock(row.delivery_id)
     if rule is None or delivery is None:
         raise CannotStart(reason="its rule is gone" if rule is None else "its delivery is gone")
-    event, _ = opening.opened(inbox.with_body(delivery.pk))
+    event, _ = deliveries.opened(inbox.with_body(delivery.pk))
     result = _attempt(rule, event, is_checked=True)
     if result is None:
         raise CannotStart(reason="its rule makes no job of this delivery any more")
@@ -177,7 +178,7 @@ def _again(row: JobStart) -> Delivery:
 
 
 def _rule_of(row: JobStart) -> Rule | None:
-    return declared.find(row.rule_key) if row.rule_id is None else starting.rule(row.rule_id)
+    return declared.find(row.rule_key) if row.rule_id is None else queries.rule(row.rule_id)
 
 
 def _message(row: JobStart) -> str:

@@ -1,15 +1,17 @@
-"""Many requests, one transaction: those that come while one batch commits are stored by the next."""
+"""Many requests, one transaction: those that come while one batch commits are stored, or counted, by the next."""
 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from django.db import DataError, IntegrityError
 
 from postgres import connections
+from webhooks.domain.names import Source
 from webhooks.errors import Busy
-from webhooks.operations.receiving import Kept
+from webhooks.operations.ingest import Kept, Refused
 from webhooks.queries.inbox import NewDelivery
 
 # In one transaction. Past a few dozen the commit is no longer what costs.
@@ -76,3 +78,22 @@ def _fail(batch: list[_Waiting], error: Exception) -> None:
     for _, answer in batch:
         if not answer.done():
             answer.set_exception(error)
+
+
+class Refusals:
+    """Of one event loop."""
+
+    def __init__(self, count: Callable[[Sequence[Refused]], None]) -> None:
+        self._count = count
+        self._gathered: dict[tuple[Source, str], Refused] = {}
+        self._writing = asyncio.Lock()
+
+    async def count(self, one: Refused) -> None:
+        """Count one; it is committed when this returns. Raises the database's error."""
+        key = (one.source, one.reason)
+        before = self._gathered.get(key)
+        self._gathered[key] = replace(one, times=before.times + one.times) if before else one
+        async with self._writing:  # whoever comes in counts for all who wait behind
+            if self._gathered:
+                gathered, self._gathered = self._gathered, {}
+                await connections.run(self._count, [gathered[key] for key in sorted(gathered)])

@@ -1,4 +1,4 @@
-"""Receiving: what was verified is stored, and its processing scheduled, in one transaction; then it is answered.
+"""Ingest: what was verified is stored, and its processing scheduled, in one transaction; then it is answered.
 
 `verify` and `opened` need no database where the process knows the secrets. `keep` is the transaction, for many requests
 at once: those that come while one batch commits are the next.
@@ -15,13 +15,15 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
+from live import operations as live
 from postgres import transactions
 from scheduling.operations.scheduling import insert, new
 from webhooks.domain import names
 from webhooks.domain.names import Source
 from webhooks.domain.states import Status
 from webhooks.errors import BadSignature, NoSecret
-from webhooks.operations import announcing, processing, tokens
+from webhooks.operations import attempts, tokens
+from webhooks.operations.deliveries import touch
 from webhooks.operations.secrets import keyring
 from webhooks.queries import inbox
 from webhooks.queries import secrets as secret_queries
@@ -209,14 +211,14 @@ def _schedule(stored: Sequence[Any], repeated: Sequence[Any]) -> None:
     fresh = {row.id: row for row in stored if row.status == Status.RECEIVED}
     pointers = {row.id: row.row_pointer for row in repeated}
     wanted = [
-        new(processing.process, {"delivery": row.id, "row_pointer": pointers.get(row.id, row.row_pointer)})
+        new(attempts.process, {"delivery": row.id, "row_pointer": pointers.get(row.id, row.row_pointer)})
         for row in (fresh | again).values()
         if row.source != Source.SANDBOX_TELEMETRY
     ]
     if wanted:
         insert(wanted)
     rows = [*stored, *repeated]
-    announcing.changed([row.id for row in rows], sources=[row.source for row in rows])
+    touch([row.id for row in rows], sources=[row.source for row in rows])
 
 
 def _note_use(deliveries: Sequence[NewDelivery]) -> None:
@@ -227,3 +229,28 @@ def _note_use(deliveries: Sequence[NewDelivery]) -> None:
     if due:
         secret_queries.note_use(due)
         _noted_at.update(dict.fromkeys(due, now))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """Requests of a source that were refused for one reason; where the last of them came from, its announced size and
+    the names of its headers."""
+
+    source: Source
+    reason: str
+    address: str | None
+    size: int | None
+    header_names: Sequence[str]
+    times: int = 1
+
+
+def count_refusals(refusals: Sequence[Refused]) -> None:
+    """Count them, each line once, in one order: two processes count the same lines."""
+    with transaction.atomic():
+        for one in sorted(refusals, key=lambda one: (one.source, one.reason)):
+            inbox.count_refusal(
+                one.source, reason=one.reason, address=one.address, size=one.size,
+                header_names=one.header_names, times=one.times,
+            )  # fmt: skip
+        for source in {one.source for one in refusals}:
+            live.touch("refusals", f"webhook-source:{source}")

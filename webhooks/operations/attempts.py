@@ -19,13 +19,14 @@ from observing import fields
 from postgres import transactions
 from scheduling import operations as scheduling
 from scheduling.operations import endings
-from webhooks.domain import parsing
+from webhooks.domain import bodies
 from webhooks.domain.retries import Retry
 from webhooks.domain.states import WAITING, Outcome, Status
 from webhooks.errors import BadPayload, WebhooksError
 from webhooks.handlers import registry
 from webhooks.handlers.registry import Event
-from webhooks.operations import announcing, opening, starting
+from webhooks.operations import deliveries as stored
+from webhooks.operations import job_starts
 from webhooks.queries import inbox
 from webhooks.queries.inbox import Settlement
 
@@ -78,20 +79,20 @@ def _processed(row: Any) -> str:
     words: str | None = None
     try:
         with transaction.atomic():
-            event, document = opening.opened(row)
-            words = parsing.words(document, most=SEARCHED_CHARACTERS)
+            event, document = stored.opened(row)
+            words = bodies.words(document, most=SEARCHED_CHARACTERS)
             outcome, note = _handle(event)
     except BadPayload as error:
-        settlement = _ended(row, Outcome.REJECTED, opening.sentence(error))
+        settlement = _ended(row, Outcome.REJECTED, stored.sentence(error))
     except Exception as error:
         if transactions.collided(error) or endings.is_away(error):
             raise  # that says nothing about the delivery: the whole transaction runs again
         settlement = _failed(
-            row, error=opening.sentence(error), error_class=_class(error), error_trace=_trace(error)
+            row, error=stored.sentence(error), error_class=_class(error), error_trace=_trace(error)
         )
     else:
         settlement = _ended(row, outcome, note)
-        starting.start_jobs(row, event)
+        job_starts.start_jobs(row, event)
     return _settle(settlement, row, words=words)
 
 
@@ -104,7 +105,7 @@ def _handle(event: Event) -> tuple[Outcome, str | None]:
     if None not in notes:
         return Outcome.IGNORED, notes[0]
     unread = ", ".join([*dict.fromkeys(event.unread)][:_MOST_UNREAD])
-    return Outcome.PROCESSED, opening.text(UNREAD + unread, opening.LONGEST_ERROR) if unread else None
+    return Outcome.PROCESSED, stored.text(UNREAD + unread, stored.LONGEST_ERROR) if unread else None
 
 
 def _ended(row: Any, outcome: Outcome, note: str | None) -> Settlement:
@@ -149,7 +150,7 @@ def _settle(settlement: Settlement, row: Any, *, words: str | None = None) -> st
             row_pointer=row_pointer,
             number=settlement.number + 1,
         )
-    announcing.changed([settlement.id], sources=[row.source])
+    stored.touch([settlement.id], sources=[row.source])
     return settlement.status.value
 
 
@@ -167,4 +168,4 @@ def _trace(error: Exception) -> str | None:
     """None for a payload that is not what its type promises: the fault is not in the code."""
     if isinstance(error, WebhooksError):
         return None
-    return opening.text("".join(traceback.format_exception(error)), -_LONGEST_TRACEBACK)
+    return stored.text("".join(traceback.format_exception(error)), -_LONGEST_TRACEBACK)
