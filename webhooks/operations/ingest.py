@@ -17,7 +17,7 @@ from django.db import transaction
 
 from live import operations as live
 from postgres import transactions
-from scheduling.operations.scheduling import insert, new
+from scheduling.operations.functions import insert, new
 from webhooks.domain import names
 from webhooks.domain.names import Source
 from webhooks.domain.states import Status

@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from scheduling import operations as scheduling
-from scheduling.operations.scheduling import insert, new
+from scheduling.operations.functions import insert, new
 from webhooks.domain.filters import Filter
 from webhooks.domain.names import Source
 from webhooks.domain.states import WAITING, is_replayable

@@ -8,7 +8,7 @@ from jobs import operations as jobs
 from jobs.models import Worker
 from jobs.operations import Lease
 from postgres import clock
-from scheduling.operations import clusters, crons, running
+from scheduling.operations import clusters, crons, runner
 from scheduling.queries.functions import Dispatch, Holder
 from tests.integration.limits.sample import SLOW
 from webhooks.domain.names import Source
@@ -60,12 +60,12 @@ def sweep() -> None:
 
 def run_mutations(*, cluster_id: str, dispatched: list[dict[str, Any]]) -> None:
     """Run what was dispatched."""
-    running.mutations([Dispatch(**one) for one in dispatched], by=_holder(cluster_id))
+    runner.mutations([Dispatch(**one) for one in dispatched], by=_holder(cluster_id))
 
 
 def run_action(*, cluster_id: str, dispatched: dict[str, Any]) -> None:
     """Run what was dispatched."""
-    running.action(Dispatch(**dispatched), by=_holder(cluster_id))
+    runner.action(Dispatch(**dispatched), by=_holder(cluster_id))
 
 
 def tombstone(*, cluster_id: str) -> None:

@@ -1,9 +1,10 @@
-"""Scheduling functions: rows in the caller's transaction (DESIGN promise 9)."""
+"""Schedule functions and cancel them: rows in the caller's transaction (DESIGN promise 9)."""
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,11 +12,11 @@ from django.db import transaction
 
 from postgres import clock
 from scheduling import context, guards, registry
-from scheduling.domain import arguments, moments, queueing
-from scheduling.domain.states import ENDED, Kind, Status
+from scheduling.domain import arguments, options
+from scheduling.domain.states import ENDED, Kind, Status, Verdict, cancel_verdict
 from scheduling.errors import NotEnded, NotFound
 from scheduling.models import ScheduledFunction
-from scheduling.operations import announcing
+from scheduling.operations import notifications
 from scheduling.queries import functions
 from scheduling.queries.functions import NewFunction
 
@@ -38,7 +39,7 @@ def run_after(
     `priority` (-100 to 100, higher goes first) are those of its declaration unless others are named. Raises BadMoment
     (not finite, negative, more than five years), BadQueue, UnknownFunction, BadArguments, NotJson.
     """
-    length = moments.delay(delay)
+    length = options.delay(delay)
     [row] = insert([new(function, args, delay_s=length.total_seconds(), queue=queue, priority=priority)])
     return row
 
@@ -54,7 +55,7 @@ def run_at(
 ) -> ScheduledFunction:
     """Schedule a registered function for an aware moment. One that has passed is kept, and runs at once: of several
     the oldest first. Otherwise as `run_after`."""
-    checked = moments.moment(moment, now=clock.now())
+    checked = options.moment(moment, now=clock.now())
     [row] = insert([new(function, args, run_at=checked, queue=queue, priority=priority)])
     return row
 
@@ -100,8 +101,8 @@ def new(
         args=json.dumps(checked),
         delay_s=delay_s,
         run_at=run_at,
-        queue=registered.queue if queue is None else queueing.queue(queue),
-        priority=registered.priority if priority is None else queueing.priority(priority),
+        queue=registered.queue if queue is None else options.queue(queue),
+        priority=registered.priority if priority is None else options.priority(priority),
     )
 
 
@@ -115,8 +116,8 @@ def insert(rows: Sequence[NewFunction]) -> list[ScheduledFunction]:
         context.note(row.pk for row in inserted)
         soon = {Kind(row.kind) for row in inserted if _is_soon(row)}
         if soon:
-            announcing.due(soon)
-        announcing.changed([row.pk for row in inserted])
+            notifications.due(soon)
+        notifications.changed([row.pk for row in inserted])
     return inserted
 
 
@@ -138,3 +139,52 @@ def _with_parent(row: NewFunction) -> NewFunction:
 
 def _is_soon(row: ScheduledFunction) -> bool:
     return row.status == Status.PENDING and (row.run_at - row.created_at).total_seconds() < POLL_S
+
+
+# Whoever hands a row out has it locked for a few milliseconds; a mutation that runs has it locked until it ends.
+TRIES = 40
+PAUSE_S = 0.005
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancellation:
+    """What a cancel came to; `status` is that of the function now."""
+
+    verdict: Verdict
+    status: Status
+
+
+def cancel(function: ScheduledFunction | int) -> Cancellation:
+    """Cancel a scheduled function, given as its row or id.
+
+    What has not started never will. A running action goes on, its outcome is ignored, and what it schedules from now
+    on is canceled too. A running mutation is left to finish: `too_late`, with the status pending. A failed try whose
+    next one waits: that one is canceled. In the caller's transaction, if there is one. Raises NotFound.
+    """
+    pk = function if isinstance(function, int) else function.pk
+    for _ in range(TRIES):
+        with guards.trusted(), transaction.atomic():
+            done = _try(pk)
+        if done is not None:
+            return done
+        time.sleep(PAUSE_S)
+    return Cancellation(verdict=Verdict.TOO_LATE, status=Status.PENDING)
+
+
+def _try(pk: int) -> Cancellation | None:
+    """One attempt; None when somebody else is changing the row right now."""
+    row = functions.find(pk)
+    if row is None:
+        raise NotFound(resource="scheduled function")
+    status = Status(row.status)
+    verdict = cancel_verdict(status, attempt=row.attempt)
+    if verdict is Verdict.TOO_LATE:
+        following = functions.retry_of(pk)
+        return Cancellation(verdict=verdict, status=status) if following is None else _try(following)
+    if status is Status.PENDING and not functions.unqueue(pk):
+        return None
+    if not functions.cancel(pk, status=status):
+        return None
+    notifications.changed([pk])
+    notifications.over(pk, task_backend=row.task_backend)
+    return Cancellation(verdict=verdict, status=Status.CANCELED)

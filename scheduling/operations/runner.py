@@ -3,11 +3,14 @@
 import json
 import logging
 import random
+import signal
+import threading
 import time
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from types import FrameType
 from typing import Any
 
 from django.conf import settings
@@ -18,10 +21,17 @@ from scheduling import context, guards, registry
 from scheduling.domain import arguments
 from scheduling.domain.retries import Backoff, delay_before_next_s
 from scheduling.domain.states import Kind, Status
-from scheduling.errors import KeepsColliding, KillsItsProcess, NotJson, RowMoved, UnknownFunction
+from scheduling.errors import (
+    ActionTimedOut,
+    KeepsColliding,
+    KillsItsProcess,
+    NotJson,
+    RowMoved,
+    UnknownFunction,
+)
 from scheduling.models import ScheduledFunction
-from scheduling.operations import announcing, endings, timing
-from scheduling.operations.scheduling import POLL_S, insert
+from scheduling.operations import endings, notifications
+from scheduling.operations.functions import POLL_S, insert
 from scheduling.queries import functions
 from scheduling.queries.functions import Dispatch, Ending, Holder, NewFunction
 from scheduling.registry import Call
@@ -43,7 +53,7 @@ def mutations(dispatches: Iterable[Dispatch], *, by: Holder) -> int:
     """Run mutations one after the other, each in a transaction of its own; how many were run."""
     done = [one.id for one in dispatches if mutation(one, by=by)]
     if done:
-        announcing.changed(done)
+        notifications.changed(done)
     return len(done)
 
 
@@ -65,7 +75,7 @@ def mutation(dispatch: Dispatch, *, by: Holder) -> bool:
     except BaseException as error:
         _roll_back(run, error)
     if run.is_committed:
-        announcing.over(dispatch.id, task_backend=run.task_backend)
+        notifications.over(dispatch.id, task_backend=run.task_backend)
     return run.is_committed
 
 
@@ -78,9 +88,9 @@ def process_died(function_id: int, *, by: Holder) -> bool:
     if deaths >= settings.SCHEDULING["MOST_DEATHS"]:
         ending = endings.failed(KillsItsProcess(deaths=deaths))
         if functions.fail_pending(function_id, by=by, ending=ending, elapsed_s=None):
-            announcing.over(function_id, task_backend=_task_backend(function_id), raised=ending.raised)
-    announcing.due([Kind.MUTATION])
-    announcing.changed([function_id])
+            notifications.over(function_id, task_backend=_task_backend(function_id), raised=ending.raised)
+    notifications.due([Kind.MUTATION])
+    notifications.changed([function_id])
     return True
 
 
@@ -97,7 +107,7 @@ def action(
     row = functions.start(dispatch.id, by=by)
     if row is None:
         return False
-    announcing.changed([row.pk])
+    notifications.changed([row.pk])
     call = _call_of(row)
     timeout_s = _timeout_s(call)
     deadline(timeout_s)
@@ -115,8 +125,8 @@ def settle(call: Call, ending: Ending, *, by: Holder) -> bool:
         ended = functions.end_action(call.id, by=by, ending=ending)
         if ended is not None:
             try_again(ended, known=True)
-            announcing.over(ended.pk, task_backend=ended.task_backend, raised=ending.raised)
-            announcing.changed([ended.pk], crons=[ended.cron_id] if ended.cron_id else [])
+            notifications.over(ended.pk, task_backend=ended.task_backend, raised=ending.raised)
+            notifications.changed([ended.pk], crons=[ended.cron_id] if ended.cron_id else [])
     return ended is not None
 
 
@@ -228,14 +238,14 @@ def _collide(run: _Run, statement: str) -> None:
 def _postpone(run: _Run, *, delay_s: float, **noted: Any) -> None:
     with transaction.atomic():
         if functions.postpone(run.dispatch, delay_s=delay_s, **noted):
-            announcing.changed([run.dispatch.id])
+            notifications.changed([run.dispatch.id])
             if delay_s < POLL_S:
-                announcing.due([Kind.MUTATION])
+                notifications.due([Kind.MUTATION])
 
 
 def _perform(call: Call, *, timeout_s: float | None) -> Ending:
     try:
-        with context.running(_running(call)), _watched(call), timing.limit(timeout_s, function=call.function):
+        with context.running(_running(call)), _watched(call), _time_limit(timeout_s, function=call.function):
             value = _run(call)
     except BaseException as error:  # SystemExit too: it is the function's end, not the worker's
         return endings.failed(error)
@@ -274,8 +284,8 @@ def _fail(run: _Run, error: BaseException) -> None:
     """Record a mutation's failure. Whoever has its row locked meanwhile decides instead."""
     ending, elapsed_s = endings.failed(error), time.monotonic() - run.since
     if functions.fail_pending(run.dispatch.id, by=run.by, ending=ending, elapsed_s=elapsed_s):
-        announcing.changed([run.dispatch.id])
-        announcing.over(run.dispatch.id, task_backend=run.task_backend, raised=error)
+        notifications.changed([run.dispatch.id])
+        notifications.over(run.dispatch.id, task_backend=run.task_backend, raised=error)
 
 
 def _until_it_holds(write: Callable[[], object]) -> None:
@@ -346,3 +356,29 @@ def _next_try(ended: ScheduledFunction, *, delay_s: float) -> NewFunction:
         cron=ended.cron_id,
         fire_at=ended.fire_at,
     )
+
+
+# An action that catches the first one gets another.
+_AGAIN_S = 5.0
+
+
+@contextmanager
+def _time_limit(timeout_s: float | None, *, function: str) -> Iterator[None]:
+    """Raise ActionTimedOut in the block after `timeout_s` seconds; None is no limit.
+
+    Signals reach only the main thread, which is where a cluster's workers run; in any other thread there is no limit.
+    """
+    if timeout_s is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def wake(_number: int, _frame: FrameType | None) -> None:
+        raise ActionTimedOut(function=function, timeout_s=timeout_s)
+
+    before = signal.signal(signal.SIGALRM, wake)
+    signal.setitimer(signal.ITIMER_REAL, timeout_s, _AGAIN_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

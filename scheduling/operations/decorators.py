@@ -10,8 +10,8 @@ from django.db import connection
 
 from postgres import transactions
 from scheduling import guards, registry
-from scheduling.domain import queueing
-from scheduling.domain.queueing import DEFAULT_QUEUE
+from scheduling.domain import options
+from scheduling.domain.options import DEFAULT_QUEUE
 from scheduling.domain.retries import Retry
 from scheduling.domain.states import Kind
 from scheduling.errors import NotAFunction
@@ -42,7 +42,7 @@ def mutation(function: Any = None, /, *, queue: str = DEFAULT_QUEUE, priority: i
     Parameters are keyword-only and JSON, and so is the result. Raises NotAFunction, BadQueue.
     """
     if function is None:
-        return functools.partial(_mutation, queue=queueing.queue(queue), priority=queueing.priority(priority))
+        return functools.partial(_mutation, queue=options.queue(queue), priority=options.priority(priority))
     return _mutation(function, queue=queue, priority=priority)
 
 
@@ -79,7 +79,7 @@ def action(
     Called, it is the plain function. `queue` and `priority` hold where `run_after` names no others. Raises
     NotAFunction, BadQueue.
     """
-    place: Any = {"queue": queueing.queue(queue), "priority": queueing.priority(priority)}
+    place: Any = {"queue": options.queue(queue), "priority": options.priority(priority)}
     seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
     if not (math.isfinite(seconds) and 0 < seconds <= LONGEST_TIMEOUT_S):
         raise NotAFunction(
