@@ -12,12 +12,12 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import transaction
 
-from examples.imagegame.domain import decoys, stages
+from examples.imagegame.domain import prompts, stages
 from examples.imagegame.domain.stages import Stage
 from examples.imagegame.errors import GameUnknown
 from examples.imagegame.models import Game, Round
-from examples.imagegame.operations import announcing
 from examples.imagegame.queries import games, rounds
+from live import operations as live
 from postgres import clock
 from scheduling import operations as scheduling
 from scheduling.operations import mutation
@@ -61,7 +61,7 @@ def advance(game: Game, *, is_pushed: bool) -> None:
         enter(game, target)
         return
     games.changed(game.pk)
-    announcing.changed(game)
+    touch(game)
 
 
 def enter(game: Game, target: Stage) -> None:
@@ -79,7 +79,7 @@ def enter(game: Game, target: Stage) -> None:
     game.ended_at = now if is_over else None
     game.save(update_fields=["stage", "step", "version", "round", "deadline_at", "ended_at"])
     schedule_end(game)
-    announcing.changed(game)
+    touch(game)
 
 
 def ends_at(stage: Stage, now: datetime) -> datetime:
@@ -116,8 +116,14 @@ def _mix(game: Game) -> None:
 def _add_decoys(on_the_table: Round) -> None:
     titles = [title.text for title in rounds.titles(on_the_table.pk)]
     missing = max(0, stages.LEAST_TITLES - len(titles))
-    rounds.add_decoys(on_the_table, decoys.made_up(missing, rng=_RNG, unlike=titles))
+    rounds.add_decoys(on_the_table, prompts.made_up(missing, rng=_RNG, unlike=titles))
 
 
 def _is_overdue(game: Game, now: datetime) -> bool:
     return game.deadline_at is not None and game.deadline_at <= now
+
+
+def touch(game: Game) -> None:
+    """Say that something happened in a game: its players see it, and the lists it stands in."""
+    players = (f"imagegame:player:{player.pk}" for player in games.players(game.pk))
+    live.touch(f"imagegame:game:{game.pk}", f"imagegame:games:{game.group_id or 0}", *players)

@@ -21,7 +21,7 @@ from examples.imagegame.errors import (
     WrongMoment,
 )
 from examples.imagegame.models import Game, Round
-from examples.imagegame.operations import moving
+from examples.imagegame.operations import progress
 from examples.imagegame.queries import games, pictures, rounds
 
 
@@ -76,15 +76,15 @@ def guess(code: str, title_id: int, *, by: User) -> None:
 @contextmanager
 def _table(code: str, stage: Stage, by: User) -> Iterator[Game]:
     """The game, locked at this stage, with this person among its players; it moves on if that was the last thing."""
-    moving.catch_up(code)
+    progress.catch_up(code)
     with transaction.atomic():
-        game = moving.locked(code)
+        game = progress.locked(code)
         if not games.is_player(game.pk, by):
             raise NotAPlayer
         if game.stage != stage:
             raise WrongMoment
         yield game
-        moving.advance(game, is_pushed=False)
+        progress.advance(game, is_pushed=False)
 
 
 def _others_picture(game: Game, by: User) -> Round:

@@ -1,7 +1,8 @@
 """Asking limits: one, several, and without taking anything."""
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TypeVar
 
@@ -11,11 +12,48 @@ from observing import numbers
 from postgres import transactions
 from ratelimits import queries
 from ratelimits.domain import Config, evaluate_shards, value_of_shards
-from ratelimits.errors import LimitsDeadlocked, RepeatedLimit
-from ratelimits.operations import answers, requests
-from ratelimits.operations.answers import Answer, Ask, Value
+from ratelimits.errors import LimitsDeadlocked, RateLimited, RepeatedLimit
+from ratelimits.operations import requests
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A limit's answer.
+
+    `ok`: granted. `retry_after`: denied, how long until it would be granted if nobody else came; granted, how
+    long until the tokens that were reserved may be used; None: granted at once. `remaining`: tokens left,
+    below 0 is debt; with shards an estimate; None where nothing was taken.
+    """
+
+    ok: bool
+    retry_after: timedelta | None
+    remaining: float | None = None
+
+    def __bool__(self) -> bool:
+        """Whether it was granted."""
+        return self.ok
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """One of several limits to ask together; the fields are the arguments of `limit`."""
+
+    name: str
+    key: str | None = None
+    count: float = 1.0
+    reserve: bool = False
+    config: Config | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """How many tokens a limit holds now (below 0 is debt), and the most it can hold."""
+
+    value: float
+    most: float
+    config: Config
 
 
 def limit(
@@ -38,7 +76,7 @@ def limit(
     several limits one by one, while another does so in another order.
     """
     request = _request_of(Ask(name=name, key=key, count=count, reserve=reserve, config=config), throws)
-    answer = answers.answer(_decided(lambda: queries.take(request)))
+    answer = _answer_of(_decided(lambda: queries.take(request)))
     if not answer:
         numbers.DENIED.labels(name).inc()
     if (
@@ -46,7 +84,7 @@ def limit(
     ):  # the wait of the reservation that was not made: with shards it is another
         wait = check(name, key=key, count=count, reserve=True, config=config).retry_after
         answer = replace(answer, retry_after=wait or answer.retry_after)
-    return answers.or_raised(answer, name, key) if throws else answer
+    return _or_raised(answer, name, key) if throws else answer
 
 
 def limit_all(asks: Sequence[Ask], *, throws: bool = False) -> Answer:
@@ -61,7 +99,7 @@ def limit_all(asks: Sequence[Ask], *, throws: bool = False) -> Answer:
     _refuse_duplicates(batch)
     if not batch:
         return Answer(ok=True, retry_after=None)
-    decisions = [answers.answer(row) for row in _decided(lambda: queries.take_all(batch))]
+    decisions = [_answer_of(row) for row in _decided(lambda: queries.take_all(batch))]
     ok = all(decisions)
     for ask, answer in zip(asks, decisions, strict=True):
         if not answer:
@@ -72,7 +110,7 @@ def limit_all(asks: Sequence[Ask], *, throws: bool = False) -> Answer:
     together = Answer(
         ok=ok, retry_after=slowest.retry_after, remaining=min(remaining) if ok and remaining else None
     )
-    return answers.or_raised(together, ask.name, ask.key) if throws else together
+    return _or_raised(together, ask.name, ask.key) if throws else together
 
 
 def check(
@@ -92,8 +130,8 @@ def check(
         request.config, stored.states, now=stored.now_ms, count=request.count, reserve=reserve
     )
     ok = spread.ok and not (throws and spread.retry_after is not None)
-    answer = Answer(ok=ok, retry_after=answers.wait(spread.retry_after))
-    return answers.or_raised(answer, name, key) if throws else answer
+    answer = Answer(ok=ok, retry_after=_wait(spread.retry_after))
+    return _or_raised(answer, name, key) if throws else answer
 
 
 def get_value(name: str, *, key: str | None = None, config: Config | None = None) -> Value:
@@ -125,3 +163,27 @@ def _refuse_duplicates(batch: Sequence[queries.Request]) -> None:
         if (request.name, request.key) in seen:
             raise RepeatedLimit(name=request.name)
         seen.add((request.name, request.key))
+
+
+def _answer_of(row: queries.Row) -> Answer:
+    """The answer that a row of `take` or `take_all` says."""
+    remaining = row.remaining if row.granted else None
+    return Answer(ok=row.granted, retry_after=_wait(row.retry_after_ms), remaining=remaining)
+
+
+def _wait(milliseconds: float | None) -> timedelta | None:
+    """Rounded up to what the limits' clock can tell apart. A wait longer than any calendar is told as the
+    longest."""
+    if milliseconds is None:
+        return None
+    try:
+        return timedelta(milliseconds=max(0, math.ceil(milliseconds)))
+    except OverflowError:
+        return timedelta.max
+
+
+def _or_raised(answer: Answer, name: str, key: str | None) -> Answer:
+    """The answer if it is a grant. Raises RateLimited."""
+    if not answer.ok:
+        raise RateLimited(name=name, key=key, retry_after=answer.retry_after or timedelta(0))
+    return answer

@@ -20,7 +20,7 @@ from examples.chat.errors import (
     Unanswered,
 )
 from examples.chat.models import ASSISTANT, Answer, Message
-from examples.chat.operations import announcing, rooms
+from examples.chat.operations import rooms
 from jobs import errors as jobs_errors
 from jobs import operations as jobs
 from jobs.domain.states import Status, Verdict
@@ -47,7 +47,7 @@ def post(group_id: int, text: str, *, by: User, key: str, asks: bool = True) -> 
     message = queries.add_message(group, author=by, text=text)
     if asks:
         _ask(message, by)
-    announcing.messages_changed([group_id])
+    rooms.touch([group_id])
     return message
 
 
@@ -95,7 +95,7 @@ def discard(message_ids: Sequence[int]) -> None:
     """Delete messages, whoever wrote them, with a question its answers; jobs that write one are canceled."""
     for answer in queries.answers_among(message_ids):
         _canceled(answer, None)
-    announcing.messages_changed(queries.delete(message_ids))
+    rooms.touch(queries.delete(message_ids))
 
 
 # The order of locks is that of `jobs`: a job, then its limit, then what is stored of the answer. Who stored the answer

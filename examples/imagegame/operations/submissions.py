@@ -15,12 +15,12 @@ from examples.imagegame.domain import prompts
 from examples.imagegame.domain.painting import State
 from examples.imagegame.errors import StillPainting, SubmissionUnknown, TooLateToChange
 from examples.imagegame.models import Submission
-from examples.imagegame.operations import announcing
 from examples.imagegame.queries import pictures
 from jobs import operations as jobs
 from jobs.domain.files import PREVIEW
 from jobs.domain.states import ENDED, Status, Verdict
 from jobs.errors import NotFound
+from live import operations as live
 from postgres import clock, transactions
 from ratelimits import operations as ratelimits
 from scheduling.operations import mutation
@@ -120,7 +120,7 @@ def _submitted(prompt: str, *, by: User) -> Submission:
         submission = pictures.add(owner=by, prompt=prompt, job_id=job.pk)
     except IntegrityError as error:  # another request of the same person was a moment earlier
         raise StillPainting from error
-    announcing.submitted(submission)
+    live.touch(f"imagegame:player:{submission.owner_id}")
     return submission
 
 
@@ -177,4 +177,10 @@ def _timed_out(move: jobs.Move) -> str:
 def _end(submission: Submission, state: State, *, reason: str = "", **columns: Any) -> None:
     ended = pictures.end(submission.job_id, state=state, reason=reason[:_LONGEST_REASON], **columns)
     if ended:
-        announcing.ended(submission)
+        _touch(submission)
+
+
+def _touch(submission: Submission) -> None:
+    """A picture is finished, or there will be none."""
+    mine = (f"imagegame:submission:{submission.pk}", f"imagegame:player:{submission.owner_id}")
+    live.touch(*mine, "imagegame:health")

@@ -3,6 +3,7 @@
 import random
 from typing import Final
 
+from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.db import IntegrityError, transaction
 
@@ -23,10 +24,12 @@ from examples.imagegame.errors import (
     WrongMoment,
 )
 from examples.imagegame.models import CODE_LENGTH, THEME_LIMIT, Game
-from examples.imagegame.operations import announcing, moving
-from examples.imagegame.queries import games, rounds
+from examples.imagegame.operations import progress
+from examples.imagegame.queries import games, pictures, rounds
+from live import operations as live
 from postgres import clock, transactions
 from ratelimits import operations as ratelimits
+from scheduling.operations import mutation
 
 _LETTERS: Final = "BCDFGHJKLMNPQRSTVWXZ2569"  # none that looks like another, no vowels to make words of
 _TRIES: Final = 10  # of eight million codes some are taken
@@ -63,9 +66,9 @@ def join(code: str, *, by: User) -> Game:
     that this person is not in), GameBegan, GameFull, RateLimited.
     """
     ratelimits.limit(limits.JOIN, key=accounts.limit_key(by), throws=True)
-    moving.catch_up(code)
+    progress.catch_up(code)
     with transaction.atomic():
-        game = moving.locked(code)
+        game = progress.locked(code)
         if games.is_player(game.pk, by):
             return game
         if not _may_join(game, by):
@@ -76,7 +79,7 @@ def join(code: str, *, by: User) -> Game:
             raise GameFull(limit=stages.MOST_PLAYERS)
         games.add_player(game, by)
         games.changed(game.pk)
-        announcing.changed(game)
+        progress.touch(game)
     return game
 
 
@@ -87,29 +90,29 @@ def leave(code: str, *, by: User) -> None:
     Once it has begun nobody waits for who is away: every stage ends by itself. Raises GameUnknown, NotAPlayer,
     WrongMoment.
     """
-    game = moving.locked(code)
+    game = progress.locked(code)
     if game.stage != Stage.LOBBY:
         raise WrongMoment
     if game.host_id == by.pk:
-        moving.enter(game, Stage.ABANDONED)
+        progress.enter(game, Stage.ABANDONED)
         return
     if not games.remove_player(game, by):
         raise NotAPlayer
     games.changed(game.pk)
-    announcing.player_left(game, by.pk)
-    announcing.changed(game)
+    live.touch(f"imagegame:player:{by.pk}", f"imagegame:rights:{game.pk}")
+    progress.touch(game)
 
 
 def begin(code: str, *, by: User) -> None:
     """Let everybody paint. For the host. Raises GameUnknown, NotTheHost, WrongMoment, TooFewPlayers."""
-    moving.catch_up(code)
+    progress.catch_up(code)
     with transaction.atomic():
         game = _hosted(code, by)
         if game.stage != Stage.LOBBY:
             raise WrongMoment
         if len(games.players(game.pk)) < stages.LEAST_PLAYERS:
             raise TooFewPlayers(least=stages.LEAST_PLAYERS)
-        moving.enter(game, Stage.PAINTING)
+        progress.enter(game, Stage.PAINTING)
 
 
 @transactions.retried
@@ -125,7 +128,7 @@ def go_on(code: str, *, step: int, by: User) -> None:
         return
     if game.stage == Stage.PAINTING and not rounds.pictures(game):
         raise NothingPlayed
-    moving.advance(game, is_pushed=True)
+    progress.advance(game, is_pushed=True)
 
 
 @transactions.retried
@@ -134,7 +137,7 @@ def again(code: str, *, by: User) -> Game:
 
     Raises GameUnknown, NotAPlayer, WrongMoment, NotAMember.
     """
-    game = moving.locked(code)
+    game = progress.locked(code)
     if not games.is_player(game.pk, by):
         raise NotAPlayer
     if game.stage not in stages.ENDED:
@@ -146,19 +149,19 @@ def again(code: str, *, by: User) -> Game:
         raise NotAMember
     following = _opened(game.theme, by=by, group=game.group)
     games.follow_with(game, following)
-    announcing.changed(game)
+    progress.touch(game)
     return following
 
 
 def _opened(theme: str, *, by: User, group: Group | None) -> Game:
     game = _with_some_code(theme, by=by, group=group)
-    moving.schedule_end(game)
-    announcing.changed(game)
+    progress.schedule_end(game)
+    progress.touch(game)
     return game
 
 
 def _with_some_code(theme: str, *, by: User, group: Group | None) -> Game:
-    deadline_at = moving.ends_at(Stage.LOBBY, clock.now())
+    deadline_at = progress.ends_at(Stage.LOBBY, clock.now())
     for _ in range(_TRIES):
         code = "".join(_RNG.choices(_LETTERS, k=CODE_LENGTH))
         try:
@@ -174,7 +177,20 @@ def _may_join(game: Game, person: User) -> bool:
 
 
 def _hosted(code: str, by: User) -> Game:
-    game = moving.locked(code)
+    game = progress.locked(code)
     if game.host_id != by.pk:
         raise NotTheHost
     return game
+
+
+AT_ONCE = 500  # rows in one transaction
+
+
+@mutation
+def forget() -> int:
+    """Delete games and pictures that ended longer ago than the farm keeps jobs; how many rows.
+
+    Pictures go after the games they lie in. What is too much for one transaction is left to the next firing.
+    """
+    days: int = settings.JOBFARM["RETENTION_DAYS"]
+    return games.forget(days=days, limit=AT_ONCE) + pictures.forget(days=days, limit=AT_ONCE)

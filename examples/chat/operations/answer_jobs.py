@@ -8,7 +8,7 @@ from django.db import transaction
 from examples.chat import queries
 from examples.chat.domain import answers, texts
 from examples.chat.domain.answers import State
-from examples.chat.operations import announcing
+from examples.chat.operations import rooms
 from examples.chat.queries import Again, Followed
 from jobs import operations as jobs
 from jobs.operations import Discard, Move, Prepared
@@ -40,7 +40,7 @@ def moved(moves: Sequence[Move]) -> None:
     ]
     followed = [_followed(move) for move in moves if move.retry_of is None]
     groups = (queries.ask_again(again) if again else []) + (queries.follow(followed) if followed else [])
-    announcing.messages_changed(sorted(set(groups)))
+    rooms.touch(sorted(set(groups)))
 
 
 @action(timeout=60, own_writes=True)
@@ -63,7 +63,7 @@ def _reconciled(states: Mapping[int, str]) -> int:
         if behind:
             jobs.resync(behind)
         if gone:
-            announcing.messages_changed(queries.close(gone, error="The farm has forgotten this question."))
+            rooms.touch(queries.close(gone, error="The farm has forgotten this question."))
     return len(behind) + len(gone)
 
 
