@@ -2,15 +2,15 @@
 
 from django.urls import path
 
-from accounts.views import account, entering, groups, guests, signing_up
+from accounts.views import account, groups, guests, logins, signup
 
 app_name = "accounts"
 urlpatterns = [
     path("", account.account, name="account"),
-    path("login/", entering.LogIn.as_view(), name="login"),
-    path("logout/", entering.LogOut.as_view(), name="logout"),
-    path("link/<str:token>/", entering.OneTimeLinkPage.as_view(), name="one_time_link"),
-    path("sign-up/", signing_up.SignUp.as_view(), name="sign_up"),
+    path("login/", logins.LogIn.as_view(), name="login"),
+    path("logout/", logins.LogOut.as_view(), name="logout"),
+    path("link/<str:token>/", logins.OneTimeLinkPage.as_view(), name="one_time_link"),
+    path("sign-up/", signup.SignUp.as_view(), name="sign_up"),
     path("guest/", guests.ComeAsGuest.as_view(), name="guest"),
     path("guest/<slug:captcha>.png", guests.captcha_picture, name="captcha_picture"),
     path("password/", account.change_password, name="change_password"),

@@ -119,7 +119,7 @@ def _schedule(count: int) -> int:
     from django.db import transaction  # noqa: PLC0415
 
     from postgres import clock  # noqa: PLC0415
-    from scheduling.operations.scheduling import insert, new  # noqa: PLC0415
+    from scheduling.operations.functions import insert, new  # noqa: PLC0415
 
     moment = clock.now()
     with transaction.atomic():

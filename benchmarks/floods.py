@@ -30,7 +30,7 @@ from benchmarks.results import Table
 from benchmarks.web import server
 from webhooks.domain.names import Source
 from webhooks.operations import secrets
-from webhooks.sources import github
+from webhooks.sources import configs
 
 SOCKETS, SECONDS, REST_S, BEGUN_S = 50, 8.0, 0.005, 1.0
 CALM: Final = "no flood"
@@ -163,7 +163,7 @@ def _delivery(secret: str, *, padding: int = 0) -> bytes:
     body = json.dumps(
         {"zen": "Anything added dilutes everything else.", "n": number, "commits": commits}
     ).encode()
-    signed = github.sign(
+    signed = configs.config_of(Source.GITHUB).sign(
         body,
         secret=secret,
         event_type="test_event",

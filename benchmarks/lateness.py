@@ -28,7 +28,7 @@ from django.test.utils import setup_databases, teardown_databases  # noqa: E402
 
 from scheduling import operations as scheduling  # noqa: E402
 from scheduling.models import Due, ScheduledFunction  # noqa: E402
-from scheduling.operations.scheduling import insert, new  # noqa: E402
+from scheduling.operations.functions import insert, new  # noqa: E402
 from tests.integration.scheduling import sample  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]

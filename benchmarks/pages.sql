@@ -44,7 +44,7 @@ FROM jobs_job WHERE failures > 0 OR status IN ('failed', 'timed_out') ORDER BY i
 
 INSERT INTO scheduling_scheduledfunction (function, kind, queue, priority, args, status, attempt, created_at, run_at,
     started_at, ended_at, error, traceback)
-SELECT CASE WHEN n % 2 = 0 THEN 'webhooks.operations.processing.process' ELSE 'app.function_' || n % 20 END,
+SELECT CASE WHEN n % 2 = 0 THEN 'webhooks.operations.attempts.process' ELSE 'app.function_' || n % 20 END,
     CASE WHEN n % 4 = 1 THEN 'action' ELSE 'mutation' END, 'default', 0, jsonb_build_object('delivery', n),
     CASE WHEN n % 200 = 0 THEN 'failed' ELSE 'success' END, 1, at, at, at, at,
     CASE WHEN n % 200 = 0 THEN 'it broke' END, NULL

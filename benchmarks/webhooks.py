@@ -34,7 +34,7 @@ from django.test.utils import setup_databases, teardown_databases  # noqa: E402
 from webhooks.domain.names import Source  # noqa: E402
 from webhooks.models import Delivery  # noqa: E402
 from webhooks.operations import secrets  # noqa: E402
-from webhooks.sources import github  # noqa: E402
+from webhooks.sources import configs  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 PAYLOAD = ROOT / "tests/data/webhooks/payloads/github/push.2.json"
@@ -146,7 +146,7 @@ async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, reque
 def _request(secret: str) -> bytes:
     number = next(_numbers)
     body = b'{"n":%d,' % number + _body()[1:]
-    signed = github.sign(
+    signed = configs.config_of(Source.GITHUB).sign(
         body,
         secret=secret,
         event_type="push",

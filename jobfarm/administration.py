@@ -12,6 +12,7 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 
+from examples import config as examples
 from jobs.domain.rollups import PERIODS
 from jobs.queries import pages, reads
 from scheduling.cluster import django_q2
@@ -34,8 +35,8 @@ ACTIONS: Final = frozenset(
         "webhooks.delete_rule",
         "ratelimits.delete_bucket",
         "accounts.delete_apitoken",
-        "chat.delete_message",
     }
+    | {permission for example in examples.installed() for permission in example.operator_permissions}
 )
 
 
@@ -164,9 +165,7 @@ _SECTIONS: Final[list[tuple[str, bool, list[tuple[str, str]]]]] = [
         ("auth.User", "person"), ("auth.Group", "group"), ("accounts.ApiToken", "password"),
         ("admin.LogEntry", "history"),
     ]),
-    ("Examples", True, [
-        ("chat.Message", "chat"), ("imagegame.Game", "stadia_controller"), ("imagegame.Submission", "image"),
-    ]),
+    ("Examples", True, [table for example in examples.installed() for table in example.tables]),
 ]  # fmt: skip
 
 # In a farm whose people use it past the scheduler.

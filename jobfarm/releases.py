@@ -12,8 +12,13 @@ from typing import Final
 
 from django.db.migrations.graph import MigrationGraph
 
+from examples import config as examples
+
 FILE: Final = Path(__file__).with_name("releases.json")
-OURS: Final = frozenset({"accounts", "chat", "imagegame", "jobs", "ratelimits", "scheduling", "webhooks"})
+OURS: Final = frozenset(
+    {"accounts", "jobs", "ratelimits", "scheduling", "webhooks"}
+    | {example.label for example in examples.installed()}
+)
 Node = tuple[str, str]
 
 

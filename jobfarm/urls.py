@@ -9,6 +9,7 @@ from django.utils.module_loading import module_has_submodule
 from django.views.generic import RedirectView
 
 from accounts.views import admin_log_in
+from examples import config as examples
 from jobfarm import views
 from jobfarm.api import api
 
@@ -44,8 +45,7 @@ urlpatterns = [
     path("health/live", views.live, name="health_live"),
     path("health/ready", views.ready, name="health_ready"),
     path("metrics", views.metrics, name="metrics"),
-    path("game/", include("examples.imagegame.urls")),
-    path("chat/", include("examples.chat.urls")),
+    *(path(example.path, include(f"{example.name}.urls")) for example in examples.installed()),
     path("", views.overview, name="overview"),
     path("", include("jobs.urls")),
     *_of_own_apps(),  # the last: what is the farm's stays the farm's

@@ -9,6 +9,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from examples import config as examples
 from jobfarm import metrics as numbers
 from jobfarm import readiness
 from jobs.domain.rollups import PERIODS
@@ -57,5 +58,6 @@ def overview(request: HttpRequest) -> HttpResponse:
         "is_operator": is_operator,
         "period": PERIODS.get(request.GET.get("period", ""), PERIODS["hour"]),
         "periods": list(PERIODS.values()),
+        "example_cards": [example.card for example in examples.installed()],
     }
     return render(request, "jobfarm/overview.html", context)

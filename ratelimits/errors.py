@@ -65,7 +65,7 @@ class CountExceedsLimit(RateLimitsError, ValueError):
 
 class LimitsDeadlocked(RateLimitsError):
     """Another transaction asked the same limits in another order, and each waited for the other: PostgreSQL ended this
-    one. Ask several limits with one limit_all, which locks them in one order, or run the transaction again."""
+    one. LimitRequest several limits with one limit_all, which locks them in one order, or run the transaction again."""
 
     code = "limits_deadlocked"
 

@@ -68,7 +68,7 @@ _by_actions_too = guards.trusted
 
 @_by_actions_too()
 def take(request: Request) -> Row:
-    """Ask one limit; a row with `granted`, `retry_after_ms` (None: at once) and `remaining`."""
+    """LimitRequest one limit; a row with `granted`, `retry_after_ms` (None: at once) and `remaining`."""
     params = {
         "name": request.name,
         "key": request.key,
@@ -82,7 +82,7 @@ def take(request: Request) -> Row:
 
 @_by_actions_too()
 def take_all(requests: Sequence[Request]) -> list[Row]:
-    """Ask several, all or none; a row for each in their order, as from `take`."""
+    """LimitRequest several, all or none; a row for each in their order, as from `take`."""
     return statements.load("ratelimits", "take_all").run({"requests": Jsonb([*map(_parameters, requests)])})
 
 

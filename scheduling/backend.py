@@ -34,11 +34,11 @@ from scheduling.django_tasks import (
     task_finished,
     task_started,
 )
-from scheduling.domain import arguments, moments
+from scheduling.domain import arguments, options
 from scheduling.domain.states import ENDED, Kind, Status
 from scheduling.errors import BadMoment, Canceled, NotJson, OutcomeUnknown
 from scheduling.models import ScheduledFunction
-from scheduling.operations.scheduling import insert
+from scheduling.operations.functions import insert
 from scheduling.queries import functions
 from scheduling.queries.functions import NewFunction
 from scheduling.registry import Call
@@ -89,7 +89,7 @@ class SchedulingBackend(BaseTaskBackend):
         call = {"args": normalize_json(list(args)), "kwargs": normalize_json(dict(kwargs))}
         try:
             stored = arguments.json_value(call, name=task.module_path, part="arguments")
-            run_at = None if task.run_after is None else moments.moment(task.run_after, now=clock.now())
+            run_at = None if task.run_after is None else options.moment(task.run_after, now=clock.now())
         except NotJson as refusal:
             raise ValueError(refusal.message) from refusal
         except BadMoment as refusal:

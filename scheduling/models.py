@@ -10,7 +10,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from scheduling.domain.firing import Missed, Overlap
+from scheduling.domain.schedules import Missed, Overlap
 from scheduling.domain.states import ENDED, LIVE, Kind, Status
 
 _ACTION = Q(kind=Kind.ACTION)

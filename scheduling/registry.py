@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from django.utils.module_loading import import_string
 
-from scheduling.domain import arguments, queueing
+from scheduling.domain import arguments, options
 from scheduling.domain.retries import Retry
 from scheduling.domain.states import Kind
 from scheduling.errors import UnknownFunction
@@ -27,7 +27,7 @@ class Function:
     retry: Retry | None = None
     idempotent: bool = False
     own_writes: bool = False
-    queue: str = queueing.DEFAULT_QUEUE
+    queue: str = options.DEFAULT_QUEUE
     priority: int = 0
 
 
@@ -73,7 +73,7 @@ def register(
     retry: Retry | None = None,
     idempotent: bool = False,
     own_writes: bool = False,
-    queue: str = queueing.DEFAULT_QUEUE,
+    queue: str = options.DEFAULT_QUEUE,
     priority: int = 0,
 ) -> Function:
     """Make `call` known under its dotted name; again under the same name replaces it. Raises NotAFunction, BadQueue."""
@@ -87,8 +87,8 @@ def register(
         retry=retry,
         idempotent=idempotent,
         own_writes=own_writes,
-        queue=queueing.queue(queue),
-        priority=queueing.priority(priority),
+        queue=options.queue(queue),
+        priority=options.priority(priority),
     )
     _functions[name] = function
     return function

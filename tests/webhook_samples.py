@@ -10,7 +10,7 @@ from typing import Any
 
 from django.apps import apps
 
-from webhooks.domain import parsing
+from webhooks.domain import bodies
 from webhooks.handlers import registry
 from webhooks.handlers.registry import Event
 from webhooks.models import Activity, Delivery, Resource, SandboxSession, SandboxTelemetry
@@ -49,7 +49,7 @@ class Sample:
 
     def document(self) -> Any:
         """Its JSON, as the inbox parses it: of telemetry, which sends lists, under `items`."""
-        document = parsing.parse(self.body, content_type="application/json").document
+        document = bodies.parse(self.body, content_type="application/json").document
         if self.source != "sandbox_telemetry":
             return document
         return {"items": document if isinstance(document, list) else [document]}

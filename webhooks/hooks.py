@@ -11,13 +11,13 @@ from webhooks.domain.names import Source
 from webhooks.domain.states import StartOutcome
 from webhooks.live_queries import may_view
 from webhooks.models import JobStart
-from webhooks.queries import starting
+from webhooks.queries import job_starts
 
 
 @jobs.register_links
 def deliveries_of(job_id: int, viewer: Viewer) -> Iterable[Link]:
     """The delivery that started the job, and those that its unique key has it stand for."""
-    return [_link(start) for start in starting.of_job(job_id)] if may_view(viewer) else []
+    return [_link(start) for start in job_starts.of_job(job_id)] if may_view(viewer) else []
 
 
 def _link(start: JobStart) -> Link:

@@ -19,7 +19,7 @@ from webhooks.errors import NotFound
 from webhooks.models import Delivery
 from webhooks.operations import activity as feed
 from webhooks.queries import activity as activity_queries
-from webhooks.queries import inbox, pages, starting
+from webhooks.queries import inbox, job_starts, pages
 
 OPERATOR: Final = "operator"
 INBOX: Final = "inbox"  # who may see deliveries, and not everybody's jobs
@@ -167,7 +167,7 @@ def delivery(*, delivery_id: int) -> Mapping[str, Any] | None:
 )
 def delivery_jobs(*, delivery_id: int) -> Mapping[str, Any] | None:
     """The jobs that a delivery started, as they stand, and those that it did not start."""
-    starts = starting.of_delivery(delivery_id)
+    starts = job_starts.of_delivery(delivery_id)
     statuses = jobs.statuses({start.job_id for start in starts if start.job_id is not None})
     return {"rows": [{"start": start, "status": statuses.get(start.job_id or 0, "")} for start in starts]}
 

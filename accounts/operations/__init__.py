@@ -1,14 +1,5 @@
 """What people do with their accounts and groups. Synchronous: from an event loop use `postgres.connections.run`."""
 
-from accounts.operations.entering import (
-    DAY_MIN,
-    begin_log_in,
-    end_log_in,
-    ensure_administrator,
-    is_usable,
-    one_time_link,
-    redeem,
-)
 from accounts.operations.groups import (
     Invited,
     create_group,
@@ -25,8 +16,17 @@ from accounts.operations.groups import (
     withdraw_invitation,
 )
 from accounts.operations.guests import end_guest, enter_as_guest, is_guest, limit_key, new_captcha
-from accounts.operations.retiring import forget_captchas, forget_sessions, retire_guests
-from accounts.operations.signing_up import sign_up
+from accounts.operations.logins import (
+    DAY_MIN,
+    begin_log_in,
+    end_log_in,
+    ensure_administrator,
+    is_usable,
+    one_time_link,
+    redeem,
+)
+from accounts.operations.retention import forget_captchas, forget_sessions, retire_guests
+from accounts.operations.signup import sign_up
 from accounts.operations.tokens import authenticate, create_token, end_tokens, revoke_token, token
 
 __all__ = [

@@ -1,5 +1,5 @@
 """Pages of people: in and out, one's account, groups."""
 
-from accounts.views.entering import admin_log_in
+from accounts.views.logins import admin_log_in
 
 __all__ = ["admin_log_in"]

@@ -1,10 +1,14 @@
 """The app."""
 
-from django.apps import AppConfig
+from examples import config
 
 
-class ImageGameConfig(AppConfig):
+class ImageGameConfig(config.ExampleConfig):
     """A game with pictures painted by jobs."""
 
     name = "examples.imagegame"
     label = "imagegame"
+    path = "game/"
+    navigation = ("imagegame:lobby", "Game")
+    card = "imagegame/parts/try.html"
+    tables = (("imagegame.Game", "stadia_controller"), ("imagegame.Submission", "image"))

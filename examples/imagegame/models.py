@@ -69,7 +69,7 @@ class Submission(models.Model):
 class Game(models.Model):
     """A game. `step` counts its changes of stage: what was meant for an earlier one does nothing.
 
-    Whoever changes anything of a game locks this row first and raises `version`; see operations.moving.
+    Whoever changes anything of a game locks this row first and raises `version`; see operations.progress.
     """
 
     code = models.CharField(max_length=CODE_LENGTH, unique=True, editable=False)

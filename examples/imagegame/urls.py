@@ -3,7 +3,7 @@
 from django.urls import path
 
 import jobs.http  # noqa: F401  # declares the converter
-from examples.imagegame.views import acts, files, pages
+from examples.imagegame.views import acts, pages
 
 app_name = "imagegame"
 urlpatterns = [
@@ -12,7 +12,7 @@ urlpatterns = [
     path("join/", acts.join, name="join"),
     path("gallery/", pages.gallery, name="gallery"),
     path("paint/", acts.paint, name="paint"),
-    path("pictures/<jobid:submission_id>/", files.picture, name="picture"),
+    path("pictures/<jobid:submission_id>/", pages.picture, name="picture"),
     path("pictures/<jobid:submission_id>/withdraw/", acts.withdraw, name="withdraw"),
     path("<str:code>/", pages.game, name="game"),
     path("<str:code>/leave/", acts.leave, name="leave"),

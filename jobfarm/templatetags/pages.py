@@ -7,6 +7,8 @@ from django import template
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 
+from examples import config as examples
+
 register = template.Library()
 
 # The ways in the bar, in their order: the name of the address, the word for people, and the right it takes.
@@ -15,8 +17,7 @@ WAYS = (
     ("jobs:list", "Jobs", None),
     ("jobs:workers", "Workers", None),
     ("jobs:queues", "Queues", None),
-    ("chat:rooms", "Chat", None),
-    ("imagegame:lobby", "Game", None),
+    *((*example.navigation, None) for example in examples.installed()),
     ("accounts:groups", "Groups", None),
     ("jobs:submit", "Submit", None),
 )

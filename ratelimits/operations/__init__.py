@@ -17,10 +17,9 @@ from ratelimits.errors import (
     UnknownLimit,
 )
 from ratelimits.limits import declare
-from ratelimits.operations.answers import Answer, LimitRequest, Value
-from ratelimits.operations.keeping import TOPIC, give_back, prune, reset, reset_stored
-from ratelimits.operations.limiting import check, get_value, limit, limit_all
+from ratelimits.operations.decisions import Answer, LimitRequest, Value, check, get_value, limit, limit_all
 from ratelimits.operations.requests import config_of, stored_key
+from ratelimits.operations.states import TOPIC, give_back, prune, reset, reset_stored
 
 __all__ = [
     "TOPIC",

@@ -13,7 +13,7 @@ from django.conf import settings
 
 from scheduling.cluster.channel import TaskQueue
 from scheduling.cluster.scoreboard import Scoreboard
-from scheduling.domain.pacing import Pace
+from scheduling.domain.clusters import Pace
 from scheduling.domain.states import Kind
 from scheduling.operations import clusters
 from scheduling.queries.functions import Dispatch, Lane, Share

@@ -26,7 +26,7 @@ from django_q.status import Stat  # what that is; reads attributes of our sentin
 from django_q.worker import worker  # the loop that calls functions, and ends after so many
 
 from postgres import clock, statements
-from scheduling.operations import announcing
+from scheduling.operations import notifications
 from scheduling.queries import clusters as cluster_queries
 
 # Read anew for each version: signatures and inside of the loops above, the attributes that Stat reads, the keys of a
@@ -65,7 +65,7 @@ class OwnTasks(Broker):  # type: ignore[misc]  # django-q2 ships no types
     def enqueue(self, task: str) -> int:
         """Queue one in the caller's transaction; the id it is acknowledged by. Called by `async_task`."""
         queued = OrmQ.objects.create(key=self.list_key or Conf.CLUSTER_NAME, payload=task, lock=clock.now())
-        announcing.due([OWN])
+        notifications.due([OWN])
         pk: int = queued.pk
         return pk
 

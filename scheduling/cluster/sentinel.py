@@ -19,13 +19,13 @@ from django.conf import settings
 from django.db import Error as DatabaseFailure
 from django.db import connections
 
-from scheduling.cluster import channel, connecting, django_q2, process_group, tasks
+from scheduling.cluster import channel, database, django_q2, process_group, tasks
 from scheduling.cluster.broker import Broker
 from scheduling.cluster.channel import Channel, TaskQueue
 from scheduling.cluster.dispatcher import Post
 from scheduling.cluster.scoreboard import Scoreboard
 from scheduling.domain.states import Kind
-from scheduling.operations import clusters, running
+from scheduling.operations import clusters, runner
 from scheduling.queries.clusters import Report
 from scheduling.queries.functions import Holder
 
@@ -197,7 +197,7 @@ class Sentinel:
             self._died.pop(0)
         for fatal in list(self._fatal):
             function_id, holder = fatal
-            if running.process_died(function_id, by=holder):
+            if runner.process_died(function_id, by=holder):
                 self._fatal.remove(fatal)
 
     def _respawn(self, target: Callable[..., Any], *args: Any) -> Any:
@@ -270,10 +270,10 @@ def _begin(parent: int, target: Callable[..., Any], *args: Any) -> None:
 
 def _work(slot: tasks.WorkerSlot, queue: channel.WorkersEnd, results: Results) -> None:
     tasks.take_slot(slot, queue)
-    connecting.connect()
+    database.connect()
     django_q2.worker(queue, results, django_q2.Timer(), django_q2.Conf.TIMEOUT)
 
 
 def _push(queue: TaskQueue, board: Scoreboard, broker: Broker) -> None:
-    connecting.dispatch_quickly()
+    database.dispatch_quickly()
     django_q2.pusher(queue, _Stopping(board), broker)

@@ -16,9 +16,9 @@ from django.db import Error as DatabaseFailure
 from django.db import connections
 
 from scheduling.cluster import process_group
+from scheduling.domain.clusters import Facts, Watch
 from scheduling.domain.retries import Backoff
 from scheduling.domain.states import Kind
-from scheduling.domain.watching import Facts, Watch
 from scheduling.operations import clusters
 from scheduling.queries import clusters as cluster_queries
 

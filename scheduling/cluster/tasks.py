@@ -16,7 +16,7 @@ from django.db import connections
 from scheduling.cluster.channel import WorkersEnd
 from scheduling.cluster.scoreboard import Scoreboard
 from scheduling.domain.states import Kind
-from scheduling.operations import running
+from scheduling.operations import runner
 from scheduling.queries.functions import Dispatch, Holder
 
 log = logging.getLogger(__name__)
@@ -56,13 +56,13 @@ def take_slot(slot: WorkerSlot, queue: WorkersEnd) -> None:
 def mutations(first: Dispatch) -> None:
     """Run mutations as long as some wait, for a moment: one after the other, each taken when the one before is done."""
     with _logged():
-        running.mutations(_one_by_one(first), by=_slot().holder(os.getpid()))
+        runner.mutations(_one_by_one(first), by=_slot().holder(os.getpid()))
 
 
 def action(dispatch: Dispatch) -> None:
     """Run one action."""
     with _logged():
-        running.action(dispatch, by=_slot().holder(os.getpid()), deadline=_deadline)
+        runner.action(dispatch, by=_slot().holder(os.getpid()), deadline=_deadline)
 
 
 def _one_by_one(first: Dispatch) -> Iterator[Dispatch]:

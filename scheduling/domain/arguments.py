@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from scheduling.domain.queueing import RESERVED
+from scheduling.domain.options import RESERVED
 from scheduling.errors import BadArguments, NotAFunction, NotJson
 
 _BY_NAME = {inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD}

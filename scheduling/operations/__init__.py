@@ -1,8 +1,7 @@
 """What others use: `from scheduling import operations as scheduling`, then `scheduling.run_after(...)`."""
 
-from scheduling.domain.firing import Missed, Overlap
 from scheduling.domain.retries import Backoff, Retry
-from scheduling.domain.schedules import cron, daily, hourly, interval, monthly, weekly
+from scheduling.domain.schedules import Missed, Overlap, cron, daily, hourly, interval, monthly, weekly
 from scheduling.domain.states import CancelVerdict, Kind, Status
 from scheduling.errors import (
     OutsideConnection,
@@ -12,12 +11,11 @@ from scheduling.errors import (
     SecondConnection,
     WriteOutsideMutation,
 )
-from scheduling.operations.canceling import Cancellation, cancel
 from scheduling.operations.clusters import retain, run_due, sweep
 from scheduling.operations.crons import declare, fire_due, pause, resume, run_now, sync_crons, upcoming
-from scheduling.operations.declaring import action, mutation
+from scheduling.operations.decorators import action, mutation
+from scheduling.operations.functions import Cancellation, cancel, run_after, run_again, run_at
 from scheduling.operations.health import Health, health
-from scheduling.operations.scheduling import run_after, run_again, run_at
 
 __all__ = [
     "Backoff",

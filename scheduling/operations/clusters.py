@@ -13,9 +13,9 @@ from django.db import connection, transaction
 
 from postgres.errors import NestedTransaction
 from scheduling.domain.states import Kind
-from scheduling.operations import announcing, endings, running
-from scheduling.operations.declaring import action
-from scheduling.operations.scheduling import POLL_S, run_after
+from scheduling.operations import endings, notifications, runner
+from scheduling.operations.decorators import action
+from scheduling.operations.functions import POLL_S, run_after
 from scheduling.queries import clusters, functions
 from scheduling.queries.clusters import Report
 from scheduling.queries.functions import Dispatch, Holder, Lane, Share
@@ -137,9 +137,9 @@ def run_due(
 
 
 def _run_due(kind: Kind, *, limit: int, queues: Sequence[str] | None, by: Holder) -> int:
-    run = running.mutation if kind is Kind.MUTATION else _action
+    run = runner.mutation if kind is Kind.MUTATION else _action
     done = [one.id for one in dispatch(kind, limit=limit, queues=queues) if run(one, by=by)]
-    announcing.changed(done)
+    notifications.changed(done)
     return len(done)
 
 
@@ -147,7 +147,7 @@ def _action(dispatch: Dispatch, *, by: Holder) -> bool:
     def vouch(timeout_s: float | None) -> None:
         clusters.vouch(by.cluster_id, for_s=_UNTIMED_S if timeout_s is None else timeout_s)
 
-    return running.action(dispatch, by=by, deadline=vouch)
+    return runner.action(dispatch, by=by, deadline=vouch)
 
 
 @contextmanager
@@ -164,7 +164,7 @@ def _give_up(cluster_id: UUID, *, ran_by: str | None) -> int:
     with transaction.atomic():
         lost = functions.give_up(cluster_id, ran_by=ran_by, ending=endings.UNKNOWN)
         for row in lost:
-            running.try_again(row, known=False)
-            announcing.over(row.pk, task_backend=row.task_backend)
-        announcing.changed([row.pk for row in lost], crons=[row.cron_id for row in lost if row.cron_id])
+            runner.try_again(row, known=False)
+            notifications.over(row.pk, task_backend=row.task_backend)
+        notifications.changed([row.pk for row in lost], crons=[row.cron_id for row in lost if row.cron_id])
     return len(lost)

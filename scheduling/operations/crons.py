@@ -11,14 +11,13 @@ from django.db import transaction
 
 from postgres import clock
 from scheduling import registry
-from scheduling.domain import arguments, firing, schedules
-from scheduling.domain.firing import Missed, Overlap, Policy
-from scheduling.domain.schedules import Calendar, Interval
+from scheduling.domain import arguments, schedules
+from scheduling.domain.schedules import Calendar, Interval, Missed, Overlap, Policy
 from scheduling.domain.states import Kind
 from scheduling.errors import BadSchedule, DuplicateCron, NotFound, UnknownFunction
 from scheduling.models import Cron, ScheduledFunction
-from scheduling.operations import announcing
-from scheduling.operations.scheduling import insert
+from scheduling.operations import notifications
+from scheduling.operations.functions import insert
 from scheduling.queries import crons, functions
 from scheduling.queries.functions import NewFunction
 
@@ -109,7 +108,7 @@ def pause(name: str) -> None:
         cron = _locked(name)
         if cron.paused_at is None:
             crons.change(name, paused_at=clock.now())
-        announcing.changed([], crons=[name])
+        notifications.changed([], crons=[name])
 
 
 def resume(name: str) -> None:
@@ -118,8 +117,8 @@ def resume(name: str) -> None:
         cron = _locked(name)
         if cron.paused_at is not None:
             crons.change(name, paused_at=None, next_at=_next_after_pause(cron, now=clock.now()))
-            announcing.due([firing_kind(cron)])
-        announcing.changed([], crons=[name])
+            notifications.due([firing_kind(cron)])
+        notifications.changed([], crons=[name])
 
 
 def run_now(name: str) -> ScheduledFunction:
@@ -127,7 +126,7 @@ def run_now(name: str) -> ScheduledFunction:
     with transaction.atomic():
         cron = _locked(name)
         rows = insert([_firing(cron.function, cron.args, name=name, fire_at=clock.now())])
-        announcing.changed([], crons=[name])
+        notifications.changed([], crons=[name])
         return rows[0]
 
 
@@ -184,13 +183,13 @@ def _fire_or_pause(row: crons.Row) -> list[ScheduledFunction]:
 
 def _fire(row: crons.Row) -> list[ScheduledFunction]:
     policy = Policy(missed=Missed(row.missed), at_most=row.at_most, overlap=Overlap(row.overlap))
-    plan = firing.decide(schedules.parse(row.schedule), run_at=row.next_at, now=row.now, policy=policy)
+    plan = schedules.decide(schedules.parse(row.schedule), run_at=row.next_at, now=row.now, policy=policy)
     wanted = [_firing(row.function, row.args, name=row.name, fire_at=moment) for moment in plan.fire]
     if policy.overlap is Overlap.SKIP and wanted:
         wanted = [] if functions.is_firing_live(row.name) else wanted[-1:]
     made = insert(wanted) if wanted else []
     crons.move_on(row.name, firing=plan, skipped=len(plan.fire) - len(wanted))
-    announcing.changed([], crons=[row.name])
+    notifications.changed([], crons=[row.name])
     return made
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from postgres import statements
-from scheduling.domain.firing import LATE
+from scheduling.domain.schedules import LATE
 from scheduling.queries import clusters, functions
 
 MOST_COLLIDING = 20

@@ -8,7 +8,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from postgres import statements
-from scheduling.domain.firing import Firing
+from scheduling.domain.schedules import Firing
 from scheduling.models import Cron
 
 Row = statements.Row

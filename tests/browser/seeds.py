@@ -34,7 +34,7 @@ from webhooks import operations as webhooks
 from webhooks.domain.names import Source
 from webhooks.errors import MissingValue
 from webhooks.models import Delivery, JobStart, Rule
-from webhooks.operations import refusing
+from webhooks.operations import ingest
 
 PROMPTS = ("a lighthouse in a storm", "seven wet dogs", "the moon as a lemon", "a train made of bread")
 QUESTIONS = ("Why is the sky blue?", "And at dusk?")
@@ -139,9 +139,9 @@ def _deliveries(boss: User) -> list[Delivery]:
     push = sample_of("github/push.1.json")
     pushed = inbox.receive(event_type=push.type, body=push.body, delivery_id="0d9f2c1e")
     strange = inbox.receive({"zen": "Keep it logically awesome."}, event_type="strange", delivery_id="77aa01")
-    refusing.count(
+    ingest.count_refusals(
         [
-            refusing.Refused(
+            ingest.Refused(
                 source=Source.GITHUB,
                 reason="bad_signature",
                 address="192.0.2.7",

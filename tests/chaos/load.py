@@ -22,7 +22,7 @@ from scheduling import operations as scheduling
 from tests.chaos import functions
 from tests.chaos.farm import KINDS, LEASE_S, WEBS, Farm
 from webhooks.domain.names import Source
-from webhooks.operations import sending
+from webhooks.operations import samples
 
 LIMIT = "chaos"
 BUCKET = ratelimits.TokenBucket(8, timedelta(seconds=1), capacity=8)
@@ -170,7 +170,7 @@ class Load:
         return json.dumps(self._sample | {"issue": issue}).encode()
 
     def _signed(self, name: str) -> dict[str, str]:
-        return sending.signed_headers(
+        return samples.signed_headers(
             Source.GITHUB,
             self._body(name),
             secret=self._farm.keys.secret,

@@ -22,7 +22,7 @@ from scheduling.domain.retries import Backoff
 from scheduling.domain.states import ENDED, Kind, Status
 from scheduling.errors import NotEnded
 from scheduling.models import Cluster, Due, ScheduledFunction
-from scheduling.operations import clusters, endings, running
+from scheduling.operations import clusters, endings, runner
 from scheduling.queries import clusters as cluster_queries
 from scheduling.queries import functions
 from scheduling.queries.functions import Dispatch, Ending, Holder
@@ -101,7 +101,7 @@ class FunctionsMachine(RuleBasedStateMachine):
         elif data.draw(st.booleans()):
             self._run_batch(data, one, by)
         else:
-            self._ran(one, running.mutation(one, by=by))
+            self._ran(one, runner.mutation(one, by=by))
 
     def _end(self, data: st.DataObject) -> None:
         """An action comes to its end, or says so again, or after it was given up; or first one is begun."""
@@ -114,7 +114,7 @@ class FunctionsMachine(RuleBasedStateMachine):
             self._schedule_from(call, model)
         ending = Ending(status=Status.SUCCESS, result="7") if good else endings.failed(sample.Broken())
         is_ours = model.by == by
-        assert running.settle(call, ending, by=by) is is_ours
+        assert runner.settle(call, ending, by=by) is is_ours
         if is_ours:
             model.move(ending.status)
             self._expect_retry(call.id)
@@ -172,7 +172,7 @@ class FunctionsMachine(RuleBasedStateMachine):
             return
         pk = self._one(data, mutations)
         model = self.models[pk]
-        assert running.process_died(pk, by=Holder(cluster_id=self.boots[-1], ran_by="dead"))
+        assert runner.process_died(pk, by=Holder(cluster_id=self.boots[-1], ran_by="dead"))
         if model.status is not Status.PENDING:
             return
         model.deaths, model.waits = model.deaths + 1, True
@@ -227,9 +227,9 @@ class FunctionsMachine(RuleBasedStateMachine):
         for one in found:
             model = self.models[one.id]
             if model.kind is Kind.MUTATION:
-                self._ran(one, running.mutation(one, by=by), is_current=True)
+                self._ran(one, runner.mutation(one, by=by), is_current=True)
             else:
-                assert running.action(one, by=by)
+                assert runner.action(one, by=by)
                 model.move(Status.IN_PROGRESS)
                 model.move(Status.SUCCESS)
         return len(found)
@@ -283,14 +283,14 @@ class FunctionsMachine(RuleBasedStateMachine):
         if row is not None:
             model.move(Status.IN_PROGRESS)
             model.by = by
-            self.calls.append((by, running._call_of(row)))
+            self.calls.append((by, runner._call_of(row)))
 
     def _run_batch(self, data: st.DataObject, one: Dispatch, by: Holder) -> None:
         """One after the other, the second perhaps the same again."""
         others = [h for _, h in self.dispatched if self.models[h.id].kind is Kind.MUTATION]
         for each in (one, self._one(data, others)):
             before = self._state(each)
-            running.mutations([each], by=by)
+            runner.mutations([each], by=by)
             self._ran(each, self._state(each) != before and self._state(each) == Status.SUCCESS)
 
     def _ran(self, one: Dispatch, ran: bool, *, is_current: bool | None = None) -> None:
@@ -374,6 +374,6 @@ class FunctionsMachine(RuleBasedStateMachine):
 
 class TestFunctions:
     def test_are_what_the_model_says_after_any_calls(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(running, "DIED", Backoff(first_s=3600, jitter=0))  # longer than the test
+        monkeypatch.setattr(runner, "DIED", Backoff(first_s=3600, jitter=0))  # longer than the test
         farm.until(is_old_enough, what="a database that is up for a while")
         run_state_machine_as_test(FunctionsMachine, settings=effort(examples=20, steps=50))

@@ -15,12 +15,12 @@ from live import administration, html
 from webhooks import live_queries, operations
 from webhooks.admin import common
 from webhooks.admin.rules import StartInline
-from webhooks.domain import showing
+from webhooks.domain import bodies
 from webhooks.domain.names import Source
 from webhooks.domain.states import Status
 from webhooks.errors import WebhooksError
 from webhooks.models import Activity, Delivery, DeliveryAttempt, Refusal, SandboxToken, Secret
-from webhooks.queries import pages, search
+from webhooks.queries import pages
 
 AT_ONCE: Final = 1000  # deliveries that one action touches; the inbox replays all that match, at a pace
 _MAY_BREAK: Final = mark_safe("<wbr>")
@@ -64,7 +64,7 @@ FILTERS: Final = [
     SourceFilter,
     StatusFilter,
     administration.recent("event_type"),
-    administration.by_day("received_at", first_since=search.first_since, end_before=search.end_before),
+    administration.by_day("received_at", first_since=pages.first_since, end_before=pages.end_before),
 ]
 
 
@@ -142,7 +142,7 @@ class DeliveryAdmin(common.BoundedList):
         term = search_term.strip()
         if not term:
             return queryset, False
-        return search.with_words(queryset, term, or_pk=int(term) if _is_number(term) else None), False
+        return pages.with_words(queryset, term, or_pk=int(term) if _is_number(term) else None), False
 
     @display(description="Status")  # type: ignore[untyped-decorator]
     def state(self, row: Delivery) -> SafeString:
@@ -157,7 +157,7 @@ class DeliveryAdmin(common.BoundedList):
     def functions(self, row: Delivery) -> SafeString | str:
         """The scheduled functions that processed it, or will."""
         page = "scheduling_scheduledfunction"
-        links = [(administration.link(page, one.pk, f"#{one.pk}"), one.status) for one in search.runs_of(row)]
+        links = [(administration.link(page, one.pk, f"#{one.pk}"), one.status) for one in pages.runs_of(row)]
         return format_html_join(", ", "{} {}", links) or "–"
 
     @display(description="Note")  # type: ignore[untyped-decorator]
@@ -194,8 +194,8 @@ class DeliveryAdmin(common.BoundedList):
     @administration.once
     def shown_body(self, row: Delivery) -> SafeString:
         """Its beginning, as text or in hexadecimal; its own page folds and saves it."""
-        start = pages.body_start(row.pk, most=showing.SHOWN_BYTES)
-        shown = showing.show(start, size=row.body_bytes, content_type="")
+        start = pages.body_start(row.pk, most=bodies.SHOWN_BYTES)
+        shown = bodies.show(start, size=row.body_bytes, content_type="")
         text = shown.dump if shown.text is None else shown.text
         return administration.preformatted(text + ("\n… cut here" if shown.is_cut else ""))
 

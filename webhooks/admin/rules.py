@@ -19,11 +19,11 @@ from unfold.decorators import action, display
 from live import administration
 from webhooks import live_queries, operations
 from webhooks.admin import common
-from webhooks.domain import parsing, rules
+from webhooks.domain import bodies, rules
 from webhooks.domain.states import StartOutcome
 from webhooks.errors import BadRule, NotFound, NotJson, WebhooksError
 from webhooks.models import JobStart, Rule
-from webhooks.queries import starting
+from webhooks.queries import job_starts
 
 AT_ONCE: Final = 1000  # starts that one action touches
 _PROPOSED: Final = 20
@@ -41,7 +41,7 @@ class StrictJSON(forms.JSONField):
         if not isinstance(value, str) or isinstance(value, JSONString) or value in self.empty_values:
             return value or None if isinstance(value, str) else value
         try:
-            document = parsing.parse(value.encode()).document
+            document = bodies.parse(value.encode()).document
         except NotJson as refusal:
             raise ValidationError(f"This is not JSON: {refusal.reason}.") from None
         return JSONString(document) if isinstance(document, str) else document
@@ -94,7 +94,7 @@ class RuleForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
         if self.errors:
             return
         try:
-            operations.check_rule(replace(starting.as_rule(self.instance), pk=self.instance.pk or 0))
+            operations.check_rule(replace(job_starts.as_rule(self.instance), pk=self.instance.pk or 0))
         except BadRule as refusal:
             field = refusal.field if refusal.field in self.fields else None
             self.add_error(field, f"{refusal.reason[:1].upper()}{refusal.reason[1:]}.")
@@ -127,7 +127,7 @@ class RuleAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
         rule = self.get_object(request, object_id)
         if rule is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
-        proposed = starting.newest(rule.source, among=_PROPOSED)
+        proposed = job_starts.newest(rule.source, among=_PROPOSED)
         matching = [row for row in proposed if rules.means(rule.event, row.event_type)] or proposed
         requested = request.GET.get("delivery", str(matching[0].pk) if matching else "")
         context = {

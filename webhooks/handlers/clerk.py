@@ -10,7 +10,6 @@ from webhooks.domain.payloads import clerk
 from webhooks.domain.payloads.base import ABSENT
 from webhooks.domain.staleness import Version
 from webhooks.handlers.activity import ActivityEntry, emit
-from webhooks.handlers.dating import dated
 from webhooks.handlers.registry import Event, handles
 from webhooks.models import ClerkMembership, ClerkOrganization, ClerkSession, ClerkUser
 from webhooks.queries.upserts import tombstone, upsert
@@ -54,7 +53,7 @@ def user(event: Event) -> None:
 def organization(event: Event) -> None:
     """An organization was made, or changed."""
     payload = event.read(clerk.Envelope[clerk.Organization])
-    version = dated(event, payload.data.updated_at, payload.timestamp, rank=1 + _rank(event))
+    version = event.version(payload.data.updated_at, payload.timestamp, rank=1 + _rank(event))
     _upsert_organization(payload.data, version)
     emit(
         event,
@@ -153,7 +152,7 @@ def _upsert_membership(event: Event, payload: clerk.Envelope[clerk.Membership]) 
     """Its organization comes along, so that a membership shows a name although organization.created was lost."""
     organization, user = payload.data.organization, payload.data.public_user_data
     if organization:  # its own events know best: rank 0
-        _upsert_organization(organization, dated(event, organization.updated_at, payload.timestamp))
+        _upsert_organization(organization, event.version(organization.updated_at, payload.timestamp))
     upsert(
         ClerkMembership,
         payload.data.id,
@@ -195,7 +194,7 @@ def _about_membership(payload: clerk.Envelope[clerk.Membership], verb: str) -> A
 
 
 def _version(event: Event, timestamp: datetime | None, updated_at: datetime | None) -> Version:
-    return dated(event, updated_at, timestamp, rank=_rank(event))
+    return event.version(updated_at, timestamp, rank=_rank(event))
 
 
 def _rank(event: Event) -> int:

@@ -11,7 +11,6 @@ from webhooks.domain.payloads import confluence
 from webhooks.domain.payloads.base import ABSENT
 from webhooks.domain.staleness import Version
 from webhooks.handlers.activity import ActivityEntry, emit
-from webhooks.handlers.dating import dated
 from webhooks.handlers.registry import Event, handles
 from webhooks.models import ConfluenceComment, ConfluencePage
 from webhooks.queries.upserts import tombstone, upsert
@@ -121,7 +120,7 @@ def _about_comment(event: Event, payload: confluence.CommentEvent) -> ActivityEn
 
 
 def _version(event: Event, payload: confluence.Envelope, content: confluence.Content) -> Version:
-    return dated(event, payload.timestamp, number=content.version, rank=_RANKS[_action(event)])
+    return event.version(payload.timestamp, number=content.version, rank=_RANKS[_action(event)])
 
 
 def _id(content: confluence.Content, *, beside: confluence.Content | None = None) -> str:

@@ -9,7 +9,6 @@ from webhooks.domain.payloads import github
 from webhooks.domain.payloads.base import ABSENT
 from webhooks.domain.staleness import EPOCH, Version
 from webhooks.handlers.activity import ActivityEntry, emit
-from webhooks.handlers.dating import dated
 from webhooks.handlers.github_resources import (
     about_deployment,
     about_issue,
@@ -140,7 +139,7 @@ def review(event: Event) -> None:
     upsert(
         GithubReview,
         str(review.id),
-        dated(event, at, rank=_rank(payload.action)),
+        event.version(at, rank=_rank(payload.action)),
         pull_request_id=pull_request_id or ABSENT,
         state=review.sent("state", review.state.lower()),  # GitHub sends both cases
         author=review.sent("user", login(review.user)),
@@ -176,7 +175,7 @@ def deployment_status(event: Event) -> None:
     upsert(
         GithubDeploymentStatus,
         str(status.id),
-        dated(event, status.updated_at),
+        event.version(status.updated_at),
         deployment_id=deployment_id or ABSENT,
         state=status.sent("state"),
         environment=status.sent("environment"),

@@ -10,7 +10,6 @@ from webhooks.domain import links
 from webhooks.domain.payloads import github
 from webhooks.domain.payloads.base import ABSENT
 from webhooks.handlers.activity import ActivityEntry
-from webhooks.handlers.dating import dated
 from webhooks.handlers.registry import Event
 from webhooks.models import GithubDeployment, GithubIssue, GithubPullRequest, GithubRepository
 from webhooks.queries.upserts import upsert
@@ -23,7 +22,7 @@ def upsert_repository(event: Event, payload: github.Repository | None, *, rank: 
     upsert(
         GithubRepository,
         str(payload.id),
-        dated(event, payload.updated_at, rank=rank),
+        event.version(payload.updated_at, rank=rank),
         full_name=payload.sent("full_name"),
         description=payload.sent("description"),
         default_branch=payload.sent("default_branch"),
@@ -44,7 +43,7 @@ def upsert_issue(event: Event, payload: github.IssueEvent, *, rank: int) -> str:
     upsert(
         GithubIssue,
         str(issue.id),
-        dated(event, issue.updated_at, rank=rank),
+        event.version(issue.updated_at, rank=rank),
         repository_id=repository_id or ABSENT,
         reason=issue.sent("state_reason"),
         assignees=issue.sent("assignees", [account.login for account in issue.assignees]),
@@ -65,7 +64,7 @@ def upsert_pull_request(
     upsert(
         GithubPullRequest,
         str(pull_request.id),
-        dated(event, pull_request.updated_at, rank=rank),
+        event.version(pull_request.updated_at, rank=rank),
         repository_id=repository_id or ABSENT,
         is_draft=pull_request.sent("draft"),
         reviewers=pull_request.sent(
@@ -92,7 +91,7 @@ def upsert_deployment(
     upsert(
         GithubDeployment,
         str(deployment.id),
-        dated(event, deployment.updated_at),
+        event.version(deployment.updated_at),
         repository_id=repository_id or ABSENT,
         environment=deployment.sent("environment"),
         task=deployment.sent("task"),

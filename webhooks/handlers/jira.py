@@ -13,7 +13,6 @@ from webhooks.domain.payloads.base import ABSENT
 from webhooks.domain.staleness import Version
 from webhooks.errors import BadPayload
 from webhooks.handlers.activity import ActivityEntry, emit
-from webhooks.handlers.dating import dated
 from webhooks.handlers.registry import Event, handles
 from webhooks.models import JiraComment, JiraIssue
 from webhooks.queries.upserts import tombstone, upsert
@@ -29,7 +28,7 @@ def issue(event: Event) -> None:
     payload = event.read(jira.IssueEvent)
     address = _address(payload.issue.self, payload.user, *_people(payload.issue), field="issue.self")
     number = payload.changelog.id if payload.changelog else 0
-    version = dated(event, payload.timestamp, number=number, rank=_RANKS.get(event.type, 1))
+    version = event.version(payload.timestamp, number=number, rank=_RANKS.get(event.type, 1))
     issue_id = _upsert_issue(payload.issue, version, address)
     if event.type == _DELETED:
         tombstone(JiraIssue, issue_id, at=payload.timestamp or event.occurred_at)
@@ -48,13 +47,13 @@ def comment(event: Event) -> None:
     others = (payload.issue.self if payload.issue else "", comment.author, comment.updateAuthor)
     address = _address(comment.self, *others, field="comment.self")
     if payload.issue:
-        _upsert_issue(payload.issue, dated(event, payload.timestamp, rank=rank), address)
+        _upsert_issue(payload.issue, event.version(payload.timestamp, rank=rank), address)
     number = payload.issue.id if payload.issue else comment.issue_id
     comment_id = f"{links.host(address)}/{comment.id}"
     upsert(
         JiraComment,
         comment_id,
-        dated(event, payload.timestamp, rank=rank),
+        event.version(payload.timestamp, rank=rank),
         issue_id=f"{links.host(address)}/{number}" if number else ABSENT,
         author=comment.sent("author", _label(comment.author)),
         editor=comment.sent("updateAuthor", _label(comment.updateAuthor)),

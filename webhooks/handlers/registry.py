@@ -7,6 +7,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from webhooks.domain.names import Source
 from webhooks.domain.payloads import base
+from webhooks.domain.staleness import Version
 
 # Within Event the name `type` is a field.
 PayloadType: TypeAlias = type[base.P]
@@ -38,6 +39,12 @@ class Event:
         """The body as its type promises it, without what of it is optional and cannot be read. Raises BadPayload for
         what is needed: the delivery is then `rejected`, with the name of the field."""
         return base.read(model, self.body, unread=self.unread)
+
+    def version(self, *moments: datetime | None, number: int = 0, rank: int = 0) -> Version:
+        """The version of a state of the first of these moments that the sender says. If it says none, that of its
+        receipt, as a fallback: what is not dated stands until something dated comes, and never replaces it."""
+        at = next((moment for moment in moments if moment is not None), None)
+        return Version(at=at or self.occurred_at, number=number, rank=rank, is_fallback=at is None)
 
 
 # What a handler returns is None when the event was taken in, or why there was nothing to take in: the delivery is

@@ -12,7 +12,6 @@ from webhooks.domain.payloads import stripe
 from webhooks.domain.payloads.base import ABSENT
 from webhooks.domain.staleness import Version
 from webhooks.handlers.activity import ActivityEntry, emit
-from webhooks.handlers.dating import dated
 from webhooks.handlers.registry import Event, handles
 from webhooks.models import StripeCustomer, StripeInvoice, StripeSubscription
 from webhooks.queries.upserts import tombstone, upsert
@@ -244,7 +243,7 @@ def _about_invoice(
 def _version(event: Event, created: datetime | None, status: str = "") -> Version:
     """Within a second: its creation first, its end last, and in between by the status."""
     ranks = {"created": 0, "payment_failed": 3, "payment_action_required": 3, "deleted": 9}
-    return dated(event, created, rank=ranks.get(_action(event), _STATUSES.get(status, 3)))
+    return event.version(created, rank=ranks.get(_action(event), _STATUSES.get(status, 3)))
 
 
 def _money(amount: int | None, currency: str) -> str:

@@ -14,14 +14,24 @@ from datetime import timedelta
 from typing import Final
 
 from postgres import connections
+from ratelimits import operations as ratelimits
+from webhooks import limits
 from webhooks.domain.names import Source
-from webhooks.operations.admitting import Admission
 
 LARGEST_BLOCK: Final = 64
 KEPT_S: Final = 10.0
 # A denial is remembered for a moment, so that a flood is answered from memory.
 LONGEST_DENIAL_S: Final = 1.0
 MOST_ADDRESSES: Final = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """How many requests may go on; or, if none may, after how long to ask again."""
+
+    count: int
+    retry_after: timedelta = timedelta(0)
+
 
 Ask = Callable[[Source, str, int], Admission]
 
@@ -81,3 +91,14 @@ class Admissions:
         else:
             wait_s = granted.retry_after.total_seconds()
             block.retry_at, block.denied_until = now + wait_s, now + min(wait_s, LONGEST_DENIAL_S)
+
+
+def admit(source: Source, address: str, wanted: int) -> Admission:
+    """Take so many tokens of the source's limit for this address; one, if that many are not left."""
+    name = limits.BY_SOURCE[source]
+    if wanted > 1 and ratelimits.limit(name, key=address, count=wanted):
+        return Admission(count=wanted)
+    answer = ratelimits.limit(name, key=address)
+    if answer:
+        return Admission(count=1)
+    return Admission(count=0, retry_after=answer.retry_after or timedelta(seconds=1))

@@ -41,16 +41,13 @@ from webhooks.errors import (
     WebhooksError,
 )
 from webhooks.http import bodies, child_process
-from webhooks.http.admission import Admissions
-from webhooks.http.batching import BatchWriter
-from webhooks.http.counting import Refusals
-from webhooks.operations import receiving, refusing
-from webhooks.operations.admitting import admit
-from webhooks.operations.receiving import Kept, Signed, Verdict
-from webhooks.operations.refusing import Refused
+from webhooks.http.admission import Admissions, admit
+from webhooks.http.batches import BatchWriter, Refusals
+from webhooks.operations import ingest
+from webhooks.operations.ingest import Kept, Refused, Signed, Verdict
 from webhooks.operations.secrets import keyring
 from webhooks.queries.inbox import NewDelivery
-from webhooks.sources import adapters
+from webhooks.sources import configs
 from webhooks.sources.envelopes import Opened
 from webhooks.sources.requests import Request
 
@@ -107,18 +104,18 @@ class Webhooks:
         self._app = app
         self._refuse = refuse
         self._admissions = Admissions(admit)
-        self._gatherer, self._gatherer_of_large = BatchWriter(receiving.keep), BatchWriter(receiving.keep)
+        self._gatherer, self._gatherer_of_large = BatchWriter(ingest.keep), BatchWriter(ingest.keep)
         self._large = asyncio.Semaphore(LARGE_AT_ONCE)
-        self._refusals = Refusals(refusing.count)
+        self._refusals = Refusals(ingest.count_refusals)
         self._room = bodies.Room()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        source = adapters.PATHS.get(scope["path"].removeprefix(scope.get("root_path", "")))
+        source = configs.PATHS.get(scope["path"].removeprefix(scope.get("root_path", "")))
         if source is None:
             await self._app(scope, receive, send)
             return
-        body = bodies.Body(receive, limit=adapters.adapter_of(source).BODY_LIMIT)
+        body = bodies.Body(receive, limit=configs.config_of(source).body_limit)
         try:
             answer = await self._serve(_call(source, scope), body)
         except bodies.ClientGone:
@@ -130,7 +127,7 @@ class Webhooks:
         try:
             _check_head(call)
             await self._admit(call)
-            receiving.check_head(call.source, call.headers, now=_now())
+            ingest.check_head(call.source, call.headers, now=_now())
             kept = await self._receive(call, body)
         except (WebhooksError, RateLimited) as error:
             await self._count(call, error)
@@ -227,13 +224,13 @@ def _query(scope: Scope) -> Mapping[str, str]:
 def _check_head(call: _Call) -> None:
     if call.method != "POST":
         raise MethodNotAllowed
-    sender = adapters.adapter_of(call.source)
-    if _announced(call) > sender.BODY_LIMIT:
-        raise TooLarge(limit=sender.BODY_LIMIT)
-    media = call.headers.get("content-type", sender.MEDIA_TYPES[0]).partition(";")[0].strip().lower()
+    sender = configs.config_of(call.source)
+    if _announced(call) > sender.body_limit:
+        raise TooLarge(limit=sender.body_limit)
+    media = call.headers.get("content-type", sender.media_types[0]).partition(";")[0].strip().lower()
     is_plain = call.headers.get("content-encoding", "identity").strip().lower() == "identity"
-    if not is_plain or (media not in sender.MEDIA_TYPES and not media.endswith("+json")):
-        raise UnsupportedMediaType(expected=" or ".join(sender.MEDIA_TYPES))
+    if not is_plain or (media not in sender.media_types and not media.endswith("+json")):
+        raise UnsupportedMediaType(expected=" or ".join(sender.media_types))
 
 
 def _announced(call: _Call) -> int:
@@ -263,7 +260,7 @@ async def _signed(call: _Call, request: Request) -> Signed:
     keys = keyring.known(call.source)
     if not keys:
         return await _signed_anew(call, request)
-    verify = partial(receiving.verify, call.source, request, keys=keys, now=_now())
+    verify = partial(ingest.verify, call.source, request, keys=keys, now=_now())
     try:
         return verify() if len(request.body) <= SMALL_BYTES else await connections.run(verify)
     except BadSignature as error:
@@ -274,18 +271,18 @@ async def _signed(call: _Call, request: Request) -> Signed:
 
 
 async def _signed_anew(call: _Call, request: Request) -> Signed:
-    return await connections.run(partial(receiving.verify_anew, call.source, request, now=_now()))
+    return await connections.run(partial(ingest.verify_anew, call.source, request, now=_now()))
 
 
 async def _opened(call: _Call, request: Request, signed: Signed) -> Opened:
     if len(request.body) > child_process.LARGE_BYTES:
         return await child_process.open_in_child(call.source, request, verified=signed.verified)
-    open_body = partial(receiving.opened, call.source, request, signed)
+    open_body = partial(ingest.opened, call.source, request, signed)
     return open_body() if len(request.body) <= SMALL_BYTES else await connections.run(open_body)
 
 
 def _delivery(call: _Call, request: Request, signed: Signed, opened: Opened) -> NewDelivery:
-    return receiving.delivery(call.source, request, signed, opened, address=call.address, now=_now())
+    return ingest.delivery(call.source, request, signed, opened, address=call.address, now=_now())
 
 
 def _now() -> datetime:

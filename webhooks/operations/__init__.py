@@ -5,21 +5,19 @@ from webhooks.domain.names import Source
 from webhooks.domain.states import Status
 from webhooks.errors import WebhooksError
 from webhooks.handlers.registry import Event, receives
+from webhooks.operations.attempts import process, process_batch
 from webhooks.operations.catalog import refresh_model_catalog
-from webhooks.operations.draining import drain_sandbox_queue
 from webhooks.operations.health import Health, health
-from webhooks.operations.processing import process, process_batch
-from webhooks.operations.receiving import Kept, Verdict, judge, keep
-from webhooks.operations.reconciling import reconcile
-from webhooks.operations.replaying import count_matching, replay, replay_matching
-from webhooks.operations.retaining import retain
+from webhooks.operations.ingest import Kept, Verdict, judge, keep
+from webhooks.operations.job_starts import start_again
+from webhooks.operations.maintenance import drain_sandbox_queue, reconcile, retain
+from webhooks.operations.replays import count_matching, replay, replay_matching
 from webhooks.operations.rules import Trial, try_rule
 from webhooks.operations.rules import broken as broken_rules
 from webhooks.operations.rules import check as check_rule
-from webhooks.operations.scoring import keep_scores, score_yesterday
+from webhooks.operations.samples import Sent, send
+from webhooks.operations.scores import keep_scores, score_yesterday
 from webhooks.operations.secrets import add, retire, rotate
-from webhooks.operations.sending import Sent, send
-from webhooks.operations.starting import start_again
 from webhooks.operations.tokens import create as create_token
 from webhooks.operations.tokens import revoke as revoke_tokens
 

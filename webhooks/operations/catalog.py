@@ -7,7 +7,7 @@ from django.conf import settings
 
 from live import operations as live
 from scheduling import operations as scheduling
-from webhooks.domain import catalog, parsing
+from webhooks.domain import bodies, catalog
 from webhooks.errors import NotJson
 from webhooks.queries import maintenance
 
@@ -79,4 +79,4 @@ def _fetch(client: "httpx.Client", url: str) -> list[catalog.Offered]:
             body += piece
             if len(body) > _LONGEST_ANSWER:
                 raise ValueError(f"the answer is larger than {_LONGEST_ANSWER} bytes")
-    return catalog.read(parsing.parse(body).document)
+    return catalog.read(bodies.parse(body).document)

@@ -7,7 +7,7 @@ from datetime import timedelta
 from postgres import statements
 from webhooks.domain.names import Source
 from webhooks.errors import CannotOpen
-from webhooks.operations import sealing
+from webhooks.operations.secrets import unseal
 from webhooks.queries import inbox, secrets
 
 REFUSALS_SINCE = timedelta(hours=24)
@@ -61,7 +61,7 @@ def _secrets() -> tuple[set[str], set[str]]:
     unreadable: set[str] = set()
     for row in secrets.live():
         try:
-            sealing.unseal(row.sealed, source=row.source)
+            unseal(row.sealed, source=row.source)
         except CannotOpen:
             unreadable.add(row.source)
         else:

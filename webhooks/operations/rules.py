@@ -9,9 +9,9 @@ from webhooks.domain import rules
 from webhooks.domain.rules import Rule
 from webhooks.errors import BadRule, NotFound, NotJson, WebhooksError
 from webhooks.handlers import rules as declared
-from webhooks.operations import opening, starting
+from webhooks.operations import deliveries, job_starts
 from webhooks.queries import inbox
-from webhooks.queries import starting as queries
+from webhooks.queries import job_starts as queries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ def check(rule: Rule) -> None:
     """Raise BadRule for a rule that could start no job, whatever is delivered."""
     rules.check(rule)
     try:
-        owner = starting.owner_of(rule)
+        owner = job_starts.owner_of(rule)
         by = owner if rule.pk is not None else None
         jobs.check_submit(rule.kind, by=by, owner=owner, queue=rule.queue, priority=rule.priority)
     except UnknownKind as refusal:
@@ -56,11 +56,13 @@ def try_rule(pk: int, *, delivery: int) -> Trial:
     if rule is None or row is None:
         raise NotFound(resource="rule" if rule is None else "delivery")
     try:
-        event, _ = opening.opened(row)
-        values = starting.values_of(event)
+        event, _ = deliveries.opened(row)
+        values = job_starts.values_of(event)
         mismatch = rule.mismatch(values)
         return (
-            Trial(mismatch=mismatch) if mismatch else Trial(payload=starting.payload_of(rule, event, values))
+            Trial(mismatch=mismatch)
+            if mismatch
+            else Trial(payload=job_starts.payload_of(rule, event, values))
         )
     except (NotJson, WebhooksError) as refusal:
         return Trial(error=refusal.message)

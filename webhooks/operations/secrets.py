@@ -1,21 +1,33 @@
-"""Secrets of sources: several may live at once, so that a sender is moved from one to the next without a gap."""
+"""Secrets of sources: several may live at once, so that a sender is moved from one to the next without a gap.
 
+At rest they are encrypted under a key derived from SECRET_KEY (docs/adr/0020).
+"""
+
+import base64
+import hashlib
+import hmac
 import secrets as rng
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import cache
 
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from live import operations as live
 from postgres import clock
 from webhooks.domain.names import Source
-from webhooks.errors import BadSecret, NotFound
+from webhooks.errors import BadSecret, CannotOpen, NotFound
 from webhooks.models import Secret
-from webhooks.operations import announcing, audit, sealing
+from webhooks.operations import audit
 from webhooks.queries import secrets as queries
-from webhooks.sources import adapters
+from webhooks.sources import configs
 from webhooks.sources.requests import Key
 
 # How long a process believes what it knows. Nothing is accepted on that alone: storing a delivery checks that its
@@ -44,7 +56,7 @@ class Keyring:
             begun_at = time.monotonic()
             keys: dict[str, list[Key]] = {}
             for row in queries.live():
-                key = Key(id=row.pk, secret=sealing.unseal(row.sealed, source=row.source))
+                key = Key(id=row.pk, secret=unseal(row.sealed, source=row.source))
                 keys.setdefault(row.source, []).append(key)
             self._keys, self._read_at = keys, begun_at
             return keys.get(source, ())
@@ -60,16 +72,16 @@ def add(
 
     Raises BadSecret: it is not of the sender's form, or lives already.
     """
-    adapter = adapters.adapter_of(source)
+    adapter = configs.config_of(source)
     plaintext = secret if secret is not None else adapter.new_secret(rng.token_bytes(_SECRET_BYTES))
     adapter.check_secret(plaintext)
-    fingerprint = sealing.fingerprint(plaintext)
+    fingerprint = fingerprint_of(plaintext)
     with transaction.atomic():
         if queries.is_live(source, fingerprint=fingerprint):
             raise BadSecret(source=source, reason="the source has it already")
-        row = queries.add(source, name=name[:100], sealed=sealing.seal(plaintext), fingerprint=fingerprint)
+        row = queries.add(source, name=name[:100], sealed=seal(plaintext), fingerprint=fingerprint)
         audit.record(by, row, f"Added the secret {fingerprint} of {source}")
-        announcing.secrets_changed(source)
+        _touch(source)
     return row, plaintext
 
 
@@ -81,7 +93,7 @@ def retire(secret: int, *, grace: timedelta = timedelta(0), by: User | None = No
             raise NotFound(resource="secret")
         queries.retire([secret], at=clock.now() + grace)
         audit.record(by, row, f"Retired the secret {row.fingerprint} of {row.source}{_after(grace)}")
-        announcing.secrets_changed(row.source)
+        _touch(row.source)
     row.refresh_from_db()
     return row
 
@@ -109,8 +121,44 @@ def newest(source: Source) -> str:
     row = queries.live().filter(source=source).first()
     if row is None:
         raise NotFound(resource=f"secret of {source}")
-    return sealing.unseal(row.sealed, source=source)
+    return unseal(row.sealed, source=source)
+
+
+def _touch(source: str) -> None:
+    live.touch("webhook-secrets", f"webhook-source:{source}")
 
 
 def _after(grace: timedelta) -> str:
     return f", after {grace}" if grace else ""
+
+
+_PURPOSE = b"jobfarm webhooks secrets v1"
+
+
+def seal(secret: str) -> bytes:
+    """Encrypt under the present SECRET_KEY."""
+    return _box(settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS).encrypt(secret.encode())
+
+
+def unseal(sealed: bytes | memoryview, *, source: str) -> str:
+    """Decrypt under SECRET_KEY or one of SECRET_KEY_FALLBACKS. Raises CannotOpen."""
+    try:
+        opened = _box(settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS).decrypt(bytes(sealed))
+    except InvalidToken:
+        raise CannotOpen(source=source) from None
+    return opened.decode()
+
+
+def fingerprint_of(secret: str) -> str:
+    """Twelve hex digits that tell secrets apart. Keyed, so that a weak secret cannot be looked up by them."""
+    key = settings.SECRET_KEY.encode()
+    return hmac.new(key, _PURPOSE + secret.encode(), hashlib.sha256).hexdigest()[:12]
+
+
+@cache
+def _box(*keys: str) -> MultiFernet:
+    return MultiFernet([Fernet(base64.urlsafe_b64encode(_derived(key))) for key in keys])
+
+
+def _derived(key: str) -> bytes:
+    return HKDF(algorithm=SHA256(), length=32, salt=None, info=_PURPOSE).derive(key.encode())

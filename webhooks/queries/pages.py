@@ -14,6 +14,7 @@ from django.db.models.functions import Now, Substr
 
 from postgres import statements
 from scheduling.models import ScheduledFunction
+from scheduling.queries import pages as scheduled
 from webhooks.domain.filters import Filter
 from webhooks.domain.names import Source
 from webhooks.models import Activity, Delivery, Refusal, SandboxToken, Secret
@@ -22,7 +23,7 @@ from webhooks.queries import inbox
 HEALTH_SAMPLE: Final = 500  # of each source: deliveries from which its health is computed
 RARE: Final = 1000  # deliveries that a word is in
 COUNTED: Final = 10_000  # deliveries that a page counts one by one
-REPLAY_BATCH: Final = "webhooks.operations.replaying.replay_batch"
+REPLAY_BATCH: Final = "webhooks.operations.replays.replay_batch"
 _TOKENS: Final = 200
 
 
@@ -285,3 +286,47 @@ def _replay(first: ScheduledFunction) -> Replay | None:
         began_at=first.created_at,
         ended_at=chain.ended_at,
     )
+
+
+PROCESS: Final = "webhooks.operations.attempts.process"
+MOST_RUNS_SCANNED: Final = 10_000  # scheduled functions among which those of one delivery are searched
+_DISORDER: Final = timedelta(minutes=1)  # between ids and times of receipt, of transactions side by side
+_BEYOND: Final = 2**63 - 1
+
+
+def first_since(moment: datetime) -> int:
+    """An id below which nothing was received at this moment or later; at most a minute's worth of ids too low."""
+    return _first_since(moment - _DISORDER)
+
+
+def end_before(moment: datetime) -> int:
+    """An id from which on everything was received at this moment or later; at most a minute's worth too high."""
+    return _first_since(moment + _DISORDER)
+
+
+def with_words(rows: "QuerySet[Delivery]", text: str, *, or_pk: int | None) -> "QuerySet[Delivery]":
+    """The deliveries that a search finds: our own number, or what `inbox.with_text` says."""
+    if or_pk is not None:
+        return rows.filter(Q(pk=or_pk) | Q(delivery_id=text, source__in=inbox.SOURCES))
+    return by_words(rows.filter(inbox.with_text(text)), text)
+
+
+def runs_of(delivery: Delivery) -> Sequence[ScheduledFunction]:
+    """The scheduled functions that processed a delivery or will, the newest first, as far as they are kept.
+
+    No index leads from a delivery to them: they are searched among RUNS_LOOKED_AT that were scheduled while it was
+    received and processed.
+    """
+    last = delivery.ended_at or delivery.received_at
+    low, high = scheduled.first_since(delivery.received_at), scheduled.end_before(last)
+    rows = ScheduledFunction.objects.filter(function=PROCESS, pk__gte=low, pk__lt=high).order_by("-pk")
+    candidates = list(rows.values_list("pk", flat=True)[:MOST_RUNS_SCANNED])
+    if not candidates:
+        return []
+    about = rows.filter(pk__gte=candidates[-1], args__contains={"delivery": delivery.pk})
+    return list(about.only("pk", "status")[:20])
+
+
+def _first_since(moment: datetime) -> int:
+    later = Delivery.objects.filter(received_at__gte=moment).order_by("received_at", "pk")
+    return later.values_list("pk", flat=True).first() or _BEYOND

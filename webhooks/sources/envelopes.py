@@ -4,10 +4,10 @@ import hashlib
 from dataclasses import dataclass
 from typing import Final
 
-from webhooks.domain import parsing
+from webhooks.domain import bodies
 from webhooks.domain.names import Source
 from webhooks.errors import BadEnvelope, NotJson
-from webhooks.sources import adapters
+from webhooks.sources.configs import config_of
 from webhooks.sources.requests import Envelope, Request, Verified
 
 _LONGEST_REASON: Final = 500
@@ -27,8 +27,8 @@ def opened(source: Source, request: Request, *, verified: Verified) -> Opened:
     """Parse a verified body, and read its envelope. Of large bodies this takes seconds (`http.child_process`)."""
     digest = hashlib.sha256(request.body).digest()
     try:
-        document = parsing.parse(request.body, content_type=request.headers.get("content-type", "")).document
-        envelope = adapters.adapter_of(source).envelope(request, document, verified=verified)
+        document = bodies.parse(request.body, content_type=request.headers.get("content-type", "")).document
+        envelope = config_of(source).envelope(request, document, verified=verified)
     except (NotJson, BadEnvelope) as error:
         unread = Envelope(delivery_id=f"sha256:{digest.hex()}", event_type="", occurred_at=None)
         return Opened(envelope=unread, digest=digest, rejected=error.message[:_LONGEST_REASON])

@@ -1,13 +1,16 @@
-"""What the adapters' modules are asked, and what they answer."""
+"""A request as it came, what its signature proves, and what it says about itself."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import Final
 
-LONGEST_ID: Final = (
-    255  # characters of a delivery id or an event type: what the database's columns and indexes take
+# Headers that hold what opens something, or are of no use once the signature is checked: never stored.
+_SECRET_HEADERS: Final = frozenset(
+    {"authorization", "proxy-authorization", "cookie", "x-api-key", "x-auth-token"}
+    | {"x-hub-signature", "x-hub-signature-256", "stripe-signature", "svix-signature", "webhook-signature"}
 )
+MASKED: Final = "(kept out)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +20,10 @@ class Request:
     headers: Mapping[str, str]
     body: bytes = field(repr=False)
     query: Mapping[str, str] = field(default_factory=dict)
+
+    def first_header(self, *names: str) -> str:
+        """The value of the first of these headers that is there; empty without one."""
+        return next((self.headers[name] for name in names if name in self.headers), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,38 +54,10 @@ class Envelope:
     occurred_at: datetime | None
 
 
-class Adapter(Protocol):
-    """One sender's module. All of it is pure: the clock is an argument, and so is what is random."""
+def redacted(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers as they may be stored: what holds a secret is named and masked."""
+    return {name: MASKED if _is_secret(name) else value for name, value in sorted(headers.items())}
 
-    @property
-    def PATH(self) -> str:  # noqa: N802
-        """Where it posts to."""
 
-    @property
-    def BODY_LIMIT(self) -> int:  # noqa: N802
-        """The most bytes it may post at once."""
-
-    @property
-    def MEDIA_TYPES(self) -> Sequence[str]:  # noqa: N802
-        """The content types that it posts with."""
-
-    @property
-    def OLDEST_S(self) -> float | None:  # noqa: N802
-        """How old an event may be by the time in its signed body, where nothing else bounds a replay."""
-
-    def check_secret(self, secret: str, /) -> None:
-        """Raise BadSecret for what cannot be a secret of this sender."""
-
-    def new_secret(self, random_bytes: bytes, /) -> str:
-        """A secret made of these 32 random bytes."""
-
-    def verify(self, request: Request, /, *, keys: Sequence[Key], now: datetime) -> Verified:
-        """Say which key signed these bytes, compared in constant time. Raises BadSignature with its `reason`."""
-
-    def envelope(self, request: Request, document: Any, /, *, verified: Verified) -> Envelope:
-        """Read id, type and time; `document` is the parsed body. Raises BadEnvelope."""
-
-    def sign(
-        self, body: bytes, /, *, secret: str, event_type: str, delivery_id: str, now: datetime
-    ) -> dict[str, str]:
-        """The headers with which the sender itself would post these bytes."""
+def _is_secret(name: str) -> bool:
+    return name in _SECRET_HEADERS or any(word in name for word in ("secret", "token", "password"))

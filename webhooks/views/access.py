@@ -12,7 +12,7 @@ from django.views.decorators.cache import never_cache
 from webhooks import live_queries
 from webhooks.domain.names import Source
 from webhooks.errors import UnknownSource
-from webhooks.sources import adapters
+from webhooks.sources import configs
 
 OPERATE: Final = "webhooks.operate_delivery"
 View = Callable[..., HttpResponse]
@@ -47,7 +47,7 @@ def with_jobs(request: HttpRequest) -> bool:
 def source_named(name: str) -> Source:
     """The source in an address; 404 without one."""
     try:
-        return adapters.find(name)
+        return configs.find(name)
     except UnknownSource as refusal:
         raise Http404(refusal.message) from refusal
 

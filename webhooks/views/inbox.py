@@ -6,12 +6,12 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from webhooks import operations
-from webhooks.domain import showing
+from webhooks.domain import bodies
 from webhooks.domain.names import Source
 from webhooks.domain.states import StartOutcome
 from webhooks.errors import CannotReplay, NotFound, WebhooksError
 from webhooks.models import Delivery, JobStart
-from webhooks.queries import pages, starting
+from webhooks.queries import job_starts, pages
 from webhooks.views import access
 from webhooks.views.forms import FilterForm, known_types
 
@@ -36,11 +36,11 @@ def inbox(request: HttpRequest) -> HttpResponse:
 def delivery(request: HttpRequest, delivery_id: int) -> HttpResponse:
     """One delivery: how it stands, live, and what came, which stays as it is."""
     row = _delivery_or_404(delivery_id)
-    start = pages.body_start(delivery_id, most=showing.PARSED_BYTES)
+    start = pages.body_start(delivery_id, most=bodies.PARSED_BYTES)
     content_type = str(row.headers.get("content-type", ""))
     context = {
         "delivery": row,
-        "body": showing.show(start, size=row.body_bytes, content_type=content_type),
+        "body": bodies.show(start, size=row.body_bytes, content_type=content_type),
         "source": Source(row.source),
         "may_act": access.may_act(request),
     }
@@ -77,7 +77,7 @@ def replay(request: HttpRequest, delivery_id: int) -> HttpResponse:
 @access.operators_only
 def start_again(request: HttpRequest, delivery_id: int) -> HttpResponse:
     """Start a job that one of its rules could not start."""
-    start = starting.of_delivery_by_id(delivery_id, request.POST.get("start", ""))
+    start = job_starts.of_delivery_by_id(delivery_id, request.POST.get("start", ""))
     if start is None:
         raise Http404("This delivery has no such start of a job.")
     try:

@@ -1,7 +1,7 @@
 """What people do in rooms, and the hooks that move answers. Each function is one use case, in one transaction."""
 
-from examples.chat.operations.asking import ask_again, cancel, discard, post, remove
-from examples.chat.operations.following import on_transition, prepare, reconcile
+from examples.chat.operations.answer_jobs import on_transition, prepare, reconcile
+from examples.chat.operations.messages import ask_again, cancel, discard, post, remove
 from examples.chat.operations.rooms import (
     Room,
     connect_worker,

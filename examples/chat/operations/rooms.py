@@ -1,5 +1,6 @@
 """Rooms: one for each group, the instructions for the assistant, and members' own workers."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.contrib.auth.models import Group, User
@@ -10,9 +11,9 @@ from examples.chat import queries
 from examples.chat.domain import answers, texts
 from examples.chat.errors import InstructionsTooLong, NoSuchRoom, NotYourInstructions
 from examples.chat.models import Message
-from examples.chat.operations import announcing
 from jobs import operations as jobs
 from jobs.errors import InvalidValue
+from live import operations as live
 from postgres import transactions
 
 LOBBY = "lobby"
@@ -72,7 +73,7 @@ def instruct(group_id: int, text: str, *, by: User) -> None:
         raise NotYourInstructions
     if text != (present.text if present else ""):
         queries.instruct(group, author=by, text=text)
-        announcing.instructed(group_id)
+        live.touch(f"chat-instructions:{group_id}")
 
 
 def connect_worker(group_id: int, name: str, *, by: User) -> tuple[str, str]:
@@ -94,3 +95,8 @@ def open_lobby(*, by: User) -> Group | None:
         return accounts.create_group(LOBBY, by=by)
     except GroupNameTaken:
         return None
+
+
+def touch(group_ids: Iterable[int]) -> None:
+    """Say that messages of these rooms, or the states of their answers, changed: published after the commit."""
+    live.touch(*(f"chat:{group_id}" for group_id in group_ids))

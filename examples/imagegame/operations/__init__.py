@@ -1,10 +1,9 @@
 """What can be done with pictures and games. Each function is one use case, in one transaction."""
 
-from examples.imagegame.operations.keeping import forget
-from examples.imagegame.operations.moving import deadline
-from examples.imagegame.operations.opening import again, begin, find, go_on, join, leave, open_game
-from examples.imagegame.operations.painting import change, follow, mend, prepared, start, withdraw
-from examples.imagegame.operations.playing import guess, name, play
+from examples.imagegame.operations.games import again, begin, find, forget, go_on, join, leave, open_game
+from examples.imagegame.operations.moves import guess, name, play
+from examples.imagegame.operations.progress import deadline
+from examples.imagegame.operations.submissions import change, follow, mend, prepared, start, withdraw
 
 __all__ = [
     "again",

@@ -12,7 +12,7 @@ from accounts import operations as accounts
 from examples.imagegame import operations
 from examples.imagegame.errors import NotAMember
 from examples.imagegame.models import Game
-from examples.imagegame.views.acting import act, number, person
+from examples.imagegame.views.common import act, number, person
 
 
 @login_required

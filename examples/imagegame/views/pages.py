@@ -1,7 +1,7 @@
 """The lobby, a game's page, the gallery."""
 
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -12,7 +12,10 @@ from examples.imagegame.domain import prompts
 from examples.imagegame.errors import GameUnknown
 from examples.imagegame.models import CODE_LENGTH, THEME_LIMIT
 from examples.imagegame.queries import games, pictures
-from examples.imagegame.views.acting import person
+from examples.imagegame.views.common import person
+from jobs import http as jobs_http
+from jobs import operations as jobs
+from jobs.errors import NotFound
 
 THEMES = (
     "Animals with odd jobs",
@@ -68,3 +71,17 @@ def _studio(request: HttpRequest) -> dict[str, object]:
         "prompt": request.GET.get("prompt", "")[: prompts.LONGEST * 2],
         "prompt_limit": prompts.LONGEST,
     }
+
+
+@login_required
+@require_safe
+def picture(request: HttpRequest, submission_id: int) -> HttpResponseBase:
+    """A finished picture: for its owner, and for the players of a game once it is on the table."""
+    submission = pictures.visible(person(request), submission_id)
+    if submission is None:
+        raise Http404("There is no such picture.")
+    try:
+        stored = jobs.result_file(submission.job_id, name=submission.file, attempt=submission.attempt or 0)
+        return jobs_http.sent(request, stored)
+    except NotFound as refusal:
+        raise Http404(refusal.message) from refusal

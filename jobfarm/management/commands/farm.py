@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
 from accounts import operations as accounts
-from examples.chat import operations as chat
+from examples import config as examples
 from jobfarm import administration, listening, processes, rights
 from jobfarm.processes import Child
 from jobfarm.rights import Rights
@@ -81,7 +81,8 @@ class Command(BaseCommand):
     def _welcome(self, url: str, complaint: str) -> None:
         administrator, is_new = accounts.ensure_administrator()
         if is_new:
-            chat.open_lobby(by=administrator)
+            for example in examples.installed():
+                example.set_up(administrator)
         self._print(f"\njobfarm is starting at {url}")
         if complaint:
             self._print(complaint)

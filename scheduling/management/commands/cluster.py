@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from postgres import embedded
 from scheduling import operations
-from scheduling.cluster.connecting import keep_connections
+from scheduling.cluster.database import keep_connections
 from scheduling.cluster.sentinel import Sentinel
 from scheduling.cluster.supervisor import Supervisor, manage
 from scheduling.domain.states import Kind

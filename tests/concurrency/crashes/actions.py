@@ -8,11 +8,11 @@ from jobs import operations as jobs
 from jobs.models import Worker
 from jobs.operations import Lease
 from postgres import clock
-from scheduling.operations import clusters, crons, running
+from scheduling.operations import clusters, crons, runner
 from scheduling.queries.functions import Dispatch, Holder
 from tests.integration.limits.sample import SLOW
 from webhooks.domain.names import Source
-from webhooks.operations import receiving
+from webhooks.operations import ingest
 from webhooks.operations.secrets import keyring
 from webhooks.sources.requests import Request
 
@@ -60,12 +60,12 @@ def sweep() -> None:
 
 def run_mutations(*, cluster_id: str, dispatched: list[dict[str, Any]]) -> None:
     """Run what was dispatched."""
-    running.mutations([Dispatch(**one) for one in dispatched], by=_holder(cluster_id))
+    runner.mutations([Dispatch(**one) for one in dispatched], by=_holder(cluster_id))
 
 
 def run_action(*, cluster_id: str, dispatched: dict[str, Any]) -> None:
     """Run what was dispatched."""
-    running.action(Dispatch(**dispatched), by=_holder(cluster_id))
+    runner.action(Dispatch(**dispatched), by=_holder(cluster_id))
 
 
 def tombstone(*, cluster_id: str) -> None:
@@ -82,7 +82,7 @@ def receive(*, body: dict[str, Any], headers: dict[str, str]) -> None:
     """Take a delivery in."""
     request = Request(body=json.dumps(body).encode(), headers=headers, query={})
     keys = keyring.read(Source.GITHUB)
-    receiving.keep([receiving.judge(Source.GITHUB, request, keys=keys, address=None, now=clock.now())])
+    ingest.keep([ingest.judge(Source.GITHUB, request, keys=keys, address=None, now=clock.now())])
 
 
 def _holder(cluster_id: str) -> Holder:

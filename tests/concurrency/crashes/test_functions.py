@@ -22,7 +22,7 @@ from tests.integration.scheduling import sample
 from tests.webhook_samples import sample as payload
 from webhooks import operations as webhooks
 from webhooks.domain.names import Source
-from webhooks.operations import sending
+from webhooks.operations import samples
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -201,7 +201,7 @@ class TestADelivery:
 def signed(secret: str) -> dict[str, Any]:
     """A request as GitHub sends it: the arguments of `receive`."""
     body = payload("github/issues.opened.1.json").document()
-    headers = sending.signed_headers(
+    headers = samples.signed_headers(
         Source.GITHUB,
         json.dumps(body).encode(),
         secret=secret,

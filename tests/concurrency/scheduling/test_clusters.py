@@ -15,7 +15,7 @@ from django_q.tasks import async_task
 
 from scheduling import operations as scheduling
 from scheduling.models import Cluster, Due, ScheduledFunction
-from scheduling.operations.scheduling import insert, new
+from scheduling.operations.functions import insert, new
 from tests.concurrency.scheduling.conftest import marks
 from tests.concurrency.scheduling.support import (
     Supervisor,

@@ -9,7 +9,7 @@ from django.db import connection, transaction
 
 from scheduling import operations as scheduling
 from scheduling.models import ScheduledFunction
-from scheduling.operations.scheduling import insert, new
+from scheduling.operations.functions import insert, new
 from tests.concurrency.scheduling.conftest import marks
 from tests.concurrency.scheduling.support import Supervisor, all_ended, states, supervisor, until
 from tests.integration.scheduling import sample

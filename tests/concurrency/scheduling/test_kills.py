@@ -14,7 +14,7 @@ from django.db import transaction
 from postgres import clock
 from scheduling import operations as scheduling
 from scheduling.models import Cluster, Cron, Due, ScheduledFunction
-from scheduling.operations.scheduling import insert, new
+from scheduling.operations.functions import insert, new
 from tests.concurrency.scheduling.conftest import COUNTERS, counters, marks
 from tests.concurrency.scheduling.support import (
     SECONDS,

@@ -11,7 +11,7 @@ import httpx
 
 from webhooks.domain.names import Source
 from webhooks.operations import secrets
-from webhooks.sources import adapters
+from webhooks.sources import configs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class Given:
     @property
     def path(self) -> str:
         """Where it goes."""
-        return adapters.adapter_of(self.source).PATH
+        return configs.config_of(self.source).path
 
 
 def make_secrets() -> dict[Source, str]:
@@ -46,7 +46,7 @@ def signed(
 ) -> Given:
     """A request signed as the source signs; further headers by name, with _ for -."""
     given = body if isinstance(body, bytes) else json.dumps(body).encode()
-    made = adapters.adapter_of(source).sign(
+    made = configs.config_of(source).sign(
         given,
         secret=secret,
         event_type=event_type,

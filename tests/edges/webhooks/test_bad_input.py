@@ -16,7 +16,7 @@ from tests.edges.webhooks.sender import post, sample, signed
 from tests.servers import Server
 from webhooks.domain.names import Source
 from webhooks.models import Delivery, Refusal
-from webhooks.sources import adapters
+from webhooks.sources import configs
 
 Secrets = dict[Source, str]
 UNAUTHORIZED = {"error": "bad_signature", "message": "The request is not signed as this address requires."}
@@ -90,7 +90,7 @@ class TestEverySource:
     def test_refuses_a_body_over_its_limit_announced_or_not(
         self, client: httpx.Client, secrets: Secrets, source: Source
     ) -> None:
-        limit = adapters.adapter_of(source).BODY_LIMIT
+        limit = configs.config_of(source).body_limit
         given = signed(source, b'"' + b"x" * limit + b'"', secrets[source])
 
         def chunks() -> Iterator[bytes]:
@@ -106,11 +106,11 @@ class TestEverySource:
 
     def test_takes_post_alone(self, client: httpx.Client, source: Source) -> None:
         for method in ("GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"):
-            answer = client.request(method, adapters.adapter_of(source).PATH)
+            answer = client.request(method, configs.config_of(source).path)
             assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")
 
     def test_is_at_one_address_alone(self, client: httpx.Client, source: Source) -> None:
-        path = adapters.adapter_of(source).PATH
+        path = configs.config_of(source).path
         answers = [
             client.post(other).status_code for other in (f"{path}/", f"{path}x", path.upper(), f"/x{path}")
         ]

@@ -17,12 +17,12 @@ from tests.servers import Server
 from webhooks.domain.names import Source
 from webhooks.http import child_process
 from webhooks.models import Delivery, Refusal
-from webhooks.sources import adapters
+from webhooks.sources import configs
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 Secrets = dict[Source, str]
 
-LIMIT = adapters.adapter_of(Source.GITHUB).BODY_LIMIT
+LIMIT = configs.config_of(Source.GITHUB).body_limit
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def connected(server: Server) -> Iterator[socket.socket]:
 @contextmanager
 def idle(server: Server, given: Given, *, number: int) -> Iterator[None]:
     """So many connections that announce the largest body there may be, send one byte of it, and wait."""
-    length = adapters.adapter_of(given.source).BODY_LIMIT
+    length = configs.config_of(given.source).body_limit
     with ExitStack() as stack:
         for _ in range(number):
             stack.enter_context(connected(server)).sendall(head(given, length=length) + b"{")

@@ -15,7 +15,7 @@ from tests.integration.inbox.support import keep_one, new, pass_time, receive
 from webhooks import operations
 from webhooks.domain.names import Source
 from webhooks.models import Activity, Delivery, Refusal, SandboxTelemetry
-from webhooks.operations import refusing
+from webhooks.operations import ingest
 from webhooks.queries import inbox as queries
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
@@ -49,8 +49,8 @@ class TestHostileText:
         Delivery.objects.filter(pk=bad.pk).update(headers={"user-agent": NASTY, NASTY: "x"}, sandbox=NASTY)
         pass_time()
         names = [NASTY] * 2
-        refusing.count(
-            [refusing.Refused(source=Source.GITHUB, reason=NASTY, address=None, size=1, header_names=names)]
+        ingest.count_refusals(
+            [ingest.Refused(source=Source.GITHUB, reason=NASTY, address=None, size=1, header_names=names)]
         )
         operations.add(Source.GITHUB, name=NASTY)
         operations.create_token(NASTY)
@@ -159,9 +159,9 @@ class TestTheList:
 
     def test_counts_what_was_refused_with_the_last_reason(self, operator: Client) -> None:
         for _ in range(3):
-            refusing.count(
+            ingest.count_refusals(
                 [
-                    refusing.Refused(
+                    ingest.Refused(
                         source=Source.STRIPE,
                         reason="too_old",
                         address="192.0.2.7",
@@ -172,9 +172,9 @@ class TestTheList:
             )
         hour_ago = Refusal.objects.get()
         Refusal.objects.filter(pk=hour_ago.pk).update(hour=hour_ago.hour - timedelta(hours=1))
-        refusing.count(
+        ingest.count_refusals(
             [
-                refusing.Refused(
+                ingest.Refused(
                     source=Source.STRIPE, reason="too_old", address="192.0.2.7", size=10, header_names=[]
                 )
             ]

@@ -18,10 +18,10 @@ from webhooks.domain.names import Source
 from webhooks.handlers import registry
 from webhooks.models import Delivery, SandboxToken, Secret
 from webhooks.operations import secrets, tokens
+from webhooks.operations.samples import sample
 from webhooks.queries import pages
-from webhooks.sources import adapters
+from webhooks.sources import configs
 from webhooks.sources.requests import Key, Request
-from webhooks.views.samples import sample
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 
@@ -159,7 +159,7 @@ class TestATestDelivery:
     @pytest.mark.parametrize("source", list(Source))
     def test_has_a_body_of_its_senders_form_that_harms_nothing(self, source: Source) -> None:
         """Signed and taken in as the real thing would be; and nothing handles its type."""
-        sender, now = adapters.adapter_of(source), datetime.now(UTC)
+        sender, now = configs.config_of(source), datetime.now(UTC)
         event_type, text = sample(source, now=now, token="abc")
         secret, body = sender.new_secret(b"x" * 32), text.encode()
         headers = sender.sign(body, secret=secret, event_type=event_type, delivery_id="msg_1", now=now)

@@ -15,7 +15,7 @@ from pytest_django import Settings
 from accounts import http, operations
 from accounts.errors import CaptchaFailed, GuestsClosed, MembersOnly
 from accounts.models import Guest
-from accounts.operations import retiring
+from accounts.operations import retention
 from jobs import operations as jobs
 from jobs.models import Job
 from postgres import clock
@@ -252,8 +252,8 @@ class TestWhatRanOut:
     def test_goes_on_at_once_where_more_ran_out_than_go_in_one_transaction(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(retiring, "RETIRED_AT_ONCE", 2)
-        monkeypatch.setattr(retiring, "SESSIONS_AT_ONCE", 1)
+        monkeypatch.setattr(retention, "RETIRED_AT_ONCE", 2)
+        monkeypatch.setattr(retention, "SESSIONS_AT_ONCE", 1)
         session = SessionStore()
         session.set_expiry(clock.now() - timedelta(days=1))
         session.create()

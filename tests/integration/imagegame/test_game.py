@@ -160,7 +160,7 @@ class TestDeadlines:
         scheduling.run_due()
         assert made.stage() is Stage.ABANDONED
         call = ScheduledFunction.objects.get(args__step=1)
-        assert (call.function, call.status) == ("examples.imagegame.operations.moving.deadline", "success")
+        assert (call.function, call.status) == ("examples.imagegame.operations.progress.deadline", "success")
 
     def test_of_a_game_that_is_gone_do_nothing(self) -> None:
         operations.deadline(game_id=1, step=0)

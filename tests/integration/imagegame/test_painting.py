@@ -15,7 +15,7 @@ from examples.imagegame.errors import PromptRefused, StillPainting, SubmissionUn
 from examples.imagegame.live_queries import painters_health
 from examples.imagegame.live_queries import submission as live_submission
 from examples.imagegame.models import Submission
-from examples.imagegame.operations import painting
+from examples.imagegame.operations import submissions
 from examples.imagegame.queries import pictures
 from jobs import operations as jobs
 from jobs.errors import LeaseLost
@@ -276,7 +276,7 @@ class TestMending:
         saved, gone, running = (
             operations.start("a fox", by=farm.user(name)) for name in ("ada", "bob", "cy")
         )
-        monkeypatch.setattr(painting, "_follow", _broken)
+        monkeypatch.setattr(submissions, "_follow", _broken)
         players.finish(painter, farm.claim_one(painter))
         jobs.cancel(gone.job_id, by=None)
         monkeypatch.undo()

@@ -13,13 +13,12 @@ from postgres import connections
 from tests.integration.inbox.support import new
 from webhooks.domain.names import Source
 from webhooks.errors import Busy, TooLarge, TooSlow
-from webhooks.http import admission, batching, bodies
-from webhooks.http.admission import Admissions
-from webhooks.http.batching import BatchWriter
+from webhooks.http import admission, batches, bodies
+from webhooks.http.admission import Admission, Admissions
+from webhooks.http.batches import BatchWriter
 from webhooks.http.bodies import Body, ClientGone, Room
 from webhooks.models import Delivery
 from webhooks.operations import Kept, Verdict, keep
-from webhooks.operations.admitting import Admission
 from webhooks.queries.inbox import NewDelivery
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
@@ -51,10 +50,10 @@ class TestBatches:
         kept = await put(BatchWriter(keeper), several(200))
         assert {one.verdict for one in kept} == {Verdict.RECEIVED}
         assert len({one.delivery for one in kept}) == 200
-        assert (max(keeper.batches), sum(keeper.batches), len(keeper.batches)) == (batching.MOST, 200, 4)
+        assert (max(keeper.batches), sum(keeper.batches), len(keeper.batches)) == (batches.MOST, 200, 4)
 
     async def test_are_bounded_in_bytes(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(batching, "MOST_BYTES", 1000)
+        monkeypatch.setattr(batches, "MOST_BYTES", 1000)
         keeper = Supervisor()
         bodies_ = [new(delivery_id=f"d{n}", document={"n": n, "x": "x" * 600}) for n in range(6)]
         await put(BatchWriter(keeper), bodies_)
@@ -93,7 +92,7 @@ class TestBatches:
 
     @pytest.mark.parametrize(("name", "most"), [("MOST_WAITING", 3), ("MOST_WAITING_BYTES", 20)])
     async def test_that_wait_are_bounded(self, monkeypatch: pytest.MonkeyPatch, name: str, most: int) -> None:
-        monkeypatch.setattr(batching, name, most)
+        monkeypatch.setattr(batches, name, most)
         kept = await put(BatchWriter(keep), several(5))  # of twelve bytes each
         busy = [one for one in kept if isinstance(one, Busy)]
         assert 0 < len(busy) < 5

@@ -173,7 +173,7 @@ class TestProcessing:
 
 class TestReplayingMany:
     def test_takes_each_once_however_often_it_is_killed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("webhooks.operations.replaying.BATCH", 2)
+        monkeypatch.setattr("webhooks.operations.replays.BATCH", 2)
 
         def before() -> None:
             keep([new(delivery_id=f"d{number}") for number in range(3)])

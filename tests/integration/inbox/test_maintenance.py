@@ -20,7 +20,7 @@ from webhooks.domain.names import Source
 from webhooks.handlers.registry import Event
 from webhooks.models import Activity, Delivery, DeliveryAttempt, HealthScore, Reconciliation, Refusal
 from webhooks.operations import drain_sandbox_queue, keep_scores, reconcile, retain, score_yesterday
-from webhooks.operations.reconciling import reschedule_stuck
+from webhooks.operations.maintenance import reschedule_stuck
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 
@@ -146,7 +146,7 @@ class TestReconciliation:
         assert row.details["files"] == [orphan]
 
     def test_forgets_all_but_the_newest_rounds(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("webhooks.operations.reconciling._KEPT", 2)
+        monkeypatch.setattr("webhooks.operations.maintenance._KEPT", 2)
         rounds = [Reconciliation.objects.count() for _ in range(4) if run(reconcile) is not None]
         assert rounds == [1, 2, 2, 2]
 
@@ -206,7 +206,7 @@ class TestTheDrain:
     def test_processes_all_that_waits_in_batches_oldest_first(
         self, handle: Register, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("webhooks.operations.draining.BATCH", 3)
+        monkeypatch.setattr("webhooks.operations.maintenance.DRAIN_BATCH", 3)
         seen: list[int] = []
         handle("sandbox_telemetry", "batch", lambda event: seen.append(event.pk))
         waiting = [telemetry(number).pk for number in range(8)]
@@ -231,7 +231,7 @@ class TestTheDrain:
         assert set(statuses.all()) == {"processed"}
 
     def test_ends_before_the_next_begins(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("webhooks.operations.draining.BUDGET_S", 0.0)
+        monkeypatch.setattr("webhooks.operations.maintenance.BUDGET_S", 0.0)
         telemetry(1)
         assert drain_sandbox_queue() == 0
         assert Delivery.objects.get().status == "received"
@@ -270,7 +270,7 @@ class TestRetention:
     def test_goes_batch_by_batch_and_takes_counters_and_activity_along(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("webhooks.operations.retaining.BATCH", 2)
+        monkeypatch.setattr("webhooks.operations.maintenance.FORGET_BATCH", 2)
         for number in range(5):
             receive(delivery_id=f"d{number}")
         scheduling.run_due()

@@ -115,7 +115,7 @@ class TestReplayingMany:
     def test_takes_a_batch_pauses_and_goes_on_oldest_first(
         self, handle: Register, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("webhooks.operations.replaying.BATCH", 2)
+        monkeypatch.setattr("webhooks.operations.replays.BATCH", 2)
         person = User.objects.create_user("ada")
         seen: list[int] = []
         ids = dead(handle, "d1", "d2", "d3", "d4", "d5")
@@ -139,7 +139,7 @@ class TestReplayingMany:
     def test_leaves_out_what_came_since_or_does_not_match_any_more(
         self, handle: Register, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("webhooks.operations.replaying.BATCH", 1)
+        monkeypatch.setattr("webhooks.operations.replays.BATCH", 1)
         first, second, third = dead(handle, "d1", "d2", "d3")
         assert replay_matching(Filter(statuses=(Status.DEAD,))) == 3
         Delivery.objects.filter(pk=second).update(status="processed")

@@ -11,7 +11,7 @@ from tests.integration.inbox.support import receive
 from webhooks.domain.names import Source
 from webhooks.errors import BadSecret
 from webhooks.models import Delivery, Secret
-from webhooks.operations import health, refusing, secrets
+from webhooks.operations import health, ingest, secrets
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 
@@ -73,8 +73,8 @@ class TestHealth:
 
     def test_adds_up_what_was_refused_within_a_day(self) -> None:
         for reason in ("bad_signature", "bad_signature", "too_old"):
-            refusing.count(
-                [refusing.Refused(source=Source.JIRA, reason=reason, address=None, size=1, header_names=[])]
+            ingest.count_refusals(
+                [ingest.Refused(source=Source.JIRA, reason=reason, address=None, size=1, header_names=[])]
             )
         assert health().refused == {"jira": 3}
 

@@ -361,7 +361,7 @@ class TestPrune:
         assert Bucket.objects.get().key == "full since a minute"
 
     def test_forgets_any_number_in_batches(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(operations.keeping, "PRUNED_AT_ONCE", 3)
+        monkeypatch.setattr(operations.states, "PRUNED_AT_ONCE", 3)
         for n in range(10):
             database.put(TEN, [State(10, self.NOW)], str(n))
         assert operations.prune() == 10

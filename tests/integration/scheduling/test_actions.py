@@ -19,7 +19,7 @@ from scheduling import operations as scheduling
 from scheduling.domain.states import CancelVerdict, Kind, Status
 from scheduling.errors import NotEnded, NotFound
 from scheduling.models import Due, ScheduledFunction
-from scheduling.operations import clusters, running
+from scheduling.operations import clusters, runner
 from scheduling.queries import functions
 from scheduling.queries.clusters import Report
 from scheduling.queries.functions import Holder
@@ -95,8 +95,8 @@ class TestAnAction:
         cluster_id = uuid.uuid4()
         by = Holder(cluster_id=cluster_id, ran_by="test:1")
         [handed] = clusters.dispatch(Kind.ACTION, limit=5)
-        assert running.action(handed, by=by) is True
-        assert running.action(handed, by=by) is False
+        assert runner.action(handed, by=by) is True
+        assert runner.action(handed, by=by) is False
 
     def test_is_not_started_by_a_cluster_that_was_given_up(self) -> None:
         """What it ran was ended as unknown, and it will find out at its next report."""
@@ -106,8 +106,8 @@ class TestAnAction:
         clusters.begin(living, role="actions")
         clusters.end(over, ending="lost")
         [found] = clusters.dispatch(Kind.ACTION, limit=5)
-        assert running.action(found, by=Holder(cluster_id=over, ran_by="a")) is False
-        assert running.action(found, by=Holder(cluster_id=living, ran_by="b")) is True
+        assert runner.action(found, by=Holder(cluster_id=over, ran_by="a")) is False
+        assert runner.action(found, by=Holder(cluster_id=living, ran_by="b")) is True
 
 
 class TestWhatIsLate:

@@ -19,7 +19,7 @@ from postgres import clock, connections
 from scheduling import operations as scheduling
 from scheduling.domain.retries import Backoff
 from scheduling.models import Due, ScheduledFunction
-from scheduling.operations import running
+from scheduling.operations import runner
 from scheduling.queries.functions import Holder
 from tests import farm
 from tests.integration.scheduling import sample
@@ -55,7 +55,7 @@ class TestAMutationThatAlwaysCollides:
     def test_counts_its_runs_waits_longer_each_time_and_names_the_statement(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(running, "COLLIDED", Backoff(first_s=100, base=2, jitter=0))
+        monkeypatch.setattr(runner, "COLLIDED", Backoff(first_s=100, base=2, jitter=0))
         row = scheduling.run_after(0, sample.collide)
         for n, wait_s in ((1, 100), (2, 200), (3, 400)):
             before = clock.now()
@@ -67,7 +67,7 @@ class TestAMutationThatAlwaysCollides:
         assert stored(row).status == "pending"
 
     def test_waits_at_most_two_minutes(self) -> None:
-        longest = [running.COLLIDED.delay_s(n, rng=random.Random(n)) for n in range(1, 50)]
+        longest = [runner.COLLIDED.delay_s(n, rng=random.Random(n)) for n in range(1, 50)]
         assert 0 < min(longest) < max(longest) <= 120
 
     def test_is_failed_after_a_bound_and_says_where_it_collided(self, settings: Any) -> None:
@@ -117,11 +117,11 @@ class TestAMutationWhoseProcessDies:
     def test_is_failed_after_its_third_death(self) -> None:
         row = scheduling.run_after(0, sample.make_group, name="poison")
         for deaths in (1, 2):
-            assert running.process_died(row.pk, by=BY)
+            assert runner.process_died(row.pk, by=BY)
             queued = Due.objects.get()
             assert queued.deaths == deaths
             assert queued.next_at > clock.now()
-        assert running.process_died(row.pk, by=BY)
+        assert runner.process_died(row.pk, by=BY)
         assert (stored(row).status, stored(row).error_class) == (
             "failed",
             "scheduling.errors.KillsItsProcess",
@@ -133,12 +133,12 @@ class TestAMutationWhoseProcessDies:
     def test_after_its_end_died_of_something_else(self) -> None:
         row = scheduling.run_after(0, sample.make_group, name="done")
         scheduling.run_due()
-        assert running.process_died(row.pk, by=BY)
+        assert runner.process_died(row.pk, by=BY)
         assert stored(row).status == "success"
 
     def test_is_asked_about_again_while_its_session_has_not_ended(self) -> None:
         row = scheduling.run_after(0, sample.make_group, name="held")
         with locked(row.pk):
-            assert running.process_died(row.pk, by=BY) is False
-        assert running.process_died(row.pk, by=BY) is True
+            assert runner.process_died(row.pk, by=BY) is False
+        assert runner.process_died(row.pk, by=BY) is True
         assert Due.objects.get().deaths == 1

@@ -13,8 +13,8 @@ from postgres import clock
 from scheduling import operations as scheduling
 from scheduling.errors import BadArguments, BadMoment, BadQueue, NotAFunction, NotJson, UnknownFunction
 from scheduling.models import Cron, Due, ScheduledFunction
-from scheduling.operations import Kind, clusters, running
-from scheduling.operations.scheduling import insert, new
+from scheduling.operations import Kind, clusters, runner
+from scheduling.operations.functions import insert, new
 from scheduling.queries.functions import Holder, Share
 from tests.integration.scheduling import sample
 
@@ -157,8 +157,8 @@ class TestAMutation:
         by = Holder(cluster_id=uuid.uuid4(), ran_by="test:1")
         [found] = clusters.dispatch(Kind.MUTATION, limit=5)
         assert clusters.dispatch(Kind.MUTATION, limit=5) == [found]
-        assert running.mutation(found, by=by) is True
-        assert running.mutation(found, by=by) is False
+        assert runner.mutation(found, by=by) is True
+        assert runner.mutation(found, by=by) is False
         assert clusters.dispatch(Kind.MUTATION, limit=5) == []
         assert stored(row).status == "success"
         assert Group.objects.count() == 1

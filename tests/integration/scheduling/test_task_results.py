@@ -24,7 +24,7 @@ from scheduling.django_tasks import (
 )
 from scheduling.errors import Canceled, KillsItsProcess, OutcomeUnknown
 from scheduling.models import ScheduledFunction
-from scheduling.operations import clusters, running
+from scheduling.operations import clusters, runner
 from scheduling.queries import functions
 from scheduling.queries.functions import Holder
 from tests.integration.scheduling import tasks
@@ -102,7 +102,7 @@ class TestTheEndOfAFailedTask:
     def test_that_kills_its_process_says_so(self, ends: Ends, settings: Any) -> None:
         settings.SCHEDULING = {**settings.SCHEDULING, "MOST_DEATHS": 1}
         result = tasks.write_as_a_mutation.enqueue("x")
-        running.process_died(int(result.id), by=Holder(cluster_id=uuid.uuid4(), ran_by="dead:1"))
+        runner.process_died(int(result.id), by=Holder(cluster_id=uuid.uuid4(), ran_by="dead:1"))
         [(_, error)] = ends
         assert isinstance(error, KillsItsProcess)
 

@@ -28,7 +28,7 @@ from webhooks.errors import BadEnvelope, BadPayload
 from webhooks.handlers import registry
 from webhooks.handlers.registry import Event
 from webhooks.models import Activity
-from webhooks.sources import adapters
+from webhooks.sources import configs
 from webhooks.sources.requests import Request, Verified
 
 pytestmark = pytest.mark.django_db
@@ -103,7 +103,7 @@ def delivered(sample: Sample, body: Any) -> Event | BadEnvelope:
     request = Request(headers=headers, body=b"", query=query)
     verified = Verified(key_id=1, signed_at=as_it_comes.occurred_at)
     try:
-        envelope = adapters.adapter_of(source).envelope(request, body, verified=verified)
+        envelope = configs.config_of(source).envelope(request, body, verified=verified)
     except BadEnvelope as error:
         return error
     if source is Source.SANDBOX_TELEMETRY:

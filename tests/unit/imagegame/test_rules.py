@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from examples.imagegame.domain import decoys, health, painting, prompts, scores
+from examples.imagegame.domain import health, painting, prompts, scores
 from examples.imagegame.domain.health import Health, Painted
 from examples.imagegame.domain.painting import Step
 from examples.imagegame.domain.scores import Score, Title
@@ -171,7 +171,7 @@ class TestMadeUpTitles:
     @given(seed=st.integers(), count=st.integers(0, 4))
     def test_are_new_and_good_prompts(self, seed: int, count: int) -> None:
         known = ["A paper dragon, in a field of glass", "two moons learning to swim"]
-        titles = decoys.made_up(count, rng=random.Random(seed), unlike=known)
+        titles = prompts.made_up(count, rng=random.Random(seed), unlike=known)
         assert len(titles) == count
         together = known + titles
         for number, title in enumerate(together):

@@ -1,6 +1,6 @@
 """How much work lies ready for the workers of a cluster."""
 
-from scheduling.domain.pacing import AHEAD_S, FIRST_PER_WORKER, MOST_PER_WORKER, Pace
+from scheduling.domain.clusters import AHEAD_S, FIRST_PER_WORKER, MOST_PER_WORKER, Pace
 
 
 class TestThePace:

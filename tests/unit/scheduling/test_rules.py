@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.domain import arguments, moments, retries, states
+from scheduling.domain import arguments, options, retries, states
+from scheduling.domain.clusters import SILENT_S, STARTING_S, STUCK_S, Facts, Watch
 from scheduling.domain.retries import Backoff, Retry
 from scheduling.domain.states import ENDED, MOVES, CancelVerdict, Kind, Status
-from scheduling.domain.watching import SILENT_S, STARTING_S, STUCK_S, Facts, Watch
 from scheduling.errors import NotAFunction, NotJson
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -118,10 +118,10 @@ class TestAMoment:
     @pytest.mark.parametrize("days", [-1, 0, 1])
     def test_is_kept_also_when_it_has_passed(self, days: int) -> None:
         given = self.NOW + timedelta(days=days)
-        assert moments.moment(given, now=self.NOW) == given
+        assert options.moment(given, now=self.NOW) == given
 
     def test_may_be_five_years_away(self) -> None:
-        assert moments.delay(5 * 365 * 86400) == timedelta(days=5 * 365)
+        assert options.delay(5 * 365 * 86400) == timedelta(days=5 * 365)
 
 
 def _takes_positions(word: str) -> str:

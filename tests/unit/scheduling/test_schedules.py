@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.domain import firing, schedules
-from scheduling.domain.firing import Firing, Missed, Policy
-from scheduling.domain.schedules import Calendar, Interval
+from scheduling.domain import schedules
+from scheduling.domain.schedules import Calendar, Firing, Interval, Missed, Policy
 from scheduling.errors import BadSchedule
 
 NEW_YORK = ZoneInfo("America/New_York")
@@ -149,7 +148,7 @@ class TestDeciding:
 
     @pytest.mark.parametrize("policy", [Policy(missed=missed, at_most=7) for missed in Missed])
     def test_nothing_fires_before_its_time_however_far_the_clock_goes_back(self, policy: Policy) -> None:
-        plan = firing.decide(
+        plan = schedules.decide(
             schedules.interval(minutes=10),
             run_at=self.START,
             now=self.START - timedelta(hours=3),
@@ -169,7 +168,7 @@ class TestDeciding:
         seen: list[datetime] = []
         for step in steps:
             now += timedelta(seconds=step)
-            plan = firing.decide(
+            plan = schedules.decide(
                 schedules.interval(seconds=seconds),
                 run_at=run_at,
                 now=now,
@@ -188,7 +187,7 @@ class TestDeciding:
         """From Saturday noon to Monday noon, a daily cron in the hour that comes twice: two fire times, not three."""
         daily = schedules.daily(hour=1, minute=30, tz="America/New_York")
         run_at = datetime(2024, 11, 3, 1, 30, tzinfo=NEW_YORK).astimezone(UTC)
-        plan = firing.decide(
+        plan = schedules.decide(
             daily,
             run_at=run_at,
             now=datetime(2024, 11, 4, 17, tzinfo=UTC),

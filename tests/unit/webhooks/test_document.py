@@ -8,7 +8,7 @@ import pytest
 from webhooks import crons
 from webhooks.domain.names import Source
 from webhooks.domain.states import Status
-from webhooks.sources import adapters
+from webhooks.sources import configs
 
 ROOT = Path(__file__).resolve().parents[3]
 TEXT = (ROOT / "docs" / "webhooks.md").read_text()
@@ -25,10 +25,10 @@ def row(first: str) -> list[str]:
 
 @pytest.mark.parametrize("source", Source)
 def test_names_each_address_with_its_largest_body(source: Source) -> None:
-    sender = adapters.adapter_of(source)
+    sender = configs.config_of(source)
     _, address, _, largest = row(f"`{source}`")
-    assert address == f"`{sender.PATH}`"
-    assert largest.startswith(f"{sender.BODY_LIMIT >> 20} MiB")
+    assert address == f"`{sender.path}`"
+    assert largest.startswith(f"{sender.body_limit >> 20} MiB")
 
 
 def test_names_each_setting() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.webhook_samples import changed, sample
-from webhooks.domain import parsing
+from webhooks.domain import bodies
 from webhooks.domain.rules import Rule, check
 from webhooks.handlers import rules
-from webhooks.operations import starting
+from webhooks.operations import job_starts
 
 PAGE = (Path(__file__).parents[3] / "docs" / "webhooks.md").read_text()
 SECTION = PAGE.partition("## Jobs from deliveries")[2].partition("\n## ")[0]
@@ -23,7 +23,7 @@ def cell(name: str) -> str:
 
 
 def document(field: str) -> Any:
-    return parsing.parse(cell(field).encode()).document
+    return bodies.parse(cell(field).encode()).document
 
 
 def pushed(**changes: Any) -> Any:
@@ -38,15 +38,15 @@ def test_a_push_to_the_main_branch_becomes_the_payload_of_a_deployment() -> None
         template=document("payload"), unique_key=cell("unique key"),
     )  # fmt: skip
     check(rule)
-    values = starting.values_of(pushed())
+    values = job_starts.values_of(pushed())
     assert rule.mismatch(values) is None
-    payload = starting.payload_of(rule, pushed(), values)
+    payload = job_starts.payload_of(rule, pushed(), values)
     assert payload == {
         "repository": "Codertocat/Hello-World", "commit": "c0ffee", "by": "Codertocat",
         "title": "Deploy of Hello-World",
     }  # fmt: skip
-    assert rule.mismatch(starting.values_of(pushed(deleted=True))) == "body.deleted is true"
-    assert rule.mismatch(starting.values_of(pushed(ref="refs/tags/x"))) == 'body.ref is "refs/tags/x"'
+    assert rule.mismatch(job_starts.values_of(pushed(deleted=True))) == "body.deleted is true"
+    assert rule.mismatch(job_starts.values_of(pushed(ref="refs/tags/x"))) == 'body.ref is "refs/tags/x"'
 
 
 def test_the_code_declares_two_rules_without_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from standardwebhooks.webhooks import Webhook
 
 from webhooks.domain.names import Source
 from webhooks.errors import BadSecret, BadSignature
-from webhooks.sources import adapters
+from webhooks.sources import configs
 from webhooks.sources.requests import Key, Request, Verified
 
 with warnings.catch_warnings():
@@ -37,7 +37,7 @@ def verify(
 ) -> Verified:
     keys = [Key(id=number, secret=secret) for number, secret in enumerate(secrets, start=1)]
     request = Request(headers={name.lower(): value for name, value in headers.items()}, body=body)
-    return adapters.adapter_of(source).verify(request, keys=keys, now=now)
+    return configs.config_of(source).verify(request, keys=keys, now=now)
 
 
 def reason(
@@ -52,13 +52,13 @@ def reason(
 
 
 def sign(source: Source, secret: str, body: bytes = BODY, *, now: datetime = NOW) -> dict[str, str]:
-    return adapters.adapter_of(source).sign(
+    return configs.config_of(source).sign(
         body, secret=secret, event_type="push", delivery_id="msg_1", now=now
     )
 
 
 def a_secret(source: Source, number: int = 0) -> str:
-    return adapters.adapter_of(source).new_secret(bytes([number]) + SECRET_BYTES[1:])
+    return configs.config_of(source).new_secret(bytes([number]) + SECRET_BYTES[1:])
 
 
 DATED = [
@@ -146,14 +146,14 @@ class TestEverySource:
         assert reason(source, BODY, sign(source, a_secret(source, 1)), a_secret(source, 2)) == "bad_signature"
 
     def test_refuses_an_empty_secret_even_if_it_is_what_signed(self, source: Source) -> None:
-        senders_of = adapters.adapter_of(source)
+        senders_of = configs.config_of(source)
         with pytest.raises(BadSecret):
             senders_of.check_secret("")
         headers = sign(source, a_secret(source))
         assert reason(source, BODY, headers, "") == "bad_signature"
 
     def test_takes_the_secrets_that_it_makes(self, source: Source) -> None:
-        adapters.adapter_of(source).check_secret(a_secret(source))
+        configs.config_of(source).check_secret(a_secret(source))
 
     @pytest.mark.parametrize(
         "value", ["", "x" * 3000, "sha256=é", "v1,é", "t=é,v1=é", " ", ",", "=", "v1,", "sha256="]

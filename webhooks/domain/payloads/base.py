@@ -4,6 +4,7 @@ A field without a default is one that its handler cannot do without. Every other
 out, and one that cannot be read counts as left out (docs/adr/0058).
 """
 
+import copy
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Annotated, Any, Final, TypeVar
@@ -19,7 +20,6 @@ from pydantic import (
 )
 
 from webhooks import errors
-from webhooks.domain.pruning import Draft, Path
 from webhooks.domain.staleness import EPOCH
 
 T = TypeVar("T")
@@ -122,6 +122,44 @@ class Payload(BaseModel):
 
 
 P = TypeVar("P", bound=Payload)
+
+
+Path = tuple[int | str, ...]  # names within objects and places within lists
+
+
+class Draft:
+    """A document from which parts are taken away; the original stays as it is."""
+
+    def __init__(self, document: object) -> None:
+        self.body = document
+        self._copies: dict[Path, Any] = {}
+        self._gone: set[Path] = set()
+
+    def __len__(self) -> int:
+        """How many parts were taken away."""
+        return len(self._gone)
+
+    def take_away(self, part: Path) -> bool:
+        """Take away a named part of an object, if it is not gone already, by itself or with what it was in. Whether it
+        is gone now: the whole document cannot be taken away, nor what is not there."""
+        if any(part[:length] in self._gone for length in range(1, len(part) + 1)):
+            return True
+        try:
+            del self._copy(part[:-1])[part[-1]]
+        except (KeyError, IndexError, TypeError):
+            return False
+        self._gone.add(part)
+        return True
+
+    def _copy(self, place: Path) -> Any:
+        """What is at a place, as a copy of our own within copies of our own; each is copied once."""
+        if place not in self._copies:
+            if place:
+                holder = self._copy(place[:-1])
+                holder[place[-1]] = self._copies[place] = copy.copy(holder[place[-1]])
+            else:
+                self.body = self._copies[place] = copy.copy(self.body)
+        return self._copies[place]
 
 
 def read(model: type[P], body: object, *, unread: list[str] | None = None) -> P:

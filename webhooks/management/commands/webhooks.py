@@ -12,7 +12,7 @@ from webhooks import operations
 from webhooks.domain.names import Source
 from webhooks.errors import WebhooksError
 from webhooks.queries import secrets
-from webhooks.sources import adapters
+from webhooks.sources import configs
 
 
 class Command(BaseCommand):
@@ -79,18 +79,18 @@ class Command(BaseCommand):
         except OSError as error:
             raise CommandError(f"{file} cannot be read: {error.strerror}") from None
         where = {name: options[name] for name in ("delivery_id", "base_url")}
-        sent = operations.send(adapters.find(source), body, event_type=event, **where)
+        sent = operations.send(configs.find(source), body, event_type=event, **where)
         self.stdout.write(f"{sent.status} {sent.answer}")
         if sent.status >= 300:
             raise CommandError(f"The farm answered {sent.status}.")
 
     def _secret_add(self, *, source: str, name: str, stdin: bool, **_: Any) -> None:
-        row, secret = operations.add(adapters.find(source), _supplied(stdin), name=name)
+        row, secret = operations.add(configs.find(source), _supplied(stdin), name=name)
         self._print_secret(row, secret, is_supplied=stdin)
 
     def _secret_rotate(self, *, source: str, name: str, stdin: bool, grace: float, **_: Any) -> None:
         after = timedelta(hours=grace)
-        row, secret = operations.rotate(adapters.find(source), _supplied(stdin), grace=after, name=name)
+        row, secret = operations.rotate(configs.find(source), _supplied(stdin), grace=after, name=name)
         self._print_secret(row, secret, is_supplied=stdin)
 
     def _secret_retire(self, *, source: str, fingerprint: str, grace: float, **_: Any) -> None:
@@ -122,7 +122,7 @@ class Command(BaseCommand):
         self.stdout.write(f"{count} token{'' if count == 1 else 's'} of {sandbox} revoked.")
 
     def _print_secret(self, row: Any, secret: str, *, is_supplied: bool) -> None:
-        path = adapters.adapter_of(adapters.find(row.source)).PATH
+        path = configs.config_of(configs.find(row.source)).path
         self.stdout.write(f"{row.source} may sign with the secret {row.fingerprint}; it posts to {path}.")
         if not is_supplied:
             self.stdout.write("Enter this as the secret at the sender's; it is shown this once:")

@@ -1,0 +1,34 @@
+"""What an example declares about itself. The composition root reads it, and names no example but in the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from django.apps import AppConfig, apps
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+
+class ExampleConfig(AppConfig):
+    """An example; `apps.py` of each has its own."""
+
+    path: str
+    """The path below which its pages are, with a slash at the end."""
+    navigation: tuple[str, str]
+    """Its link in the navigation: the name of the address, and the label."""
+    card: str
+    """The template of its card on the overview."""
+    tables: Sequence[tuple[str, str]] = ()
+    """Its tables in the administration's sidebar, each with its icon."""
+    operator_permissions: Sequence[str] = ()
+    """What an operator may do with them beyond looking."""
+
+    def set_up(self, administrator: User) -> None:
+        """Make what it begins with, when a new farm starts for the first time."""
+
+
+def installed() -> list[ExampleConfig]:
+    """The examples of this farm, in the order of the settings."""
+    return [config for config in apps.get_app_configs() if isinstance(config, ExampleConfig)]

@@ -1,0 +1,190 @@
+"""Schedule functions and cancel them: rows in the caller's transaction (DESIGN promise 9)."""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+
+from postgres import clock
+from scheduling import context, guards, registry
+from scheduling.domain import arguments, options
+from scheduling.domain.states import ENDED, CancelVerdict, Kind, Status, cancel_verdict
+from scheduling.errors import NotEnded, NotFound
+from scheduling.models import ScheduledFunction
+from scheduling.operations import notifications
+from scheduling.queries import functions
+from scheduling.queries.functions import NewFunction
+
+# Clusters look by themselves this often, so what is due later than that needs no message.
+POLL_S = 2.0
+
+
+def run_after(
+    delay: timedelta | float,
+    function: Callable[..., Any] | str,
+    /,
+    *,
+    queue: str | None = None,
+    priority: int | None = None,
+    **args: Any,
+) -> ScheduledFunction:
+    """Schedule a registered function to run `delay` (a timedelta or seconds) from now, and return its row.
+
+    It exists if and only if the caller's transaction commits; with a delay of 0 it runs right after that. `queue` and
+    `priority` (-100 to 100, higher goes first) are those of its declaration unless others are named. Raises BadMoment
+    (not finite, negative, more than five years), BadQueue, UnknownFunction, BadArguments, NotJson.
+    """
+    length = options.delay(delay)
+    [row] = insert([new(function, args, delay_s=length.total_seconds(), queue=queue, priority=priority)])
+    return row
+
+
+def run_at(
+    moment: datetime,
+    function: Callable[..., Any] | str,
+    /,
+    *,
+    queue: str | None = None,
+    priority: int | None = None,
+    **args: Any,
+) -> ScheduledFunction:
+    """Schedule a registered function for an aware moment. One that has passed is kept, and runs at once: of several
+    the oldest first. Otherwise as `run_after`."""
+    checked = options.moment(moment, now=clock.now())
+    [row] = insert([new(function, args, run_at=checked, queue=queue, priority=priority)])
+    return row
+
+
+def run_again(function_id: int) -> ScheduledFunction:
+    """Schedule an ended function once more, now, as a new row; what happened stays as it is.
+
+    Raises NotFound, NotEnded.
+    """
+    old = functions.find(function_id)
+    if old is None:
+        raise NotFound(resource="scheduled function")
+    if old.status not in ENDED:
+        raise NotEnded
+    again = NewFunction(
+        function=old.function,
+        kind=Kind(old.kind),
+        args=json.dumps(old.args),
+        queue=old.queue,
+        priority=old.priority,
+        task_backend=old.task_backend,
+        run_again_of=old.pk,
+    )
+    [row] = insert([again])
+    return row
+
+
+def new(
+    function: Callable[..., Any] | str,
+    args: dict[str, Any],
+    *,
+    delay_s: float = 0.0,
+    run_at: datetime | None = None,
+    queue: str | None = None,
+    priority: int | None = None,
+) -> NewFunction:
+    """A row for a registered function, all of it checked. Raises UnknownFunction, BadArguments, NotJson, BadQueue."""
+    registered = registry.find(function)
+    checked = arguments.checked(args, signature=registered.signature, name=registered.name)
+    return NewFunction(
+        function=registered.name,
+        kind=registered.kind,
+        args=json.dumps(checked),
+        delay_s=delay_s,
+        run_at=run_at,
+        queue=registered.queue if queue is None else options.queue(queue),
+        priority=registered.priority if priority is None else options.priority(priority),
+    )
+
+
+def insert(rows: Sequence[NewFunction]) -> list[ScheduledFunction]:
+    """Insert rows with what runs here as their parent, and let clusters and pages know after the commit.
+
+    Rows that an action schedules after it was canceled are canceled too. A firing that exists is left out.
+    """
+    with guards.trusted(), _parents_transaction():
+        inserted = functions.schedule([_with_parent(row) for row in rows])
+        context.note(row.pk for row in inserted)
+        soon = {Kind(row.kind) for row in inserted if _is_soon(row)}
+        if soon:
+            notifications.due(soon)
+        notifications.changed([row.pk for row in inserted])
+    return inserted
+
+
+def _parents_transaction() -> Any:
+    running = context.current()
+    by_action = running is not None and running.kind is Kind.ACTION
+    return transaction.atomic(savepoint=False) if by_action else nullcontext()
+
+
+def _with_parent(row: NewFunction) -> NewFunction:
+    running = context.current()
+    if running is None:
+        return row
+    row = replace(row, parent=running.id if row.parent is None else row.parent)
+    if running.kind is Kind.ACTION and functions.parent_status(running.id) is Status.CANCELED:
+        return replace(row, status=Status.CANCELED)
+    return row
+
+
+def _is_soon(row: ScheduledFunction) -> bool:
+    return row.status == Status.PENDING and (row.run_at - row.created_at).total_seconds() < POLL_S
+
+
+# Whoever hands a row out has it locked for a few milliseconds; a mutation that runs has it locked until it ends.
+TRIES = 40
+PAUSE_S = 0.005
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancellation:
+    """What a cancel came to; `status` is that of the function now."""
+
+    verdict: CancelVerdict
+    status: Status
+
+
+def cancel(function: ScheduledFunction | int) -> Cancellation:
+    """Cancel a scheduled function, given as its row or id.
+
+    What has not started never will. A running action goes on, its outcome is ignored, and what it schedules from now
+    on is canceled too. A running mutation is left to finish: `too_late`, with the status pending. A failed try whose
+    next one waits: that one is canceled. In the caller's transaction, if there is one. Raises NotFound.
+    """
+    pk = function if isinstance(function, int) else function.pk
+    for _ in range(TRIES):
+        with guards.trusted(), transaction.atomic():
+            done = _try(pk)
+        if done is not None:
+            return done
+        time.sleep(PAUSE_S)
+    return Cancellation(verdict=CancelVerdict.TOO_LATE, status=Status.PENDING)
+
+
+def _try(pk: int) -> Cancellation | None:
+    """One attempt; None when somebody else is changing the row right now."""
+    row = functions.find(pk)
+    if row is None:
+        raise NotFound(resource="scheduled function")
+    status = Status(row.status)
+    verdict = cancel_verdict(status, attempt=row.attempt)
+    if verdict is CancelVerdict.TOO_LATE:
+        following = functions.retry_of(pk)
+        return Cancellation(verdict=verdict, status=status) if following is None else _try(following)
+    if status is Status.PENDING and not functions.unqueue(pk):
+        return None
+    if not functions.cancel(pk, status=status):
+        return None
+    notifications.changed([pk])
+    notifications.over(pk, task_backend=row.task_backend)
+    return Cancellation(verdict=verdict, status=Status.CANCELED)

@@ -1,0 +1,384 @@
+"""Running scheduled functions: what a worker of a cluster does with what is dispatched to it."""
+
+import json
+import logging
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from types import FrameType
+from typing import Any
+
+from django.conf import settings
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
+
+from postgres import transactions
+from scheduling import context, guards, registry
+from scheduling.domain import arguments
+from scheduling.domain.retries import Backoff, delay_before_next_s
+from scheduling.domain.states import Kind, Status
+from scheduling.errors import (
+    ActionTimedOut,
+    KeepsColliding,
+    KillsItsProcess,
+    NotJson,
+    RowMoved,
+    UnknownFunction,
+)
+from scheduling.models import ScheduledFunction
+from scheduling.operations import endings, notifications
+from scheduling.operations.functions import POLL_S, insert
+from scheduling.queries import functions
+from scheduling.queries.functions import Dispatch, Ending, Holder, NewFunction
+from scheduling.registry import Call
+
+log = logging.getLogger(__name__)
+
+LONGEST_STATEMENT = 500  # characters; parameters are no part of it
+
+# The wait after ten collisions in a row (postgres.transactions): a hot spot, and it will cool down. What collides again
+# and again is not run more than once a minute.
+COLLIDED = Backoff(first_s=0.5, base=2, cap_s=60, jitter=1)
+RUNS_IN_PLACE = transactions.ATTEMPTS
+SHORT = Backoff(first_s=0.5, base=1, jitter=1)  # the wait for a server that is short of something
+DIED = Backoff(first_s=1, base=2, cap_s=60, jitter=0)
+_RNG = random.SystemRandom()
+
+
+def mutations(dispatches: Iterable[Dispatch], *, by: Holder) -> int:
+    """Run mutations one after the other, each in a transaction of its own; how many were run."""
+    done = [one.id for one in dispatches if mutation(one, by=by)]
+    if done:
+        notifications.changed(done)
+    return len(done)
+
+
+def mutation(dispatch: Dispatch, *, by: Holder) -> bool:
+    """Run one mutation; False if it was not ours to run any more, or has to wait.
+
+    Its effects and its `success` commit together. Collisions are retried in place; after ten it waits a little in the
+    queue, longer each time, and after SCHEDULING["MOST_COLLISIONS"] it is failed. It also waits after an error that is
+    the server's own (its disk is full). Any other error rolls everything back and is recorded by a transaction of its
+    own. If the database goes away nothing is recorded: its row has not left the queue.
+    """
+    if _is_gone(dispatch):
+        return False
+    run = _Run(dispatch=dispatch, by=by, since=time.monotonic())
+    try:
+        transactions.serializable(partial(_take_and_run, run))
+    except _NotOurs:
+        return False
+    except BaseException as error:
+        _roll_back(run, error)
+    if run.is_committed:
+        notifications.over(dispatch.id, task_backend=run.task_backend)
+    return run.is_committed
+
+
+def process_died(function_id: int, *, by: Holder) -> bool:
+    """The process that ran this mutation died. After SCHEDULING["MOST_DEATHS"] it is failed, until then it waits before
+    its next run. False if its session still holds it, so that this has to be called again later."""
+    deaths = functions.count_death(function_id, delay_s=DIED.delay_s(1, rng=_RNG))
+    if deaths is None:
+        return not functions.is_queued(function_id)
+    if deaths >= settings.SCHEDULING["MOST_DEATHS"]:
+        ending = endings.failed(KillsItsProcess(deaths=deaths))
+        if functions.fail_pending(function_id, by=by, ending=ending, elapsed_s=None):
+            notifications.over(function_id, task_backend=_task_backend(function_id), raised=ending.raised)
+    notifications.due([Kind.MUTATION])
+    notifications.changed([function_id])
+    return True
+
+
+def action(
+    dispatch: Dispatch, *, by: Holder, deadline: Callable[[float | None], None] = lambda _: None
+) -> bool:
+    """Run one action; False if it was not ours to start any more.
+
+    Its start is committed before it runs and its end afterwards, again and again until the database takes it.
+    `deadline` is called with the seconds it may take, and with None when it is over.
+    """
+    if _is_gone(dispatch):
+        return False
+    row = functions.start(dispatch.id, by=by)
+    if row is None:
+        return False
+    notifications.changed([row.pk])
+    call = _call_of(row)
+    timeout_s = _timeout_s(call)
+    deadline(timeout_s)
+    try:
+        ending = _perform(call, timeout_s=timeout_s)
+    finally:
+        deadline(None)
+    _until_it_holds(lambda: settle(call, ending, by=by))
+    return True
+
+
+def settle(call: Call, ending: Ending, *, by: Holder) -> bool:
+    """Write how an action ended and schedule its next try, in one transaction; False if that was not ours to say."""
+    with transaction.atomic():
+        ended = functions.end_action(call.id, by=by, ending=ending)
+        if ended is not None:
+            try_again(ended, known=True)
+            notifications.over(ended.pk, task_backend=ended.task_backend, raised=ending.raised)
+            notifications.changed([ended.pk], crons=[ended.cron_id] if ended.cron_id else [])
+    return ended is not None
+
+
+def try_again(ended: ScheduledFunction, *, known: bool) -> None:
+    """Schedule the next try of an action that ended badly, if it was declared to be tried again."""
+    if ended.status not in {Status.FAILED, Status.UNKNOWN} or ended.task_backend is not None:
+        return
+    try:
+        declared = registry.find(ended.function)
+    except UnknownFunction:
+        return
+    delay_s = delay_before_next_s(
+        declared.retry, attempt=ended.attempt, known=known, idempotent=declared.idempotent, rng=_RNG
+    )
+    if delay_s is not None:
+        insert([_next_try(ended, delay_s=delay_s)])
+
+
+class _NotOurs(Exception):
+    """Done, canceled, or run by another process. Raised: a rollback leaves nothing for others to collide with."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    """A mutation's run, and what was seen of it in all its attempts."""
+
+    dispatch: Dispatch
+    by: Holder
+    since: float
+    attempts: int = 0
+    statement: str | None = None  # that raised last, in the last attempt
+    task_backend: str | None = None
+    function: str | None = None
+    is_committed: bool = False
+
+    def note(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
+        """Around each statement."""
+        try:
+            return execute(sql, params, many, context)
+        except Exception:
+            self.statement = " ".join(str(sql).split())[:LONGEST_STATEMENT]
+            raise
+
+    def commit(self) -> None:
+        """It holds."""
+        self.is_committed = True
+
+
+def _is_gone(dispatch: Dispatch) -> bool:
+    """Whether its row was taken away by hand: there is nothing to run, or to write about it."""
+    if dispatch.row_pointer is None:
+        functions.unqueue(dispatch.id)
+    return dispatch.row_pointer is None
+
+
+def _take_and_run(run: _Run) -> None:
+    run.statement, run.attempts = None, run.attempts + 1
+    with connections[DEFAULT_DB_ALIAS].execute_wrapper(run.note):
+        row = functions.take(run.dispatch)
+        if row is None:
+            raise _NotOurs
+        if row.function is None:
+            raise RowMoved
+        call = Call(
+            id=row.id,
+            function=row.function,
+            kind=Kind.MUTATION,
+            args=row.args,
+            attempt=row.attempt,
+            task_backend=row.task_backend,
+            ran_by=run.by.ran_by,
+        )
+        run.task_backend, run.function = call.task_backend, call.function
+        transaction.on_commit(run.commit)
+        with context.running(_running(call)), guards.mutation(call.function):
+            result = _result(call, _run(call))
+        if not functions.succeed(run.dispatch, by=run.by, result=result):
+            raise RowMoved
+
+
+def _roll_back(run: _Run, error: BaseException) -> None:
+    """Decide what becomes of a mutation whose run ended with this error."""
+    if run.is_committed:
+        message = "A hook after the commit of %s #%s failed"
+        log.error(message, run.function, run.dispatch.id, exc_info=error)
+    elif isinstance(error, RowMoved):
+        _collide(run, "its own row of scheduling_scheduledfunction, which it changed")
+    elif transactions.collided(error):
+        _collide(run, run.statement or "COMMIT")
+    elif endings.is_short(error):
+        _postpone(run, delay_s=SHORT.delay_s(1, rng=_RNG))
+    elif endings.is_away(error):
+        log.warning("The database went away during mutation #%s: %s", run.dispatch.id, error)
+        connections.close_all()
+    else:
+        _fail(run, error)
+
+
+def _collide(run: _Run, statement: str) -> None:
+    collisions = run.dispatch.collisions + run.attempts
+    if collisions >= settings.SCHEDULING["MOST_COLLISIONS"]:
+        _fail(run, KeepsColliding(collisions=collisions, statement=statement))
+        return
+    waits = 1 + run.dispatch.collisions // RUNS_IN_PLACE
+    delay_s = COLLIDED.delay_s(waits, rng=_RNG)
+    _postpone(run, delay_s=delay_s, collisions=run.attempts, colliding_statement=statement)
+
+
+def _postpone(run: _Run, *, delay_s: float, **noted: Any) -> None:
+    with transaction.atomic():
+        if functions.postpone(run.dispatch, delay_s=delay_s, **noted):
+            notifications.changed([run.dispatch.id])
+            if delay_s < POLL_S:
+                notifications.due([Kind.MUTATION])
+
+
+def _perform(call: Call, *, timeout_s: float | None) -> Ending:
+    try:
+        with context.running(_running(call)), _watched(call), _time_limit(timeout_s, function=call.function):
+            value = _run(call)
+    except BaseException as error:  # SystemExit too: it is the function's end, not the worker's
+        return endings.failed(error)
+    try:
+        return Ending(status=Status.SUCCESS, result=_result(call, value))
+    except NotJson as error:
+        # What it did is done, so it is a success; tried again it would be done twice.
+        return Ending(status=Status.SUCCESS, error=error.message)
+
+
+def _watched(call: Call) -> AbstractContextManager[None]:
+    """Whether an action's own writes are mistakes: not those of a @task, nor where they were declared."""
+    if call.task_backend is not None:
+        return guards.trusted()
+    try:
+        own_writes = registry.find(call.function).own_writes
+    except UnknownFunction:  # which its run will say
+        own_writes = False
+    return guards.trusted() if own_writes else guards.action(call.function)
+
+
+def _run(call: Call) -> Any:
+    if call.task_backend is not None:
+        assert registry.interfaces.tasks is not None, "django_tasks is not installed"
+        return registry.interfaces.tasks.run(call)
+    return registry.find(call.function).call(**call.args)
+
+
+def _result(call: Call, value: Any) -> str | None:
+    if value is None:
+        return None
+    return json.dumps(arguments.json_value(value, name=call.function, part="result"))
+
+
+def _fail(run: _Run, error: BaseException) -> None:
+    """Record a mutation's failure. Whoever has its row locked meanwhile decides instead."""
+    ending, elapsed_s = endings.failed(error), time.monotonic() - run.since
+    if functions.fail_pending(run.dispatch.id, by=run.by, ending=ending, elapsed_s=elapsed_s):
+        notifications.changed([run.dispatch.id])
+        notifications.over(run.dispatch.id, task_backend=run.task_backend, raised=error)
+
+
+def _until_it_holds(write: Callable[[], object]) -> None:
+    pauses = Backoff(first_s=0.05, cap_s=1)
+    for attempt in range(1, 1_000_000):
+        try:
+            _mend_connections()
+            write()
+        except Exception as error:
+            if not (endings.is_away(error) or transactions.collided(error)):
+                raise
+            log.warning("The outcome of an action cannot be written yet: %s", error)
+            time.sleep(pauses.delay_s(attempt, rng=_RNG))
+        else:
+            return
+
+
+def _mend_connections() -> None:
+    """What an action may have left behind: a broken connection, or one inside a transaction nobody ends."""
+    for connection in connections.all(initialized_only=True):
+        if connection.connection is not None and not connection.in_atomic_block:
+            if not connection.autocommit:
+                connection.close()
+            connection.close_if_unusable_or_obsolete()
+
+
+def _timeout_s(call: Call) -> float | None:
+    if call.task_backend is not None:
+        return registry.interfaces.tasks.timeout_s(call) if registry.interfaces.tasks else None
+    try:
+        return registry.find(call.function).timeout_s
+    except UnknownFunction:
+        return None
+
+
+def _task_backend(function_id: int) -> str | None:
+    row = functions.find(function_id)
+    return row.task_backend if row else None
+
+
+def _running(call: Call) -> context.Running:
+    return context.Running(id=call.id, function=call.function, kind=call.kind, attempt=call.attempt)
+
+
+def _call_of(row: ScheduledFunction) -> Call:
+    return Call(
+        id=row.pk,
+        function=row.function,
+        kind=Kind(row.kind),
+        args=row.args,
+        attempt=row.attempt,
+        task_backend=row.task_backend,
+        ran_by=row.ran_by or "",
+    )
+
+
+def _next_try(ended: ScheduledFunction, *, delay_s: float) -> NewFunction:
+    return NewFunction(
+        function=ended.function,
+        kind=Kind(ended.kind),
+        args=json.dumps(ended.args),
+        delay_s=delay_s,
+        queue=ended.queue,
+        priority=ended.priority,
+        parent=ended.parent_id,
+        retry_of=ended.pk,
+        attempt=ended.attempt + 1,
+        cron=ended.cron_id,
+        fire_at=ended.fire_at,
+    )
+
+
+# An action that catches the first one gets another.
+_AGAIN_S = 5.0
+
+
+@contextmanager
+def _time_limit(timeout_s: float | None, *, function: str) -> Iterator[None]:
+    """Raise ActionTimedOut in the block after `timeout_s` seconds; None is no limit.
+
+    Signals reach only the main thread, which is where a cluster's workers run; in any other thread there is no limit.
+    """
+    if timeout_s is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def wake(_number: int, _frame: FrameType | None) -> None:
+        raise ActionTimedOut(function=function, timeout_s=timeout_s)
+
+    before = signal.signal(signal.SIGALRM, wake)
+    signal.setitimer(signal.ITIMER_REAL, timeout_s, _AGAIN_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

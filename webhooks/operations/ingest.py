@@ -1,0 +1,256 @@
+"""Ingest: what was verified is stored, and its processing scheduled, in one transaction; then it is answered.
+
+`verify` and `opened` need no database where the process knows the secrets. `keep` is the transaction, for many requests
+at once: those that come while one batch commits are the next.
+"""
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+
+from live import operations as live
+from postgres import transactions
+from scheduling.operations.functions import insert, new
+from webhooks.domain import names
+from webhooks.domain.names import Source
+from webhooks.domain.states import Status
+from webhooks.errors import BadSignature, NoSecret
+from webhooks.operations import attempts, tokens
+from webhooks.operations.deliveries import touch
+from webhooks.operations.secrets import keyring
+from webhooks.queries import inbox
+from webhooks.queries import secrets as secret_queries
+from webhooks.queries.inbox import NewDelivery
+from webhooks.sources import configs, envelopes, requests
+from webhooks.sources.envelopes import Opened
+from webhooks.sources.requests import Envelope, Key, Request, Verified
+
+_AHEAD = timedelta(minutes=5)
+# A transaction that stores runs again when it collides: two batches may hold the same deliveries.
+_TRIES = 3
+_NOTED_EVERY_S = secret_queries.USE_NOTED_EVERY.total_seconds()
+_noted_at: dict[int, float] = {}
+
+
+class Verdict(StrEnum):
+    """What became of a request."""
+
+    RECEIVED = "received"
+    DUPLICATE = "duplicate"
+    REJECTED = "rejected"
+    UNSIGNED = "unsigned"  # its secret was retired between the check and the insert
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What became of one request, and the delivery's id (0 if it was not stored). `note` says why it was rejected."""
+
+    verdict: Verdict
+    delivery: int = 0
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signed:
+    """A request whose bytes are its sender's: which of our secrets signed them, or which sandbox's token came along."""
+
+    verified: Verified
+    secret: int | None = None
+    sandbox: str | None = None
+
+
+def check_head(source: Source, headers: Mapping[str, str], *, now: datetime) -> None:
+    """Before the body is read: raise BadSignature for headers that no body could make good, since the signature is
+    missing or has another form, or its time is not now."""
+    if source is Source.SANDBOX_HOOKS and _bearer(headers):
+        return
+    try:
+        configs.config_of(source).verify(Request(headers=headers, body=b""), keys=(), now=now)
+    except BadSignature as error:
+        if error.reason != "bad_signature":  # that none of no keys fits is all that should be wrong with it
+            raise
+
+
+def verify(source: Source, request: Request, *, keys: Sequence[Key], now: datetime) -> Signed:
+    """By which of these secrets a request is signed. Raises BadSignature, NoSecret."""
+    if not keys:
+        raise NoSecret(source=source)
+    verified = configs.config_of(source).verify(request, keys=keys, now=now)
+    return Signed(verified=verified, secret=verified.key_id)
+
+
+def verify_anew(source: Source, request: Request, *, now: datetime) -> Signed:
+    """As `verify`, by what the database says: the secrets as they are now, or a sandbox's bearer token."""
+    if source is Source.SANDBOX_HOOKS and (token := _bearer(request.headers)):
+        return Signed(verified=Verified(key_id=0), sandbox=tokens.sandbox_of(token))
+    return verify(source, request, keys=keyring.read(source), now=now)
+
+
+def opened(source: Source, request: Request, signed: Signed) -> Opened:
+    """Parse the body of a request that was verified, and read its envelope."""
+    return envelopes.opened(source, request, verified=signed.verified)
+
+
+def judge(
+    source: Source, request: Request, *, keys: Sequence[Key], address: str | None, now: datetime
+) -> NewDelivery:
+    """All three: verify a request, open it, and say what is to be stored. Raises BadSignature, NoSecret."""
+    signed = verify(source, request, keys=keys, now=now)
+    return delivery(source, request, signed, opened(source, request, signed), address=address, now=now)
+
+
+def delivery(
+    source: Source, request: Request, signed: Signed, opened: Opened, *, address: str | None, now: datetime
+) -> NewDelivery:
+    """What is to be stored. What is signed and cannot be read is rejected, and stored as it is. Raises BadSignature for
+    an event that is too old."""
+    _refuse_replay(source, opened.envelope, now=now)
+    return NewDelivery(
+        source=source,
+        delivery_id=_own_id(opened.envelope.delivery_id, signed),
+        event_type=opened.envelope.event_type,
+        status=Status.REJECTED if opened.rejected else Status.RECEIVED,
+        note=opened.rejected,
+        body=request.body,
+        body_sha256=opened.digest,
+        headers=_stored_headers(request),
+        address=address,
+        secret=signed.secret,
+        sandbox=signed.sandbox,
+        occurred_at=opened.envelope.occurred_at,
+    )
+
+
+def keep(deliveries: Sequence[NewDelivery]) -> list[Kept]:
+    """Store requests that were judged, and schedule the processing of what is new, in one transaction of its own.
+
+    One that is there already is counted, and processed again if it had failed, died or been rejected by its handler.
+    What each came to, in order.
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return _keep(deliveries)
+        except Exception as error:
+            if not transactions.collided(error):
+                raise
+    return _keep(deliveries)
+
+
+def _own_id(delivery_id: str, signed: Signed) -> str:
+    """An id that no signature vouches for is its sandbox's own: nobody else's delivery counts as its duplicate."""
+    if signed.sandbox is not None:
+        return names.within(signed.sandbox, delivery_id)
+    return delivery_id[: names.LONGEST]
+
+
+def _refuse_replay(source: Source, envelope: Envelope, *, now: datetime) -> None:
+    """Where the signature has no time, the signed body's own bounds how long a captured request can be sent again."""
+    if not configs.config_of(source).is_dated_by_body or envelope.occurred_at is None:
+        return
+    oldest = settings.WEBHOOKS["ATLASSIAN_OLDEST_S"]
+    if (now - envelope.occurred_at).total_seconds() > oldest:
+        raise BadSignature(reason="too_old")
+    if envelope.occurred_at - now > _AHEAD:
+        raise BadSignature(reason="too_new")
+
+
+def _stored_headers(request: Request) -> dict[str, str]:
+    """What came, masked; and of the address what named the event."""
+    headers = requests.redacted(request.headers)
+    if "event" in request.query:
+        headers["?event"] = request.query["event"][: names.LONGEST]
+    return headers
+
+
+def _bearer(headers: Mapping[str, str]) -> str:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _keep(deliveries: Sequence[NewDelivery]) -> list[Kept]:
+    with transaction.atomic():
+        stored = inbox.keep(deliveries)
+        answers = _answers_to_new(deliveries, stored)
+        known = [row_pointer for row_pointer, answer in enumerate(answers) if answer is None]
+        repeated = inbox.count_duplicates([deliveries[row_pointer] for row_pointer in known]) if known else []
+        for row in reversed(repeated):  # of two rows that are the same delivery, the older one answers
+            row_pointer = known[row.position - 1]
+            answers[row_pointer] = _answer_to_repeated(row, deliveries[row_pointer])
+        _schedule(stored, repeated)
+        _note_use(deliveries)
+    return [answer or Kept(verdict=Verdict.UNSIGNED) for answer in answers]
+
+
+def _answers_to_new(deliveries: Sequence[NewDelivery], stored: Sequence[Any]) -> list[Kept | None]:
+    """For each of them the answer, or None if it was not stored. Of twins in one batch the first was."""
+    unmatched = {(row.source, row.delivery_id): row for row in stored}
+    answers: list[Kept | None] = []
+    for one in deliveries:
+        row = unmatched.pop((one.source.value, one.delivery_id), None)
+        verdict = Verdict.REJECTED if one.status is Status.REJECTED else Verdict.RECEIVED
+        answers.append(row and Kept(verdict=verdict, delivery=row.id, note=one.note))
+    return answers
+
+
+def _answer_to_repeated(row: Any, delivery: NewDelivery) -> Kept:
+    if row.was == Status.REJECTED and not row.comes_again:
+        return Kept(verdict=Verdict.REJECTED, delivery=row.id, note=delivery.note)
+    return Kept(verdict=Verdict.DUPLICATE, delivery=row.id)
+
+
+def _schedule(stored: Sequence[Any], repeated: Sequence[Any]) -> None:
+    """Have them processed; telemetry waits for the cron that drains it."""
+    again = {row.id: row for row in repeated if row.comes_again}
+    fresh = {row.id: row for row in stored if row.status == Status.RECEIVED}
+    pointers = {row.id: row.row_pointer for row in repeated}
+    wanted = [
+        new(attempts.process, {"delivery": row.id, "row_pointer": pointers.get(row.id, row.row_pointer)})
+        for row in (fresh | again).values()
+        if row.source != Source.SANDBOX_TELEMETRY
+    ]
+    if wanted:
+        insert(wanted)
+    rows = [*stored, *repeated]
+    touch([row.id for row in rows], sources=[row.source for row in rows])
+
+
+def _note_use(deliveries: Sequence[NewDelivery]) -> None:
+    """Once a minute for each process and secret."""
+    now = time.monotonic()
+    used = {one.secret for one in deliveries if one.secret is not None}
+    due = [secret for secret in used if now - _noted_at.get(secret, -math.inf) > _NOTED_EVERY_S]
+    if due:
+        secret_queries.note_use(due)
+        _noted_at.update(dict.fromkeys(due, now))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """Requests of a source that were refused for one reason; where the last of them came from, its announced size and
+    the names of its headers."""
+
+    source: Source
+    reason: str
+    address: str | None
+    size: int | None
+    header_names: Sequence[str]
+    times: int = 1
+
+
+def count_refusals(refusals: Sequence[Refused]) -> None:
+    """Count them, each line once, in one order: two processes count the same lines."""
+    with transaction.atomic():
+        for one in sorted(refusals, key=lambda one: (one.source, one.reason)):
+            inbox.count_refusal(
+                one.source, reason=one.reason, address=one.address, size=one.size,
+                header_names=one.header_names, times=one.times,
+            )  # fmt: skip
+        for source in {one.source for one in refusals}:
+            live.touch("refusals", f"webhook-source:{source}")

@@ -1,0 +1,187 @@
+"""Starting jobs: a delivery that was processed starts one job of each rule that it meets, by the same transaction.
+
+What keeps it at one: the delivery is locked, says whether its jobs are due (`starts_jobs`, which a replay turns off
+unless it is asked for them), and a unique row of rule, delivery and round goes with each job. A rule that fails costs
+the delivery nothing: why is kept in that row, and a person can have it started again.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from jobs import operations as jobs
+from jobs.errors import JobsError, NotUnique
+from postgres import transactions
+from ratelimits.errors import RateLimitsError
+from scheduling.operations import endings
+from webhooks.domain import templates
+from webhooks.domain.rules import Rule
+from webhooks.domain.states import StartOutcome
+from webhooks.errors import CannotStart, NotFound, WebhooksError
+from webhooks.handlers import rules as declared
+from webhooks.handlers.registry import Event
+from webhooks.models import Delivery, JobStart
+from webhooks.operations import audit, deliveries
+from webhooks.queries import inbox
+from webhooks.queries import job_starts as queries
+
+log = logging.getLogger(__name__)
+_OURS = (WebhooksError, JobsError, RateLimitsError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Result:
+    """What became of a rule and an event."""
+
+    outcome: StartOutcome
+    job: int | None = None
+    error: str | None = None
+
+
+def start_jobs(row: Any, event: Event) -> None:
+    """Start the jobs of a delivery, a row of `sql/take.sql`, that ends well in this transaction."""
+    if not row.starts_jobs:
+        return
+    kept = queries.rules_of(event.source) if row.has_rules else []
+    for rule in [*declared.declared_for(event.source, event.type), *kept]:
+        _start(rule, event, round_=row.start_round)
+
+
+@transactions.retried
+def start_again(start: int, *, by: User | None = None) -> JobStart:
+    """Start the job of a rule and a delivery that was not started, with the rule as it is now; what that came to.
+
+    Raises NotFound, and CannotStart where a job was started, or rule or delivery are gone.
+    """
+    row = queries.lock(start)
+    if row is None:
+        raise NotFound(resource="start of a job")
+    if row.outcome == StartOutcome.STARTED:
+        raise CannotStart(reason=f"this rule started job #{row.job_id} for this delivery")
+    delivery = _again(row)
+    audit.record(by, delivery, _message(row))
+    deliveries.touch([delivery.pk], sources=[delivery.source])
+    return row
+
+
+def values_of(event: Event) -> dict[str, Any]:
+    """What paths of rules lead to (`domain.paths.ROOTS`)."""
+    return {
+        "source": event.source,
+        "event": event.type,
+        "delivery": event.pk,
+        "delivery_id": event.delivery_id,
+        "sandbox": event.sandbox,
+        "occurred_at": event.occurred_at.isoformat(),
+        "received_at": event.received_at.isoformat(),
+        "body": event.body,
+    }
+
+
+def payload_of(rule: Rule, event: Event, values: Mapping[str, Any]) -> Any:
+    """The payload that a rule makes of an event; what its function raises, or MissingValue, PayloadTooBig, BadRule."""
+    return rule.build(event) if rule.build else templates.render(rule.template, values, limit_bytes=_limit())
+
+
+def owner_of(rule: Rule) -> User | None:
+    """Whose job it would be; None: the site's own. Raises CannotStart where nobody of that name may log in."""
+    if rule.owner is None:
+        return None
+    owner = queries.active_person(rule.owner)
+    if owner is None:
+        raise CannotStart(reason=f"nobody who may log in is called {rule.owner}, whose job it would be")
+    return owner
+
+
+def _start(rule: Rule, event: Event, *, round_: int) -> None:
+    """The job and the row that says so, or neither."""
+    with transaction.atomic():
+        result = _attempt(rule, event)
+        if result is None:
+            return
+        kept = queries.keep(
+            rule,
+            delivery=event.pk,
+            round_=round_,
+            outcome=result.outcome,
+            job=result.job,
+            error=result.error,
+        )
+        if not kept:
+            transaction.set_rollback(True)
+
+
+def _attempt(rule: Rule, event: Event, *, is_checked: bool = False) -> _Result | None:
+    """Submit the job of this rule; None if the event does not meet it. Collisions alone are raised."""
+    try:
+        with transaction.atomic():
+            job = _submit(rule, event, is_checked=is_checked)
+    except NotUnique as refusal:
+        return _Result(outcome=StartOutcome.SKIPPED, job=refusal.job)
+    except Exception as error:
+        if transactions.collided(error) or endings.is_away(error):
+            raise
+        if not isinstance(error, _OURS):
+            log.exception("The rule %r failed on delivery %d.", rule.name, event.pk)
+        return _Result(outcome=StartOutcome.FAILED, error=deliveries.sentence(error, ours=_OURS))
+    return None if job is None else _Result(outcome=StartOutcome.STARTED, job=job)
+
+
+def _submit(rule: Rule, event: Event, *, is_checked: bool) -> int | None:
+    values = values_of(event)
+    if not is_checked and rule.mismatch(values) is not None:
+        return None
+    payload = payload_of(rule, event, values)
+    if rule.build and payload is None:
+        return None
+    owner = owner_of(rule)
+    job = jobs.submit(
+        rule.kind,
+        payload,
+        by=owner if rule.pk is not None else None,  # code of the site submits as it likes
+        owner=owner,
+        queue=rule.queue,
+        priority=rule.priority,
+        unique_key=_unique_key(rule, values),
+    )
+    return job.pk
+
+
+def _limit() -> int:
+    limit: int = settings.JOBFARM["PAYLOAD_BYTES"]
+    return limit
+
+
+def _unique_key(rule: Rule, values: Mapping[str, Any]) -> str | None:
+    if rule.unique_key is None:
+        return None
+    return templates.as_text(templates.render(rule.unique_key, values, limit_bytes=_limit()))
+
+
+def _again(row: JobStart) -> Delivery:
+    """Write into the row what another attempt of it comes to; its delivery."""
+    rule, delivery = _rule_of(row), inbox.lock(row.delivery_id)
+    if rule is None or delivery is None:
+        raise CannotStart(reason="its rule is gone" if rule is None else "its delivery is gone")
+    event, _ = deliveries.opened(inbox.with_body(delivery.pk))
+    result = _attempt(rule, event, is_checked=True)
+    if result is None:
+        raise CannotStart(reason="its rule makes no job of this delivery any more")
+    row.outcome, row.job_id, row.error = result.outcome, result.job, result.error
+    row.save(update_fields=["outcome", "job_id", "error"])
+    return delivery
+
+
+def _rule_of(row: JobStart) -> Rule | None:
+    return declared.find(row.rule_key) if row.rule_id is None else queries.rule(row.rule_id)
+
+
+def _message(row: JobStart) -> str:
+    if row.outcome == StartOutcome.FAILED:
+        return f"Tried to start the job of the rule {row.rule_name} again"
+    return f"Started the job of the rule {row.rule_name} again: #{row.job_id}"

@@ -1,0 +1,100 @@
+"""Replaying: a delivery waits for a first attempt again, because a person says so."""
+
+from datetime import timedelta
+from typing import Any, Final
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from scheduling import operations as scheduling
+from scheduling.operations.functions import insert, new
+from webhooks.domain.filters import Filter
+from webhooks.domain.names import Source
+from webhooks.domain.states import WAITING, is_replayable
+from webhooks.errors import CannotReplay, NotFound
+from webhooks.models import Delivery
+from webhooks.operations import attempts, audit
+from webhooks.operations.deliveries import touch
+from webhooks.queries import inbox
+
+# Of a replay of many: so many at once, and so long a pause, so that what arrives meanwhile does not wait behind it.
+BATCH: Final = 100
+PAUSE: Final = timedelta(seconds=1)
+_WITH_JOBS: Final = " with its jobs"
+
+
+def replay(delivery: int, *, with_jobs: bool = False, by: User | None = None) -> Delivery:
+    """Process a delivery again, from its first attempt on; its history stays.
+
+    The jobs that its rules started are not started again, unless `with_jobs` asks for that; one of which no attempt
+    ended well has started none, and does so now.
+
+    Raises NotFound, and CannotReplay for one that waits anyway, or whose body nobody can read.
+    """
+    with transaction.atomic():
+        row = inbox.lock(delivery)
+        if row is None:
+            raise NotFound(resource="delivery")
+        _refuse(row)
+        _requeue([row], with_jobs=with_jobs)
+        audit.record(by, row, f"Replayed {row}{_WITH_JOBS if with_jobs else ''}, which was {row.status}")
+    row.refresh_from_db(fields=["status", "attempts", "next_attempt_at", "note"])
+    return row
+
+
+def count_matching(wanted: Filter) -> int:
+    """How many deliveries `replay_matching` would replay now."""
+    return inbox.replayable(wanted).count()
+
+
+def replay_matching(wanted: Filter, *, with_jobs: bool = False, by: User | None = None) -> int:
+    """Replay every delivery that matches and came before now, a batch at a time; how many match.
+
+    The first batch is scheduled for now; they are a hundred a second, oldest first. One that ends or starts to match
+    meanwhile is replayed if it matches when its turn comes. `with_jobs` as in `replay`.
+    """
+    with transaction.atomic():
+        matched = count_matching(wanted)
+        last = inbox.replayable(wanted).last()
+        if last is None:
+            return 0
+        arguments: dict[str, Any] = {"wanted": wanted.as_json(), "until": last.pk, "matched": matched}
+        scheduling.run_after(0, replay_batch, after=0, with_jobs=with_jobs, **arguments)
+        which = f"{'with their jobs, ' if with_jobs else ''}up to this one: {wanted.sentence()}"
+        audit.record(by, last, f"Replays {matched} deliveries {which}")
+    return matched
+
+
+@scheduling.mutation
+def replay_batch(
+    *, wanted: dict[str, Any], after: int, until: int, matched: int = 0, with_jobs: bool = False
+) -> int:
+    """One batch of `replay_matching`, and the next one scheduled; how many were replayed. `matched` is how many matched
+    when it began, for whoever watches (queries.pages.replay)."""
+    matching = inbox.replayable(Filter.of_json(wanted)).filter(pk__gt=after, pk__lte=until)
+    rows = list(matching.select_for_update(of=("self",), no_key=True)[:BATCH])
+    if len(rows) == BATCH:
+        arguments: dict[str, Any] = {"wanted": wanted, "until": until, "matched": matched}
+        scheduling.run_after(PAUSE, replay_batch, after=rows[-1].pk, with_jobs=with_jobs, **arguments)
+    _requeue(rows, with_jobs=with_jobs)
+    return len(rows)
+
+
+def _refuse(row: Delivery) -> None:
+    if is_replayable(row.status, tries=row.tries):
+        return
+    is_waiting = row.status in WAITING
+    reason = "it waits to be processed already" if is_waiting else "its body cannot be read, now as then"
+    raise CannotReplay(status=row.status, reason=reason)
+
+
+def _requeue(rows: list[Delivery], *, with_jobs: bool) -> None:
+    places = inbox.requeue([row.pk for row in rows], with_jobs=with_jobs)
+    runs = [
+        new(attempts.process, {"delivery": row.pk, "row_pointer": places[row.pk]})
+        for row in rows
+        if row.source != Source.SANDBOX_TELEMETRY
+    ]
+    if runs:
+        insert(runs)
+    touch([row.pk for row in rows], sources=[row.source for row in rows])

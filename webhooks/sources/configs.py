@@ -1,0 +1,237 @@
+"""The eight sources: where each posts, how it signs, and where the id, type and time of a delivery are."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from webhooks.domain.names import LONGEST, Source
+from webhooks.errors import BadEnvelope, UnknownSource
+from webhooks.sources import fields
+from webhooks.sources.fields import NameReader, Parsed, TimeReader
+from webhooks.sources.requests import Envelope, Key, Request, Verified
+from webhooks.sources.schemes import BodyHmac, Scheme, StandardWebhooks, TimestampedHmac
+
+_JSON: Final = "application/json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceConfig:
+    """One source. `headers` are those that it sends beside its signature, by event type and delivery id.
+
+    `is_dated_by_body`: no time is signed but the body's own, which then bounds how late a request may be repeated.
+    """
+
+    source: Source
+    path: str
+    scheme: Scheme
+    delivery_id: NameReader
+    event_type: NameReader
+    occurred_at: TimeReader = fields.undated
+    body_limit: int = 1 << 20
+    media_types: Sequence[str] = (_JSON,)
+    is_dated_by_body: bool = False
+    headers: Callable[[str, str], dict[str, str]] = lambda event_type, delivery_id: {}  # noqa: ARG005
+
+    def verify(self, request: Request, *, keys: Sequence[Key], now: datetime) -> Verified:
+        """Which key signed these bytes, compared in constant time. Raises BadSignature with its `reason`."""
+        return self.scheme.verify(request, keys=keys, now=now)
+
+    def envelope(self, request: Request, document: Any, *, verified: Verified) -> Envelope:
+        """Read id, type and time; `document` is the parsed body, whose time goes before the signature's. Raises
+        BadEnvelope."""
+        parsed = Parsed(request=request, document=document)
+        return Envelope(
+            delivery_id=self.delivery_id(parsed),
+            event_type=self.event_type(parsed),
+            occurred_at=self.occurred_at(parsed) or verified.signed_at,
+        )
+
+    def sign(
+        self, body: bytes, *, secret: str, event_type: str, delivery_id: str, now: datetime
+    ) -> dict[str, str]:
+        """The headers with which the sender itself would post these bytes."""
+        signature = self.scheme.sign(body, secret=secret, delivery_id=delivery_id, now=now)
+        return signature | self.headers(event_type, delivery_id)
+
+    def new_secret(self, random_bytes: bytes) -> str:
+        """A secret in the source's form, made of these 32 random bytes."""
+        return self.scheme.new_secret(random_bytes)
+
+    def check_secret(self, secret: str) -> None:
+        """Raise BadSecret for what cannot be a secret of this source."""
+        self.scheme.check_secret(secret, source=self.source)
+
+
+def find(name: str) -> Source:
+    """The source of this name. Raises UnknownSource."""
+    try:
+        return Source(name)
+    except ValueError:
+        raise UnknownSource(source=name, known=", ".join(Source)) from None
+
+
+def config_of(source: Source) -> SourceConfig:
+    """The configuration of a source."""
+    return CONFIGS[source]
+
+
+def _github_type(parsed: Parsed) -> str:
+    """The event's name, and the body's `action` where it has one: `push`, `issues.opened`."""
+    action = parsed.body.get("action")
+    event = fields.name_or_empty(parsed.request.first_header("x-github-event"), field="x-github-event")
+    has_action = bool(event) and isinstance(action, str) and bool(action)
+    return fields.name(f"{event}.{action}", field="action") if has_action else event
+
+
+def _github_headers(event_type: str, delivery_id: str) -> dict[str, str]:
+    """The event's name is what precedes the action."""
+    event = event_type.partition(".")[0]
+    return {
+        "X-GitHub-Event": event, "X-GitHub-Delivery": delivery_id, "User-Agent": "GitHub-Hookshot/jobfarm-test",
+    }  # fmt: skip
+
+
+_ATLASSIAN_HEADERS: Final = {"User-Agent": "Atlassian Webhook HTTP Client"}
+
+
+def _confluence_type(parsed: Parsed) -> str:
+    """The body's `event`; else the address's `?event=`, since bodies of the Cloud do not name it; else what the body
+    looks like. `{"test": true}` is Data Center's handshake."""
+    body = parsed.body
+    event = body.get("event") or parsed.request.query.get("event") or _inferred(body)
+    return fields.name_or_empty(event, field="event")
+
+
+def _inferred(body: Mapping[str, Any]) -> str:
+    if body.get("test") is True:
+        return "test"
+    # A comment's body names its page too, so the more particular comes first.
+    for resource in ("comment", "attachment", "blog", "page", "space"):
+        if isinstance(body.get(resource), Mapping):
+            return f"{resource}_created" if body[resource].get("version") == 1 else f"{resource}_updated"
+    return ""
+
+
+def _hook_id(parsed: Parsed) -> str:
+    """The signed id. Without one (a bearer token came instead) session, event and tool use where there is one."""
+    return _tool_use(parsed) or fields.header("webhook-id")(parsed)
+
+
+def _tool_use(parsed: Parsed) -> str | None:
+    parts = [parsed.body.get(field) for field in ("session_id", "hook_event_name", "tool_use_id")]
+    if "webhook-id" in parsed.request.headers or not all(isinstance(part, str) and part for part in parts):
+        return None
+    together = ":".join(map(str, parts))
+    return together if len(together) <= LONGEST and together.isprintable() else None
+
+
+def _batch(parsed: Parsed) -> str:
+    """All telemetry has one type. Raises BadEnvelope for what is neither an object nor a list of objects."""
+    items = parsed.document if isinstance(parsed.document, list) else [parsed.document]
+    if not all(isinstance(item, Mapping) for item in items):
+        raise BadEnvelope(reason="the body must be a list of trace items, or one of them")
+    return "batch"
+
+
+# Clerk sends through Svix: `svix-` headers, `webhook-` where they are not branded.
+_CLERK: Final = SourceConfig(
+    source=Source.CLERK,
+    path="/clerk-users-webhook",
+    scheme=StandardWebhooks(prefixes=("svix", "webhook")),
+    delivery_id=fields.header("svix-id", "webhook-id"),
+    event_type=fields.optional("type"),
+    occurred_at=fields.milliseconds("timestamp"),
+)
+
+# Neither id nor event is signed, so the digest of the body is a second key. GitHub never repeats by itself. A hook that
+# posts forms has its JSON in `payload`.
+_GITHUB: Final = SourceConfig(
+    source=Source.GITHUB,
+    path="/api/webhooks/github",
+    scheme=BodyHmac(header="X-Hub-Signature-256"),
+    delivery_id=fields.header("x-github-delivery"),
+    event_type=_github_type,
+    body_limit=25 << 20,  # GitHub's own: what is larger it does not send
+    media_types=(_JSON, "application/x-www-form-urlencoded"),
+    headers=_github_headers,
+)
+
+# An administrator's hook with a secret. The identifier is not signed, so the digest of the body is a second key. Jira
+# repeats on 408, 409, 425, 429, 5xx and silence, within 75 minutes; any other 4xx loses the event for good.
+_JIRA: Final = SourceConfig(
+    source=Source.JIRA,
+    path="/api/webhooks/jira",
+    scheme=BodyHmac(header="X-Hub-Signature"),
+    delivery_id=fields.header("x-atlassian-webhook-identifier"),
+    event_type=fields.optional("webhookEvent"),
+    occurred_at=fields.milliseconds("timestamp"),
+    body_limit=5 << 20,
+    is_dated_by_body=True,
+    headers=lambda _, delivery_id: _ATLASSIAN_HEADERS | {"X-Atlassian-Webhook-Identifier": delivery_id},
+)
+
+# Data Center signs as Jira does; from the Cloud a relay of one's own signs in the same way. There is no id.
+_CONFLUENCE: Final = SourceConfig(
+    source=Source.CONFLUENCE,
+    path="/api/webhooks/confluence",
+    scheme=BodyHmac(header="X-Hub-Signature"),
+    delivery_id=fields.digest,
+    event_type=_confluence_type,
+    occurred_at=fields.milliseconds("timestamp"),
+    body_limit=5 << 20,
+    is_dated_by_body=True,
+    headers=lambda *_: _ATLASSIAN_HEADERS,
+)
+
+# A thin event of version 2 has its time in ISO 8601.
+_STRIPE: Final = SourceConfig(
+    source=Source.STRIPE,
+    path="/api/webhooks/stripe",
+    scheme=TimestampedHmac(header="Stripe-Signature"),
+    delivery_id=fields.required("id"),
+    event_type=fields.optional("type"),
+    occurred_at=fields.seconds_or_iso("created"),
+    body_limit=2 << 20,
+)
+
+# Hooks of the agents in sandboxes, whose bodies have no time. The agent's own HTTP hooks cannot sign, so a bearer token
+# of the sandbox is a second way in (operations.tokens). They read the answer: it is `{}` and nothing else, since other
+# keys would steer the agent.
+_SANDBOX_HOOKS: Final = SourceConfig(
+    source=Source.SANDBOX_HOOKS,
+    path="/api/sandbox/hook-events",
+    scheme=StandardWebhooks(),
+    delivery_id=_hook_id,
+    event_type=fields.optional("hook_event_name"),
+)
+
+# Ends of sandbox sessions: `sandbox.session.completed`, `failed`, `canceled` and so on.
+_SANDBOX_COMPLETION: Final = SourceConfig(
+    source=Source.SANDBOX_COMPLETION,
+    path="/api/sandbox/completion",
+    scheme=StandardWebhooks(),
+    delivery_id=fields.header("webhook-id"),
+    event_type=fields.optional("type"),
+    occurred_at=fields.iso("timestamp"),
+)
+
+# Of the Tail Worker: a list of trace items, or one of them. The busiest of the eight; stored at once and processed by
+# the cron `sandbox queue drain`. The Worker's `fetch` sends text/plain by default.
+_SANDBOX_TELEMETRY: Final = SourceConfig(
+    source=Source.SANDBOX_TELEMETRY,
+    path="/api/sandbox/tail-telemetry",
+    scheme=StandardWebhooks(),
+    delivery_id=fields.header("webhook-id"),
+    event_type=_batch,
+    body_limit=4 << 20,
+    media_types=(_JSON, "text/plain"),
+)
+
+CONFIGS: Final[Mapping[Source, SourceConfig]] = {
+    config.source: config
+    for config in (
+        _CLERK, _GITHUB, _JIRA, _CONFLUENCE, _STRIPE, _SANDBOX_HOOKS, _SANDBOX_COMPLETION, _SANDBOX_TELEMETRY,
+    )
+}  # fmt: skip
+PATHS: Final[Mapping[str, Source]] = {config.path: source for source, config in CONFIGS.items()}

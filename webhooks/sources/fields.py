@@ -1,0 +1,121 @@
+"""Readers of ids, types and times of what was verified. Everything here is as hostile as any input.
+
+A reader is a function of a parsed request. Those of ids and types raise BadEnvelope for what cannot be a name: a name
+is a text of 1 to 255 printable characters. Those of times return None for what is no time.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from webhooks.domain.names import LONGEST
+from webhooks.errors import BadEnvelope
+from webhooks.sources.requests import Request
+
+_EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
+_LATEST: Final = datetime(2200, 1, 1, tzinfo=UTC).timestamp()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parsed:
+    """A verified request and its parsed body."""
+
+    request: Request
+    document: Any
+
+    @property
+    def body(self) -> Mapping[str, Any]:
+        """The body as an object. Raises BadEnvelope."""
+        if not isinstance(self.document, Mapping):
+            raise BadEnvelope(reason="the body must be a JSON object")
+        return self.document
+
+    @property
+    def digest_id(self) -> str:
+        """The delivery id of a request that brings none."""
+        return f"sha256:{hashlib.sha256(self.request.body).hexdigest()}"
+
+
+NameReader = Callable[[Parsed], str]
+TimeReader = Callable[[Parsed], datetime | None]
+
+
+def digest(parsed: Parsed) -> str:
+    """An id: the digest of the body, where the sender names none."""
+    return parsed.digest_id
+
+
+def header(*names: str) -> NameReader:
+    """An id: the first of these headers that is there, else the digest of the body."""
+
+    def read(parsed: Parsed) -> str:
+        value = parsed.request.first_header(*names)
+        return name(value, field=names[0]) if value else parsed.digest_id
+
+    return read
+
+
+def required(field: str) -> NameReader:
+    """An id: a field of the body that must be there."""
+    return lambda parsed: name(parsed.body.get(field), field=field)
+
+
+def optional(field: str) -> NameReader:
+    """A type: a field of the body; empty where there is none: that is stored and ignored."""
+    return lambda parsed: name_or_empty(parsed.body.get(field), field=field)
+
+
+def milliseconds(field: str) -> TimeReader:
+    """A field of the body in milliseconds since 1970."""
+    return lambda parsed: _moment(parsed.body.get(field), per_second=1000)
+
+
+def iso(field: str) -> TimeReader:
+    """A field of the body in ISO 8601 with a zone."""
+    return lambda parsed: _iso(parsed.body.get(field))
+
+
+def seconds_or_iso(field: str) -> TimeReader:
+    """A field of the body in seconds since 1970, or in ISO 8601 with a zone."""
+    return lambda parsed: _moment(parsed.body.get(field)) or _iso(parsed.body.get(field))
+
+
+def undated(parsed: Parsed) -> None:
+    """No time in the body."""
+
+
+def name(value: Any, *, field: str) -> str:
+    """The value, if it is a name. Raises BadEnvelope."""
+    if not isinstance(value, str) or not value:
+        raise BadEnvelope(reason=f"{field} is missing")
+    if len(value) > LONGEST or not value.isprintable():
+        raise BadEnvelope(reason=f"{field} is longer than {LONGEST} characters, or not printable")
+    return value
+
+
+def name_or_empty(value: Any, *, field: str) -> str:
+    """The value, if it is a name or nothing. Raises BadEnvelope."""
+    return "" if value is None or value == "" else name(value, field=field)
+
+
+def _moment(value: Any, *, per_second: int = 1) -> datetime | None:
+    """A time of this century or the next."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if (
+        not _EARLIEST * per_second <= value <= _LATEST * per_second
+    ):  # false for NaN; no division of a huge integer
+        return None
+    return datetime.fromtimestamp(value / per_second, UTC)
+
+
+def _iso(value: Any) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) and len(value) <= 40 else None
+    except ValueError:
+        return None
+    if moment is None or moment.tzinfo is None:
+        return None
+    return _moment(moment.timestamp()) and moment.astimezone(UTC)
