@@ -11,12 +11,13 @@ from datetime import timedelta
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from core import audit
 from jobs import limits
 from jobs.domain.bulks import OVER, BulkAction, Phase, sentence
 from jobs.domain.filters import Filters
 from jobs.errors import InvalidValue, JobsError, NotFound, UnknownQueue
 from jobs.models import Bulk
-from jobs.operations import audit, bulk_actions, rights
+from jobs.operations import bulk_actions, rights
 from jobs.queries import bulks, keys
 from live import operations as live
 from postgres import clock, transactions

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
+from core.backoff import LONGEST_S
 from jobs.domain import reservations
 from jobs.domain.kinds import Kind
-from jobs.domain.retries import LONGEST_S
 from jobs.errors import InvalidValue
 from ratelimits import operations as limits
 from ratelimits.operations import RateLimited, UnknownLimit

@@ -4,9 +4,9 @@ from typing import cast
 
 from django.contrib.auth.models import User
 
+from core.backoff import Backoff
 from jobs import kinds
 from jobs.domain.kinds import Kind, LimitKey
-from jobs.domain.retries import Backoff
 from jobs.errors import NotFound, UnknownKind
 from jobs.models import Job
 from jobs.queries import keys, reads

@@ -4,13 +4,14 @@ import secrets
 
 from django.contrib.auth.models import User
 
+from core import audit
 from jobs import kinds
 from jobs.domain import ceilings
 from jobs.domain.kinds import Kind
 from jobs.errors import InvalidValue, NotAllowed, UnknownQueue
 from jobs.models import Kind as KindRow
 from jobs.models import Queue, Share
-from jobs.operations import announcing, audit, lookups
+from jobs.operations import announcing, lookups
 from jobs.queries import keys, reads
 from live import operations as live
 from postgres import transactions

@@ -4,10 +4,11 @@ from datetime import datetime
 
 from django.contrib.auth.models import User
 
+from core import audit
 from jobs.domain.states import Status
 from jobs.errors import NotAllowed, NotWaiting, WaitsForLimit
 from jobs.models import Job
-from jobs.operations import announcing, audit, lookups
+from jobs.operations import announcing, lookups
 from jobs.queries import bulks, reads
 from postgres import clock, transactions
 

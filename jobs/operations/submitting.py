@@ -11,13 +11,14 @@ from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.db.models.base import ModelState
 
+from core import audit
 from jobs.domain import payloads
 from jobs.domain.kinds import Kind
 from jobs.domain.states import ENDED, Status
 from jobs.domain.watermarks import MARGIN_S
 from jobs.errors import InvalidValue, NotAllowed, NotAMember, NotEnded, NotUnique, UnknownQueue
 from jobs.models import Job
-from jobs.operations import admission, announcing, audit, hooking, limiting, lookups, rights, taking
+from jobs.operations import admission, announcing, hooking, limiting, lookups, rights, taking
 from jobs.queries import keys, moves, reads, submits
 from jobs.queries.submits import Stored, Twin
 from observing import traces

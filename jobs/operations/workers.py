@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from django.contrib.auth.models import User
 
+from core import audit
 from jobs.domain import kinds
 from jobs.errors import InvalidKey, InvalidValue
 from jobs.models import Worker
-from jobs.operations import audit
 from jobs.operations.claiming import ANY_QUEUE
 from jobs.queries import keys
 from live import operations as live

@@ -6,6 +6,7 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from core import people
 from jobs.queries import bulks, reads
 from jobs.views import access
 from jobs.views.filtering import BulkActionForm, FilterForm
@@ -16,7 +17,7 @@ from jobs.views.filtering import BulkActionForm, FilterForm
 @never_cache
 def jobs(request: HttpRequest) -> HttpResponse:
     """The jobs that this person may see, newest first, live; the filters stand in the address."""
-    user = access.person(request)
+    user = people.person(request)
     form = FilterForm(request.GET, user=user)
     context = {
         "form": form,

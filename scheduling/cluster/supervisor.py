@@ -15,8 +15,8 @@ from django.conf import settings
 from django.db import Error as DatabaseFailure
 from django.db import connections
 
+from core.backoff import Backoff
 from scheduling.cluster import process_group
-from scheduling.domain.retries import Backoff
 from scheduling.domain.states import Kind
 from scheduling.domain.watching import Facts, Watch
 from scheduling.operations import clusters

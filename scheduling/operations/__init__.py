@@ -1,7 +1,8 @@
 """What others use: `from scheduling import operations as scheduling`, then `scheduling.run_after(...)`."""
 
+from core.backoff import Backoff
 from scheduling.domain.firing import Missed, Overlap
-from scheduling.domain.retries import Backoff, Retry
+from scheduling.domain.retries import Retry
 from scheduling.domain.schedules import cron, daily, hourly, interval, monthly, weekly
 from scheduling.domain.states import Kind, Status, Verdict
 from scheduling.errors import (

@@ -9,11 +9,12 @@ from datetime import timedelta
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from core import audit
 from postgres import clock
 from webhooks.domain.names import Source
 from webhooks.errors import BadSecret, NotFound
 from webhooks.models import Secret
-from webhooks.operations import announcing, audit, sealing
+from webhooks.operations import announcing, sealing
 from webhooks.queries import secrets as queries
 from webhooks.sources import adapters
 from webhooks.sources.requests import Key

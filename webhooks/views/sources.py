@@ -6,6 +6,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from core import people
 from webhooks import operations
 from webhooks.domain.names import Source
 from webhooks.errors import BadSecret, NotFound
@@ -52,7 +53,7 @@ def retire(request: HttpRequest, name: str, secret_id: int) -> HttpResponse:
         messages.error(request, "Say when: at once, in an hour, a day, or a week.")
         return redirect("webhooks:source", name)
     try:
-        row = operations.retire(secret_id, grace=form.after(), by=access.person(request))
+        row = operations.retire(secret_id, grace=form.after(), by=people.person(request))
     except NotFound as refusal:
         raise Http404(refusal.message) from refusal
     when = f"from {row.retired_at:%Y-%m-%d %H:%M} UTC on" if form.after() else "any more"
@@ -64,7 +65,7 @@ def retire(request: HttpRequest, name: str, secret_id: int) -> HttpResponse:
 def _added(request: HttpRequest, source: Source, form: SecretForm) -> tuple[Secret, str] | None:
     """The new row and the secret itself; None if it cannot be one, which the form then says."""
     secret, name, after = form.cleaned_data["secret"] or None, form.cleaned_data["name"], form.after()
-    by = access.person(request)
+    by = people.person(request)
     try:
         if after is None:
             return operations.add(source, secret, name=name, by=by)

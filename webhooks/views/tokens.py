@@ -7,10 +7,10 @@ from django.shortcuts import redirect, render
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_POST
 
+from core import audit, people
 from postgres import clock
 from webhooks import operations
 from webhooks.domain.names import Source
-from webhooks.operations import audit
 from webhooks.queries import pages
 from webhooks.sources import adapters
 from webhooks.views import access
@@ -33,7 +33,7 @@ def create(request: HttpRequest) -> HttpResponse:
     expires_at = None if lifetime is None else clock.now() + lifetime
     with transaction.atomic():
         row, token = operations.create_token(form.cleaned_data["sandbox"], expires_at=expires_at)
-        audit.record(access.person(request), row, f"Made a token of the sandbox {row.sandbox}")
+        audit.record(people.person(request), row, f"Made a token of the sandbox {row.sandbox}")
     url = request.build_absolute_uri(adapters.adapter_of(HOOKS).PATH)
     return render(
         request, "webhooks/token_added.html", {"row": row, "token": token, "url": url, "source": HOOKS}
@@ -50,6 +50,6 @@ def revoke(request: HttpRequest) -> HttpResponse:
         raise Http404("This sandbox has no token.")
     with transaction.atomic():
         count = operations.revoke_tokens(sandbox)
-        audit.record(access.person(request), rows[0], f"Revoked {count} tokens of the sandbox {sandbox}")
+        audit.record(people.person(request), rows[0], f"Revoked {count} tokens of the sandbox {sandbox}")
     messages.success(request, f"{count} token{'' if count == 1 else 's'} of {sandbox} revoked.")
     return redirect("webhooks:source", HOOKS)

@@ -4,8 +4,8 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponseBase
 from django.views.decorators.http import require_safe
 
+from core import people
 from examples.imagegame.queries import pictures
-from examples.imagegame.views.acting import person
 from jobs import http as jobs_http
 from jobs import operations as jobs
 from jobs.errors import NotFound
@@ -15,7 +15,7 @@ from jobs.errors import NotFound
 @require_safe
 def picture(request: HttpRequest, submission_id: int) -> HttpResponseBase:
     """A finished picture: for its owner, and for the players of a game once it is on the table."""
-    submission = pictures.visible(person(request), submission_id)
+    submission = pictures.visible(people.person(request), submission_id)
     if submission is None:
         raise Http404("There is no such picture.")
     try:

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.backoff import Backoff
 from scheduling.domain import arguments, moments, retries, states
-from scheduling.domain.retries import Backoff, Retry
+from scheduling.domain.retries import Retry
 from scheduling.domain.states import ENDED, MOVES, Kind, Status, Verdict
 from scheduling.domain.watching import SILENT_S, STARTING_S, STUCK_S, Facts, Watch
 from scheduling.errors import NotAFunction, NotJson
