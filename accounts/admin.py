@@ -18,7 +18,7 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 from accounts import operations, queries
 from accounts.errors import InactiveUser, NotFound
 from accounts.models import ApiToken, MemberGroup
-from live import administration
+from core import administration
 
 admin.site.unregister(User)
 admin.site.unregister(Group)

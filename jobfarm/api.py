@@ -11,18 +11,26 @@ from ninja.parser import Parser
 from ninja.renderers import JSONRenderer
 from ninja.responses import NinjaJSONEncoder
 
+from core.refusal import Refusal
 from jobfarm import refusals
 from jobs.api import documents, router
 from jobs.protocol import values
+
+
+class UnsupportedMediaType(Refusal):
+    """The body must be JSON, sent with `Content-Type: application/json`."""
+
+    code = "unsupported_media_type"
+    http_status = 415
 
 
 class JsonParser(Parser):
     """Bodies are JSON, declared as JSON, and nothing that only Python accepts."""
 
     def parse_body(self, request: HttpRequest) -> Any:
-        """The JSON value of the body. Raises UnsupportedMediaTypeError, NotJsonError."""
+        """The JSON value of the body. Raises UnsupportedMediaType, NotJsonError."""
         if request.content_type != "application/json":
-            raise refusals.UnsupportedMediaTypeError
+            raise UnsupportedMediaType
         return values.loads(request.body)
 
 

@@ -10,11 +10,12 @@ from typing import Any, Final
 
 from django.conf import settings
 
-from jobs.waiting.upstream import App, Message, Receive, Scope, Send, header
+from core import bodies
+from core.asgi import App, Message, Receive, Scope, Send, header
+from core.refusal import Refusal
 from live.addresses import network_of
 
 _FILE: Final = re.compile(r"/api/v1/worker/jobs/[0-9]+/files/[^/]+")
-_DRAIN_S: Final = 3.0  # for a client that sends on: closed at once, it would see a reset and never our answer
 # A body may be late by this much of what the least rate brings: 50 MB have 100 minutes, one byte has half of one.
 _GRACE_S: Final = 30.0
 _LEAST_RATE: Final = 8 << 10  # bytes a second
@@ -23,43 +24,28 @@ _AT_ONCE_S: Final = 0.25
 _RETRY_AFTER_S: Final = 5
 
 
-class BodyError(Exception):
-    """A body is not read to its end. `status` and the fields of the answer."""
+class TooLarge(Refusal):
+    """The body is larger than {limit} bytes."""
 
-    status = 400
-    code = "bad_request"
-
-    def __init__(self, message: str, **numbers: float) -> None:
-        super().__init__(message)
-        self.body = {"error": self.code, "message": message, **numbers}
+    code = "too_large"
+    http_status = 413
 
 
-class TooLargeError(BodyError):
-    """More came than was announced or allowed."""
+class TooSlow(Refusal):
+    """The body was not sent within {seconds:.0f} s."""
 
-    status, code = 413, "too_large"
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"The body is larger than {limit} bytes.", limit=limit)
+    code = "too_slow"
+    http_status = 408
 
 
-class TooSlowError(BodyError):
-    """Less came than the least rate brings."""
+class TooMany(Refusal):
+    """{limit} requests of your address are half sent: finish those, or come again."""
 
-    status, code = 408, "too_slow"
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"The body was not sent within {seconds:.0f} s.", seconds=seconds)
+    code = "too_many"
+    http_status = 429
 
 
-class TooManyError(BodyError):
-    """Too many requests of this address are half sent."""
-
-    status, code = 429, "too_many"
-
-    def __init__(self, most: int) -> None:
-        message = f"{most} requests of your address are half sent: finish those, or come again."
-        super().__init__(message, limit=most, retry_after=_RETRY_AFTER_S)
+_NOT_READ: Final = (TooLarge, TooSlow, TooMany)
 
 
 class BoundedBodies:
@@ -75,12 +61,12 @@ class BoundedBodies:
         limit = _limit(scope)
         announced = header(scope, "content-length")
         if announced.isdigit() and int(announced) > limit:
-            await _refuse(receive, send, TooLargeError(limit))
+            await _refuse(receive, send, TooLarge(limit=limit))
             return
         body = _Body(receive, limit=limit, half_sent=self._half_sent, address=network_of(scope))
         try:
             await self._app(scope, body.receive, send)
-        except BodyError as error:
+        except _NOT_READ as error:
             await _refuse(receive, send, error)
         finally:
             body.close()
@@ -106,13 +92,13 @@ class _Body:
         self._is_counted = False
 
     async def receive(self) -> Message:
-        """The next message. Raises TooLargeError, TooManyError, TooSlowError; bodies are read before any answer."""
+        """The next message. Raises TooLarge, TooMany, TooSlow; bodies are read before any answer."""
         if self._is_read:  # what comes now is that the client goes
             return await self._receive()
         message = await self._next_piece()
         self._size += len(message.get("body", b""))
         if self._size > self._limit:
-            raise TooLargeError(self._limit)
+            raise TooLarge(limit=self._limit)
         self._is_read = not message.get("more_body")
         if self._is_read:
             self.close()
@@ -136,35 +122,22 @@ class _Body:
             async with asyncio.timeout_at(self._began_s + lasts_s):
                 return await self._receive()
         except TimeoutError:
-            raise TooSlowError(lasts_s) from None
+            raise TooSlow(seconds=lasts_s) from None
 
     def _count(self, *, is_half_sent: bool) -> None:
         if self._address is None or is_half_sent == self._is_counted:
             return
         most = settings.JOBFARM["HALF_SENT_PER_ADDRESS"]
         if is_half_sent and self._half_sent[self._address] >= most:
-            raise TooManyError(most)
+            raise TooMany(limit=most, retry_after=_RETRY_AFTER_S)
         self._is_counted = is_half_sent
         self._half_sent[self._address] += 1 if is_half_sent else -1
         if not self._half_sent[self._address]:
             del self._half_sent[self._address]  # addresses are many
 
 
-async def _refuse(receive: Receive, send: Send, error: BodyError) -> None:
-    body = json.dumps(error.body).encode()
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        (b"connection", b"close"),
-    ]
-    if "retry_after" in error.body:
-        headers.append((b"retry-after", str(error.body["retry_after"]).encode()))
-    await send({"type": "http.response.start", "status": error.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": True})
-    try:
-        async with asyncio.timeout(_DRAIN_S):
-            while (message := await receive())["type"] == "http.request" and message.get("more_body"):
-                pass
-    except TimeoutError:
-        pass
-    await send({"type": "http.response.body", "body": b""})
+async def _refuse(receive: Receive, send: Send, refusal: Refusal) -> None:
+    body = json.dumps(refusal.body).encode()
+    await bodies.answer(
+        receive, send, status=refusal.http_status, headers=refusal.headers, body=body, is_read=False
+    )

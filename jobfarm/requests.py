@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from jobs.waiting.upstream import App, Message, Receive, Scope, Send, header
+from core.asgi import App, Message, Receive, Scope, Send, header
 from observing import fields, numbers, traces
 
 REQUEST_ID: Final = "x-request-id"

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Final, cast
 
+from core.asgi import App, Receive, Scope, Send
 from jobfarm import refusals
 from jobfarm.bodies import BoundedBodies
 from jobfarm.one_hop import OneHop
@@ -15,7 +16,6 @@ from jobs.routing import WORKER_SOCKET, WorkerSocket
 from jobs.waiting.beats import Beats
 from jobs.waiting.notifier import Notifier, Stopping
 from jobs.waiting.seen import Seen
-from jobs.waiting.upstream import App, Receive, Scope, Send
 from jobs.waiting.wrapper import Waiting
 from live import hub
 from live import routing as live
@@ -65,7 +65,7 @@ class Running:
         self._notifier: Notifier | None = None
         self._ending: asyncio.Task[None] | None = None
         waiting = BoundedBodies(Waiting(cast("App", django), notifier=self.notifier, stopping=self._stopping))
-        self._http = Observed(Webhooks(waiting, refuse=refusals.refusal))
+        self._http = Observed(Webhooks(waiting))
         sockets: dict[str, Any] = {
             LIVE_SOCKET: live.application,
             WORKER_SOCKET: WorkerSocket(notifier=self.notifier, seen=self._seen, refuse=refusals.problem),

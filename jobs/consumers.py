@@ -11,16 +11,16 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, Final
 
+from core import asgi
+from core.asgi import Receive, Scope, Send
 from jobs import http
 from jobs.errors import InvalidKey, LeaseLost
 from jobs.protocol import messages, sessions
 from jobs.protocol.messages import Call, Unreadable
 from jobs.protocol.sessions import Arrival, Performed
 from jobs.queries.reads import Interest
-from jobs.waiting import upstream
 from jobs.waiting.notifier import Notifier
 from jobs.waiting.seen import Seen
-from jobs.waiting.upstream import Receive, Scope, Send
 from jobs.waiting.wait_groups import NEVER, Wakeup
 from live import hub
 from postgres import connections
@@ -57,7 +57,7 @@ class WorkerSocket:
         await receive()
         await send({"type": "websocket.accept"})
         try:
-            key = http.bearer(upstream.header(scope, "authorization"))
+            key = http.bearer(asgi.header(scope, "authorization"))
             arrival = await connections.run(sessions.arrive, key)
         except InvalidKey:
             await send({"type": "websocket.close", "code": KEY_REFUSED, "reason": "key refused"})

@@ -1,27 +1,12 @@
-"""Refusals of the app. A class's docstring is its message, `code` is the machine's word for it."""
+"""Refusals of the app: each class states its code, its HTTP status and, as its docstring, its sentence."""
 
 from typing import Any, ClassVar
 
+from core.refusal import Refusal
 
-class JobsError(Exception):
+
+class JobsError(Refusal):
     """The request cannot be carried out."""
-
-    code: ClassVar[str] = "refused"
-
-    def __init__(self, **numbers: Any) -> None:
-        self.numbers = numbers
-        super().__init__(self.message)
-
-    @property
-    def message(self) -> str:
-        """The sentence for people: the class's docstring, with this refusal's numbers filled in."""
-        return (type(self).__doc__ or "").strip().format(**self.numbers)
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self.__dict__["numbers"][name]
-        except KeyError:
-            raise AttributeError(name) from None
 
 
 class LeaseLost(JobsError):
@@ -32,6 +17,7 @@ class LeaseLost(JobsError):
     """
 
     code = "lease_lost"
+    http_status = 409
     SENTENCES: ClassVar[dict[str, str]] = {
         "canceled": "Somebody canceled this job.",
         "ended": "This job has ended: it is {job_status}.",
@@ -54,42 +40,49 @@ class OutputGap(JobsError):
     """Output must be sent in order: the next piece of this attempt is number {next_seq}."""
 
     code = "output_gap"
+    http_status = 409
 
 
 class UnknownKind(JobsError):
     """No kind of job is called {kind!r}: declare it in code, or make it with `manage.py create_kind`."""
 
     code = "unknown_kind"
+    http_status = 422
 
 
 class UnknownQueue(JobsError):
     """There is no queue {queue!r}: a queue exists once a kind or a worker names it."""
 
     code = "unknown_queue"
+    http_status = 422
 
 
 class QueueNotAllowed(JobsError):
     """This worker may not take jobs from the queue {queue!r}."""
 
     code = "queue_not_allowed"
+    http_status = 403
 
 
 class InvalidJson(JobsError):
     """The {what} cannot be stored: {why}."""
 
     code = "invalid_json"
+    http_status = 422
 
 
 class PayloadTooLarge(JobsError):
     """The {what} has {size} bytes; at most {limit} are taken."""
 
     code = "too_large"
+    http_status = 413
 
 
 class QuotaReached(JobsError):
     """What is handed in has no room: `of` says whose quota it is ("attempt", "job", "owner", "farm")."""
 
     code = "quota_reached"
+    http_status = 413
     WHOSE: ClassVar[dict[str, str]] = {
         "attempt": "One attempt may hand in {quota} {what}",
         "job": "One job may hand in {quota} {what}",
@@ -109,6 +102,7 @@ class QuotaReached(JobsError):
 class TooManyWaiting(QuotaReached):
     """No more jobs may wait, of one owner or in all; `retry_after` is in seconds."""
 
+    http_status = 429
     WHOSE: ClassVar[dict[str, str]] = {
         "owner": "One owner may have {quota} jobs waiting",
         "farm": "All owners together may have {quota} jobs waiting",
@@ -119,93 +113,109 @@ class InvalidValue(JobsError):
     """{field}: {why}."""
 
     code = "invalid"
+    http_status = 422
 
 
 class NotUnique(JobsError):
     """A job of the same owner and kind with the same unique_key has not ended yet."""
 
     code = "not_unique"
+    http_status = 409
 
 
 class IdempotencyKeyReused(JobsError):
     """This Idempotency-Key came with another request within the last 24 hours: each request needs one of its own."""
 
     code = "idempotency_key_reused"
+    http_status = 422
 
 
 class IdempotencyKeyInUse(JobsError):
     """The first request with this Idempotency-Key is still being carried out: send it again in {retry_after} s."""
 
     code = "idempotency_key_in_use"
+    http_status = 409
 
 
 class JobDeleted(JobsError):
     """What this request submitted was job {job}, which has ended and was deleted since."""
 
     code = "job_deleted"
+    http_status = 410
 
 
 class NotFound(JobsError):
     """There is no such job."""
 
     code = "not_found"
+    http_status = 404
 
 
 class NotEnded(JobsError):
     """The job has not ended yet, so it cannot be tried again as a new one."""
 
     code = "not_ended"
+    http_status = 409
 
 
 class NotWaiting(JobsError):
     """The job does not wait any more: it is running, or has ended."""
 
     code = "not_waiting"
+    http_status = 409
 
 
 class WaitsForLimit(JobsError):
     """The job waits for its limit {limit}: it may start when its tokens have come in."""
 
     code = "waits_for_limit"
+    http_status = 409
 
 
 class NotAllowed(JobsError):
     """You may look at this job, but only its owner or an operator may do that."""
 
     code = "forbidden"
+    http_status = 403
 
 
 class PriorityNotAllowed(JobsError):
     """The priority {priority} takes the right {right}: without it {what} may have {highest} at most."""
 
     code = "forbidden"
+    http_status = 403
 
 
 class QueueChoiceNotAllowed(JobsError):
     """The queue {queue} takes the right {right}: without it {what} goes into: {allowed}."""
 
     code = "forbidden"
+    http_status = 403
 
 
 class NotAMember(JobsError):
     """You are not a member of this group, so your jobs cannot be shared with it."""
 
     code = "not_a_member"
+    http_status = 422
 
 
 class InvalidKey(JobsError):
     """This worker key is not known, or was revoked."""
 
     code = "unauthorized"
+    http_status = 401
 
 
 class InvalidName(JobsError):
     """{name!r} cannot name a file: letters, digits, dots, dashes and underscores, at most 100, no leading dot."""
 
     code = "invalid_name"
+    http_status = 422
 
 
 class LinkRanOut(JobsError):
     """This link shows nothing any more: it was good for a few minutes. Whoever sent it can make another."""
 
     code = "link_ran_out"
+    http_status = 410

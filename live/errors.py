@@ -1,15 +1,12 @@
 """What live queries refuse, and why."""
 
+from core.refusal import Refusal
 
-class LiveError(Exception):
+
+class LiveError(Refusal):
     """Live queries cannot do this."""
 
     code = "live"
-
-    @property
-    def message(self) -> str:
-        """The sentence for people: what this error says, or else what its class says."""
-        return str(self) or (self.__doc__ or "").split("\n")[0]
 
 
 class BadTopic(LiveError, ValueError):

@@ -11,6 +11,7 @@ from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
 from django.db import InterfaceError, OperationalError
 
+from core.backoff import Backoff
 from live import rendering
 from live.registry import StateQuery, StreamQuery
 from live.semaphore import FairSemaphore
@@ -21,8 +22,7 @@ P = ParamSpec("P")
 
 # The first change is read at once, those within this after it together: an eye sees 50 pictures a second at best.
 _MERGE_S: Final = 0.02
-_FIRST_RETRY_S: Final = 0.5
-_LAST_RETRY_S: Final = 15.0
+_READ_AGAIN: Final = Backoff(first_s=1, cap_s=15, jitter=(0.5, 1))
 _SAMPLED_WATCHERS: Final = 8  # watchers of which the least busy one lends its permit
 
 
@@ -134,7 +134,7 @@ class Feed(ABC):
                 failures = 0 if await self._try_to_read() else failures + 1
                 if failures:
                     self._stale = True
-                    await asyncio.sleep(self._backoff_s(failures))
+                    await asyncio.sleep(_READ_AGAIN.delay_s(failures, rng=self._rng))
         finally:
             self._task = None
 
@@ -149,9 +149,6 @@ class Feed(ABC):
             logger.exception("The live query %s failed; trying again", self)
             return False
         return True
-
-    def _backoff_s(self, failures: int) -> float:
-        return self._rng.uniform(0.5, 1.0) * min(_LAST_RETRY_S, _FIRST_RETRY_S * 2.0 ** min(failures, 10))
 
     async def _with_permit(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Call it in a thread, under a permit of one of the watchers; None when all of them left meanwhile."""

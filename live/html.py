@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from django.conf import settings
+from django.forms import Script
 from django.utils import translation
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
@@ -32,6 +33,13 @@ _ELEMENTS: Final = frozenset(
         "ul",
     }
 )
+
+
+class AdminMedia:
+    """What a page of the administration with live parts loads."""
+
+    css = {"all": ["live/admin.css"]}  # the form of Django's Media
+    js: tuple[Script, ...] = (Script("live/live.js", defer=True),)
 
 
 def wrapper(
@@ -62,7 +70,12 @@ def wrapper(
 
 
 def wrapper_of_context(
-    name: str, arguments: Mapping[str, Any], *, context: Mapping[str, Any], audience: str, element: str
+    name: str,
+    arguments: Mapping[str, Any],
+    *,
+    context: Mapping[str, Any],
+    audience: str,
+    element: str = "span",
 ) -> SafeString:
     """Return the element of a state query rendered from this context in place of its read.
 

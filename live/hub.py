@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from channels.layers import get_channel_layer
 
+from core.backoff import Backoff
 from live import RECONNECTED, registry, topics
 from live.arguments import canonical
 from live.feeds import Feed, Sink, StateFeed, StreamFeed, Watch
@@ -20,8 +21,7 @@ from postgres import connections
 logger = logging.getLogger("live")
 
 _POLL_EVERY_S: Final = 15.0
-_FIRST_RETRY_S: Final = 0.1
-_LAST_RETRY_S: Final = 10.0
+_JOIN_AGAIN: Final = Backoff(first_s=0.2, cap_s=10, jitter=(0.25, 1))
 
 _Key = tuple[str, str, str, str]  # name, arguments, audience, language
 
@@ -173,8 +173,7 @@ class Hub:
                 logger.warning(
                     "The hub lost its channel layer (%s: %s); trying again", type(error).__name__, error
                 )
-                ceiling = min(_LAST_RETRY_S, _FIRST_RETRY_S * 2.0 ** min(failures, 10))
-                await asyncio.sleep(self.rng.uniform(ceiling / 4, ceiling))
+                await asyncio.sleep(_JOIN_AGAIN.delay_s(failures, rng=self.rng))
 
     async def _join(self) -> None:
         self._layer = get_channel_layer()

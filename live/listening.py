@@ -10,6 +10,8 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from core.backoff import Backoff
+
 logger = logging.getLogger("live")
 
 # A peer that vanished without a word (a pulled cable, a NAT that forgot us) is noticed by the kernel after
@@ -24,8 +26,7 @@ _SOCKET: dict[str, Any] = {
 }
 _CHECK_EVERY_S = 20.0
 _CHECK_WITHIN_S = 5.0
-_FIRST_RETRY_S = 0.05
-_LAST_RETRY_S = 10.0
+_RECONNECT = Backoff(first_s=0.05, cap_s=10, jitter=(0.25, 1))  # quick at first: most losses are a restart
 
 
 class Listener:
@@ -60,7 +61,7 @@ class Listener:
             except Exception as error:  # a listener that dies of an unlisted error goes silent for good
                 self._failures += 1
                 logger.warning("Lost the connection that listens (%s); trying again", _first_line(error))
-            await asyncio.sleep(self._pause_s())
+            await asyncio.sleep(_RECONNECT.delay_s(self._failures + 1, rng=self._rng))
 
     async def _listen_once(self) -> None:
         async with await self._connect() as connection:
@@ -79,11 +80,6 @@ class Listener:
         return await psycopg.AsyncConnection.connect(
             conninfo, autocommit=True, prepare_threshold=None, application_name="jobfarm live", **_SOCKET
         )
-
-    def _pause_s(self) -> float:
-        """Full jitter under a doubling ceiling; the first retry is quick, most losses are a restart."""
-        ceiling = min(_LAST_RETRY_S, _FIRST_RETRY_S * 2.0 ** min(self._failures, 10))
-        return self._rng.uniform(ceiling / 4, ceiling)
 
 
 def _first_line(error: Exception) -> str:

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from unfold.decorators import display
 
-from live import administration
+from core import administration, people
 from ratelimits import operations, queries
 from ratelimits.models import Bucket
 
@@ -80,7 +80,7 @@ class BucketAdmin(administration.ReadOnly):
         dialog = {"title": "Make these limits full again?", "button": "Reset them"}
         if question := administration.carry_out(self, request, lines=preview, **dialog):
             return question
-        by = administration.person(request)
+        by = people.person(request)
         done = sum(operations.reset_stored(name, key, by=by) for name, key in chosen)
         self.message_user(request, f"Reset: {done}.", messages.SUCCESS if done else messages.WARNING)
         return None

@@ -1,23 +1,17 @@
-"""Refusals of the app. A class's docstring is its message, `code` is the machine's word for it."""
+"""Refusals of the app: each class states its code, its HTTP status and, as its docstring, its sentence."""
 
 import math
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Any, Final
+
+from core.refusal import Refusal
+
+NEVER_S: Final = 100 * 365 * 86400
 
 
-class RateLimitsError(Exception):
+class RateLimitsError(Refusal):
     """The limit cannot be asked that."""
-
-    code: ClassVar[str] = "refused"
-
-    def __init__(self, **numbers: Any) -> None:
-        self.numbers = numbers
-        super().__init__(self.message)
-
-    @property
-    def message(self) -> str:
-        """The sentence for people: the class's docstring, with this refusal's numbers filled in."""
-        return " ".join((type(self).__doc__ or "").split()).format(**self.numbers)
 
 
 class InvalidConfig(RateLimitsError, ValueError):
@@ -56,11 +50,7 @@ class CountExceedsLimit(RateLimitsError, ValueError):
     """This limit can never grant {count:g} at once: {most:g} is the most it ever holds."""
 
     code = "count_exceeds"
-
-    def __init__(self, *, count: float, most: float) -> None:
-        self.count = count
-        self.most = most
-        super().__init__(count=count, most=most)
+    http_status = 422
 
 
 class LimitsDeadlocked(RateLimitsError):
@@ -74,16 +64,25 @@ class RateLimited(RateLimitsError):
     """Too many requests: try again in {words}."""
 
     code = "rate_limited"
+    http_status = 429
 
     def __init__(self, *, name: str, key: str | None, retry_after: timedelta) -> None:
         """`retry_after` is how long to wait. The key stays an attribute: it may be somebody's address."""
+        super().__init__(limit=name, retry_after=retry_after.total_seconds(), words=words(retry_after))
         self.name = name
         self.key = key
         self.retry_after = retry_after
-        super().__init__(limit=name, retry_after=retry_after.total_seconds(), words=words(retry_after))
+        self.retry_after_s = seconds(retry_after)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rate_limited, (self.name, self.key, self.retry_after)
+    @property
+    def body(self) -> Mapping[str, Any]:
+        """The JSON object of the answer; `retry_after` in whole seconds, as in the header."""
+        return {"error": self.code, "message": self.message, "retry_after": self.retry_after_s}
+
+
+def seconds(wait: timedelta | None) -> int:
+    """A wait in whole seconds, rounded up, at most a hundred years."""
+    return 0 if wait is None else min(NEVER_S, math.ceil(wait.total_seconds()))
 
 
 def words(wait: timedelta) -> str:
@@ -93,7 +92,3 @@ def words(wait: timedelta) -> str:
         if seconds >= 2 * size:
             return f"{-(-seconds // size)} {word}s"
     return "1 second" if seconds == 1 else f"{seconds} seconds"
-
-
-def _rate_limited(name: str, key: str | None, retry_after: timedelta) -> RateLimited:
-    return RateLimited(name=name, key=key, retry_after=retry_after)

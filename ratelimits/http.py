@@ -28,7 +28,7 @@ from ninja.throttling import BaseThrottle
 from live import addresses
 from postgres import connections
 from ratelimits import operations
-from ratelimits.errors import RateLimited
+from ratelimits.errors import NEVER_S, RateLimited, seconds
 from ratelimits.operations import Config
 
 View = TypeVar("View", bound=Callable[..., Any])
@@ -36,7 +36,6 @@ Key = Callable[[HttpRequest], str | None]
 Count = float | Callable[[HttpRequest], float]
 
 _NOTES: Final = "_ratelimits_notes"
-_NEVER: Final = 86400 * 365 * 100  # seconds; a wait without end is sent as a hundred years
 _LARGEST: Final = 10**15 - 1  # whole numbers of a header field have at most 15 digits (RFC 9651, 3.3.1)
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9_.]+")
 
@@ -170,18 +169,11 @@ def refused(error: RateLimited) -> HttpResponse:
     """The response to a request that a limit denied: 429, `Retry-After`, and the body in the form of all
     errors."""
     return HttpResponse(
-        json.dumps(body(error)), status=429, content_type="application/json", headers=retry_headers(error)
+        json.dumps(error.body),
+        status=error.http_status,
+        content_type="application/json",
+        headers=error.headers,
     )
-
-
-def body(error: RateLimited) -> dict[str, Any]:
-    """The body of that response; `retry_after` in whole seconds, as in the header."""
-    return {"error": error.code, "message": error.message, "retry_after": seconds(error.retry_after)}
-
-
-def retry_headers(error: RateLimited) -> dict[str, str]:
-    """The headers of that response."""
-    return {"Retry-After": str(seconds(error.retry_after)), "Cache-Control": "no-store"}
 
 
 def fields(notes: Iterable[Note]) -> dict[str, str]:
@@ -192,11 +184,6 @@ def fields(notes: Iterable[Note]) -> dict[str, str]:
         "RateLimit-Policy": ", ".join(_policy(note) for note in last),
         "RateLimit": ", ".join(_quota(note) for note in last),
     }
-
-
-def seconds(wait: timedelta | None) -> int:
-    """A wait in whole seconds, rounded up, at most a hundred years."""
-    return 0 if wait is None else min(_NEVER, math.ceil(wait.total_seconds()))
 
 
 def _rule(which: str | Config, *, key: Key, count: Count, name: str) -> _Rule:
@@ -241,7 +228,7 @@ def _policy(note: Note) -> str:
     quota = math.floor(note.config.rate * window / period + 1e-9)
     if quota < 1:
         quota, window = 1, math.ceil(period / note.config.rate)
-    return f'"{note.name}";q={min(quota, _LARGEST)};w={min(window, _NEVER)}'
+    return f'"{note.name}";q={min(quota, _LARGEST)};w={min(window, NEVER_S)}'
 
 
 def _quota(note: Note) -> str:

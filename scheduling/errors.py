@@ -1,34 +1,10 @@
-"""Refusals of the app. A class's docstring is its message, `code` is the machine's word for it."""
+"""Refusals of the app: each class states its code, its HTTP status and, as its docstring, its sentence."""
 
-from typing import Any, ClassVar
+from core.refusal import Refusal
 
 
-class SchedulingError(Exception):
+class SchedulingError(Refusal):
     """The function cannot be scheduled."""
-
-    code: ClassVar[str] = "refused"
-
-    def __init__(self, **numbers: Any) -> None:
-        self.numbers = numbers
-        super().__init__(self.message)
-
-    @property
-    def message(self) -> str:
-        """The sentence for people: the class's docstring, with this refusal's numbers filled in."""
-        return " ".join((type(self).__doc__ or "").split()).format(**self.numbers)
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self.__dict__["numbers"][name]
-        except KeyError:
-            raise AttributeError(name) from None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (type(self), self.numbers)
-
-
-def _again(kind: type[SchedulingError], numbers: dict[str, Any]) -> SchedulingError:
-    return kind(**numbers)
 
 
 class UnknownFunction(SchedulingError):
@@ -84,12 +60,14 @@ class NotFound(SchedulingError):
     """There is no such {resource}."""
 
     code = "not_found"
+    http_status = 404
 
 
 class NotEnded(SchedulingError):
     """The function has not ended yet, so it cannot be run again as a new one."""
 
     code = "not_ended"
+    http_status = 409
 
 
 class OutsideConnection(SchedulingError):

@@ -5,14 +5,12 @@ from functools import wraps
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.decorators import login_required
-from django.contrib.auth.models import User
-from django.db.models import Model
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
+from core import audit, people
 from scheduling import live_queries, operations
 from scheduling.domain.states import CancelVerdict, Status
 from scheduling.errors import NotEnded, NotFound
@@ -86,7 +84,7 @@ def cancel(request: HttpRequest, function_id: int) -> HttpResponse:
         )
         messages.warning(request, f"Too late: {how}")
     else:
-        record(request, ScheduledFunction(pk=function_id), f"Canceled ({done.verdict}).")
+        audit.record(people.person(request), ScheduledFunction(pk=function_id), f"Canceled ({done.verdict}).")
         messages.success(request, CANCEL_MESSAGES[done.verdict])
     return redirect("scheduling:function", function_id)
 
@@ -102,7 +100,7 @@ def run_again(request: HttpRequest, function_id: int) -> HttpResponse:
     except NotEnded as refusal:
         messages.warning(request, refusal.message)
         return redirect("scheduling:function", function_id)
-    record(request, row, f"Ran #{function_id} again.")
+    audit.record(people.person(request), row, f"Ran #{function_id} again.")
     messages.success(request, f"Scheduled again as #{row.pk}.")
     return redirect("scheduling:function", row.pk)
 
@@ -139,22 +137,10 @@ def cron_action(request: HttpRequest, name: str, action: str) -> HttpResponse:
         raise Http404(refusal.message) from refusal
     row = pages.cron(name)
     assert row is not None
-    record(request, row, sentence)
+    audit.record(people.person(request), row, sentence)
     messages.success(request, sentence)
     return redirect("scheduling:cron", name)
 
 
-def record(request: HttpRequest, row: Model, message: str) -> None:
-    """Note in the admin's log who did it."""
-    LogEntry.objects.log_actions(
-        _person(request).pk, [row], CHANGE, change_message=message, single_object=True
-    )
-
-
-def _person(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)  # login_required saw to it
-    return request.user
-
-
 def _may(request: HttpRequest) -> bool:
-    return _person(request).has_perm(OPERATE)
+    return people.person(request).has_perm(OPERATE)

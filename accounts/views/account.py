@@ -17,7 +17,8 @@ from django.views.decorators.http import require_POST
 from accounts import domain, operations, queries
 from accounts.errors import InvalidName, NotFound
 from accounts.http import members_only
-from accounts.views.common import person_of, ways_in
+from accounts.views.common import ways_in
+from core import people
 
 
 class TokenForm(forms.Form):
@@ -75,7 +76,7 @@ def account(request: HttpRequest) -> HttpResponse:
 @never_cache
 def change_password(request: HttpRequest) -> HttpResponse:
     """Set a new password. Other sessions of this person end; this one goes on under a new key."""
-    form = _password_form(person_of(request), request.POST)
+    form = _password_form(people.person(request), request.POST)
     if not form.is_valid():
         return _account_page(request, password_form=form)
     user = form.save()
@@ -93,7 +94,7 @@ def create_token(request: HttpRequest) -> HttpResponse:
 
     The key is in the answer to the POST itself. A redirect would need it to be kept somewhere in between.
     """
-    person = person_of(request)
+    person = people.person(request)
     form = TokenForm(person, request.POST)
     if not form.is_valid():
         return _account_page(request, token_form=form)
@@ -111,7 +112,7 @@ def create_token(request: HttpRequest) -> HttpResponse:
 @require_POST
 def revoke_token(request: HttpRequest, token_id: int) -> HttpResponse:
     """Revoke one of one's own API tokens."""
-    person = person_of(request)
+    person = people.person(request)
     try:
         operations.revoke_token(token_id, by=person)
     except NotFound as refusal:
@@ -126,7 +127,7 @@ def _account_page(
     password_form: "SetPasswordForm[User] | None" = None,
     token_form: TokenForm | None = None,
 ) -> HttpResponse:
-    person = person_of(request)
+    person = people.person(request)
     context = {
         "groups": queries.groups_of(person),
         "guest": queries.guest(person),

@@ -1,11 +1,9 @@
 """What the pages of accounts have in common."""
 
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from ratelimits import http as limits
 from ratelimits.errors import RateLimited
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
@@ -14,7 +12,7 @@ BACKEND = "django.contrib.auth.backends.ModelBackend"
 def too_often(response: HttpResponse, refusal: RateLimited) -> HttpResponse:
     """The response, as one to somebody who has to wait."""
     response.status_code = 429
-    for field, value in limits.retry_headers(refusal).items():
+    for field, value in refusal.headers.items():
         response.headers[field] = value
     return response
 
@@ -27,9 +25,3 @@ def too_often_page(request: HttpRequest, refusal: RateLimited) -> HttpResponse:
 def ways_in() -> dict[str, bool]:
     """For templates: which doors the operator left open beside the log-in."""
     return {"can_sign_up": settings.JOBFARM["SIGN_UP"], "can_be_guest": settings.JOBFARM["GUESTS"]}
-
-
-def person_of(request: HttpRequest) -> User:
-    """Who is logged in; the view's decorator saw to it that somebody is."""
-    assert isinstance(request.user, User)
-    return request.user

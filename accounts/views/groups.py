@@ -26,7 +26,8 @@ from accounts.errors import (
     NotAMember,
     NotTheOwner,
 )
-from accounts.views.common import person_of, too_often, too_often_page, ways_in
+from accounts.views.common import too_often, too_often_page, ways_in
+from core import people
 from ratelimits.errors import RateLimited
 
 
@@ -62,7 +63,7 @@ def groups(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return _groups_page(request, form, status=422)
     try:
-        group = operations.create_group(form.cleaned_data["name"], by=person_of(request))
+        group = operations.create_group(form.cleaned_data["name"], by=people.person(request))
     except (InvalidGroupName, GroupNameTaken) as refusal:
         form.add_error("name", refusal.message)
         return _groups_page(request, form, status=422)
@@ -78,7 +79,7 @@ def groups(request: HttpRequest) -> HttpResponse:
 @require_safe
 def group(request: HttpRequest, group_id: int) -> HttpResponse:
     """Who is in a group, how others get in, and the way out."""
-    person = person_of(request)
+    person = people.person(request)
     group = _group(person, group_id)
     owner = operations.owner(group)
     token = operations.invitation(group, by=person)
@@ -117,7 +118,7 @@ def withdraw(request: HttpRequest, group_id: int) -> HttpResponse:
 @require_POST
 def remove(request: HttpRequest, group_id: int) -> HttpResponse:
     """Take somebody out."""
-    person = person_of(request)
+    person = people.person(request)
     group = _group(person, group_id)
     form = MemberForm(group, owner=person, data=request.POST)
     if not form.is_valid():
@@ -137,7 +138,7 @@ def remove(request: HttpRequest, group_id: int) -> HttpResponse:
 @require_POST
 def leave(request: HttpRequest, group_id: int) -> HttpResponse:
     """Be a member no more."""
-    person = person_of(request)
+    person = people.person(request)
     group = _group(person, group_id)
     try:
         operations.leave(group, by=person)
@@ -196,7 +197,7 @@ class Join(RedirectURLMixin, View):
 
 
 def _groups_page(request: HttpRequest, form: GroupForm, *, status: int) -> HttpResponse:
-    context = {"groups": queries.groups_with_counts(person_of(request)), "form": form}
+    context = {"groups": queries.groups_with_counts(people.person(request)), "form": form}
     return render(request, "accounts/groups.html", context, status=status)
 
 
@@ -209,7 +210,7 @@ def _group(person: User, group_id: int) -> Group:
 
 
 def _do(request: HttpRequest, group_id: int, change: Callable[..., object], done: str) -> HttpResponse:
-    person = person_of(request)
+    person = people.person(request)
     group = _group(person, group_id)
     try:
         change(group, by=person)

@@ -9,10 +9,10 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from unfold.decorators import display
 
+from core import administration
 from examples.chat import operations
 from examples.chat.domain.answers import State
 from examples.chat.models import Message
-from live import administration
 
 COLOURS: Final = {
     State.WAITING: "default",

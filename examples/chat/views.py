@@ -10,7 +10,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
@@ -18,9 +18,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from accounts import http as people
+from accounts import http as accounts_http
 from accounts import operations as accounts
 from accounts.errors import AccountsError
+from core import people
 from examples.chat import limits, live_queries, operations, queries
 from examples.chat.domain import texts
 from examples.chat.errors import ChatError, NoSuchRoom
@@ -44,7 +45,7 @@ _CANCELED = {
 @never_cache
 def rooms(request: HttpRequest) -> HttpResponse:
     """One's rooms, live, and a form that makes another."""
-    user = _person(request)
+    user = people.person(request)
     refused = ""
     if request.method == "POST":
         try:
@@ -63,7 +64,7 @@ def rooms(request: HttpRequest) -> HttpResponse:
 def room(request: HttpRequest, group_id: int) -> HttpResponse:
     """A room, live: its messages, who is there, which workers answer. With `before`, earlier messages."""
     group = _room(request, group_id)
-    user = _person(request)
+    user = people.person(request)
     present = queries.instructions(group.pk)
     context = {
         "group": group,
@@ -96,9 +97,9 @@ def _action(view: Callable[[HttpRequest, int], str]) -> Callable[..., HttpRespon
 @_action
 def post(request: HttpRequest, group_id: int) -> str:
     """Post a message, and have it answered unless the box was unticked."""
-    user, text = _person(request), request.POST.get("text", "")
+    user, text = people.person(request), request.POST.get("text", "")
     request.session["chat-draft"] = text[: texts.MESSAGE_LIMIT]
-    key = people.limit_key(request)
+    key = accounts_http.limit_key(request)
     operations.post(group_id, text, by=user, key=key, asks="ask" in request.POST)
     del request.session["chat-draft"]
     return ""
@@ -107,29 +108,29 @@ def post(request: HttpRequest, group_id: int) -> str:
 @_action
 def cancel(request: HttpRequest, group_id: int) -> str:
     """Do without an answer."""
-    canceled = operations.cancel(group_id, _id(request, "answer"), by=_person(request))
+    canceled = operations.cancel(group_id, _id(request, "answer"), by=people.person(request))
     return _CANCELED[canceled.verdict]
 
 
 @_action
 def ask_again(request: HttpRequest, group_id: int) -> str:
     """Have a question answered after all."""
-    key = people.limit_key(request)
-    operations.ask_again(group_id, _id(request, "answer"), by=_person(request), key=key)
+    key = accounts_http.limit_key(request)
+    operations.ask_again(group_id, _id(request, "answer"), by=people.person(request), key=key)
     return "Asked again."
 
 
 @_action
 def remove(request: HttpRequest, group_id: int) -> str:
     """Take a message back."""
-    operations.remove(group_id, _id(request, "message"), by=_person(request))
+    operations.remove(group_id, _id(request, "message"), by=people.person(request))
     return "Deleted."
 
 
 @_action
 def instruct(request: HttpRequest, group_id: int) -> str:
     """Write the instructions for the assistant."""
-    operations.instruct(group_id, request.POST.get("text", ""), by=_person(request))
+    operations.instruct(group_id, request.POST.get("text", ""), by=people.person(request))
     return "The assistant is told so from now on."
 
 
@@ -139,7 +140,7 @@ def instruct(request: HttpRequest, group_id: int) -> str:
 @sensitive_variables("key", "command")
 def connect_worker(request: HttpRequest, group_id: int) -> HttpResponse:
     """Make a worker of one's own; its key is in the answer, this once."""
-    group, user = _room(request, group_id), _person(request)
+    group, user = _room(request, group_id), people.person(request)
     if accounts.is_guest(user):
         return _result(request, group_id, "Guests cannot connect workers: sign up first.", refused=True)
     try:
@@ -152,14 +153,9 @@ def connect_worker(request: HttpRequest, group_id: int) -> HttpResponse:
     return render(request, "chat/worker_key.html", context)
 
 
-def _person(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)  # behind login_required
-    return request.user
-
-
 def _room(request: HttpRequest, group_id: int) -> Group:
     try:
-        return operations.room(group_id, by=_person(request))
+        return operations.room(group_id, by=people.person(request))
     except NoSuchRoom as refusal:
         raise Http404(refusal.message) from refusal
 

@@ -7,10 +7,10 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
+from core import administration
 from examples.imagegame.domain.painting import State
 from examples.imagegame.domain.stages import Stage
 from examples.imagegame.models import Game, Player, Round, Submission
-from live import administration
 
 COLOURS: Final = {
     State.PAINTING: "info",

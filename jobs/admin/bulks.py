@@ -7,10 +7,11 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
+from core import administration
 from jobs import live_queries
 from jobs.domain.bulks import Phase
 from jobs.models import Bulk
-from live import administration, html
+from live import html
 
 COLOURS: Final = {Phase.DONE: "success", Phase.STOPPED: "warning"}
 

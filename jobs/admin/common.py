@@ -10,14 +10,15 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 
-from live import administration
+from core import administration
+from live import html
 from postgres import transactions
 
 
-class LiveMedia(administration.LiveMedia):
+class LiveMedia(html.AdminMedia):
     """What a page with the output of a job loads."""
 
-    js = (*administration.LiveMedia.js, Script("jobs/jobs.js", defer=True))
+    js = (*html.AdminMedia.js, Script("jobs/jobs.js", defer=True))
 
 
 class Operated:

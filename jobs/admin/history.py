@@ -11,12 +11,12 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
+from core import administration
 from jobs.admin import common
 from jobs.domain.states import AttemptOutcome
 from jobs.models import Attempt
 from jobs.queries import reports, rollups
 from jobs.templatetags import farm
-from live import administration
 
 TEXT_END: Final = 20_000  # characters of an attempt's output on its page
 ENDING: Final = 500  # characters at the end of an error, among which its last line is looked for

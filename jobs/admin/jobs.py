@@ -13,6 +13,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.decorators import action, display
 
+from core import administration, people
 from jobs import live_queries, operations
 from jobs.admin import common
 from jobs.domain.states import Status
@@ -20,7 +21,7 @@ from jobs.errors import JobsError
 from jobs.models import Attempt, Job, ResultFile
 from jobs.queries import fleet, lists, pages, reports, rollups
 from jobs.templatetags import farm
-from live import administration, html
+from live import html
 from ratelimits.errors import RateLimitsError
 
 AT_ONCE: Final = 1000  # jobs that one action touches; the message says when more match
@@ -184,8 +185,8 @@ class JobAdmin(common.Operated, administration.BoundedList):
     @display(description="Status")  # type: ignore[untyped-decorator]
     def state(self, job: Job) -> SafeString:
         """The status and how far a running job is, live."""
-        return administration.live_cell(
-            "job-badge", {"job_id": job.pk}, row={"job": job}, audience=live_queries.OPERATOR
+        return html.wrapper_of_context(
+            "job-badge", {"job_id": job.pk}, context={"job": job}, audience=live_queries.OPERATOR
         )
 
     @display(description="Worker")  # type: ignore[untyped-decorator]
@@ -331,14 +332,14 @@ Action = Callable[[HttpRequest, int], str]
 
 def _cancel(request: HttpRequest, job_id: int) -> str:
     try:
-        return operations.cancel(job_id, by=administration.person(request)).verdict.value.replace("_", " ")
+        return operations.cancel(job_id, by=people.person(request)).verdict.value.replace("_", " ")
     except JobsError as refusal:
         return refusal.message
 
 
 def _retry(request: HttpRequest, job_id: int) -> str:
     try:
-        operations.retry(job_id, by=administration.person(request))
+        operations.retry(job_id, by=people.person(request))
     except (JobsError, RateLimitsError) as refusal:
         return refusal.message
     return "submitted once more"
@@ -346,7 +347,7 @@ def _retry(request: HttpRequest, job_id: int) -> str:
 
 def _run_now(request: HttpRequest, job_id: int) -> str:
     try:
-        operations.run_now(job_id, by=administration.person(request))
+        operations.run_now(job_id, by=people.person(request))
     except JobsError as refusal:
         return refusal.message
     return "due now"

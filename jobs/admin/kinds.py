@@ -7,8 +7,8 @@ from django.contrib import admin
 from django.http import HttpRequest
 from unfold.admin import ModelAdmin
 
+from core.backoff import Backoff
 from jobs import operations
-from jobs.domain.retries import Backoff
 from jobs.errors import InvalidValue
 from jobs.kinds import DECLARED, check_limit
 from jobs.models import Kind

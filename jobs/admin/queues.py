@@ -15,12 +15,13 @@ from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
 
+from core import administration, people
 from jobs import live_queries, operations
 from jobs.admin import common
 from jobs.models import Queue
 from jobs.operations.queues import MOST_SLOTS
 from jobs.queries import pages
-from live import administration, html
+from live import html
 
 
 @admin.register(Queue)
@@ -34,7 +35,7 @@ class QueueAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold s
     readonly_fields = ["name", "live_state", "its_jobs"]
     actions = ["pause", "resume"]
 
-    class Media(administration.LiveMedia):
+    class Media(html.AdminMedia):
         """Its page is live."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002  # the admin's signature
@@ -58,7 +59,7 @@ class QueueAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold s
 
     def save_model(self, request: HttpRequest, obj: Queue, form: Any, change: bool) -> None:  # noqa: ARG002
         """Only the ceiling is a field; the operation moves the slots along and says who did it."""
-        operations.set_ceiling(obj.name, obj.ceiling, by=administration.person(request))
+        operations.set_ceiling(obj.name, obj.ceiling, by=people.person(request))
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> LogEntry | None:  # noqa: ARG002
         """Nothing: the operation has written its own line."""
@@ -104,6 +105,6 @@ class QueueAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold s
         if question := administration.carry_out(self, request, lines=names, **texts):
             return question
         for name in names:
-            do(name, by=administration.person(request))
+            do(name, by=people.person(request))
         self.message_user(request, f"{word}: {', '.join(names)}.", messages.SUCCESS)
         return None

@@ -11,12 +11,12 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
+from core import administration
 from jobs import operations
 from jobs.domain.quotas import Quota
 from jobs.models import ALL_JOBS, Usage
 from jobs.operations import quotas
 from jobs.templatetags.quotas import amount
-from live import administration
 
 
 @admin.register(Usage)

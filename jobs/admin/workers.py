@@ -14,12 +14,13 @@ from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminTextInputWidget
 
+from core import administration, people
 from jobs import live_queries, operations
 from jobs.admin import common
 from jobs.domain import kinds
 from jobs.models import Worker
 from jobs.operations.queues import ANY_QUEUE
-from live import administration, html
+from live import html
 
 
 class WorkerForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class takes no parameter
@@ -88,7 +89,7 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
     actions = ["revoke_selected"]
     actions_detail = ["rotate_one", "revoke_one"]
 
-    class Media(administration.LiveMedia):
+    class Media(html.AdminMedia):
         """Its page is live."""
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002  # the admin's
@@ -114,7 +115,7 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
 
     def delete_model(self, request: HttpRequest, obj: Worker) -> None:
         """Revoke it first, so that its open sockets end; its jobs keep its name."""
-        operations.revoke(obj, by=administration.person(request))
+        operations.revoke(obj, by=people.person(request))
         super().delete_model(request, obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Worker]) -> None:
@@ -154,7 +155,7 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
                 self, request, title="Revoke these keys?", lines=names, button="Revoke them"
             )
         for worker in queryset:
-            operations.revoke(worker, by=administration.person(request))
+            operations.revoke(worker, by=people.person(request))
         self.message_user(request, f"Revoked: {', '.join(names)}.", messages.SUCCESS)
         return None
 
@@ -170,7 +171,7 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
                 self, request, title="Make a new key?", lines=lines, button="Make a new key"
             )
         return common.key_page(
-            self, request, worker=worker, key=operations.rotate_key(worker, by=administration.person(request))
+            self, request, worker=worker, key=operations.rotate_key(worker, by=people.person(request))
         )
 
     @action(description="Revoke", url_path="revoke", permissions=["operate"])  # type: ignore[untyped-decorator]
@@ -184,6 +185,6 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
             return administration.question(
                 self, request, title="Revoke this key?", lines=lines, button="Revoke it"
             )
-        operations.revoke(worker, by=administration.person(request))
+        operations.revoke(worker, by=people.person(request))
         self.message_user(request, f"Revoked: {worker}.", messages.SUCCESS)
         return self.response_post_save_change(request, worker)  # type: ignore[no-any-return]

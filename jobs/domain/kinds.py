@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
-from jobs.domain.retries import LONGEST_S, Backoff
+from core.backoff import LONGEST_S, Backoff
 
 LimitKey = Literal["", "owner"]
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
@@ -49,7 +49,13 @@ class Kind:
         for seconds in (self.timeout_s, self.expires_s):
             if seconds is not None and not 0 < seconds < LONGEST_S:
                 raise ValueError(f"timeout_s and expires_s are positive and under five years, got {seconds}")
+        self._check_backoff()
         self._check_limit()
+
+    def _check_backoff(self) -> None:
+        waits = (self.backoff.first_s, self.backoff.cap_s)
+        if self.backoff.base > 1000 or max(waits) > LONGEST_S:
+            raise ValueError(f"a kind's backoff has a base to 1000, waits to five years, got {self.backoff}")
 
     def _check_limit(self) -> None:
         if not (math.isfinite(self.limit_count) and self.limit_count > 0):

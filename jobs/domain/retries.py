@@ -3,35 +3,10 @@
 import random
 from dataclasses import dataclass
 
+from core.backoff import Backoff
 from jobs.domain.states import AttemptOutcome, Status
 
-LONGEST_S = 5 * 366 * 86400  # of any wait
 FREE_RELEASES = 3  # in a row: a worker that shuts down gives a job back at once, and so may the next two
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backoff:
-    """How long a failed job waits: `first_s * base**(failures - 1)`, at most `cap_s`, spread by `jitter`.
-
-    `jitter` 0.5 means: uniformly between half and one and a half times of that, still at most the cap.
-    """
-
-    first_s: float = 1.0
-    base: float = 2.0
-    cap_s: float = 3600.0
-    jitter: float = 0.5
-
-    def __post_init__(self) -> None:
-        sensible = 0 <= self.first_s <= LONGEST_S and 1 <= self.base <= 1000 and 0 <= self.jitter <= 1
-        if not (sensible and 0 <= self.cap_s <= LONGEST_S):
-            raise ValueError(f"a backoff needs waits from 0, a base 1 to 1000, a jitter 0 to 1, got {self}")
-
-    def delay_s(self, failures: int, *, rng: random.Random) -> float:
-        """Seconds to wait after failure number `failures` (1 is the first)."""
-        # 64 doublings are past any cap, and 1000 ** 64 is far from where a float overflows (1e308).
-        plain = self.first_s * self.base ** min(failures - 1, 64)
-        spread = rng.uniform(1 - self.jitter, 1 + self.jitter)
-        return min(min(plain, self.cap_s) * spread, self.cap_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,8 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
+from core.backoff import LONGEST_S
 from jobs.domain import kinds
-from jobs.domain.retries import LONGEST_S
 from jobs.domain.states import ENDED, IN_HISTORY, LIVE, Status
 from ratelimits.domain.configs import LARGEST
 

@@ -14,13 +14,14 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from core import audit
 from jobs import limits
 from jobs.domain.bulks import FITS, OVER, BulkAction, Phase, sentence
 from jobs.domain.filters import Filters
 from jobs.domain.states import ENDED, CancelVerdict, Status
 from jobs.errors import InvalidValue, JobsError, NotFound
 from jobs.models import Bulk, BulkItem, Job
-from jobs.operations import audit, hooks, queues
+from jobs.operations import hooks, queues
 from jobs.operations.finish import cancel_locked
 from jobs.operations.submit import submit_again
 from jobs.queries import bulks

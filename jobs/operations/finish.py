@@ -8,13 +8,14 @@ from typing import Any, Literal
 from django.conf import settings
 from django.contrib.auth.models import User
 
+from core import audit
 from jobs import kinds
 from jobs.domain import payloads, retries, states
 from jobs.domain.leases import Lease
 from jobs.domain.states import ENDED, AttemptOutcome, CancelVerdict, Status
 from jobs.errors import LeaseLost
 from jobs.models import Job, Worker
-from jobs.operations import audit, hooks, idempotency, queues, quotas
+from jobs.operations import hooks, idempotency, queues, quotas
 from jobs.queries import keys, moves, reads
 from jobs.queries.moves import Settlement
 from postgres import transactions

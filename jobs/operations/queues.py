@@ -9,11 +9,12 @@ from typing import Final, Protocol, cast
 from django.conf import settings
 from django.contrib.auth.models import User
 
+from core import audit
+from core.backoff import Backoff
 from jobs import kinds
 from jobs.domain import ceilings
 from jobs.domain.bulks import BulkAction
 from jobs.domain.kinds import Kind, LimitKey
-from jobs.domain.retries import Backoff
 from jobs.errors import (
     InvalidValue,
     PriorityNotAllowed,
@@ -23,7 +24,7 @@ from jobs.errors import (
 )
 from jobs.models import Job, Queue
 from jobs.models import Kind as KindRow
-from jobs.operations import audit, hooks
+from jobs.operations import hooks
 from jobs.queries import keys, reads
 from live import operations as live
 from postgres import transactions

@@ -18,10 +18,10 @@ from typing import Any, Final
 
 from django.conf import settings
 
+from core.backoff import LONGEST_S
 from jobs.domain import quotas, reservations
 from jobs.domain.kinds import Kind
 from jobs.domain.quotas import Ledger, Quota, Room
-from jobs.domain.retries import LONGEST_S
 from jobs.errors import InvalidValue, QuotaReached, TooManyWaiting
 from jobs.models import ALL_JOBS
 from jobs.queries import reports, submits, usage

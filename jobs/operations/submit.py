@@ -12,21 +12,14 @@ from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.db.models.base import ModelState
 
+from core import audit
 from jobs.domain import payloads
 from jobs.domain.kinds import Kind
 from jobs.domain.states import ENDED, Status
 from jobs.domain.watermarks import MARGIN_S
-from jobs.errors import (
-    InvalidValue,
-    NotAMember,
-    NotEnded,
-    NotUnique,
-    NotWaiting,
-    UnknownQueue,
-    WaitsForLimit,
-)
+from jobs.errors import InvalidValue, NotAMember, NotEnded, NotUnique, NotWaiting, UnknownQueue, WaitsForLimit
 from jobs.models import Job, Share
-from jobs.operations import audit, hooks, queues, quotas
+from jobs.operations import hooks, queues, quotas
 from jobs.queries import bulks, keys, moves, reads, submits
 from jobs.queries.submits import Stored, Twin
 from live import operations as live

@@ -15,11 +15,11 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth.models import User
 
+from core import audit
 from jobs.domain import kinds, presence
 from jobs.domain.presence import Part
 from jobs.errors import InvalidKey, InvalidValue
 from jobs.models import Worker
-from jobs.operations import audit
 from jobs.operations.queues import ANY_QUEUE
 from jobs.queries import fleet, keys
 from live import operations as live

@@ -7,6 +7,8 @@ from typing import Annotated, Any, NoReturn
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict
 
+from core.refusal import Refusal
+
 BIGINT = 2**63 - 1
 INTEGER = 2**31 - 1
 
@@ -17,14 +19,11 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class NotJsonError(ValueError):
-    """The body is not JSON: {why}."""
+class NotJsonError(Refusal, ValueError):
+    """The body is not JSON."""
 
     code = "not_json"
-
-    def __init__(self, why: str) -> None:
-        self.message = f"The body is not JSON: {why}."
-        super().__init__(self.message)
+    http_status = 400
 
 
 def loads(text: str | bytes) -> Any:
@@ -38,7 +37,7 @@ def loads(text: str | bytes) -> Any:
         return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         why = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
-        raise NotJsonError(why) from None
+        raise NotJsonError(f"The body is not JSON: {why}.") from None
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -13,12 +13,6 @@ from jobs.queries import pages, reads
 _MOODS = {messages.SUCCESS: "good", messages.WARNING: "", messages.ERROR: "bad"}
 
 
-def person(request: HttpRequest) -> User:
-    """Who is logged in; for views behind `login_required`."""
-    assert isinstance(request.user, User)
-    return request.user
-
-
 def viewer(user: User) -> int:
     """Whose jobs this person's pages show, as `jobs.queries.pages` means it."""
     return pages.EVERYBODY if reads.is_operator(user) else user.pk

@@ -12,13 +12,13 @@ from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from core import people
 from jobs import operations
 from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import Filters
 from jobs.errors import JobsError, NotFound
 from jobs.models import Bulk
 from jobs.queries import bulks, reads
-from jobs.views import access
 from jobs.views.lists import BulkActionForm, FilterForm
 
 
@@ -27,7 +27,7 @@ from jobs.views.lists import BulkActionForm, FilterForm
 @never_cache
 def index(request: HttpRequest) -> HttpResponse:
     """The latest bulks of this person, or of everybody; a POST asks for a new one and leads to its page."""
-    user = access.person(request)
+    user = people.person(request)
     if request.method == "POST":
         return _create(request, user)
     rows = bulks.of_person(None if reads.is_operator(user) else user.pk)
@@ -39,7 +39,7 @@ def index(request: HttpRequest) -> HttpResponse:
 @never_cache
 def bulk(request: HttpRequest, bulk_id: int) -> HttpResponse:
     """One bulk, live: how many match, how far it is, what it came to, and what can be taken back."""
-    user = access.person(request)
+    user = people.person(request)
     row = bulks.find(bulk_id)
     if row is None or not (row.by_id == user.pk or reads.is_operator(user)):
         raise Http404("There is no such thing.")
@@ -98,7 +98,7 @@ def _create(request: HttpRequest, user: User) -> HttpResponse:
 
 def _done(request: HttpRequest, bulk_id: int, action: Callable[..., Bulk]) -> HttpResponse:
     try:
-        bulk = action(bulk_id, by=access.person(request))
+        bulk = action(bulk_id, by=people.person(request))
     except NotFound as refusal:
         raise Http404(refusal.message) from refusal
     except JobsError as refusal:

@@ -12,6 +12,7 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from core import people
 from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import DESCRIBED, Filter, Filters, moment
 from jobs.queries import bulks, fleet, pages, reads
@@ -107,7 +108,7 @@ class BulkActionForm(forms.Form):
 @never_cache
 def jobs(request: HttpRequest) -> HttpResponse:
     """The jobs that this person may see, newest first, live; the filters stand in the address."""
-    user = access.person(request)
+    user = people.person(request)
     form = FilterForm(request.GET, user=user)
     context = {
         "form": form,

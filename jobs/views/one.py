@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
+from core import people
 from jobs import http, operations
 from jobs.domain.states import CancelVerdict
 from jobs.errors import JobsError, NotAllowed, NotFound, NotWaiting, WaitsForLimit
@@ -51,7 +52,7 @@ def cancel(request: HttpRequest, job_id: int) -> HttpResponse:
     """Cancel, and say truthfully what that came to."""
     page = reverse("jobs:job", args=[job_id])
     try:
-        canceled = operations.cancel(job_id, by=access.person(request))
+        canceled = operations.cancel(job_id, by=people.person(request))
     except NotFound as refusal:
         raise Http404(refusal.message) from refusal
     except NotAllowed as refusal:
@@ -68,7 +69,7 @@ def cancel(request: HttpRequest, job_id: int) -> HttpResponse:
 def retry(request: HttpRequest, job_id: int) -> HttpResponse:
     """Submit an ended job once more, as a new one, and go there."""
     page = reverse("jobs:job", args=[job_id])
-    person = access.person(request)
+    person = people.person(request)
     try:
         http.count_submitted(request, person)
         again = operations.retry(job_id, by=person)
@@ -86,7 +87,7 @@ def run_now(request: HttpRequest, job_id: int) -> HttpResponse:
     """Let a job that is due later run now."""
     page = reverse("jobs:job", args=[job_id])
     try:
-        operations.run_now(job_id, by=access.person(request))
+        operations.run_now(job_id, by=people.person(request))
     except NotFound as refusal:
         raise Http404(refusal.message) from refusal
     except (NotAllowed, NotWaiting, WaitsForLimit) as refusal:
@@ -112,7 +113,7 @@ def _sharing(request: HttpRequest, job_id: int, *, done: str, makes: bool) -> Ht
     page = reverse("jobs:job", args=[job_id])
     operation = operations.share if makes else operations.unshare
     try:
-        operation(job_id, by=access.person(request))
+        operation(job_id, by=people.person(request))
     except NotFound as refusal:
         raise Http404(refusal.message) from refusal
     except JobsError as refusal:

@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
+from core import people
 from jobs import operations
 from jobs.errors import JobsError, UnknownQueue
 from jobs.queries import fleet, reads
@@ -24,7 +25,7 @@ from jobs.views.forms import CeilingForm
 @never_cache
 def queues(request: HttpRequest) -> HttpResponse:
     """Every queue, live; the counts are of the jobs that this person may see."""
-    user = access.person(request)
+    user = people.person(request)
     context = {"viewer": access.viewer(user), "is_operator": reads.is_operator(user)}
     return render(request, "jobs/queues.html", context)
 
@@ -83,7 +84,7 @@ def set_ceiling(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _page(request: HttpRequest, name: str, *, form: CeilingForm | None = None) -> HttpResponse:
-    user = access.person(request)
+    user = people.person(request)
     rows = fleet.queue_rows(viewer=access.viewer(user), name=name) if name and "\x00" not in name else []
     if not rows:
         raise Http404("There is no such queue.")
@@ -97,7 +98,7 @@ def _page(request: HttpRequest, name: str, *, form: CeilingForm | None = None) -
 
 
 def _who_runs_the_farm(request: HttpRequest) -> User:
-    user = access.person(request)
+    user = people.person(request)
     if not fleet.runs_the_farm(user):
         raise PermissionDenied("Only those who run the farm may do that.")
     return user

@@ -10,11 +10,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from accounts.http import members_only
+from core import people
 from jobs import http
 from jobs.models import Job
-from jobs.views import access
 from jobs.views.forms import ChatForm, ImageForm, OtherForm, SubmitForm
-from ratelimits import http as limits
 from ratelimits.errors import RateLimited
 
 
@@ -41,7 +40,7 @@ TABS: Final = (
 def new(request: HttpRequest) -> HttpResponse:
     """A form for the kind of job that `?kind=` says; a good one leads to the job's page."""
     tab = next((tab for tab in TABS if tab.code == request.GET.get("kind")), TABS[0])
-    user = access.person(request)
+    user = people.person(request)
     form = tab.form(request.POST if request.method == "POST" else None, user=user)
     refusal: RateLimited | None = None
     try:
@@ -54,7 +53,7 @@ def new(request: HttpRequest) -> HttpResponse:
 
 
 def _submitted(request: HttpRequest, form: SubmitForm) -> Job | None:
-    http.count_submitted(request, access.person(request))
+    http.count_submitted(request, people.person(request))
     return form.submit()
 
 
@@ -62,6 +61,6 @@ def _page(request: HttpRequest, form: SubmitForm, tab: Tab, refusal: RateLimited
     context = {"form": form, "tab": tab, "tabs": TABS}
     status = 429 if refusal else 422 if form.is_bound else 200
     response = render(request, "jobs/new.html", context, status=status)
-    for field, value in (limits.retry_headers(refusal) if refusal else {}).items():
+    for field, value in (refusal.headers if refusal else {}).items():
         response.headers[field] = value
     return response

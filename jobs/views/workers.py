@@ -12,8 +12,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from accounts import http as people
+from accounts import http as accounts_http
 from accounts import operations as accounts
+from core import people
 from jobs import operations
 from jobs.models import Worker
 from jobs.queries import fleet, reads
@@ -29,9 +30,9 @@ _COMING_ALONG: Final = ("chat", "image")  # handlers of jobfarm_worker, named li
 @sensitive_variables("made")
 def workers(request: HttpRequest) -> HttpResponse:
     """The workers, live, and a form for a new one; its key is in the answer to the POST, this once."""
-    user = access.person(request)
+    user = people.person(request)
     if request.method == "POST" and accounts.is_guest(user):
-        return people.for_members(request)
+        return accounts_http.for_members(request)
     form = WorkerForm(request.POST if request.method == "POST" else None, user=user)
     if form.is_bound and form.is_valid() and (made := form.create()) is not None:
         return _shown_once(request, *made)
@@ -55,14 +56,14 @@ def worker(request: HttpRequest, worker_id: int) -> HttpResponse:
 def rotate(request: HttpRequest, worker_id: int) -> HttpResponse:
     """Give the worker a new key and show it, this once; the old one is worthless from here on."""
     row = _manageable(request, worker_id)
-    return _shown_once(request, row, operations.rotate_key(row, by=access.person(request)))
+    return _shown_once(request, row, operations.rotate_key(row, by=people.person(request)))
 
 
 @login_required
 @require_POST
 def revoke(request: HttpRequest, worker_id: int) -> HttpResponse:
     """Make the worker's key worthless."""
-    operations.revoke(_manageable(request, worker_id), by=access.person(request))
+    operations.revoke(_manageable(request, worker_id), by=people.person(request))
     messages.success(
         request, "Its key opens nothing any more. What it was running is given up with its lease."
     )
@@ -89,7 +90,7 @@ def _command(request: HttpRequest, key: str, handlers: list[str]) -> str:
 
 
 def _visible(request: HttpRequest, worker_id: int) -> Worker:
-    user = access.person(request)
+    user = people.person(request)
     row = fleet.worker_row(worker_id)
     if row is None or not (row.worker.owner_id == user.pk or reads.is_operator(user)):
         raise Http404("There is no such worker.")

@@ -4,25 +4,9 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from jobs.waiting.upstream import Receive
+from core.asgi import Receive
 
 T = TypeVar("T")
-
-
-class ClientGone(Exception):
-    """The client went away before its request was whole."""
-
-
-async def body(receive: Receive) -> bytes:
-    """The whole body of a request. How long it may be is bounded further out. Raises ClientGone."""
-    pieces = []
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        pieces.append(message.get("body", b""))
-        if not message.get("more_body"):
-            return b"".join(pieces)
 
 
 class Connection:

@@ -8,11 +8,13 @@ from typing import Any, Final
 
 from django.conf import settings
 
+from core import asgi, bodies
+from core.asgi import Receive, Scope, Send
 from jobs import http
-from jobs.waiting import clients, upstream
+from jobs.waiting import clients
 from jobs.waiting.notifier import Stopping
 from jobs.waiting.story import Story
-from jobs.waiting.upstream import Answer, Django, Receive, Scope, Send
+from jobs.waiting.upstream import Answer, Django
 from live import RECONNECTED, hub
 from live.outbox import Outbox
 from live.subscriptions import Subscription
@@ -36,8 +38,8 @@ class EventStream:
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Stream until the job has ended, the client goes, its rights do, or the process ends."""
         try:
-            await clients.body(receive)
-        except clients.ClientGone:
+            await bodies.whole(receive)
+        except bodies.ClientGone:
             return
         outbox = Outbox()
         rights = Rights(self._django, scope, outbox)
@@ -57,7 +59,7 @@ class EventStream:
     async def _stream(
         self, scope: Scope, send: Send, outbox: Outbox, rights: "Rights", *, job_id: int
     ) -> None:
-        story = Story.resumed(upstream.header(scope, "last-event-id"))
+        story = Story.resumed(asgi.header(scope, "last-event-id"))
         here = hub.current()
         watched = {"watch_id": "", "audience": "member", "language": settings.LANGUAGE_CODE}
         # From the start, whatever the client has seen: of an ended job the end has to be sent once more.

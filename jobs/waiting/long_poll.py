@@ -7,12 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from core import asgi, bodies
+from core.asgi import Receive, Scope, Send
 from jobs import http, operations
 from jobs.domain.leases import Lease
 from jobs.protocol import sessions
-from jobs.waiting import clients, upstream
+from jobs.waiting import clients
 from jobs.waiting.notifier import Notifier, Stopping
-from jobs.waiting.upstream import Answer, Django, Receive, Scope, Send
+from jobs.waiting.upstream import Answer, Django
 from jobs.waiting.wait_groups import Wakeup
 from live import hub
 from live.subscriptions import Subscription
@@ -46,8 +48,8 @@ class LongPoll:
         For a client that has gone nothing is claimed, and what was claimed at that moment is taken back.
         """
         try:
-            body = await clients.body(receive)
-        except clients.ClientGone:
+            body = await bodies.whole(receive)
+        except bodies.ClientGone:
             return
         until = self._loop.time() + _wait_s(body)
         client = clients.Connection(receive)
@@ -114,7 +116,7 @@ class LongPoll:
     async def _check_key(self, scope: Scope) -> None:
         """Notice a key that was revoked after the first answer and before changes were watched."""
         try:
-            key = http.bearer(upstream.header(scope, "authorization"))
+            key = http.bearer(asgi.header(scope, "authorization"))
             await connections.run(operations.authenticate, key)
         except Exception:  # whatever it is, Django's answer explains it
             self._is_touched = True
@@ -134,7 +136,7 @@ class LongPoll:
         """Nobody got this answer: its jobs are for others at once, not only when their leases run out."""
         leases = {job["id"]: Lease.parse(job["lease"]) for job in _jobs(answer)}
         if leases:
-            key = http.bearer(upstream.header(scope, "authorization"))
+            key = http.bearer(asgi.header(scope, "authorization"))
             await connections.run(sessions.withdraw, key, leases)
 
 

@@ -2,16 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Iterable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
-Header = tuple[bytes, bytes]
+from core.asgi import App, Header, Message, Receive, Scope, Send
 
 # Each request inside of Django holds a thread and, while it reads, a connection of the pool (20 by default).
 # A thousand waiters that are woken together call one after the other instead of starving everybody else.
@@ -81,12 +76,6 @@ class Django:
             body=b"".join(pieces),
             notes={lower: value.decode("latin-1") for lower, _, value in named if lower in self._notes},
         )
-
-
-def header(scope: Scope, name: str) -> str:
-    """The value of a request's header; empty if it has none."""
-    wanted = name.lower().encode()
-    return next((value.decode("latin-1") for key, value in scope["headers"] if key == wanted), "")
 
 
 def _once(scope: Scope) -> Scope:

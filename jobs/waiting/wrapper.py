@@ -4,12 +4,13 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from core.asgi import App, Receive, Scope, Send
 from jobs import http
 from jobs.protocol.jobs import API
 from jobs.waiting.events import EventStream
 from jobs.waiting.long_poll import LongPoll
 from jobs.waiting.notifier import Notifier, Stopping
-from jobs.waiting.upstream import App, Django, Receive, Scope, Send
+from jobs.waiting.upstream import Django
 
 _CLAIM: Final = f"{API}/worker/claim"
 _EVENTS: Final = re.compile(rf"{re.escape(API)}/jobs/[0-9]{{1,19}}/events")

@@ -1,10 +1,10 @@
 """What is done to states beside asking: reset, giving back, forgetting."""
 
-from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import User
 from django.db import transaction
 
 import live.operations as live
+from core import audit
 from ratelimits import limits, queries
 from ratelimits.domain import Config
 from ratelimits.domain.algebra import finite
@@ -30,8 +30,7 @@ def reset_stored(name: str, key: str, *, by: User | None = None) -> bool:
         row = queries.first_row(name, key)
         if row is None:
             return False
-        if by is not None:
-            LogEntry.objects.log_actions(by.pk, [row], CHANGE, change_message="Reset.", single_object=True)
+        audit.record(by, row, "Reset.")
         queries.forget(name, key)
         live.touch(TOPIC)
     return True

@@ -7,7 +7,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.decorators import display
 
-from live import administration
+from core import administration
 from scheduling.admin import common
 from scheduling.cluster import django_q2
 from scheduling.models import Cluster

@@ -10,7 +10,7 @@ from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from unfold.decorators import action, display
 
-from live import administration
+from core import administration
 from scheduling import operations
 from scheduling.admin import common
 from scheduling.models import Cron

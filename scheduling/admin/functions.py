@@ -12,7 +12,8 @@ from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from unfold.decorators import action, display
 
-from live import administration, html
+from core import administration
+from live import html
 from scheduling import live_queries, operations
 from scheduling.admin import common
 from scheduling.domain.states import Status
@@ -128,8 +129,8 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
     def state_now(self, row: ScheduledFunction) -> SafeString:
         """Where it stands, live."""
         arguments, known = {"function_id": row.pk}, {"status": row.status}
-        return administration.live_cell(
-            "function-state", arguments, row=known, audience=live_queries.OPERATOR
+        return html.wrapper_of_context(
+            "function-state", arguments, context=known, audience=live_queries.OPERATOR
         )
 
     @display(description="Status")  # type: ignore[untyped-decorator]

@@ -15,9 +15,9 @@ from django.conf import settings
 from django.db import Error as DatabaseFailure
 from django.db import connections
 
+from core.backoff import Backoff
 from scheduling.cluster import process_group
 from scheduling.domain.clusters import Facts, Watch
-from scheduling.domain.retries import Backoff
 from scheduling.domain.states import Kind
 from scheduling.operations import clusters
 from scheduling.queries import clusters as cluster_queries

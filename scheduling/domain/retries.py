@@ -3,32 +3,7 @@
 import random
 from dataclasses import dataclass
 
-# 2**64 times anything is past any cap; without the bound a float overflows at about 2**1024.
-_MOST_DOUBLINGS = 64
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backoff:
-    """How long to wait: `first_s * base**(failures - 1)`, at most `cap_s`, spread by `jitter`.
-
-    `jitter` 0.5 means: uniformly between half and one and a half times of that, still at most the cap.
-    Raises ValueError for numbers that make no sense.
-    """
-
-    first_s: float = 1.0
-    base: float = 2.0
-    cap_s: float = 3600.0
-    jitter: float = 0.5
-
-    def __post_init__(self) -> None:
-        if not (self.first_s >= 0 and self.base >= 1 and self.cap_s >= 0 and 0 <= self.jitter <= 1):
-            raise ValueError(f"a backoff needs first_s >= 0, base >= 1, cap_s >= 0, 0 <= jitter <= 1: {self}")
-
-    def delay_s(self, failures: int, *, rng: random.Random) -> float:
-        """Seconds to wait after failure number `failures` (1 is the first)."""
-        plain = self.first_s * self.base ** min(failures - 1, _MOST_DOUBLINGS)
-        spread = rng.uniform(1 - self.jitter, 1 + self.jitter)
-        return min(min(plain, self.cap_s) * spread, self.cap_s)
+from core.backoff import Backoff
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,14 +28,13 @@ class Retry:
 
     def delay_s(self, failures: int, *, rng: random.Random) -> float:
         """Seconds to wait after failure number `failures` (1 is the first)."""
-        plain = self._backoff().delay_s(failures, rng=rng)
-        return min(plain * rng.uniform(1, 1 + self.jitter), self.cap)
+        return self._backoff().delay_s(failures, rng=rng)
 
     def _backoff(self) -> Backoff:
         if not 0 <= self.jitter <= 1:
             raise ValueError(f"a retry needs 0 <= jitter <= 1, not {self.jitter}")
         first = self.base if self.first is None else self.first
-        return Backoff(first_s=first, base=self.base, cap_s=self.cap, jitter=0)
+        return Backoff(first_s=first, base=self.base, cap_s=self.cap, jitter=(1, 1 + self.jitter))
 
 
 def delay_before_next_s(

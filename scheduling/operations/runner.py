@@ -16,10 +16,11 @@ from typing import Any
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
 
+from core.backoff import Backoff
 from postgres import transactions
 from scheduling import context, guards, registry
 from scheduling.domain import arguments
-from scheduling.domain.retries import Backoff, delay_before_next_s
+from scheduling.domain.retries import delay_before_next_s
 from scheduling.domain.states import Kind, Status
 from scheduling.errors import (
     ActionTimedOut,

@@ -20,8 +20,8 @@ REPLACED = frozenset({
 # fmt: on
 # Words of libraries and protocols, which are not ours to choose.
 NOT_OURS = frozenset({"NotFound"})
-PRODUCT = ("accounts", "examples", "jobfarm", "jobfarm_worker", "jobs", "live", "observing", "postgres", "ratelimits",
-           "scheduling", "webhooks")  # fmt: skip
+PRODUCT = ("accounts", "core", "examples", "jobfarm", "jobfarm_worker", "jobs", "live", "observing", "postgres",
+           "ratelimits", "scheduling", "webhooks")  # fmt: skip
 
 
 def words_of(name: str) -> set[str]:

@@ -194,8 +194,8 @@ def _furnish() -> tuple[Keys, dict[str, str]]:
     from django.db import connection
 
     from accounts.operations import tokens
+    from core.backoff import Backoff
     from jobs import operations as jobs
-    from jobs.domain.retries import Backoff
     from scheduling import operations as scheduling
     from tests.chaos import functions
     from webhooks import operations as webhooks

@@ -14,8 +14,8 @@ from django.db.models.functions import Now
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from core.backoff import Backoff
 from jobs import operations
-from jobs.domain.retries import Backoff
 from jobs.domain.states import ENDED
 from jobs.errors import LeaseLost, NotEnded, OutputGap
 from jobs.models import Job, Reachability, Worker

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from django.http import HttpRequest
 
-from live import administration
+from core import administration
 
 OPERATE: Final = "webhooks.operate_delivery"
 

@@ -11,7 +11,8 @@ from django.utils.html import format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from unfold.decorators import action, display
 
-from live import administration, html
+from core import administration, people
+from live import html
 from webhooks import live_queries, operations
 from webhooks.admin import common
 from webhooks.admin.rules import StartInline
@@ -119,7 +120,7 @@ class DeliveryAdmin(common.BoundedList):
     actions = ["replay_selected", "replay_selected_with_jobs"]
     actions_detail = ["replay_one", "replay_one_with_jobs"]
 
-    class Media(administration.LiveMedia):
+    class Media(html.AdminMedia):
         """Its page is live."""
 
     def view_on_site(self, obj: Delivery) -> str:
@@ -148,8 +149,8 @@ class DeliveryAdmin(common.BoundedList):
     def state(self, row: Delivery) -> SafeString:
         """How it stands, live."""
         arguments, known = {"delivery_id": row.pk}, {"delivery": row}
-        return administration.live_cell(
-            "delivery-badge", arguments, row=known, audience=live_queries.OPERATOR
+        return html.wrapper_of_context(
+            "delivery-badge", arguments, context=known, audience=live_queries.OPERATOR
         )
 
     @display(description="Processed by")  # type: ignore[untyped-decorator]
@@ -287,7 +288,7 @@ class SecretAdmin(common.ReadOnly):
                 self, request, title="Retire these secrets at once?", lines=preview, button="Retire them"
             )
         for row in queryset:
-            operations.retire(row.pk, by=administration.person(request))
+            operations.retire(row.pk, by=people.person(request))
         self.message_user(request, "They open nothing any more.", messages.SUCCESS)
         return None
 
@@ -308,7 +309,7 @@ def _and_jobs(with_jobs: bool) -> str:
 
 def _replay(request: HttpRequest, pk: int, *, with_jobs: bool) -> str:
     try:
-        operations.replay(pk, with_jobs=with_jobs, by=administration.person(request))
+        operations.replay(pk, with_jobs=with_jobs, by=people.person(request))
     except WebhooksError as refusal:
         return refusal.message
     return "processed again"

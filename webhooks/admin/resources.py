@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
-from live import administration
+from core import administration
 from webhooks import models
 from webhooks.admin import common
 

@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
 
-from live import administration
+from core import administration, people
 from webhooks import live_queries, operations
 from webhooks.admin import common
 from webhooks.domain import bodies, rules
@@ -235,7 +235,7 @@ class JobStartAdmin(_Shown, common.BoundedList):
 
 def _start_again(request: HttpRequest, pk: int) -> str:
     try:
-        start = operations.start_again(pk, by=administration.person(request))
+        start = operations.start_again(pk, by=people.person(request))
     except WebhooksError as refusal:
         return refusal.message
     return start.error or start.outcome

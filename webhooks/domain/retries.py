@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from core.backoff import Backoff
+
 LONGEST: Final = timedelta(hours=1)
 
 
@@ -22,8 +24,9 @@ class Retry:
         """How long to wait after this attempt (1 is the first) failed; None when it was the last."""
         if after >= self.attempts:
             return None
-        seconds = min(self.first.total_seconds() * self.base ** (after - 1), LONGEST.total_seconds())
+        most = LONGEST.total_seconds()
+        backoff = Backoff(first_s=self.first.total_seconds(), base=self.base, cap_s=most)
+        seconds = backoff.plain_s(after)
         # Taken off rather than added where it would pass the hour, so that those at the cap do not come in step.
         spread = seconds * rng.uniform(0, self.jitter)
-        most = LONGEST.total_seconds()
         return timedelta(seconds=seconds + spread if seconds + spread <= most else most - spread)

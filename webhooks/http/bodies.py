@@ -3,10 +3,11 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Final
 
-from jobs.waiting.upstream import Receive
+from core import bodies
+from core.asgi import Receive
 from webhooks.domain.names import Source
 from webhooks.errors import Busy, TooLarge, TooSlow
 
@@ -15,16 +16,11 @@ READ_WITHIN_S: Final = 30.0
 # anything for half a minute.
 GRACE_S: Final = 5.0
 LEAST_RATE: Final = 64 << 10  # bytes a second
-DRAIN_S: Final = 3.0
 # Bodies that one process holds at once while they are read and judged: ten of GitHub's largest. Of them for one source
 # less than half, so that no two fill it for the others; and for one address half of that.
 MOST_BYTES: Final = 256 << 20
 MOST_OF_SOURCE: Final = 96 << 20
 MOST_OF_ADDRESS: Final = 48 << 20
-
-
-class ClientGone(Exception):
-    """Whoever sent the request did not wait for its end."""
 
 
 class Room:
@@ -103,17 +99,6 @@ class Body:
             pieces.append(piece)
         return b"".join(pieces)
 
-    async def drain(self) -> None:
-        """Let what is still sent pass, for three seconds at most."""
-        with suppress(TimeoutError, ClientGone):
-            async with asyncio.timeout(DRAIN_S):
-                while not self.is_read:
-                    await self._next()
-
     async def _next(self) -> bytes:
-        message = await self._receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        self.is_read = not message.get("more_body")
-        piece: bytes = message.get("body", b"")
-        return piece
+        part, self.is_read = await bodies.piece(self._receive)
+        return part

@@ -11,18 +11,21 @@ import asyncio
 import ipaddress
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final
 from urllib.parse import parse_qsl
 
 from django.conf import settings
 from django.db import Error as DatabaseError
 from psycopg_pool import PoolTimeout
 
-from jobs.waiting.upstream import App, Receive, Scope, Send
+from core.asgi import App, Receive, Scope, Send
+from core.bodies import ClientGone
+from core.bodies import answer as respond
+from core.refusal import Refusal
 from live import addresses
 from observing import numbers
 from postgres import connections
@@ -32,7 +35,6 @@ from webhooks.domain.names import Source
 from webhooks.errors import (
     BadSignature,
     Busy,
-    CannotOpen,
     MethodNotAllowed,
     NoSecret,
     TooLarge,
@@ -60,25 +62,6 @@ RETRY_AFTER_S: Final = 30  # for trouble of our own
 _MOST_FIELDS: Final = 20  # of the address's query
 
 
-class Refusal(Protocol):
-    """How a refusal is answered (jobfarm.refusals)."""
-
-    @property
-    def status(self) -> int:
-        """The HTTP status."""
-
-    @property
-    def body(self) -> Mapping[str, Any]:
-        """The JSON body."""
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """Further headers."""
-
-
-Refuse = Callable[[Exception], Refusal | None]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Call:
     """One request, before its body."""
@@ -100,9 +83,8 @@ class _Answer:
 class Webhooks:
     """An ASGI application that serves the eight addresses, and hands all others on. Belongs to one event loop."""
 
-    def __init__(self, app: App, *, refuse: Refuse) -> None:
+    def __init__(self, app: App) -> None:
         self._app = app
-        self._refuse = refuse
         self._admissions = Admissions(admit)
         self._gatherer, self._gatherer_of_large = BatchWriter(ingest.keep), BatchWriter(ingest.keep)
         self._large = asyncio.Semaphore(LARGE_AT_ONCE)
@@ -118,10 +100,17 @@ class Webhooks:
         body = bodies.Body(receive, limit=configs.config_of(source).body_limit)
         try:
             answer = await self._serve(_call(source, scope), body)
-        except bodies.ClientGone:
+        except ClientGone:
             return
         numbers.WEBHOOKS.labels(source.value, str(answer.status)).inc()
-        await _send(send, answer, body)
+        await respond(
+            receive,
+            send,
+            status=answer.status,
+            headers=answer.headers,
+            body=answer.body,
+            is_read=body.is_read,
+        )
 
     async def _serve(self, call: _Call, body: bodies.Body) -> _Answer:
         try:
@@ -131,8 +120,8 @@ class Webhooks:
             kept = await self._receive(call, body)
         except (WebhooksError, RateLimited) as error:
             await self._count(call, error)
-            return self._error_answer(error)
-        except bodies.ClientGone:
+            return _refused(error)
+        except ClientGone:
             raise
         except Exception as error:
             # Whatever it is, it is ours: adapters come again after 503, and some never after 4xx.
@@ -176,15 +165,11 @@ class Webhooks:
         except Exception:
             log.exception("A refused request of %s could not be counted", call.source)
 
-    def _error_answer(self, error: Exception) -> _Answer:
-        refused = self._refuse(error)
-        assert refused is not None, f"{type(error).__name__} has no status"
-        further = _RETRY_AFTER.get(type(error))
-        headers = {"Retry-After": str(further)} if further else {}
-        if isinstance(error, MethodNotAllowed):
-            headers = {"Allow": "POST"}
-        body = json.dumps(refused.body, default=str).encode()
-        return _Answer(status=refused.status, body=body, headers={**refused.headers, **headers})
+
+def _refused(error: Refusal) -> _Answer:
+    body = json.dumps(error.body, default=str).encode()
+    headers = {"Allow": "POST"} if isinstance(error, MethodNotAllowed) else error.headers
+    return _Answer(status=error.http_status, body=body, headers=headers)
 
 
 def _in_time() -> asyncio.Timeout:
@@ -307,21 +292,7 @@ def _answer(call: _Call, kept: Kept) -> _Answer:
     return _STORED[kept.verdict]
 
 
-async def _send(send: Send, answer: _Answer, body: bodies.Body) -> None:
-    """Answer; whoever still sends is listened to for a moment, or it would see a reset and never the answer."""
-    headers = {"content-type": "application/json", "content-length": str(len(answer.body)), **answer.headers}
-    if not body.is_read:
-        headers["connection"] = "close"
-    raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": answer.status, "headers": raw})
-    await send({"type": "http.response.body", "body": answer.body, "more_body": not body.is_read})
-    if not body.is_read:
-        await body.drain()
-        await send({"type": "http.response.body", "body": b""})
-
-
 _COUNTED: Final = (BadSignature, TooLarge, TooSlow, UnsupportedMediaType, NoSecret, Busy)
-_RETRY_AFTER: Final[Mapping[type[Exception], int]] = {Busy: 1, NoSecret: 300, CannotOpen: 300}
 _EMPTY: Final = _Answer(status=200, body=b"{}")
 _STORED: Final[Mapping[Verdict, _Answer]] = {
     verdict: _Answer(status=200, body=json.dumps({"status": verdict.value}).encode()) for verdict in Verdict

@@ -14,6 +14,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from core import audit
 from jobs import operations as jobs
 from jobs.errors import JobsError, NotUnique
 from postgres import transactions
@@ -26,7 +27,7 @@ from webhooks.errors import CannotStart, NotFound, WebhooksError
 from webhooks.handlers import rules as declared
 from webhooks.handlers.registry import Event
 from webhooks.models import Delivery, JobStart
-from webhooks.operations import audit, deliveries
+from webhooks.operations import deliveries
 from webhooks.queries import inbox
 from webhooks.queries import job_starts as queries
 

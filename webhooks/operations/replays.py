@@ -6,6 +6,7 @@ from typing import Any, Final
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from core import audit
 from scheduling import operations as scheduling
 from scheduling.operations.functions import insert, new
 from webhooks.domain.filters import Filter
@@ -13,7 +14,7 @@ from webhooks.domain.names import Source
 from webhooks.domain.states import WAITING, is_replayable
 from webhooks.errors import CannotReplay, NotFound
 from webhooks.models import Delivery
-from webhooks.operations import attempts, audit
+from webhooks.operations import attempts
 from webhooks.operations.deliveries import touch
 from webhooks.queries import inbox
 

@@ -20,12 +20,12 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from core import audit
 from live import operations as live
 from postgres import clock
 from webhooks.domain.names import Source
 from webhooks.errors import BadSecret, CannotOpen, NotFound
 from webhooks.models import Secret
-from webhooks.operations import audit
 from webhooks.queries import secrets as queries
 from webhooks.sources import configs
 from webhooks.sources.requests import Key

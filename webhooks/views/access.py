@@ -5,7 +5,6 @@ from functools import wraps
 from typing import Any, Final
 
 from django.contrib.auth.decorators import login_required
-from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.cache import never_cache
 
@@ -26,12 +25,6 @@ def viewers_only(view: View) -> View:
 def operators_only(view: View) -> View:
     """For whoever may replay, send tests and change secrets."""
     return _for(OPERATE)(view)
-
-
-def person(request: HttpRequest) -> User:
-    """Who is logged in; for views behind one of the above."""
-    assert isinstance(request.user, User)
-    return request.user
 
 
 def may_act(request: HttpRequest) -> bool:

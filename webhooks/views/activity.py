@@ -6,6 +6,7 @@ from django.shortcuts import render
 from django.urls import NoReverseMatch, reverse
 from django.views.decorators.http import require_safe
 
+from core import people
 from webhooks.errors import NotFound
 from webhooks.operations import activity as feed
 from webhooks.queries import pages
@@ -30,7 +31,7 @@ def activity(request: HttpRequest) -> HttpResponse:
         "form": form,
         "shown": shown,
         "resource": resource,
-        "admin_url": _admin_url(access.person(request), resource) if resource else "",
+        "admin_url": _admin_url(people.person(request), resource) if resource else "",
     }
     return render(request, "webhooks/activity.html", context, status=200 if form.is_valid() else 422)
 

@@ -5,6 +5,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
+from core import people
 from webhooks import operations
 from webhooks.domain import bodies
 from webhooks.domain.names import Source
@@ -63,7 +64,7 @@ def body(request: HttpRequest, delivery_id: int) -> HttpResponse:  # noqa: ARG00
 def replay(request: HttpRequest, delivery_id: int) -> HttpResponse:
     """Process it again, from its first attempt on."""
     try:
-        operations.replay(delivery_id, with_jobs=access.with_jobs(request), by=access.person(request))
+        operations.replay(delivery_id, with_jobs=access.with_jobs(request), by=people.person(request))
     except NotFound as refusal:
         raise Http404(refusal.message) from refusal
     except CannotReplay as refusal:
@@ -81,7 +82,7 @@ def start_again(request: HttpRequest, delivery_id: int) -> HttpResponse:
     if start is None:
         raise Http404("This delivery has no such start of a job.")
     try:
-        row = operations.start_again(start, by=access.person(request))
+        row = operations.start_again(start, by=people.person(request))
     except WebhooksError as refusal:
         messages.warning(request, refusal.message)
     else:

@@ -6,10 +6,10 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from core import audit, people
 from scheduling import operations as scheduling
 from scheduling.operations import CancelVerdict
 from webhooks import live_queries, operations
-from webhooks.operations import audit
 from webhooks.queries import pages
 from webhooks.views import access
 from webhooks.views.forms import FilterForm
@@ -63,7 +63,7 @@ def _begin(request: HttpRequest, wanted: operations.Filter) -> HttpResponse:
     """Both in one transaction, so that the batch that is found is this one's."""
     with transaction.atomic():
         matched = operations.replay_matching(
-            wanted, with_jobs=access.with_jobs(request), by=access.person(request)
+            wanted, with_jobs=access.with_jobs(request), by=people.person(request)
         )
         first = pages.newest_replay(wanted) if matched else None
     if first is None:
@@ -76,7 +76,7 @@ def _note(request: HttpRequest, row: pages.Replay) -> None:
     last = pages.delivery(row.until)
     if last is not None:
         message = f"Stopped the replay of many after {row.replayed} of {row.matched}"
-        audit.record(access.person(request), last, message)
+        audit.record(people.person(request), last, message)
 
 
 def _replay_or_404(first: int) -> pages.Replay:

@@ -8,12 +8,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
+from core import audit, people
 from postgres import clock
 from webhooks import operations
 from webhooks.domain import bodies
 from webhooks.domain.names import Source
 from webhooks.errors import WebhooksError
-from webhooks.operations import audit
 from webhooks.operations.samples import sample
 from webhooks.queries import pages
 from webhooks.views import access
@@ -47,7 +47,7 @@ def _arrived(request: HttpRequest, source: Source, form: SendForm, sent: operati
     if delivery is None or sent.status not in {200, 400}:  # 400: taken in as rejected
         form.add_error(None, f"The address answered {sent.status}: {sent.answer[:500]}")
         return _page(request, source, form, status=422)
-    audit.record(access.person(request), delivery, f"Sent {delivery} as a test")
+    audit.record(people.person(request), delivery, f"Sent {delivery} as a test")
     messages.success(request, f"The address answered {sent.status}: {sent.answer[:200]}")
     return redirect("webhooks:delivery", delivery.pk)
 

@@ -7,12 +7,12 @@ from django.shortcuts import redirect, render
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from core import audit, people
 from postgres import clock
 from webhooks import operations
 from webhooks.domain.names import Source
 from webhooks.errors import BadSecret, NotFound
 from webhooks.models import Secret
-from webhooks.operations import audit
 from webhooks.queries import pages
 from webhooks.sources import configs
 from webhooks.views import access
@@ -55,7 +55,7 @@ def retire(request: HttpRequest, name: str, secret_id: int) -> HttpResponse:
         messages.error(request, "Say when: at once, in an hour, a day, or a week.")
         return redirect("webhooks:source", name)
     try:
-        row = operations.retire(secret_id, grace=form.after(), by=access.person(request))
+        row = operations.retire(secret_id, grace=form.after(), by=people.person(request))
     except NotFound as refusal:
         raise Http404(refusal.message) from refusal
     when = f"from {row.retired_at:%Y-%m-%d %H:%M} UTC on" if form.after() else "any more"
@@ -67,7 +67,7 @@ def retire(request: HttpRequest, name: str, secret_id: int) -> HttpResponse:
 def _added(request: HttpRequest, source: Source, form: SecretForm) -> tuple[Secret, str] | None:
     """The new row and the secret itself; None if it cannot be one, which the form then says."""
     secret, name, after = form.cleaned_data["secret"] or None, form.cleaned_data["name"], form.after()
-    by = access.person(request)
+    by = people.person(request)
     try:
         if after is None:
             return operations.add(source, secret, name=name, by=by)
@@ -127,7 +127,7 @@ def create_token(request: HttpRequest) -> HttpResponse:
     expires_at = None if lifetime is None else clock.now() + lifetime
     with transaction.atomic():
         row, token = operations.create_token(form.cleaned_data["sandbox"], expires_at=expires_at)
-        audit.record(access.person(request), row, f"Made a token of the sandbox {row.sandbox}")
+        audit.record(people.person(request), row, f"Made a token of the sandbox {row.sandbox}")
     url = request.build_absolute_uri(configs.config_of(HOOKS).path)
     return render(
         request, "webhooks/token_added.html", {"row": row, "token": token, "url": url, "source": HOOKS}
@@ -144,6 +144,6 @@ def revoke_tokens(request: HttpRequest) -> HttpResponse:
         raise Http404("This sandbox has no token.")
     with transaction.atomic():
         count = operations.revoke_tokens(sandbox)
-        audit.record(access.person(request), rows[0], f"Revoked {count} tokens of the sandbox {sandbox}")
+        audit.record(people.person(request), rows[0], f"Revoked {count} tokens of the sandbox {sandbox}")
     messages.success(request, f"{count} token{'' if count == 1 else 's'} of {sandbox} revoked.")
     return redirect("webhooks:source", HOOKS)

@@ -9,10 +9,11 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from accounts import operations as accounts
+from core import people
 from examples.imagegame import operations
 from examples.imagegame.errors import NotAMember
 from examples.imagegame.models import Game
-from examples.imagegame.views.common import act, number, person
+from examples.imagegame.views.common import act, number
 
 
 @login_required
@@ -30,7 +31,7 @@ def join(request: HttpRequest) -> HttpResponse:
     code = request.POST.get("code", "").strip().upper()[:20]
 
     def joined() -> str:
-        return _page(operations.join(code, by=person(request)))
+        return _page(operations.join(code, by=people.person(request)))
 
     return act(request, joined, back=reverse("imagegame:lobby"))
 
@@ -41,7 +42,7 @@ def leave(request: HttpRequest, code: str) -> HttpResponse:
     """Play no more in a game that has not begun."""
 
     def leave_game() -> str:
-        operations.leave(code, by=person(request))
+        operations.leave(code, by=people.person(request))
         return reverse("imagegame:lobby")
 
     return act(request, leave_game, back=_at(code))
@@ -51,7 +52,7 @@ def leave(request: HttpRequest, code: str) -> HttpResponse:
 @require_POST
 def begin(request: HttpRequest, code: str) -> HttpResponse:
     """Let everybody paint."""
-    return act(request, partial(operations.begin, code, by=person(request)), back=_at(code))
+    return act(request, partial(operations.begin, code, by=people.person(request)), back=_at(code))
 
 
 @login_required
@@ -59,7 +60,7 @@ def begin(request: HttpRequest, code: str) -> HttpResponse:
 def go_on(request: HttpRequest, code: str) -> HttpResponse:
     """Wait for nobody any longer."""
     step = number(request, "step")
-    return act(request, partial(operations.go_on, code, step=step, by=person(request)), back=_at(code))
+    return act(request, partial(operations.go_on, code, step=step, by=people.person(request)), back=_at(code))
 
 
 @login_required
@@ -68,8 +69,8 @@ def again(request: HttpRequest, code: str) -> HttpResponse:
     """Open the game after this one, or join it, and go there."""
 
     def following() -> str:
-        game = operations.again(code, by=person(request))
-        return _page(operations.join(game.code, by=person(request)))
+        game = operations.again(code, by=people.person(request))
+        return _page(operations.join(game.code, by=people.person(request)))
 
     return act(request, following, back=_at(code))
 
@@ -79,7 +80,7 @@ def again(request: HttpRequest, code: str) -> HttpResponse:
 def play(request: HttpRequest, code: str) -> HttpResponse:
     """Put a picture on the table."""
     submission = number(request, "submission")
-    return act(request, partial(operations.play, code, submission, by=person(request)), back=_at(code))
+    return act(request, partial(operations.play, code, submission, by=people.person(request)), back=_at(code))
 
 
 @login_required
@@ -87,7 +88,7 @@ def play(request: HttpRequest, code: str) -> HttpResponse:
 def name(request: HttpRequest, code: str) -> HttpResponse:
     """Give the picture on the table a title."""
     text, picture = request.POST.get("title", ""), number(request, "number")
-    naming = partial(operations.name, code, text, number=picture, by=person(request))
+    naming = partial(operations.name, code, text, number=picture, by=people.person(request))
     return act(request, naming, back=_at(code))
 
 
@@ -96,14 +97,18 @@ def name(request: HttpRequest, code: str) -> HttpResponse:
 def guess(request: HttpRequest, code: str) -> HttpResponse:
     """Take a title for the true one."""
     title = number(request, "title")
-    return act(request, partial(operations.guess, code, title, by=person(request)), back=_at(code))
+    return act(request, partial(operations.guess, code, title, by=people.person(request)), back=_at(code))
 
 
 @login_required
 @require_POST
 def paint(request: HttpRequest) -> HttpResponse:
     """Have a prompt painted, instead of one that still waits if the form says so."""
-    prompt, instead_of, user = request.POST.get("prompt", ""), number(request, "instead_of"), person(request)
+    prompt, instead_of, user = (
+        request.POST.get("prompt", ""),
+        number(request, "instead_of"),
+        people.person(request),
+    )
 
     def submit() -> None:
         if instead_of:
@@ -118,12 +123,12 @@ def paint(request: HttpRequest) -> HttpResponse:
 @require_POST
 def withdraw(request: HttpRequest, submission_id: int) -> HttpResponse:
     """Take a picture in the making back."""
-    taking_back = partial(operations.withdraw, submission_id, by=person(request))
+    taking_back = partial(operations.withdraw, submission_id, by=people.person(request))
     return act(request, taking_back, back=_back(request))
 
 
 def _opened(request: HttpRequest, theme: str) -> Game:
-    user = person(request)
+    user = people.person(request)
     return operations.open_game(theme, by=user, group=_group(request))
 
 
@@ -132,7 +137,9 @@ def _group(request: HttpRequest) -> Group | None:
     group_id = number(request, "group")
     if not group_id:
         return None
-    group = next((group for group in accounts.groups_of(person(request)) if group.pk == group_id), None)
+    group = next(
+        (group for group in accounts.groups_of(people.person(request)) if group.pk == group_id), None
+    )
     if group is None:
         raise NotAMember
     return group

@@ -5,7 +5,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 
 from examples.imagegame.errors import GameUnknown, ImageGameError, SubmissionUnknown
@@ -13,12 +12,6 @@ from jobs.errors import TooManyWaiting
 from ratelimits.errors import RateLimited
 
 BIGGEST_ID = 2**63 - 1
-
-
-def person(request: HttpRequest) -> User:
-    """Who is logged in; for views behind `login_required`."""
-    assert isinstance(request.user, User)
-    return request.user
 
 
 def act(request: HttpRequest, operation: Callable[[], Any], *, back: str, kept: str = "") -> HttpResponse:

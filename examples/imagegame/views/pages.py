@@ -7,12 +7,12 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from accounts import operations as accounts
+from core import people
 from examples.imagegame import operations
 from examples.imagegame.domain import prompts
 from examples.imagegame.errors import GameUnknown
 from examples.imagegame.models import CODE_LENGTH, THEME_LIMIT
 from examples.imagegame.queries import games, pictures
-from examples.imagegame.views.common import person
 from jobs import http as jobs_http
 from jobs import operations as jobs
 from jobs.errors import NotFound
@@ -32,7 +32,7 @@ def lobby(request: HttpRequest) -> HttpResponse:
     """Where games are opened, found and joined."""
     context = {
         "me": request.user.pk,
-        "groups": accounts.groups_of(person(request)),
+        "groups": accounts.groups_of(people.person(request)),
         "themes": THEMES,
         "theme_limit": THEME_LIMIT,
         "code_length": CODE_LENGTH,
@@ -45,7 +45,7 @@ def lobby(request: HttpRequest) -> HttpResponse:
 @never_cache
 def game(request: HttpRequest, code: str) -> HttpResponse:
     """A game: for its players the table, for who may join it the door."""
-    user = person(request)
+    user = people.person(request)
     try:
         game = operations.find(code, by=user)
     except GameUnknown as refusal:
@@ -67,7 +67,7 @@ def gallery(request: HttpRequest) -> HttpResponse:
 def _studio(request: HttpRequest) -> dict[str, object]:
     return {
         "me": request.user.pk,
-        "submission": pictures.at_hand(person(request)),
+        "submission": pictures.at_hand(people.person(request)),
         "prompt": request.GET.get("prompt", "")[: prompts.LONGEST * 2],
         "prompt_limit": prompts.LONGEST,
     }

@@ -5,9 +5,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from core.backoff import Backoff
 from jobs import operations
 from jobs.domain.kinds import Kind
-from jobs.domain.retries import Backoff
 from jobs.errors import JobsError
 
 

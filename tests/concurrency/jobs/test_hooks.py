@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Group
 
+from core.backoff import Backoff
 from jobs import kinds, operations
-from jobs.domain.retries import Backoff
 from jobs.errors import LeaseLost
 from jobs.models import Job, Worker
 from jobs.operations import Discard, Kind, Move, Prepared

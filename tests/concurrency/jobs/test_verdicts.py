@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from core.backoff import Backoff
 from jobs import operations
-from jobs.domain.retries import Backoff
 from jobs.domain.states import CancelVerdict
 from jobs.errors import LeaseLost
 from jobs.models import Attempt, Job, Worker

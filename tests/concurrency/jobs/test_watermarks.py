@@ -15,10 +15,10 @@ import pytest
 from django.contrib.auth.models import Group
 from django.db import connection, transaction
 
+from core.backoff import Backoff
 from jobs import operations
 from jobs.domain import watermarks
 from jobs.domain.ranges import EVER, Head, IndexRange, Slice, behind
-from jobs.domain.retries import Backoff
 from jobs.domain.watermarks import Scan, Watermarks
 from jobs.models import Job, Worker
 from jobs.operations import hooks

@@ -10,9 +10,9 @@ from django.db.models.functions import Now
 from django.test import Client
 from pytest_django import Settings
 
+from core.administration import tables
 from jobs.models import Attempt, Job
 from live import html
-from live.administration import tables
 from live.registry import Viewer, find
 from ratelimits import operations as ratelimits
 from ratelimits.domain import TokenBucket

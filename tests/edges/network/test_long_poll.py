@@ -173,7 +173,7 @@ class TestTurns:
 
 
 def farm_backoff() -> Any:
-    from jobs.domain.retries import Backoff
+    from core.backoff import Backoff
 
     return Backoff(first_s=0)
 

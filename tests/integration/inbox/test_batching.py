@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.db import DataError
 
+from core.bodies import ClientGone
 from postgres import connections
 from tests.integration.inbox.support import new
 from webhooks.domain.names import Source
@@ -16,7 +17,7 @@ from webhooks.errors import Busy, TooLarge, TooSlow
 from webhooks.http import admission, batches, bodies
 from webhooks.http.admission import Admission, Admissions
 from webhooks.http.batches import BatchWriter
-from webhooks.http.bodies import Body, ClientGone, Room
+from webhooks.http.bodies import Body, Room
 from webhooks.models import Delivery
 from webhooks.operations import Kept, Verdict, keep
 from webhooks.queries.inbox import NewDelivery

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Group, User
 
+from core.backoff import Backoff
 from jobs import operations
-from jobs.domain.retries import Backoff
 from jobs.domain.states import CancelVerdict
 from jobs.models import Job, Worker
 from tests import farm

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
+from core.backoff import Backoff
 from jobs import operations
-from jobs.domain.retries import Backoff
 from tests import farm
 
 pytestmark = pytest.mark.django_db

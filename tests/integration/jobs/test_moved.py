@@ -9,8 +9,8 @@ from django.contrib.auth.models import Group
 from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
+from core.backoff import Backoff
 from jobs import kinds, operations
-from jobs.domain.retries import Backoff
 from jobs.domain.states import AttemptOutcome, Status
 from jobs.models import Job
 from jobs.operations import Kind, Move

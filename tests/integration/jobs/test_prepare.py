@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from core.backoff import Backoff
 from jobs import kinds, operations
-from jobs.domain.retries import Backoff
 from jobs.models import Attempt, Job
 from jobs.operations import Discard, Kind, Move, Prepared
 from tests import farm

@@ -3,7 +3,8 @@
 import asyncio
 from typing import Any
 
-from jobs.waiting.upstream import Django, Receive, Scope, Send
+from core.asgi import Receive, Scope, Send
+from jobs.waiting.upstream import Django
 
 SCOPE: dict[str, Any] = {"type": "http", "method": "GET", "path": "/", "headers": []}
 

@@ -11,12 +11,13 @@ from django.contrib.auth.models import User
 
 from accounts import operations as accounts
 from accounts.models import ApiToken
+from core.asgi import App, Message, Receive, Scope, Send
 from jobfarm.one_hop import OneHop
 from jobs import http, operations
 from jobs.models import Job
 from jobs.waiting.events import EventStream
 from jobs.waiting.notifier import Stopping
-from jobs.waiting.upstream import App, Django, Message, Receive, Scope, Send
+from jobs.waiting.upstream import Django
 from live import hub
 from live.feeds import StateFeed
 from postgres import connections

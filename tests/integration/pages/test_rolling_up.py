@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from core.backoff import Backoff
 from jobs import operations
 from jobs.domain import rollups
-from jobs.domain.retries import Backoff
 from jobs.models import Job, Rollup, RollupWatermark
 from jobs.operations import rollup
 from jobs.queries import rollups as queries

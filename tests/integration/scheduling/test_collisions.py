@@ -14,10 +14,10 @@ from django.db import connection
 from django.test import Client
 from prometheus_client import generate_latest
 
+from core.backoff import Backoff
 from jobfarm import health, metrics
 from postgres import clock, connections
 from scheduling import operations as scheduling
-from scheduling.domain.retries import Backoff
 from scheduling.models import Due, ScheduledFunction
 from scheduling.operations import runner
 from scheduling.queries.functions import Holder

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from jobs.domain.retries import Backoff, Judgement, judge
+from core.backoff import LONGEST_S, Backoff
+from jobs.domain.kinds import Kind
+from jobs.domain.retries import Judgement, judge
 from jobs.domain.states import AttemptOutcome, Status
 
 
@@ -39,13 +41,34 @@ class TestBackoff:
     @pytest.mark.parametrize(
         "wrong",
         [{"first_s": -1}, {"base": 0.5}, {"cap_s": -1}, {"jitter": -0.1}, {"jitter": 1.1},
-         {"first_s": float("nan")}, {"base": float("inf")}, {"first_s": float("inf")}, {"base": 1001},
-         {"cap_s": float("inf")}, {"cap_s": float("nan")}, {"jitter": float("nan")}],
+         {"first_s": float("nan")}, {"base": float("inf")}, {"base": float("nan")}, {"cap_s": float("nan")},
+         {"jitter": float("nan")}],
         ids=str,
     )  # fmt: skip
     def test_that_makes_no_sense_is_refused(self, wrong: dict[str, float]) -> None:
         with pytest.raises(ValueError, match="a backoff needs"):
             Backoff(**wrong)
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [{"base": 1001}, {"first_s": float("inf")}, {"cap_s": float("inf")}, {"cap_s": LONGEST_S + 1}],
+        ids=str,
+    )
+    def test_of_a_kind_has_bounds_that_its_table_has_too(self, wrong: dict[str, float]) -> None:
+        with pytest.raises(ValueError, match="a kind's backoff"):
+            Kind(name="summary", backoff=Backoff(**wrong))
+
+    def test_with_a_pair_waits_between_these_two_shares(self) -> None:
+        rng = random.Random(7)
+        quarter = Backoff(first_s=100, cap_s=400, jitter=(0.25, 1))
+        delays = [[quarter.delay_s(failures, rng=rng) for _ in range(500)] for failures in (1, 9)]
+        assert 25 <= min(delays[0]) < 27
+        assert 98 < max(delays[0]) <= 100
+        assert 100 <= min(delays[1]) < 108
+        assert 392 < max(delays[1]) <= 400
+
+    def test_of_a_very_large_base_is_the_cap(self) -> None:
+        assert Backoff(base=LONGEST_S, jitter=0).delay_s(1000, rng=random.Random(1)) == 3600
 
 
 class TestJudging:

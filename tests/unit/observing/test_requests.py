@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
+from core.asgi import Message, Receive, Scope, Send
 from jobfarm.requests import Observed
-from jobs.waiting.upstream import Message, Receive, Scope, Send
 from observing import fields, traces
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

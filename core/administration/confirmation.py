@@ -3,18 +3,11 @@
 from collections.abc import Sequence
 
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from unfold.admin import ModelAdmin
 
 _CARRIED = ("action", "select_across", "index", ACTION_CHECKBOX_NAME)
-
-
-def person(request: HttpRequest) -> User:
-    """Who is logged in."""
-    assert isinstance(request.user, User)  # the admin lets nobody else in
-    return request.user
 
 
 def is_confirmed(request: HttpRequest) -> bool:

@@ -1,26 +1,16 @@
-"""What columns and fields show: links, long texts, and how a row stands, live."""
+"""What columns and fields show: links and long texts."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final, TypeVar
 
-from django.forms import Script
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from live import html
-
 Shown = TypeVar("Shown")
 
 NOTHING: Final = "–"
-
-
-class LiveMedia:
-    """What a page with live parts loads."""
-
-    css = {"all": ["live/admin.css"]}  # the form of Django's Media
-    js: tuple[Script, ...] = (Script("live/live.js", defer=True),)
 
 
 def once(show: Callable[[Any, Any], Shown]) -> Callable[[Any, Any], Shown]:
@@ -54,10 +44,3 @@ def folded(summary: str, text: str) -> SafeString | str:
     if not text:
         return NOTHING
     return format_html("<details><summary>{}</summary>{}</details>", summary, preformatted(text))
-
-
-def live_cell(
-    name: str, arguments: Mapping[str, Any], *, row: Mapping[str, Any], audience: str, element: str = "span"
-) -> SafeString:
-    """A live query inside a list, first rendered from a row read already: a list of fifty reads nothing for each."""
-    return html.wrapper_of_context(name, arguments, context=row, audience=audience, element=element)

@@ -1,0 +1,25 @@
+"""What the administration's pages of all apps are made of: bounded however large a table is, and asking first."""
+
+from core.administration.cells import folded, link, once, preformatted
+from core.administration.confirmation import carry_out, is_confirmed, question
+from core.administration.filters import by_day, known, recent
+from core.administration.tables import COUNTED, BoundedList, Counted, Part, ReadOnly, Untouched
+
+__all__ = [
+    "COUNTED",
+    "Counted",
+    "BoundedList",
+    "Part",
+    "ReadOnly",
+    "Untouched",
+    "by_day",
+    "carry_out",
+    "folded",
+    "is_confirmed",
+    "known",
+    "link",
+    "once",
+    "preformatted",
+    "question",
+    "recent",
+]

@@ -1,0 +1,60 @@
+"""What is refused, and how every app says it: a code for programs, a sentence for people, an HTTP status."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="jobfarm"'}
+
+
+class Refusal(Exception):
+    """The request cannot be carried out."""
+
+    # A subclass states its facts where it is defined. Its docstring is the sentence for people, with the numbers in
+    # braces. 500 is a fault of ours: callers are told nothing of it, and it is logged as any other error.
+    code: ClassVar[str] = "refused"
+    http_status: ClassVar[int] = 500
+    retry_after_s: int | None = None  # whole seconds; None where coming again is of no use
+
+    def __init__(self, sentence: str = "", /, **numbers: Any) -> None:
+        """`numbers` are part of the answer and attributes; `sentence` stands in place of the class's own."""
+        self.numbers = numbers
+        self._sentence = sentence
+        self.retry_after_s = numbers.get("retry_after", self.retry_after_s)
+        super().__init__(self.message)
+
+    @property
+    def message(self) -> str:
+        """The sentence for people, with this refusal's numbers filled in."""
+        return self._sentence or sentence_of(type(self)).format(**self.numbers)
+
+    @property
+    def body(self) -> Mapping[str, Any]:
+        """The JSON object that callers are answered with."""
+        return {**self.numbers, "error": self.code, "message": self.message}
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The further headers of that answer."""
+        if self.retry_after_s is not None:
+            return {"Retry-After": str(self.retry_after_s), "Cache-Control": "no-store"}
+        return CHALLENGE if self.http_status == 401 else {}
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["numbers"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __reduce__(self) -> tuple[Any, ...]:  # as it is, whatever its class's __init__ takes
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def sentence_of(kind: type[Refusal]) -> str:
+    """The sentence of a class of refusals, in one line, its numbers still in braces."""
+    return " ".join((kind.__doc__ or "").split())
+
+
+def _restored(kind: type[Refusal], args: tuple[Any, ...], facts: Mapping[str, Any]) -> Refusal:
+    refusal = kind.__new__(kind, *args)
+    refusal.__dict__.update(facts)
+    return refusal
