@@ -1,5 +1,5 @@
 """Web processes and janitors report that they are there, and web processes that workers reach them
-(docs/adr/0047, 0048). Clusters report to the scheduler."""
+(docs/adr/0047). Clusters report to the scheduler."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""Quotas of output and files: what the settings allow, and the refusal with its numbers (docs/adr/0050, 0057)."""
+"""Quotas of output and files: what the settings allow, and the refusal with its numbers (docs/adr/0057)."""
 
 import time
 from collections.abc import Iterable, Iterator
