@@ -6,6 +6,7 @@
 import enum
 import importlib
 import inspect
+import operator
 import os
 import sys
 import types
@@ -20,6 +21,7 @@ import django
 ROOT: Final = Path(__file__).resolve().parents[1]
 PAGE: Final = ROOT / "docs" / "python.md"
 HEAD: Final = Path(__file__).with_suffix(".md")
+EXAMPLE: Final = Path(__file__).with_name("python_docs_example.py")  # a module, so that mypy and ruff read it
 WIDTH: Final = 100  # a signature that is longer has a line for each parameter
 
 
@@ -36,13 +38,14 @@ class Part:
         """Each name as it is written in an app, and what it stands for. Raises AttributeError for one that is gone."""
         module = importlib.import_module(self.module)
         for name in self.names:
-            yield f"{self.prefix}{name}", getattr(module, name)
+            yield f"{self.prefix}{name}", operator.attrgetter(name)(module)
 
 
 def _names(module: str, names: str) -> Part:
     """Names that are imported one by one."""
     taken = tuple(names.split())
-    return Part(module=module, line=f"from {module} import {', '.join(taken)}", prefix="", names=taken)
+    whole = ", ".join(name for name in taken if "." not in name)
+    return Part(module=module, line=f"from {module} import {whole}", prefix="", names=taken)
 
 
 def _part(module: str, names: str, *, alias: str = "") -> Part:
@@ -104,11 +107,11 @@ CHAPTERS: Final[dict[str, tuple[Part, ...]]] = {
         _names("ratelimits.http", "rate_limited Throttle address user_or_address"),
     ),
     "Webhooks": (
-        _part("webhooks", "on Event"),
+        _part("webhooks", "on Event Event.read"),
         _names("webhooks.operations", "receives"),
     ),
     "Live queries": (
-        _names("live.registry", "live_query live_stream Viewer Item"),
+        _names("live.registry", "live_query StateQuery.may_see live_stream StreamQuery.may_see Viewer Item"),
         _part("live.operations", "touch", alias="live"),
         _part("live.html", "wrapper"),
     ),
@@ -139,14 +142,21 @@ def calls() -> Iterator[tuple[str, Any]]:
 def page() -> str:
     """The text of docs/python.md."""
     chapters = "\n".join(_chapter(title, parts) for title, parts in CHAPTERS.items())
-    return f"{HEAD.read_text()}\n{chapters}"
+    head = HEAD.read_text().replace("EXAMPLE", EXAMPLE.read_text())
+    return f"{head}\n{chapters}"
 
 
 def signatures(named: Any) -> list[inspect.Signature]:
     """How a function or a class may be called: once for each overload."""
     if isinstance(named, type):
         return [inspect.signature(named).replace(return_annotation=inspect.Signature.empty)]
-    return [inspect.signature(one) for one in typing.get_overloads(named) or [named]]
+    return [_without_self(inspect.signature(one)) for one in typing.get_overloads(named) or [named]]
+
+
+def _without_self(signature: inspect.Signature) -> inspect.Signature:
+    """As the method of an object is called."""
+    parameters = [one for one in signature.parameters.values() if one.name != "self"]
+    return signature.replace(parameters=parameters)
 
 
 def annotation(given: Any) -> str:
@@ -169,7 +179,7 @@ def _generic(origin: Any, arguments: tuple[Any, ...]) -> str:
     if origin in (typing.Union, types.UnionType):
         return " | ".join(map(annotation, arguments))
     if origin is typing.Literal:
-        return f"Literal[{', '.join(map(repr, arguments))}]"
+        return f"Literal[{', '.join(map(_default, arguments))}]"
     if origin is Callable:
         takes, gives = arguments
         shown = f"[{', '.join(map(annotation, takes))}]" if isinstance(takes, list) else annotation(takes)
@@ -178,7 +188,7 @@ def _generic(origin: Any, arguments: tuple[Any, ...]) -> str:
 
 
 def _json() -> Any:
-    return importlib.import_module("scheduling.domain.arguments").Json
+    return importlib.import_module(_SCHEDULING).Json
 
 
 def _chapter(title: str, parts: tuple[Part, ...]) -> str:

@@ -1,5 +1,6 @@
 """What others use: `from scheduling import operations as scheduling`, then `scheduling.run_after(...)`."""
 
+from scheduling.domain.arguments import Json
 from scheduling.domain.firing import Missed, Overlap
 from scheduling.domain.retries import Backoff, Retry
 from scheduling.domain.schedules import cron, daily, hourly, interval, monthly, weekly
@@ -23,6 +24,7 @@ __all__ = [
     "Backoff",
     "Cancellation",
     "Health",
+    "Json",
     "Kind",
     "Missed",
     "OutsideConnection",

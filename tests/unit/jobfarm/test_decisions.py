@@ -10,6 +10,7 @@ from tests.architecture.test_tidiness import ROOT, tracked
 FOLDER = ROOT / "docs" / "adr"
 INDEX = (FOLDER / "README.md").read_text()
 PAGES = {int(path.name[:4]): path for path in sorted(FOLDER.glob("0*.md"))}
+FILES = [f"/{path.relative_to(ROOT)}" for path in tracked()]
 SCREEN = 48  # lines
 TEXTS = ("*.py", "*.md", "*.sql", "*.js", "*.html", "Makefile", "pyproject.toml")
 
@@ -42,9 +43,8 @@ def test_is_a_screen_with_a_status(path: Path) -> None:
 @each_page
 def test_names_files_that_exist(path: Path) -> None:
     """A path in backticks is one of the tree, or the end of one: `sql/settle.sql`."""
-    known = [str(file.relative_to(ROOT)) for file in tracked()]
     named = re.findall(r"`([\w./-]+/[\w.-]+\.(?:py|sql|md|json|js))`", path.read_text())
-    missing = [name for name in named if not any(f"/{file}".endswith(f"/{name}") for file in known)]
+    missing = [name for name in named if not any(file.endswith(f"/{name}") for file in FILES)]
     assert missing == []
 
 

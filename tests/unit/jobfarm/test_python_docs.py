@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scheduling.domain.arguments import Json
+from scheduling.operations import Json
 from scripts import python_docs
 from tests.architecture.test_tidiness import ROOT, tracked
 
