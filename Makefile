@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 PY := .venv/bin/python
-.PHONY: help run test test-fast test-django6 chaos lint format screenshots clean bench
+.PHONY: help run test test-fast test-django6 chaos lint format docs screenshots clean bench
 
 help:  ## print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk 'BEGIN {FS = ":.*## "} {printf "  make %-12s %s\n", $$1, $$2}'
@@ -69,6 +69,9 @@ bench: .venv/ready-dev  ## measure beside the peers; writes benchmarks/RESULTS.m
 format: .venv/ready-dev  ## put the code in its standard form
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
+
+docs: .venv/ready-dev  ## write docs/python.md from signatures and docstrings
+	$(PY) -m scripts.python_docs
 
 screenshots: .venv/ready-dev  ## take the pictures in docs/screenshots anew
 	@sh scripts/test-tools

@@ -21,7 +21,7 @@ READERS: Final = "operators (read only)"
 OPERATORS: Final = "operators"
 
 # What an operator may do beyond looking. Not here: changing people, groups and rights, by which anybody in the group
-# could make themselves a superuser (docs/adr/0031-the-administration.md).
+# could make themselves a superuser (docs/adr/0031-lists-are-bounded.md).
 ACTIONS: Final = frozenset(
     {
         "jobs.operate_job",

@@ -1,5 +1,5 @@
 """Whose rights the processes have that strangers talk to, when root starts a farm: those of the account that the
-embedded PostgreSQL runs as. Where that account cannot run them, a sentence says why (docs/adr/0060)."""
+embedded PostgreSQL runs as. Where that account cannot run them, a sentence says why (docs/adr/0002)."""
 
 import os
 import stat

@@ -209,7 +209,7 @@ JOBFARM: dict[str, Any] = {
     "RETENTION_DAYS": int(os.environ.get("JOBFARM_RETENTION_DAYS", "30")),
     "PAYLOAD_BYTES": 1_000_000,
     "FILE_BYTES": 50_000_000,
-    # What one attempt, and all attempts of one job, may hand in (docs/adr/0050).
+    # What one attempt, and all attempts of one job, may hand in (docs/adr/0057).
     "OUTPUT_BYTES_PER_ATTEMPT": int(os.environ.get("JOBFARM_OUTPUT_BYTES_PER_ATTEMPT", "50000000")),
     "OUTPUT_BYTES_PER_JOB": int(os.environ.get("JOBFARM_OUTPUT_BYTES_PER_JOB", "200000000")),
     "OUTPUT_PIECES_PER_ATTEMPT": int(os.environ.get("JOBFARM_OUTPUT_PIECES_PER_ATTEMPT", "500000")),

@@ -1,4 +1,4 @@
-"""Live queries: a read, the topics that make it stale, one answer a process for all who watch (ADR 0004)."""
+"""Live queries: a read, the topics that make it stale, one answer a process for all who watch (ADR 4)."""
 
 from live.topics import RECONNECTED
 

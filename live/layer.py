@@ -1,4 +1,4 @@
-"""A Channels layer on PostgreSQL's LISTEN/NOTIFY: nothing to install beside the database (ADR 0005)."""
+"""A Channels layer on PostgreSQL's LISTEN/NOTIFY: nothing to install beside the database (ADR 5)."""
 
 import asyncio
 import json

@@ -15,7 +15,7 @@ from unfold.views import ChangeList
 COUNTED: Final = (
     10_000  # rows of a list that are counted and paged through; filters and the search reach the others
 )
-MAX_SCANNED: Final = 100_000  # rows that one page of a narrowed list scans at most (docs/adr/0030)
+MAX_SCANNED: Final = 100_000  # rows that one page of a narrowed list scans at most (docs/adr/0031)
 BEFORE: Final = "before"
 _BIGGEST: Final = 2**63 - 1
 

@@ -54,7 +54,7 @@ CREATE TRIGGER a_key_goes_with_its_owner BEFORE UPDATE OF owner_id ON jobs_job F
 WHEN (OLD.owner_id IS NOT NULL AND NEW.owner_id IS NULL AND NEW.ended_at IS NULL)
 EXECUTE FUNCTION jobs_forget_key();
 
--- Payload and result (docs/adr/0050). The trigger names its columns: a statement that sets no payload is not asked.
+-- Payload and result (docs/adr/0042). The trigger names its columns: a statement that sets no payload is not asked.
 CREATE FUNCTION jobs_keep_payload() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'a payload is never changed (job %)', OLD.job_id USING ERRCODE = 'restrict_violation';

@@ -11,7 +11,7 @@ from jobs.domain.rollups import STEPS_S
 
 
 class Rollup(models.Model):
-    """What came into one queue and what left it within one step of time. Made by the roll-up alone (docs/adr/0030).
+    """What came into one queue and what left it within one step of time. Made by the roll-up alone (docs/adr/0033).
 
     `ran` and `waited` count the runs that ended a job by themselves, by how long they took and how long the job had
     been due before: {bucket: number}, buckets as in `jobs.domain.rollups`.

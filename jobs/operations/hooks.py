@@ -108,7 +108,7 @@ def claimed(rows: Iterable[Any], *, worker_name: str) -> None:
 
 
 def settled(moved: Iterable[Any], *, settlements: Iterable[Settlement], locked: dict[int, Any]) -> None:
-    """The attempts of these jobs ended: `moved` are the rows as they stand now, `locked` as they were."""
+    """The attempts of these jobs ended: `on_transition` are the rows as they stand now, `locked` as they were."""
     rows = [row for row in moved if locked[row.id].kind in kinds.HOOKS]
     if rows:
         by_job = {settlement.job_id: settlement for settlement in settlements}

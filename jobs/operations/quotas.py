@@ -1,7 +1,7 @@
 """What jobs may take: of the quotas of waiting jobs, output and files, and of the limit of their kind.
 
 Waiting jobs are not counted on a submit's way: each process knows how many waited some seconds ago and adds what it
-lets in itself; only what would be refused by that is counted, and refused by that number alone (docs/adr/0050, 0057).
+lets in itself; only what would be refused by that is counted, and refused by that number alone (docs/adr/0057).
 
 The order of locks is the same for all: rows of jobs, then those of limits (by name and key), then what is written.
 Whoever wrote a job first and asked for the limit then would meet a submit of a twin, which holds the limit and waits

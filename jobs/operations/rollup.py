@@ -2,7 +2,7 @@
 
 Nothing counts on a job's way. Every minute is counted anew as a whole until nothing can be added to it any more, so a
 roll-up that is killed, runs twice or meets a transaction that was open for long counts nothing double and leaves
-nothing out.
+nothing out (docs/adr/0033).
 """
 
 import logging

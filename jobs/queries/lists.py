@@ -1,4 +1,4 @@
-"""Lists of jobs, narrowed by filters, at a cost that does not grow with the farm (docs/adr/0030).
+"""Lists of jobs, narrowed by filters, at a cost that does not grow with the farm (docs/adr/0031).
 
 `viewer` is as in `pages`. A list walks down one path on which an index leads: all jobs, or those of a person, of a
 group, of an unhappy status, or those that live. What else is asked is looked at on the way, and where that may pass

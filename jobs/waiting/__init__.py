@@ -1,1 +1,1 @@
-"""Waiting outside of Django, where it costs neither a thread nor a connection (ADR 0009)."""
+"""Waiting outside of Django, where it costs neither a thread nor a connection (ADR 9)."""

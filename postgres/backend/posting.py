@@ -16,7 +16,7 @@ class Connection(psycopg.Connection[Any]):
     """psycopg's, with `post`. Whatever is done with it next fetches the outcome first.
 
     psycopg leads everything that talks to the server through `wait`; the pool is the only one that looks at the
-    connection's state without it, and calls `settle` before it does (docs/adr/0041).
+    connection's state without it, and calls `settle` before it does (docs/adr/0037).
     """
 
     used_at = float("-inf")  # when the pool got it back, by time.monotonic()

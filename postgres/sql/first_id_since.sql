@@ -1,5 +1,5 @@
 -- The smallest id from which on every row of a table has this moment or a later one in a column, found by halving: ids
--- and such times grow together, so no index on the times is needed, and none is paid for by each row (docs/adr/0030).
+-- and such times grow together, so no index on the times is needed, and none is paid for by each row (docs/adr/0031).
 -- Each step reads one entry of the primary key; ten million rows take 24 of them. Never null: with no such row it is the
 -- id that the next one will have at the earliest. {table} and {column} are names from the code.
 WITH RECURSIVE search (low, high) AS (

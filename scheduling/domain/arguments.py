@@ -3,11 +3,14 @@
 import inspect
 import json
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from scheduling.domain.options import RESERVED
 from scheduling.errors import BadArguments, NotAFunction, NotJson
+
+# What JSON can say and gives back as it was; a tuple comes back as a list.
+Json: TypeAlias = str | float | bool | Sequence["Json"] | Mapping[str, "Json"] | None
 
 _BY_NAME = {inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD}
 

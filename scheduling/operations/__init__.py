@@ -1,6 +1,7 @@
 """What others use: `from scheduling import operations as scheduling`, then `scheduling.run_after(...)`."""
 
 from core.backoff import Backoff
+from scheduling.domain.arguments import Json
 from scheduling.domain.retries import Retry
 from scheduling.domain.schedules import Missed, Overlap, cron, daily, hourly, interval, monthly, weekly
 from scheduling.domain.states import CancelVerdict, Kind, Status
@@ -22,6 +23,7 @@ __all__ = [
     "Backoff",
     "Cancellation",
     "Health",
+    "Json",
     "Kind",
     "Missed",
     "OutsideConnection",

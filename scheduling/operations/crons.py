@@ -5,13 +5,14 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, ParamSpec, overload
 
 from django.db import transaction
 
 from postgres import clock
 from scheduling import registry
 from scheduling.domain import arguments, schedules
+from scheduling.domain.arguments import Json
 from scheduling.domain.schedules import Calendar, Interval, Missed, Overlap, Policy
 from scheduling.domain.states import Kind
 from scheduling.errors import BadSchedule, DuplicateCron, NotFound, UnknownFunction
@@ -20,6 +21,8 @@ from scheduling.operations import notifications
 from scheduling.operations.functions import insert
 from scheduling.queries import crons, functions
 from scheduling.queries.functions import NewFunction
+
+P = ParamSpec("P")
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +44,44 @@ class Declared:
 _declared: dict[str, Declared] = {}
 
 
+# As for `run_after`: see the note [Which arguments a type checker compares].
+@overload
 def declare(
+    name: str,
+    schedule: Interval | Calendar,
+    function: Callable[..., Any] | str,
+    /,
+    *,
+    missed: Missed | str,
+    at_most: int = 1,
+    overlap: Overlap | str = Overlap.SKIP,
+    **args: Json,
+) -> None: ...
+
+
+@overload
+def declare(
+    name: str,
+    schedule: Interval | Calendar,
+    function: Callable[..., Any] | str,
+    /,
+    *,
+    overlap: Overlap | str,
+    **args: Json,
+) -> None: ...
+
+
+@overload
+def declare(name: str, schedule: Interval | Calendar, function: str, /, **args: Json) -> None: ...
+
+
+@overload
+def declare(
+    name: str, schedule: Interval | Calendar, function: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs
+) -> None: ...
+
+
+def declare(  # type: ignore[misc]  # it takes what any of these names; positional arguments fit none
     name: str,
     schedule: Interval | Calendar,
     function: Callable[..., Any] | str,
@@ -50,7 +90,7 @@ def declare(
     missed: Missed | str = Missed.ONCE,
     at_most: int = 1,
     overlap: Overlap | str = Overlap.SKIP,
-    **args: Any,
+    **args: Json,
 ) -> None:
     """Declare a cron in an app's `crons.py`: `declare("clean up", daily(hour=3), clean_up, days=7)`.
 

@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, ParamSpec, overload
 
 from django.db import transaction
 
 from postgres import clock
 from scheduling import context, guards, registry
 from scheduling.domain import arguments, options
+from scheduling.domain.arguments import Json
 from scheduling.domain.states import ENDED, CancelVerdict, Kind, Status, cancel_verdict
 from scheduling.errors import NotEnded, NotFound
 from scheduling.models import ScheduledFunction
@@ -20,38 +21,117 @@ from scheduling.operations import notifications
 from scheduling.queries import functions
 from scheduling.queries.functions import NewFunction
 
+P = ParamSpec("P")
+
 # Clusters look by themselves this often, so what is due later than that needs no message.
 POLL_S = 2.0
 
 
+# Note [Which arguments a type checker compares]
+# Without `queue` and `priority` the arguments are compared with the function's own. No other keyword may stand beside
+# those of a ParamSpec (PEP 612), so with one of the two, or with a function that is named by a text, they are any JSON.
+# In each case they are compared with the function's signature when the call is made.
+@overload
 def run_after(
+    delay: timedelta | float,
+    function: Callable[..., Any],
+    /,
+    *,
+    queue: str,
+    priority: int | None = None,
+    **args: Json,
+) -> ScheduledFunction: ...
+
+
+@overload
+def run_after(
+    delay: timedelta | float,
+    function: Callable[..., Any],
+    /,
+    *,
+    queue: None = None,
+    priority: int,
+    **args: Json,
+) -> ScheduledFunction: ...
+
+
+@overload
+def run_after(
+    delay: timedelta | float,
+    function: str,
+    /,
+    *,
+    queue: str | None = None,
+    priority: int | None = None,
+    **args: Json,
+) -> ScheduledFunction: ...
+
+
+@overload
+def run_after(
+    delay: timedelta | float, function: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs
+) -> ScheduledFunction: ...
+
+
+def run_after(  # type: ignore[misc]  # it takes what any of these names; positional arguments fit none
     delay: timedelta | float,
     function: Callable[..., Any] | str,
     /,
     *,
     queue: str | None = None,
     priority: int | None = None,
-    **args: Any,
+    **args: Json,
 ) -> ScheduledFunction:
     """Schedule a registered function to run `delay` (a timedelta or seconds) from now, and return its row.
 
     It exists if and only if the caller's transaction commits; with a delay of 0 it runs right after that. `queue` and
     `priority` (-100 to 100, higher goes first) are those of its declaration unless others are named. Raises BadMoment
     (not finite, negative, more than five years), BadQueue, UnknownFunction, BadArguments, NotJson.
+    `args` are the function's own arguments, by name, as JSON.
     """
     length = options.delay(delay)
     [row] = insert([new(function, args, delay_s=length.total_seconds(), queue=queue, priority=priority)])
     return row
 
 
+@overload
 def run_at(
+    moment: datetime,
+    function: Callable[..., Any],
+    /,
+    *,
+    queue: str,
+    priority: int | None = None,
+    **args: Json,
+) -> ScheduledFunction: ...
+
+
+@overload
+def run_at(
+    moment: datetime, function: Callable[..., Any], /, *, queue: None = None, priority: int, **args: Json
+) -> ScheduledFunction: ...
+
+
+@overload
+def run_at(
+    moment: datetime, function: str, /, *, queue: str | None = None, priority: int | None = None, **args: Json
+) -> ScheduledFunction: ...
+
+
+@overload
+def run_at(
+    moment: datetime, function: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs
+) -> ScheduledFunction: ...
+
+
+def run_at(  # type: ignore[misc]  # it takes what any of these names; positional arguments fit none
     moment: datetime,
     function: Callable[..., Any] | str,
     /,
     *,
     queue: str | None = None,
     priority: int | None = None,
-    **args: Any,
+    **args: Json,
 ) -> ScheduledFunction:
     """Schedule a registered function for an aware moment. One that has passed is kept, and runs at once: of several
     the oldest first. Otherwise as `run_after`."""

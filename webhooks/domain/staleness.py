@@ -2,7 +2,7 @@
 
 Deliveries come late, twice and out of order. If each column keeps, of all states that ever said something of it, what
 the one with the greatest key says, then a row ends the same whatever the order was (docs/adr/0023 says what each
-sender's key is made of, docs/adr/0058 why it is compared for each column).
+sender's key is made of, and why it is compared for each column).
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""What the farm calls: prompts for jobs that workers take, and answers that follow their jobs (ADR 0026)."""
+"""What the farm calls: prompts for jobs that workers take, and answers that follow their jobs (ADR 26)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -77,7 +77,7 @@ def _studio(request: HttpRequest) -> dict[str, object]:
 @require_safe
 def picture(request: HttpRequest, submission_id: int) -> HttpResponseBase:
     """A finished picture: for its owner, and for the players of a game once it is on the table."""
-    submission = pictures.visible(person(request), submission_id)
+    submission = pictures.visible(people.person(request), submission_id)
     if submission is None:
         raise Http404("There is no such picture.")
     try:

@@ -1,4 +1,4 @@
-"""The scheduled functions that a job's moves made are remembered with it, and shown on its page (docs/adr/0032)."""
+"""The scheduled functions that a job's moves made are remembered with it, and shown on its page (docs/adr/0026)."""
 
 from collections.abc import Callable, Sequence
 

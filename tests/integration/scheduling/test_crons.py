@@ -23,7 +23,7 @@ def own_crons(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def declared(**policy: object) -> Cron:
-    scheduling.declare("greet", scheduling.interval(seconds=60), sample.say, word="hi", **policy)  # type: ignore[arg-type]
+    scheduling.declare("greet", scheduling.interval(seconds=60), sample.say, word="hi", **policy)
     scheduling.sync_crons()
     return Cron.objects.get(pk="greet")
 
@@ -91,7 +91,7 @@ class TestADeclaredCron:
         with pytest.raises(DuplicateCron):
             scheduling.declare("greet", scheduling.daily(), sample.say, word="hi")
         with pytest.raises(BadArguments):
-            scheduling.declare("wordless", scheduling.daily(), sample.say)
+            scheduling.declare("wordless", scheduling.daily(), sample.say)  # type: ignore[call-overload]
         with pytest.raises(BadSchedule):
             scheduling.declare("a/b", scheduling.daily(), sample.say, word="hi")
 

@@ -87,7 +87,7 @@ class TestScheduling:
     )
     def test_refuses_a_delay_that_is_none(self, delay: object) -> None:
         with pytest.raises(BadMoment):
-            scheduling.run_after(delay, sample.make_group, name="x")  # type: ignore[arg-type]
+            scheduling.run_after(delay, sample.make_group, name="x")  # type: ignore[call-overload]
 
     @pytest.mark.parametrize(
         "moment", [datetime(2024, 1, 1), datetime(2050, 1, 1, tzinfo=UTC), datetime(1990, 1, 1, tzinfo=UTC)]
@@ -99,12 +99,25 @@ class TestScheduling:
     @pytest.mark.parametrize("function", [sample.unregistered, "os.system", "no.such.function", "", "x"])
     def test_refuses_an_unknown_function(self, function: object) -> None:
         with pytest.raises(UnknownFunction):
-            scheduling.run_after(0, function, word="x")  # type: ignore[arg-type]
+            scheduling.run_after(0, function, word="x")  # type: ignore[call-overload]
 
     @pytest.mark.parametrize("args", [{}, {"name": "a", "more": 1}, {"nam": "a"}])
     def test_refuses_arguments_that_do_not_fit(self, args: dict[str, Any]) -> None:
         with pytest.raises(BadArguments):
             scheduling.run_after(0, sample.make_group, **args)
+
+    def test_a_type_checker_refuses_them_too(self) -> None:
+        """mypy fails where one of these comments is not needed: it compares the arguments with the function's own."""
+        later = datetime.now(UTC) + timedelta(hours=1)
+        with pytest.raises(BadArguments):
+            scheduling.run_after(0, sample.make_group, nam="a")  # type: ignore[call-overload]
+        with pytest.raises(BadArguments):
+            scheduling.run_at(later, sample.make_group)  # type: ignore[call-overload]
+        with pytest.raises(TypeError):
+            scheduling.run_after(0, sample.make_group, "a")  # type: ignore[call-overload]
+        with pytest.raises(NotJson):
+            scheduling.run_after(0, sample.make_group, name={1}, queue="mail")  # type: ignore[call-overload]
+        assert not ScheduledFunction.objects.exists()
 
     @pytest.mark.parametrize(
         "value",
@@ -112,7 +125,7 @@ class TestScheduling:
     )
     def test_refuses_values_that_are_not_json(self, value: object) -> None:
         with pytest.raises(NotJson):
-            scheduling.run_after(0, sample.make_group, name=value)
+            scheduling.run_after(0, sample.make_group, name=value)  # type: ignore[call-overload]
         assert not ScheduledFunction.objects.exists()
 
 
@@ -147,7 +160,7 @@ class TestAMutation:
         ("function", "args"), [(sample.return_what_is_not_json, {"name": "x"}), (sample.leave, {})]
     )
     def test_fails_without_effect(self, function: object, args: dict[str, str]) -> None:
-        row = scheduling.run_after(0, function, **args)  # type: ignore[arg-type]
+        row = scheduling.run_after(0, function, **args)  # type: ignore[call-overload]
         scheduling.run_due()
         assert stored(row).status == "failed"
         assert not Group.objects.exists()

@@ -1,7 +1,7 @@
 """The types that payloads are made of, and how one is read.
 
 A field without a default is one that its handler cannot do without. Every other one is optional: a body may leave it
-out, and one that cannot be read counts as left out (docs/adr/0058).
+out, and one that cannot be read counts as left out (docs/adr/0023).
 """
 
 import copy

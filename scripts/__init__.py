@@ -1,0 +1,1 @@
+"""Tools of this repository. None of them is part of the farm."""
