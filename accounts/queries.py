@@ -171,11 +171,6 @@ def delete_if_empty(group_id: int) -> bool:
     return True
 
 
-def empty_groups() -> list[int]:
-    """Ids of the groups of members in which nobody is any more."""
-    return list(MemberGroup.objects.filter(group__user=None).order_by("pk").values_list("pk", flat=True))
-
-
 def guest(user: User) -> Guest | None:
     """What makes somebody a guest; None for everybody else. Asked once for each object."""
     try:

@@ -101,7 +101,7 @@ def finish_and_claim(
     `unless_lost`: nothing is claimed if a lease was lost. Raises as `finish` does.
     """
     request = idempotency.finish_key(worker, request_id, [(entry.job_id, entry.lease) for entry in finished])
-    handed_in, taken, discarded = _swap(
+    handed_in, taken, discarded = _finished_and_claimed(
         worker, finished, limit=limit, unless_lost=unless_lost, request=request
     )
     if not handed_in.is_repeat:
@@ -257,7 +257,7 @@ def _claimed(row: moves.Row, payload: Any) -> Claimed:
 
 
 @transactions.retried
-def _swap(
+def _finished_and_claimed(
     worker: Worker, finished: Sequence[Finished], *, limit: int, unless_lost: bool, request: UUID
 ) -> tuple[HandedIn, list[Claimed], int]:
     handed_in = hand_in(worker, finished)

@@ -50,15 +50,15 @@ class Link:
     note: str = ""
 
 
-Provider = Callable[[int, Viewer], Iterable[Link]]
-
-
-_providers: list[Provider] = []
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrepareFailed:
+    """Instead of a payload: the kind's `prepare` failed for this job."""
+
     error: str
+
+
+Provider = Callable[[int, Viewer], Iterable[Link]]
+_providers: list[Provider] = []
 
 
 def submitted(due: Iterable[tuple[str, datetime | None]]) -> None:

@@ -39,7 +39,7 @@ class Sweep:
 
     taken_back: int
     expired: int
-    forgiven: int
+    exclusions_cleared: int
     next_in_s: float | None
 
 
@@ -51,7 +51,7 @@ def sweep(*, between: Callable[[], None] = lambda: None) -> Sweep:
     return Sweep(
         taken_back=_in_batches(_take_back, between=between),
         expired=_in_batches(_expire, between=between),
-        forgiven=_in_batches(_clear_exclusions, between=between),
+        exclusions_cleared=_in_batches(_clear_exclusions, between=between),
         next_in_s=reads.next_wake_s(),
     )
 

@@ -33,11 +33,7 @@ def user(event: Event) -> None:
         person.id,
         _version(event, payload.timestamp, person.updated_at),
         email=person.email if person.has_primary_email else ABSENT,
-        username=person.sent("username"),
-        first_name=person.sent("first_name"),
-        last_name=person.sent("last_name"),
-        banned=person.sent("banned"),
-        created_at=person.sent("created_at"),
+        **person.columns("username", "first_name", "last_name", "banned", "created_at"),
     )
     if event.type == "user.created":  # changes emit nothing: every log-in is one
         at = payload.timestamp or person.updated_at
@@ -57,7 +53,7 @@ def organization(event: Event) -> None:
     _upsert_organization(payload.data, version)
     emit(
         event,
-        _about_organization(payload.data, _action(event), at=payload.timestamp or payload.data.updated_at),
+        _about_organization(payload.data, event.action, at=payload.timestamp or payload.data.updated_at),
     )
 
 
@@ -98,7 +94,7 @@ def invitation(event: Event) -> None:
     payload = event.read(clerk.Envelope[clerk.Invitation])
     organization_id = payload.data.organization_id or ""
     verb = {"created": "was invited to", "accepted": "accepted the invitation to"}.get(
-        _action(event), "lost the invitation to"
+        event.action, "lost the invitation to"
     )
     entry = ActivityEntry(
         actor=payload.data.email_address,
@@ -120,15 +116,11 @@ def session(event: Event) -> None:
         ClerkSession,
         log_in.id,
         _version(event, payload.timestamp, log_in.updated_at),
-        user_id=log_in.sent("user_id"),
-        status=log_in.sent("status"),
-        last_active_at=log_in.sent("last_active_at"),
-        expires_at=log_in.sent("expire_at"),
-        created_at=log_in.sent("created_at"),
+        **log_in.columns("user_id", "status", "last_active_at", "created_at", expires_at="expire_at"),
     )
     entry = ActivityEntry(
         actor=log_in.user_id or "somebody",
-        verb=_SESSIONS[_action(event)],
+        verb=_SESSIONS[event.action],
         object="",
         at=payload.timestamp or log_in.updated_at,
         kind="clerkuser" if log_in.user_id else "",
@@ -142,9 +134,7 @@ def _upsert_organization(payload: clerk.Organization, version: Version) -> None:
         ClerkOrganization,
         payload.id,
         version,
-        name=payload.sent("name"),
-        slug=payload.sent("slug"),
-        created_at=payload.sent("created_at"),
+        **payload.columns("name", "slug", "created_at"),
     )
 
 
@@ -159,8 +149,7 @@ def _upsert_membership(event: Event, payload: clerk.Envelope[clerk.Membership]) 
         _version(event, payload.timestamp, payload.data.updated_at),
         organization_id=organization.id if organization else ABSENT,
         user_id=user.user_id if user else ABSENT,
-        role=payload.data.sent("role"),
-        created_at=payload.data.sent("created_at"),
+        **payload.data.columns("role", "created_at"),
     )
 
 
@@ -198,8 +187,4 @@ def _version(event: Event, timestamp: datetime | None, updated_at: datetime | No
 
 
 def _rank(event: Event) -> int:
-    return _RANKS.get(_action(event), 2)
-
-
-def _action(event: Event) -> str:
-    return event.type.rpartition(".")[2]
+    return _RANKS.get(event.action, 2)

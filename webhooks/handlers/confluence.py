@@ -44,11 +44,9 @@ def comment(event: Event) -> None:
         comment_id,
         _version(event, payload, comment),
         page_id=_id(parent, beside=comment) if parent else ABSENT,
-        author=comment.sent("creatorAccountId"),
         editor=payload.actor or ABSENT,
-        version=comment.sent("version"),
         link=comment.sent("self", links.https(comment.self)),
-        created_at=comment.sent("creationDate"),
+        **comment.columns("version", author="creatorAccountId", created_at="creationDate"),
     )
     if _action(event) == "removed":
         tombstone(ConfluenceComment, comment_id, at=payload.timestamp or event.occurred_at)
@@ -68,13 +66,11 @@ def _content(
         site=content.sent("self", links.host(content.self)),
         kind=kind,
         status=ConfluencePage.Status.TRASHED if trashed else ConfluencePage.Status.CURRENT,
-        title=content.sent("title"),
-        space=content.sent("spaceKey"),
-        version=content.sent("version"),
-        author=content.sent("creatorAccountId"),
         editor=payload.actor or ABSENT,
         link=content.sent("self", links.https(content.self)),
-        created_at=content.sent("creationDate"),
+        **content.columns(
+            "title", "version", space="spaceKey", author="creatorAccountId", created_at="creationDate"
+        ),
     )
     if action == "removed":
         tombstone(ConfluencePage, page_id, at=payload.timestamp or event.occurred_at)

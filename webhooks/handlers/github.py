@@ -92,15 +92,12 @@ def push(event: Event) -> None:
         Version(at=pushed_at),
         repository_id=repository_id,
         ref=payload.ref,
-        before=payload.sent("before"),
         after=payload.after,
-        is_creation=payload.sent("created"),
-        is_deletion=payload.sent("deleted"),
-        is_forced=payload.sent("forced"),
         commits=payload.sent("commits", len(payload.commits)),
         message=commit.sent("message", commit.message[:2000]) if commit else payload.sent("head_commit", ""),
         pusher=payload.sent("pusher", _pusher(payload)),
         link=payload.sent("compare", links.https(payload.compare)),
+        **payload.columns("before", is_creation="created", is_deletion="deleted", is_forced="forced"),
     )
     if payload.commits:
         emit(event, _pushed(payload, push_id))
@@ -177,11 +174,8 @@ def deployment_status(event: Event) -> None:
         str(status.id),
         event.version(status.updated_at),
         deployment_id=deployment_id or ABSENT,
-        state=status.sent("state"),
-        environment=status.sent("environment"),
-        description=status.sent("description"),
         author=status.sent("creator", login(status.creator)),
-        created_at=status.sent("created_at"),
+        **status.columns("state", "environment", "description", "created_at"),
     )
     if status.state and status.state not in _QUIET_STATES:
         emit(

@@ -23,15 +23,17 @@ def upsert_repository(event: Event, payload: github.Repository | None, *, rank: 
         GithubRepository,
         str(payload.id),
         event.version(payload.updated_at, rank=rank),
-        full_name=payload.sent("full_name"),
-        description=payload.sent("description"),
-        default_branch=payload.sent("default_branch"),
-        language=payload.sent("language"),
-        is_private=payload.sent("private"),
-        is_archived=payload.sent("archived"),
-        is_fork=payload.sent("fork"),
         link=payload.sent("html_url", links.https(payload.html_url)),
-        created_at=payload.sent("created_at"),
+        **payload.columns(
+            "full_name",
+            "description",
+            "default_branch",
+            "language",
+            "created_at",
+            is_private="private",
+            is_archived="archived",
+            is_fork="fork",
+        ),
     )
     return str(payload.id)
 
@@ -70,11 +72,10 @@ def upsert_pull_request(
         reviewers=pull_request.sent(
             "requested_reviewers", [one.login for one in pull_request.requested_reviewers]
         ),
-        head_ref=pull_request.head.sent("ref"),
-        head_sha=pull_request.head.sent("sha"),
         base_ref=pull_request.base.sent("ref"),
         link=kept_link(payload, "pull", pull_request.number),
         merged_at=pull_request.sent("merged_at"),
+        **pull_request.head.columns(head_ref="ref", head_sha="sha"),
         **_common_columns(pull_request),
     )
     return str(pull_request.id)
@@ -93,13 +94,8 @@ def upsert_deployment(
         str(deployment.id),
         event.version(deployment.updated_at),
         repository_id=repository_id or ABSENT,
-        environment=deployment.sent("environment"),
-        task=deployment.sent("task"),
-        ref=deployment.sent("ref"),
-        sha=deployment.sent("sha"),
-        description=deployment.sent("description"),
         author=deployment.sent("creator", login(deployment.creator)),
-        created_at=deployment.sent("created_at"),
+        **deployment.columns("environment", "task", "ref", "sha", "description", "created_at"),
     )
     return str(deployment.id)
 
@@ -184,12 +180,9 @@ def _common_columns(issue: github.Issue | github.PullRequest) -> dict[str, Any]:
     """What an issue and a pull request both have: to GitHub every pull request is an issue, too."""
     return {
         "number": ABSENT if issue.number is None else issue.number,
-        "title": issue.sent("title"),
-        "state": issue.sent("state"),
         "author": issue.sent("user", login(issue.user)),
         "labels": issue.sent("labels", [label.name for label in issue.labels]),
-        "created_at": issue.sent("created_at"),
-        "closed_at": issue.sent("closed_at"),
+        **issue.columns("title", "state", "created_at", "closed_at"),
     }
 
 

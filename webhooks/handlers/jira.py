@@ -57,8 +57,7 @@ def comment(event: Event) -> None:
         issue_id=f"{links.host(address)}/{number}" if number else ABSENT,
         author=comment.sent("author", _label(comment.author)),
         editor=comment.sent("updateAuthor", _label(comment.updateAuthor)),
-        body=comment.sent("body"),
-        created_at=comment.sent("created"),
+        **comment.columns("body", created_at="created"),
     )
     if event.type == "comment_deleted":
         tombstone(JiraComment, comment_id, at=payload.timestamp or event.occurred_at)
@@ -83,7 +82,6 @@ def _columns(fields: jira.Fields) -> dict[str, Any]:
     status, category = fields.status, fields.status.statusCategory if fields.status else None
     return {
         "project": fields.project.key if fields.project else ABSENT,
-        "summary": fields.sent("summary"),
         "kind": fields.issuetype.name if fields.issuetype else ABSENT,
         "status": status.name if status else ABSENT,
         "category": category.sent("key") if category else ABSENT,
@@ -91,8 +89,7 @@ def _columns(fields: jira.Fields) -> dict[str, Any]:
         "resolution": fields.sent("resolution", fields.resolution.name if fields.resolution else ""),
         "assignee": fields.sent("assignee", _label(fields.assignee)),
         "reporter": fields.sent("reporter", _label(fields.reporter)),
-        "labels": fields.sent("labels"),
-        "created_at": fields.sent("created"),
+        **fields.columns("summary", "labels", created_at="created"),
     }
 
 

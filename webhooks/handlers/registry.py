@@ -35,6 +35,11 @@ class Event:
     sandbox: str | None = None
     unread: list[str] = field(default_factory=list, compare=False)
 
+    @property
+    def action(self) -> str:
+        """The end of its type, behind the last full stop: `created` of `user.created`."""
+        return self.type.rpartition(".")[2]
+
     def read(self, model: PayloadType[base.P]) -> base.P:
         """The body as its type promises it, without what of it is optional and cannot be read. Raises BadPayload for
         what is needed: the delivery is then `rejected`, with the name of the field."""

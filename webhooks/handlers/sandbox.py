@@ -81,11 +81,10 @@ def tool_use(event: Event) -> str | None:
         ),
         Version(at=event.occurred_at, is_fallback=not is_over),
         session_id=hook.session_id,
-        tool=hook.sent("tool_name"),
         subject=hook.sent("tool_input", subject),
-        agent=hook.sent("agent_type"),
         outcome=(_Outcome.FAILED if has_failed else _Outcome.SUCCESS) if is_over else _Outcome.BEGUN,
         duration=hook.sent("duration_ms", _milliseconds(hook.duration_ms)),
+        **hook.columns(tool="tool_name", agent="agent_type"),
     )
     if is_over and has_failed:
         emit(

@@ -46,20 +46,15 @@ def customer(event: Event) -> None:
         StripeCustomer,
         customer.id,
         _version(event, payload.created),
-        name=customer.sent("name"),
-        email=customer.sent("email"),
-        description=customer.sent("description"),
-        currency=customer.sent("currency"),
-        balance=customer.sent("balance"),
         is_delinquent=customer.sent("delinquent", bool(customer.delinquent)),
         is_live=payload.sent("livemode"),
-        created_at=customer.sent("created"),
+        **customer.columns("name", "email", "description", "currency", "balance", created_at="created"),
     )
-    if _action(event) == "deleted":
+    if event.action == "deleted":
         tombstone(StripeCustomer, customer.id, at=payload.created or event.occurred_at)
-    if _action(event) != "updated":
+    if event.action != "updated":
         entry = ActivityEntry(
-            verb=_action(event),
+            verb=event.action,
             object=f"customer {customer.label}",
             at=payload.created,
             kind="stripecustomer",
@@ -78,16 +73,16 @@ def subscription(event: Event) -> None:
     payload = event.read(stripe.Envelope[stripe.Subscription])
     subscription = payload.data.object
     _upsert_subscription(event, payload)
-    if _action(event) == "deleted":
+    if event.action == "deleted":
         tombstone(StripeSubscription, subscription.id, at=payload.created or event.occurred_at)
-    if _action(event) in _SUBSCRIPTIONS:
+    if event.action in _SUBSCRIPTIONS:
         price = subscription.item.price if subscription.item else None
         amount = _money(price.unit_amount, price.currency) if price else ""
         emit(
             event,
             ActivityEntry(
                 actor=subscription.customer or "",
-                verb=_SUBSCRIPTIONS[_action(event)],
+                verb=_SUBSCRIPTIONS[event.action],
                 object=f"subscription {subscription.id}{amount}",
                 at=payload.created,
                 kind="stripesubscription",
@@ -100,7 +95,7 @@ def subscription(event: Event) -> None:
 @handles("stripe", *(f"invoice.{action}" for action in (*_INVOICES, *_OTHERS_OF_INVOICES)))
 def invoice(event: Event) -> None:
     """An invoice was made, sent, paid or not. One that is only announced has no id, and is not kept."""
-    if _action(event) == "upcoming":
+    if event.action == "upcoming":
         _announce(event)
         return
     payload = event.read(stripe.Envelope[stripe.Invoice])
@@ -109,22 +104,24 @@ def invoice(event: Event) -> None:
         StripeInvoice,
         invoice.id,
         _version(event, payload.created, invoice.status),
-        customer_id=invoice.sent("customer"),
         subscription_id=_subscription_id(invoice),
-        number=invoice.sent("number"),
-        status=invoice.sent("status"),
-        reason=invoice.sent("billing_reason"),
-        currency=invoice.sent("currency"),
         amount_due=ABSENT if invoice.amount_due is None else invoice.amount_due,
-        amount_paid=invoice.sent("amount_paid"),
-        total=invoice.sent("total"),
-        due_at=invoice.sent("due_date"),
         is_live=payload.sent("livemode"),
-        created_at=invoice.sent("created"),
+        **invoice.columns(
+            "number",
+            "status",
+            "currency",
+            "amount_paid",
+            "total",
+            customer_id="customer",
+            reason="billing_reason",
+            due_at="due_date",
+            created_at="created",
+        ),
     )
-    if _action(event) == "deleted":
+    if event.action == "deleted":
         tombstone(StripeInvoice, invoice.id, at=payload.created or event.occurred_at)
-    if _action(event) in _INVOICES:
+    if event.action in _INVOICES:
         emit(event, _about_invoice(event, invoice, invoice.id, at=payload.created, is_live=payload.livemode))
 
 
@@ -172,15 +169,17 @@ def _upsert_subscription(event: Event, payload: stripe.Envelope[stripe.Subscript
         StripeSubscription,
         subscription.id,
         _version(event, payload.created, subscription.status),
-        customer_id=subscription.sent("customer"),
-        status=subscription.sent("status"),
-        ends_with_period=subscription.sent("cancel_at_period_end"),
         period_ends_at=_period_ends_at(subscription),
-        trial_ends_at=subscription.sent("trial_end"),
-        canceled_at=subscription.sent("canceled_at"),
-        ended_at=subscription.sent("ended_at"),
         is_live=payload.sent("livemode"),
-        created_at=subscription.sent("created"),
+        **subscription.columns(
+            "status",
+            "canceled_at",
+            "ended_at",
+            customer_id="customer",
+            ends_with_period="cancel_at_period_end",
+            trial_ends_at="trial_end",
+            created_at="created",
+        ),
         **_priced(subscription),
     )
 
@@ -194,11 +193,9 @@ def _priced(subscription: stripe.Subscription) -> dict[str, Any]:
     item, price = subscription.items.data[0], subscription.items.data[0].price or stripe.Price()
     recurring = price.recurring
     return {
-        "price": price.sent("id"),
-        "amount": price.sent("unit_amount"),
-        "currency": price.sent("currency"),
         "interval": recurring.sent("interval") if recurring else price.sent("recurring", ""),
         "quantity": item.sent("quantity"),
+        **price.columns("currency", price="id", amount="unit_amount"),
     }
 
 
@@ -230,8 +227,8 @@ def _about_invoice(
 ) -> ActivityEntry:
     name = f"invoice {invoice.number or invoice_id}" if invoice_id else "an invoice"
     return ActivityEntry(
-        actor=(invoice.customer or "") if _action(event) in _BY_CUSTOMER else "",
-        verb=_INVOICES[_action(event)],
+        actor=(invoice.customer or "") if event.action in _BY_CUSTOMER else "",
+        verb=_INVOICES[event.action],
         object=f"{name}{_money(invoice.amount_due, invoice.currency)}",
         at=at,
         kind="stripeinvoice" if invoice_id else "",
@@ -243,7 +240,7 @@ def _about_invoice(
 def _version(event: Event, created: datetime | None, status: str = "") -> Version:
     """Within a second: its creation first, its end last, and in between by the status."""
     ranks = {"created": 0, "payment_failed": 3, "payment_action_required": 3, "deleted": 9}
-    return event.version(created, rank=ranks.get(_action(event), _STATUSES.get(status, 3)))
+    return event.version(created, rank=ranks.get(event.action, _STATUSES.get(status, 3)))
 
 
 def _money(amount: int | None, currency: str) -> str:
@@ -253,7 +250,3 @@ def _money(amount: int | None, currency: str) -> str:
 def _link(section: str, resource: str, *, is_live: bool) -> str:
     base = "https://dashboard.stripe.com" + ("" if is_live else "/test")
     return links.under(base, section, resource)
-
-
-def _action(event: Event) -> str:
-    return event.type.rpartition(".")[2]

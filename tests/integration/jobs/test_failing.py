@@ -149,9 +149,9 @@ class TestWhoGetsAFailedJob:
         me, _ = farm.worker("me"), farm.worker("other")
         job = self._failed_by(me)
         farm.pass_time(job, 29)
-        assert (operations.sweep().forgiven, operations.claim(me)) == (0, [])
+        assert (operations.sweep().exclusions_cleared, operations.claim(me)) == (0, [])
         farm.pass_time(job, 10)
-        assert operations.sweep().forgiven == 1
+        assert operations.sweep().exclusions_cleared == 1
         assert farm.claim_one(me).id == job.pk
 
     def test_is_anybody_once_all_of_them_failed_it(self) -> None:

@@ -16,7 +16,9 @@ pytestmark = pytest.mark.django_db
 
 class TestASweep:
     def test_of_an_idle_farm_finds_nothing_and_sees_nothing_coming(self) -> None:
-        assert operations.sweep() == operations.Sweep(taken_back=0, expired=0, forgiven=0, next_in_s=None)
+        assert operations.sweep() == operations.Sweep(
+            taken_back=0, expired=0, exclusions_cleared=0, next_in_s=None
+        )
 
     def test_says_what_it_did(self) -> None:
         farm.kind(retry_on_timeout=True)
@@ -33,7 +35,7 @@ class TestASweep:
 
         sweep = operations.sweep()
 
-        assert (sweep.taken_back, sweep.expired, sweep.forgiven) == (2, 1, 1)
+        assert (sweep.taken_back, sweep.expired, sweep.exclusions_cleared) == (2, 1, 1)
         assert sorted(Attempt.objects.values_list("job_id", "outcome")) == [
             (silent.pk, "lost"), (overran.pk, "timed_out"), (failed.pk, "failed"),
         ]  # fmt: skip

@@ -120,6 +120,13 @@ class Payload(BaseModel):
         type(self).model_fields[field]
         return ABSENT
 
+    def columns(self, *fields: str, **renamed: str) -> dict[str, Any]:
+        """What of these fields was sent, by the names of their columns: the field's own, or `column="field"`."""
+        return {
+            name: self.sent(field)
+            for name, field in (dict(zip(fields, fields, strict=True)) | renamed).items()
+        }
+
 
 P = TypeVar("P", bound=Payload)
 
