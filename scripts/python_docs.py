@@ -101,7 +101,7 @@ CHAPTERS: Final[dict[str, tuple[Part, ...]]] = {
     "Rate limits": (
         _part(
             "ratelimits.operations",
-            "declare TokenBucket FixedWindow limit limit_all Ask check Answer get_value Value give_back reset",
+            "declare TokenBucket FixedWindow limit limit_all LimitRequest check Answer get_value Value give_back reset",
             alias="ratelimits",
         ),
         _names("ratelimits.http", "rate_limited Throttle address user_or_address"),

@@ -1,4 +1,4 @@
-"""`moved`: an app hears of each change of its jobs, in the transaction of the change (docs/adr/0026)."""
+"""`on_transition`: an app hears of each change of its jobs, in the transaction of the change (docs/adr/0026)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
