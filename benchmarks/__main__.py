@@ -78,8 +78,8 @@ def _measured(row: str, given: options.Options, minutes: float) -> str:
 
 def _parts() -> dict[str, str]:
     """What the page says so far, by row."""
-    said = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-    found = re.findall(r"<!-- (\w+) -->\n(.*?)<!-- end -->", said, re.DOTALL)
+    page = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    found = re.findall(r"<!-- (\w+) -->\n(.*?)<!-- end -->", page, re.DOTALL)
     return {row: text for row, text in found if row in ROWS}
 
 
@@ -98,14 +98,14 @@ def _page(parts: dict[str, str]) -> str:
 
 def _postgresql() -> str:
     """Its version and settings; asked in a process of its own, so that this one holds no connection."""
-    asked = (
+    answer = (
         "import django; django.setup(); from django.db import connection as c; k = c.cursor();"
         "k.execute('SHOW server_version'); print('PostgreSQL', k.fetchone()[0], end='')\n"
         f"for name in {SETTINGS!r}: k.execute('SHOW ' + name); print(',', name, '=', k.fetchone()[0], end='')"
     )
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "jobfarm.settings"}
     done = subprocess.run(
-        [sys.executable, "-c", asked],
+        [sys.executable, "-c", answer],
         env=environment,
         cwd=peers.ROOT,
         check=True,

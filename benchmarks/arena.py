@@ -37,8 +37,8 @@ class Place:
         done = subprocess.run(
             command, env={**self.environment, **more}, cwd=ROOT, check=True, text=True, stdout=subprocess.PIPE
         )
-        said = [line for line in done.stdout.splitlines() if line.startswith("{")]
-        return dict(json.loads(said[-1])) if said else {}
+        results = [line for line in done.stdout.splitlines() if line.startswith("{")]
+        return dict(json.loads(results[-1])) if results else {}
 
     def psycopg(self) -> "psycopg.Connection[Any]":
         """A connection to its database."""
@@ -54,7 +54,7 @@ class Workers:
     more: dict[str, str] = field(default_factory=dict)
 
     def __enter__(self) -> "Workers":
-        self._said: queue.SimpleQueue[Found] = queue.SimpleQueue()
+        self._results: queue.SimpleQueue[Found] = queue.SimpleQueue()
         self._latest: dict[int, Found] = {}
         self._processes = [self._start(number) for number in range(self.how_many)]
         return self
@@ -68,7 +68,7 @@ class Workers:
         deadline = time.monotonic() + within_s
         while sum(found["jobs"] for found in self._latest.values()) < jobs:
             try:
-                found = self._said.get(timeout=max(0.0, deadline - time.monotonic()))
+                found = self._results.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
                 had = sum(found["jobs"] for found in self._latest.values())
                 raise TimeoutError(f"{self.place.contender.name}: {had} of {jobs}") from None
@@ -88,7 +88,7 @@ class Workers:
         assert process.stdout
         for line in process.stdout:
             if line.startswith("{"):
-                self._said.put(json.loads(line))
+                self._results.put(json.loads(line))
 
 
 @contextlib.contextmanager
@@ -140,9 +140,9 @@ def _environment(server: str, database: str, redis_url: str) -> dict[str, str]:
 
 
 def _end(process: "subprocess.Popen[str]") -> None:
-    for deed in (signal.SIGTERM, signal.SIGKILL):
+    for signal_number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
-            os.killpg(process.pid, deed)
+            os.killpg(process.pid, signal_number)
             process.wait(3)
     for pipe in (process.stdin, process.stdout):
         if pipe:

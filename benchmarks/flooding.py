@@ -30,16 +30,16 @@ def frame(message: object) -> bytes:
     return b"\x81" + length + bytes(4) + text
 
 
-def wish(number: int = 0, **more: str) -> dict[str, object]:
+def watch_request(number: int = 0, **more: str) -> dict[str, object]:
     """A part of a job's page."""
     return {"id": f"w{number}", "name": "job", "args": {"job_id": number + 1}, **more}
 
 
 # What each socket repeats; nothing: it comes and goes.
 WAYS: Final[Mapping[str, bytes]] = {
-    "watch": frame({"watch": [wish()]}),
-    "watch with an invented ticket": frame({"watch": [wish(ticket="x" * 43)]}),
-    "200 watches": frame({"watch": [wish(number) for number in range(200)]}),
+    "watch": frame({"watch": [watch_request()]}),
+    "watch with an invented ticket": frame({"watch": [watch_request(ticket="x" * 43)]}),
+    "200 watches": frame({"watch": [watch_request(number) for number in range(200)]}),
     "ping": frame({"ping": True}),
     "unwatch": frame({"unwatch": [f"{'i' * 58}{number}" for number in range(500)], "ping": True}),
     "come and go": b"",

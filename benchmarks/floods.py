@@ -74,7 +74,7 @@ def _of_pages(name: str, rounds: int, seconds: float) -> Iterator[Table]:
     for _ in range(rounds):
         for way in (CALM, *WAYS):
             with _served({"JOBFARM_TEST_DATABASE": name}) as port, _flood(port, way):
-                times = asyncio.run(_asked(port, GETS, seconds))
+                times = asyncio.run(_requests(port, GETS, seconds))
             for page, took in times.items():
                 tables[page, "p50"].add(way, _at(took, 50))
                 tables[page, "p99"].add(way, _at(took, 99))
@@ -104,7 +104,7 @@ def _table(what: str, ours: str, *, mark: float | None = None, note: str = "") -
 def _served(environment: Mapping[str, str]) -> Iterator[int]:
     """A server that has answered for a moment: its threads and connections are there."""
     with server("jobfarm.asgi:application", environment) as port:
-        asyncio.run(_asked(port, GETS, 0))
+        asyncio.run(_requests(port, GETS, 0))
         yield port
 
 
@@ -128,10 +128,10 @@ def _flood(port: int, way: str) -> Iterator[None]:
 async def _beside(load: Load, port: int, ask: Callable[[], bytes], seconds: float) -> Times:
     async with load(port):
         await asyncio.sleep(BEGUN_S)
-        return await _asked(port, {"delivery": ask}, seconds)
+        return await _requests(port, {"delivery": ask}, seconds)
 
 
-async def _asked(port: int, asks: Mapping[str, Callable[[], bytes]], seconds: float) -> Times:
+async def _requests(port: int, asks: Mapping[str, Callable[[], bytes]], seconds: float) -> Times:
     """Milliseconds from a request to its answer, of each in turn, on one connection. The first second is left out."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     times: dict[str, list[float]] = {name: [] for name in asks}

@@ -32,7 +32,7 @@ WORKERS, WAKES, REST_S = 5_000, 20, 0.3
 WINDOW_S, SETTLED_S, LOOK_S = 20.0, 2.0, 0.02
 FOR_WORK = "/* jobs.claimable */"
 SAME, NEVER = timedelta(seconds=1), datetime(1, 1, 1, tzinfo=UTC)
-ASKED = """
+STATEMENTS = """
 SELECT pid, query_start, query FROM pg_stat_activity
 WHERE datname = %s AND backend_type = 'client backend' AND query_start >= %s
 """
@@ -42,7 +42,7 @@ WHERE datname = %s AND backend_type = 'client backend' AND query_start >= %s
 class Found:
     """What one round found."""
 
-    asked_in_5_s: tuple[float, float] | None
+    statements_in_5_s: tuple[float, float] | None
     wakes_s: list[float]
     woken: list[int]
     memory_mb: float
@@ -81,10 +81,10 @@ async def _waited(name: str, keys: list[str], port: int, wait: waiting.Way) -> F
                 await asyncio.sleep(0.08)  # all at one instant is another benchmark
         await crowd.until_all_came(len(keys))
         until = crowd.began_at + wait.lasts_s - WAKES * (REST_S + 0.1)  # before they ask anew, all is over
-        asked = await asyncio.to_thread(_asked_in_5_s, name, until)
+        statements = await asyncio.to_thread(_statements_in_5_s, name, until)
         wakes = [await _wake(crowd) for _ in range(WAKES)]
         found = Found(
-            asked_in_5_s=asked,
+            statements_in_5_s=statements,
             wakes_s=[took_s for took_s, _ in wakes],
             woken=[woken for _, woken in wakes],
             memory_mb=memory_mb(port),
@@ -108,7 +108,7 @@ def _submit() -> None:
     operations.submit("noop", {})
 
 
-def _asked_in_5_s(name: str, until: float) -> tuple[float, float] | None:
+def _statements_in_5_s(name: str, until: float) -> tuple[float, float] | None:
     """Queries for work, and all, in 5 s, once the server has taken all of them in.
 
     Who polls asks anew after a minute, which is not nothing: the look is over by then. None: there was no time for one.
@@ -131,7 +131,7 @@ def _queries(name: str, seconds: float) -> list[str]:
         [(since,)] = looking.execute("SELECT clock_timestamp()")
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            rows = looking.execute(ASKED, [name, since])
+            rows = looking.execute(STATEMENTS, [name, since])
             seen |= {(pid, started): query for pid, started, query in rows if query}
             time.sleep(LOOK_S)
     return _once(seen)
@@ -162,11 +162,11 @@ def _allow_files(count: int) -> None:
 
 
 def _add(table: Table, found: Found, options: Options) -> None:
-    asked = dict(
-        zip(("queries for work in 5 s", "all queries in 5 s"), found.asked_in_5_s or (), strict=False)
+    statements = dict(
+        zip(("queries for work in 5 s", "all queries in 5 s"), found.statements_in_5_s or (), strict=False)
     )
     values = {
-        **asked,
+        **statements,
         "wake, median (ms)": median(found.wakes_s) * 1000,
         "wake, longest (ms)": max(found.wakes_s) * 1000,
         "workers woken by one job": max(found.woken),

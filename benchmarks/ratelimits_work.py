@@ -35,8 +35,8 @@ def main() -> None:
     for line in lines:
         _read(line)
     print("ready", flush=True)
-    for asked in sys.stdin:
-        print(json.dumps(_together(lines[: int(asked)])), flush=True)
+    for request in sys.stdin:
+        print(json.dumps(_together(lines[: int(request)])), flush=True)
 
 
 def _together(lines: list[socket.socket]) -> dict[str, Any]:
@@ -75,13 +75,13 @@ def _serve(line: socket.socket, decide: Decide, place: str, slice_s: float) -> N
 
 
 def _read(line: socket.socket) -> str:
-    told = b""
-    while not told.endswith(b"\n"):
+    received = b""
+    while not received.endswith(b"\n"):
         piece = line.recv(1 << 20)
         if not piece:
             return ""
-        told += piece
-    return told.decode()
+        received += piece
+    return received.decode()
 
 
 def _measured(decide: Decide, keys: Iterator[str], slice_s: float) -> dict[str, Any]:
@@ -100,9 +100,9 @@ def _measured(decide: Decide, keys: Iterator[str], slice_s: float) -> dict[str, 
 
 
 def _keys(place: str) -> Iterator[str]:
-    dice = random.Random(os.getpid())  # noqa: S311  # which key comes next is no secret
+    rng = random.Random(os.getpid())  # noqa: S311  # which key comes next is no secret
     while True:
-        yield "hot" if place == "hot" else f"key {dice.randrange(KEYS)}"
+        yield "hot" if place == "hot" else f"key {rng.randrange(KEYS)}"
 
 
 def _setup() -> None:

@@ -47,8 +47,8 @@ def _round(place: Place, options: Options, tables: Mapping[str, Table]) -> dict[
     enqueued, bulk = max(50, int(ENQUEUED * share)), max(200, int(DRAINED * share))
     rates = {}
     for row, count in (("enqueue", enqueued), ("bulk", bulk)):
-        said = place.run(row, count, BENCH_WARM_UP=str(WARM_UP))
-        rates[row] = said["jobs"] / said["seconds"]
+        result = place.run(row, count, BENCH_WARM_UP=str(WARM_UP))
+        rates[row] = result["jobs"] / result["seconds"]
     backlog = enqueued + bulk + 2 * WARM_UP
     with Workers(place) as workers:
         try:

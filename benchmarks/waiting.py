@@ -63,13 +63,15 @@ async def by_socket(crowd: Crowd, port: int, key: str) -> None:
         await socket.send('{"type": "claim"}')
         is_new = True
         async for text in socket:
-            said = json.loads(text)
-            if said["type"] == "work":
+            message = json.loads(text)
+            if message["type"] == "work":
                 crowd.woken()
                 await socket.send('{"type": "claim"}')
-            elif said["type"] == "claim" and said["jobs"]:
-                await socket.send(json.dumps({"type": "finish", "job": said["jobs"][0]["id"], **_done(said)}))
-            elif said["type"] == "finish":
+            elif message["type"] == "claim" and message["jobs"]:
+                await socket.send(
+                    json.dumps({"type": "finish", "job": message["jobs"][0]["id"], **_done(message)})
+                )
+            elif message["type"] == "finish":
                 await socket.send('{"type": "claim"}')
             elif is_new:
                 is_new = False
@@ -81,14 +83,14 @@ async def by_long_poll(crowd: Crowd, port: int, key: str) -> None:
     async with Client(port, key=key) as client:
         crowd.waits()
         while True:
-            said = await client.post("/api/v1/worker/claim", {"wait": POLL_S})
-            if said["jobs"]:
+            message = await client.post("/api/v1/worker/claim", {"wait": POLL_S})
+            if message["jobs"]:
                 crowd.woken()
-                await client.post(f"/api/v1/worker/jobs/{said['jobs'][0]['id']}/finish", _done(said))
+                await client.post(f"/api/v1/worker/jobs/{message['jobs'][0]['id']}/finish", _done(message))
 
 
-def _done(said: dict[str, Any]) -> dict[str, Any]:
-    return {"lease": said["jobs"][0]["lease"], "outcome": "success"}
+def _done(message: dict[str, Any]) -> dict[str, Any]:
+    return {"lease": message["jobs"][0]["lease"], "outcome": "success"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

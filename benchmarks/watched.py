@@ -53,8 +53,8 @@ class Watchers:
             open_timeout=60,
             compression=None,
         ) as socket:
-            wish = {"id": "1", "name": "job-json", "args": {"job_id": job_id}}
-            await socket.send(json.dumps({"watch": [wish]}))
+            watch_request = {"id": "1", "name": "job-json", "args": {"job_id": job_id}}
+            await socket.send(json.dumps({"watch": [watch_request]}))
             async for text in socket:
                 now, message = time.monotonic(), json.loads(text)
                 if "state" not in message:

@@ -54,10 +54,10 @@ class Client:
         answer = (await self._reader.readuntil(b"\r\n\r\n")).lower()
         lines = answer.splitlines()
         length = next(int(line[15:]) for line in lines if line.startswith(b"content-length:"))
-        said = await self._reader.readexactly(length)
+        frame = await self._reader.readexactly(length)
         if b" 200 " not in lines[0]:
-            raise RuntimeError(f"{lines[0]!r}: {said!r}")
-        return json.loads(said)
+            raise RuntimeError(f"{lines[0]!r}: {frame!r}")
+        return json.loads(frame)
 
 
 def memory_mb(port: int) -> float:

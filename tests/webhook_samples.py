@@ -80,7 +80,7 @@ def handle(event: Event) -> str | None:
     return handler(event)
 
 
-def tell(file: str, **changes: Any) -> str | None:
+def report(file: str, **changes: Any) -> str | None:
     """Give one of the bodies to its handler."""
     return handle(sample(file).event(**changes))
 

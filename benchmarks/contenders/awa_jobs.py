@@ -5,7 +5,7 @@ import os
 from dataclasses import dataclass
 
 import awa
-from tally import Rollup
+from rollup import Rollup
 from verbs import main as run
 
 URL = os.environ["BENCH_URL"]
@@ -38,12 +38,12 @@ def one(sent_at):
 
 
 async def _work():
-    tally = Rollup()
+    rollup = Rollup()
     client = awa.AsyncClient(URL)
 
     @client.task(Noop, queue="default")
     async def noop(job):
-        tally.job(job.args.sent)
+        rollup.job(job.args.sent)
 
     await client.start([("default", 50)], poll_interval_ms=50)
     await asyncio.Event().wait()

@@ -6,20 +6,20 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tally import Rollup
+from rollup import Rollup
 
 import jobfarm_worker
 
 worker = jobfarm_worker.Worker(
     os.environ["BENCH_SITE"], os.environ["BENCH_KEY"], transport=os.environ["BENCH_TRANSPORT"], concurrency=1
 )
-tally = Rollup()
+rollup = Rollup()
 
 
 @worker.handler("noop")
 async def noop(job: jobfarm_worker.Job) -> None:
     """What is run."""
-    tally.job(job.payload.get("sent"))
+    rollup.job(job.payload.get("sent"))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import uvloop
 from pgqueuer import PgQueuer
 from pgqueuer.db import AsyncpgDriver
 from pgqueuer.queries import Queries
-from tally import Rollup
+from rollup import Rollup
 from verbs import main as run
 
 
@@ -29,12 +29,12 @@ async def _bulk(count: int) -> None:
 
 
 async def _work() -> None:
-    tally = Rollup()
+    rollup = Rollup()
     workers = PgQueuer(await _driver())
 
     @workers.entrypoint("noop")
     async def noop(job):
-        tally.job(json.loads(job.payload or b"{}").get("sent"))
+        rollup.job(json.loads(job.payload or b"{}").get("sent"))
 
     await workers.run(dequeue_timeout=timedelta(seconds=5), batch_size=100)
 

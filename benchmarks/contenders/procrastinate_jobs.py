@@ -4,11 +4,11 @@ import asyncio
 import os
 
 import procrastinate
-from tally import Rollup
+from rollup import Rollup
 from verbs import main as run
 
 CONNECT = os.environ["BENCH_CONNINFO"]
-tally = Rollup()
+rollup = Rollup()
 
 
 def _app(connector):
@@ -16,7 +16,7 @@ def _app(connector):
 
     @app.task(name="noop", pass_context=False)
     async def noop(sent=None):
-        tally.job(sent)
+        rollup.job(sent)
 
     return app, noop
 

@@ -32,14 +32,14 @@ class Rollup:
             self._waits.append(now - sent_at)
 
     def _begin(self) -> None:
-        self._count, self._first, self._last, self._said = 0, 0.0, 0.0, 0
+        self._count, self._first, self._last, self._reported = 0, 0.0, 0.0, 0
         self._waits: list[float] = []
 
     def _report(self) -> None:
         while True:
             time.sleep(0.1)
-            if self._count != self._said and time.monotonic() - self._last > IDLE_S:
-                self._said = self._count
+            if self._count != self._reported and time.monotonic() - self._last > IDLE_S:
+                self._reported = self._count
                 found = {"pid": self._pid, "jobs": self._count, "first": self._first, "last": self._last}
                 line = json.dumps({**found, "waits": self._waits})
                 os.write(1, f"{line}\n".encode())

@@ -51,9 +51,9 @@ def _steadily(count: int, one: Callable[[float | None], None]) -> None:
         one(time.monotonic())
 
 
-def _timed(deed: Callable[[int], None], jobs: int, warm_up: int) -> None:
+def _timed(work: Callable[[int], None], jobs: int, warm_up: int) -> None:
     if warm_up:
-        deed(warm_up)
+        work(warm_up)
     began = time.monotonic()
-    deed(jobs)
+    work(jobs)
     print(json.dumps({"jobs": jobs, "seconds": time.monotonic() - began}), flush=True)

@@ -45,7 +45,7 @@ def of_the_administration(seeded: Farm) -> list[Address]:
     return [
         Address(name="admin", path="/admin/"),
         *(address for table in tables for address in _of_table(table)),
-        *_of_deeds(seeded),
+        *_of_actions(seeded),
     ]
 
 
@@ -152,7 +152,7 @@ def _of_table(table: type[Model]) -> list[Address]:
     ]
 
 
-def _of_deeds(seeded: Farm) -> list[Address]:
+def _of_actions(seeded: Farm) -> list[Address]:
     job, worker = seeded.jobs["pending"].pk, seeded.worker.pk
     return [
         Address(name="admin-add-user", path="/admin/auth/user/add/"),

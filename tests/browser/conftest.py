@@ -76,9 +76,9 @@ def complaints() -> Iterator[list[str]]:
     """What the pages complained of: errors of scripts, refusals by the content security policy, failed loads.
 
     None are allowed."""
-    heard: list[str] = []
-    yield heard
-    assert heard == []
+    problems: list[str] = []
+    yield problems
+    assert problems == []
 
 
 Visit = Callable[..., Page]

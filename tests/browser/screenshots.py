@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SHOTS = ROOT / "docs" / "screenshots"
 MOST_BYTES = 200_000
 COLOURS = 256
-DESK, TALL, PHONE = (
+DESKTOP, TALL, PHONE = (
     {"width": 1200, "height": 800},
     {"width": 1200, "height": 1060},
     {"width": 390, "height": 780},
@@ -82,24 +82,24 @@ def url(seeded: seeds.Farm, tmp_path: Path) -> Iterator[str]:
 
 
 def test_take_the_pictures(browser: Browser, url: str, seeded: seeds.Farm) -> None:
-    desk = _page(browser, url, by=seeded.boss, viewport=DESK)
-    expect(desk.locator("html[data-live=on]")).to_be_attached(timeout=UP_S * 1000)
-    expect(desk.locator("main")).to_contain_text("demonstrator", timeout=UP_S * 1000)
+    desktop = _page(browser, url, by=seeded.boss, viewport=DESKTOP)
+    expect(desktop.locator("html[data-live=on]")).to_be_attached(timeout=UP_S * 1000)
+    expect(desktop.locator("main")).to_contain_text("demonstrator", timeout=UP_S * 1000)
     job = operations.submit("image", {"prompt": seeds.PROMPTS[0]}, owner=seeded.boss)
     phone = _page(browser, url, by=seeded.boss, viewport=PHONE, color_scheme="dark")
-    for page in (desk, phone):
+    for page in (desktop, phone):
         page.goto(f"/jobs/{job.pk}/")
-    desk.locator("progress").evaluate(HALF_PAINTED)
-    _keep(desk, "job")
+    desktop.locator("progress").evaluate(HALF_PAINTED)
+    _keep(desktop, "job")
     _keep(phone, "phone")
     for name, path in (
         ("overview", "/"), ("jobs", "/jobs/"), ("inbox", "/inbox/"), ("game", "/game/gallery/"),
         ("chat", f"/chat/{seeded.group.pk}/"),
     ):  # fmt: skip
-        desk.set_viewport_size(TALL if name == "overview" else DESK)  # type: ignore[arg-type]  # its type has no name
-        desk.goto(path)
-        expect(desk.locator("html[data-live=on]")).to_be_attached()
-        _keep(desk, name)
+        desktop.set_viewport_size(TALL if name == "overview" else DESKTOP)  # type: ignore[arg-type]  # its type has no name
+        desktop.goto(path)
+        expect(desktop.locator("html[data-live=on]")).to_be_attached()
+        _keep(desktop, name)
 
 
 @contextlib.contextmanager

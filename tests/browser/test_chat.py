@@ -146,8 +146,8 @@ class TestThreeInTheirRooms:
         maker.get_by_text("Connect a worker of your own").click()
         maker.get_by_label("Its name").fill("laptop")
         maker.get_by_role("button", name="Make the worker").click()
-        said = maker.locator("#command").inner_text()
-        key = re.search(r"jfw_\S+", said)
+        command = maker.locator("#command").inner_text()
+        key = re.search(r"jfw_\S+", command)
         assert key is not None
         maker.get_by_role("link", name="Back to friends").click()
 

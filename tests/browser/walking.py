@@ -18,16 +18,16 @@ from tests.browser.conftest import _session
 from tests.servers import Server
 
 Theme = Literal["light", "dark"]
-DESK, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
+DESKTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 # One page is loaded once; then theme and width change under it, as a visitor turns a phone or a system its lamps out.
 # What fits does not depend on the theme, nor a colour on the width, so each page is seen in both themes and in both
 # widths but not in all four looks; what all pages share is. Each begins as the one before it ended, or nearly so.
 Look = tuple[Theme, dict[str, int]]
 LOOKS: Final[tuple[tuple[Look, Look], ...]] = (
-    (("light", DESK), ("dark", PHONE)),
-    (("light", PHONE), ("dark", DESK)),
-    (("dark", DESK), ("light", PHONE)),
-    (("dark", PHONE), ("light", DESK)),
+    (("light", DESKTOP), ("dark", PHONE)),
+    (("light", PHONE), ("dark", DESKTOP)),
+    (("dark", DESKTOP), ("light", PHONE)),
+    (("dark", PHONE), ("light", DESKTOP)),
 )
 JUDGES = f"{AXE_SCRIPT};{Path(__file__).with_name('judging.js').read_text()}"
 # What a browser says of a page that answers as it should: with a fault.
@@ -73,11 +73,11 @@ class _Visitor:
             self._context.add_cookies([{"name": "sessionid", "value": _session(person), "url": server.url}])
         self._context.add_init_script(JUDGES)
         self._page: Page = self._context.new_page()
-        self._heard: list[str] = []
+        self._messages: list[str] = []
         self._looks = cycle(LOOKS)
         self._theme: Theme | None = None
-        self._page.on("console", self._hear)
-        self._page.on("pageerror", lambda error: self._heard.append(str(error)))
+        self._page.on("console", self._collect)
+        self._page.on("pageerror", lambda error: self._messages.append(str(error)))
 
     def close(self) -> None:
         """Go away."""
@@ -97,7 +97,7 @@ class _Visitor:
             if pictures is not None:
                 self._page.screenshot(path=pictures / f"{name}.jpeg", type="jpeg", quality=70)
             yield from (f"{name}: {fault}" for fault in self._page.evaluate(IN_THIS_LOOK, theme))
-        yield from (f"{address.name}: {said}" for said in self._said(address))
+        yield from (f"{address.name}: {message}" for message in self._take_messages(address))
 
     def _put_on(self, theme: Theme, size: dict[str, int]) -> None:
         if theme != self._theme:
@@ -118,10 +118,12 @@ class _Visitor:
             answer = went.value
         return answer.status if answer else None
 
-    def _hear(self, message: ConsoleMessage) -> None:
+    def _collect(self, message: ConsoleMessage) -> None:
         if message.type in {"error", "warning"}:
-            self._heard.append(message.text)
+            self._messages.append(message.text)
 
-    def _said(self, address: Address) -> list[str]:
-        heard, self._heard = self._heard, []
-        return [said for said in heard if not (address.status >= 400 and said.startswith(OWN_STATUS))]
+    def _take_messages(self, address: Address) -> list[str]:
+        messages, self._messages = self._messages, []
+        return [
+            message for message in messages if not (address.status >= 400 and message.startswith(OWN_STATUS))
+        ]

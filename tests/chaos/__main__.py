@@ -38,7 +38,7 @@ def _run(farm: farms.Farm, options: argparse.Namespace) -> bool:
     # Modules that need Django's models, which the farm has set up by now.
     from tests.chaos import faults, load, score, truth, watcher
 
-    told, rng = score.Score(), random.Random(options.seed)
+    result, rng = score.Score(), random.Random(options.seed)
     asking = load.Load(farm, seed=options.seed)
     page = watcher.Watcher(farm, asking.book)
     findings = truth.Findings()
@@ -46,26 +46,31 @@ def _run(farm: farms.Farm, options: argparse.Namespace) -> bool:
     page.start()
     if not until(_Probe(farm, asking, findings), within_s=WELL_WITHIN_S):
         raise TimeoutError("the farm does not work even before anything breaks")
-    told.say("the farm is up, and works")
+    result.say("the farm is up, and works")
     wanted = [fault for fault in faults.known(farm) if options.only in f"{fault.group}: {fault.name}"]
     deck: list[Fault] = []
-    while time.monotonic() - told.began_at < options.minutes * 60:
+    while time.monotonic() - result.began_at < options.minutes * 60:
         deck = deck or rng.sample(wanted, len(wanted))
-        _break(farm, deck.pop(), asking, told, findings, rng)
+        _break(farm, deck.pop(), asking, result, findings, rng)
     asking.stop()
     farm.heal()
     if not until(truth.is_at_rest, within_s=AT_REST_WITHIN_S):
-        told.say(f"has not come to rest: {truth.waiting()}")
+        result.say(f"has not come to rest: {truth.waiting()}")
     judged = truth.judge(farm, asking.book, began_at=asking.began_at)
     until(lambda: not page.lies(truth.statuses()), within_s=SHOWN_WITHIN_S)
     page.stop()
     judged.untrue, judged.lost = findings.untrue + page.lies(truth.statuses()), findings.lost + judged.lost
-    told.sockets, told.cuts = page.lost, sum(proxy.cuts for proxy in farm.to_web.values())
-    return told.show(asking.book, judged, stuck=farm.crew.stop())
+    result.sockets, result.cuts = page.lost, sum(proxy.cuts for proxy in farm.to_web.values())
+    return result.show(asking.book, judged, stuck=farm.crew.stop())
 
 
 def _break(
-    farm: farms.Farm, fault: "Fault", asking: "Load", told: "Score", findings: "Findings", rng: random.Random
+    farm: farms.Farm,
+    fault: "Fault",
+    asking: "Load",
+    result: "Score",
+    findings: "Findings",
+    rng: random.Random,
 ) -> None:
     """Break something, mend it, and wait until the farm is well: what is asked now ends, and pages say so."""
     undo = fault.begin(farm, rng)
@@ -78,7 +83,7 @@ def _break(
     if not until(is_well, within_s=WELL_WITHIN_S, pause_s=0.1):
         findings.lost.append(f"not well again after {fault.group}: {fault.name} ({is_well.where})")
     farm.silences.end()
-    told.note(fault.group, fault.name, time.monotonic() - since)
+    result.note(fault.group, fault.name, time.monotonic() - since)
     time.sleep(CALM_S)
 
 

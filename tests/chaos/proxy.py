@@ -26,7 +26,7 @@ class _Line:
     flows: asyncio.Event
     writers: list[asyncio.StreamWriter] = field(default_factory=list)
     sort: Sort | None = None
-    is_asked: bool = False
+    is_requested: bool = False
 
     def reset(self) -> None:
         """End both sides with RST, as a box in between does that has forgotten the connection."""
@@ -154,7 +154,7 @@ class Proxy:
     ) -> None:
         async for data in _pieces(reader, line.flows):
             line.sort = line.sort or ("ws" if _OPENS_A_SOCKET in data.lower() else "http")
-            line.is_asked = True
+            line.is_requested = True
             writer.write(data)
             await writer.drain()
 
@@ -172,7 +172,7 @@ class Proxy:
 
     def _is_cut(self, line: _Line) -> bool:
         """Whether an answer begins here that is cut."""
-        begins, line.is_asked = line.is_asked, False
+        begins, line.is_requested = line.is_requested, False
         every = self._every.get(line.sort) if line.sort else None
         if not begins or every is None:
             return False

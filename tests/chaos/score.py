@@ -48,11 +48,11 @@ class Score:
         print(f"\nfaults           {self.faults.total()} ({faults})")
         print(f"jobs             {len(book.jobs)}, {len(book.verdicts)} of them canceled")
         print(f"                 {findings.timeouts} of them timed out")
-        print(f"other claims     {_told(findings.ends)}")
+        print(f"other claims     {_sentence(findings.ends)}")
         print(f"functions        {len(book.functions)}, and {len(book.rolled_back)} rolled back")
         print(f"deliveries       {len(book.deliveries)}, {book.resent} of them sent again")
         print(f"decisions        {book.grants + book.denials}, {book.grants} of them granted")
-        print(f"without answer   {unanswered} ({_told(book.unanswered)})")
+        print(f"without answer   {unanswered} ({_sentence(book.unanswered)})")
         print(f"open page        lost its socket {self.sockets} times")
         print(f"answers cut      {self.cuts}")
         for what, sentences in wrong.items():
@@ -64,5 +64,5 @@ class Score:
         return not any(wrong.values()) and not stuck
 
 
-def _told(counts: Mapping[str, int]) -> str:
+def _sentence(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{key} {count}" for key, count in sorted(counts.items()))

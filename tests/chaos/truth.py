@@ -95,11 +95,11 @@ def pages_are_true(client: httpx.Client, farm: Farm, job: int) -> list[str]:
     wrong = []
     for web in WEBS:
         base = farm.url(web)
-        told = client.get(f"{base}/api/v1/jobs/{job}").raise_for_status().json()["status"]
+        reported = client.get(f"{base}/api/v1/jobs/{job}").raise_for_status().json()["status"]
         page = client.get(f"{base}/jobs/{job}/").raise_for_status().text
         listed = client.get(f"{base}/jobs/", params={"status": status, "text": name}).raise_for_status().text
         says = {
-            "the API": told == status,
+            "the API": reported == status,
             "the page": f'data-status="{status}"' in page,
             "the list": f"/jobs/{job}/" in listed,
         }
@@ -160,24 +160,24 @@ def _judge_claims(
 ) -> None:
     """Of each claim that its worker confirmed the history tells. Of others it does not: what they began is no attempt,
     and what must not run twice does not begin before."""
-    name, ended = f"{_name(job)} {_told(past)}", {attempt.number for attempt in past}
-    told = ended | ({job.fence} if job.status == "success" else set())
+    name, ended = f"{_name(job)} {_reported(past)}", {attempt.number for attempt in past}
+    reported = ended | ({job.fence} if job.status == "success" else set())
     given_back = {attempt.number for attempt in past if attempt.outcome == "released"}
     findings.ends.update(attempt.outcome for attempt in past)
-    findings.ends["unconfirmed"] += job.fence - len(told)
+    findings.ends["unconfirmed"] += job.fence - len(reported)
     counted = [attempt.attempt for attempt in past if attempt.outcome != "released"]
-    findings.losing(spoken - told, f"{name}: workers spoke under the claims {spoken}")
+    findings.losing(spoken - reported, f"{name}: workers spoke under the claims {spoken}")
     findings.losing(
-        job.confirmed_fence > max(told, default=0), f"{name}: claim {job.confirmed_fence} was confirmed"
+        job.confirmed_fence > max(reported, default=0), f"{name}: claim {job.confirmed_fence} was confirmed"
     )
-    findings.doubling(max(told, default=0) > job.fence, f"{name}: the claims {told} are told")
+    findings.doubling(max(reported, default=0) > job.fence, f"{name}: the claims {reported} are told")
     findings.doubling(
         counted != list(range(1, len(counted) + 1)), f"{name}: its attempts are counted {counted}"
     )
     if job.kind == "once":
-        findings.doubling(len(told - given_back) > 1, f"{name} was tried again")
+        findings.doubling(len(reported - given_back) > 1, f"{name} was tried again")
         findings.doubling(len(set(runs) - given_back) > 1, f"{name} ran again: {runs}")
-        findings.doubling(set(runs) - told, f"{name} ran under a claim that nobody confirmed: {runs}")
+        findings.doubling(set(runs) - reported, f"{name} ran under a claim that nobody confirmed: {runs}")
 
 
 def _judge_silence(findings: Findings, job: Job, past: list[Attempt], *, silences: Silences) -> None:
@@ -191,14 +191,14 @@ def _judge_silence(findings: Findings, job: Job, past: list[Attempt], *, silence
     may_end_so = job.status != "timed_out" or (job.kind == "once" and lost)
     findings.timeouts += job.status == "timed_out"
     if not (is_excused and may_end_so):
-        findings.timed_out.append(f"{_name(job)} {_told(past)}")
+        findings.timed_out.append(f"{_name(job)} {_reported(past)}")
 
 
 def _name(job: Job) -> str:
     return f"{job.kind} job {job.pk} ({job.status}, {job.fence} claims)"
 
 
-def _told(past: list[Attempt]) -> list[str]:
+def _reported(past: list[Attempt]) -> list[str]:
     return [
         f"{one.number} {one.outcome} with {one.worker_name} {one.claimed_at:%T.%f} to {one.ended_at:%T.%f}"
         for one in past
@@ -243,7 +243,7 @@ def _judge_deliveries(findings: Findings, book: Book) -> None:
     processed = Counter(
         DeliveryAttempt.objects.filter(outcome="processed").values_list("delivery_id", flat=True)
     )
-    told = Counter(Activity.objects.values_list("delivery_id", flat=True))
+    reported = Counter(Activity.objects.values_list("delivery_id", flat=True))
     for name in book.deliveries:
         findings.losing(name not in rows, f"the delivery {name} was answered with yes and is not there")
     for name, row in rows.items():
@@ -251,7 +251,7 @@ def _judge_deliveries(findings: Findings, book: Book) -> None:
         findings.doubling(
             processed[row.pk] > 1, f"the delivery {name} was processed {processed[row.pk]} times"
         )
-        findings.doubling(told[row.pk] > 1, f"the delivery {name} left {told[row.pk]} lines")
+        findings.doubling(reported[row.pk] > 1, f"the delivery {name} left {reported[row.pk]} lines")
 
 
 def _judge_decisions(findings: Findings, book: Book, *, elapsed_s: float) -> None:

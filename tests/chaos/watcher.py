@@ -48,7 +48,7 @@ class Watcher:
         ]
 
     def _run(self) -> None:
-        dice = random.Random(0)
+        rng = random.Random(0)
         for web in cycle(WEBS):
             if self._is_over.is_set():
                 return
@@ -56,7 +56,7 @@ class Watcher:
                 self._watch(web)
             except Exception:  # whatever it is, a page opens another socket
                 self.lost += 1
-                self._is_over.wait(dice.uniform(0, 1))
+                self._is_over.wait(rng.uniform(0, 1))
 
     def _watch(self, web: str) -> None:
         base = self._farm.url(web)
@@ -73,7 +73,7 @@ class Watcher:
                     polled_at = time.monotonic()
                     socket.send('{"ping": 1}')
                 try:
-                    self._hear(json.loads(socket.recv(timeout=LOOK_S)), socket, watched)
+                    self._receive(json.loads(socket.recv(timeout=LOOK_S)), socket, watched)
                     last_seen_at = time.monotonic()
                 except TimeoutError:
                     if time.monotonic() > last_seen_at + SILENT_S:
@@ -83,11 +83,11 @@ class Watcher:
         open_jobs = [pk for pk in list(self._book.jobs) if self.shown.get(pk) not in ENDED]
         new = [pk for pk in open_jobs if pk not in watched][: MOST - len(watched)]
         if new:
-            wishes = [{"id": str(pk), "name": "job-json", "args": {"job_id": pk}} for pk in new]
-            socket.send(json.dumps({"watch": wishes}))
+            watch_requests = [{"id": str(pk), "name": "job-json", "args": {"job_id": pk}} for pk in new]
+            socket.send(json.dumps({"watch": watch_requests}))
             watched.update(new)
 
-    def _hear(self, message: Any, socket: ClientConnection, watched: set[int]) -> None:
+    def _receive(self, message: Any, socket: ClientConnection, watched: set[int]) -> None:
         if "state" not in message:
             return
         pk = int(message["state"])

@@ -43,11 +43,11 @@ def _search(folder: Path, *claims: str, change: str | None = None) -> list[str]:
 
 class TestTheModel:
     def test_keeps_its_promises_in_every_state_it_can_reach(self, tmp_path: Path) -> None:
-        for claim, said in zip(CLAIMS, _search(tmp_path, *CLAIMS), strict=True):
-            assert "errors: 0" in said, claim
-            assert "max search depth too small" not in said, claim
+        for claim, verdict in zip(CLAIMS, _search(tmp_path, *CLAIMS), strict=True):
+            assert "errors: 0" in verdict, claim
+            assert "max search depth too small" not in verdict, claim
 
     @pytest.mark.parametrize(("guard", "claim"), MUTANTS)
     def test_breaks_without_the_check(self, tmp_path: Path, guard: str, claim: str) -> None:
-        [said] = _search(tmp_path, claim, change=guard)
-        assert "errors: 1" in said
+        [verdict] = _search(tmp_path, claim, change=guard)
+        assert "errors: 1" in verdict

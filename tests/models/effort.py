@@ -6,15 +6,15 @@ from django.db import connection
 from hypothesis import HealthCheck, Phase, settings
 
 # Set by `make chaos`: so many sequences for each model, drawn anew each time.
-_ASKED = os.environ.get("JOBFARM_MODEL_EXAMPLES")
+_EXAMPLES = os.environ.get("JOBFARM_MODEL_EXAMPLES")
 
 
 def effort(*, examples: int, steps: int) -> settings:
     """Settings for a state machine: `examples` sequences of up to `steps` calls, or as many as the environment asks."""
     return settings(
-        max_examples=int(_ASKED) if _ASKED else examples,
+        max_examples=int(_EXAMPLES) if _EXAMPLES else examples,
         stateful_step_count=steps,
-        derandomize=_ASKED is None,
+        derandomize=_EXAMPLES is None,
         database=None,
         deadline=None,
         phases=[Phase.generate, Phase.shrink],

@@ -123,7 +123,7 @@ class FunctionsMachine(RuleBasedStateMachine):
         """Of a try that failed, the one that follows is canceled."""
         followed = [model.retry_of for model in self.models.values() if model.retry_of]
         wants_followed = data.draw(st.booleans())
-        asked = pk = self._one(data, followed if followed and wants_followed else list(self.models))
+        target = pk = self._one(data, followed if followed and wants_followed else list(self.models))
         while self.models[pk].status in ENDED and (following := self._retry_of(pk)):
             pk = following
         model = self.models[pk]
@@ -133,7 +133,7 @@ class FunctionsMachine(RuleBasedStateMachine):
         verdict = expected.get(model.status, "too_late")
         if verdict != "too_late":
             model.move(Status.CANCELED)
-        assert scheduling.cancel(asked) == scheduling.Cancellation(
+        assert scheduling.cancel(target) == scheduling.Cancellation(
             verdict=scheduling.CancelVerdict(verdict), status=model.status
         )
 

@@ -62,10 +62,10 @@ class JobsMachine(RuleBasedStateMachine):
         self.jobs |= {job.pk: Model(kind) for job in farm.submit(count, kind)}
 
     def claim(self, who: Worker, limit: int, name: str | None = None) -> None:
-        standing = self._standing(who, name) if name else {}
-        self._got(who, operations.claim(who, limit=limit, request_id=name), limit, name, standing)
+        current = self._current(who, name) if name else {}
+        self._got(who, operations.claim(who, limit=limit, request_id=name), limit, name, current)
 
-    def _standing(self, who: Worker, request: object) -> dict[int, Model]:
+    def _current(self, who: Worker, request: object) -> dict[int, Model]:
         return {pk: job for pk, job in self.jobs.items() if job.stands_unconfirmed(who, request)}
 
     def _got(
@@ -74,14 +74,14 @@ class JobsMachine(RuleBasedStateMachine):
         claimed: list[operations.Claimed],
         limit: int,
         request: object,
-        standing: dict[int, Model],
+        current: dict[int, Model],
     ) -> None:
         """What a claim brought: exactly what stands of its first sending, else jobs that were to be had."""
-        if standing:
+        if current:
             assert {one.id: one.lease for one in claimed} == {
-                pk: job.leases[-1][1].lease for pk, job in standing.items()
+                pk: job.leases[-1][1].lease for pk, job in current.items()
             }
-            for job in standing.values():
+            for job in current.values():
                 job.silent = False
             return
         ready = [pk for pk, job in self.jobs.items() if job.is_for(who)]
@@ -134,8 +134,8 @@ class JobsMachine(RuleBasedStateMachine):
             [answer], claimed = operations.finish_and_claim(who, [done], limit=limit)
             if not self._handed_in(who, lease, answer, good=True):
                 self._got(who, claimed, limit, request, {})
-            elif standing := self._standing(who, request):
-                self._got(who, claimed, limit, request, standing)
+            elif current := self._current(who, request):
+                self._got(who, claimed, limit, request, current)
             else:
                 assert claimed == []
 
@@ -144,13 +144,13 @@ class JobsMachine(RuleBasedStateMachine):
             job, key = self.jobs[lease.id], (who.pk, lease.lease.fence)
             if key in job.released and not job.accepts(who, lease):
                 operations.release(who, lease.id, lease.lease)
-            elif self._is_heard(operations.release, who, lease):
+            elif self._is_listening(operations.release, who, lease):
                 job.release()
                 job.released.add(key)
 
     def _heartbeat(self, data: st.DataObject) -> None:
         for who, lease in self._some_leases(data, most=2):
-            if self._is_heard(operations.heartbeat, who, lease, progress=0.5):
+            if self._is_listening(operations.heartbeat, who, lease, progress=0.5):
                 self.jobs[lease.id].confirm()
 
     def _write(self, data: st.DataObject) -> None:
@@ -161,7 +161,7 @@ class JobsMachine(RuleBasedStateMachine):
             if job.accepts(who, lease) and seq > len(job.text):
                 with pytest.raises(OutputGap):
                     operations.write_output(who, lease.id, lease.lease, seq=seq, text=str(seq))
-            elif self._is_heard(operations.write_output, who, lease, seq=seq, text=str(seq)):
+            elif self._is_listening(operations.write_output, who, lease, seq=seq, text=str(seq)):
                 job.confirm()
                 job.text += str(seq) if seq == len(job.text) else ""
 
@@ -192,7 +192,7 @@ class JobsMachine(RuleBasedStateMachine):
         for job in silent:
             job.be_taken_back()
 
-    def _go_deaf_or_hear(self, _: st.DataObject | None = None) -> None:
+    def _go_deaf_or_listen(self, _: st.DataObject | None = None) -> None:
         """While the farm hears nobody, nothing is held against anybody."""
         self.deaf = not self.deaf
         Reachability.objects.all().delete()
@@ -202,7 +202,7 @@ class JobsMachine(RuleBasedStateMachine):
     def _hours(self, _: st.DataObject | None = None) -> None:
         """Backoffs and graces are over, and every lease that was held has run out."""
         if self.deaf:
-            self._go_deaf_or_hear()
+            self._go_deaf_or_listen()
         for pk, job in self._live():
             farm.pass_time(Job(pk=pk), LONG_S)
             job.silent = job.status == "in_progress"
@@ -237,16 +237,16 @@ class JobsMachine(RuleBasedStateMachine):
                 assert farm.succeed(*job.leases[-1]) == "success"
                 job.succeed()
 
-    def _is_heard(
-        self, call: Callable[..., Any], who: Worker, lease: operations.Claimed, **said: Any
+    def _is_listening(
+        self, call: Callable[..., Any], who: Worker, lease: operations.Claimed, **fields: Any
     ) -> bool:
         """Make the call; whether it was accepted, which must be as the model says, and a refusal true."""
         job = self.jobs[lease.id]
         if job.accepts(who, lease):
-            call(who, lease.id, lease.lease, **said)
+            call(who, lease.id, lease.lease, **fields)
             return True
         with pytest.raises(LeaseLost) as refusal:
-            call(who, lease.id, lease.lease, **said)
+            call(who, lease.id, lease.lease, **fields)
         assert refusal.value.numbers == job.why_lost(lease)
         return False
 

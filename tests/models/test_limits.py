@@ -199,8 +199,8 @@ class LimitsMachine(RuleBasedStateMachine):
     def _is_as_expected(self, answer: operations.Answer, expected: tuple[bool, float | None]) -> None:
         ok, periods = expected
         assert answer.ok is ok
-        told = None if answer.retry_after is None else answer.retry_after / PERIOD
-        assert told == (None if periods is None else pytest.approx(periods, abs=CLOSE))
+        periods_to_wait = None if answer.retry_after is None else answer.retry_after / PERIOD
+        assert periods_to_wait == (None if periods is None else pytest.approx(periods, abs=CLOSE))
 
     def teardown(self) -> None:
         """However it went: when enough time has passed each is full, and grants all that it can hold."""

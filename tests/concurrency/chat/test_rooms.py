@@ -22,10 +22,10 @@ from tests.integration.chat import people
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def _try(deed: Callable[[], Any]) -> str:
+def _try(action: Callable[[], Any]) -> str:
     """What became of a deed: "done", or the name of the refusal."""
     try:
-        deed()
+        action()
     except (ChatError, JobsError) as refusal:
         return type(refusal).__name__
     finally:
@@ -45,14 +45,14 @@ def _agree() -> None:
 class TestAsking:
     def test_fifty_times_at_once_asks_one_question_each(self) -> None:
         room, members = people.group(*(f"p{n}" for n in range(10)))
-        asked = farm.at_once(
+        posted = farm.at_once(
             *(
                 partial(_try, partial(operations.post, room.pk, f"{n}?", by=member, key=f"k{member.pk}-{n}"))
                 for n in range(5)
                 for member in members
             )
         )
-        assert Counter(asked) == {"done": 10, "Unanswered": 40}
+        assert Counter(posted) == {"done": 10, "Unanswered": 40}
         assert sorted(Answer.objects.values_list("asker_id", flat=True)) == [member.pk for member in members]
         assert Job.objects.count() == 10
         assert Message.objects.count() == 20
@@ -101,12 +101,12 @@ class TestAskingAgain:
         for _ in range(10):
             two = [people.ask(room, ada) for _ in range(2) if _cancel_open(room, ada)]
             _cancel_open(room, ada)
-            deeds = [
+            actions = [
                 partial(operations.ask_again, room.pk, answer.pk, by=ada, key=f"k{answer.pk}")
                 for answer in two
             ]
             farm.at_once(
-                *(partial(_try, deed) for deed in deeds),
+                *(partial(_try, action) for action in actions),
                 partial(_try, partial(operations.post, room.pk, "New?", by=ada, key=f"n{two[0].pk}")),
             )
             assert Answer.objects.filter(asker=ada, state__in=rules.OPEN).count() == 1
@@ -117,14 +117,14 @@ class TestAskingAgain:
 class TestTakingBack:
     def test_while_workers_answer_leaves_neither_message_nor_running_job(self) -> None:
         room, members = people.group(*(f"p{n}" for n in range(12)))
-        asked = [(people.ask(room, member), member) for member in members]
-        questions = [(answer.message.question_id, member) for answer, member in asked]
-        told = farm.at_once(
+        posted = [(people.ask(room, member), member) for member in members]
+        questions = [(answer.message.question_id, member) for answer, member in posted]
+        replies = farm.at_once(
             *(partial(_take_back, room, questions[n::3]) for n in range(3)),
             *(partial(_answer_all, people.worker(f"w{n}"), until=lambda: True) for n in range(2)),
         )
         _end_all(people.worker("last"))
-        assert {word for words in told[:3] for word in words or []} == {"done"}
+        assert {word for words in replies[:3] for word in words or []} == {"done"}
         assert Message.objects.count() == Answer.objects.count() == 0
         assert set(Job.objects.values_list("status", flat=True)) <= {
             "success",
@@ -139,17 +139,17 @@ def _talk(room: Group, asker: User, talking: set[int], *, rounds: int) -> None:
     """Ask one question after the other; `talking` holds those who have not ended, however they end."""
     try:
         for turn in range(rounds):
-            farm.until(partial(_asked, room, asker, turn), what=f"question {turn}")
+            farm.until(partial(_posted, room, asker, turn), what=f"question {turn}")
     finally:
         talking.discard(asker.pk)
 
 
-def _asked(room: Group, asker: User, turn: int) -> bool:
+def _posted(room: Group, asker: User, turn: int) -> bool:
     """Whether this question could be asked; every other one is canceled at once, or as soon as it is in the way."""
-    asked = _try(partial(operations.post, room.pk, f"{turn}?", by=asker, key=f"{asker.pk}-{turn}")) == "done"
+    posted = _try(partial(operations.post, room.pk, f"{turn}?", by=asker, key=f"{asker.pk}-{turn}")) == "done"
     if turn % 2:
         _cancel_open(room, asker)
-    return asked
+    return posted
 
 
 def _cancel_open(room: Group, asker: User) -> bool:

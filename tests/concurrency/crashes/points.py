@@ -27,7 +27,7 @@ class Template:
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
 
-    def dies(self, deed: str, *, after: int, **given: Any) -> bool:
+    def dies(self, function: str, *, after: int, **given: Any) -> bool:
         """Have a fork do `deed`, and kill itself after so many steps; False if it came to its end before that.
 
         An AssertionError if the deed raised.
@@ -35,7 +35,9 @@ class Template:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(
-            json.dumps({"deed": deed, "after": after, "given": given}), file=self._process.stdin, flush=True
+            json.dumps({"function": function, "after": after, "given": given}),
+            file=self._process.stdin,
+            flush=True,
         )
         answer = json.loads(self._process.stdout.readline() or '{"error": "the template ended"}')
         assert not answer.get("error"), answer["error"]
@@ -70,17 +72,18 @@ def main() -> None:
     django.setup()
     actions = import_module(ACTIONS)
     for line in sys.stdin:
-        asked = json.loads(line)
+        message = json.loads(line)
         print(
-            json.dumps(_forked(getattr(actions, asked["deed"]), asked["after"], asked["given"])), flush=True
+            json.dumps(_forked(getattr(actions, message["function"]), message["after"], message["given"])),
+            flush=True,
         )
 
 
-def _forked(deed: Callable[..., object], after: int, given: dict[str, Any]) -> dict[str, Any]:
+def _forked(function: Callable[..., object], after: int, given: dict[str, Any]) -> dict[str, Any]:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        _do_and_end(deed, after, given, writing)
+        _do_and_end(function, after, given, writing)
     os.close(writing)
     with os.fdopen(reading) as pipe:
         error = pipe.read()
@@ -88,10 +91,10 @@ def _forked(deed: Callable[..., object], after: int, given: dict[str, Any]) -> d
     return {"died": os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, "error": error}
 
 
-def _do_and_end(deed: Callable[..., object], after: int, given: dict[str, Any], writing: int) -> None:
+def _do_and_end(function: Callable[..., object], after: int, given: dict[str, Any], writing: int) -> None:
     try:
         _die_after(after)
-        deed(**given)
+        function(**given)
     except BaseException:
         os.write(writing, traceback.format_exc().encode())
     finally:

@@ -71,7 +71,7 @@ def stored(lines: Path) -> Stage:
 
 def die_at_every_point(
     forks: Template,
-    deed: str,
+    function: str,
     *,
     prepare: Prepare,
     go_on: Prepare,
@@ -87,19 +87,19 @@ def die_at_every_point(
         scene = Scene(lines=lines)
         prepare(scene)
         others = _sessions()  # of threads of this process, and of tests before this one
-        died = forks.dies(deed, after=after, **scene.given)
+        died = forks.dies(function, after=after, **scene.given)
         farm.until(lambda: _sessions() <= others, what="the end of the dead process's session")  # noqa: B023
         now = stored(lines)
         if now != stages[seen][0] and seen + 1 < len(stages):
             seen += 1
         stage, end = stages[seen]
-        assert now == stage, f"after {after} steps of {deed}"
+        assert now == stage, f"after {after} steps of {function}"
         go_on(scene)
-        assert stored(lines) == end, f"after {after} steps of {deed}, and what others did then"
+        assert stored(lines) == end, f"after {after} steps of {function}, and what others did then"
         if not died:
             assert seen == len(stages) - 1
             return
-    raise AssertionError(f"{deed} takes more than {MOST_STEPS} steps")
+    raise AssertionError(f"{function} takes more than {MOST_STEPS} steps")
 
 
 def _sessions() -> set[int]:

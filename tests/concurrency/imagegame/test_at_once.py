@@ -36,7 +36,7 @@ def _files(settings: Settings, tmp_path: Path) -> None:
     settings.MEDIA_ROOT = tmp_path
 
 
-def told(function: Callable[[], object]) -> str:
+def refusal_of(function: Callable[[], object]) -> str:
     """What came of it, in a word: the name of the refusal, or "done"."""
     try:
         function()
@@ -72,7 +72,7 @@ def _a_transaction_is_open() -> bool:
 class TestAskingForPictures:
     def test_at_once_gives_a_person_one(self) -> None:
         ada = farm.user()
-        outcomes = farm.at_once(*[partial(told, partial(operations.start, "a fox", by=ada))] * 12)
+        outcomes = farm.at_once(*[partial(refusal_of, partial(operations.start, "a fox", by=ada))] * 12)
         assert Counter(outcomes) == {"done": 1, StillPainting.__name__: 11}
         assert Job.objects.count() == Submission.objects.count() == 1
 
@@ -80,7 +80,7 @@ class TestAskingForPictures:
     def test_instead_of_one_that_is_just_taken_replaces_it_or_does_nothing(self, _round: int) -> None:
         ada, painter = farm.user(), players.painter()
         first = operations.start("a fox", by=ada)
-        change = partial(told, lambda: operations.change(first.pk, "a hen", by=ada))
+        change = partial(refusal_of, lambda: operations.change(first.pk, "a hen", by=ada))
         payloads: list[object] = []
 
         def claim() -> str:
@@ -103,7 +103,7 @@ class TestAskingForPictures:
         claimed = farm.claim_one(painter)
         players.paint(painter, claimed)
         taken_back, _ = farm.at_once(
-            partial(told, lambda: operations.withdraw(submission.pk, by=ada)),
+            partial(refusal_of, lambda: operations.withdraw(submission.pk, by=ada)),
             lambda: farm.succeed(painter, claimed, {"file": "picture.png"}),
         )
         submission.refresh_from_db()
@@ -116,7 +116,7 @@ class TestJoining:
         made = party(5)
         people = [farm.user(f"late{n}") for n in range(8)]
         outcomes = farm.at_once(
-            *(partial(told, partial(operations.join, made.code, by=person)) for person in people)
+            *(partial(refusal_of, partial(operations.join, made.code, by=person)) for person in people)
         )
         assert Counter(outcomes) == {"done": 3, GameFull.__name__: 5}
         assert Player.objects.count() == 8
@@ -141,7 +141,7 @@ class TestPlaying:
         made = party_at(Stage.PAINTING, 2)
         picture = players.picture(made.people[0], made.painter)
         play = partial(operations.play, made.code, picture.pk, by=made.people[0])
-        outcomes = farm.at_once(*[partial(told, play)] * 6)
+        outcomes = farm.at_once(*[partial(refusal_of, play)] * 6)
         assert sorted(outcomes) == ["AlreadyPlayed"] * 5 + ["done"]
         assert Round.objects.count() == 1
 
@@ -151,7 +151,7 @@ class TestNaming:
         made = party_at(Stage.NAMING, 4)
         outcomes = farm.at_once(
             *(
-                partial(told, partial(operations.name, made.code, "Monday", number=0, by=person))
+                partial(refusal_of, partial(operations.name, made.code, "Monday", number=0, by=person))
                 for person in made.guessers()
             )
         )
@@ -171,7 +171,7 @@ class TestGuessing:
     def test_last_and_the_deadline_are_one_after_the_other(self, _round: int) -> None:
         made = party_at(Stage.GUESSING, 2)
         [guesser] = made.guessers()
-        guess = partial(told, partial(operations.guess, made.code, made.truth().pk, by=guesser))
+        guess = partial(refusal_of, partial(operations.guess, made.code, made.truth().pk, by=guesser))
         outcome, _, _ = farm.at_once(guess, _deadline(made), _deadline(made))
         assert (made.stage(), made.game.step) == (Stage.REVEAL, 4)  # once, whoever was first
         assert (outcome, Guess.objects.count()) in {("done", 1), (WrongMoment.__name__, 0)}

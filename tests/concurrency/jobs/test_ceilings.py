@@ -32,7 +32,7 @@ class Notifier:
     def __init__(self) -> None:
         self._changed, self._rings = threading.Condition(), 0
 
-    def ring(self) -> None:
+    def barrier(self) -> None:
         """A job has ended."""
         with self._changed:
             self._rings += 1
@@ -57,7 +57,7 @@ def _work_until_empty(worker: Worker, *, limit: int, notifier: Notifier) -> int:
         mine = operations.claim(worker, limit=limit)
         for claimed in mine:
             finished += farm.succeed(worker, claimed) == "success"
-            notifier.ring()
+            notifier.barrier()
         if not mine:
             notifier.wait(past=wait_groups)
     return finished

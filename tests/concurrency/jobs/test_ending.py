@@ -68,16 +68,16 @@ class TestTwoFinishesOfOneLease:
         farm.submit(1)
         me = farm.worker()
         claimed = farm.claim_one(me)
-        said = threading.Event()
+        answered = threading.Event()
 
         def late() -> Any:
-            said.wait(timeout=10)
+            answered.wait(timeout=10)
             return farm.succeed(me, claimed, "late")
 
         def first() -> Any:
             with transaction.atomic():
                 answer = farm.succeed(me, claimed, "first")
-                said.set()
+                answered.set()
                 farm.until(farm.waiting_for_locks)
             return answer
 

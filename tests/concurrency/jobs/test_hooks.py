@@ -43,7 +43,7 @@ def _moved(moves: Sequence[Move]) -> None:
         assert changed == 1, f"{before} is not where the app stood"
 
 
-class TestWhatAnAppWasTold:
+class TestTheHooksOfAnApp:
     def test_is_what_happened_to_every_job(self, caplog: pytest.LogCaptureFixture) -> None:
         """Workers that finish, fail and give back, people who cancel, janitors: the row follows each job in step."""
         jobs = farm.submit(JOBS)
@@ -57,17 +57,17 @@ class TestWhatAnAppWasTold:
         for worker in workers:  # what came back after the others had gone home
             _work(worker)
         _sweep()
-        told = dict(name.split(" ") for name in Group.objects.values_list("name", flat=True))
-        assert told == {str(pk): status for pk, status in Job.objects.values_list("pk", "status")}
-        assert set(told.values()) == {"success", "failed", "canceled", "timed_out"}
+        names = dict(name.split(" ") for name in Group.objects.values_list("name", flat=True))
+        assert names == {str(pk): status for pk, status in Job.objects.values_list("pk", "status")}
+        assert set(names.values()) == {"success", "failed", "canceled", "timed_out"}
         assert caplog.text == ""
 
 
 def _work(worker: Worker) -> None:
-    dice = random.Random(worker.pk)
+    rng = random.Random(worker.pk)
     while claimed := operations.claim(worker, limit=3):
         for job in claimed:
-            match dice.randrange(5):
+            match rng.randrange(5):
                 case 0:
                     farm.fail(worker, job)
                 case 1:

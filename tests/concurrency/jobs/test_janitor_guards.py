@@ -51,7 +51,7 @@ def _late(count: int) -> list[int]:
     return ids
 
 
-def _shy(count: int) -> list[int]:
+def _excluding(count: int) -> list[int]:
     """Jobs whose grace is over. In the index of waiting jobs the third comes first, then the others as they came: in
     the opposite order a statement that goes on and on would come last to those that it may take, and stop by chance."""
     ids = [job.pk for job in farm.submit(count)]
@@ -92,13 +92,13 @@ class Duty:
 DUTIES = {
     "lock_overdue": Duty(_silent, moves.lock_overdue),
     "lock_expired": Duty(_late, moves.lock_expired),
-    "clear_exclusions": Duty(_shy, moves.clear_exclusions),
+    "clear_exclusions": Duty(_excluding, moves.clear_exclusions),
     "retain": Duty(_old, lambda limit: moves.retain(age_s=30 * 86400.0, limit=limit)),
 }
 
 
 @pytest.mark.parametrize("duty", DUTIES.values(), ids=DUTIES.keys())
-class TestAnUpkeepStatement:
+class TestAMaintenanceStatement:
     def test_takes_no_more_than_it_is_told_and_the_first_ones_whatever_its_plan(self, duty: Duty) -> None:
         farm.kind()
         due = duty.due(6)

@@ -74,57 +74,57 @@ class Storm:
     def __init__(self, *, seed: int) -> None:
         self.collisions = Collisions()
         self.over = threading.Event()
-        self.dice = random.Random(seed)
+        self.rng = random.Random(seed)
         self.looks: list[Look] = []
 
     def rage(self, *parts: Callable[[random.Random], None]) -> None:
         """Run all of them at once, each with dice of its own, under the eyes of a watcher."""
-        own = [random.Random(self.dice.random()) for _ in parts]
+        own = [random.Random(self.rng.random()) for _ in parts]
         watcher = threading.Thread(target=self._watch)
         watcher.start()
         try:
-            farm.at_once(*(partial(self._noted, part, dice) for part, dice in zip(parts, own, strict=True)))
+            farm.at_once(*(partial(self._noted, part, rng) for part, rng in zip(parts, own, strict=True)))
         finally:
             self.over.set()
             watcher.join()
 
-    def _noted(self, part: Callable[[random.Random], None], dice: random.Random) -> None:
+    def _noted(self, part: Callable[[random.Random], None], rng: random.Random) -> None:
         with self.collisions.noted():
-            part(dice)
+            part(rng)
 
-    def work(self, worker: Worker, *, limit: int, dice: random.Random) -> None:
+    def work(self, worker: Worker, *, limit: int, rng: random.Random) -> None:
         """Claim and hand in, in every way there is, until nothing is left."""
         while _is_any_left():
-            mine = operations.claim(worker, limit=dice.randint(1, limit))
-            dice.shuffle(mine)
+            mine = operations.claim(worker, limit=rng.randint(1, limit))
+            rng.shuffle(mine)
             half = mine[: len(mine) * 3 // 4]
-            operations.finish(worker, [_ended(job, dice) for job in half])
+            operations.finish(worker, [_ended(job, rng) for job in half])
             for job in mine[len(half) :]:
-                self._end_one(worker, job, dice)
+                self._end_one(worker, job, rng)
 
-    def _end_one(self, worker: Worker, job: operations.Claimed, dice: random.Random) -> None:
-        match dice.randrange(4):
+    def _end_one(self, worker: Worker, job: operations.Claimed, rng: random.Random) -> None:
+        match rng.randrange(4):
             case 0:
-                operations.finish_and_claim(worker, [_ended(job, dice)], limit=0)
+                operations.finish_and_claim(worker, [_ended(job, rng)], limit=0)
             case 1:
                 operations.cancel(job.id, by=None)
             case 2:
                 farm.expire_lease(job)
             case _:
-                operations.finish(worker, [_ended(job, dice)])
+                operations.finish(worker, [_ended(job, rng)])
 
-    def sweep(self, _dice: random.Random) -> None:
+    def sweep(self, _rng: random.Random) -> None:
         """Be the janitor."""
         while _is_any_left():
             operations.sweep()
 
-    def cancel(self, dice: random.Random) -> None:
+    def cancel(self, rng: random.Random) -> None:
         """Cancel one job in ten, whatever it does."""
         ids = list(Job.objects.values_list("pk", flat=True))
-        for job_id in dice.sample(ids, len(ids) // 10):
+        for job_id in rng.sample(ids, len(ids) // 10):
             operations.cancel(job_id, by=None)
 
-    def move(self, ceilings: Sequence[int | None], _dice: random.Random) -> None:
+    def move(self, ceilings: Sequence[int | None], _rng: random.Random) -> None:
         """Move the ceiling on and on."""
         turn = 0
         while _is_any_left():
@@ -142,8 +142,8 @@ class Storm:
                     self.looks.append(cursor.fetchone())
 
 
-def _ended(job: operations.Claimed, dice: random.Random) -> operations.Finished:
-    outcome = dice.choice(["success", "success", "failed"])
+def _ended(job: operations.Claimed, rng: random.Random) -> operations.Finished:
+    outcome = rng.choice(["success", "success", "failed"])
     return operations.Finished(job_id=job.id, lease=job.lease, outcome=outcome, retryable=False)  # type: ignore[arg-type]
 
 
@@ -197,8 +197,8 @@ class TestUnderLoad:
         _was_never_exceeded(storm.looks)
 
 
-def _work(storm: Storm, worker: Worker, limit: int, dice: random.Random) -> None:
-    storm.work(worker, limit=limit, dice=dice)
+def _work(storm: Storm, worker: Worker, limit: int, rng: random.Random) -> None:
+    storm.work(worker, limit=limit, rng=rng)
 
 
 class TestTheOrderOfLocks:
@@ -382,8 +382,8 @@ def _move_by_pages(server: Server, boss: User, is_over: threading.Event) -> list
             token = _csrf_token(http.get("/queues/work/").text)
             for ceiling in itertools.islice(itertools.cycle(["100", "40", "90", "", "80", "50"]), MOVES):
                 farm.submit(40)
-                said = {"ceiling": ceiling, "csrfmiddlewaretoken": token}
-                statuses.append(http.post("/queues/work/ceiling/", data=said).status_code)
+                form = {"ceiling": ceiling, "csrfmiddlewaretoken": token}
+                statuses.append(http.post("/queues/work/ceiling/", data=form).status_code)
         return statuses
     finally:
         is_over.set()

@@ -35,12 +35,12 @@ class TestBulkSubmits:
         farm.kind()
         owners = [*[farm.user(f"user{n}") for n in range(11)], None]
         for round_no in range(80):
-            news = [
+            topics = [
                 operations.NewJob(kind="work", payload=1, unique_key=f"{round_no}", owner=owner)
                 for owner in owners
             ]
             there, back = farm.at_once(
-                partial(operations.submit_many, news), partial(operations.submit_many, news[::-1])
+                partial(operations.submit_many, topics), partial(operations.submit_many, topics[::-1])
             )
             stored = [isinstance(answer, Job) for answer in there]
             assert [isinstance(answer, Job) for answer in back[::-1]] == [not mine for mine in stored]

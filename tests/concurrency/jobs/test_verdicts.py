@@ -20,7 +20,7 @@ AT_ONCE = 25  # rounds that run side by side: a thread costs more than a round
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class Reported:
     """What the two sides of one round were told: the worker, and who canceled."""
 
     claimed: bool
@@ -37,10 +37,10 @@ class TestCancel:
         for first in range(0, ROUNDS, AT_ONCE):
             queue, worker = ("again", again) if first % 50 else ("fresh", fresh)
             jobs = _jobs_that_wait(queue, worker)
-            told = _race(worker, jobs, turn=first // AT_ONCE)
+            reported = _race(worker, jobs, turn=first // AT_ONCE)
             for job in jobs:
-                _is_true(job, told[job.pk], ran_before=queue == "again")
-                verdicts[told[job.pk].canceled.verdict] += 1
+                _is_true(job, reported[job.pk], ran_before=queue == "again")
+                verdicts[reported[job.pk].canceled.verdict] += 1
 
         print(dict(verdicts))
         assert sum(verdicts.values()) == ROUNDS
@@ -53,10 +53,10 @@ class TestCancel:
             [job] = farm.submit(1)
             if state == "in_progress":
                 farm.claim_one(me)
-            told = farm.at_once(*[partial(operations.cancel, job.pk, by=None)] * 2)
+            reported = farm.at_once(*[partial(operations.cancel, job.pk, by=None)] * 2)
             expected = CancelVerdict.BEFORE_START if state == "pending" else CancelVerdict.WHILE_RUNNING
-            assert sorted(answer.verdict for answer in told) == sorted([expected, CancelVerdict.TOO_LATE])
-            assert {answer.status for answer in told} == {"canceled"}
+            assert sorted(answer.verdict for answer in reported) == sorted([expected, CancelVerdict.TOO_LATE])
+            assert {answer.status for answer in reported} == {"canceled"}
             assert Attempt.objects.filter(job=job).count() == (state == "in_progress")
 
 
@@ -68,7 +68,7 @@ def _jobs_that_wait(queue: str, worker: Worker) -> list[Job]:
     return jobs
 
 
-def _race(worker: Worker, jobs: list[Job], *, turn: int) -> dict[int, Told]:
+def _race(worker: Worker, jobs: list[Job], *, turn: int) -> dict[int, Reported]:
     """One worker takes and finishes the jobs one after the other, while two people cancel them all."""
 
     def work() -> dict[int, Any]:
@@ -86,27 +86,31 @@ def _race(worker: Worker, jobs: list[Job], *, turn: int) -> dict[int, Told]:
     answers, *canceled = farm.at_once(work, partial(cancel, order[::2]), partial(cancel, order[1::2]))
     by_job = {pk: answer for each in canceled for pk, answer in each.items()}
     return {
-        job.pk: Told(claimed=job.pk in answers, answer=answers.get(job.pk), canceled=by_job[job.pk])
+        job.pk: Reported(claimed=job.pk in answers, answer=answers.get(job.pk), canceled=by_job[job.pk])
         for job in jobs
     }
 
 
-def _is_true(job: Job, told: Told, *, ran_before: bool) -> None:
+def _is_true(job: Job, reported: Reported, *, ran_before: bool) -> None:
     """Compare the verdict with what the worker was told, and with what is stored."""
     job.refresh_from_db()
     outcomes = list(Attempt.objects.filter(job=job).order_by("number").values_list("outcome", flat=True))
     before = ["failed"] if ran_before else []
-    match told.canceled.verdict:
+    match reported.canceled.verdict:
         case CancelVerdict.BEFORE_START | CancelVerdict.BEFORE_RETRY as verdict:
             assert verdict is (CancelVerdict.BEFORE_RETRY if ran_before else CancelVerdict.BEFORE_START)
-            assert not told.claimed
+            assert not reported.claimed
             assert (job.status, outcomes) == ("canceled", before)
             assert job.fence == len(before)
         case CancelVerdict.WHILE_RUNNING:
-            assert told.claimed
-            assert told.answer is None or isinstance(told.answer, LeaseLost)
+            assert reported.claimed
+            assert reported.answer is None or isinstance(reported.answer, LeaseLost)
             assert (job.status, outcomes) == ("canceled", [*before, "canceled"])
         case CancelVerdict.TOO_LATE:
-            assert (told.claimed, told.answer, told.canceled.status) == (True, "success", "success")
+            assert (reported.claimed, reported.answer, reported.canceled.status) == (
+                True,
+                "success",
+                "success",
+            )
             assert (job.status, outcomes) == ("success", before)
-    assert told.canceled.status == job.status
+    assert reported.canceled.status == job.status

@@ -79,7 +79,7 @@ def _buffers(worker: Worker, look: Scan) -> int:
     return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 
 
-def _bell(worker: Worker, within: Sequence[IndexRange]) -> int:
+def _notifier(worker: Worker, within: Sequence[IndexRange]) -> int:
     """What it reads to find that there is one job."""
     given = {"queues": ["work"], "owner": [worker.owner_id], "wanted": [1], "horizon_s": 5.0}
     plan = statements.load("jobs", "claimable").explain(given | moves.ranges(within))["Plan"]
@@ -112,11 +112,11 @@ class TestBehindASnapshotThatIsHeld:
             taken = 1000
             while taken < PASS:
                 taken += len(operations.claim(me, limit=1000))
-            notifier, marked_bell = _bell(me, ()), _bell(me, _behind(me).ranges)
+            notifier, marked_notifier = _notifier(me, ()), _notifier(me, _behind(me).ranges)
             last, unmarked = _buffers(me, _behind(me)), _buffers(me, _everywhere(me))
         print(f"buffers of a claim: {first}, after {PASS} {last}, without marks {unmarked}")
-        print(f"buffers of the bell: {marked_bell}, without marks {notifier}")
-        assert marked_bell <= MORE_BUFFERS < notifier
+        print(f"buffers of the bell: {marked_notifier}, without marks {notifier}")
+        assert marked_notifier <= MORE_BUFFERS < notifier
         assert last <= first + MORE_BUFFERS
         assert unmarked > last + 10 * MORE_BUFFERS  # or this test says nothing
 
@@ -236,7 +236,7 @@ class TestNothingIsLeftBehind:
     def test_whatever_happens_at_the_same_time(self) -> None:
         """Submits with all priorities and due times for anybody, some of which are taken back; failures, releases."""
         farm.kind(max_attempts=1000, backoff=Backoff(first_s=0.0))
-        dice = [random.Random(n) for n in range(6)]
+        rngs = [random.Random(n) for n in range(6)]
         club = Group.objects.create(name="club")
         ada, bob = (farm.user(name, groups=[club]) for name in ("ada", "bob"))
         workers = [farm.worker("all"), farm.worker("adas", owner=ada), farm.worker("bobs", owner=bob)]
@@ -263,8 +263,8 @@ class TestNothingIsLeftBehind:
             is_over.set()
 
         farm.at_once(
-            *(partial(put_in, rng) for rng in dice[:3]),
-            *(partial(take_out, worker, rng) for worker, rng in zip(workers, dice[3:], strict=True)),
+            *(partial(put_in, rng) for rng in rngs[:3]),
+            *(partial(take_out, worker, rng) for worker, rng in zip(workers, rngs[3:], strict=True)),
             close,
         )
 

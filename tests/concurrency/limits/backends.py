@@ -6,7 +6,7 @@ from typing import Any
 from django.contrib.auth.backends import ModelBackend
 
 _lock = threading.Lock()
-looked_at: list[str] = []
+reads: list[str] = []
 
 
 class Counting(ModelBackend):
@@ -15,5 +15,5 @@ class Counting(ModelBackend):
     def authenticate(self, request: Any, username: str | None = None, **given: Any) -> Any:  # type: ignore[override]
         """Look at a password, and count it."""
         with _lock:
-            looked_at.append(str(username))
+            reads.append(str(username))
         return super().authenticate(request, username=username, **given)

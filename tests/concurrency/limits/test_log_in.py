@@ -20,9 +20,9 @@ ADDRESS = "address:127.0.0.1"
 @pytest.fixture(autouse=True)
 def _counted(settings: Settings) -> Iterator[None]:
     settings.AUTHENTICATION_BACKENDS = ["tests.concurrency.limits.backends.Counting"]
-    backends.looked_at.clear()
+    backends.reads.clear()
     yield
-    backends.looked_at.clear()
+    backends.reads.clear()
 
 
 def tried(username: str, password: str = "wrong", address: str = "127.0.0.1") -> int:
@@ -36,12 +36,12 @@ class TestManyAtOnce:
         User.objects.create_user("ada", password=PASSWORD)
         statuses = farm.at_once(*[lambda: tried("ada") for _ in range(16)])
         assert Counter(statuses) == {200: 10, 429: 6}
-        assert backends.looked_at == ["ada"] * 10
+        assert backends.reads == ["ada"] * 10
 
     def test_have_thirty_looked_at_from_one_address_whoever_is_tried(self) -> None:
         statuses = farm.at_once(*[lambda n=n: tried(f"user{n}") for n in range(36)])
         assert Counter(statuses) == {200: 30, 429: 6}
-        assert len(backends.looked_at) == 30
+        assert len(backends.reads) == 30
         assert left("log-in/address", ADDRESS) == pytest.approx(0, abs=0.1)
 
     def test_who_know_the_password_leave_nothing_behind(self) -> None:

@@ -25,8 +25,8 @@ class TestCanceling:
         farm.kind()
         farm.submit(400)
         workers = [farm.worker(f"w{n}") for n in range(3)]
-        asked = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters())
-        operations.bulk.begin(asked.pk, by=boss)
+        bulk = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters())
+        operations.bulk.begin(bulk.pk, by=boss)
 
         def work(n: int) -> int:
             succeeded = 0
@@ -35,18 +35,18 @@ class TestCanceling:
             return succeeded
 
         def cancel() -> int:
-            operations.bulk.step(bulk_id=asked.pk)
+            operations.bulk.step(bulk_id=bulk.pk)
             return 0
 
         succeeded = sum(farm.at_once(*[lambda n=n: work(n) for n in range(3)], cancel, cancel))
-        asked.refresh_from_db()
+        bulk.refresh_from_db()
         by_status = Counter(Job.objects.values_list("status", flat=True))
-        assert asked.phase == "done"
-        assert by_status == Counter(success=succeeded, canceled=asked.changed)
+        assert bulk.phase == "done"
+        assert by_status == Counter(success=succeeded, canceled=bulk.changed)
         assert sum(by_status.values()) == 400
-        running = asked.came_to.get("canceled while running", 0)
+        running = bulk.came_to.get("canceled while running", 0)
         assert Attempt.objects.filter(outcome="canceled").count() == running
-        assert asked.handled == sum(asked.came_to.values())
+        assert bulk.handled == sum(bulk.came_to.values())
 
 
 class TestSteps:
@@ -55,10 +55,10 @@ class TestSteps:
         farm.submit(120)
         for job in Job.objects.all():
             operations.cancel(job.pk, by=None)
-        asked = operations.bulk.create(BulkAction.RETRY, by=boss, filters=Filters())
-        farm.at_once(*[lambda: operations.bulk.begin(asked.pk, by=boss)] * 3)
-        farm.at_once(*[lambda: operations.bulk.step(bulk_id=asked.pk)] * 4)
-        asked.refresh_from_db()
-        assert (asked.phase, asked.changed) == ("done", 120)
+        bulk = operations.bulk.create(BulkAction.RETRY, by=boss, filters=Filters())
+        farm.at_once(*[lambda: operations.bulk.begin(bulk.pk, by=boss)] * 3)
+        farm.at_once(*[lambda: operations.bulk.step(bulk_id=bulk.pk)] * 4)
+        bulk.refresh_from_db()
+        assert (bulk.phase, bulk.changed) == ("done", 120)
         again = Job.objects.filter(retry_of__isnull=False)
         assert (again.count(), again.values("retry_of").distinct().count()) == (120, 120)

@@ -24,7 +24,7 @@ from jobs.models import Process
 from tests import farm
 from tests.servers import ROOT, Server
 
-TOLD_WITHIN_S = 30
+REPORTED_WITHIN_S = 30
 
 
 @contextlib.contextmanager
@@ -68,7 +68,7 @@ def row_locked(table: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def asked(server: Server, path: str) -> Iterator[None]:
+def requested(server: Server, path: str) -> Iterator[None]:
     """Have a worker's call under way, which ends after the block."""
     with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as caller:
         head = (
@@ -125,6 +125,6 @@ def open_page(server: Server, cookies: dict[str, str]) -> Iterator[ClientConnect
 
 def shows(page: ClientConnection, words: str) -> bool:
     """Wait until the open page is sent these words."""
-    while words not in str(page.recv(timeout=TOLD_WITHIN_S)):
+    while words not in str(page.recv(timeout=REPORTED_WITHIN_S)):
         pass
     return True

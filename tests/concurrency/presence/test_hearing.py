@@ -21,7 +21,7 @@ GAP_S = presence.gap_s(LEASE_S)
 QUICKLY = {"JOBFARM_LEASE_S": str(LEASE_S), "JOBFARM_HEARTBEAT_S": "2"}
 
 
-def heard() -> tuple[datetime, datetime]:
+def seen() -> tuple[datetime, datetime]:
     """Since when, and when that was last noted."""
     row = Reachability.objects.get()
     return row.since, row.until
@@ -35,7 +35,7 @@ def silence_lasts() -> None:
 
 def is_noted_again(after: datetime) -> None:
     """Wait until it was noted after this moment."""
-    farm.until(lambda: heard()[1] > after, what="a beat")
+    farm.until(lambda: seen()[1] > after, what="a beat")
 
 
 @pytest.fixture
@@ -47,25 +47,25 @@ def server() -> Iterator[Server]:
 
 class TestOneWebProcess:
     def test_has_noted_it_before_it_serves(self, server: Server) -> None:
-        since, until = heard()
+        since, until = seen()
         row = running.row_of(server)
         assert since <= until
         assert row.started_at <= until
         assert row.ended_at is None
 
     def test_that_goes_on_and_on_moves_nothing(self, server: Server) -> None:
-        since, until = heard()
+        since, until = seen()
         is_noted_again(until + timedelta(seconds=2 * GAP_S))
-        assert heard()[0] == since
+        assert seen()[0] == since
 
     def test_that_was_frozen_for_longer_than_the_gap_moves_it(self, server: Server) -> None:
-        [since, _] = heard()
+        [since, _] = seen()
         with running.frozen(server.pid):
             silence_lasts()
-            assert heard()[0] == since
+            assert seen()[0] == since
             thawed = farm.now()
         is_noted_again(thawed)
-        moved, noted = heard()
+        moved, noted = seen()
         assert moved >= thawed
         assert noted >= moved
 
@@ -78,11 +78,11 @@ class TestOneWebProcess:
     def test_notes_nothing_while_requests_have_no_thread_or_connection(self) -> None:
         """Its loop turns and the database answers others; and yet no call of a worker could be answered."""
         with serve(**QUICKLY, JOBFARM_DB_POOL="1") as server:
-            with running.locked("jobs_worker"), running.asked(server, "/api/v1/worker/claim"):
+            with running.locked("jobs_worker"), running.requested(server, "/api/v1/worker/claim"):
                 silence_lasts()
                 freed = farm.now()
             is_noted_again(freed)
-            assert heard()[0] >= freed
+            assert seen()[0] >= freed
 
 
 class TestADatabaseThatIsAway:
@@ -91,18 +91,18 @@ class TestADatabaseThatIsAway:
             silence_lasts()
             back = farm.now()
         is_noted_again(back)
-        assert heard()[0] >= back
+        assert seen()[0] >= back
 
 
 class TestTwoWebProcesses:
     def test_of_which_one_is_frozen_move_nothing(self, server: Server) -> None:
         with serve(**QUICKLY) as other:
-            since, until = heard()
+            since, until = seen()
             with running.frozen(other.pid):
                 frozen = Process.objects.get(pid=other.pid).seen_at
                 is_noted_again(until + timedelta(seconds=2 * GAP_S))
             farm.until(lambda: Process.objects.get(pid=other.pid).seen_at > frozen, what="the other's beat")
-            assert heard()[0] == since
+            assert seen()[0] == since
 
 
 class TestABeat:
@@ -113,15 +113,15 @@ class TestABeat:
 
     def test_soon_after_one_of_another_leaves_it_alone(self, web: Presence) -> None:
         web.beat()
-        noted = heard()
+        noted = seen()
         Presence(part=Part.WEB).beat()
-        assert heard() == noted
+        assert seen() == noted
         assert Process.objects.count() == 2
 
     def test_that_is_the_very_first_begins_no_gap(self, web: Presence) -> None:
         """Before it nothing was noted that could have been missed: a lease that has run out is taken back at once."""
         web.beat()
-        assert heard()[0] < farm.now() - timedelta(days=365)
+        assert seen()[0] < farm.now() - timedelta(days=365)
         farm.kind()
         farm.submit(1)
         farm.lose(farm.claim_one(farm.worker()))
@@ -140,29 +140,29 @@ class TestABeat:
         [before] = Reachability.objects.values_list("since", "until")
         with running.row_locked("jobs_reachability"):
             farm.at_once(beat)
-        assert heard() == before
+        assert seen() == before
         web.beat()
-        assert heard()[1] > before[1]
+        assert seen()[1] > before[1]
 
     def test_after_a_pause_within_the_gap_goes_on(self, web: Presence) -> None:
         web.beat()
         Reachability.objects.update(since=Now() - timedelta(hours=1), until=Now() - timedelta(seconds=19))
-        [since, _] = heard()
+        [since, _] = seen()
         web.beat()
-        assert heard()[0] == since
+        assert seen()[0] == since
 
     def test_after_a_longer_one_begins_anew(self, web: Presence) -> None:
         web.beat()
         Reachability.objects.update(since=Now() - timedelta(hours=1), until=Now() - timedelta(seconds=21))
         web.beat()
-        since, until = heard()
+        since, until = seen()
         assert since == until
 
     def test_finds_its_way_when_the_databases_clock_was_set_back(self, web: Presence) -> None:
         web.beat()
         Reachability.objects.update(since=Now() + timedelta(hours=1), until=Now() + timedelta(hours=2))
         web.beat()
-        since, until = heard()
+        since, until = seen()
         assert since == until <= farm.now()
 
     def test_of_a_process_that_has_ended_counts_no_more(self, web: Presence) -> None:

@@ -39,11 +39,11 @@ class TestAFrozenJanitor:
                             f"pid {janitor.pid}" in finding for finding in running.overview(server, cookies)
                         )
                     ),
-                    within_s=running.TOLD_WITHIN_S + 20,
+                    within_s=running.REPORTED_WITHIN_S + 20,
                     what="the finding",
                 )
                 assert running.shows(page, f"pid {janitor.pid}")
-                assert time.monotonic() - since < running.TOLD_WITHIN_S
+                assert time.monotonic() - since < running.REPORTED_WITHIN_S
                 messages = running.ready(server, "janitor")["messages"]
                 assert isinstance(messages, list)
                 assert re.fullmatch(r"A janitor has not reported for \d+ s\.", messages[0])
@@ -66,9 +66,9 @@ class TestAKilledJanitor:
         rows.update(seen_at=Now() - timedelta(seconds=20), started_at=Now() - timedelta(hours=1))
         assert re.search(r"WRONG  A janitor has not reported for \d+ s\.", running.doctor())
         rows.update(seen_at=Now() - timedelta(seconds=61))
-        said = running.doctor()
-        assert "WRONG  No janitor runs" in said
-        assert f"pid {killed.pid}" in said
+        report = running.doctor()
+        assert "WRONG  No janitor runs" in report
+        assert f"pid {killed.pid}" in report
         with running.janitor():
             assert "1 janitor runs." in running.doctor()
             assert f"pid {killed.pid}" not in running.doctor()

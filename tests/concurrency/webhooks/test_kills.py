@@ -36,7 +36,7 @@ KILLS = 4  # of the cluster while deliveries come in; at every second one the se
 KILLS_OF_A_REPLAY = 2
 RULES = ("kept", team.RULE)
 OPENED = "github/issues.opened.1.json"
-DICE = random.Random(11)
+RNG = random.Random(11)
 
 
 class Adapter:
@@ -90,7 +90,7 @@ def kill_at(moments: Sequence[int], progress: Callable[[], int], kill: Callable[
     """Kill what `kill` kills at its nth turn, when so much is done, and a random moment later."""
     for turn, moment in enumerate(moments):
         until(lambda moment=moment: progress() >= moment, pause_s=0.01)  # type: ignore[misc]
-        time.sleep(DICE.uniform(0, 0.05))  # the random moment, not a wait for something
+        time.sleep(RNG.uniform(0, 0.05))  # the random moment, not a wait for something
         kill(turn)
 
 
@@ -113,7 +113,7 @@ def kill_both(turn: int, *, server: Server, cluster: Supervisor) -> None:
 
 
 def kill_a_process(cluster: Supervisor) -> None:
-    until(lambda: kill_one([cluster], DICE))  # none runs for a moment after all were killed
+    until(lambda: kill_one([cluster], RNG))  # none runs for a moment after all were killed
 
 
 def receive_all(server: Server, cluster: Supervisor, secret: str) -> Adapter:

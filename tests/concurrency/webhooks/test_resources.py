@@ -64,19 +64,19 @@ class TestStrangers:
         assert GithubIssue.objects.count() == 201
 
     def test_that_change_do_not_collide(self) -> None:
-        told = [
+        results = [
             [issue(n, repository=n, minutes=minute) for minute in range(EACH)] for n in range(1, THREADS + 1)
         ]
-        assert at_the_same_time(told, attempts=1) == THREADS * EACH
+        assert at_the_same_time(results, attempts=1) == THREADS * EACH
         assert set(GithubIssue.objects.values_list("title", flat=True)) == {f"after {EACH - 1}"}
 
 
 class TestOneThing:
     def test_ends_in_its_newest_state_whoever_comes_last(self) -> None:
-        dice = random.Random(7)
-        told = [issue(1, minutes=minute) for minute in range(THREADS * 10)]
-        dice.shuffle(told)
-        piles = [told[n::THREADS] for n in range(THREADS)]
+        rng = random.Random(7)
+        results = [issue(1, minutes=minute) for minute in range(THREADS * 10)]
+        rng.shuffle(results)
+        piles = [results[n::THREADS] for n in range(THREADS)]
         assert at_the_same_time(piles, attempts=1000) == THREADS * 10
         kept = GithubIssue.objects.get()
         assert (kept.title, kept.state_at) == ("after 79", OPENED + timedelta(minutes=79))

@@ -141,8 +141,8 @@ class TestRevokeAction:
         ada = User.objects.create_user("ada")
         token, key = operations.create_token(ada, name="ci")
         fields = {"action": "revoke", "_selected_action": str(token.pk)}
-        asked = client.post(reverse("admin:accounts_apitoken_changelist"), fields)
-        assert asked.context["lines"] == [f"{token} of ada"]
+        answer = client.post(reverse("admin:accounts_apitoken_changelist"), fields)
+        assert answer.context["lines"] == [f"{token} of ada"]
         assert operations.authenticate(key) == ada
 
     def test_is_not_for_those_who_may_only_look(self, client: Client) -> None:

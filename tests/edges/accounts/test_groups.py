@@ -139,13 +139,13 @@ class TestAGroup:
         assert ("There is no link now" in text, "Make a link" in text) == (True, True)
 
     @pytest.mark.parametrize("way", ["invite", "withdraw"])
-    def test_is_changed_by_its_keeper_alone(self, ada: User, bob: User, group: Group, way: str) -> None:
+    def test_is_changed_by_its_owner_alone(self, ada: User, bob: User, group: Group, way: str) -> None:
         operations.join(operations.invite(group, by=ada), by=bob)
         before = join_path(group, ada)
         assert "That is for the one alone" in browser(bob).post(page(group, f"{way}/"), follow=True).text
         assert join_path(group, ada) == before
 
-    def test_lets_its_keeper_take_somebody_out(self, ada: User, bob: User, group: Group) -> None:
+    def test_lets_its_owner_take_somebody_out(self, ada: User, bob: User, group: Group) -> None:
         operations.join(operations.invite(group, by=ada), by=bob)
         client, known = browser(ada), join_path(group, bob)
         text = client.post(page(group, "remove/"), {"member": bob.pk}, follow=True).text

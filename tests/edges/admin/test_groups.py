@@ -56,24 +56,24 @@ class TestTheGroups:
         group = Group.objects.get(name=administration.READERS)
         group.permissions.remove(*group.permissions.filter(codename="view_secret"))
         group.permissions.add(Permission.objects.get(codename="add_user"))
-        said = ["  - webhooks.view_secret", "  + auth.add_user"]
+        differences = ["  - webhooks.view_secret", "  + auth.add_user"]
         first, *lines = create_groups()
         assert first.endswith("1 rights missing, 1 more than a new one has. --reset puts that right.")
-        assert lines[:2] == said
+        assert lines[:2] == differences
         assert "auth.add_user" in rights(administration.READERS)
         create_groups("--reset")
         assert create_groups()[0] == "operators (read only): as it should be."
 
 
 class TestMembers:
-    def test_who_read_are_offered_no_deed(self, as_: As) -> None:
+    def test_who_read_are_offered_no_action(self, as_: As) -> None:
         farm.kind()
         (job,) = farm.submit(1)
         reader = as_("readers")
         page = reader.get("/admin/jobs/job/").content.decode()
         assert ('name="action"' in page, "cancel_selected" in page) == (False, False)
-        said = {"action": "cancel_selected", "_selected_action": [job.pk], "confirmed": "yes"}
-        reader.post("/admin/jobs/job/", said)
+        differences = {"action": "cancel_selected", "_selected_action": [job.pk], "confirmed": "yes"}
+        reader.post("/admin/jobs/job/", differences)
         paused = {"action": "pause", "_selected_action": ["work"], "confirmed": "yes"}
         reader.post("/admin/jobs/queue/", paused)
         assert reader.post(f"/admin/jobs/job/{job.pk}/cancel/", {"confirmed": "yes"}).status_code == 403

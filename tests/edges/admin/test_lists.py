@@ -69,11 +69,11 @@ class TestLookingBack:
         assert listed(operator, f"{JOBS}?q={old.pk}") == [old.pk]
         assert len(listed(operator, f"{JOBS}?status=success")) == 3
 
-    @pytest.mark.parametrize("said", ["x", "-1", "9" * 30, "٣"])
-    def test_takes_what_is_no_place_for_none(self, as_: As, said: str) -> None:
+    @pytest.mark.parametrize("value", ["x", "-1", "9" * 30, "٣"])
+    def test_takes_what_is_no_place_for_none(self, as_: As, value: str) -> None:
         farm.kind()
         (job,) = farm.submit(1)
-        assert listed(as_("operators"), f"{JOBS}?before={said}") == [job.pk]
+        assert listed(as_("operators"), f"{JOBS}?before={value}") == [job.pk]
 
     def test_reads_no_big_table_from_end_to_end(self, as_: As, monkeypatch: pytest.MonkeyPatch) -> None:
         """Plans are asked of a table that is large beside the bounds, as a million rows are beside the true ones."""
@@ -148,11 +148,11 @@ class TestDays:
         assert f'name="created_at_day" value="{day}"' in page.content.decode()
         assert '<input type="hidden" name="kind" value="work">' in page.content.decode()
 
-    @pytest.mark.parametrize("said", ["x", "2026-13-01", "9999-12-31", "0001-01-01"])
-    def test_that_are_none_narrow_nothing_or_find_nothing(self, as_: As, said: str) -> None:
+    @pytest.mark.parametrize("value", ["x", "2026-13-01", "9999-12-31", "0001-01-01"])
+    def test_that_are_none_narrow_nothing_or_find_nothing(self, as_: As, value: str) -> None:
         farm.kind()
         farm.submit(1)
-        assert as_("operators").get(f"{JOBS}?created_at_day={said}").status_code == 200
+        assert as_("operators").get(f"{JOBS}?created_at_day={value}").status_code == 200
 
 
 class TestNames:

@@ -56,9 +56,13 @@ def get(client: Client, url: str) -> tuple[Any, list[str]]:
 def uncounted(statements: list[str]) -> list[str]:
     """Those that count one of the big tables without a bound."""
     counts = [
-        said for said in statements if "COUNT(" in said.upper() and any(f'"{table}"' in said for table in BIG)
+        statement
+        for statement in statements
+        if "COUNT(" in statement.upper() and any(f'"{table}"' in statement for table in BIG)
     ]
-    return [said for said in counts if "LIMIT 10000" not in said and "GROUP BY" not in said]
+    return [
+        statement for statement in counts if "LIMIT 10000" not in statement and "GROUP BY" not in statement
+    ]
 
 
 def everything_chosen(answer: Any) -> str:

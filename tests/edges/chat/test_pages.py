@@ -39,14 +39,14 @@ def shown(client: Client, path: str) -> str:
     return re.sub(r"\s+", " ", response.content.decode())
 
 
-def told(client: Client, path: str, **fields: Any) -> str:
+def post_text(client: Client, path: str, **fields: Any) -> str:
     """What comes of a button without scripts: the sentence at the head of the page that follows."""
     response = client.post(path, fields, follow=True)
     assert response.redirect_chain, response.content
     return " ".join(str(message) for message in response.context["messages"])
 
 
-def said(client: Client, path: str, **fields: Any) -> dict[str, Any]:
+def post_json(client: Client, path: str, **fields: Any) -> dict[str, Any]:
     """What comes of a button with scripts."""
     response = client.post(path, fields, headers={"HX-Request": "true"})
     assert response.status_code == 204
@@ -104,7 +104,7 @@ class TestARoom:
             assert visitor.headers["Location"].startswith("/accounts/login/")
         assert (Message.objects.count(), Worker.objects.count()) == (0, 0)
 
-    def test_takes_no_deed_by_a_link(self, client: Client, room: Group) -> None:
+    def test_takes_no_action_by_a_link(self, client: Client, room: Group) -> None:
         for path in ("say", "cancel", "again", "remove", "instructions", "worker"):
             assert client.get(f"/chat/{room.pk}/{path}/").status_code == 405
 
@@ -214,13 +214,13 @@ class TestARoom:
 class TestButtons:
     def test_say_something_with_and_without_scripts(self, client: Client, room: Group) -> None:
         address = f"/chat/{room.pk}/say/"
-        assert told(client, address, text="Hello") == ""
-        assert said(client, address, text="Why?", ask="yes") == {"sentence": "", "refused": False}
+        assert post_text(client, address, text="Hello") == ""
+        assert post_json(client, address, text="Why?", ask="yes") == {"sentence": "", "refused": False}
         assert people.log(room) == [("user", "Hello"), ("user", "Why?"), ("assistant", "")]
 
     def test_keep_what_was_written_when_it_is_refused(self, client: Client, ada: User, room: Group) -> None:
         people.ask(room, ada)
-        sentence = told(client, f"/chat/{room.pk}/say/", text="And why not?", ask="yes")
+        sentence = post_text(client, f"/chat/{room.pk}/say/", text="And why not?", ask="yes")
         assert (
             sentence
             == "Your last question is not answered yet. Wait for it, or cancel it, before you ask again."
@@ -231,8 +231,8 @@ class TestButtons:
 
     def test_say_when_one_may_go_on(self, client: Client, room: Group) -> None:
         for _ in range(3):
-            assert said(client, f"/chat/{room.pk}/say/", text="Hi")["sentence"] == ""
-        assert said(client, f"/chat/{room.pk}/say/", text="Hi") == {
+            assert post_json(client, f"/chat/{room.pk}/say/", text="Hi")["sentence"] == ""
+        assert post_json(client, f"/chat/{room.pk}/say/", text="Hi") == {
             "sentence": "That is a little fast. Again in 6 s.",
             "refused": True,
         }
@@ -242,7 +242,7 @@ class TestButtons:
         guest.groups.add(room)
         visitor = browser(guest)
         for _ in range(4):
-            last = said(visitor, f"/chat/{room.pk}/say/", text="Hi")
+            last = post_json(visitor, f"/chat/{room.pk}/say/", text="Hi")
         assert last["refused"]
         taken = ratelimits.get_value("chat/send", key=accounts.limit_key(guest)).value
         assert accounts.limit_key(guest).startswith("session:")
@@ -253,49 +253,52 @@ class TestButtons:
     ) -> None:
         settings.JOBFARM = {**settings.JOBFARM, "WAITING_JOBS_PER_OWNER": 1}
         jobs.submit("chat", {}, owner=ada)
-        told = said(client, f"/chat/{room.pk}/say/", text="Why?", ask="yes")
-        assert told["sentence"] == (
+        post_text = post_json(client, f"/chat/{room.pk}/say/", text="Why?", ask="yes")
+        assert post_text["sentence"] == (
             "One owner may have 1 jobs waiting: 1 are there, and there is no room for 1 more."
         )
-        assert told["refused"]
+        assert post_text["refused"]
         assert people.log(room) == []
 
     def test_say_that_answers_are_booked_out(self, client: Client, room: Group) -> None:
         ratelimits.limit("chat completion tokens", count=3_300_000, reserve=True)
-        sentence = said(client, f"/chat/{room.pk}/say/", text="Why?", ask="yes")["sentence"]
+        sentence = post_json(client, f"/chat/{room.pk}/say/", text="Why?", ask="yes")["sentence"]
         assert re.fullmatch(r"The assistant is booked out\. Ask again in \d+ s\.", sentence)
 
     def test_cancel_ask_again_and_delete(self, client: Client, ada: User, room: Group) -> None:
         answer = people.ask(room, ada)
         where = f"/chat/{room.pk}"
         assert (
-            told(client, f"{where}/cancel/", answer=answer.pk) == "Canceled before anybody began to answer."
+            post_text(client, f"{where}/cancel/", answer=answer.pk)
+            == "Canceled before anybody began to answer."
         )
-        assert told(client, f"{where}/again/", answer=answer.pk) == "Asked again."
-        assert said(client, f"{where}/again/", answer=answer.pk)["refused"]
+        assert post_text(client, f"{where}/again/", answer=answer.pk) == "Asked again."
+        assert post_json(client, f"{where}/again/", answer=answer.pk)["refused"]
         question = answer.message.question_id
-        assert told(client, f"{where}/remove/", message=question) == "Deleted."
+        assert post_text(client, f"{where}/remove/", message=question) == "Deleted."
         assert people.log(room) == []
 
     def test_of_others_do_nothing(self, client: Client, room: Group) -> None:
         bob = farm.user("bob", groups=[room])
         answer = people.ask(room, bob)
         for path in ("cancel", "again"):
-            assert "who wrote the message alone" in told(client, f"/chat/{room.pk}/{path}/", answer=answer.pk)
+            assert "who wrote the message alone" in post_text(
+                client, f"/chat/{room.pk}/{path}/", answer=answer.pk
+            )
         question = answer.message.question_id
-        assert said(client, f"/chat/{room.pk}/remove/", message=question)["refused"]
+        assert post_json(client, f"/chat/{room.pk}/remove/", message=question)["refused"]
         assert people.stands(answer) == ("waiting", "")
 
     @pytest.mark.parametrize("number", ["", "x", "-1", "1" * 30, "٣"])
     def test_with_a_number_that_is_none_do_nothing(self, client: Client, room: Group, number: str) -> None:
         for path, field in [("cancel", "answer"), ("again", "answer"), ("remove", "message")]:
-            assert said(client, f"/chat/{room.pk}/{path}/", **{field: number})["refused"]
+            assert post_json(client, f"/chat/{room.pk}/{path}/", **{field: number})["refused"]
 
     def test_write_instructions(self, client: Client, room: Group) -> None:
-        assert told(client, f"/chat/{room.pk}/instructions/", text="Be brief.") != ""
+        assert post_text(client, f"/chat/{room.pk}/instructions/", text="Be brief.") != ""
         assert "Be brief.</blockquote>" in shown(client, f"/chat/{room.pk}/")
         stranger = browser(farm.user("bob", groups=[room]))
-        assert said(stranger, f"/chat/{room.pk}/instructions/", text="Be long.")["refused"]
+        assert post_json(stranger, f"/chat/{room.pk}/instructions/", text="Be long.")["refused"]
         assert "Change them" not in shown(stranger, f"/chat/{room.pk}/")
 
 
@@ -314,11 +317,11 @@ class TestAWorkerOfOnesOwn:
     def test_is_not_for_guests(self, room: Group) -> None:
         guest = new_guest()
         guest.groups.add(room)
-        assert "sign up first" in told(browser(guest), f"/chat/{room.pk}/worker/", name="laptop")
+        assert "sign up first" in post_text(browser(guest), f"/chat/{room.pk}/worker/", name="laptop")
         assert Worker.objects.count() == 0
 
     def test_is_refused_with_a_name_that_is_none(self, client: Client, room: Group) -> None:
-        assert "at most 60 characters" in told(client, f"/chat/{room.pk}/worker/", name="x" * 61)
+        assert "at most 60 characters" in post_text(client, f"/chat/{room.pk}/worker/", name="x" * 61)
         assert Worker.objects.count() == 0
 
 
@@ -332,8 +335,8 @@ class TestTheAdministration:
         question = answer.message.question_id
         assert staff.post(f"/admin/chat/message/{question}/delete/", {"post": "yes"}).status_code == 302
         assert (farm.status(job), Answer.objects.count(), people.log(room)) == ("canceled", 0, [])
-        said_now = people.say(room, ada, "Me too")
-        fields = {"action": "delete_selected", "_selected_action": [said_now.pk], "post": "yes"}
+        spoken = people.say(room, ada, "Me too")
+        fields = {"action": "delete_selected", "_selected_action": [spoken.pk], "post": "yes"}
         assert staff.post("/admin/chat/message/", fields).status_code == 302
         assert people.log(room) == []
         assert staff.get("/admin/chat/message/add/").status_code == 403

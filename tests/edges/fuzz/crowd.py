@@ -91,7 +91,7 @@ def resident_bytes(server: Server) -> int:
 
 
 @contextmanager
-def stubborn(server: Server, **wish: Any) -> Iterator[ClientConnection]:
+def stubborn(server: Server, **options: Any) -> Iterator[ClientConnection]:
     """A page that asks and does not read: its buffers are small, and fill up."""
     host, port = server.url.removeprefix("http://").split(":")
     own = sockets.socket()
@@ -105,7 +105,7 @@ def stubborn(server: Server, **wish: Any) -> Iterator[ClientConnection]:
         max_size=None,
         open_timeout=PATIENCE_S,
     ) as page:
-        page.send(json.dumps(wish))
+        page.send(json.dumps(options))
         yield page
 
 

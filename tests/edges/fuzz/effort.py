@@ -5,17 +5,17 @@ import os
 from hypothesis import HealthCheck, Phase, settings
 
 # So many inputs for each call and each socket, drawn anew each time; see docs/chaos.md.
-_ASKED = os.environ.get("JOBFARM_FUZZ_EXAMPLES")
+_EXAMPLES = os.environ.get("JOBFARM_FUZZ_EXAMPLES")
 
 
 def effort(*, examples: int) -> settings:
     """Settings of a fuzzer that tries so many inputs, or as many as the environment asks for."""
     return settings(
-        max_examples=int(_ASKED) if _ASKED else examples,
-        derandomize=_ASKED is None,
+        max_examples=int(_EXAMPLES) if _EXAMPLES else examples,
+        derandomize=_EXAMPLES is None,
         database=None,
         deadline=None,
-        phases=[Phase.generate, Phase.shrink] if _ASKED else [Phase.generate],
+        phases=[Phase.generate, Phase.shrink] if _EXAMPLES else [Phase.generate],
         report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
     )

@@ -28,10 +28,15 @@ def _near(fields: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[dict[s
 
 def _texts(messages: st.SearchStrategy[Any]) -> st.SearchStrategy[str | bytes]:
     """As they are sent: JSON, JSON cut short, any text, any bytes."""
-    said = messages.map(json.dumps)
-    cut = st.tuples(said, st.integers(0, 50)).map(lambda pair: pair[0][: pair[1]])
+    texts = messages.map(json.dumps)
+    cut = st.tuples(texts, st.integers(0, 50)).map(lambda pair: pair[0][: pair[1]])
     return (
-        said | said | said | cut | st.text(st.characters(exclude_categories=["Cs"])) | st.binary(max_size=50)
+        texts
+        | texts
+        | texts
+        | cut
+        | st.text(st.characters(exclude_categories=["Cs"]))
+        | st.binary(max_size=50)
     )
 
 
@@ -73,12 +78,12 @@ def of_pages(names: list[str]) -> st.SearchStrategy[str | bytes]:
     """What comes to /ws/live/, where live queries have these names."""
     ids = st.sampled_from(["a", "b", ""]) | _TEXTS
     arguments = {"job_id": st.integers(0, 5), "whose": st.integers(0, 5), "queue": _TEXTS, "before": _NUMBERS}
-    wish = {
+    watch_request = {
         "id": ids, "name": st.sampled_from(names), "args": _near(arguments), "version": _TEXTS, "cursor": _TEXTS,
         "ticket": _TEXTS,
     }  # fmt: skip
     fields = {
-        "watch": st.lists(_near(wish), max_size=4),
+        "watch": st.lists(_near(watch_request), max_size=4),
         "unwatch": st.lists(ids, max_size=3),
         "ping": ANYTHING,
         "language": _TEXTS,

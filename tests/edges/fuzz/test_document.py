@@ -33,10 +33,10 @@ def test_generated_calls_are_answered_as_the_document_says(
         worker=crew.key, token=token, running=running["id"], lease=running["lease"], ended=over.pk
     )
     assert calls.check(server.url, known, mode=mode) > 15
-    _nothing_senseless_is_stored(callers.client(server, ada))
+    _nothing_invalid_is_stored(callers.client(server, ada))
 
 
-def _nothing_senseless_is_stored(client: httpx.Client) -> None:
+def _nothing_invalid_is_stored(client: httpx.Client) -> None:
     """Whatever came of it can be read again, by the API and by PostgreSQL."""
     for pk in Job.objects.order_by("-pk").values_list("pk", flat=True)[:20]:
         for path in (f"jobs/{pk}", f"jobs/{pk}/why", f"jobs/{pk}/output"):

@@ -142,13 +142,13 @@ def test_at_the_limit_is_taken_and_one_more_is_refused(stage: Stage) -> None:
 
 @pytest.mark.parametrize(("field", "limit"), [("detail", 200), ("error", 100_000)])
 def test_what_a_worker_says_for_people_is_cut_and_not_refused(stage: Stage, field: str, limit: int) -> None:
-    said = "é" * (limit + 1)
+    text = "é" * (limit + 1)
     if field == "detail":
-        assert stage.say("heartbeat", detail=said) == 200
+        assert stage.say("heartbeat", detail=text) == 200
     else:
-        assert stage.say("finish", outcome="failed", error=said, retryable=False) == 200
-    told = stage.client.get(f"/api/v1/jobs/{stage.job}").json()
-    assert told[field] == "é" * limit
+        assert stage.say("finish", outcome="failed", error=text, retryable=False) == 200
+    document = stage.client.get(f"/api/v1/jobs/{stage.job}").json()
+    assert document[field] == "é" * limit
 
 
 def test_a_request_of_ten_megabytes_is_read_and_no_larger(stage: Stage, settings: Settings) -> None:
@@ -169,16 +169,16 @@ def test_a_queue_that_is_named_a_hundred_times_is_looked_at_once(stage: Stage, o
     ada = User.objects.get(username="ada")
     worker, _ = operations.create_worker("w2", queues=["chat"], owner=ada if owner == "ada's" else None)
     farm.submit(3, "chat", owner=ada)
-    looked = []
+    read = []
     for times in (1, 100):
         hooks.WATERMARKS.forget()  # both look everywhere
         before = _looks()
         with transaction.atomic():
             assert len(operations.claim(worker, queues=["chat"] * times, limit=2)) == 2
             transaction.set_rollback(True)
-        looked.append(_looks() - before)
+        read.append(_looks() - before)
     # Five or seven, as PostgreSQL plans it for these values or for any. A hundred queues would be hundreds of searches.
-    assert 0 < min(looked) <= max(looked) < 20
+    assert 0 < min(read) <= max(read) < 20
 
 
 def _looks() -> int:

@@ -57,14 +57,14 @@ def test_whatever_a_worker_says_is_answered_and_the_socket_lives_on(
     with crew.socket() as socket, callers.crew(server).socket() as another:
 
         @effort(examples=40)
-        @given(said=st.lists(messages.of_workers(job=job["id"], lease=job["lease"]), min_size=1, max_size=20))
-        def answers(said: list[str | bytes]) -> None:
-            for message in said:
+        @given(sent=st.lists(messages.of_workers(job=job["id"], lease=job["lease"]), min_size=1, max_size=20))
+        def answers(sent: list[str | bytes]) -> None:
+            for message in sent:
                 socket.send(message)
-            told = [_answer(socket) for _ in said]
-            assert {answer["type"] for answer in told} <= _TYPES
-            assert [answer for answer in told if answer.get("status", 0) in range(500, 600)] == []
-            assert all(answer["message"] for answer in told if answer["type"] == "error")
+            replies = [_answer(socket) for _ in sent]
+            assert {answer["type"] for answer in replies} <= _TYPES
+            assert [answer for answer in replies if answer.get("status", 0) in range(500, 600)] == []
+            assert all(answer["message"] for answer in replies if answer["type"] == "error")
 
         answers()
         assert callers.ask(socket, type="claim", ref="still here")["ref"] == "still here"
@@ -75,7 +75,7 @@ _TYPES = {"error", "claim", "heartbeat", "output", "finish", "finish_many", "rel
 
 
 def _answer(socket: ClientConnection) -> dict[str, Any]:
-    return next(told for told in callers.heard(socket) if told["type"] not in {"work", "stop"})
+    return next(replies for replies in callers.messages_of(socket) if replies["type"] not in {"work", "stop"})
 
 
 def test_whatever_a_page_says_ends_at_most_its_own_socket(
@@ -84,18 +84,18 @@ def test_whatever_a_page_says_ends_at_most_its_own_socket(
     names = [query.name for query in registry.everything() if not query.name.startswith("test-")]
 
     @effort(examples=60)
-    @given(said=st.lists(messages.of_pages(names), min_size=1, max_size=8))
-    def ends_or_goes_on(said: list[str | bytes]) -> None:
+    @given(sent=st.lists(messages.of_pages(names), min_size=1, max_size=8))
+    def ends_or_goes_on(sent: list[str | bytes]) -> None:
         with _page(server) as page:
-            assert _close_code(page, said) in {None, NOT_A_PAGE}
+            assert _close_code(page, sent) in {None, NOT_A_PAGE}
 
     ends_or_goes_on()
 
 
-def _close_code(page: ClientConnection, said: list[str | bytes]) -> int | None:
+def _close_code(page: ClientConnection, sent: list[str | bytes]) -> int | None:
     """How the server closed the socket on hearing this; None if it goes on."""
     try:
-        for message in said:
+        for message in sent:
             page.send(message)
         return None if _pongs(page) else -1
     except ConnectionClosed as closed:
@@ -132,25 +132,25 @@ def test_one_that_does_not_read_slows_nobody_down(server: Server, crew: Crew, ad
     """Eight megabytes are written for two pages; one does not read, the other has them all, and then the first too."""
     operations.submit("chat", {}, owner=ada)
     job = crew.claim_one()
-    wish = {"watch": [{"id": "a", "name": "job-output", "args": {"job_id": job["id"]}}]}
+    watch_request = {"watch": [{"id": "a", "name": "job-output", "args": {"job_id": job["id"]}}]}
     with (
-        crowd.stubborn(server, **wish) as slow,
+        crowd.stubborn(server, **watch_request) as slow,
         connect(
             f"{server.ws_url}/ws/live/", additional_headers=crowd.as_page_of(server), max_size=None
         ) as quick,
     ):
-        quick.send(json.dumps(wish))
+        quick.send(json.dumps(watch_request))
         for seq in range(16):
             written = crew.post(
                 f"jobs/{job['id']}/output", lease=job["lease"], seq=seq, text="x" * (MEGABYTE // 2)
             )
             assert written.status_code == 200
-        assert _heard(quick) == 8 * MEGABYTE
+        assert _bytes_of(quick) == 8 * MEGABYTE
         assert crowd.resident_bytes(server) < 500 * MEGABYTE
-        assert _heard(slow) == 8 * MEGABYTE
+        assert _bytes_of(slow) == 8 * MEGABYTE
 
 
-def _heard(page: ClientConnection) -> int:
+def _bytes_of(page: ClientConnection) -> int:
     """How many characters of output came, up to all that were written."""
     count = 0
     while count < 8 * MEGABYTE:

@@ -37,7 +37,7 @@ def _as(person: User) -> Client:
     return client
 
 
-def _said(client: Client, path: str, **fields: object) -> str:
+def _document(client: Client, path: str, **fields: object) -> str:
     """Send a form, go where it leads, and read what the page says first."""
     answer = client.post(path, fields, follow=True)
     assert answer.redirect_chain, answer.status_code
@@ -86,7 +86,7 @@ class TestTheLobby:
     def test_opens_a_game_for_a_group_one_is_in(self) -> None:
         group, other = (Group.objects.create(name=name) for name in ("studio", "others"))
         client = _as(farm.user("ada", groups=[group]))
-        refused = _said(client, "/game/open/", theme="Ours", group=other.pk)
+        refused = _document(client, "/game/open/", theme="Ours", group=other.pk)
         assert refused == "This game is for the members of its group."
         client.post("/game/open/", {"theme": "Ours", "group": group.pk})
         assert Game.objects.values_list("theme", "group").get() == ("Ours", group.pk)
@@ -105,8 +105,8 @@ class TestTheLobby:
     def test_limits_how_many_games_one_person_opens(self) -> None:
         client = _as(farm.user())
         for _ in range(3):
-            assert _said(client, "/game/open/", theme="Again") == ""
-        assert "try again in" in _said(client, "/game/open/", theme="Again")
+            assert _document(client, "/game/open/", theme="Again") == ""
+        assert "try again in" in _document(client, "/game/open/", theme="Again")
         assert Game.objects.count() == 3
 
 
@@ -214,13 +214,13 @@ class TestRefusals:
     def test_are_told_on_the_games_page(
         self, made: Party, act: str, fields: dict[str, str], sentence: str
     ) -> None:
-        assert _said(_as(made.guessers()[0]), f"/game/{made.code}/{act}/", **fields) == sentence
+        assert _document(_as(made.guessers()[0]), f"/game/{made.code}/{act}/", **fields) == sentence
 
     def test_of_who_does_not_play_change_nothing(self, made: Party) -> None:
         client = _as(farm.user("stranger"))
         before = list(Game.objects.values())
         for act, fields in (("name", {"title": "mine", "number": 0}), ("guess", {"title": made.truth().pk})):
-            assert _said(client, f"/game/{made.code}/{act}/", **fields) == "You do not play in this game."
+            assert _document(client, f"/game/{made.code}/{act}/", **fields) == "You do not play in this game."
         assert list(Game.objects.values()) == before
         assert not Guess.objects.exists()
         assert Title.objects.count() == 1
@@ -241,15 +241,15 @@ class TestRefusals:
         ada = farm.user()
         farm.kind()
         farm.submit(1, owner=ada)
-        said = _said(_as(ada), "/game/paint/", prompt="a fox")
-        assert said == "One owner may have 1 jobs waiting: 1 are there, and there is no room for 1 more."
+        answer = _document(_as(ada), "/game/paint/", prompt="a fox")
+        assert answer == "One owner may have 1 jobs waiting: 1 are there, and there is no room for 1 more."
         assert not Submission.objects.exists()
 
     @pytest.mark.parametrize("number", ["", "x", "-1", "9" * 30, "\u0661"])
     def test_of_numbers_that_are_none_name_nothing(self, number: str) -> None:
         made = party_at(Stage.PAINTING, 2)
-        said = _said(_as(made.people[0]), f"/game/{made.code}/play/", submission=number)
-        assert said == "Only a finished picture of your own can be played, and only once."
+        answer = _document(_as(made.people[0]), f"/game/{made.code}/play/", submission=number)
+        assert answer == "Only a finished picture of your own can be played, and only once."
         assert not Round.objects.exists()
 
 
@@ -300,7 +300,7 @@ class TestLiveRights:
 
         table = {"game_id": made.game.pk, "me": ada.pk}
         painted = {"submission_id": mine.pk, "job_id": mine.job_id}
-        asked: list[tuple[Any, dict[str, int], list[bool]]] = [
+        calls: list[tuple[Any, dict[str, int], list[bool]]] = [
             (live_queries.table, table, [True, False, False, False]),
             (live_queries.table, table | {"me": bob.pk}, [False, True, False, False]),
             (live_queries.table, table | {"me": stranger.pk}, [False, False, False, False]),
@@ -313,7 +313,7 @@ class TestLiveRights:
             (live_queries.gallery, {"me": ada.pk}, [True, False, False, False]),
             (live_queries.painters_health, {}, [True, True, True, False]),
         ]
-        for query, arguments, expected in asked:
+        for query, arguments, expected in calls:
             seen = [sees(person, query, **arguments) for person in (ada, bob, stranger, nobody)]
             assert seen == expected, f"{query.name} {json.dumps(arguments)}"
 

@@ -38,7 +38,7 @@ class TestTheNavigation:
 
 class TestTheFormOfAKind:
     PATH = "/admin/jobs/kind/add/"
-    SAID = {
+    FIELDS = {
         "name": "paced", "queue": "paced", "priority": "0", "max_attempts": "2", "backoff_first_s": "1",
         "backoff_base": "2", "backoff_cap_s": "60", "timeout_s": "", "expires_s": "",
         "limit": TEN, "limit_count": "2.5", "limit_key": "owner",
@@ -53,13 +53,13 @@ class TestTheFormOfAKind:
         self, page: Client
     ) -> None:
         assert f'<option value="{TEN}">' in page.get(self.PATH).text
-        assert page.post(self.PATH, self.SAID).status_code == 302
+        assert page.post(self.PATH, self.FIELDS).status_code == 302
         assert Kind.objects.values_list("limit", "limit_count", "limit_key").get() == (TEN, 2.5, "owner")
-        assert page.post("/admin/jobs/kind/paced/change/", self.SAID | {"limit": ""}).status_code == 302
+        assert page.post("/admin/jobs/kind/paced/change/", self.FIELDS | {"limit": ""}).status_code == 302
         assert Kind.objects.get().limit is None
 
     @pytest.mark.parametrize(
-        ("said", "why"),
+        ("fields", "why"),
         [
             ({"limit": "nobody"}, "nobody is not one of the available choices"),
             ({"limit_count": "0"}, "The number of tokens is positive and finite."),
@@ -67,8 +67,8 @@ class TestTheFormOfAKind:
         ],
     )
     def test_refuses_a_limit_that_could_never_grant_a_job(
-        self, page: Client, said: dict[str, str], why: str
+        self, page: Client, fields: dict[str, str], why: str
     ) -> None:
-        answer = page.post(self.PATH, self.SAID | said)
+        answer = page.post(self.PATH, self.FIELDS | fields)
         assert (answer.status_code, Kind.objects.count()) == (200, 0)
         assert why in str(answer.context["adminform"].form.errors)

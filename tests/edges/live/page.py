@@ -80,7 +80,7 @@ class Page:
         await self.says(ping=True)
         return await self.hears() == {"pong": True}
 
-    async def has_news(self) -> bool:
+    async def has_message(self) -> bool:
         """Whether something comes within a moment, without a ping, which waits for what is being worked off."""
         return not await self._communicator.receive_nothing(timeout=0.2)
 

@@ -71,7 +71,7 @@ class TestOnePage:
             assert await flooding.hears() == {"pong": True}
         await other.watches("test-group", group_id=await new_group("open"))
         assert (await other.hears())["state"] == "a"
-        assert not await flooding.has_news()
+        assert not await flooding.has_message()
         assert await flooding.hears() == {"pong": True}  # in time it goes on
         assert counted("jobfarm_page_messages_delayed_total") == delayed + 1
 
@@ -83,9 +83,9 @@ class TestOnePage:
         group_id = await new_group("open")
         for number in range(15):
             await page.watches("test-group", f"w{number}", group_id=group_id)
-        heard = [(await page.hears())["state"] for _ in range(11)]
-        assert heard == [f"w{number}" for number in range(11)]
-        assert not await page.has_news()
+        states = [(await page.hears())["state"] for _ in range(11)]
+        assert states == [f"w{number}" for number in range(11)]
+        assert not await page.has_message()
 
     async def test_whose_messages_pile_up_is_closed_and_counted(
         self, pages: type[Page], settings: Settings
@@ -95,9 +95,9 @@ class TestOnePage:
         refused = counted("jobfarm_page_sockets_refused_total", reason="messages")
         for _ in range(40):
             await page.says(ping=True)
-        while (said := await page.receives())["type"] == "websocket.send":
-            assert json.loads(said["text"]) == {"pong": True}
-        assert (said["type"], said["code"]) == ("websocket.close", TOO_FAST)
+        while (message := await page.receives())["type"] == "websocket.send":
+            assert json.loads(message["text"]) == {"pong": True}
+        assert (message["type"], message["code"]) == ("websocket.close", TOO_FAST)
         assert counted("jobfarm_page_sockets_refused_total", reason="messages") == refused + 1
         assert await other.hears_nothing()
 
@@ -108,12 +108,19 @@ class TestOnePage:
         assert settings.LIVE["BURST"] < 2 * 200
         page = await pages.open()
         group_id = await new_group("open")
-        wish = {"name": "test-group", "args": {"group_id": group_id}, "version": "0" * 16, "ticket": "t" * 43}
+        watch_request = {
+            "name": "test-group",
+            "args": {"group_id": group_id},
+            "version": "0" * 16,
+            "ticket": "t" * 43,
+        }
         delayed = counted("jobfarm_page_messages_delayed_total")
         for start in range(0, 200, 50):
-            await page.says(watch=[{"id": f"p{start + n}", **wish} for n in range(50)], language="en-GB")
-        heard = {(await page.hears())["state"] for _ in range(200)}
-        assert len(heard) == 200
+            await page.says(
+                watch=[{"id": f"p{start + n}", **watch_request} for n in range(50)], language="en-GB"
+            )
+        states = {(await page.hears())["state"] for _ in range(200)}
+        assert len(states) == 200
         assert counted("jobfarm_page_messages_delayed_total") == delayed
 
     async def test_that_names_a_thousand_and_one_at_once_is_no_page(self, pages: type[Page]) -> None:
@@ -132,7 +139,7 @@ class TestOnePage:
         await eventually(lambda: reads.count == 1)
         await other.watches("test-log", log_id=1)  # its read waits at the brake as well, beside the other's
         await eventually(lambda: reads.count == 2)
-        assert not await flooding.has_news()
+        assert not await flooding.has_message()
         reads.may_go_on.set()
         assert {(await flooding.hears())["state"] for _ in groups} == {str(each) for each in groups}
 
@@ -206,7 +213,7 @@ class TestOneAddress:
 
 async def _pongs(page: Page) -> int:
     count = 0
-    while await page.has_news():
+    while await page.has_message():
         await page.receives()
         count += 1
     return count
@@ -344,8 +351,8 @@ class TestFiftyFlooding:
                         assert (await client.get(path)).status_code == 200
                 for number in range(5):
                     async with page(server, Cookie=mine["Cookie"]) as own:
-                        wish = {"id": "mine", "name": "job-json", "args": {"job_id": job.pk}}
-                        assert (await asks(own, watch=[wish]))["state"] == "mine", number
+                        watch_request = {"id": "mine", "name": "job-json", "args": {"job_id": job.pk}}
+                        assert (await asks(own, watch=[watch_request]))["state"] == "mine", number
                 assert max(flood.answers) <= flood.most
                 before = sum(flood.answers)
                 await eventually(lambda: sum(flood.answers) > before, within_s=60)  # it still goes on

@@ -21,18 +21,18 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @asynccontextmanager
-async def heard(topic: str) -> AsyncIterator[None]:
+async def notified(topic: str) -> AsyncIterator[None]:
     """The block touches this topic; at its end the hub has told all who listen to it, in one turn of the loop."""
-    told = asyncio.Event()
-    listening = hub.current().watch_topics([topic], lambda _: told.set())
+    arrived = asyncio.Event()
+    listening = hub.current().watch_topics([topic], lambda _: arrived.set())
     yield
-    await asyncio.wait_for(told.wait(), 10)
+    await asyncio.wait_for(arrived.wait(), 10)
     listening.close()
 
 
 async def loses(user: User, group_id: int) -> None:
     """The person leaves the group, and the hub has heard of it."""
-    async with heard(f"user:{user.pk}"):
+    async with notified(f"user:{user.pk}"):
         await connections.run(user.groups.remove, group_id)
 
 
@@ -98,7 +98,7 @@ class TestRightsThatAreTakenAway:
         let_one_verdict_go()
         await eventually(lambda: verdicts.count == 2)  # asked again, since they changed
         await are_done(feeds())
-        assert not await page.has_news()
+        assert not await page.has_message()
         verdicts.may_go_on.set()
         assert await page.hears() == {"gone": "a"}
         assert await page.hears_nothing()
@@ -113,7 +113,7 @@ class TestRightsThatAreTakenAway:
         verdicts.may_go_on.clear()
         await page.watches("test-judged", group_id=group_id, ticket="sesame")
         await eventually(lambda: verdicts.count == 1)
-        async with heard(f"share:{group_id}"):
+        async with notified(f"share:{group_id}"):
             await connections.run(Group.objects.filter(name__startswith="ticket").delete)
             await connections.run(operations.touch, f"share:{group_id}")
         verdicts.may_go_on.set()
@@ -135,7 +135,7 @@ class TestRightsThatAreTakenAway:
         await loses(user, group_id)
         await eventually(lambda: verdicts.count == 2)
         await is_renamed(group_id, "closed, changed")
-        assert not await page.has_news()
+        assert not await page.has_message()
         verdicts.may_go_on.set()
         assert await page.hears() == {"gone": "a"}
         assert await page.hears_nothing()
@@ -143,14 +143,14 @@ class TestRightsThatAreTakenAway:
     async def test_while_they_are_asked_again_are_asked_once_more(self, pages: type[Page]) -> None:
         group_id, user, page = await shown_group(pages)
         verdicts.may_go_on.clear()
-        async with heard(f"share:{group_id}"):
+        async with notified(f"share:{group_id}"):
             await connections.run(operations.touch, f"share:{group_id}")
         await eventually(lambda: verdicts.count == 2)  # it has read that she still is a member
         await is_renamed(group_id, "closed, changed")
         await loses(user, group_id)
         let_one_verdict_go()
         await eventually(lambda: verdicts.count == 3)
-        assert not await page.has_news()
+        assert not await page.has_message()
         verdicts.may_go_on.set()
         assert await page.hears() == {"gone": "a"}
 
@@ -187,7 +187,7 @@ class TestRightsThatAreTakenAway:
         """What is held back while they are asked is not lost to who keeps them."""
         group_id, user, page = await shown_group(pages)
         verdicts.may_go_on.clear()
-        async with heard(f"user:{user.pk}"):
+        async with notified(f"user:{user.pk}"):
             await connections.run(operations.touch, f"user:{user.pk}")
         await eventually(lambda: verdicts.count == 2)
         await is_renamed(group_id, "closed, changed")
@@ -204,7 +204,7 @@ class TestALogOut:
             page = await pages.open(client)
             await page.watches("test-judged", group_id=group_id)
             await eventually(lambda: _waits_for_lock(other))
-            async with heard(f"user:{user.pk}"):
+            async with notified(f"user:{user.pk}"):
                 await connections.run(client.session.flush)
             other.rollback()
         assert await page.hears() == {"gone": "a"}

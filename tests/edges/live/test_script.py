@@ -30,11 +30,13 @@ class Farm:
     def __init__(self, page: Page) -> None:
         self.page = page
         self.sockets: list[WebSocketRoute] = []
-        self.heard: list[dict[str, Any]] = []
+        self.received: list[dict[str, Any]] = []
         self.answers_pings = True
         self.problems: list[str] = []
         page.on("pageerror", lambda error: self.problems.append(str(error)))
-        page.on("console", lambda said: self.problems.append(said.text) if said.type == "error" else None)
+        page.on(
+            "console", lambda message: self.problems.append(message.text) if message.type == "error" else None
+        )
 
     async def show(self, body: str) -> None:
         """Open a page with this body, and wait until it has said what it watches."""
@@ -52,12 +54,12 @@ class Farm:
 
     async def watched(self, count: int = 1) -> list[dict[str, Any]]:
         """The wishes of the page, once there are so many."""
-        await eventually(lambda: len(self.wishes()) >= count)
-        return self.wishes()
+        await eventually(lambda: len(self.watch_requests()) >= count)
+        return self.watch_requests()
 
-    def wishes(self) -> list[dict[str, Any]]:
+    def watch_requests(self) -> list[dict[str, Any]]:
         """All that the page wished to watch up to now."""
-        return [wish for message in self.heard for wish in message.get("watch", [])]
+        return [request for message in self.received for request in message.get("watch", [])]
 
     def says(self, **message: Any) -> None:
         """Send to the page's newest socket."""
@@ -71,10 +73,10 @@ class Farm:
 
     def _connected(self, socket: WebSocketRoute) -> None:
         self.sockets.append(socket)
-        socket.on_message(lambda text: self._hear(socket, json.loads(text)))
+        socket.on_message(lambda text: self._receive(socket, json.loads(text)))
 
-    def _hear(self, socket: WebSocketRoute, message: dict[str, Any]) -> None:
-        self.heard.append(message)
+    def _receive(self, socket: WebSocketRoute, message: dict[str, Any]) -> None:
+        self.received.append(message)
         if "ping" in message and self.answers_pings:
             socket.send('{"pong":true}')
 
@@ -105,11 +107,11 @@ HTML = "document.querySelector('#part').innerHTML"
 class TestStates:
     async def test_are_watched_with_their_version_and_swapped(self, farm: Farm) -> None:
         await farm.show(STATE.replace("{inner}", "<b>old</b>"))
-        [wish] = await farm.watched()
-        assert wish == {"id": wish["id"], "name": "job", "args": {"job_id": 7}, "version": "v0"}
-        assert farm.heard[0]["language"] == "en-GB"
+        [request] = await farm.watched()
+        assert request == {"id": request["id"], "name": "job", "args": {"job_id": 7}, "version": "v0"}
+        assert farm.received[0]["language"] == "en-GB"
         await farm.page.evaluate("addEventListener('live:updated', e => { window.told = e.detail.version })")
-        farm.says(state=wish["id"], version="v1", html="<b>new</b> &amp; more")
+        farm.says(state=request["id"], version="v1", html="<b>new</b> &amp; more")
         await farm.becomes(HTML, "<b>new</b> &amp; more")
         assert await farm.page.evaluate("[window.told, part.dataset.liveVersion]") == ["v1", "v1"]
 
@@ -120,13 +122,13 @@ class TestStates:
         )
         items = "".join(f"<li>{n}</li>" for n in range(200))
         await farm.show(STATE.replace("{inner}", inner.format("old", items)))
-        [wish] = await farm.watched()
+        [request] = await farm.watched()
         await farm.page.evaluate(
             "i.focus(); i.value = 'typing'; i.setSelectionRange(2, 4);"
             "document.querySelector('details').open = true;"
             "list.style.height = '50px'; list.style.overflow = 'auto'; list.scrollTop = 400; window.kept = i"
         )
-        farm.says(state=wish["id"], version="v1", html=inner.format("new", items + "<li>more</li>"))
+        farm.says(state=request["id"], version="v1", html=inner.format("new", items + "<li>more</li>"))
         await farm.becomes("document.querySelector('#part p').textContent", "new")
         assert await farm.page.evaluate(
             "[document.activeElement === window.kept, i.value, i.selectionStart, i.selectionEnd,"
@@ -138,29 +140,29 @@ class TestStates:
             return "".join(f'<p data-key="{name}">{name}</p>' for name in names)
 
         await farm.show(STATE.replace("{inner}", rows("a", "b", "c", "d")))
-        [wish] = await farm.watched()
+        [request] = await farm.watched()
         await farm.page.evaluate("window.was = [...part.children]")
-        farm.says(state=wish["id"], version="v1", html=rows("d", "x", "b", "a"))
+        farm.says(state=request["id"], version="v1", html=rows("d", "x", "b", "a"))
         await farm.becomes("part.textContent", "dxba")
         kept = "[part.children[0] === was[3], part.children[2] === was[1], part.children[3] === was[0]]"
         assert await farm.page.evaluate(kept) == [True, True, True]
 
     async def test_bring_data_to_a_script_of_the_page(self, farm: Farm) -> None:
         await farm.show(STATE.replace("{inner}", "").replace("v0", ""))
-        [wish] = await farm.watched()
+        [request] = await farm.watched()
         await farm.page.evaluate("addEventListener('live:updated', e => { window.told = e.detail.data })")
-        farm.says(state=wish["id"], version="v1", data={"queued": 3})
+        farm.says(state=request["id"], version="v1", data={"queued": 3})
         await farm.becomes("window.told", {"queued": 3})
 
     async def test_are_emptied_when_they_are_gone(self, farm: Farm) -> None:
         await farm.show(STATE.replace("{inner}", "<b>secret</b>"))
-        [wish] = await farm.watched()
-        farm.says(gone=wish["id"])
+        [request] = await farm.watched()
+        farm.says(gone=request["id"])
         await farm.becomes(HTML, "")
         assert await farm.page.evaluate("'liveGone' in part.dataset")
         await farm.sockets[-1].close()
         await farm.becomes("document.documentElement.dataset.live", "on")
-        assert len(farm.wishes()) == 1
+        assert len(farm.watch_requests()) == 1
 
     async def test_that_come_and_go_later_are_noticed(self, farm: Farm) -> None:
         await farm.show("<main></main>")
@@ -170,7 +172,7 @@ class TestStates:
         [first] = await farm.watched(1)
         await farm.page.evaluate("html => { document.querySelector('main').innerHTML = html }", part)
         [_, second] = await farm.watched(2)
-        await eventually(lambda: {"unwatch": [first["id"]]} in farm.heard)
+        await eventually(lambda: {"unwatch": [first["id"]]} in farm.received)
         farm.says(state=second["id"], version="v1", html="new")
         await farm.becomes(HTML, "new")
         assert len(farm.sockets) == 1
@@ -179,33 +181,33 @@ class TestStates:
 class TestStreams:
     async def test_are_appended_as_text(self, farm: Farm) -> None:
         await farm.show(STREAM)
-        [wish] = await farm.watched()
-        assert (wish["cursor"], wish["ticket"]) == ("c0", "t")
+        [request] = await farm.watched()
+        assert (request["cursor"], request["ticket"]) == ("c0", "t")
         markup = {"cursor": "c1", "data": "<script>alert(1)</script>"}
         items = [markup, {"cursor": "c2", "data": {"text": " & b"}}]
-        farm.says(append=wish["id"], cursor="c2", items=items)
+        farm.says(append=request["id"], cursor="c2", items=items)
         await farm.becomes("part.textContent", "start <script>alert(1)</script> & b")
         assert await farm.page.evaluate("[part.children.length, part.dataset.liveCursor]") == [0, "c2"]
 
     async def test_can_be_shown_by_a_script_of_the_page(self, farm: Farm) -> None:
         await farm.show(STREAM)
-        [wish] = await farm.watched()
+        [request] = await farm.watched()
         await farm.page.evaluate(
             "addEventListener('live:append', e => { e.preventDefault(); window.told = e.detail.items })"
         )
-        farm.says(append=wish["id"], cursor="c1", items=[{"cursor": "c1", "data": {"who": "ada"}}])
+        farm.says(append=request["id"], cursor="c1", items=[{"cursor": "c1", "data": {"who": "ada"}}])
         await farm.becomes("window.told", [{"cursor": "c1", "data": {"who": "ada"}}])
         assert await farm.page.evaluate("part.textContent") == "start "
 
     async def test_follow_the_end_unless_the_reader_went_up(self, farm: Farm) -> None:
         await farm.show(STREAM)
-        [wish] = await farm.watched()
+        [request] = await farm.watched()
         await farm.page.evaluate("part.style.height = '60px'; part.style.overflow = 'auto'")
         at_end = "part.scrollHeight - part.scrollTop - part.clientHeight < 2"
-        farm.says(append=wish["id"], cursor="c1", items=[{"cursor": "c1", "data": "line\n" * 100}])
+        farm.says(append=request["id"], cursor="c1", items=[{"cursor": "c1", "data": "line\n" * 100}])
         await farm.becomes(at_end, True)
         await farm.page.evaluate("part.scrollTop = 100")
-        farm.says(append=wish["id"], cursor="c2", items=[{"cursor": "c2", "data": "line\n" * 100}])
+        farm.says(append=request["id"], cursor="c2", items=[{"cursor": "c2", "data": "line\n" * 100}])
         await farm.becomes("part.dataset.liveCursor", "c2")
         assert await farm.page.evaluate("part.scrollTop") == 100
 
@@ -220,7 +222,10 @@ class TestTheSocket:
         await farm.sockets[0].close(code=1012)
         await farm.becomes("document.documentElement.dataset.live", "off")
         again = (await farm.watched(4))[2:]
-        assert [(wish.get("version"), wish.get("cursor")) for wish in again] == [("v1", None), (None, "c1")]
+        assert [(request.get("version"), request.get("cursor")) for request in again] == [
+            ("v1", None),
+            (None, "c1"),
+        ]
         await farm.becomes("document.documentElement.dataset.live", "on")
 
     async def test_stays_away_when_the_person_is_logged_out(self, farm: Farm) -> None:
@@ -256,7 +261,7 @@ class TestTheSocket:
         await farm.show(STATE.replace("{inner}", "old"))
         await farm.watched()
         await farm.page.clock.run_for(26_000)
-        await eventually(lambda: {"ping": True} in farm.heard)
+        await eventually(lambda: {"ping": True} in farm.received)
         await farm.page.clock.run_for(10_500)
         await farm.page.clock.run_for(10_000)
         await eventually(lambda: len(farm.sockets) == 2)
@@ -290,7 +295,7 @@ class TestTimes:
 
     async def test_are_shown_in_what_was_swapped_in(self, farm: Farm) -> None:
         await farm.show(STATE.replace("{inner}", "old"))
-        [wish] = await farm.watched()
+        [request] = await farm.watched()
         html = '<time datetime="2026-01-02T20:04:05Z">raw</time><time datetime="nonsense">raw</time>'
-        farm.says(state=wish["id"], version="v1", html=html)
+        farm.says(state=request["id"], version="v1", html=html)
         await farm.becomes("part.textContent", "3 Jan 2026, 05:04:05raw")

@@ -65,11 +65,11 @@ class TestWatching:
         await connections.run(write, 1, "one", "two")
         page = await pages.open()
         await page.watches("test-log", log_id=1)
-        heard = await page.hears()
-        assert [item["data"] for item in heard["items"]] == ["one\n", "two\n"]
-        assert heard["cursor"] == heard["items"][-1]["cursor"]
+        messages = await page.hears()
+        assert [item["data"] for item in messages["items"]] == ["one\n", "two\n"]
+        assert messages["cursor"] == messages["items"][-1]["cursor"]
         later = await pages.open()
-        await later.watches("test-log", log_id=1, cursor=heard["items"][0]["cursor"])
+        await later.watches("test-log", log_id=1, cursor=messages["items"][0]["cursor"])
         assert [item["data"] for item in (await later.hears())["items"]] == ["two\n"]
 
     async def test_ends_when_the_page_says_so(self, pages: type[Page]) -> None:
@@ -271,7 +271,7 @@ GARBAGE = [
     '{"ping": NaN, "watch": 1e999}',
 ]
 
-BAD_WISHES: list[tuple[dict[str, Any], str]] = [
+BAD_WATCHES: list[tuple[dict[str, Any], str]] = [
     ({}, "unknown_query"),
     ({"name": 7}, "unknown_query"),
     ({"name": ["test-group"]}, "unknown_query"),
@@ -306,12 +306,12 @@ class TestBadInput:
         await page.says_bytes(b"\x00\xff")
         assert await page.is_closed_with() == 4400
 
-    @pytest.mark.parametrize(("wish", "code"), BAD_WISHES)
-    async def test_in_a_wish_is_refused_with_a_sentence(
-        self, pages: type[Page], wish: dict[str, Any], code: str, caplog: pytest.LogCaptureFixture
+    @pytest.mark.parametrize(("watch", "code"), BAD_WATCHES)
+    async def test_in_a_watch_request_is_refused_with_a_sentence(
+        self, pages: type[Page], watch: dict[str, Any], code: str, caplog: pytest.LogCaptureFixture
     ) -> None:
         page = await pages.open()
-        await page.says(watch=[{"id": "a", **wish}])
+        await page.says(watch=[{"id": "a", **watch}])
         answer = await page.hears()
         assert (answer["refused"], answer["error"], bool(answer["message"])) == ("a", code, True)
         assert await page.hears_nothing()
@@ -330,10 +330,10 @@ class TestBadInput:
     async def test_beyond_200_watches_is_refused(self, pages: type[Page]) -> None:
         page = await pages.open()
         group_id = await new_group("open")
-        wishes = [{"id": f"w{n}", "name": "test-group", "args": {"group_id": group_id}} for n in range(202)]
-        await page.says(watch=wishes)
-        heard = [await page.hears() for _ in range(202)]
-        refused = [(each["refused"], each["error"]) for each in heard if "refused" in each]
+        watches = [{"id": f"w{n}", "name": "test-group", "args": {"group_id": group_id}} for n in range(202)]
+        await page.says(watch=watches)
+        messages = [await page.hears() for _ in range(202)]
+        refused = [(each["refused"], each["error"]) for each in messages if "refused" in each]
         assert refused == [("w200", "too_many_watches"), ("w201", "too_many_watches")]
         await page.says(unwatch=["w0"])
         await page.watches("test-group", "again", group_id=group_id)
@@ -342,8 +342,8 @@ class TestBadInput:
     async def test_that_repeats_an_id_leaves_one_watch(self, pages: type[Page]) -> None:
         page = await pages.open()
         first, second = await new_group("open one"), await new_group("open two")
-        wishes = [{"id": "a", "name": "test-group", "args": {"group_id": each}} for each in (first, second)]
-        await page.says(watch=wishes)
+        watches = [{"id": "a", "name": "test-group", "args": {"group_id": each}} for each in (first, second)]
+        await page.says(watch=watches)
         assert (await page.hears())["html"] == '<b class="public">open two</b>'
         await connections.run(rename, first, "open changed")
         assert await page.hears_nothing()
@@ -370,9 +370,9 @@ class TestLanguages:
     async def test_are_those_of_the_site(self, pages: type[Page], settings: Settings) -> None:
         group_id = await new_group("open")
         page = await pages.open()
-        wish = {"name": "test-group", "args": {"group_id": group_id}}
+        watch = {"name": "test-group", "args": {"group_id": group_id}}
         for number, language in enumerate(["de", "klingon", 7, None]):
-            await page.says(watch=[{"id": str(number), **wish}], language=language)
+            await page.says(watch=[{"id": str(number), **watch}], language=language)
             await page.hears()
         languages = sorted(key[3] for key in hub.current()._feeds)
         assert languages == ["de", settings.LANGUAGE_CODE]
@@ -388,6 +388,6 @@ class TestManyPages:
             await page.hears()
         before = await settled(lambda: reads.count)  # one who came while it was read has it read once more
         await connections.run(rename, group_id, "open 1")
-        heard = await asyncio.gather(*(page.hears() for page in many))
-        assert {json.dumps(each) for each in heard} == {json.dumps(heard[0])}
+        messages = await asyncio.gather(*(page.hears() for page in many))
+        assert {json.dumps(each) for each in messages} == {json.dumps(messages[0])}
         assert reads.count - before == 1

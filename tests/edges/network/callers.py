@@ -84,15 +84,15 @@ def bearer(key: str) -> dict[str, str]:
 def ask(socket: ClientConnection, **message: Any) -> dict[str, Any]:
     """Send one message and return what comes next that is no push."""
     socket.send(json.dumps(message))
-    return next(answer for answer in heard(socket) if answer["type"] not in {"work", "stop"})
+    return next(answer for answer in messages_of(socket) if answer["type"] not in {"work", "stop"})
 
 
 def push(socket: ClientConnection, kind: str) -> dict[str, Any]:
     """The next push of this kind."""
-    return next(message for message in heard(socket) if message["type"] == kind)
+    return next(message for message in messages_of(socket) if message["type"] == kind)
 
 
-def heard(socket: ClientConnection) -> Iterator[dict[str, Any]]:
+def messages_of(socket: ClientConnection) -> Iterator[dict[str, Any]]:
     """What comes over a socket, each within the patience."""
     while True:
         yield json.loads(socket.recv(timeout=PATIENCE_S))

@@ -21,10 +21,10 @@ def running(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterat
 @pytest.fixture
 def server(running: Server, transactional_db: None) -> Iterator[Server]:
     """The server, whose log must hold no traceback at the test's end."""
-    said_before = len(running.log)
+    logged_before = len(running.log)
     yield running
     callers.close_all()
-    assert "Traceback" not in running.log[said_before:], running.log[said_before:]
+    assert "Traceback" not in running.log[logged_before:], running.log[logged_before:]
 
 
 @pytest.fixture

@@ -56,9 +56,9 @@ class TestAttempts:
         assert client.get(f"/api/v1/jobs/{job.pk}").json()["attempts"] == []
         _three_attempts(crew, job)
         third, second, first = client.get(f"/api/v1/jobs/{job.pk}").json()["attempts"]
-        for told in (third, second, first):
-            assert told.pop("claimed_at")
-            assert bool(told.pop("ended_at")) == (told is not third)
+        for shown in (third, second, first):
+            assert shown.pop("claimed_at")
+            assert bool(shown.pop("ended_at")) == (shown is not third)
         url = f"/api/v1/jobs/{job.pk}/files/p.png?fence="
         files = [{"name": "p.png", "size": size, "url": f"{url}{n}"} for n, size in ((1, 3), (3, 5))]
         assert third == {
@@ -73,19 +73,22 @@ class TestAttempts:
             "attempt": 1, "fence": 1, "outcome": "failed", "worker": "w", "error": "no luck",
             "has_output": True, "files": files[:1],
         }  # fmt: skip
-        assert [client.get(told["files"][0]["url"]).content for told in (third, first)] == [b"three", b"one"]
+        assert [client.get(shown["files"][0]["url"]).content for shown in (third, first)] == [
+            b"three",
+            b"one",
+        ]
 
     def test_that_succeeded_are_told_too(self, client: httpx.Client, crew: Crew, job: Job) -> None:
         claimed = _attempt(crew, job, "done")
         crew.post(f"jobs/{job.pk}/finish", lease=claimed["lease"], outcome="success")
-        [told] = client.get(f"/api/v1/jobs/{job.pk}").json()["attempts"]
-        assert (told["fence"], told["outcome"], told["error"], told["has_output"]) == (
+        [shown] = client.get(f"/api/v1/jobs/{job.pk}").json()["attempts"]
+        assert (shown["fence"], shown["outcome"], shown["error"], shown["has_output"]) == (
             1,
             "success",
             None,
             True,
         )
-        assert told["ended_at"]
+        assert shown["ended_at"]
 
     def test_of_a_job_that_nobody_had_are_none(self, client: httpx.Client, job: Job) -> None:
         operations.cancel(job.pk, by=None)
@@ -96,8 +99,8 @@ class TestAttempts:
     ) -> None:
         _three_attempts(crew, job)
 
-        def read(**asked: Any) -> Any:
-            return client.get(f"/api/v1/jobs/{job.pk}/output", params=asked).json()
+        def read(**params: Any) -> Any:
+            return client.get(f"/api/v1/jobs/{job.pk}/output", params=params).json()
 
         first: dict[str, Any] = {
             "fence": 1,
@@ -116,36 +119,36 @@ class TestAttempts:
         """Also when a later one wrote nothing."""
         _fail(crew, _attempt(crew, job, "what I thought so far"), "gone")
         crew.post(f"jobs/{job.pk}/release", lease=_attempt(crew, job)["lease"])
-        told = client.get(f"/api/v1/jobs/{job.pk}/output").json()
-        assert (told["fence"], told["chunks"][0]["text"]) == (1, "what I thought so far")
+        shown = client.get(f"/api/v1/jobs/{job.pk}/output").json()
+        assert (shown["fence"], shown["chunks"][0]["text"]) == (1, "what I thought so far")
 
     def test_are_not_in_the_stream_of_events(self, client: httpx.Client, crew: Crew, job: Job) -> None:
         claimed = _attempt(crew, job, "x")
         crew.post(f"jobs/{job.pk}/finish", lease=claimed["lease"], outcome="success")
         with client.stream("GET", f"/api/v1/jobs/{job.pk}/events") as answer:
-            told = [event.data for event in callers.events(answer.iter_lines()) if event.name == "job"]
-        assert told
-        assert not [data for data in told if "attempts" in data or "payload" in data]
+            shown = [event.data for event in callers.events(answer.iter_lines()) if event.name == "job"]
+        assert shown
+        assert not [data for data in shown if "attempts" in data or "payload" in data]
 
 
 class TestQuotas:
     def test_are_told_with_413_over_http_and_the_socket(self, job: Job) -> None:
         small = {"JOBFARM_OUTPUT_BYTES_PER_ATTEMPT": "5", "JOBFARM_FILES_PER_ATTEMPT": "1"}
         with serve(**small) as server:
-            self._told_with_413(callers.crew(server), job)
+            self._refused_with_413(callers.crew(server), job)
 
-    def _told_with_413(self, crew: Crew, job: Job) -> None:
+    def _refused_with_413(self, crew: Crew, job: Job) -> None:
         claimed = _attempt(crew, job, "four", file=b"one")
         lease = claimed["lease"]
         no_room = {
             "error": "quota_reached", "what": "bytes of output", "of": "attempt", "quota": 5, "used": 4, "more": 2,
             "message": "One attempt may hand in 5 bytes of output: 4 are there, and there is no room for 2 more.",
         }  # fmt: skip
-        said = crew.post(f"jobs/{job.pk}/output", lease=lease, seq=1, text="22")
-        assert (said.status_code, said.json()) == (413, no_room)
+        answer = crew.post(f"jobs/{job.pk}/output", lease=lease, seq=1, text="22")
+        assert (answer.status_code, answer.json()) == (413, no_room)
         with crew.socket() as socket:
-            told = callers.ask(socket, type="output", ref=1, job=job.pk, lease=lease, seq=1, text="22")
-        assert told == {"type": "error", "ref": 1, "status": 413, **no_room}
+            shown = callers.ask(socket, type="output", ref=1, job=job.pk, lease=lease, seq=1, text="22")
+        assert shown == {"type": "error", "ref": 1, "status": 413, **no_room}
         put = crew.http.put(f"/api/v1/worker/jobs/{job.pk}/files/b", params={"lease": lease}, content=b"x")
         assert (put.status_code, put.json()["what"], put.json()["quota"]) == (413, "files", 1)
         done = crew.post(f"jobs/{job.pk}/finish", lease=lease, outcome="success")

@@ -126,20 +126,20 @@ def client(server: Server, ada: User) -> httpx.Client:
 
 def refused(response: httpx.Response) -> tuple[int, str]:
     """Status and code of a refusal, which must be in the one form."""
-    told = response.json()
+    document = response.json()
     assert response.headers["content-type"].startswith("application/json")
-    assert isinstance(told["message"], str)
-    assert told["message"]
-    return response.status_code, told["error"]
+    assert isinstance(document["message"], str)
+    assert document["message"]
+    return response.status_code, document["error"]
 
 
 class TestSubmitting:
     def test_is_refused_and_nothing_is_stored(self, client: httpx.Client) -> None:
-        told = [
+        document = [
             (body, *refused(client.post("/api/v1/jobs", content=json.dumps(body), headers=JSON)))
             for body, _, _ in SUBMISSIONS
         ]
-        assert told == SUBMISSIONS
+        assert document == SUBMISSIONS
         assert not Job.objects.exists()
         assert not Body.objects.exists()
 
@@ -162,10 +162,10 @@ class TestSubmitting:
 
     def test_says_which_fields_are_wrong_without_repeating_what_was_sent(self, client: httpx.Client) -> None:
         body = {"kind": "chat", "payload": 1, "priority": "secret", "colour": "secret"}
-        told = client.post("/api/v1/jobs", json=body)
-        assert [fault["field"] for fault in told.json()["faults"]] == ["priority", "colour"]
-        assert told.json()["faults"][1]["why"] == "there is no such field."
-        assert "secret" not in told.text
+        document = client.post("/api/v1/jobs", json=body)
+        assert [fault["field"] for fault in document.json()["faults"]] == ["priority", "colour"]
+        assert document.json()["faults"][1]["why"] == "there is no such field."
+        assert "secret" not in document.text
 
     def test_a_bulk_is_bounded(self, client: httpx.Client) -> None:
         jobs = [{"kind": "chat", "payload": 1}] * 1001
@@ -200,12 +200,12 @@ class TestBodiesThatAreTooLarge:
 
 class TestAddresses:
     def test_answer_in_the_one_form(self, client: httpx.Client) -> None:
-        told = []
+        document = []
         for method, path, _, _ in ADDRESSES:
             response = client.request(method, path)
-            told.append((method, path, *refused(response)))
+            document.append((method, path, *refused(response)))
             assert ("allow" in response.headers) == (response.status_code == 405)
-        assert told == ADDRESSES
+        assert document == ADDRESSES
 
 
 REPORTS: dict[str, dict[str, Any]] = {

@@ -27,10 +27,10 @@ class TestSubmit:
             "/api/v1/jobs", json={"kind": "chat", "payload": {"prompt": "Why?"}, "priority": -7}
         )
         assert response.status_code == 201
-        told = response.json()
+        document = response.json()
         job = Job.objects.get()
-        assert told.pop("created_at") == told.pop("run_at")
-        assert told == {
+        assert document.pop("created_at") == document.pop("run_at")
+        assert document == {
             "id": job.pk,
             "kind": "chat",
             "queue": "chat",
@@ -183,10 +183,16 @@ class TestLook:
             f"/api/v1/worker/jobs/{job.pk}/files/p.png", params={"lease": second["lease"]}, content=b"png"
         )
         crew.post(f"jobs/{job.pk}/finish", lease=second["lease"], outcome="success", result=[1])
-        told = client.get(f"/api/v1/jobs/{job.pk}").json()
+        document = client.get(f"/api/v1/jobs/{job.pk}").json()
         url = f"/api/v1/jobs/{job.pk}/files/p.png"
-        assert told["files"] == [{"name": "p.png", "size": 3, "url": url}]
-        assert (told["status"], told["result"], told["error"], told["worker"], told["attempt"]) == (
+        assert document["files"] == [{"name": "p.png", "size": 3, "url": url}]
+        assert (
+            document["status"],
+            document["result"],
+            document["error"],
+            document["worker"],
+            document["attempt"],
+        ) == (
             "success",
             [1],
             None,
@@ -235,8 +241,8 @@ class TestCancelAndRetry:
         operations.cancel(done.pk, by=None)
 
         def cancel(job: Job) -> dict[str, str]:
-            told: dict[str, str] = client.post(f"/api/v1/jobs/{job.pk}/cancel").json()
-            return told
+            document: dict[str, str] = client.post(f"/api/v1/jobs/{job.pk}/cancel").json()
+            return document
 
         assert cancel(waiting) == {"verdict": "canceled_before_start", "status": "canceled"}
         assert crew.claim_one()["id"] == running.pk
@@ -259,8 +265,8 @@ class TestCancelAndRetry:
         client.post(f"/api/v1/jobs/{job.pk}/cancel")
         again = client.post(f"/api/v1/jobs/{job.pk}/retry")
         assert again.status_code == 201
-        told = again.json()
-        assert (told["retry_of"], told["payload"], told["owner"]) == (job.pk, {"a": 1}, "ada")
+        document = again.json()
+        assert (document["retry_of"], document["payload"], document["owner"]) == (job.pk, {"a": 1}, "ada")
 
 
 class TestKeys:

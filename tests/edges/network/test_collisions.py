@@ -229,10 +229,10 @@ class TestNobodysCall:
     def test_a_step_of_a_bulk_action_goes_through(self, server: Server) -> None:
         boss = User.objects.create_superuser("boss")
         jobs = [operations.submit("chat", {}) for _ in range(3)]
-        asked = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters())
-        operations.bulk.begin(asked.pk, by=boss)
+        bulk = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters())
+        operations.bulk.begin(bulk.pk, by=boss)
         with colliding():
-            operations.bulk.step(bulk_id=asked.pk)
-        asked.refresh_from_db()
-        assert asked.changed == len(jobs)
+            operations.bulk.step(bulk_id=bulk.pk)
+        bulk.refresh_from_db()
+        assert bulk.changed == len(jobs)
         assert {farm.status(job) for job in jobs} == {"canceled"}

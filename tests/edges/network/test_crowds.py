@@ -79,7 +79,7 @@ class TestAThousandWaiters:
             await Caller.calling(server, "POST /api/v1/worker/claim", b'{"wait": 60}', key)
             for _ in range(EACH)
         ]
-        await connections.run(self._all_have_asked, server)
+        await connections.run(self._all_wait, server)
         await connections.run(self._cost_little, server)
         answered = [asyncio.create_task(poll.rest()) for poll in polls]
         for number in range(3):
@@ -100,7 +100,7 @@ class TestAThousandWaiters:
             caller.close()
         return sorted(claimed)
 
-    def _all_have_asked(self, server: Server) -> None:
+    def _all_wait(self, server: Server) -> None:
         """All polls were inside of Django and came out again: nobody runs a statement any more."""
         farm.until(lambda: Worker.objects.get().last_seen_at, what="the first poll")
         looks = [False]

@@ -76,7 +76,7 @@ class TestOurWorker:
         worker.stop()
         await running
         assert runs == {job.pk: 1 for job in jobs}
-        await asyncio.to_thread(_looked_at, jobs, proxy)
+        await asyncio.to_thread(_checked, jobs, proxy)
 
 
 def _submitted(count: int) -> list[Job]:
@@ -84,6 +84,6 @@ def _submitted(count: int) -> list[Job]:
         return farm.submit(count, "cut")
 
 
-def _looked_at(jobs: list[Job], proxy: CuttingProxy) -> None:
+def _checked(jobs: list[Job], proxy: CuttingProxy) -> None:
     with connections.released():
         _each_was_done_once(jobs, proxy)

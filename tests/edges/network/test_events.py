@@ -96,16 +96,16 @@ class TestStream:
         Job.objects.update(next_seq=len(pieces))
         run.say("finish", outcome="success")
         with following(client, job) as events:
-            told = list(events)
-        assert texts(told) == [(1, number, f"{number} ") for number in range(1200)]
-        assert [e.name for e in told if e.name != "output"] == ["job", "end"]
-        assert told[-1].name == "end"
+            received = list(events)
+        assert texts(received) == [(1, number, f"{number} ") for number in range(1200)]
+        assert [e.name for e in received if e.name != "output"] == ["job", "end"]
+        assert received[-1].name == "end"
 
     def test_of_a_job_that_never_ran_ends_too(self, client: httpx.Client, job: Job) -> None:
         operations.cancel(job.pk, by=None)
         with following(client, job) as events:
-            told = [(e.name, e.data["status"]) for e in events]
-        assert told == [("job", "canceled"), ("end", "canceled")]
+            received = [(e.name, e.data["status"]) for e in events]
+        assert received == [("job", "canceled"), ("end", "canceled")]
 
     def test_of_a_job_that_is_deleted_ends(self, client: httpx.Client, crew: Crew, job: Job) -> None:
         Run(crew).write("a")
@@ -126,12 +126,12 @@ class TestResuming:
         run.write(*"abcde")
         run.say("finish", outcome="success")
         with following(client, job) as events:
-            told = list(events)
-        everything = [(e.name, e.data) for e in told]
-        for heard, event in enumerate(told):
+            received = list(events)
+        everything = [(e.name, e.data) for e in received]
+        for position, event in enumerate(received):
             with following(client, job, behind=event.id) as events:
                 rest = [(e.name, e.data) for e in events]
-            before = everything[: heard + 1]
+            before = everything[: position + 1]
             assert [e for e in before if e[0] == "output"] + [e for e in rest if e[0] == "output"] == [
                 e for e in everything if e[0] == "output"
             ]
@@ -148,8 +148,8 @@ class TestResuming:
         second.write("better")
         second.say("finish", outcome="success")
         with following(client, job, behind=behind) as events:
-            told = list(events)
-        assert texts(told) == [(1, 1, "cause"), (2, 0, "better")]
+            received = list(events)
+        assert texts(received) == [(1, 1, "cause"), (2, 0, "better")]
         with following(client, job) as events:
             assert texts(list(events)) == [(2, 0, "better")]
 
@@ -159,27 +159,27 @@ class TestResuming:
         run.say("finish", outcome="success")
         for garbage in ("x", "1.1", "1.1.zz", "-1.0.", "9" * 40 + ".0.", "1.0.abc; DROP"):
             with following(client, job, behind=garbage) as events:
-                told = list(events)
-            assert [e.name for e in told].count("job") == 1, garbage
-            assert texts(told) == [(1, 0, "a")], garbage
+                received = list(events)
+            assert [e.name for e in received].count("job") == 1, garbage
+            assert texts(received) == [(1, 0, "a")], garbage
 
     def test_over_a_restart_of_the_server_loses_and_repeats_nothing(
         self, server: Server, client: httpx.Client, crew: Crew, job: Job
     ) -> None:
         run = Run(crew)
         run.write("a", "b")
-        told: list[Event] = []
+        received: list[Event] = []
         with following(client, job) as events:
-            while len(texts(told)) < 2:
-                told.append(next(events))
+            while len(texts(received)) < 2:
+                received.append(next(events))
             server.restart()
-            told += list(events)
+            received += list(events)
         run.write("c")
         run.say("finish", outcome="success")
-        with following(client, job, behind=told[-1].id) as events:
-            told += list(events)
-        assert texts(told) == [(1, 0, "a"), (1, 1, "b"), (1, 2, "c")]
-        assert told[-1].name == "end"
+        with following(client, job, behind=received[-1].id) as events:
+            received += list(events)
+        assert texts(received) == [(1, 0, "a"), (1, 1, "b"), (1, 2, "c")]
+        assert received[-1].name == "end"
 
 
 class TestRights:

@@ -9,7 +9,7 @@ from django.conf import settings
 
 from jobs import operations
 from jobs.models import Job
-from tests.edges.network.callers import Crew, ask, heard
+from tests.edges.network.callers import Crew, ask, messages_of
 
 MEGABYTE = settings.JOBFARM["PAYLOAD_BYTES"]
 BODY = settings.JOBFARM["BODY_BYTES"]
@@ -31,37 +31,37 @@ def finished(crew: Crew, way: str, result: str) -> dict[str, Any]:
     if way == "http":
         path = f"/api/v1/worker/jobs/{job['id']}/finish"
         headers = {"Content-Type": "application/json"}
-        told = crew.http.post(path, content=f"{{{fields}}}".encode(), headers=headers).json()
-        return {**told, "job": job["id"]}
+        stored_answer = crew.http.post(path, content=f"{{{fields}}}".encode(), headers=headers).json()
+        return {**stored_answer, "job": job["id"]}
     with crew.socket() as socket:
         socket.send(f'{{"type":"finish","ref":7,"job":{job["id"]},{fields}}}')
-        told = next(answer for answer in heard(socket) if answer.get("ref") == 7)
+        stored_answer = next(answer for answer in messages_of(socket) if answer.get("ref") == 7)
         assert ask(socket, type="claim", ref=8)["ref"] == 8
-        return {**told, "job": job["id"]}
+        return {**stored_answer, "job": job["id"]}
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("character", ["e", "é", "語", "😀"])
 def test_a_megabyte_in_escapes_is_taken(crew: Crew, way: str, character: str) -> None:
-    told = finished(crew, way, escaped(character, stored_bytes=MEGABYTE))
-    assert told["status"] == "success", told
-    result = Job.objects.select_related("body").get(pk=told["job"]).body.result
+    stored_answer = finished(crew, way, escaped(character, stored_bytes=MEGABYTE))
+    assert stored_answer["status"] == "success", stored_answer
+    result = Job.objects.select_related("body").get(pk=stored_answer["job"]).body.result
     assert result == character * ((MEGABYTE - 2) // len(character.encode()))
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_little_more_is_refused(crew: Crew, way: str) -> None:
-    told = finished(crew, way, escaped("é", stored_bytes=MEGABYTE + 2))
-    assert told["error"] == "too_large"
-    assert Job.objects.get(pk=told["job"]).status == "in_progress"
+    stored_answer = finished(crew, way, escaped("é", stored_bytes=MEGABYTE + 2))
+    assert stored_answer["error"] == "too_large"
+    assert Job.objects.get(pk=stored_answer["job"]).status == "in_progress"
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_more_than_any_message_may_be_is_refused(crew: Crew, way: str) -> None:
-    told = finished(crew, way, json.dumps("x" * BODY))
-    assert (told["error"], told["limit"]) == ("too_large", BODY)
+    stored_answer = finished(crew, way, json.dumps("x" * BODY))
+    assert (stored_answer["error"], stored_answer["limit"]) == ("too_large", BODY)
 
 
 def test_a_message_is_measured_in_bytes(crew: Crew) -> None:
-    told = finished(crew, "socket", '"' + "語" * (BODY // 3) + '"')
-    assert (told["error"], told["limit"]) == ("too_large", BODY)
+    stored_answer = finished(crew, "socket", '"' + "語" * (BODY // 3) + '"')
+    assert (stored_answer["error"], stored_answer["limit"]) == ("too_large", BODY)

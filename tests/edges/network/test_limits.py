@@ -23,13 +23,13 @@ def drained(crew: Crew) -> float:
     return Bucket.objects.get(name=LIMIT).used
 
 
-def asked(socket: ClientConnection, ref: int) -> dict[str, object]:
+def answer_to(socket: ClientConnection, ref: int) -> dict[str, object]:
     """The answer to a claim over the socket; what the server says of itself in between is passed over."""
     socket.send(json.dumps({"type": "claim", "ref": ref}))
     while True:
-        said: dict[str, object] = json.loads(socket.recv(timeout=PATIENCE_S))
-        if said.get("ref") == ref:
-            return said
+        message: dict[str, object] = json.loads(socket.recv(timeout=PATIENCE_S))
+        if message.get("ref") == ref:
+            return message
 
 
 class TestAClaimThatWouldNotWait:
@@ -54,15 +54,15 @@ class TestASocket:
     def test_may_ask_as_often_as_it_likes(self, crew: Crew) -> None:
         before = drained(crew)
         with crew.socket() as socket:
-            answers = [asked(socket, ref) for ref in range(20)]
+            answers = [answer_to(socket, ref) for ref in range(20)]
         assert answers == [{"type": "claim", "ref": ref, "jobs": []} for ref in range(20)]
         assert Bucket.objects.get(name=LIMIT).used == before
 
     def test_would_tell_a_refusal_in_the_form_that_http_has(self) -> None:
         error = RateLimited(name=LIMIT, key="worker:7", retry_after=timedelta(seconds=1.2))
-        said = {
+        message = {
             "error": "rate_limited",
             "message": "Too many requests: try again in 2 seconds.",
             "retry_after": 2,
         }
-        assert refusals.problem(error) == (429, said)
+        assert refusals.problem(error) == (429, message)

@@ -35,8 +35,8 @@ def client(server: Server, ada: User) -> httpx.Client:
 
 def _ids(response: httpx.Response) -> list[int]:
     assert response.status_code == 201, response.text
-    told = response.json()
-    return [job["id"] for job in told.get("jobs", [told])]
+    document = response.json()
+    return [job["id"] for job in document.get("jobs", [document])]
 
 
 def _sent_and_cut(

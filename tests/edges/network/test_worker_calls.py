@@ -175,11 +175,11 @@ class TestEnds:
         operations.cancel(jobs[0].pk, by=None)
         farm.time_out(jobs[1])
         crew.post(f"jobs/{jobs[2].pk}/release", lease=leases[2])
-        told = []
+        results = []
         for job, lease in zip(jobs, leases, strict=True):
             refusal = crew.post(f"jobs/{job.pk}/heartbeat", lease=lease).json()
-            told.append((refusal["error"], refusal["reason"], refusal.get("job_status")))
-        assert told == [
+            results.append((refusal["error"], refusal["reason"], refusal.get("job_status")))
+        assert results == [
             ("lease_lost", "canceled", None),
             ("lease_lost", "ended", "timed_out"),
             ("lease_lost", "taken_back", None),
@@ -196,8 +196,8 @@ class TestEnds:
         ]
         ended = crew.post("finish", finished=given, claim_next=5)
         assert ended.status_code == 200
-        told = [(entry["id"], entry.get("status") or entry["error"]) for entry in ended.json()["finished"]]
-        assert told == [
+        results = [(entry["id"], entry.get("status") or entry["error"]) for entry in ended.json()["finished"]]
+        assert results == [
             (jobs[2].pk, "success"),
             (jobs[0].pk, "lease_lost"),
             (jobs[1].pk, "lease_lost"),

@@ -157,7 +157,7 @@ class TestGarbage:
     def test_is_answered_and_the_socket_lives_on(self, socket: ClientConnection) -> None:
         for message, status, error in GARBAGE:
             socket.send(message)
-            answer = next(each for each in callers.heard(socket) if each["type"] != "work")
+            answer = next(each for each in callers.messages_of(socket) if each["type"] != "work")
             refusal = (answer["type"], answer["status"], answer["error"])
             assert refusal == ("error", status, error), (message[:100], answer)
             assert answer["message"]
@@ -204,7 +204,7 @@ class TestWork:
             for socket in sockets[:2]:  # they have waited longest
                 push(socket, "work")
                 claim_one(socket)
-            assert not [socket for socket in sockets if _is_told(socket, within_s=0.1)]
+            assert not [socket for socket in sockets if _receives(socket, within_s=0.1)]
 
     def test_goes_to_the_next_when_the_one_who_was_told_leaves(self, server: Server) -> None:
         first, second = callers.crew(server), callers.crew(server)
@@ -230,7 +230,7 @@ class TestWork:
         assert claim_one(socket)["queue"] == "image"
 
 
-def _is_told(socket: ClientConnection, *, within_s: float) -> bool:
+def _receives(socket: ClientConnection, *, within_s: float) -> bool:
     try:
         return bool(json.loads(socket.recv(within_s))["type"] == "work")
     except TimeoutError:

@@ -23,8 +23,8 @@ def _messages(answer: Any) -> list[str]:
 
 
 def _act(client: Client, action: str, jobs: list[Job], **more: str) -> Any:
-    said = {"action": action, "_selected_action": [job.pk for job in jobs], **more}
-    return client.post(JOBS, said, follow=True)
+    form = {"action": action, "_selected_action": [job.pk for job in jobs], **more}
+    return client.post(JOBS, form, follow=True)
 
 
 class TestJobs:
@@ -51,13 +51,13 @@ class TestJobs:
 
     def test_everything_that_matches_a_filter_is_chosen(self, browse: Browse, little_farm: Farm) -> None:
         farm.submit(60, "image")
-        said = {
+        form = {
             "action": "cancel_selected",
             "select_across": "1",
             "_selected_action": ["1"],
             "confirmed": "yes",
         }
-        browse(little_farm.oscar).post(f"{JOBS}?kind=image", said)
+        browse(little_farm.oscar).post(f"{JOBS}?kind=image", form)
         assert (
             Job.objects.filter(kind="image", status="canceled").count(),
             Job.objects.filter(kind="chat", status="pending").count(),
@@ -66,11 +66,11 @@ class TestJobs:
     def test_the_question_carries_what_was_chosen(self, browse: Browse, little_farm: Farm) -> None:
         jobs = farm.submit(3, "image")
         client = browse(little_farm.oscar)
-        asked = _act(client, "cancel_selected", jobs)
-        said: dict[str, list[str]] = {"confirmed": ["yes"]}
-        for name, value in asked.context["carried"]:
-            said.setdefault(name, []).append(value)
-        client.post(JOBS, said)
+        confirmation = _act(client, "cancel_selected", jobs)
+        form: dict[str, list[str]] = {"confirmed": ["yes"]}
+        for name, value in confirmation.context["carried"]:
+            form.setdefault(name, []).append(value)
+        client.post(JOBS, form)
         assert Job.objects.filter(kind="image", status="canceled").count() == 3
 
     def test_try_again_counts_what_it_came_to(self, browse: Browse, little_farm: Farm) -> None:
@@ -133,8 +133,8 @@ class TestJobs:
         client = browse(little_farm.oscar)
         with django_assert_max_num_queries(14) as seen:
             client.get(JOBS)
-        said = [query["sql"] for query in seen.captured_queries]
-        assert [" LIMIT 10000" in sql for sql in said if "COUNT(" in sql and "jobs_job" in sql] == [True]
+        form = [query["sql"] for query in seen.captured_queries]
+        assert [" LIMIT 10000" in sql for sql in form if "COUNT(" in sql and "jobs_job" in sql] == [True]
 
 
 class TestWorkers:
@@ -188,23 +188,23 @@ class TestQueues:
     def test_pause_and_resume_are_noted_after_a_question(self, browse: Browse, little_farm: Farm) -> None:
         client = browse(little_farm.oscar)
         for action, is_paused in (("pause", True), ("resume", False)):
-            said = {"action": action, "_selected_action": ["chat", "image"]}
-            asked = client.post("/admin/jobs/queue/", said)
-            assert asked.context["lines"] == ["chat", "image"]
+            form = {"action": action, "_selected_action": ["chat", "image"]}
+            confirmation = client.post("/admin/jobs/queue/", form)
+            assert confirmation.context["lines"] == ["chat", "image"]
             assert Queue.objects.filter(paused_at__isnull=False).count() == (0 if is_paused else 2)
-            client.post("/admin/jobs/queue/", {**said, "confirmed": "yes"})
+            client.post("/admin/jobs/queue/", {**form, "confirmed": "yes"})
             paused = Queue.objects.filter(paused_at__isnull=False).count()
             assert (2 if is_paused else 0) == paused
         assert LogEntry.objects.filter(user=little_farm.oscar).count() == 4
 
     @pytest.mark.parametrize(
-        ("said", "ceiling"), [("3", 3), ("", None), ("0", 0), ("-1", 5), ("10001", 5), ("x", 5)]
+        ("form", "ceiling"), [("3", 3), ("", None), ("0", 0), ("-1", 5), ("10001", 5), ("x", 5)]
     )
     def test_the_ceiling_goes_through_its_operation(
-        self, browse: Browse, little_farm: Farm, said: str, ceiling: int | None
+        self, browse: Browse, little_farm: Farm, form: str, ceiling: int | None
     ) -> None:
         operations.set_ceiling("chat", 5)
-        browse(little_farm.oscar).post("/admin/jobs/queue/chat/change/", {"ceiling": said})
+        browse(little_farm.oscar).post("/admin/jobs/queue/chat/change/", {"ceiling": form})
         queue = Queue.objects.get(pk="chat")
         assert (ceiling, ceiling or 0) == (queue.ceiling, queue.slots.count())
         changed = ceiling != 5
@@ -214,19 +214,19 @@ class TestQueues:
 
 
 class TestKinds:
-    SAID = {
+    FORM = {
         "name": "transcribe", "queue": "audio", "priority": "0", "max_attempts": "2", "backoff_first_s": "1",
         "backoff_base": "2", "backoff_cap_s": "60", "timeout_s": "", "expires_s": "",
         "limit": "", "limit_count": "1", "limit_key": "",
     }  # fmt: skip
 
     def test_a_new_one_brings_its_queue(self, browse: Browse, little_farm: Farm) -> None:
-        browse(little_farm.oscar).post("/admin/jobs/kind/add/", self.SAID)
+        browse(little_farm.oscar).post("/admin/jobs/kind/add/", self.FORM)
         assert Kind.objects.values_list("queue", "max_attempts").get(pk="transcribe") == ("audio", 2)
         assert Queue.objects.filter(pk="audio").exists()
 
     @pytest.mark.parametrize(
-        ("said", "field"),
+        ("form", "field"),
         [
             ({"name": "chat"}, "name"),
             ({"name": "NO"}, "name"),
@@ -239,15 +239,15 @@ class TestKinds:
         ],
     )
     def test_a_rule_broken_is_an_error_in_the_form(
-        self, browse: Browse, little_farm: Farm, said: dict[str, str], field: str
+        self, browse: Browse, little_farm: Farm, form: dict[str, str], field: str
     ) -> None:
-        answer = browse(little_farm.oscar).post("/admin/jobs/kind/add/", self.SAID | said)
+        answer = browse(little_farm.oscar).post("/admin/jobs/kind/add/", self.FORM | form)
         assert (200, [field]) == (answer.status_code, list(answer.context["adminform"].form.errors))
         assert not Kind.objects.exists()
 
     def test_a_change_keeps_its_name(self, browse: Browse, little_farm: Farm) -> None:
         farm.kind("work")
         browse(little_farm.oscar).post(
-            "/admin/jobs/kind/work/change/", self.SAID | {"name": "other", "queue": "work"}
+            "/admin/jobs/kind/work/change/", self.FORM | {"name": "other", "queue": "work"}
         )
         assert list(Kind.objects.values_list("name", "max_attempts")) == [("work", 2)]

@@ -128,12 +128,12 @@ class TestReady:
         assert Client().post("/health/ready").status_code == 405
 
 
-def said(findings: Iterable[Finding]) -> list[tuple[Level, str]]:
+def levels_of(findings: Iterable[Finding]) -> list[tuple[Level, str]]:
     return [(finding.level, finding.sentence) for finding in findings]
 
 
 def scheduler_says() -> list[tuple[Level, str]]:
-    return said(health.scheduler())
+    return levels_of(health.scheduler())
 
 
 @pytest.mark.django_db
@@ -142,7 +142,7 @@ class TestTheDoctorAboutWebhooks:
         for source in Source:
             if source is not Source.STRIPE:
                 secrets.add(source, name="a test")
-        assert said(health._webhooks()) == [
+        assert levels_of(health._webhooks()) == [
             (Level.FINE, "Webhooks are refused for want of a secret: Stripe.")
         ]
 
@@ -160,7 +160,7 @@ class TestTheDoctorAboutWebhooks:
         Delivery.objects.create(delivery_id="late", body_sha256=b"1" * 32, **common)
         Delivery.objects.create(delivery_id="dead", body_sha256=b"2" * 32, **common, **ended)
         refused = "SECRET_KEY does not open the secrets of these sources, whose webhooks are refused: Clerk."
-        assert said(health._webhooks()) == [
+        assert levels_of(health._webhooks()) == [
             (Level.ERROR, refused),
             (Level.WARNING, "1 webhook deliveries should have been processed a minute ago and were not."),
             (Level.WARNING, "Webhook deliveries that failed for good: 1."),
@@ -199,10 +199,10 @@ class TestTheDoctorAboutTheScheduler:
         with pytest.raises(SystemExit) as ended:
             call_command("doctor")
         assert ended.value.code == 1
-        said = capsys.readouterr().out
+        levels_of = capsys.readouterr().out
         assert (
             f"WRONG  {NO_MUTATIONS}\n       Start manage.py cluster --mutations (manage.py farm does).\n"
-            in said
+            in levels_of
         )
 
     def test_forgets_clusters_that_are_not_heard_of_any_more(self) -> None:

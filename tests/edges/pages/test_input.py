@@ -27,22 +27,22 @@ class TestSubmitting:
 
     def test_more_is_taken_along(self, browse: Browse, little_farm: Farm) -> None:
         group = little_farm.ada.groups.get()
-        said = {"prompt": "A heron", "group": group.pk, "delay_min": "90", "unique_key": "heron"}
-        browse(little_farm.ada).post("/jobs/new/?kind=image", said)
+        form = {"prompt": "A heron", "group": group.pk, "delay_min": "90", "unique_key": "heron"}
+        browse(little_farm.ada).post("/jobs/new/?kind=image", form)
         job = Job.objects.latest("pk")
         assert ("image", group, "heron") == (job.kind, job.group, job.unique_key)
         assert timedelta(minutes=89) < job.run_at - job.created_at <= timedelta(minutes=90)
 
     @pytest.mark.parametrize("text", ["[1, 2.5, null]", '"only a text"', "{}", "0"])
     def test_any_json_is_a_payload(self, browse: Browse, little_farm: Farm, text: str) -> None:
-        said = {"kind_name": "chat", "payload_text": text}
-        answer = browse(little_farm.ada).post("/jobs/new/?kind=other", said)
+        form = {"kind_name": "chat", "payload_text": text}
+        answer = browse(little_farm.ada).post("/jobs/new/?kind=other", form)
         assert answer.status_code == 302
         page = browse(little_farm.ada).get(answer["Location"])
         assert page.status_code == 200
 
     @pytest.mark.parametrize(
-        ("tab", "said", "field"),
+        ("tab", "form", "field"),
         [
             ("chat", {"prompt": ""}, "prompt"),
             ("chat", {"prompt": "   "}, "prompt"),
@@ -68,11 +68,11 @@ class TestSubmitting:
         ],
     )
     def test_an_error_stands_beside_its_field(
-        self, browse: Browse, little_farm: Farm, tab: str, said: dict[str, str], field: str
+        self, browse: Browse, little_farm: Farm, tab: str, form: dict[str, str], field: str
     ) -> None:
         operations.submit("chat", {}, unique_key="taken", owner=little_farm.ada)
         before = Job.objects.count()
-        answer = browse(little_farm.ada).post(f"/jobs/new/?kind={tab}", said)
+        answer = browse(little_farm.ada).post(f"/jobs/new/?kind={tab}", form)
         assert (422, [field]) == (answer.status_code, list(answer.context["form"].errors))
         assert before == Job.objects.count()
         assert f'id="id_{field}_error"' in answer.content.decode()
@@ -117,8 +117,8 @@ class TestFiltering:
 
 class TestWorkers:
     def test_a_members_worker_is_scoped_to_them(self, browse: Browse, little_farm: Farm) -> None:
-        said = {"name": "laptop", "queues": "chat, image", "scope": "everybody"}
-        answer = browse(little_farm.eve).post("/workers/", said)
+        form = {"name": "laptop", "queues": "chat, image", "scope": "everybody"}
+        answer = browse(little_farm.eve).post("/workers/", form)
         worker = Worker.objects.get(name="laptop")
         assert (
             answer.status_code,
@@ -147,7 +147,7 @@ class TestWorkers:
         assert {"rack": (None, ["*"]), "mine": (little_farm.oscar.pk, [])} == made
 
     @pytest.mark.parametrize(
-        ("said", "field"),
+        ("form", "field"),
         [
             ({"name": "", "queues": "chat"}, "name"),
             ({"name": "w" * 101, "queues": "chat"}, "name"),
@@ -159,23 +159,23 @@ class TestWorkers:
         ],
     )
     def test_an_error_stands_beside_its_field(
-        self, browse: Browse, little_farm: Farm, said: dict[str, str], field: str
+        self, browse: Browse, little_farm: Farm, form: dict[str, str], field: str
     ) -> None:
-        answer = browse(little_farm.eve).post("/workers/", said)
+        answer = browse(little_farm.eve).post("/workers/", form)
         assert (422, [field]) == (answer.status_code, list(answer.context["form"].errors))
         assert Worker.objects.count() == 1
 
 
 class TestQueues:
     @pytest.mark.parametrize(
-        ("said", "ceiling"),
+        ("form", "ceiling"),
         [("7", 7), ("0", 0), ("", None), ("-1", 5), ("10001", 5), ("x", 5), ("1e3", 5), ("9" * 30, 5)],
     )
     def test_a_ceiling_is_a_small_number_or_none(
-        self, browse: Browse, little_farm: Farm, said: str, ceiling: int | None
+        self, browse: Browse, little_farm: Farm, form: str, ceiling: int | None
     ) -> None:
         operations.set_ceiling("chat", 5)
-        answer = browse(little_farm.oscar).post("/queues/chat/ceiling/", {"ceiling": said})
+        answer = browse(little_farm.oscar).post("/queues/chat/ceiling/", {"ceiling": form})
         assert ceiling == Queue.objects.get(pk="chat").ceiling
         assert (302 if ceiling != 5 else 422) == answer.status_code
 
@@ -188,15 +188,15 @@ class TestCanceling:
         assert runs.pk == claimed.id
         again = operations.submit("chat", {}, owner=little_farm.ada)
         operations.release(little_farm.worker, again.pk, farm.claim_one(little_farm.worker).lease)
-        said = {
-            name: _said(client, job) for name, job in {"runs": runs, "waits": waits, "again": again}.items()
+        form = {
+            name: _shown(client, job) for name, job in {"runs": runs, "waits": waits, "again": again}.items()
         }
-        assert said == {
+        assert form == {
             "runs": "Canceled while it ran: its worker is told, and its result will be refused.",
             "waits": "Canceled before it started: no worker ever ran it.",
             "again": "Canceled before its next attempt: an earlier one ran, no further one will.",
         }
-        assert _said(client, runs) == "Too late: it had ended before, as canceled."
+        assert _shown(client, runs) == "Too late: it had ended before, as canceled."
 
     def test_with_htmx_stays_on_the_page(self, browse: Browse, little_farm: Farm) -> None:
         address = f"/jobs/{little_farm.job.pk}/cancel/"
@@ -221,6 +221,6 @@ class TestTryingAgain:
         assert not Job.objects.filter(retry_of=job).exists()
 
 
-def _said(client: Client, job: Job) -> str:
+def _shown(client: Client, job: Job) -> str:
     answer = client.post(f"/jobs/{job.pk}/cancel/", follow=True)
     return str(next(iter(answer.context["messages"])))

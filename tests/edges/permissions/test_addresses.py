@@ -16,7 +16,7 @@ _REFUSED = frozenset({"in", "403", "404", "405"})
 _LINES = list(table.lines())
 
 
-def _asked(farm: World, client: Client, method: str, pattern: str) -> str:
+def _answer(farm: World, client: Client, method: str, pattern: str) -> str:
     names = farm.names(pattern)
     form = forms.form(pattern, names) if method != "GET" else {}
     return asking.answer(client, method, asking.address(pattern, names), form)
@@ -33,7 +33,7 @@ def test_every_address_has_a_line() -> None:
 def test_everybody_is_answered_as_the_table_says(farm: World) -> None:
     browsers = farm.browsers()
     found = {
-        (method, pattern): {who: _asked(farm, browsers[who], method, pattern) for who in cells}
+        (method, pattern): {who: _answer(farm, browsers[who], method, pattern) for who in cells}
         for method, pattern, cells in _LINES
     }
     assert found == {(method, pattern): cells for method, pattern, cells in _LINES}
@@ -44,7 +44,7 @@ def test_a_method_without_a_line_is_refused(farm: World, who: str) -> None:
     browser, listed = farm.browsers()[who], {(method, pattern) for method, pattern, _ in _LINES}
     for pattern in asking.patterns():
         for method in {("GET", pattern), ("POST", pattern)} - listed:
-            assert _asked(farm, browser, *method) in _REFUSED, method
+            assert _answer(farm, browser, *method) in _REFUSED, method
 
 
 def test_who_comes_with_an_api_token_may_do_what_they_may_here(farm: World) -> None:
@@ -53,7 +53,7 @@ def test_who_comes_with_an_api_token_may_do_what_they_may_here(farm: World) -> N
         ApiToken.objects.update(last_used_at=Now())  # so that no call notes it
         program = Client(headers={"Authorization": f"Bearer {key}"}, enforce_csrf_checks=True)
         for method, pattern, cells in _of("api/v1/jobs"):
-            assert _asked(farm, program, method, pattern) == cells[who], (who, method, pattern)
+            assert _answer(farm, program, method, pattern) == cells[who], (who, method, pattern)
 
 
 def test_no_session_changes_anything_without_the_csrf_token(farm: World) -> None:
@@ -65,7 +65,7 @@ def test_no_session_changes_anything_without_the_csrf_token(farm: World) -> None
     assert len(changes) > 50
     for pattern in changes:
         refused = "401" if pattern.startswith("api/v1/worker/") else "403"
-        assert _asked(farm, browser, "POST", pattern) == refused, pattern
+        assert _answer(farm, browser, "POST", pattern) == refused, pattern
 
 
 def _of(prefix: str) -> Iterable[tuple[str, str, dict[str, str]]]:

@@ -57,7 +57,9 @@ def test_is_closed_to_who_is_not_staff(farm: World, who: str, method: str) -> No
     found = _answers(farm.browsers()[who], method)
     assert len(found) > 200
     assert {
-        pattern: said for pattern, said in found.items() if said not in {"302", "in", "403", "404", "405"}
+        pattern: answer
+        for pattern, answer in found.items()
+        if answer not in {"302", "in", "403", "404", "405"}
     } == {}
 
 
@@ -66,7 +68,7 @@ def test_lets_who_may_only_view_change_nothing(farm: World) -> None:
     lists = {f"admin/{model._meta.app_label}/{model._meta.model_name}/" for model in admin.site._registry}
     found = _answers(farm.browsers()["reader"], "POST", but=lists)
     assert len(found) > 150
-    assert {pattern: said for pattern, said in found.items() if "+" in said} == {}
+    assert {pattern: answer for pattern, answer in found.items() if "+" in answer} == {}
 
 
 def test_offers_who_may_only_view_no_action(farm: World) -> None:

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.django_db
 # Theirs as people, as everybody's: what they make for themselves and say in rooms; and what only asks (jobs/bulk/ says
 # how many match before anything is done). Of jobs, what is submitted keeps its owner.
 _AS_PEOPLE = ("accounts/", "api/v1/jobs", "chat/", "game/", "jobs/new/", "jobs/bulk/")
-_DEEDS = [
+_ACTIONS = [
     (pattern, cells)
     for method, pattern, cells in table.lines()
     if method == "POST" and "+" in cells["staff"] and (not pattern.startswith(_AS_PEOPLE) or ">/" in pattern)
@@ -18,15 +18,15 @@ _DEEDS = [
 ]  # fmt: skip
 
 
-def test_there_are_deeds() -> None:
-    assert len(_DEEDS) > 20
+def test_there_are_actions() -> None:
+    assert len(_ACTIONS) > 20
 
 
 @pytest.mark.parametrize("who", ["staff", "root"])
-def test_each_deed_of_an_operator_leaves_a_line(farm: World, who: str) -> None:
+def test_each_action_of_an_operator_leaves_a_line(farm: World, who: str) -> None:
     browser = farm.browsers()[who]
     silent = []
-    for pattern, _ in _DEEDS:
+    for pattern, _ in _ACTIONS:
         names = farm.names(pattern)
         with asking.undone(browser):
             newest = LogEntry.objects.order_by("-pk").values_list("pk", flat=True).first() or 0

@@ -47,17 +47,17 @@ def _members(**allowed: Any) -> Iterator[None]:
         yield
 
 
-def _submit(user: User, path: str = "jobs", **asked: Any) -> Any:
+def _submit(user: User, path: str = "jobs", **options: Any) -> Any:
     _, token = accounts.create_token(user, name="tests")
     program = Client(headers={"Authorization": f"Bearer {token}"})
-    job = {"kind": "work", "payload": {}, **asked}
+    job = {"kind": "work", "payload": {}, **options}
     return program.post(
         f"/api/v1/{path}", {"jobs": [job]} if path == "jobs/bulk" else job, "application/json"
     )
 
 
 # What is asked for, and the status that each of WHO is answered.
-ASKED = """
+CALLS = """
 {}                                     201 201 201 201 201 201
 {"priority": 3}                        201 201 201 201 201 201
 {"priority": -100}                     201 201 201 201 201 201
@@ -76,11 +76,11 @@ class TestSubmitting:
     @pytest.mark.parametrize("path", ["jobs", "jobs/bulk"])
     def test_is_answered_as_the_table_says(self, people: dict[str, User], path: str) -> None:
         expected, found = {}, {}
-        for line in ASKED.strip().splitlines():
-            asked, _, statuses = line.partition("} ")
-            expected[asked] = dict(zip(WHO, statuses.split(), strict=True))
-            choice = json.loads(asked + "}")
-            found[asked] = {who: str(_submit(people[who], path, **choice).status_code) for who in WHO}
+        for line in CALLS.strip().splitlines():
+            options, _, statuses = line.partition("} ")
+            expected[options] = dict(zip(WHO, statuses.split(), strict=True))
+            choice = json.loads(options + "}")
+            found[options] = {who: str(_submit(people[who], path, **choice).status_code) for who in WHO}
         assert found == expected
 
     def test_is_refused_in_a_sentence_that_names_the_right_and_the_bound(
@@ -110,13 +110,13 @@ class TestSubmitting:
 
     def test_is_bounded_by_the_settings(self, people: dict[str, User]) -> None:
         with _members(MEMBER_PRIORITY=10, MEMBER_QUEUES=("slow",)):
-            asked: list[dict[str, Any]] = [
+            options: list[dict[str, Any]] = [
                 {"priority": 10},
                 {"priority": 11},
                 {"queue": "slow"},
                 {"queue": "fast"},
             ]
-            assert [_submit(people["member"], **each).status_code for each in asked] == [201, 403, 201, 403]
+            assert [_submit(people["member"], **each).status_code for each in options] == [201, 403, 201, 403]
         with _members(MEMBER_QUEUES=("*",)):
             assert _submit(people["member"], queue="fast").status_code == 201
 
@@ -175,8 +175,8 @@ def _to_the_end(made: Bulk) -> Bulk:
 
 
 def _done(action: BulkAction, by: User, value: str = "", **filters: str) -> Bulk:
-    asked = operations.bulk.create(action, by=by, filters=Filters(**filters), value=value)
-    return _to_the_end(operations.bulk.begin(asked.pk, by=by))
+    options = operations.bulk.create(action, by=by, filters=Filters(**filters), value=value)
+    return _to_the_end(operations.bulk.begin(options.pk, by=by))
 
 
 class TestBulkActions:
@@ -215,10 +215,10 @@ class TestBulkActions:
     def test_stop_when_the_right_is_taken_away(self, people: dict[str, User]) -> None:
         raiser = people["raiser"]
         farm.submit(1, owner=raiser)
-        asked = operations.bulk.create(BulkAction.PRIORITY, by=raiser, filters=Filters(), value="50")
-        operations.bulk.begin(asked.pk, by=raiser)
+        options = operations.bulk.create(BulkAction.PRIORITY, by=raiser, filters=Filters(), value="50")
+        operations.bulk.begin(options.pk, by=raiser)
         raiser.user_permissions.clear()
-        stopped = _to_the_end(asked)
+        stopped = _to_the_end(options)
         assert (stopped.phase, stopped.changed) == (Phase.STOPPED, 0)
         assert stopped.why.startswith("The priority 50 takes the right jobs.raise_priority")
         assert Job.objects.get().priority == 3
@@ -227,7 +227,7 @@ class TestBulkActions:
         plain, raised = _ended(people["member"]), _ended(people["member"], priority=50)
         done = _done(BulkAction.RETRY, people["member"])
         assert (done.changed, done.handled) == (1, 2)
-        assert [said for said in done.came_to if "jobs.raise_priority" in said]
+        assert [line for line in done.came_to if "jobs.raise_priority" in line]
         assert set(Job.objects.filter(retry_of__isnull=False).values_list("retry_of", flat=True)) == {
             plain.pk
         }

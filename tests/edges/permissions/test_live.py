@@ -109,7 +109,7 @@ def _arguments(farm: World) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _wish(farm: World, line: str, who: str, arguments: Mapping[str, Any]) -> WatchRequest:
+def _watch_request(farm: World, line: str, who: str, arguments: Mapping[str, Any]) -> WatchRequest:
     name = line.removesuffix("*")
     parameters = registry.find(name).parameters
     wanted = [each for each, parameter in parameters.items() if parameter.default is parameter.empty]
@@ -143,6 +143,6 @@ def test_everybody_sees_what_the_table_says(farm: World) -> None:
         found[line] = {}
         for who in cells:
             user = farm.users.get(who, AnonymousUser())
-            [verdict] = rights.judge(user, [_wish(farm, line, who, arguments)])
+            [verdict] = rights.judge(user, [_watch_request(farm, line, who, arguments)])
             found[line][who] = _audience(verdict)
     assert found == dict(_lines())

@@ -200,9 +200,9 @@ def _chat(users: dict[str, User], group: Group) -> Given:
     canceled = chatting.ask(group, users["owner"])
     chat.cancel(group.pk, canceled.pk, by=users["owner"])
     answer = chatting.ask(group, users["owner"])
-    said = chatting.say(group, users["owner"], "Never mind.")
+    message = chatting.say(group, users["owner"], "Never mind.")
     return {
-        "chat/": {"group_id": group.pk, "answer": answer.pk, "message": said.pk},
+        "chat/": {"group_id": group.pk, "answer": answer.pk, "message": message.pk},
         "chat/<jobid:group_id>/again/": {"answer": canceled.pk},
     }
 

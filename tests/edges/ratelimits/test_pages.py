@@ -54,14 +54,14 @@ class TestTheList:
             reserve=True,
         )
         answer = page.get("/limits/")
-        said = text(answer)
+        shown = text(answer)
         assert answer.status_code == 200
-        assert said.index("bob") < said.index("test/sharded") < said.index("&lt;b&gt;ada")
-        assert "1 of 10" in said
-        assert "7.5 of 10" in said
-        assert "-2 of 6" in said
-        assert "6 every 500 days" in said
-        assert "test/page 10 every 1,000 days (token bucket)" in said
+        assert shown.index("bob") < shown.index("test/sharded") < shown.index("&lt;b&gt;ada")
+        assert "1 of 10" in shown
+        assert "7.5 of 10" in shown
+        assert "-2 of 6" in shown
+        assert "6 every 500 days" in shown
+        assert "test/page 10 every 1,000 days (token bucket)" in shown
 
     def test_can_be_searched(self, page: Client) -> None:
         operations.limit(NAMED, key="ada")
@@ -84,11 +84,11 @@ class TestTheList:
     def test_has_itself_read_again_while_it_is_open(self, page: Client) -> None:
         address = re.search(rb'hx-get="([^"]+)" hx-trigger="every 2s"', page.get("/limits/").content)
         assert address
-        with listening() as heard:
+        with listening() as notifications:
             assert page.get(address[1].decode()).status_code == 204
-            assert {topic for payload in heard() for topic in json.loads(payload)["message"]["topics"]} == {
-                "limits"
-            }
+            assert {
+                topic for payload in notifications() for topic in json.loads(payload)["message"]["topics"]
+            } == {"limits"}
 
 
 class TestOne:
@@ -125,8 +125,8 @@ class TestWhoMay:
 class TestTheAdmin:
     def test_lists_the_states_with_gauges(self, page: Client) -> None:
         operations.limit(NAMED, key="ada", count=4)
-        said = text(page.get("/admin/ratelimits/bucket/?q=ada"))
-        assert "6 of 10" in said
+        shown = text(page.get("/admin/ratelimits/bucket/?q=ada"))
+        assert "6 of 10" in shown
         row = Bucket.objects.get()
         assert "6 of 10" in text(page.get(f"/admin/ratelimits/bucket/{row.pk}/change/"))
 
@@ -136,10 +136,10 @@ class TestTheAdmin:
         operations.limit(NAMED, key="bob")
         chosen = Bucket.objects.filter(key="ada").first()
         assert chosen
-        said = {"action": "reset", "_selected_action": [chosen.pk]}
-        assert page.post("/admin/ratelimits/bucket/", said).context["lines"] == ["test/sharded ada"]
+        shown = {"action": "reset", "_selected_action": [chosen.pk]}
+        assert page.post("/admin/ratelimits/bucket/", shown).context["lines"] == ["test/sharded ada"]
         assert Bucket.objects.filter(key="ada").exists()
-        answer = page.post("/admin/ratelimits/bucket/", {**said, "confirmed": "yes"}, follow=True)
+        answer = page.post("/admin/ratelimits/bucket/", {**shown, "confirmed": "yes"}, follow=True)
         assert "Reset: 1." in text(answer)
         assert set(Bucket.objects.values_list("key", flat=True)) == {"bob"}
 

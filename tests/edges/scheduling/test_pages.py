@@ -259,9 +259,9 @@ class TestTheAdmin:
         assert ScheduledFunction.objects.get().cron_id == "greet"
 
     def _do(self, operator: Client, model: str, action: str, pks: list[int] | list[str]) -> None:
-        said = {"action": action, "_selected_action": pks}
+        form = {"action": action, "_selected_action": pks}
         before = list(ScheduledFunction.objects.values()) + list(Cron.objects.values())
-        assert 'name="confirmed"' in operator.post(f"/admin/scheduling/{model}/", said).content.decode()
+        assert 'name="confirmed"' in operator.post(f"/admin/scheduling/{model}/", form).content.decode()
         assert list(ScheduledFunction.objects.values()) + list(Cron.objects.values()) == before
-        answer = operator.post(f"/admin/scheduling/{model}/", {**said, "confirmed": "yes"}, follow=True)
+        answer = operator.post(f"/admin/scheduling/{model}/", {**form, "confirmed": "yes"}, follow=True)
         assert answer.status_code == 200

@@ -34,29 +34,33 @@ def _directives(policy: str) -> dict[str, str]:
 class TestThePolicy:
     @pytest.mark.parametrize("path", [*PAGES, *API])
     def test_lets_this_site_alone_run_anything(self, operator: Client, path: str) -> None:
-        told = _directives(operator.get(path).headers["Content-Security-Policy"])
-        assert told == _directives(POLICY)
-        assert told["default-src"] == "'self'"
+        directives = _directives(operator.get(path).headers["Content-Security-Policy"])
+        assert directives == _directives(POLICY)
+        assert directives["default-src"] == "'self'"
         assert not {
-            name for name in told if name.startswith(("script-src", "style-src", "connect-src", "worker-src"))
+            name
+            for name in directives
+            if name.startswith(("script-src", "style-src", "connect-src", "worker-src"))
         }
-        assert "unsafe" not in " ".join(told.values())
+        assert "unsafe" not in " ".join(directives.values())
 
     @pytest.mark.parametrize("path", ADMINISTRATION)
     def test_gives_way_for_the_administration_alone(self, operator: Client, path: str) -> None:
-        told = _directives(operator.get(path).headers["Content-Security-Policy"])
-        assert told == _directives(ADMIN_POLICY)
-        differs = {name: values for name, values in told.items() if values != _directives(POLICY).get(name)}
+        directives = _directives(operator.get(path).headers["Content-Security-Policy"])
+        assert directives == _directives(ADMIN_POLICY)
+        differs = {
+            name: values for name, values in directives.items() if values != _directives(POLICY).get(name)
+        }
         assert differs == {"script-src": "'self' 'unsafe-eval'", "style-src": "'self' 'unsafe-inline'"}
 
     def test_forbids_frames_foreign_forms_and_foreign_bases(self) -> None:
-        told = _directives(POLICY)
-        assert (told["frame-ancestors"], told["form-action"], told["base-uri"]) == (
+        directives = _directives(POLICY)
+        assert (directives["frame-ancestors"], directives["form-action"], directives["base-uri"]) == (
             "'none'",
             "'self'",
             "'self'",
         )
-        assert told["object-src"] == "'none'"
+        assert directives["object-src"] == "'none'"
 
 
 @pytest.mark.parametrize("path", [*PAGES, *API, *ADMINISTRATION])
@@ -64,8 +68,8 @@ def test_every_answer_is_taken_for_what_it_says_and_tells_no_other_site_where_it
     operator: Client, path: str
 ) -> None:
     headers = operator.get(path).headers
-    told = {name: headers.get(name) for name in ("X-Content-Type-Options", "Referrer-Policy")}
-    assert told == {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin"}
+    directives = {name: headers.get(name) for name in ("X-Content-Type-Options", "Referrer-Policy")}
+    assert directives == {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin"}
     assert headers["Cross-Origin-Opener-Policy"] == "same-origin"
     assert path.startswith("/static/") or headers["X-Frame-Options"] == "DENY"
 

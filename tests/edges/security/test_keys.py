@@ -109,7 +109,7 @@ class TestTheBrowsersSocket:
 def test_no_log_line_holds_a_secret(talkative: Server) -> None:
     """Of a server that logs all it can, while every kind of secret comes in, in its right place and in wrong ones."""
     user = User.objects.create_user("ada", password=PASSWORD)
-    made, said_before = _secrets(user), len(talkative.log)
+    made, logged_before = _secrets(user), len(talkative.log)
     crew = Crew(talkative, operations.authenticate(made["worker"]), made["worker"])
     operations.submit("chat", {}, owner=user)
     job = crew.claim_one()
@@ -120,9 +120,9 @@ def test_no_log_line_holds_a_secret(talkative: Server) -> None:
         callers.ask(socket, type="heartbeat", job=job["id"], lease=job["lease"], why=made["worker"])
     _come_to_the_door(talkative.url, made)
     callers.close_all()
-    said = talkative.log[said_before:]
-    assert "Forbidden" in said  # something was said
-    assert {name for name, secret in made.items() if secret in said} == set()
+    logged = talkative.log[logged_before:]
+    assert "Forbidden" in logged  # something was said
+    assert {name for name, secret in made.items() if secret in logged} == set()
 
 
 def _come_to_the_door(url: str, made: dict[str, str]) -> None:

@@ -99,8 +99,8 @@ class TestSecrets:
             f"github {new.fingerprint}: not used yet",
             f"github {old.fingerprint}: not used yet, retires {old.retired_at:%Y-%m-%d %H:%M} UTC",
         ]
-        [told] = run("secret", "retire", "github", new.fingerprint)
-        assert told.startswith(f"github {new.fingerprint} opens nothing from ")
+        [line] = run("secret", "retire", "github", new.fingerprint)
+        assert line.startswith(f"github {new.fingerprint} opens nothing from ")
         with pytest.raises(CommandError, match=f"github has no live secret {new.fingerprint}"):
             run("secret", "retire", "github", new.fingerprint)
 

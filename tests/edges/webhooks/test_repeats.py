@@ -33,7 +33,7 @@ def right(source: Source, secrets: Secrets, number: int = 0, **options: Any) -> 
     return signed(source, body, secrets[source], event_type=event_type, **options)
 
 
-def told(answer: httpx.Response) -> tuple[int, str]:
+def status_and_text(answer: httpx.Response) -> tuple[int, str]:
     """The status, and what the body says; of the hooks nothing, whatever became of it."""
     return answer.status_code, answer.json().get("status", "")
 
@@ -44,7 +44,7 @@ class TestEverySource:
         self, client: httpx.Client, secrets: Secrets, source: Source
     ) -> None:
         given = right(source, secrets)
-        answers = [told(post(client, given)) for _ in range(3)]
+        answers = [status_and_text(post(client, given)) for _ in range(3)]
         words = ["", "", ""] if source is Source.SANDBOX_HOOKS else ["received", "duplicate", "duplicate"]
         assert answers == [(200, word) for word in words]
         delivery = Delivery.objects.get()
@@ -75,7 +75,7 @@ class TestEverySource:
     ) -> None:
         given = right(source, secrets)
         with ThreadPoolExecutor(20) as pool:
-            answers = list(pool.map(lambda _: told(post(client, given)), range(20)))
+            answers = list(pool.map(lambda _: status_and_text(post(client, given)), range(20)))
         assert {status for status, _ in answers} == {200}
         if source is not Source.SANDBOX_HOOKS:
             assert sorted(word for _, word in answers) == ["duplicate"] * 19 + ["received"]
@@ -90,7 +90,7 @@ class TestBodiesUnderAnotherId:
         """Whoever saw one request could send its body again under a new id."""
         body, event_type = sample(source)
         answers = [
-            told(
+            status_and_text(
                 post(
                     client,
                     signed(source, body, secrets[source], event_type=event_type, delivery_id=f"id-{n}"),
@@ -105,12 +105,18 @@ class TestBodiesUnderAnotherId:
         body, event_type = sample(Source.GITHUB)
         first = signed(Source.GITHUB, body, secrets[Source.GITHUB], event_type=event_type, delivery_id="one")
         other = signed(Source.GITHUB, body, secrets[Source.GITHUB], event_type="push", delivery_id="two")
-        assert [told(post(client, given))[1] for given in (first, other)] == ["received", "duplicate"]
+        assert [status_and_text(post(client, given))[1] for given in (first, other)] == [
+            "received",
+            "duplicate",
+        ]
         assert Delivery.objects.get().event_type == event_type
 
     def test_are_others_where_it_is(self, client: httpx.Client, secrets: Secrets) -> None:
         for number in range(2):
-            assert told(post(client, right(Source.CLERK, secrets, delivery_id=f"m{number}")))[1] == "received"
+            assert (
+                status_and_text(post(client, right(Source.CLERK, secrets, delivery_id=f"m{number}")))[1]
+                == "received"
+            )
         assert Delivery.objects.count() == 2
 
     def test_and_an_id_that_was_signed_cannot_be_changed(

@@ -91,30 +91,30 @@ class TestDeliveries:
             n=0,
             source="github",
             at=delivery.received_at,
-            verb="told",
+            verb="answer",
             object="of it",
         )
         pass_time()
         page = operator.get(f"{LIST}{delivery.pk}/change/").content.decode()
-        for said in (
+        for sentence in (
             "in the body",
             "user-agent: probe",
             "cookie: (kept out)",
-            "told",
+            "answer",
             "of it",
             'data-live="delivery-state"',
         ):
-            assert said in page
+            assert sentence in page
 
     def test_are_replayed_after_a_question(self, operator: Client) -> None:
         done, waits = receive(delivery_id="a"), receive(delivery_id="b")
         Delivery.objects.filter(pk=done.pk).update(status="ignored", ended_at=done.received_at)
-        asked = do(operator, [done.pk, waits.pk])
-        assert "<li>1 ignored</li><li>1 received</li>" in asked
+        confirmation = do(operator, [done.pk, waits.pk])
+        assert "<li>1 ignored</li><li>1 received</li>" in confirmation
         assert Delivery.objects.get(pk=done.pk).status == "ignored"
-        told = do(operator, [done.pk, waits.pk], confirmed="yes")
-        assert "1 processed again" in told
-        assert "it waits to be processed already" in told
+        answer = do(operator, [done.pk, waits.pk], confirmed="yes")
+        assert "1 processed again" in answer
+        assert "it waits to be processed already" in answer
         assert Delivery.objects.get(pk=done.pk).status == "received"
         assert LogEntry.objects.get().object_id == str(done.pk)
 
@@ -154,8 +154,8 @@ class TestSecrets:
     def test_are_retired_after_a_question(self, operator: Client) -> None:
         row, _ = operations.add(Source.GITHUB)
         data = {"action": "retire_selected", "_selected_action": str(row.pk)}
-        asked = operator.post("/admin/webhooks/secret/", data).content.decode()
-        assert f"GitHub {row.fingerprint}" in asked
+        confirmation = operator.post("/admin/webhooks/secret/", data).content.decode()
+        assert f"GitHub {row.fingerprint}" in confirmation
         assert Secret.objects.get().retired_at is None
         operator.post("/admin/webhooks/secret/", {**data, "confirmed": "yes"})
         assert Secret.objects.get().retired_at is not None

@@ -221,7 +221,7 @@ class TestADelivery:
         assert "{&quot;a&quot;: {&quot;b&quot;: [1, &quot;two&quot;, null]}}" in shown
 
     @pytest.mark.parametrize(
-        ("body", "said"),
+        ("body", "rendered"),
         [
             (b"<not json>", "&lt;not json&gt;"),
             (b"\xff\xfe\x00", "000000  ff fe 00"),
@@ -231,9 +231,11 @@ class TestADelivery:
             (b"", "Not shown as JSON"),
         ],
     )
-    def test_shows_what_is_no_json_as_text_or_bytes(self, operator: Client, body: bytes, said: str) -> None:
+    def test_shows_what_is_no_json_as_text_or_bytes(
+        self, operator: Client, body: bytes, rendered: str
+    ) -> None:
         shown = page(operator, f"/inbox/{receive(body=body).pk}/")
-        assert said in shown
+        assert rendered in shown
         assert "\x00" not in shown
         assert len(shown) < 150_000
 

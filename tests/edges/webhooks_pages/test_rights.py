@@ -50,7 +50,7 @@ def buttons() -> list[str]:
     return [*found, f"/inbox/sources/github/secrets/{secret.pk}/retire/"]
 
 
-def told(client: Client, urls: list[str], *, post: bool = False) -> dict[str, int]:
+def statuses(client: Client, urls: list[str], *, post: bool = False) -> dict[str, int]:
     """How each address answers."""
     data = {"grace": "0", "sandbox": "box-1", "secret": ""}
     return {url: (client.post(url, data) if post else client.get(url)).status_code for url in urls}
@@ -64,20 +64,20 @@ def test_nobody_is_asked_to_log_in(pages: list[str], forms: list[str]) -> None:
 
 def test_a_member_finds_nothing(pages: list[str], forms: list[str], buttons: list[str]) -> None:
     member = browser(User.objects.create_user("ada"))
-    assert set(told(member, pages + forms).values()) == {404}
-    assert set(told(member, buttons, post=True).values()) == {404}
+    assert set(statuses(member, pages + forms).values()) == {404}
+    assert set(statuses(member, buttons, post=True).values()) == {404}
     assert 'href="/inbox/"' not in member.get("/jobs/").content.decode()
 
 
 def test_who_may_look_sees_no_button_and_changes_nothing(
     watcher: Client, pages: list[str], forms: list[str], buttons: list[str]
 ) -> None:
-    assert set(told(watcher, pages).values()) == {200}
-    assert set(told(watcher, [*forms, "/inbox/replays/1/stop/"]).values()) <= {404, 405}
+    assert set(statuses(watcher, pages).values()) == {200}
+    assert set(statuses(watcher, [*forms, "/inbox/replays/1/stop/"]).values()) <= {404, 405}
     for url in [url for url in pages if not url.endswith("/body")]:
         page = watcher.get(url).content.decode().partition("<main")[2]
         assert 'method="post"' not in page, url
-    assert set(told(watcher, buttons, post=True).values()) == {404}
+    assert set(statuses(watcher, buttons, post=True).values()) == {404}
     assert Delivery.objects.get().status == "received"
     assert [secret.retired_at for secret in Secret.objects.all()] == [None]
     assert [token.revoked_at for token in SandboxToken.objects.all()] == [None]
@@ -86,15 +86,15 @@ def test_who_may_look_sees_no_button_and_changes_nothing(
 def test_who_may_change_may_do_all_of_it(
     operator: Client, pages: list[str], forms: list[str], buttons: list[str]
 ) -> None:
-    assert set(told(operator, pages + forms).values()) == {200}
-    assert set(told(operator, buttons, post=True).values()) <= {200, 302}
+    assert set(statuses(operator, pages + forms).values()) == {200}
+    assert set(statuses(operator, buttons, post=True).values()) <= {200, 302}
     assert 'href="/inbox/"' in operator.get("/jobs/").content.decode()
 
 
 def test_a_button_needs_the_csrf_token(buttons: list[str]) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(User.objects.create_superuser("root"))
-    assert set(told(client, buttons, post=True).values()) == {403}
+    assert set(statuses(client, buttons, post=True).values()) == {403}
 
 
 def test_a_live_part_is_for_those_who_may_look() -> None:

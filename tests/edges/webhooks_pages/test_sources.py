@@ -157,7 +157,7 @@ class TestTheHealthOfASource:
 
 class TestATestDelivery:
     @pytest.mark.parametrize("source", list(Source))
-    def test_has_a_body_of_its_senders_form_that_harms_nothing(self, source: Source) -> None:
+    def test_has_a_body_of_its_sources_form_that_harms_nothing(self, source: Source) -> None:
         """Signed and taken in as the real thing would be; and nothing handles its type."""
         sender, now = configs.config_of(source), datetime.now(UTC)
         event_type, text = sample(source, now=now, token="abc")

@@ -286,8 +286,8 @@ class TestStarts:
         data = {"action": "start_selected", "_selected_action": [str(start.pk)]}
         assert "1 failed" in operator.post(STARTS, data).content.decode()
         assert not Job.objects.exists()
-        told = operator.post(STARTS, {**data, "confirmed": "yes"}, follow=True).content.decode()
-        assert "1 started" in told
+        answer_page = operator.post(STARTS, {**data, "confirmed": "yes"}, follow=True).content.decode()
+        assert "1 started" in answer_page
         assert Job.objects.count() == 1
         assert (
             "1 started"

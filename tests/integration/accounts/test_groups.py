@@ -64,7 +64,7 @@ def fill(group: Group, *, up_to: int) -> None:
 
 
 class TestCreateGroup:
-    def test_has_its_maker_as_member_and_keeper_and_an_open_invitation(self, ada: User, group: Group) -> None:
+    def test_has_its_maker_as_member_and_owner_and_an_open_invitation(self, ada: User, group: Group) -> None:
         assert operations.members(group) == [ada] == [operations.owner(group)]
         assert operations.groups_of(ada) == [group]
         row = MemberGroup.objects.get()
@@ -136,7 +136,7 @@ class TestInvitation:
             operations.invited(old)
 
     @pytest.mark.parametrize("use", ["invite", "withdraw_invitation"])
-    def test_is_changed_by_the_keeper_alone(self, ada: User, bob: User, group: Group, use: str) -> None:
+    def test_is_changed_by_the_owner_alone(self, ada: User, bob: User, group: Group, use: str) -> None:
         token, change = link(group, ada), getattr(operations, use)
         with pytest.raises(NotAMember):
             change(group, by=bob)
@@ -169,7 +169,7 @@ class TestInvitation:
 
 
 class TestStaffGroups:
-    def test_have_no_invitation_and_no_keeper(self, ada: User) -> None:
+    def test_have_no_invitation_and_no_owner(self, ada: User) -> None:
         operators = Group.objects.create(name="operators")
         ada.groups.add(operators)
         assert (operations.invitation(operators, by=ada), operations.owner(operators)) == (None, None)
@@ -284,7 +284,7 @@ class TestRemoveMember:
         operations.remove_member(group, person=bob, by=ada)
         assert operations.invitation(group, by=ada) is None
 
-    def test_is_for_the_keeper_and_of_members(self, ada: User, bob: User, group: Group) -> None:
+    def test_is_for_the_owner_and_of_members(self, ada: User, bob: User, group: Group) -> None:
         eve = farm.user("eve")
         for person, by in ((ada, bob), (eve, ada), (ada, ada)):
             with pytest.raises(NotAMember):
@@ -310,8 +310,8 @@ class TestTopics:
             (lambda: operations.leave(group, by=ada), {of_ada, of_group}),
         ]
         for change, touched in changes:
-            with listening() as heard:
+            with listening() as notifications:
                 change()
                 assert {
-                    topic for payload in heard() for topic in json.loads(payload)["message"]["topics"]
+                    topic for payload in notifications() for topic in json.loads(payload)["message"]["topics"]
                 } - {"limits"} == touched

@@ -104,8 +104,8 @@ class TestEnterAsGuest:
             people.guest()
 
     def test_finds_another_name_where_one_is_taken(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        dice = iter(["7f3a", "5e55" * 4, "7f3a", "7f3a", "c0ffee", "beef" * 4])
-        monkeypatch.setattr("secrets.token_hex", lambda _: next(dice))
+        tokens = iter(["7f3a", "5e55" * 4, "7f3a", "7f3a", "c0ffee", "beef" * 4])
+        monkeypatch.setattr("secrets.token_hex", lambda _: next(tokens))
         assert [people.guest().username for _ in range(2)] == ["guest-7f3a", "guest-c0ffee"]
 
 

@@ -45,9 +45,9 @@ def farm() -> Iterator[Farm]:
 
 def touched_by(change: Callable[[], object], *, kind: str = "user") -> set[str]:
     """The topics of people (or of groups) that were published while `change` ran."""
-    with listening() as heard:
+    with listening() as notifications:
         change()
-        topics = {topic for payload in heard() for topic in json.loads(payload)["message"]["topics"]}
+        topics = {topic for payload in notifications() for topic in json.loads(payload)["message"]["topics"]}
     return {topic for topic in topics if topic.startswith(f"{kind}:")}
 
 

@@ -127,10 +127,11 @@ class TestSay:
         assert people.job_of(later).run_at > job.run_at
         operations.cancel(room.pk, answer.pk, by=ada)
         operations.cancel(room.pk, later.pk, by=bob)
-        asked = farm.now()
+        before = farm.now()
         value = ratelimits.get_value("chat completion tokens").value
         least, most = (
-            (until - since).total_seconds() * 5000 for since, until in ((emptied, asked), (began, farm.now()))
+            (until - since).total_seconds() * 5000
+            for since, until in ((emptied, before), (began, farm.now()))
         )
         assert least - 1000 < value < most + 1000  # what came in meanwhile, and all that was given back
 

@@ -25,7 +25,7 @@ def _state(answer: Answer) -> dict[str, Any]:
     return {name: getattr(answer, name) for name in names}
 
 
-def _told(claimed: jobs.Claimed) -> list[tuple[str, str]]:
+def _messages(claimed: jobs.Claimed) -> list[tuple[str, str]]:
     return [(message["role"], message["content"]) for message in claimed.payload["messages"]]
 
 
@@ -117,7 +117,7 @@ class TestThePrompt:
         canceled = people.ask(room, bob, "Second?")
         operations.cancel(room.pk, canceled.pk, by=bob)
         people.ask(room, ada, "Third?")
-        assert _told(farm.claim_one(worker)) == [
+        assert _messages(farm.claim_one(worker)) == [
             ("system", "Be brief."), ("user", "line 3"), ("user", "First?"), ("assistant", "First."),
             ("user", "Second?"), ("user", "Third?"),
         ]  # fmt: skip
@@ -125,19 +125,19 @@ class TestThePrompt:
 
     def test_is_read_when_a_worker_takes_it(self) -> None:
         room, [ada, bob] = people.group("ada", "bob")
-        said = people.say(room, bob, "a secret")
+        message = people.say(room, bob, "a secret")
         people.ask(room, ada, "Why?")
         people.say(room, bob, "later")
-        operations.remove(room.pk, said.pk, by=bob)
+        operations.remove(room.pk, message.pk, by=bob)
         operations.instruct(room.pk, "Speak French.", by=ada)
-        assert _told(farm.claim_one(people.worker())) == [("system", "Speak French."), ("user", "Why?")]
+        assert _messages(farm.claim_one(people.worker())) == [("system", "Speak French."), ("user", "Why?")]
 
     def test_has_no_instructions_once_they_are_taken_back(self) -> None:
         room, [ada] = people.group("ada")
         operations.instruct(room.pk, "Be brief.", by=ada)
         operations.instruct(room.pk, "  ", by=ada)
         people.ask(room, ada, "Why?")
-        assert _told(farm.claim_one(people.worker())) == [("user", "Why?")]
+        assert _messages(farm.claim_one(people.worker())) == [("user", "Why?")]
 
     def test_knows_nothing_of_other_rooms(self) -> None:
         room, [ada] = people.group("ada")
@@ -145,7 +145,7 @@ class TestThePrompt:
         operations.instruct(other.pk, "Be evil.", by=eve)
         people.say(other, eve, "a secret")
         people.ask(room, ada, "Why?")
-        assert _told(farm.claim_one(people.worker())) == [("user", "Why?")]
+        assert _messages(farm.claim_one(people.worker())) == [("user", "Why?")]
 
     def test_of_a_job_from_the_api_stays_what_it_was(self) -> None:
         job = jobs.submit("chat", {"prompt": "Plain"})

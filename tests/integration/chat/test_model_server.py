@@ -75,7 +75,7 @@ class TestAQuestion:
         assert people.stands(answer) == ("finished", "Light is bent.")
         answer.refresh_from_db()
         assert (answer.attempt, answer.worker_name) == (2, "mo")
-        asked = {"model": "llama3.2", "stream": True, "max_tokens": 1024}
-        said = [{"role": "user", "content": "How do lighthouses work?"}]
-        assert [call["messages"] for call in model.asked] == [said] * 4
-        assert all(asked.items() <= call.items() for call in model.asked)
+        requests = {"model": "llama3.2", "stream": True, "max_tokens": 1024}
+        messages = [{"role": "user", "content": "How do lighthouses work?"}]
+        assert [call["messages"] for call in model.requests] == [messages] * 4
+        assert all(requests.items() <= call.items() for call in model.requests)

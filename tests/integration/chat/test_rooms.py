@@ -19,9 +19,9 @@ class TestRooms:
         ada = farm.user("ada")
         quiet, lively = (accounts.create_group(name, by=ada) for name in ("quiet", "lively"))
         people.group("bob", name="others")
-        said = people.say(lively, ada, "Hello")
+        message = people.say(lively, ada, "Hello")
         found = [(room.group, room.members, room.last) for room in operations.rooms_of(ada)]
-        assert found == [(lively, 1, said), (quiet, 1, None)]
+        assert found == [(lively, 1, message), (quiet, 1, None)]
 
     def test_open_to_who_is_in_the_group_now(self) -> None:
         room, [ada] = people.group("ada")
@@ -39,19 +39,19 @@ class TestRooms:
 
 class TestInstructions:
     def test_are_for_who_wrote_them_and_who_keeps_the_group(self) -> None:
-        keeper, ada, bob = farm.user("keeper"), farm.user("ada"), farm.user("bob")
-        room = accounts.create_group("friends", by=keeper)
+        owner, ada, bob = farm.user("owner"), farm.user("ada"), farm.user("bob")
+        room = accounts.create_group("friends", by=owner)
         for person in (ada, bob):
             person.groups.add(room)
         operations.instruct(room.pk, "Be brief.", by=ada)
         with pytest.raises(NotYourInstructions):
             operations.instruct(room.pk, "Be long.", by=bob)
-        operations.instruct(room.pk, "Be kind.", by=keeper)
+        operations.instruct(room.pk, "Be kind.", by=owner)
         with pytest.raises(NotYourInstructions):
             operations.instruct(room.pk, "Be brief.", by=ada)
         present = queries.instructions(room.pk)
         assert present is not None
-        assert (present.text, present.author) == ("Be kind.", keeper)
+        assert (present.text, present.author) == ("Be kind.", owner)
 
     def test_are_anybodys_again_once_their_author_is_gone(self) -> None:
         room, [ada, bob] = people.group("ada", "bob")

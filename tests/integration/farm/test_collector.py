@@ -4,19 +4,19 @@ import json
 import subprocess
 import sys
 
-_ASKED = """
+_THRESHOLD = """
 import gc, json, sys
 import jobfarm.asgi
 is_loaded = "jobs.api" in sys.modules
 print(json.dumps([gc.get_freeze_count(), len(gc.get_objects()), gc.get_threshold(), is_loaded, gc.isenabled()]))
 """
-_ASKED_OF_A_COMMAND = "import gc; print(gc.get_freeze_count() > 100_000, gc.isenabled())"
+_THRESHOLD_OF_A_COMMAND = "import gc; print(gc.get_freeze_count() > 100_000, gc.isenabled())"
 
 
 class TestAServer:
     def test_exempts_from_collection_all_that_its_start_has_loaded(self) -> None:
         """Each full collection stopped everybody for a quarter of a second with a thousand pages open."""
-        done = subprocess.run([sys.executable, "-c", _ASKED], check=True, stdout=subprocess.PIPE)
+        done = subprocess.run([sys.executable, "-c", _THRESHOLD], check=True, stdout=subprocess.PIPE)
         exempt, rest, thresholds, is_loaded, collects = json.loads(done.stdout)
         assert is_loaded
         assert collects
@@ -27,6 +27,6 @@ class TestAServer:
 class TestACommand:
     def test_looks_for_no_garbage_while_it_starts_and_collects_from_then_on(self) -> None:
         """Its start took half as long again: what it makes stays, and was looked through again and again."""
-        command = [sys.executable, "manage.py", "shell", "--no-imports", "--command", _ASKED_OF_A_COMMAND]
+        command = [sys.executable, "manage.py", "shell", "--no-imports", "--command", _THRESHOLD_OF_A_COMMAND]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
         assert done.stdout == "True True\n"

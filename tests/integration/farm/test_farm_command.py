@@ -288,12 +288,12 @@ class TestFarm:
 class TestManyFiles:
     def test_may_be_open_whatever_the_shell_allows(self) -> None:
         """As many as the system lets it raise the limit to."""
-        asked = "from jobfarm import processes; print(processes.allow_many_files())"
+        script = "from jobfarm import processes; print(processes.allow_many_files())"
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-        answers = [self._asked(asked, (64, hard)) for hard in (64, min(limits[1], 4096), limits[1])]
+        answers = [self._limit_of(script, (64, hard)) for hard in (64, min(limits[1], 4096), limits[1])]
         assert answers == [64, min(limits[1], 4096), min(limits[1], processes.MOST_FILES)]
 
-    def _asked(self, code: str, limits: tuple[int, int]) -> int:
+    def _limit_of(self, code: str, limits: tuple[int, int]) -> int:
         done = subprocess.run(
             [sys.executable, "-c", code],
             cwd=ROOT,
@@ -320,19 +320,19 @@ class TestFarmCannotStart:
     def test_says_which_port_is_in_use(self, tmp_path: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
-            code, said = self._says("--port", str(port), JOBFARM_DATA=str(tmp_path))
+            code, output = self._says("--port", str(port), JOBFARM_DATA=str(tmp_path))
         assert code == 1
-        assert said == (
+        assert output == (
             f"CommandError: Another program listens at 127.0.0.1:{port}: "
             "stop it, or choose another port with PORT=... ."
         )
 
     def test_says_which_database_does_not_answer_and_what_to_check(self, tmp_path: Path) -> None:
-        code, said = self._says(
+        code, output = self._says(
             "--port", "0", JOBFARM_DATA=str(tmp_path), DATABASE_URL="postgresql://me:hidden@127.0.0.1:1/farm"
         )
         assert code == 1
-        assert len(said.splitlines()) == 1
-        assert "127.0.0.1" in said
-        assert "check" in said
-        assert "hidden" not in said
+        assert len(output.splitlines()) == 1
+        assert "127.0.0.1" in output
+        assert "check" in output
+        assert "hidden" not in output

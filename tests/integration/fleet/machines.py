@@ -75,7 +75,7 @@ class Program:
 
     def wait_until_up(self) -> None:
         """Wait until it does its work; an AssertionError with its log if it ends before."""
-        until(self._checked, within_s=60, what=f"{self.name}: {self.said()[-3000:]}")
+        until(self._checked, within_s=60, what=f"{self.name}: {self.output()[-3000:]}")
 
     def kill(self) -> None:
         """End it and all that belongs to it, without a word to anybody."""
@@ -91,12 +91,12 @@ class Program:
         """Wait for its end; the exit code."""
         return self._ended()
 
-    def said(self) -> str:
+    def output(self) -> str:
         """All it has logged."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def _checked(self) -> bool:
-        assert self.is_running, f"{self.name} ended: {self.said()[-3000:]}"
+        assert self.is_running, f"{self.name} ended: {self.output()[-3000:]}"
         return self.is_up(self)
 
     def _ended(self) -> int:
@@ -137,7 +137,7 @@ class Fleet:
 
     def log_lines(self) -> list[dict[str, Any]]:
         """What all of them logged: each line is an object, or this raises."""
-        return [json.loads(line) for program in self.programs for line in program.said().splitlines()]
+        return [json.loads(line) for program in self.programs for line in program.output().splitlines()]
 
 
 @contextmanager
@@ -159,7 +159,7 @@ def pooler(folder: Path, *, port: int) -> Iterator[None]:
     at = connection.settings_dict
     place = folder / "pooler"
     place.mkdir()
-    told = {
+    environment = {
         "host": at["HOST"],
         "port": at["PORT"] or 5432,
         "name": at["NAME"],
@@ -167,7 +167,7 @@ def pooler(folder: Path, *, port: int) -> Iterator[None]:
         "listen": port,
     }
     secret = f"password={at['PASSWORD']}" if at["PASSWORD"] else ""
-    (place / "pgbouncer.ini").write_text(POOLER.format(**told, password=secret))
+    (place / "pgbouncer.ini").write_text(POOLER.format(**environment, password=secret))
     place.chmod(0o755)
     for parent in [folder, *folder.parents][:4]:  # it may run as somebody else, who must find its file
         with suppress(PermissionError):
@@ -193,10 +193,10 @@ def free_port() -> int:
 
 def scrape(node: Program) -> str:
     """What Prometheus reads of this node."""
-    asked = urllib.request.Request(
+    request = urllib.request.Request(
         f"{node.url}/metrics", headers={"Authorization": f"Bearer {METRICS_TOKEN}"}
     )
-    with urllib.request.urlopen(asked, timeout=20) as answer:
+    with urllib.request.urlopen(request, timeout=20) as answer:
         return str(answer.read().decode())
 
 

@@ -177,12 +177,12 @@ class TestFleet:
         job_id = cast.submit()
         [job] = cast.verb("claim", wait=30)["jobs"]
         with cast.client.stream("GET", f"/api/v1/jobs/{job_id}/events") as stream:
-            heard = events(stream.iter_lines())
-            last = next(heard).id
+            received = events(stream.iter_lines())
+            last = next(received).id
             lost.kill()
             fleet.clusters[0].kill()
             with pytest.raises(httpx.HTTPError):
-                list(heard)
+                list(received)
         cast.perform(job)
         cast.client.base_url = left.url
         with cast.client.stream(

@@ -157,9 +157,9 @@ def bucket(s3: str, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iter
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     client = boto3.client("s3", endpoint_url=s3, region_name="us-east-1")
     client.create_bucket(Bucket="pictures")
-    said = storage.files(f"s3://pictures/farm?endpoint={s3}")
-    settings.STORAGES = settings.STORAGES | {"default": said.storage}
-    settings.FILES_ORIGIN = said.origin
+    bucket = storage.files(f"s3://pictures/farm?endpoint={s3}")
+    settings.STORAGES = settings.STORAGES | {"default": bucket.storage}
+    settings.FILES_ORIGIN = bucket.origin
     yield "pictures"
     for entry in client.list_objects_v2(Bucket="pictures").get("Contents", []):
         client.delete_object(Bucket="pictures", Key=entry["Key"])
@@ -175,11 +175,11 @@ class TestInABucket:
         assert answer.status_code == 302
         assert answer.headers["Cache-Control"] == "private, max-age=240"
         address = urlsplit(answer.headers["Location"])
-        asked = parse_qs(address.query)
+        query = parse_qs(address.query)
         assert f"{address.scheme}://{address.netloc}{address.path}" == (
             f"{s3}/{bucket}/farm/jobs/{mine.job_id}/1/picture.png"
         )
-        assert asked["X-Amz-Expires"] == ["300"]
+        assert query["X-Amz-Expires"] == ["300"]
         shown = httpx.get(answer.headers["Location"])
         assert (shown.status_code, shown.content) == (200, players.png())
         assert shown.headers["Content-Type"] == "image/png"
@@ -222,14 +222,14 @@ class TestInABucket:
         assert policy == middleware.POLICY.replace("img-src 'self'", f"img-src 'self' {s3}")
 
     def test_the_doctor_says_when_it_cannot_be_used(self, bucket: str, s3: str, settings: Settings) -> None:
-        def told() -> list[str]:
+        def requests() -> list[str]:
             return [finding.sentence for finding in health._files()]
 
-        assert told() == []
+        assert requests() == []
         settings.STORAGES = settings.STORAGES | {
             "default": storage.files(f"s3://no-such-bucket?endpoint={s3}").storage
         }
-        [sentence] = told()
+        [sentence] = requests()
         assert sentence.startswith("The bucket for result files cannot be used: ")
 
     def test_a_delete_that_fails_is_an_error_of_the_system_as_on_a_disk(
@@ -274,11 +274,11 @@ class TestFilesUrl:
     ) -> None:
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-        said = storage.files(url)
-        assert said.origin == origin
-        assert said.storage["BACKEND"] == "jobfarm.s3.Files"
-        assert said.storage["OPTIONS"].items() >= options.items()
-        made = storages.create_storage(said.storage)
+        bucket = storage.files(url)
+        assert bucket.origin == origin
+        assert bucket.storage["BACKEND"] == "jobfarm.s3.Files"
+        assert bucket.storage["OPTIONS"].items() >= options.items()
+        made = storages.create_storage(bucket.storage)
         assert isinstance(made, http.Elsewhere)
         address = made.signed_address("a b.png", content_type="image/png", disposition="inline", for_s=60)
         assert address.startswith(f"{origin}/")

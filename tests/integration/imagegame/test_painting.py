@@ -238,8 +238,10 @@ class TestAChangeOfMind:
 
 class TestHealth:
     def test_says_nothing_where_nothing_was_painted(self) -> None:
-        said = painters_health.read()
-        assert said == {"health": health.Health(pictures=0, succeeded=0, mean_s=None, share=None, mood="")}
+        health_line = painters_health.read()
+        assert health_line == {
+            "health": health.Health(pictures=0, succeeded=0, mean_s=None, share=None, mood="")
+        }
 
     def test_speaks_of_the_last_five_that_were_not_taken_back(self) -> None:
         ada = farm.user()

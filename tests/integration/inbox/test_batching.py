@@ -47,18 +47,22 @@ async def put(gatherer: BatchWriter, deliveries: Sequence[NewDelivery]) -> list[
 
 class TestBatches:
     async def test_take_what_came_while_the_one_before_was_stored(self) -> None:
-        keeper = Supervisor()
-        kept = await put(BatchWriter(keeper), several(200))
+        supervisor = Supervisor()
+        kept = await put(BatchWriter(supervisor), several(200))
         assert {one.verdict for one in kept} == {Verdict.RECEIVED}
         assert len({one.delivery for one in kept}) == 200
-        assert (max(keeper.batches), sum(keeper.batches), len(keeper.batches)) == (batches.MOST, 200, 4)
+        assert (max(supervisor.batches), sum(supervisor.batches), len(supervisor.batches)) == (
+            batches.MOST,
+            200,
+            4,
+        )
 
     async def test_are_bounded_in_bytes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(batches, "MOST_BYTES", 1000)
-        keeper = Supervisor()
+        supervisor = Supervisor()
         bodies_ = [new(delivery_id=f"d{n}", document={"n": n, "x": "x" * 600}) for n in range(6)]
-        await put(BatchWriter(keeper), bodies_)
-        assert keeper.batches == [2, 2, 2]
+        await put(BatchWriter(supervisor), bodies_)
+        assert supervisor.batches == [2, 2, 2]
 
     async def test_leave_the_others_unharmed_by_one_that_no_column_takes(self) -> None:
         given = several(5)
@@ -105,11 +109,11 @@ class Limit:
 
     def __init__(self, tokens: int) -> None:
         self.left = tokens
-        self.asked: list[int] = []
+        self.counts: list[int] = []
 
     def __call__(self, source: Source, address: str, wanted: int) -> Admission:
         del source, address
-        self.asked.append(wanted)
+        self.counts.append(wanted)
         count = wanted if wanted <= self.left else min(1, self.left)
         self.left -= count
         return Admission(count=count, retry_after=timedelta(seconds=0 if count else 7))
@@ -132,7 +136,7 @@ class TestBlocksOfTokens:
         admissions = Admissions(limit)
         answers = await asyncio.gather(*(admissions.admit(Source.GITHUB, "a") for _ in range(200)))
         assert answers == [None] * 200
-        assert limit.asked == [1, 2, 4, 8, 16, 32, 64, 64, 64]
+        assert limit.counts == [1, 2, 4, 8, 16, 32, 64, 64, 64]
 
     async def test_never_let_more_through_than_were_given(self) -> None:
         limit = Limit(10)
@@ -147,7 +151,7 @@ class TestBlocksOfTokens:
         admissions = Admissions(limit)
         for _ in range(20):
             assert await admissions.admit(Source.GITHUB, "a") is not None
-        assert limit.asked == [1]
+        assert limit.counts == [1]
 
     async def test_that_were_not_spent_in_time_are_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
         clock = Clock()
@@ -158,7 +162,7 @@ class TestBlocksOfTokens:
             await admissions.admit(Source.GITHUB, "a")
         clock.now += admission.KEPT_S
         await admissions.admit(Source.GITHUB, "a")
-        assert limit.asked == [1, 2, 1]
+        assert limit.counts == [1, 2, 1]
 
     async def test_are_asked_for_again_a_moment_after_a_denial(self, monkeypatch: pytest.MonkeyPatch) -> None:
         clock = Clock()
@@ -176,9 +180,9 @@ class TestBlocksOfTokens:
         admissions = Admissions(limit)
         for source, address in [(Source.GITHUB, "a"), (Source.JIRA, "a"), (Source.GITHUB, "b")]:
             await admissions.admit(source, address)
-        assert limit.asked == [1, 1, 1]
+        assert limit.counts == [1, 1, 1]
         await admissions.admit(Source.GITHUB, "a")  # the oldest was forgotten, and begins with one again
-        assert limit.asked == [1, 1, 1, 1]
+        assert limit.counts == [1, 1, 1, 1]
 
 
 class TestBodies:

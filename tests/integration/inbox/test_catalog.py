@@ -20,11 +20,11 @@ class Answers(BaseHTTPRequestHandler):
     """What each address answers, and who asked."""
 
     given: ClassVar[dict[str, tuple[int, bytes]]] = {}
-    asked: ClassVar[list[tuple[str, str | None]]] = []
+    requests: ClassVar[list[tuple[str, str | None]]] = []
 
     def do_GET(self) -> None:
         """Answer as was said."""
-        self.asked.append((self.path, self.headers["Authorization"]))
+        self.requests.append((self.path, self.headers["Authorization"]))
         status, body = self.given[self.path]
         self.send_response(status)
         if status == 302:
@@ -41,7 +41,7 @@ class Answers(BaseHTTPRequestHandler):
 def server(settings: Settings, transactional_db: None) -> Iterator[str]:
     """A server of models; its address."""
     ModelServer.objects.all().delete()
-    Answers.given, Answers.asked = {}, []
+    Answers.given, Answers.requests = {}, []
     settings.LLM_API_KEY = ""
     with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as made:
         thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
@@ -93,7 +93,7 @@ class TestTheCatalog:
         assert CatalogModel.objects.get(server=f"{server}/good", name="llama").gone_at is None
 
     @pytest.mark.parametrize(
-        ("status", "body", "said"),
+        ("status", "body", "message"),
         [
             (500, b"{}", "500"),
             (401, b"{}", "401"),
@@ -104,26 +104,26 @@ class TestTheCatalog:
         ],
     )
     def test_keeps_what_it_had_of_a_server_that_answers_nonsense(
-        self, server: str, settings: Settings, status: int, body: bytes, said: str
+        self, server: str, settings: Settings, status: int, body: bytes, message: str
     ) -> None:
         settings.LLM_SERVERS = [f"{server}/good", f"{server}/other"]
         offer("/good/models", "llama")
         offer("/other/models", "qwen")
         refresh()
         Answers.given["/good/models"] = (status, body)
-        told = refresh()
-        assert (said in told[f"{server}/good"], told[f"{server}/other"]) == (True, 1)
+        outcome = refresh()
+        assert (message in outcome[f"{server}/good"], outcome[f"{server}/other"]) == (True, 1)
         assert present() == {("good", "llama"), ("other", "qwen")}
         row = ModelServer.objects.get(url=f"{server}/good")
-        assert said in (row.error or "")
+        assert message in (row.error or "")
         assert row.answered_at is not None
         assert row.polled_at is not None
         assert row.polled_at > row.answered_at
 
     def test_says_which_server_is_not_there_and_recovers(self, server: str, settings: Settings) -> None:
         settings.LLM_SERVERS = ["http://127.0.0.1:9/v1", "no address at all"]
-        told = refresh()
-        assert {url: error.partition(":")[0] for url, error in told.items()} == {
+        outcome = refresh()
+        assert {url: error.partition(":")[0] for url, error in outcome.items()} == {
             "http://127.0.0.1:9/v1": "ConnectError",
             "no address at all": "UnsupportedProtocol",
         }
@@ -144,4 +144,4 @@ class TestTheCatalog:
         refresh()
         settings.LLM_API_KEY = "sk-1"
         refresh()
-        assert Answers.asked == [("/good/models", None), ("/good/models", "Bearer sk-1")]
+        assert Answers.requests == [("/good/models", None), ("/good/models", "Bearer sk-1")]

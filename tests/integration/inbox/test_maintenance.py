@@ -135,9 +135,9 @@ class TestReconciliation:
         age(delivery, HOUR)
         lose_runs()
 
-        told = run(reconcile)
+        outcome = run(reconcile)
 
-        assert told == {"deliveries_without_run": 1, "jobs_without_end": 1, "files_without_job": 1}
+        assert outcome == {"deliveries_without_run": 1, "jobs_without_end": 1, "files_without_job": 1}
         assert farm.status(claimed) == "timed_out"
         assert (default_storage.exists(orphan), default_storage.exists(young)) == (False, True)
         assert Delivery.objects.get().status == "ignored"

@@ -179,7 +179,7 @@ class TestACommentOnAStub:
         assert processed(body, "github", "issue_comment.created").status == "processed"
 
 
-class TestATypeThatNobodyHasHeardOf:
+class TestAnUnknownType:
     @pytest.mark.parametrize(("source", "event_type", "body"), UNKNOWN)
     def test_is_ignored(self, source: str, event_type: str, body: Any) -> None:
         delivery = receive(body, source=Source(source), event_type=event_type)
@@ -210,9 +210,9 @@ class TestABodyWithoutWhatIsNeeded:
         delivery = receive(body, source=Source(source), event_type=event_type)
         process(delivery=delivery.pk)
         delivery.refresh_from_db()
-        said = f"The payload is not what its type promises: {field}"
+        sentence = f"The payload is not what its type promises: {field}"
         assert (delivery.status, delivery.attempts, delivery.next_attempt_at) == ("rejected", 1, None)
-        assert (delivery.note or "").startswith(said)
+        assert (delivery.note or "").startswith(sentence)
         attempt = DeliveryAttempt.objects.get()
         assert (attempt.outcome, attempt.error, attempt.traceback) == ("rejected", delivery.note, None)
         assert [run for run in pending() if run.args.get("number")] == []

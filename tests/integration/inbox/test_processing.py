@@ -169,13 +169,13 @@ class TestAFailure:
             waits.append((delivery.next_attempt_at - delivery.ended_at).total_seconds() / 60)
         pass_time()
         delivery.refresh_from_db()
-        said = "It is out of service."
+        sentence = "It is out of service."
         assert [round(wait / exact, 1) for wait, exact in zip(waits, [1, 4, 16, 60], strict=True)] == [
             pytest.approx(1.0, abs=0.11)
         ] * 4
         assert max(waits) <= 60
-        assert (delivery.status, delivery.note, delivery.next_attempt_at) == ("dead", said, None)
-        assert attempts(delivery) == [(number, "failed", said) for number in range(1, 6)]
+        assert (delivery.status, delivery.note, delivery.next_attempt_at) == ("dead", sentence, None)
+        assert attempts(delivery) == [(number, "failed", sentence) for number in range(1, 6)]
         assert set(DeliveryAttempt.objects.values_list("traceback", flat=True)) == {None}
         assert pending() == []
 

@@ -58,8 +58,8 @@ class TestARuleThatFails:
         with pytest.raises(CannotStart, match=f"started job #{again.job_id}"):
             operations.start_again(start.pk, by=boss)
         assert Job.objects.count() == 1
-        told = [entry.get_change_message() for entry in LogEntry.objects.order_by("pk")]
-        assert told == [
+        entries = [entry.get_change_message() for entry in LogEntry.objects.order_by("pk")]
+        assert entries == [
             "Tried to start the job of the rule deploy main again",
             f"Started the job of the rule deploy main again: #{again.job_id}",
         ]

@@ -72,8 +72,8 @@ class TestWhatCanBeClaimed:
         farm.submit(3)
         farm.submit(1, "other", run_at=farm.now() + timedelta(seconds=30))
         farm.submit(1, "other", run_at=farm.now() + timedelta(seconds=600))
-        asked = [(Interest(queues=(name,)), 2) for name in ("other", "work", "other")]
-        first, second, third = reads.claimable(asked, horizon_s=60.0)
+        requests = [(Interest(queues=(name,)), 2) for name in ("other", "work", "other")]
+        first, second, third = reads.claimable(requests, horizon_s=60.0)
         assert [first.jobs, second.jobs, third.jobs] == [0, 2, 0]
         assert second.next_due_in_s is None
         assert first.next_due_in_s is not None

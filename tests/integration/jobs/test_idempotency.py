@@ -49,7 +49,7 @@ def post(ada: User) -> Post:
     return _poster(ada)
 
 
-def _told(response: Any) -> tuple[int, Any]:
+def _status_and_document(response: Any) -> tuple[int, Any]:
     return response.status_code, response.json()
 
 
@@ -75,7 +75,7 @@ class TestARepeat:
     def test_of_a_submit_is_answered_as_the_first_was(self, post: Post) -> None:
         first, second = post("jobs", ONE, "k1"), post("jobs", ONE, "k1")
         assert first.status_code == 201
-        assert _told(first) == _told(second)
+        assert _status_and_document(first) == _status_and_document(second)
         assert Job.objects.count() == 1
         assert post("jobs", ONE, "k2").json()["id"] != first.json()["id"]
         assert post("jobs", ONE).json()["id"] != post("jobs", ONE).json()["id"]
@@ -84,8 +84,13 @@ class TestARepeat:
         job = post("jobs", ONE, "k").json()["id"]
         me = farm.worker()
         farm.succeed(me, farm.claim_one(me), "done")
-        status, told = _told(post("jobs", ONE, "k"))
-        assert (status, told["id"], told["status"], told["result"]) == (201, job, "success", "done")
+        status, document = _status_and_document(post("jobs", ONE, "k"))
+        assert (status, document["id"], document["status"], document["result"]) == (
+            201,
+            job,
+            "success",
+            "done",
+        )
         assert Job.objects.count() == 1
 
     def test_of_a_bulk_has_the_same_jobs_and_the_same_twins_in_the_same_places(self, post: Post) -> None:
@@ -107,7 +112,7 @@ class TestARepeat:
         old = farm.ended("failed", owner=ada)
         first, second = (post(f"jobs/{old.pk}/retry", key="k") for _ in range(2))
         assert (first.status_code, first.json()["retry_of"]) == (201, old.pk)
-        assert _told(first) == _told(second)
+        assert _status_and_document(first) == _status_and_document(second)
         assert Job.objects.count() == 2
 
     def test_takes_nothing_of_the_submit_limits(self, post: Post) -> None:
@@ -123,7 +128,7 @@ class TestARepeat:
         first = post("jobs/bulk", body, "k")
         _drain(ada)
         assert post("jobs/bulk", body, "other").status_code == 429
-        assert _told(post("jobs/bulk", body, "k")) == _told(first)
+        assert _status_and_document(post("jobs/bulk", body, "k")) == _status_and_document(first)
 
     def test_is_answered_although_what_was_asked_for_would_be_refused_by_now(
         self, post: Post, ada: User
@@ -147,8 +152,12 @@ class TestARepeat:
 
     @pytest.mark.parametrize("key", ["", "x" * 256, "tab\tbed", "é", "\x7f"])
     def test_with_any_other_key_is_refused(self, post: Post, key: str) -> None:
-        status, told = _told(post("jobs", ONE, key))
-        assert (status, told["error"], told["faults"][0]["field"]) == (422, "invalid", "Idempotency-Key")
+        status, document = _status_and_document(post("jobs", ONE, key))
+        assert (status, document["error"], document["faults"][0]["field"]) == (
+            422,
+            "invalid",
+            "Idempotency-Key",
+        )
         assert not Job.objects.exists()
 
     def test_of_a_job_that_was_deleted_since_says_so_and_submits_none(self, post: Post) -> None:
@@ -158,8 +167,8 @@ class TestARepeat:
         for pk in (job, many[0]):
             operations.cancel(pk, by=None)
             Job.objects.get(pk=pk).delete()
-        status, told = _told(post("jobs", ONE, "k"))
-        assert (status, told["error"], told["job"]) == (410, "job_deleted", job)
+        status, document = _status_and_document(post("jobs", ONE, "k"))
+        assert (status, document["error"], document["job"]) == (410, "job_deleted", job)
         gone, there = post("jobs/bulk", bulk, "bulk").json()["jobs"]
         assert (gone["error"], gone["job"], there["id"]) == ("job_deleted", many[0], many[1])
         assert Job.objects.count() == 1
@@ -179,8 +188,8 @@ class TestAKey:
     def test_is_refused_for_another_request(self, post: Post, path: str, body: Any) -> None:
         post("jobs", ONE, "k")
         before = _taken()
-        status, told = _told(post(path, body, "k"))
-        assert (status, told["error"]) == (422, "idempotency_key_reused")
+        status, document = _status_and_document(post(path, body, "k"))
+        assert (status, document["error"]) == (422, "idempotency_key_reused")
         assert (Job.objects.count(), _taken()) == (1, before)
 
     def test_of_one_retry_is_refused_for_that_of_another_job(self, post: Post, ada: User) -> None:

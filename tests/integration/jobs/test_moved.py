@@ -26,7 +26,7 @@ def _of_this_test(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kinds, "HOOKS", dict(kinds.HOOKS))
 
 
-class Told:
+class Calls:
     """An app's hook: notes its moves here, and writes a row for each (a group of that name)."""
 
     def __init__(self) -> None:
@@ -49,14 +49,14 @@ class Told:
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def calls() -> Calls:
+    return Calls()
 
 
 @pytest.fixture
-def kind(told: Told) -> Iterator[Callable[..., None]]:
+def kind(calls: Calls) -> Iterator[Callable[..., None]]:
     def declare(**fields: Any) -> None:
-        operations.declare(Kind(name="work", **fields), on_transition=told)
+        operations.declare(Kind(name="work", **fields), on_transition=calls)
         operations.sync()
 
     yield declare
@@ -68,24 +68,24 @@ def _rows() -> list[str]:
 
 
 class TestMoved:
-    def test_is_told_of_a_success_with_its_result(self, told: Told, kind: Callable[..., None]) -> None:
+    def test_is_told_of_a_success_with_its_result(self, calls: Calls, kind: Callable[..., None]) -> None:
         kind()
         [job], me = farm.submit(1), farm.worker("mo")
-        assert told.calls == []
+        assert calls.calls == []
         claimed = farm.claim_one(me)
         common: dict[str, Any] = {"job_id": job.pk, "kind": "work", "attempt": 1, "worker_name": "mo"}
-        assert told.once() == [Move(**common, from_=PENDING, to=RUNNING)]
+        assert calls.once() == [Move(**common, from_=PENDING, to=RUNNING)]
         farm.succeed(me, claimed, {"text": "é"})
-        assert told.once() == [Move(**common, from_=RUNNING, to=Status.SUCCESS, result={"text": "é"})]
+        assert calls.once() == [Move(**common, from_=RUNNING, to=Status.SUCCESS, result={"text": "é"})]
 
     def test_is_told_when_a_job_goes_back_and_when_it_has_failed_for_good(
-        self, told: Told, kind: Callable[..., None]
+        self, calls: Calls, kind: Callable[..., None]
     ) -> None:
         kind(max_attempts=2, backoff=Backoff(first_s=60))
         [job], me = farm.submit(1), farm.worker()
         farm.fail(me, farm.claim_one(me), "first")
         job.refresh_from_db()
-        back = told.calls[-1]
+        back = calls.calls[-1]
         common: dict[str, Any] = {"job_id": job.pk, "kind": "work", "worker_name": "w1", "from_": RUNNING}
         assert back == [
             Move(
@@ -99,31 +99,31 @@ class TestMoved:
         ]
         farm.pass_time(job, 120)
         farm.fail(me, farm.claim_one(me), "second")
-        assert told.calls[-1] == [
+        assert calls.calls[-1] == [
             Move(**common, attempt=2, to=Status.FAILED, outcome=AttemptOutcome.FAILED, error="second")
         ]
 
-    def test_is_told_of_a_job_that_was_given_back(self, told: Told, kind: Callable[..., None]) -> None:
+    def test_is_told_of_a_job_that_was_given_back(self, calls: Calls, kind: Callable[..., None]) -> None:
         kind()
         farm.submit(1)
         me = farm.worker()
         claimed = farm.claim_one(me)
         operations.release(me, claimed.id, claimed.lease)
-        [move] = told.calls[-1]
+        [move] = calls.calls[-1]
         assert (move.from_, move.to, move.outcome) == (RUNNING, PENDING, AttemptOutcome.RELEASED)
         assert move.run_at == Job.objects.get(pk=claimed.id).run_at
 
     @pytest.mark.parametrize("runs", [False, True])
-    def test_is_told_of_a_cancel(self, told: Told, kind: Callable[..., None], *, runs: bool) -> None:
+    def test_is_told_of_a_cancel(self, calls: Calls, kind: Callable[..., None], *, runs: bool) -> None:
         kind()
         ada = farm.user("ada")
         [job] = farm.submit(1, owner=ada)
         if runs:
             farm.claim_one(farm.worker())
-            told.calls.clear()
+            calls.calls.clear()
         operations.cancel(job.pk, by=ada)
         operations.cancel(job.pk, by=ada)
-        [move] = told.once()
+        [move] = calls.once()
         assert move == Move(
             job_id=job.pk,
             kind="work",
@@ -139,48 +139,48 @@ class TestMoved:
         ("column", "outcome"), [("lease_expires_at", "lost"), ("deadline_at", "timed_out")]
     )
     def test_is_told_by_the_janitor_of_what_timed_out(
-        self, told: Told, kind: Callable[..., None], column: str, outcome: str
+        self, calls: Calls, kind: Callable[..., None], column: str, outcome: str
     ) -> None:
         kind(timeout_s=3600, retry_when_lost=False)
         farm.submit(2)
         assert len(operations.claim(farm.worker(), limit=2)) == 2
         Job.objects.update(confirmed_fence=1, **{column: farm.now()})
-        told.calls.clear()
+        calls.calls.clear()
         assert operations.sweep().taken_back == 2
-        moves = told.once()
+        moves = calls.once()
         assert [(move.from_, move.to, move.outcome) for move in moves] == [
             (RUNNING, Status.TIMED_OUT, outcome)
         ] * 2
         assert all(move.error for move in moves)
 
     def test_is_told_by_the_janitor_of_what_waited_too_long(
-        self, told: Told, kind: Callable[..., None]
+        self, calls: Calls, kind: Callable[..., None]
     ) -> None:
         kind(expires_s=60)
         [job] = farm.submit(1)
         farm.pass_time(job, 61)
         assert operations.sweep().expired == 1
-        assert told.once() == [
+        assert calls.once() == [
             Move(
                 job_id=job.pk, kind="work", attempt=0, from_=PENDING, to=Status.TIMED_OUT,
                 error="it waited longer than allowed",
             )
         ]  # fmt: skip
 
-    def test_is_told_that_an_ended_job_is_tried_again(self, told: Told, kind: Callable[..., None]) -> None:
+    def test_is_told_that_an_ended_job_is_tried_again(self, calls: Calls, kind: Callable[..., None]) -> None:
         kind()
         job = farm.ended("failed")
-        told.calls.clear()
+        calls.calls.clear()
         again = operations.retry(job.pk, by=None)
-        assert told.once() == [
+        assert calls.once() == [
             Move(job_id=again.pk, kind="work", attempt=0, from_=None, to=PENDING, retry_of=job.pk)
         ]
 
-    def test_hears_of_a_batch_in_one_call(self, told: Told, kind: Callable[..., None]) -> None:
+    def test_hears_of_a_batch_in_one_call(self, calls: Calls, kind: Callable[..., None]) -> None:
         kind()
         jobs, me = farm.submit(5), farm.worker()
         claimed = operations.claim(me, limit=5)
-        assert [move.job_id for move in told.once()] == [job.pk for job in jobs]
+        assert [move.job_id for move in calls.once()] == [job.pk for job in jobs]
         operations.finish(
             me,
             [
@@ -188,10 +188,10 @@ class TestMoved:
                 for j in claimed
             ],
         )
-        assert [(move.job_id, move.result) for move in told.once()] == [(job.pk, job.pk) for job in jobs]
+        assert [(move.job_id, move.result) for move in calls.once()] == [(job.pk, job.pk) for job in jobs]
 
     def test_is_not_told_of_other_kinds_nor_of_a_lease_that_was_lost(
-        self, told: Told, kind: Callable[..., None]
+        self, calls: Calls, kind: Callable[..., None]
     ) -> None:
         kind()
         farm.kind("other")
@@ -199,17 +199,17 @@ class TestMoved:
         mine, [other] = farm.submit(1), farm.submit(1, "other")
         claimed = operations.claim(me, limit=2)
         assert {job.id for job in claimed} == {mine[0].pk, other.pk}
-        assert [move.kind for move in told.once()] == ["work"]
+        assert [move.kind for move in calls.once()] == ["work"]
         farm.time_out(claimed[0])
-        told.calls.clear()
+        calls.calls.clear()
         operations.finish(
             me, [operations.Finished(job_id=job.id, lease=job.lease, outcome="success") for job in claimed]
         )
-        assert told.calls == []
+        assert calls.calls == []
 
 
 class TestWhatMovedWrites:
-    def test_goes_with_the_transaction(self, told: Told, kind: Callable[..., None]) -> None:
+    def test_goes_with_the_transaction(self, calls: Calls, kind: Callable[..., None]) -> None:
         kind()
         [job], me = farm.submit(1), farm.worker()
         with farm.rolled_back():
@@ -219,12 +219,12 @@ class TestWhatMovedWrites:
         assert farm.status(job) == "pending"
 
     def test_is_rolled_back_alone_when_it_fails_and_the_move_stands(
-        self, told: Told, kind: Callable[..., None], caplog: pytest.LogCaptureFixture
+        self, calls: Calls, kind: Callable[..., None], caplog: pytest.LogCaptureFixture
     ) -> None:
         kind()
         [job], me = farm.submit(1), farm.worker()
         claimed = farm.claim_one(me)
-        told.fails_for = {job.pk}
+        calls.fails_for = {job.pk}
         assert farm.succeed(me, claimed, {"n": 1}) == "success"
         job.refresh_from_db()
         assert (job.status, job.body.result) == ("success", {"n": 1})
@@ -233,18 +233,18 @@ class TestWhatMovedWrites:
         assert "the app has a fault" in caplog.text
 
     def test_of_one_that_fails_leaves_its_neighbours_told(
-        self, told: Told, kind: Callable[..., None], caplog: pytest.LogCaptureFixture
+        self, calls: Calls, kind: Callable[..., None], caplog: pytest.LogCaptureFixture
     ) -> None:
         kind()
         [first, second, third] = farm.submit(3)
-        told.fails_for = {second.pk}
+        calls.fails_for = {second.pk}
         assert len(operations.claim(farm.worker(), limit=3)) == 3
-        assert [len(call) for call in told.calls] == [3, 1, 1, 1]
+        assert [len(call) for call in calls.calls] == [3, 1, 1, 1]
         assert _rows() == sorted([f"{first.pk} in_progress", f"{third.pk} in_progress"])
         assert set(Job.objects.values_list("status", flat=True)) == {"in_progress"}
 
     def test_may_break_on_the_database_too(
-        self, told: Told, kind: Callable[..., None], caplog: pytest.LogCaptureFixture
+        self, calls: Calls, kind: Callable[..., None], caplog: pytest.LogCaptureFixture
     ) -> None:
         kind()
         farm.submit(1)
@@ -254,23 +254,23 @@ class TestWhatMovedWrites:
         assert "auth_group_name_key" in caplog.text
 
     def test_and_all_else_is_undone_by_a_collision_that_asks_for_another_try(
-        self, told: Told, kind: Callable[..., None]
+        self, calls: Calls, kind: Callable[..., None]
     ) -> None:
         kind()
         [job], me = farm.submit(1), farm.worker()
         claimed = farm.claim_one(me)
         before = farm.everything(job)
-        told.fails_for = {job.pk}
-        told.error = OperationalError("deadlock detected")
-        told.error.__cause__ = psycopg.errors.DeadlockDetected("deadlock detected")
+        calls.fails_for = {job.pk}
+        calls.error = OperationalError("deadlock detected")
+        calls.error.__cause__ = psycopg.errors.DeadlockDetected("deadlock detected")
         with pytest.raises(OperationalError):
             farm.succeed(me, claimed)
         assert farm.everything(job) == before
 
 
-class TestRetell:
+class TestResync:
     def test_tells_how_jobs_stand_now_whatever_was_missed(
-        self, told: Told, kind: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+        self, calls: Calls, kind: Callable[..., None], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         kind()
         jobs, me = farm.submit(5), farm.worker()
@@ -284,7 +284,7 @@ class TestRetell:
         [other] = farm.submit(1, "other")
         ids = [job.pk for job in jobs]
         assert operations.resync([*ids, other.pk, 10**12]) == [*ids, other.pk]
-        moves = told.once()
+        moves = calls.once()
         assert {move.from_ for move in moves} == {None}
         assert [(move.job_id, move.to, move.outcome, move.result) for move in moves] == [
             (ids[0], Status.SUCCESS, None, {"n": 0}),
@@ -298,12 +298,12 @@ class TestRetell:
 
 
 class TestHooks:
-    def test_of_a_kind_are_declared_once(self, told: Told) -> None:
-        operations.declare(Kind(name="work"), on_transition=told)
-        operations.declare(Kind(name="work"), on_transition=told)
+    def test_of_a_kind_are_declared_once(self, calls: Calls) -> None:
+        operations.declare(Kind(name="work"), on_transition=calls)
+        operations.declare(Kind(name="work"), on_transition=calls)
         operations.declare(Kind(name="work"))  # as kinds.py may say too
         with pytest.raises(ValueError, match="'work' is declared twice with different hooks"):
-            operations.declare(Kind(name="work"), on_transition=Told())
+            operations.declare(Kind(name="work"), on_transition=Calls())
 
     def test_cost_a_savepoint_for_a_batch(self, kind: Callable[..., None]) -> None:
         kind()
@@ -311,6 +311,6 @@ class TestHooks:
         me = farm.worker()
         with CaptureQueriesContext(connection) as captured:
             operations.claim(me, limit=20)
-        said = [query["sql"].split()[0] for query in captured.captured_queries]
+        statements = [query["sql"].split()[0] for query in captured.captured_queries]
         outer = ["SAVEPOINT", "/*", "RELEASE"]  # this test's own transaction stands around the claim's
-        assert said == [*outer[:2], "SAVEPOINT", *["INSERT"] * 20, "RELEASE", outer[2]]
+        assert statements == [*outer[:2], "SAVEPOINT", *["INSERT"] * 20, "RELEASE", outer[2]]

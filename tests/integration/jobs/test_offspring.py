@@ -33,7 +33,7 @@ def declare(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Sequence[Mov
     return with_hook
 
 
-def _tell_the_world(moves: Sequence[Move]) -> None:
+def _call_outside(moves: Sequence[Move]) -> None:
     for move in moves:
         scheduling.run_after(60, sample.say, word=f"{move.job_id} is {move.to}")
 
@@ -47,7 +47,7 @@ class TestOffspring:
     def test_are_the_functions_that_a_jobs_moves_scheduled(
         self, declare: Callable[[Callable[[Sequence[Move]], None]], None]
     ) -> None:
-        declare(_tell_the_world)
+        declare(_call_outside)
         first, second = farm.submit(2)
         scheduling.run_after(60, sample.say, word="of nobody")
         runner = farm.worker()
@@ -63,7 +63,7 @@ class TestOffspring:
             scheduling.run_after(60, sample.say, word="of all")
             for move in moves:
                 with operations.on_behalf_of(move.job_id):
-                    _tell_the_world([move])
+                    _call_outside([move])
 
         declare(moved)
         first, second = farm.submit(2)
@@ -75,7 +75,7 @@ class TestOffspring:
         self, declare: Callable[[Callable[[Sequence[Move]], None]], None], caplog: pytest.LogCaptureFixture
     ) -> None:
         def moved(moves: Sequence[Move]) -> None:
-            _tell_the_world(moves)
+            _call_outside(moves)
             raise ValueError("a fault of the app")
 
         declare(moved)
@@ -97,7 +97,7 @@ class TestOffspring:
     def test_are_forgotten_with_the_job(
         self, declare: Callable[[Callable[[Sequence[Move]], None]], None]
     ) -> None:
-        declare(_tell_the_world)
+        declare(_call_outside)
         [job] = farm.submit(1)
         operations.cancel(job.pk, by=None)
         assert Offspring.objects.count() == 1
@@ -111,7 +111,7 @@ class TestOffspring:
     def test_are_shown_on_the_page_with_links_for_who_may_follow_them(
         self, declare: Callable[[Callable[[Sequence[Move]], None]], None], client: Client
     ) -> None:
-        declare(_tell_the_world)
+        declare(_call_outside)
         owner = farm.user("ada")
         [job] = farm.submit(1, owner=owner)
         operations.cancel(job.pk, by=None)

@@ -170,9 +170,9 @@ class TestWaitingJobs:
 
     def test_cost_no_statement_more_while_there_is_room(self, ada: User) -> None:
         farm.submit(1, owner=ada)
-        with CaptureQueriesContext(connection) as asked:
+        with CaptureQueriesContext(connection) as queries:
             operations.submit("work", {}, owner=ada)
-        assert not [query for query in asked if "jobs_usage" in query["sql"] or "count(" in query["sql"]]
+        assert not [query for query in queries if "jobs_usage" in query["sql"] or "count(" in query["sql"]]
 
 
 class TestIdempotency:
@@ -245,9 +245,9 @@ class TestOutput:
         me = farm.worker()
         claimed = _hold(ada, me)
         _write(me, claimed, 0, "x")
-        with CaptureQueriesContext(connection) as asked:
+        with CaptureQueriesContext(connection) as queries:
             _write(me, claimed, 1, "x")
-        assert len([query for query in asked if "jobs_" in query["sql"]]) == 1
+        assert len([query for query in queries if "jobs_" in query["sql"]]) == 1
 
 
 class TestFiles:

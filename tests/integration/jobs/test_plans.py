@@ -51,15 +51,15 @@ class Farm:
         self.hers = farm.worker("hers", "deep", owner=self.ada)
         self.club = club
         operations.create_worker(
-            "names", queues=["deep", "shallow", "shy", "foreign", "bounded", "future", "ended"]
+            "names", queues=["deep", "shallow", "excluding", "foreign", "bounded", "future", "ended"]
         )
 
     def fill(self) -> None:
         """All rows, in bulk; then what autovacuum would have done by now."""
-        shy, bob = [self.me.pk], self.bob.pk
+        excluding, bob = [self.me.pk], self.bob.pk
         self._add("ended", ENDED, status="success")
         for queue, head in (
-            ("shy", {"excluded_workers": shy}), ("foreign", {"owner": bob}), ("bounded", {}),
+            ("excluding", {"excluded_workers": excluding}), ("foreign", {"owner": bob}), ("bounded", {}),
             ("future", {"due_in_h": 5}),
         ):  # fmt: skip
             self._add(queue, AT_THE_HEAD, priority=50, **head)
@@ -157,7 +157,7 @@ def _took(plan: dict[str, Any]) -> int:
 
 
 HEAD = [
-    pytest.param("me", "shy", id="shy of this worker"),
+    pytest.param("me", "excluding", id="shy of this worker"),
     pytest.param("hers", "foreign", id="out of its scope"),
     pytest.param("other", "bounded", id="under a ceiling"),
     pytest.param("me", "future", id="not due"),
@@ -194,8 +194,8 @@ class TestTheClaim:
 
     def test_of_nothing_that_is_for_it_reads_next_to_nothing(self, big: Farm) -> None:
         """All ten thousand are another's, or hidden: the answer is as cheap as a job."""
-        Job.objects.filter(queue__in=["shy", "foreign"], priority=0).update(queue="deep")
-        for worker, queue in ((big.me, "shy"), (big.hers, "foreign")):
+        Job.objects.filter(queue__in=["excluding", "foreign"], priority=0).update(queue="deep")
+        for worker, queue in ((big.me, "excluding"), (big.hers, "foreign")):
             plan = _claim(worker, queue)
             assert (_took(plan), _buffers(plan) <= MOST_BUFFERS) == (0, True)
 
@@ -214,7 +214,7 @@ class TestTheClaim:
 
     def test_takes_this_long(self, big: Farm) -> None:
         """Printed, never asserted: other machines have other clocks."""
-        for worker, queue in (("me", "deep"), ("me", "shy"), ("hers", "foreign")):
+        for worker, queue in (("me", "deep"), ("me", "excluding"), ("hers", "foreign")):
             times = [_claim(getattr(big, worker), queue)["Actual Total Time"] for _ in range(30)]
             print(f"a claim by {worker} from {queue}: p50 {statistics.median(times):.2f} ms")
 
@@ -225,7 +225,7 @@ BEHIND = [
 ]
 
 
-class TestTheBell:
+class TestTheNotifier:
     @pytest.mark.parametrize("owner", [None, "ada", "bob"])
     def test_asks_its_partial_index_and_stops_at_what_was_asked(self, big: Farm, owner: str | None) -> None:
         owner_id = owner and getattr(big, owner).pk

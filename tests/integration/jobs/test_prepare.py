@@ -25,11 +25,11 @@ class App:
 
     def __init__(self) -> None:
         self.says: dict[int, Any] = {}
-        self.asked: list[list[Prepared]] = []
+        self.prepared: list[list[Prepared]] = []
         self.moves: list[tuple[int, str]] = []
 
     def prepare(self, jobs: Sequence[Prepared]) -> Mapping[int, Any]:
-        self.asked.append(list(jobs))
+        self.prepared.append(list(jobs))
         return {job.job_id: self._answer(job) for job in jobs if job.payload["n"] in self.says}
 
     def _answer(self, job: Prepared) -> Any:
@@ -61,13 +61,13 @@ class TestPrepare:
         self, app: App, kind: Callable[..., None]
     ) -> None:
         kind()
-        [first, senseless, last], me = farm.submit(3), farm.worker()
+        [first, discarded, last], me = farm.submit(3), farm.worker()
         held = farm.claim_one(me)
         app.says = {1: Discard(why="nobody waits for it")}
         done = operations.Finished(job_id=held.id, lease=held.lease, outcome="success")
         [status], claimed = operations.finish_and_claim(me, [done], limit=1)
         assert (held.id, status, [got.id for got in claimed]) == (first.pk, "success", [last.pk])
-        assert Job.objects.get(pk=senseless.pk).status == "canceled"
+        assert Job.objects.get(pk=discarded.pk).status == "canceled"
 
     def test_says_what_the_worker_gets_and_nothing_of_it_is_stored(
         self, app: App, kind: Callable[..., None]
@@ -81,7 +81,7 @@ class TestPrepare:
             (plain.pk, {"n": 1}),
         ]
         assert job.body.payload == {"n": 0}
-        assert app.asked == [
+        assert app.prepared == [
             [
                 Prepared(
                     job_id=which.pk,

@@ -116,9 +116,9 @@ class TestOutput:
 
     def test_costs_one_statement_however_much_there_is(self, held: Held) -> None:
         quotas.output_room()  # what the farm has is read every five seconds
-        with CaptureQueriesContext(connection) as asked:
+        with CaptureQueriesContext(connection) as queries:
             _write(held, 0, "x")
-        written = [query["sql"] for query in asked if "jobs_" in query["sql"]]
+        written = [query["sql"] for query in queries if "jobs_" in query["sql"]]
         assert len(written) == 1
         assert "sum(" not in written[0]
         assert "count(" not in written[0]

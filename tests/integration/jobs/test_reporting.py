@@ -36,20 +36,20 @@ class TestHeartbeats:
         me, claimed = mine
         settings.JOBFARM = {**settings.JOBFARM, "LEASE_S": 345.0}
         before = farm.now()
-        told = operations.heartbeat(me, claimed.id, claimed.lease)
-        assert told == Job.objects.get(pk=claimed.id).lease_expires_at
-        assert before + timedelta(seconds=345) <= told <= farm.now() + timedelta(seconds=345)
+        answer = operations.heartbeat(me, claimed.id, claimed.lease)
+        assert answer == Job.objects.get(pk=claimed.id).lease_expires_at
+        assert before + timedelta(seconds=345) <= answer <= farm.now() + timedelta(seconds=345)
 
     def test_keep_what_they_do_not_mention(self, mine: Any) -> None:
         me, claimed = mine
-        for said, stored in [
+        for sent, stored in [
             ({"progress": 0.25, "detail": "a"}, (0.25, "a")),
             ({}, (0.25, "a")),
             ({"progress": 0.5}, (0.5, "a")),
             ({"detail": "é" * 300}, (0.5, "é" * 200)),
             ({"progress": 0, "detail": ""}, (0.0, "")),
         ]:
-            operations.heartbeat(me, claimed.id, claimed.lease, **said)  # type: ignore[arg-type]
+            operations.heartbeat(me, claimed.id, claimed.lease, **sent)  # type: ignore[arg-type]
             job = Job.objects.get(pk=claimed.id)
             assert (job.progress, job.detail) == stored
 
@@ -71,8 +71,8 @@ class TestHeartbeats:
             "fence": claimed.attempt,
             "secret": claimed.lease.secret,
         }
-        said = {"lease_s": 60.0, "progress": None, "detail": None, "is_alone": True}
-        assert statements.load("jobs", "heartbeat").run(fence | said)
+        sent = {"lease_s": 60.0, "progress": None, "detail": None, "is_alone": True}
+        assert statements.load("jobs", "heartbeat").run(fence | sent)
         assert _setting("synchronous_commit") == "off"
 
     def test_stay_on_their_page(self, mine: Any) -> None:

@@ -32,9 +32,9 @@ def _statements(call: Callable[[], Any]) -> list[str]:
     """The names of the statements that a call makes, in order; of those without one, the first word."""
     with CaptureQueriesContext(connection) as captured:
         call()
-    said = [query["sql"] for query in captured.captured_queries]
-    named = [re.search(r"/\* (\S+) \*/", sql) for sql in said]
-    return [match[1] if match else sql.split()[0] for match, sql in zip(named, said, strict=True)]
+    statements = [query["sql"] for query in captured.captured_queries]
+    named = [re.search(r"/\* (\S+) \*/", sql) for sql in statements]
+    return [match[1] if match else sql.split()[0] for match, sql in zip(named, statements, strict=True)]
 
 
 class TestHowManyStatements:
@@ -83,7 +83,7 @@ class TestHowManyStatements:
 
 
 @pytest.fixture
-def heard() -> Iterator[Callable[[], list[str]]]:
+def notifications() -> Iterator[Callable[[], list[str]]]:
     """The topics published since the last call, in order, as another process hears them."""
     channel = layer.NotifyChannelLayer()._notify_channel
     with psycopg.connect(connections.direct_conninfo(), autocommit=True) as listener:
@@ -105,52 +105,58 @@ def heard() -> Iterator[Callable[[], list[str]]]:
 
 class TestWhatIsPublished:
     def test_of_a_submit_comes_after_the_commit_and_each_topic_once(
-        self, heard: Callable[[], list[str]]
+        self, notifications: Callable[[], list[str]]
     ) -> None:
         farm.kind()
-        heard()
+        notifications()
         with transaction.atomic():
             assert len(farm.submit(1) + farm.submit(1)) == 2
             assert farm.at_once(Job.objects.count) == [0]
-            assert heard() == []
-        assert sorted(heard()) == sorted(["jobs", "work:work"])
+            assert notifications() == []
+        assert sorted(notifications()) == sorted(["jobs", "work:work"])
 
-    def test_of_a_rollback_is_nothing_and_nothing_is_stored(self, heard: Callable[[], list[str]]) -> None:
+    def test_of_a_rollback_is_nothing_and_nothing_is_stored(
+        self, notifications: Callable[[], list[str]]
+    ) -> None:
         farm.kind()
         me = farm.worker()
         [kept] = farm.submit(1)
-        heard()
+        notifications()
         with farm.rolled_back():
             farm.submit(3)
             claimed = operations.claim(me, limit=4)
             operations.finish(
                 me, [operations.Finished(job_id=claimed[0].id, lease=claimed[0].lease, outcome="success")]
             )
-        assert heard() == []
+        assert notifications() == []
         assert list(Job.objects.values_list("pk", "status", "fence")) == [(kept.pk, "pending", 0)]
         assert Body.objects.count() == 1
 
-    def test_of_a_savepoint_goes_with_it_and_the_rest_stays(self, heard: Callable[[], list[str]]) -> None:
+    def test_of_a_savepoint_goes_with_it_and_the_rest_stays(
+        self, notifications: Callable[[], list[str]]
+    ) -> None:
         farm.kind()
-        heard()
+        notifications()
         with transaction.atomic():
             farm.submit(1)
             with farm.rolled_back():
                 farm.submit(1)
-        assert sorted(heard()) == sorted(["jobs", "work:work"])
+        assert sorted(notifications()) == sorted(["jobs", "work:work"])
         assert Job.objects.count() == Body.objects.count() == 1
 
-    def test_of_a_job_that_is_due_later_names_the_moment(self, heard: Callable[[], list[str]]) -> None:
+    def test_of_a_job_that_is_due_later_names_the_moment(
+        self, notifications: Callable[[], list[str]]
+    ) -> None:
         farm.kind()
-        heard()
+        notifications()
         farm.submit(1, run_at=datetime(2100, 1, 1, tzinfo=UTC))
-        assert sorted(heard()) == sorted(["jobs", "due:work:4102444800000"])
+        assert sorted(notifications()) == sorted(["jobs", "due:work:4102444800000"])
 
-    def test_of_each_call_is_what_it_made_stale(self, heard: Callable[[], list[str]]) -> None:
+    def test_of_each_call_is_what_it_made_stale(self, notifications: Callable[[], list[str]]) -> None:
         farm.kind()
         me, _ = farm.worker(), farm.worker("other")
         jobs = farm.submit(4)
-        heard()
+        notifications()
         first, second, third, fourth = (farm.claim_one(me) for _ in range(4))
         calls: list[tuple[Callable[[], Any], Callable[[int], set[str]]]] = [
             (lambda: operations.heartbeat(me, first.id, first.lease), lambda _: set()),
@@ -176,12 +182,12 @@ class TestWhatIsPublished:
             (lambda: operations.pause("work"), lambda _: set()),
             (lambda: operations.resume("work"), lambda _: {"queue:work", "queues", "work:work"}),
         ]
-        assert len(heard()) == 4 * 3  # the claims: each its job, the jobs, the workers
+        assert len(notifications()) == 4 * 3  # the claims: each its job, the jobs, the workers
         for call, stale in calls:
             call()
-            assert set(heard()) == stale(jobs[0].pk)
+            assert set(notifications()) == stale(jobs[0].pk)
         farm.fail(me, fourth)
-        [due] = [topic for topic in heard() if topic.startswith("due:")]
+        [due] = [topic for topic in notifications() if topic.startswith("due:")]
         run_at = Job.objects.get(pk=fourth.id).run_at
         assert due == f"due:work:{int(run_at.timestamp() * 1000)}"
 
@@ -217,23 +223,23 @@ def _overrun(job: operations.Claimed) -> None:
 
 def _cancel_all() -> None:
     boss = User.objects.create_superuser("boss")
-    asked = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters(status="in_progress"))
-    operations.bulk.begin(asked.pk, by=boss)
-    operations.bulk.step(bulk_id=asked.pk)
+    bulk = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters(status="in_progress"))
+    operations.bulk.begin(bulk.pk, by=boss)
+    operations.bulk.step(bulk_id=bulk.pk)
 
 
 class TestASlotThatIsFreeAgain:
     @pytest.mark.parametrize("is_retried", [True, False], ids=["retried", "not retried"])
     @pytest.mark.parametrize("end", ENDS)
     def test_is_said_to_who_waits_for_the_queue(
-        self, heard: Callable[[], list[str]], end: str, *, is_retried: bool
+        self, notifications: Callable[[], list[str]], end: str, *, is_retried: bool
     ) -> None:
         farm.kind(max_attempts=3 if is_retried else 1, timeout_s=60, retry_on_timeout=is_retried)
         operations.set_ceiling("work", 1)
         me = farm.worker()
         farm.submit(1)
         claimed = farm.claim_one(me)
-        heard()
+        notifications()
         ENDS[end](me, claimed)
-        assert "work:work" in heard()
+        assert "work:work" in notifications()
         assert Slot.objects.get().job_id is None

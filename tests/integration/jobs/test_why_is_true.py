@@ -44,7 +44,7 @@ class Client:
 class Situation:
     """People, queues, workers and jobs, all of them by the dice."""
 
-    dice: random.Random
+    rng: random.Random
     people: dict[str, User] = field(default_factory=dict)
     clients: list[Client] = field(default_factory=list)
     jobs: list[Job] = field(default_factory=list)
@@ -56,33 +56,33 @@ class Situation:
             self.people[name] = farm.user(name, groups=groups)
         for queue in QUEUES:
             farm.kind(queue)
-        for n in range(self.dice.randint(0, 4)):
+        for n in range(self.rng.randint(0, 4)):
             self.clients.append(self._client(f"w{n}"))
         for client in self.clients:
-            if client.is_live and self.dice.random() < 0.3:
+            if client.is_live and self.rng.random() < 0.3:
                 self._hold(client.worker)
         for queue in QUEUES:
             self._bound(queue)
-        for _ in range(self.dice.randint(1, 7)):
+        for _ in range(self.rng.randint(1, 7)):
             self.jobs.append(self._job())
         User.objects.filter(username="gone").update(is_active=False)
 
     def _some(self, queues: Sequence[str]) -> list[str]:
-        return self.dice.sample(queues, self.dice.randint(1, len(queues)))
+        return self.rng.sample(queues, self.rng.randint(1, len(queues)))
 
     def _client(self, name: str) -> Client:
         home = self._some(QUEUES)
-        steals: list[str] = self.dice.choice([[], ["*"], self._some(QUEUES)])
+        steals: list[str] = self.rng.choice([[], ["*"], self._some(QUEUES)])
         owner = (
-            self.people[self.dice.choice(["ada", "bob", "eve", "gone"])] if self.dice.random() < 0.4 else None
+            self.people[self.rng.choice(["ada", "bob", "eve", "gone"])] if self.rng.random() < 0.4 else None
         )
         worker = farm.worker(name, *home, steals=steals, owner=owner)
         allowed = list(QUEUES) if "*" in steals else list(dict.fromkeys([*home, *steals]))
-        asks = self._some(allowed) if self.dice.random() < 0.4 else None
-        client = Client(worker=worker, asks=asks, is_live=self.dice.random() < 0.85)
+        asks = self._some(allowed) if self.rng.random() < 0.4 else None
+        client = Client(worker=worker, asks=asks, is_live=self.rng.random() < 0.85)
         assert client.claim() == []  # the farm is empty: it notes what this worker asks for
         if not client.is_live:
-            gone: dict[str, Any] = self.dice.choice(
+            gone: dict[str, Any] = self.rng.choice(
                 [{"last_seen_at": Now() - timedelta(seconds=91)}, {"revoked_at": Now()}]
             )
             Worker.objects.filter(pk=worker.pk).update(**gone)
@@ -90,34 +90,34 @@ class Situation:
         return client
 
     def _hold(self, worker: Worker) -> None:
-        [job] = farm.submit(1, self.dice.choice(QUEUES))
+        [job] = farm.submit(1, self.rng.choice(QUEUES))
         Job.objects.filter(pk=job.pk).update(
             status="in_progress", worker=worker, worker_name=worker.name, fence=1, claimed_at=Now(),
             lease_secret="00000000-0000-0000-0000-000000000001", lease_expires_at=Now() + timedelta(hours=1),
         )  # fmt: skip
 
     def _bound(self, queue: str) -> None:
-        if self.dice.random() < 0.3:
-            operations.set_ceiling(queue, self.dice.randint(0, 3))
-        if self.dice.random() < 0.2:
+        if self.rng.random() < 0.3:
+            operations.set_ceiling(queue, self.rng.randint(0, 3))
+        if self.rng.random() < 0.2:
             operations.pause(queue)
 
     def _job(self) -> Job:
-        dice, workers = self.dice, [client.worker.pk for client in self.clients]
-        owner = self.people[dice.choice(["ada", "bob", "eve"])] if dice.random() < 0.6 else None
-        [job] = farm.submit(1, dice.choice(QUEUES), owner=owner, priority=dice.choice([-1, 0, 0, 1]))
+        rng, workers = self.rng, [client.worker.pk for client in self.clients]
+        owner = self.people[rng.choice(["ada", "bob", "eve"])] if rng.random() < 0.6 else None
+        [job] = farm.submit(1, rng.choice(QUEUES), owner=owner, priority=rng.choice([-1, 0, 0, 1]))
         now = farm.now().replace(microsecond=0, second=0)  # so that some are due at the same moment
-        columns: dict[str, Any] = {"run_at": now - timedelta(minutes=dice.randint(2, 4))}
-        if owner is not None and owner.username != "eve" and dice.random() < 0.5:
+        columns: dict[str, Any] = {"run_at": now - timedelta(minutes=rng.randint(2, 4))}
+        if owner is not None and owner.username != "eve" and rng.random() < 0.5:
             columns["group"] = self.club
-        if dice.random() < 0.15:
+        if rng.random() < 0.15:
             columns["run_at"] = now + timedelta(hours=1)
-            if dice.random() < 0.3:
+            if rng.random() < 0.3:
                 columns |= {"limit_name": "llm", "limit_count": 1, "limit_until": columns["run_at"]}
-        if dice.random() < 0.3:
-            columns["expires_at"] = now + timedelta(hours=dice.choice([-1, 1]))
-        if workers and dice.random() < 0.3:
-            excluded = sorted(dice.sample(workers, dice.randint(1, len(workers))))
+        if rng.random() < 0.3:
+            columns["expires_at"] = now + timedelta(hours=rng.choice([-1, 1]))
+        if workers and rng.random() < 0.3:
+            excluded = sorted(rng.sample(workers, rng.randint(1, len(workers))))
             columns |= {"excluded_workers": excluded, "excluded_until": Now() + timedelta(seconds=20)}
         Job.objects.filter(pk=job.pk).update(**columns)
         job.refresh_from_db()
@@ -134,8 +134,8 @@ class Situation:
 
     def blocked(self) -> list[tuple[Job, list[Reason]]]:
         """The waiting jobs that are nobody's next."""
-        told = [(job, reads.why_not_running(job.pk)) for job in self.jobs]
-        return [(job, reasons) for job, reasons in told if reasons[0].code not in {"next", "not_waiting"}]
+        answers = [(job, reads.why_not_running(job.pk)) for job in self.jobs]
+        return [(job, reasons) for job, reasons in answers if reasons[0].code not in {"next", "not_waiting"}]
 
     def open_queue(self, job: Job, reasons: Sequence[Reason]) -> None:
         """What goes by while workers work, goes by only where they may: in a queue that is open and has room."""
@@ -197,16 +197,18 @@ class Situation:
 @pytest.fixture(params=SITUATIONS)
 def situation(request: pytest.FixtureRequest) -> Situation:
     """One of many; the number is its seed."""
-    made = Situation(dice=random.Random(request.param))
+    made = Situation(rng=random.Random(request.param))
     made.build()
     return made
 
 
 class TestWhy:
     def test_says_next_of_exactly_those_that_a_live_worker_takes_first(self, situation: Situation) -> None:
-        said = {job.pk: [reason.code for reason in reads.why_not_running(job.pk)] for job in situation.jobs}
+        reason_codes = {
+            job.pk: [reason.code for reason in reads.why_not_running(job.pk)] for job in situation.jobs
+        }
         got = situation.first_of_each()
-        wrong = {pk: codes for pk, codes in said.items() if (codes == ["next"]) != (pk in got)}
+        wrong = {pk: codes for pk, codes in reason_codes.items() if (codes == ["next"]) != (pk in got)}
         assert wrong == {}, got
 
     def test_says_something_else_once_a_remedy_that_it_names_is_applied(self, situation: Situation) -> None:

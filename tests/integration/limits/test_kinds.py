@@ -132,15 +132,15 @@ class TestSubmit:
         sample.kind()
         sample.kind("other", limit=SLOW)
         farm.kind("plain")
-        for new, asked in (("plain",), 0), (("work", "other"), 2):
+        for new, expected in (("plain",), 0), (("work", "other"), 2):
             jobs = [operations.NewJob(kind=name, payload={}) for name in new for _ in range(5)]
             with CaptureQueriesContext(connection) as captured:
                 operations.submit_many(jobs)
-            said = [query["sql"] for query in captured.captured_queries]
-            assert sum("ratelimits.take" in sql for sql in said) == asked
-            assert sum("jobs.submit" in sql for sql in said) == 1
-            statements = [sql for sql in said if sql not in {"BEGIN", "COMMIT"}]
-            assert asked or len(statements) == 3  # the kind is read, the jobs stored, their watchers told
+            executed = [query["sql"] for query in captured.captured_queries]
+            assert sum("ratelimits.take" in sql for sql in executed) == expected
+            assert sum("jobs.submit" in sql for sql in executed) == 1
+            statements = [sql for sql in executed if sql not in {"BEGIN", "COMMIT"}]
+            assert expected or len(statements) == 3  # the kind is read, the jobs stored, their watchers told
 
     def test_fails_loudly_where_the_limit_of_a_kind_is_declared_no_more(self) -> None:
         sample.kind()

@@ -196,16 +196,16 @@ def listening(channel: str = "live") -> Iterator[Callable[[], list[str]]]:
     """Hear a NOTIFY channel on a connection of one's own; the result, called, gives the payloads so far."""
     conninfo = connections.direct_conninfo()
     with (
-        psycopg.connect(conninfo, autocommit=True) as heard,
+        psycopg.connect(conninfo, autocommit=True) as listener,
         psycopg.connect(conninfo, autocommit=True) as says,
     ):
-        heard.execute(f'LISTEN "{channel}"')
+        listener.execute(f'LISTEN "{channel}"')
 
         def until_end() -> list[str]:
             settle()
             says.execute("SELECT pg_notify(%s, 'end')", [channel])
             payloads: list[str] = []
-            for notification in heard.notifies(timeout=10):
+            for notification in listener.notifies(timeout=10):
                 if notification.payload == "end":
                     return payloads
                 payloads.append(notification.payload)

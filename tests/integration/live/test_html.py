@@ -32,11 +32,11 @@ def attributes(element: str) -> dict[str, str]:
 class TestState:
     def test_is_filled_with_what_the_viewer_may_see_now(self) -> None:
         group = Group.objects.create(name="open <&>")
-        said = render('{% live "test-group" group_id=group.pk %}', group=group)
+        markup = render('{% live "test-group" group_id=group.pk %}', group=group)
         expected = rendering.state(support.group, {"group_id": group.pk}, audience="public", language="en-gb")
         assert expected is not None
-        assert '><b class="public">open &lt;&amp;&gt;</b></div>' in said
-        assert attributes(said.split(">")[0]) == {
+        assert '><b class="public">open &lt;&amp;&gt;</b></div>' in markup
+        assert attributes(markup.split(">")[0]) == {
             "data-live": "test-group",
             "data-live-version": expected.version,
             "data-live-args": json.dumps({"group_id": group.pk}),
@@ -60,15 +60,15 @@ class TestState:
     def test_takes_a_ticket_along(self) -> None:
         group = Group.objects.create(name="closed")
         Group.objects.create(name=f'ticket:{group.pk}:se"same')
-        said = render('{% live "test-group" group_id=g %}', g=group.pk, live_ticket='se"same')
-        assert attributes(said.split(">")[0])["data-live-ticket"] == 'se"same'
+        markup = render('{% live "test-group" group_id=g %}', g=group.pk, live_ticket='se"same')
+        assert attributes(markup.split(">")[0])["data-live-ticket"] == 'se"same'
 
     def test_has_the_element_and_the_classes_that_were_asked_for(self) -> None:
         group = Group.objects.create(name="open")
-        said = render('{% live "test-group" group_id=g element="td" css=css %}', g=group.pk, css="wide &")
-        assert said.startswith("<td ")
-        assert said.endswith("</td>")
-        assert 'class="wide &amp;"' in said
+        markup = render('{% live "test-group" group_id=g element="td" css=css %}', g=group.pk, css="wide &")
+        assert markup.startswith("<td ")
+        assert markup.endswith("</td>")
+        assert 'class="wide &amp;"' in markup
 
     def test_refuses_an_element_that_is_not_in_the_list(self) -> None:
         group = Group.objects.create(name="open")
@@ -80,15 +80,15 @@ class TestState:
             render('{% live "test-group" group_id="seven" %}')
 
     def test_of_data_leaves_the_first_answer_to_the_socket(self) -> None:
-        said = render('{% live "test-count" %}')
-        assert said == (
+        markup = render('{% live "test-count" %}')
+        assert markup == (
             '<div data-live="test-count" data-live-args="{&quot;prefix&quot;: &quot;&quot;}"></div>'
         )
 
     def test_is_for_an_audience_where_the_page_has_decided(self) -> None:
         group = Group.objects.create(name="closed")
-        said = html.wrapper("test-group", {"group_id": group.pk}, audience="member", element="span")
-        assert '<b class="member">closed</b>' in said
+        markup = html.wrapper("test-group", {"group_id": group.pk}, audience="member", element="span")
+        assert '<b class="member">closed</b>' in markup
 
     def test_is_the_same_in_every_time_zone(self) -> None:
         """One rendering serves all viewers, so none may show a local time."""
@@ -96,10 +96,10 @@ class TestState:
         versions = set()
         for zone in ("Asia/Tokyo", "America/New_York"):
             with timezone.override(zone):
-                said = rendering.state(
+                markup = rendering.state(
                     support.group, {"group_id": group.pk}, audience="public", language="en-gb"
                 )
-                versions.add(said and said.version)
+                versions.add(markup and markup.version)
         assert len(versions) == 1
 
 
@@ -107,15 +107,15 @@ class TestStream:
     def test_is_filled_with_the_text_so_far(self) -> None:
         Group.objects.create(name="log:1")
         write(1, *(f"<line> {n}" for n in range(20)))
-        said = render('{% live_stream "test-log" log_id=1 %}')
+        markup = render('{% live_stream "test-log" log_id=1 %}')
         last = Group.objects.order_by("pk").last()
         assert last is not None
-        assert attributes(said.split(">")[0])["data-live-cursor"] == str(last.pk)
-        assert said.split(">", 1)[1] == "\n" + "".join(f"&lt;line&gt; {n}\n" for n in range(20)) + "</pre>"
+        assert attributes(markup.split(">")[0])["data-live-cursor"] == str(last.pk)
+        assert markup.split(">", 1)[1] == "\n" + "".join(f"&lt;line&gt; {n}\n" for n in range(20)) + "</pre>"
 
     def test_is_empty_and_without_a_cursor_before_it_begins(self) -> None:
-        said = render('{% live_stream "test-log" log_id=1 element="div" %}')
-        assert said == (
+        markup = render('{% live_stream "test-log" log_id=1 element="div" %}')
+        assert markup == (
             '<div data-live="test-log" data-live-stream="" data-live-cursor=""'
             ' data-live-args="{&quot;log_id&quot;: 1}"></div>'
         )

@@ -48,26 +48,26 @@ def shown(name: str, audience: str = "member") -> str:
 @pytest.mark.usefixtures("layer")
 class TestWatchingTopics:
     async def test_calls_back_with_the_topics_that_are_watched(self, here: hub.Hub) -> None:
-        heard: list[set[str]] = []
-        here.watch_topics(["job:7", "work:*"], heard.append)
+        received: list[set[str]] = []
+        here.watch_topics(["job:7", "work:*"], received.append)
         await connections.run(operations.touch, "job:7", "job:8", "work:images", "worker:3", "homework:1")
-        await eventually(lambda: heard == [{"job:7", "work:images"}])
+        await eventually(lambda: received == [{"job:7", "work:images"}])
 
     async def test_is_told_of_what_goes_stale_by_time_and_nobody_elsewhere_is(self, here: hub.Hub) -> None:
-        heard: list[set[str]] = []
-        here.watch_topics(["processes"], heard.append)
+        received: list[set[str]] = []
+        here.watch_topics(["processes"], received.append)
         hub.touch_here({"processes", "job:7"})
-        assert heard == [{"processes"}]  # at once, without a message
+        assert received == [{"processes"}]  # at once, without a message
 
     async def test_calls_back_no_more_after_the_end(self, here: hub.Hub) -> None:
         ended: list[set[str]] = []
-        heard: list[set[str]] = []
+        received: list[set[str]] = []
         subscription = here.watch_topics(["job:7"], ended.append)
-        here.watch_topics(["job:7"], heard.append)
+        here.watch_topics(["job:7"], received.append)
         subscription.close()
         subscription.close()
         await connections.run(operations.touch, "job:7")
-        await eventually(lambda: heard)
+        await eventually(lambda: received)
         assert ended == []
 
     async def test_goes_on_when_a_callback_fails(
@@ -76,12 +76,12 @@ class TestWatchingTopics:
         def fail(_: set[str]) -> None:
             raise ArithmeticError
 
-        heard: list[set[str]] = []
+        received: list[set[str]] = []
         here.watch_topics(["job:7"], fail)
-        here.watch_topics(["job:7"], heard.append)
+        here.watch_topics(["job:7"], received.append)
         await connections.run(operations.touch, "job:7")
         await connections.run(operations.touch, "job:7")
-        await eventually(lambda: len(heard) == 2)
+        await eventually(lambda: len(received) == 2)
         assert len([record for record in caplog.records if record.exc_info]) == 2
 
     async def test_hears_a_thread_that_has_no_loop(self, here: hub.Hub) -> None:
@@ -89,16 +89,16 @@ class TestWatchingTopics:
             operations.touch("job:7")
             connection.close()
 
-        heard: list[set[str]] = []
-        here.watch_topics(["job:7"], heard.append)
+        received: list[set[str]] = []
+        here.watch_topics(["job:7"], received.append)
         await asyncio.to_thread(write)
-        await eventually(lambda: heard == [{"job:7"}])
+        await eventually(lambda: received == [{"job:7"}])
 
     async def test_tells_who_came_before_it_was_ready_that_something_may_be_lost(self, layer: str) -> None:
         early = hub.current()
-        heard: list[set[str]] = []
-        early.watch_topics(["job:7"], heard.append)
-        await eventually(lambda: heard == [{RECONNECTED}])
+        received: list[set[str]] = []
+        early.watch_topics(["job:7"], received.append)
+        await eventually(lambda: received == [{RECONNECTED}])
         await early.stop()
 
 
@@ -210,15 +210,15 @@ class TestWatchingAState:
 class TestLosingMessages:
     async def test_reads_everything_again_when_the_listening_connection_was_lost(self, here: hub.Hub) -> None:
         sink = Notebook()
-        heard: list[set[str]] = []
+        received: list[set[str]] = []
         group_id = await new_group("one")
         watch(here, sink, group_id)
-        here.watch_topics(["job:7"], heard.append)
+        here.watch_topics(["job:7"], received.append)
         await eventually(lambda: sink.bodies)
         await connections.run(Group.objects.filter(pk=group_id).update, name="two")  # nobody says so
         assert await end_listeners() == 1
         await eventually(lambda: sink.bodies[-1] == shown("two"))
-        assert heard == [{RECONNECTED}]
+        assert received == [{RECONNECTED}]
 
     async def test_shows_the_final_state_when_connections_are_lost_again_and_again(
         self, here: hub.Hub
@@ -264,12 +264,12 @@ class TestLosingMessages:
         self, tmp_path: Path, settings: Settings, unused_tcp_port: int
     ) -> None:
         settings.CHANNEL_LAYERS = configuration.channel_layers(f"redis://127.0.0.1:{unused_tcp_port}/0")
-        heard: list[set[str]] = []
+        received: list[set[str]] = []
         here = hub.current()
-        here.watch_topics(["job:7"], heard.append)
+        here.watch_topics(["job:7"], received.append)
         await asyncio.sleep(0)
         with running_redis(unused_tcp_port, tmp_path):
-            await eventually(lambda: heard == [{RECONNECTED}], within_s=30)
+            await eventually(lambda: received == [{RECONNECTED}], within_s=30)
             await here.stop()
 
 

@@ -178,12 +178,12 @@ class TestNotifyChannelLayer:
         self, monkeypatch: pytest.MonkeyPatch, layers: Pair
     ) -> None:
         """It asks for the address before each attempt: a server that was moved is found."""
-        asked = []
+        calls = []
         real = connections.direct_conninfo
 
         def sometimes() -> str:
-            asked.append(1)
-            if len(asked) < 4:
+            calls.append(1)
+            if len(calls) < 4:
                 raise OSError("not there yet")
             return real()
 
@@ -193,7 +193,7 @@ class TestNotifyChannelLayer:
         await here.group_add("all", channel)
         await here.group_send("all", {"type": "at last"})
         assert await received(here, channel) == {"type": "at last"}
-        assert len(asked) == 4
+        assert len(calls) == 4
 
 
 class TestLoops:

@@ -13,12 +13,12 @@ class Slow:
     """Answers when it may. A cancellation it takes for its own, as Django's handler does at times."""
 
     def __init__(self) -> None:
-        self.asked = asyncio.Event()
+        self.requested = asyncio.Event()
         self.may_answer = asyncio.Event()
         self.answered = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.asked.set()
+        self.requested.set()
         while not self.may_answer.is_set():
             try:
                 await self.may_answer.wait()
@@ -32,7 +32,7 @@ class Slow:
 async def test_who_is_canceled_while_asking_is_so_at_once_and_the_answer_is_still_made() -> None:
     app = Slow()
     asking = asyncio.create_task(Django(app, notes=[]).call(SCOPE, b""))
-    await app.asked.wait()
+    await app.requested.wait()
     asking.cancel()
     await asyncio.wait({asking}, timeout=5)
     was_canceled = asking.cancelled()
@@ -51,7 +51,7 @@ async def test_eight_are_asked_at_once_and_the_others_in_their_turn() -> None:
 
     django = Django(counted, notes=[])
     asking = [asyncio.create_task(django.call(SCOPE, b"")) for _ in range(9)]
-    await app.asked.wait()
+    await app.requested.wait()
     assert len(entered) == 8
     app.may_answer.set()
     assert [answer.status for answer in await asyncio.gather(*asking)] == [204] * 9

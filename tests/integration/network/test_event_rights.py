@@ -56,16 +56,16 @@ class Caller:
     def __init__(self, gate: Gate, job_id: int, key: str) -> None:
         self._messages: asyncio.Queue[Message] = asyncio.Queue()
         self._messages.put_nowait({"type": "http.request", "body": b""})
-        self.told = b""
+        self.sent = b""
         scope: dict[str, Any] = {
             "type": "http", "method": "GET", "path": f"/api/v1/jobs/{job_id}/events", "query_string": b"",
             "headers": [(b"authorization", f"Bearer {key}".encode()), (b"host", b"127.0.0.1")],
         }  # fmt: skip
         stream = EventStream(Django(gate, notes=[http.STREAMS]), Stopping())
-        self.streaming = asyncio.create_task(stream.serve(scope, self._messages.get, self._hear))
+        self.streaming = asyncio.create_task(stream.serve(scope, self._messages.get, self._send))
 
-    async def _hear(self, message: Message) -> None:
-        self.told += message.get("body", b"")
+    async def _send(self, message: Message) -> None:
+        self.sent += message.get("body", b"")
 
 
 @pytest.fixture
@@ -92,11 +92,11 @@ def _job_and_key() -> tuple[Job, User, str]:
 
 async def _is_revoked(here: hub.Hub, user: User, name: str) -> None:
     """The token of this name is revoked, and the hub has told all who listen for that."""
-    told = asyncio.Event()
-    listening = here.watch_topics([f"user:{user.pk}"], lambda _: told.set())
+    sent = asyncio.Event()
+    listening = here.watch_topics([f"user:{user.pk}"], lambda _: sent.set())
     token = await connections.run(ApiToken.objects.get, user=user, name=name)
     await connections.run(accounts.revoke_token, token.pk, by=user)
-    await asyncio.wait_for(told.wait(), 10)
+    await asyncio.wait_for(sent.wait(), 10)
     listening.close()
 
 
@@ -119,31 +119,31 @@ class TestATokenThatIsRevoked:
         await _is_revoked(here, user, "tests")
         gate.may_answer.set()
         await asyncio.wait_for(caller.streaming, 10)
-        assert (gate.read, b"data:" in caller.told) == (2, False)
+        assert (gate.read, b"data:" in caller.sent) == (2, False)
 
     async def test_ends_the_stream_before_anything_more_is_told(self, gate: Gate, here: hub.Hub) -> None:
         job, user, key = await connections.run(_job_and_key)
         caller = Caller(gate, job.pk, key)
-        await eventually(lambda: b'"pending"' in caller.told)
+        await eventually(lambda: b'"pending"' in caller.sent)
         gate.may_answer.clear()
         await _is_revoked(here, user, "tests")
         await eventually(lambda: gate.read == 2)
         await _is_canceled(here, job)
         gate.may_answer.set()
         await asyncio.wait_for(caller.streaming, 10)
-        assert b"canceled" not in caller.told
+        assert b"canceled" not in caller.sent
 
     async def test_and_is_another_costs_nothing_of_what_is_told(self, gate: Gate, here: hub.Hub) -> None:
         job, user, key = await connections.run(_job_and_key)
         await connections.run(accounts.create_token, user, name="spare")
         caller = Caller(gate, job.pk, key)
-        await eventually(lambda: b'"pending"' in caller.told)
+        await eventually(lambda: b'"pending"' in caller.sent)
         gate.may_answer.clear()
         await _is_revoked(here, user, "spare")
         await eventually(lambda: gate.read == 2)
         await _is_canceled(here, job)
-        assert b"canceled" not in caller.told
+        assert b"canceled" not in caller.sent
         gate.may_answer.set()
         await asyncio.wait_for(caller.streaming, 10)
-        assert caller.told.count(b"event: job") == 2
-        assert b"event: end" in caller.told
+        assert caller.sent.count(b"event: job") == 2
+        assert b"event: end" in caller.sent

@@ -28,10 +28,10 @@ class Counted:
     """Asks the database as the bell does, and remembers what it asked."""
 
     def __init__(self) -> None:
-        self.asked: list[list[tuple[Interest, int]]] = []
+        self.calls: list[list[tuple[Interest, int]]] = []
 
     def __call__(self, wanted: Sequence[tuple[Interest, int]]) -> Sequence[Claimable]:
-        self.asked.append(list(wanted))
+        self.calls.append(list(wanted))
         return bells.claimable(wanted)
 
 
@@ -67,8 +67,8 @@ async def woken(tasks: Sequence["asyncio.Task[Wakeup | None]"]) -> Wakeup:
 async def settled(counted: Counted) -> None:
     """Return when the bell has asked no more for a while."""
     before = -1
-    while before != len(counted.asked):
-        before = len(counted.asked)
+    while before != len(counted.calls):
+        before = len(counted.calls)
         await asyncio.sleep(0.2)
 
 
@@ -114,11 +114,11 @@ class TestWaking:
                 assert done(tasks) == list(range(place + 1))
                 wakeup.passed()
             await settled(counted)
-            asked_so_far = len(counted.asked)
+            calls_so_far = len(counted.calls)
             late = waiting(notifier)  # asked after all that, so it knows
             await settled(counted)
             assert not late.done()
-            assert len(counted.asked) == asked_so_far
+            assert len(counted.calls) == calls_so_far
 
     async def test_asks_again_for_those_who_tried_when_something_changed(
         self, transactional_db: None
@@ -157,10 +157,10 @@ class TestWaking:
         async with ringing(counted) as notifier:
             await settled(counted)
             polled_at = asyncio.get_running_loop().time()
-            heard = asyncio.Event()
-            subscription = hub.current().watch_topics(["work:*"], lambda _: heard.set())
+            arrived = asyncio.Event()
+            subscription = hub.current().watch_topics(["work:*"], lambda _: arrived.set())
             await connections.run(farm.submit, 1, "chat")
-            await heard.wait()
+            await arrived.wait()
             subscription.close()
             assert await asyncio.wait_for(
                 notifier.wait(CHAT, polled_at=polled_at, timeout_s=PATIENCE_S), PATIENCE_S
@@ -194,10 +194,10 @@ class TestWaking:
         async with ringing(counted) as notifier:
             task = waiting(notifier)
             await settled(counted)
-            asked = len(counted.asked)
+            calls = len(counted.calls)
             notifier._on_topics({live.RECONNECTED})
             await settled(counted)
-            assert len(counted.asked) > asked
+            assert len(counted.calls) > calls
             assert not task.done()
 
     async def test_ends_without_a_turn_when_the_time_or_the_process_does(
@@ -220,14 +220,14 @@ class TestAsking:
             began = loop.time()
             tasks = [waiting(notifier, interests[number % 3]) for number in range(6000)]
             await settled(counted)
-            asked, since = len(counted.asked), loop.time()
-            while len(counted.asked) < asked + 2:  # noqa: ASYNC110  # the bell tells nobody that it asked
+            calls, since = len(counted.calls), loop.time()
+            while len(counted.calls) < calls + 2:  # noqa: ASYNC110  # the bell tells nobody that it asked
                 await asyncio.sleep(0.05)
             assert loop.time() - since > bells.POLL_S
-            assert [{interest for interest, _ in wanted} for wanted in counted.asked[-2:]] == [
+            assert [{interest for interest, _ in wanted} for wanted in counted.calls[-2:]] == [
                 set(interests)
             ] * 2
-            assert len(counted.asked) <= 2 + (loop.time() - began) / bells.POLL_S
+            assert len(counted.calls) <= 2 + (loop.time() - began) / bells.POLL_S
             assert not done(tasks)
 
     async def test_is_only_for_those_whom_a_change_concerns(self, transactional_db: None) -> None:
@@ -236,22 +236,22 @@ class TestAsking:
             image = Interest(queues=("image",))
             tasks = [waiting(notifier), waiting(notifier, image)]
             await settled(counted)
-            counted.asked.clear()
+            counted.calls.clear()
             await connections.run(farm.submit, 1, "image")
             wakeup = await woken(tasks)
             wakeup.used()
-            assert counted.asked[0] == [(image, 1)]
+            assert counted.calls[0] == [(image, 1)]
 
     async def test_does_not_happen_for_jobs_of_tomorrow(self, transactional_db: None) -> None:
         counted = Counted()
         async with ringing(counted) as notifier:
             task = waiting(notifier)
             await settled(counted)
-            asked = len(counted.asked)
+            calls = len(counted.calls)
             tomorrow = timezone.now() + timedelta(days=1)
             await connections.run(farm.submit, 20, "chat", run_at=tomorrow)
             await settled(counted)
-            assert len(counted.asked) <= asked + 1  # the poll may have come
+            assert len(counted.calls) <= calls + 1  # the poll may have come
             assert not task.done()
 
     async def test_goes_on_after_the_database_failed(self, transactional_db: None) -> None:
@@ -272,7 +272,7 @@ class TestAsking:
         async with ringing(counted) as notifier:
             assert await waiting(notifier, timeout_s=0.1) is None
             await settled(counted)
-            asked = len(counted.asked)
+            calls = len(counted.calls)
             await connections.run(farm.submit, 3, "chat")
             await settled(counted)
-            assert len(counted.asked) == asked
+            assert len(counted.calls) == calls

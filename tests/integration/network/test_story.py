@@ -19,7 +19,7 @@ def output(*pieces: tuple[int, int]) -> Message:
     return Message(kind="items", watch_id="", seen=items[-1]["cursor"], encoded=json.dumps(items))  # type: ignore[arg-type]
 
 
-def told(story: Story, *messages: Message) -> list[tuple[str, str, Any]]:
+def events_of(story: Story, *messages: Message) -> list[tuple[str, str, Any]]:
     """Name, id and data of the events."""
     events = [
         dict(line.split(": ", 1) for line in e.decode().splitlines() if line) for e in story.events(messages)
@@ -30,7 +30,7 @@ def told(story: Story, *messages: Message) -> list[tuple[str, str, Any]]:
 class TestIds:
     def test_say_claim_next_number_and_version(self) -> None:
         story = Story.resumed("")
-        assert [event[:2] for event in told(story, job("in_progress"), output((1, 0), (1, 1)))] == [
+        assert [event[:2] for event in events_of(story, job("in_progress"), output((1, 0), (1, 1)))] == [
             ("job", "0.0.aa"),
             ("output", "1.1.aa"),
             ("output", "1.2.aa"),
@@ -44,31 +44,31 @@ class TestIds:
     def test_resume_behind_what_was_told(self) -> None:
         story = Story.resumed("1.2.aa")
         assert story.cursor == "1:1"
-        assert told(story, job("in_progress", version="aa")) == []
-        assert [event[0] for event in told(story, job("in_progress", version="bb"))] == ["job"]
+        assert events_of(story, job("in_progress", version="aa")) == []
+        assert [event[0] for event in events_of(story, job("in_progress", version="bb"))] == ["job"]
 
 
 class TestEnd:
     def test_waits_for_all_of_the_output(self) -> None:
         story = Story.resumed("")
-        assert [event[0] for event in told(story, job("success", written=2))] == ["job"]
+        assert [event[0] for event in events_of(story, job("success", written=2))] == ["job"]
         assert not story.is_over
-        assert [event[0] for event in told(story, output((1, 0)))] == ["output"]
-        assert told(story, output((1, 1)))[-1] == ("end", "1.2.aa", {"status": "success"})
+        assert [event[0] for event in events_of(story, output((1, 0)))] == ["output"]
+        assert events_of(story, output((1, 1)))[-1] == ("end", "1.2.aa", {"status": "success"})
         assert story.is_over
 
     def test_waits_for_the_output_of_the_last_attempt(self) -> None:
         story = Story.resumed("1.5.")
-        told(story, job("failed", fence=2, written=1))
+        events_of(story, job("failed", fence=2, written=1))
         assert not story.is_over
-        told(story, output((2, 0)))
+        events_of(story, output((2, 0)))
         assert story.is_over
 
     def test_comes_at_once_to_who_has_heard_everything(self) -> None:
         story = Story.resumed("1.2.aa")
-        assert told(story, job("success", written=2)) == [("end", "1.2.aa", {"status": "success"})]
+        assert events_of(story, job("success", written=2)) == [("end", "1.2.aa", {"status": "success"})]
 
     def test_comes_without_a_word_when_the_job_is_gone(self) -> None:
         story = Story.resumed("")
-        assert told(story, Message(kind="gone", watch_id="")) == []
+        assert events_of(story, Message(kind="gone", watch_id="")) == []
         assert story.is_over

@@ -122,9 +122,9 @@ class TestRestore:
                 call_command("restore", str(folder))
             assert connection.introspection.table_names() == []
 
-    @pytest.mark.parametrize("told", ["", "{}", '{"format": 2}', "[]"])
-    def test_refuses_what_is_no_backup(self, place: Path, told: str) -> None:
-        (place / backups.NOTE).write_text(told)
+    @pytest.mark.parametrize("sentence", ["", "{}", '{"format": 2}', "[]"])
+    def test_refuses_what_is_no_backup(self, place: Path, sentence: str) -> None:
+        (place / backups.NOTE).write_text(sentence)
         with pytest.raises(CommandError, match="no whole backup"):
             call_command("restore", str(place))
 

@@ -38,8 +38,8 @@ def unit_commands() -> dict[str, str]:
 def words() -> dict[str, list[str]]:
     """Every command line of the farm in these files, from the name of the management command on."""
     lines = procfile() | unit_commands()
-    said = {name: shlex.split(line.partition("manage.py ")[2].strip("'")) for name, line in lines.items()}
-    return said | {f"compose {name}": list(service["command"]) for name, service in OURS.items()}
+    commands = {name: shlex.split(line.partition("manage.py ")[2].strip("'")) for name, line in lines.items()}
+    return commands | {f"compose {name}": list(service["command"]) for name, service in OURS.items()}
 
 
 def read_by_the_farm() -> set[str]:
@@ -77,9 +77,9 @@ class TestSettings:
     def test_are_all_in_a_manual(self) -> None:
         """A setting that nobody can find is none. Tests have their own, and Django its usual one."""
         manuals = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
-        told = "".join(manual.read_text() for manual in manuals)
+        manual_text = "".join(manual.read_text() for manual in manuals)
         own = {"JOBFARM_TEST_DATABASE", "DJANGO_SETTINGS_MODULE", "Q_CLUSTER_NAME"}
-        assert {name for name in read_by_the_farm() - own if name not in told} == set()
+        assert {name for name in read_by_the_farm() - own if name not in manual_text} == set()
 
 
 class TestUnits:
@@ -114,8 +114,8 @@ class TestCompose:
 
     def test_waits_for_what_can_say_that_it_is_well(self) -> None:
         for service in SERVICES.values():
-            for name, wish in service.get("depends_on", {}).items():
-                assert wish["condition"] != "service_healthy" or "healthcheck" in SERVICES[name]
+            for name, dependency in service.get("depends_on", {}).items():
+                assert dependency["condition"] != "service_healthy" or "healthcheck" in SERVICES[name]
 
     def test_gives_clusters_their_grace(self) -> None:
         for name in ("mutations", "actions"):
@@ -127,8 +127,8 @@ class TestAlerts:
         rules = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text())["groups"][0]["rules"]
         manual = (ROOT / "docs" / "operations.md").read_text()
         known = set(re.findall(r"^\| `(jobfarm_\w+)`", manual, re.MULTILINE))
-        asked = {name for rule in rules for name in re.findall(r"jobfarm_\w+", rule["expr"])}
-        assert asked - known == set()
+        metrics = {name for rule in rules for name in re.findall(r"jobfarm_\w+", rule["expr"])}
+        assert metrics - known == set()
 
     def test_are_explained(self) -> None:
         """Whoever is woken by one finds what to do by its name."""

@@ -77,35 +77,35 @@ class TestWhatItSays:
         farm.submit(2, run_at=farm.now().replace(year=2190))
         farm.pass_time(first, 90)
         farm.claim_one(farm.worker())  # the one of higher priority
-        said = scraped()
-        assert of(said, "jobfarm_database_up") == 1
-        assert of(said, "jobfarm_queue_waiting", queue="work") == 5
-        assert of(said, "jobfarm_queue_running", queue="work") == 1
-        assert of(said, "jobfarm_queue_workers", queue="work") == 1
-        assert of(said, "jobfarm_queue_paused", queue="work") == 0
-        assert 90 <= of(said, "jobfarm_queue_oldest_seconds", queue="work") < 150
-        assert of(said, "jobfarm_workers_live") == 1
-        assert of(said, "jobfarm_clusters_live", role="mutations") == 0
+        samples = scraped()
+        assert of(samples, "jobfarm_database_up") == 1
+        assert of(samples, "jobfarm_queue_waiting", queue="work") == 5
+        assert of(samples, "jobfarm_queue_running", queue="work") == 1
+        assert of(samples, "jobfarm_queue_workers", queue="work") == 1
+        assert of(samples, "jobfarm_queue_paused", queue="work") == 0
+        assert 90 <= of(samples, "jobfarm_queue_oldest_seconds", queue="work") < 150
+        assert of(samples, "jobfarm_workers_live") == 1
+        assert of(samples, "jobfarm_clusters_live", role="mutations") == 0
 
     def test_tells_how_many_processes_report(self) -> None:
         for part in (Part.WEB, Part.WEB, Part.JANITOR):
             Presence(part=part).report()
         Process.objects.filter(part=Part.JANITOR).update(seen_at=farm.now() - timedelta(seconds=16))
-        said = scraped()
-        assert of(said, "jobfarm_processes", part="web") == 2
-        assert of(said, "jobfarm_processes", part="janitor") == 0
+        samples = scraped()
+        assert of(samples, "jobfarm_processes", part="web") == 2
+        assert of(samples, "jobfarm_processes", part="janitor") == 0
 
     def test_tells_what_all_jobs_have_and_may_have(self, settings: Settings) -> None:
         settings.JOBFARM = {**settings.JOBFARM, "WAITING_JOBS_IN_ALL": 50, "FILES_IN_ALL": 0}
         quotas.forget_waiting()  # what waited in the tests before
         farm.kind()
         farm.submit(3)
-        said = scraped()
-        assert of(said, "jobfarm_usage", resource="waiting_jobs") == 3
-        assert of(said, "jobfarm_quota", resource="waiting_jobs") == 50
-        assert of(said, "jobfarm_usage", resource="files") == 0
-        assert of(said, "jobfarm_usage", resource="bytes_of_output") == 0
-        assert ("jobfarm_quota", (("what", "files"),)) not in said
+        samples = scraped()
+        assert of(samples, "jobfarm_usage", resource="waiting_jobs") == 3
+        assert of(samples, "jobfarm_quota", resource="waiting_jobs") == 50
+        assert of(samples, "jobfarm_usage", resource="files") == 0
+        assert of(samples, "jobfarm_usage", resource="bytes_of_output") == 0
+        assert ("jobfarm_quota", (("what", "files"),)) not in samples
 
     def test_finds_the_oldest_job_behind_those_that_hide_and_those_that_matter_more(self) -> None:
         farm.kind()
@@ -130,16 +130,16 @@ class TestWhatItSays:
         farm.fail(worker, farm.claim_one(worker), retryable=False)
         for in_s in (120, 240):
             settle(in_s=in_s)
-            said = scraped()
-        assert of(said, "jobfarm_jobs_submitted_total", queue="work") == 4
+            samples = scraped()
+        assert of(samples, "jobfarm_jobs_submitted_total", queue="work") == 4
         ended = {
-            outcome: of(said, "jobfarm_jobs_ended_total", queue="work", outcome=outcome)
+            outcome: of(samples, "jobfarm_jobs_ended_total", queue="work", outcome=outcome)
             for outcome in job_metrics.OUTCOMES
         }
         assert ended == {"success": 2, "failed": 1, "canceled": 1, "timed_out": 0}
-        assert of(said, "jobfarm_job_run_seconds_count", queue="work") == 3
-        assert of(said, "jobfarm_job_run_seconds_bucket", queue="work", le="+Inf") == 3
-        assert of(said, "jobfarm_job_wait_seconds_count", queue="work") == 3
+        assert of(samples, "jobfarm_job_run_seconds_count", queue="work") == 3
+        assert of(samples, "jobfarm_job_run_seconds_bucket", queue="work", le="+Inf") == 3
+        assert of(samples, "jobfarm_job_wait_seconds_count", queue="work") == 3
 
     def test_counts_what_this_process_hands_out(self) -> None:
         farm.kind()
@@ -151,9 +151,9 @@ class TestWhatItSays:
     def test_has_no_number_that_the_manual_does_not_know(self) -> None:
         farm.kind()
         rows = re.findall(r"^\| `(jobfarm_\w+)`", DOCUMENT.read_text(), re.MULTILINE)
-        named, told = (_families(names) for names in (rows, [name for name, _ in scraped()]))
-        assert told - named == set()
-        assert named - told - PROCESS_ONLY == set()
+        named, scraped_families = (_families(names) for names in (rows, [name for name, _ in scraped()]))
+        assert scraped_families - named == set()
+        assert named - scraped_families - PROCESS_ONLY == set()
 
 
 # Without a label there is no series yet, in a process that has not done such a thing.
@@ -177,9 +177,9 @@ class TestWhatItCosts:
 
     def test_is_bounded_by_a_time_of_its_own(self) -> None:
         """What it reads in is a transaction that may not take long; other requests keep their own rules."""
-        with CaptureQueriesContext(connection) as said:
+        with CaptureQueriesContext(connection) as samples:
             scraped()
-        assert any("statement_timeout" in query["sql"] for query in said.captured_queries)
+        assert any("statement_timeout" in query["sql"] for query in samples.captured_queries)
 
 
 class TestWithoutADatabase:
@@ -188,10 +188,10 @@ class TestWithoutADatabase:
             raise OperationalError("the server went away")
 
         with connection.execute_wrapper(gone):
-            said = scraped()
-        assert of(said, "jobfarm_database_up") == 0
-        assert not any(name.startswith("jobfarm_queue") for name, _ in said)
-        assert any(name == "process_cpu_seconds_total" for name, _ in said)
+            samples = scraped()
+        assert of(samples, "jobfarm_database_up") == 0
+        assert not any(name.startswith("jobfarm_queue") for name, _ in samples)
+        assert any(name == "process_cpu_seconds_total" for name, _ in samples)
 
 
 class TestBuckets:

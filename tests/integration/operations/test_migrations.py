@@ -52,10 +52,10 @@ class TestTheRules:
     def test_are_kept_by_every_migration_that_is_not_released_yet(self, loader: MigrationLoader) -> None:
         """An exception says why it may: `is_safe_because = "the table has one row"` in the migration."""
         found = {
-            f"{app}.{name}": told
+            f"{app}.{name}": faults
             for app, name in releases.unreleased(loader.graph, releases.known())
             if not getattr(loader.graph.nodes[app, name], "is_safe_because", None)
-            and (told := list(locks.faults(_sql(loader, app, name))))
+            and (faults := list(locks.faults(_sql(loader, app, name))))
         }
         assert found == {}
 
@@ -174,19 +174,19 @@ class TestChanging:
         """An ALTER TABLE that waits keeps all away who come after it, readers too."""
         monkeypatch.setattr(schema, "LOCK_TIMEOUT_MS", 100)
         other.execute(f"SELECT * FROM {table}")
-        said: list[str] = []
+        output: list[str] = []
 
         def change() -> None:
             with connection.cursor() as cursor:
                 cursor.execute(f"ALTER TABLE {table} ADD COLUMN m integer")
 
         def report(line: str) -> None:
-            said.append(line)
+            output.append(line)
             other.commit()  # the other one is done meanwhile
 
         with schema.changing():
             schema.patiently(change, attempts=3, pause_s=0, report=report)
-        assert said == ["A table is in use; trying again (1 of 3)"]
+        assert output == ["A table is in use; trying again (1 of 3)"]
         assert "m" in _columns(table)
 
     def test_is_told_when_a_table_never_comes_free(

@@ -88,15 +88,15 @@ def _filled(big: Big) -> None:
 
 def _buffers_of(read: Callable[[], object]) -> int:
     """How many buffers the statements of this read touch, each explained as it was asked."""
-    asked: list[tuple[str, Any]] = []
+    statements: list[tuple[str, Any]] = []
 
     def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        asked.append((sql, params))
+        statements.append((sql, params))
         return execute(sql, params, many, context)
 
     with connection.execute_wrapper(note):
         read()
-    return sum(_explained(sql, params) for sql, params in asked if "jobs_job" in sql)
+    return sum(_explained(sql, params) for sql, params in statements if "jobs_job" in sql)
 
 
 def _explained(sql: str, params: Any) -> int:
@@ -162,15 +162,15 @@ class TestAList:
     ) -> None:
         """With so long a way the planner would rather read all payloads once and keep those that fit."""
         monkeypatch.setattr(lists, "TEXT_SCAN_LIMIT", 5_000)
-        asked: list[tuple[str, Any]] = []
+        statements: list[tuple[str, Any]] = []
 
         def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-            asked.append((sql, params))
+            statements.append((sql, params))
             return execute(sql, params, many, context)
 
         with connection.execute_wrapper(note):
             lists.page(viewer=lists.EVERYBODY, filters=Filters(text="needle"))
-        plans = [_plan(sql, params) for sql, params in asked if "jobs_body" in sql]
+        plans = [_plan(sql, params) for sql, params in statements if "jobs_body" in sql]
         assert [plan for plan in plans if "Seq Scan on jobs_body" in plan or not plan] == []
         assert plans != []
 
@@ -236,12 +236,12 @@ class TestTheStates:
 class TestABulk:
     def test_is_counted_within_a_second_or_so(self, big: Big) -> None:
         began = time.perf_counter()
-        asked = operations.bulk.create(BulkAction.RETRY, by=big.boss, filters=Filters(status="failed"))
-        while asked.phase == "counting":
-            operations.bulk.step(bulk_id=asked.pk)
-            asked.refresh_from_db()
-        print(f"counted {asked.matched} of {ENDED}: {time.perf_counter() - began:.2f} s")
-        assert asked.matched == 300
+        statements = operations.bulk.create(BulkAction.RETRY, by=big.boss, filters=Filters(status="failed"))
+        while statements.phase == "counting":
+            operations.bulk.step(bulk_id=statements.pk)
+            statements.refresh_from_db()
+        print(f"counted {statements.matched} of {ENDED}: {time.perf_counter() - began:.2f} s")
+        assert statements.matched == 300
 
 
 def test_the_tables_are_as_full_as_these_tests_say() -> None:

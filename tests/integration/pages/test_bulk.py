@@ -38,10 +38,10 @@ def worker() -> Worker:
     return farm.worker("w1", "work", "other")
 
 
-def _do(deed: BulkAction, by: User, *, value: str = "", **filters: str) -> Bulk:
+def _do(action: BulkAction, by: User, *, value: str = "", **filters: str) -> Bulk:
     """Ask, say yes, and let the scheduler do all of it."""
-    asked = operations.bulk.create(deed, by=by, filters=Filters(**filters), value=value)
-    return _to_the_end(operations.bulk.begin(asked.pk, by=by))
+    created = operations.bulk.create(action, by=by, filters=Filters(**filters), value=value)
+    return _to_the_end(operations.bulk.begin(created.pk, by=by))
 
 
 def _to_the_end(made: Bulk) -> Bulk:
@@ -65,8 +65,8 @@ class TestAsking:
         farm.submit(3, "other")
         farm.claim_one(worker)
         before = list(Job.objects.order_by("pk").values())
-        asked = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters(queue="work"))
-        assert (asked.phase, asked.matched, asked.handled) == (Phase.READY, 7, 0)
+        created = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters(queue="work"))
+        assert (created.phase, created.matched, created.handled) == (Phase.READY, 7, 0)
         assert (
             operations.bulk.create(BulkAction.QUEUE, by=boss, filters=Filters(), value="other").matched == 9
         )
@@ -79,18 +79,18 @@ class TestAsking:
         monkeypatch.setattr(lists, "SCAN_LIMIT", 4)
         monkeypatch.setattr(bulk, "COUNTED_AT_ONCE_S", -1.0)
         farm.submit(23)
-        asked = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters())
-        assert (asked.phase, asked.matched) == (Phase.COUNTING, 4)
-        assert ScheduledFunction.objects.get().args == {"bulk_id": asked.pk}
+        created = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters())
+        assert (created.phase, created.matched) == (Phase.COUNTING, 4)
+        assert ScheduledFunction.objects.get().args == {"bulk_id": created.pk}
         with pytest.raises(InvalidValue, match="still being counted"):
-            operations.bulk.begin(asked.pk, by=boss)
-        operations.bulk.step(bulk_id=asked.pk)
-        asked.refresh_from_db()
-        assert (asked.phase, asked.matched) == (Phase.READY, 23)
-        assert _to_the_end(operations.bulk.begin(asked.pk, by=boss)).changed == 23
+            operations.bulk.begin(created.pk, by=boss)
+        operations.bulk.step(bulk_id=created.pk)
+        created.refresh_from_db()
+        assert (created.phase, created.matched) == (Phase.READY, 23)
+        assert _to_the_end(operations.bulk.begin(created.pk, by=boss)).changed == 23
 
     @pytest.mark.parametrize(
-        ("deed", "value", "refusal"),
+        ("action", "value", "refusal"),
         [
             (BulkAction.QUEUE, "nowhere", UnknownQueue),
             (BulkAction.PRIORITY, "101", InvalidValue),
@@ -99,18 +99,18 @@ class TestAsking:
         ],
     )
     def test_refuses_what_makes_no_sense(
-        self, boss: User, deed: BulkAction, value: str, refusal: type[Exception]
+        self, boss: User, action: BulkAction, value: str, refusal: type[Exception]
     ) -> None:
         with pytest.raises(refusal):
-            operations.bulk.create(deed, by=boss, filters=Filters(), value=value)
+            operations.bulk.create(action, by=boss, filters=Filters(), value=value)
         assert not Bulk.objects.exists()
 
     def test_of_an_age_means_what_it_meant_then(self, boss: User, worker: Worker) -> None:
         [old] = farm.submit(1)
         farm.pass_time(old, 7200)
         farm.submit(2)
-        asked = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters(age="hour"))
-        assert (asked.matched, set(asked.filters)) == (2, {"since"})
+        created = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters(age="hour"))
+        assert (created.matched, set(created.filters)) == (2, {"since"})
 
 
 class TestCanceling:
@@ -126,9 +126,9 @@ class TestCanceling:
 
     def test_leaves_alone_what_came_after_the_question(self, boss: User, worker: Worker) -> None:
         farm.submit(2)
-        asked = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters())
+        created = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters())
         [late] = farm.submit(1)
-        _to_the_end(operations.bulk.begin(asked.pk, by=boss))
+        _to_the_end(operations.bulk.begin(created.pk, by=boss))
         assert _statuses() == {"canceled": 2, "pending": 1}
         assert farm.status(late) == "pending"
 
@@ -194,14 +194,14 @@ class TestRetrying:
         most = ratelimits.config_of(limits.SUBMIT_USER).most
         for _ in range(2):  # into debt: what comes in while this runs changes nothing
             ratelimits.limit(limits.SUBMIT_USER, key=f"user:{ada.pk}", count=most, reserve=True)
-        asked = operations.bulk.create(BulkAction.RETRY, by=ada, filters=Filters())
-        operations.bulk.begin(asked.pk, by=ada)
-        operations.bulk.step(bulk_id=asked.pk)
+        created = operations.bulk.create(BulkAction.RETRY, by=ada, filters=Filters())
+        operations.bulk.begin(created.pk, by=ada)
+        operations.bulk.step(bulk_id=created.pk)
         next_step = ScheduledFunction.objects.latest("pk")
-        assert (next_step.args, next_step.run_at > next_step.created_at) == ({"bulk_id": asked.pk}, True)
+        assert (next_step.args, next_step.run_at > next_step.created_at) == ({"bulk_id": created.pk}, True)
         assert not Job.objects.filter(retry_of__isnull=False).exists()
         ratelimits.reset(limits.SUBMIT_USER, key=f"user:{ada.pk}")
-        assert _to_the_end(asked).changed == 2
+        assert _to_the_end(created).changed == 2
 
 
 class TestChanging:
@@ -269,10 +269,10 @@ class TestWhose:
         assert operations.bulk.create(BulkAction.CANCEL, by=reader, filters=Filters()).matched == 0
 
     def test_anothers_is_not_found(self, boss: User, worker: Worker) -> None:
-        asked = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters())
-        for deed in (operations.bulk.begin, operations.bulk.stop, operations.bulk.undo):
+        created = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters())
+        for action in (operations.bulk.begin, operations.bulk.stop, operations.bulk.undo):
             with pytest.raises(NotFound):
-                deed(asked.pk, by=farm.user(f"eve{deed.__name__}"))
+                action(created.pk, by=farm.user(f"eve{action.__name__}"))
 
     def test_whoever_loses_their_rights_on_the_way_reaches_no_further(
         self, boss: User, worker: Worker, monkeypatch: pytest.MonkeyPatch
@@ -280,16 +280,16 @@ class TestWhose:
         monkeypatch.setattr(bulk, "BATCH", 2)
         monkeypatch.setattr(bulk, "STEP_S", -1.0)
         farm.submit(6)
-        asked = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters())
-        operations.bulk.begin(asked.pk, by=boss)
-        operations.bulk.step(bulk_id=asked.pk)
+        created = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters())
+        operations.bulk.begin(created.pk, by=boss)
+        operations.bulk.step(bulk_id=created.pk)
         User.objects.filter(pk=boss.pk).update(is_superuser=False)
-        assert _to_the_end(asked).changed == 2
+        assert _to_the_end(created).changed == 2
         User.objects.filter(pk=boss.pk).update(is_superuser=True)
-        asked = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters())
-        operations.bulk.begin(asked.pk, by=boss)
+        created = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters())
+        operations.bulk.begin(created.pk, by=boss)
         User.objects.filter(pk=boss.pk).update(is_active=False)
-        stopped = _to_the_end(asked)
+        stopped = _to_the_end(created)
         assert (stopped.phase, stopped.changed, stopped.why) == (
             Phase.STOPPED, 0, "whoever asked for it is no longer active",
         )  # fmt: skip
@@ -303,24 +303,24 @@ class TestAStep:
         for _ in range(5):
             farm.submit(1)
             farm.fail(worker, farm.claim_one(worker), retryable=False)
-        asked = operations.bulk.create(BulkAction.RETRY, by=boss, filters=Filters())
-        operations.bulk.begin(asked.pk, by=boss)
+        created = operations.bulk.create(BulkAction.RETRY, by=boss, filters=Filters())
+        operations.bulk.begin(created.pk, by=boss)
         with pytest.raises(ZeroDivisionError), connection.execute_wrapper(_dying_at(3)):
-            operations.bulk.step(bulk_id=asked.pk)
-        asked.refresh_from_db()
-        assert 0 < asked.handled < 5
-        assert _to_the_end(asked).changed == 5
+            operations.bulk.step(bulk_id=created.pk)
+        created.refresh_from_db()
+        assert 0 < created.handled < 5
+        assert _to_the_end(created).changed == 5
         assert Job.objects.filter(retry_of__isnull=False).values("retry_of").distinct().count() == 5
         assert Job.objects.filter(retry_of__isnull=False).count() == 5
 
     def test_said_yes_to_twice_does_it_once(self, boss: User, worker: Worker) -> None:
         farm.submit(1)
         farm.fail(worker, farm.claim_one(worker), retryable=False)
-        asked = operations.bulk.create(BulkAction.RETRY, by=boss, filters=Filters())
+        created = operations.bulk.create(BulkAction.RETRY, by=boss, filters=Filters())
         for _ in range(2):
-            operations.bulk.begin(asked.pk, by=boss)
-        _to_the_end(asked)
-        operations.bulk.step(bulk_id=asked.pk)
+            operations.bulk.begin(created.pk, by=boss)
+        _to_the_end(created)
+        operations.bulk.step(bulk_id=created.pk)
         assert (Job.objects.filter(retry_of__isnull=False).count(), ScheduledFunction.objects.count()) == (
             1,
             1,
@@ -332,11 +332,11 @@ class TestAStep:
         monkeypatch.setattr(bulk, "BATCH", 2)
         monkeypatch.setattr(bulk, "STEP_S", -1.0)
         farm.submit(6)
-        asked = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters())
-        operations.bulk.begin(asked.pk, by=boss)
-        operations.bulk.step(bulk_id=asked.pk)
-        operations.bulk.stop(asked.pk, by=boss)
-        operations.bulk.step(bulk_id=asked.pk)
+        created = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters())
+        operations.bulk.begin(created.pk, by=boss)
+        operations.bulk.step(bulk_id=created.pk)
+        operations.bulk.stop(created.pk, by=boss)
+        operations.bulk.step(bulk_id=created.pk)
         assert _statuses() == {"canceled": 2, "pending": 4}
         assert Bulk.objects.get().why == "stopped by boss"
 
@@ -345,11 +345,11 @@ class TestForgetting:
     def test_takes_what_was_over_long_ago_and_what_nobody_answered(self, boss: User, worker: Worker) -> None:
         farm.submit(1)
         made = _do(BulkAction.CANCEL, boss)
-        asked = operations.bulk.create(BulkAction.RETRY, by=boss, filters=Filters())
+        created = operations.bulk.create(BulkAction.RETRY, by=boss, filters=Filters())
         now = farm.now()
         found = [bulks.forget(now=now + timedelta(hours=n)) for n in (23, 25, 24 * 8 - 1, 24 * 8 + 1)]
         assert found == [0, 1, 0, 2]  # the last one with its item
-        assert not Bulk.objects.filter(pk__in=[made.pk, asked.pk]).exists()
+        assert not Bulk.objects.filter(pk__in=[made.pk, created.pk]).exists()
 
 
 def _dying_at(batch: int) -> Callable[..., Any]:

@@ -17,7 +17,7 @@ __all__ = ["boss", "worker"]
 
 class TestUndoing:
     @pytest.mark.parametrize(
-        ("deed", "value", "column"),
+        ("action", "value", "column"),
         [
             (BulkAction.PRIORITY, "-5", "priority"),
             (BulkAction.QUEUE, "other", "queue"),
@@ -25,12 +25,12 @@ class TestUndoing:
         ],
     )
     def test_leaves_alone_what_a_worker_had_and_gave_back_meanwhile(
-        self, boss: User, worker: Worker, deed: BulkAction, value: str, column: str
+        self, boss: User, worker: Worker, action: BulkAction, value: str, column: str
     ) -> None:
         """It waits as before and is as the deed left it, but it was claimed since: the claim number alone tells."""
-        farm.submit(2, run_at=farm.now() + timedelta(hours=5) if deed is BulkAction.RUN_NOW else None)
+        farm.submit(2, run_at=farm.now() + timedelta(hours=5) if action is BulkAction.RUN_NOW else None)
         before = dict(Job.objects.values_list("pk", column))
-        made = _do(deed, boss, value=value)
+        made = _do(action, boss, value=value)
         claimed = farm.claim_one(worker)
         operations.release(worker, claimed.id, claimed.lease)
         left = dict(Job.objects.values_list("pk", column))

@@ -67,11 +67,11 @@ class Use:
 
     process: "subprocess.Popen[str]"
 
-    def hear(self) -> str:
+    def read_line(self) -> str:
         assert self.process.stdout is not None
-        said = self.process.stdout.readline().strip()
-        assert said, f"it ended with {self.process.wait()}: {self._complaint()}"
-        return said
+        output = self.process.stdout.readline().strip()
+        assert output, f"it ended with {self.process.wait()}: {self._complaint()}"
+        return output
 
     def go_on(self) -> None:
         assert self.process.stdin is not None
@@ -93,9 +93,9 @@ class Use:
         """Let it run to its end, which must be a good one; what it said on the way. It `may_complain` on
         stderr where a server was killed under it: psycopg's pool warns of each connection that it could not
         open."""
-        said, complaint = self.process.communicate("\n\n\n", timeout=DEADLINE_S)
+        output, complaint = self.process.communicate("\n\n\n", timeout=DEADLINE_S)
         assert (self.process.returncode, "" if may_complain else complaint) == (0, ""), complaint
-        return said.strip()
+        return output.strip()
 
     def _complaint(self) -> str:
         return self.process.stderr.read() if self.process.stderr else ""

@@ -13,12 +13,12 @@ class TestAKilledUser:
     def test_leaves_the_server_for_the_next_command_which_stops_it(self, everyones_farm: Farm) -> None:
         farm = everyones_farm
         use = farm.use(CONNECT_AND_WAIT)
-        use.hear()
+        use.read_line()
         server = farm.postmaster()
         use.kill()
         assert server in farm.processes()
         next_use = farm.use(CONNECT_AND_WAIT)
-        next_use.hear()
+        next_use.read_line()
         assert farm.postmaster() == server
         next_use.end()
         assert farm.processes() == []
@@ -39,22 +39,22 @@ class TestAKilledServer:
         use = farm.use(
             "clock.now(); say('connected'); connection.close(); wait(); clock.now(); say('again'); wait()"
         )
-        use.hear()
+        use.read_line()
         server = farm.postmaster()
         farm.kill_server()
         use.go_on()
-        assert use.hear() == "again"
+        assert use.read_line() == "again"
         assert farm.postmaster() != server
         use.end(may_complain=True)
 
     def test_is_started_once_by_two_that_used_it(self, farm: Farm) -> None:
         code = "clock.now(); say('connected'); connection.close(); wait(); clock.now(); say('again'); wait()"
         uses = [farm.use(code), farm.use(code)]
-        assert [use.hear() for use in uses] == ["connected"] * 2
+        assert [use.read_line() for use in uses] == ["connected"] * 2
         farm.kill_server()
         for use in uses:
             use.go_on()
-        assert [use.hear() for use in uses] == ["again"] * 2
+        assert [use.read_line() for use in uses] == ["again"] * 2
         for use in uses:
             use.end(may_complain=True)
         assert farm.processes() == []
@@ -113,16 +113,16 @@ wait()
 for one in held:
     one.close()
 """)
-        assert first.hear() == "full"
+        assert first.read_line() == "full"
         server = farm.postmaster()
-        said = farm.run("""
+        output = farm.run("""
 from postgres.reachability import explain_unreachable
 try:
     clock.now()
 except OperationalError as error:
     say(explain_unreachable(error))
 """)
-        assert "has no connection left" in said
+        assert "has no connection left" in output
         assert farm.postmaster() == server
         first.end()
         configuration.write_bytes(before)
@@ -133,14 +133,14 @@ class TestAnotherMajorVersion:
         version = farm.cluster / "PG_VERSION"
         before = version.read_bytes()
         version.write_text("17\n")
-        said = farm.run("""
+        output = farm.run("""
 try:
     clock.now()
 except errors.WrongMajorVersion as error:
     say(error)
 """)
         version.write_bytes(before)
-        assert said == (
+        assert output == (
             f"The data in {farm.cluster} was written by PostgreSQL 17, and this farm brings PostgreSQL 18, "
             "which cannot read it. Dump it with the old version of the farm (pg_dump) and load it into the "
             "new one, or move that folder away to start with an empty database."
@@ -152,14 +152,14 @@ class TestAServerThatCannotStart:
         configuration = farm.cluster / "postgresql.auto.conf"
         before = configuration.read_bytes()
         configuration.write_text("max_connections = many\n")
-        said = farm.run("""
+        output = farm.run("""
 try:
     clock.now()
 except errors.ServerFailed as error:
     say(error)
 """)
         configuration.write_bytes(before)
-        assert 'invalid value for parameter "max_connections": "many"' in said
+        assert 'invalid value for parameter "max_connections": "many"' in output
 
 
 class TestCtrlC:
@@ -179,7 +179,7 @@ if child:
     os.waitpid(child, 0)
 clock.now()
 """)
-        assert [use.hear(), use.hear()] == ["connected"] * 2
+        assert [use.read_line(), use.read_line()] == ["connected"] * 2
         os.killpg(use.process.pid, signal.SIGINT)
         assert use.process.wait() == 0
         assert farm.processes() == []

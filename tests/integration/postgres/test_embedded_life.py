@@ -28,14 +28,14 @@ class TestTheFirstConnection:
         assert not fresh_farm.home.exists()
 
     def test_finds_utf8_its_own_role_and_no_superuser_rights(self, farm: Farm) -> None:
-        said = farm.run("""
+        output = farm.run("""
 with connection.cursor() as cursor:
     cursor.execute("SELECT current_user, rolsuper, rolcreatedb, current_setting('server_encoding'),"
                    " current_setting('listen_addresses'), current_setting('jit') FROM pg_roles"
                    " WHERE rolname = current_user")
     say(cursor.fetchone())
 """)
-        assert said == "('jobfarm', False, True, 'UTF8', '', 'off')"
+        assert output == "('jobfarm', False, True, 'UTF8', '', 'off')"
 
     def test_makes_the_database_again_after_it_was_dropped(self, farm: Farm) -> None:
         drop = """
@@ -52,7 +52,7 @@ with psycopg.connect(ours.conninfo(), dbname="postgres", autocommit=True) as adm
         assert farm.processes() == []
 
     def test_cannot_be_made_on_an_event_loop(self, farm: Farm) -> None:
-        said = farm.run("""
+        output = farm.run("""
 import asyncio
 from django.core.exceptions import SynchronousOnlyOperation
 async def main():
@@ -62,13 +62,13 @@ async def main():
         say(error)
 asyncio.run(main())
 """)
-        assert "postgres.connections.run()" in said
+        assert "postgres.connections.run()" in output
 
 
 class TestSeveralProcesses:
     def test_share_one_server_that_the_last_one_stops(self, fresh_farm: Farm) -> None:
         first, second = fresh_farm.use(CONNECT_AND_WAIT), fresh_farm.use(CONNECT_AND_WAIT)
-        assert (first.hear(), second.hear()) == ("connected", "connected")
+        assert (first.read_line(), second.read_line()) == ("connected", "connected")
         server = fresh_farm.postmaster()
         first.end()
         assert fresh_farm.postmaster() == server
@@ -78,7 +78,7 @@ class TestSeveralProcesses:
 
     def test_that_end_together_stop_it_once(self, farm: Farm) -> None:
         uses = [farm.use(CONNECT_AND_WAIT) for _ in range(3)]
-        assert {use.hear() for use in uses} == {"connected"}
+        assert {use.read_line() for use in uses} == {"connected"}
         for use in uses:
             use.go_on()
         for use in uses:
@@ -117,11 +117,11 @@ if child == 0:
 os.read(read, 1)
 say(child)
 """)
-        child = int(use.hear())
+        child = int(use.read_line())
         until(lambda: _has_ended(use.process.pid))
         server = farm.postmaster()
         use.go_on()
-        assert use.hear() == "still here"
+        assert use.read_line() == "still here"
         until(lambda: not Path(f"/proc/{child}").exists())
         assert server not in farm.processes()
 
@@ -134,14 +134,14 @@ if child == 0:
 say(child)
 wait()
 """)
-        child = int(use.hear())
+        child = int(use.read_line())
         use.kill()
         farm.run("clock.now()")
         assert farm.processes() == []
         os.kill(child, signal.SIGKILL)
 
     def test_does_not_speak_on_its_parents_connection(self, farm: Farm) -> None:
-        said = farm.run("""
+        output = farm.run("""
 def session():
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_backend_pid()")
@@ -154,7 +154,7 @@ if child == 0:
 os.waitpid(child, 0)
 say(session() == mine)
 """)
-        assert said.split() == ["True", "True"]
+        assert output.split() == ["True", "True"]
 
     def test_of_multiprocessing_stops_the_server_if_it_is_the_last(self, farm: Farm) -> None:
         use = farm.use("""
@@ -167,7 +167,7 @@ def work():
 multiprocessing.get_context("fork").Process(target=work).start()
 wait()
 """)
-        child = int(use.hear())
+        child = int(use.read_line())
         use.process.send_signal(signal.SIGKILL)
         use.process.wait()
         assert farm.processes() != []
@@ -186,24 +186,24 @@ clock.now()
 say("connected")
 wait()
 """)
-        use.hear()
+        use.read_line()
         use.process.terminate()
         assert use.process.wait() == 0
         until(lambda: farm.processes() == [])
 
     def test_may_be_called_twice_and_be_followed_by_another_use(self, farm: Farm) -> None:
-        said = farm.run("""
+        output = farm.run("""
 embedded.ensure()
 embedded.release()
 embedded.release()
 clock.now()
 say("again")
 """)
-        assert said == "again"
+        assert output == "again"
 
     def test_is_the_end_once_the_interpreter_is_ending(self, farm: Farm) -> None:
         """Otherwise a thread that still works would start the server again after it was stopped."""
-        said = farm.run("""
+        output = farm.run("""
 import atexit
 def too_late():
     try:
@@ -213,7 +213,7 @@ def too_late():
 atexit.register(too_late)
 embedded.ensure()
 """)
-        assert said == "server_released"
+        assert output == "server_released"
 
 
 def _has_ended(pid: int) -> bool:

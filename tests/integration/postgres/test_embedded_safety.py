@@ -29,7 +29,7 @@ class TestFolders:
         farm = everyones_farm
         farm.home.chmod(0o755)
         use = farm.use(CONNECT_AND_WAIT)
-        use.hear()
+        use.read_line()
         socket = farm.home / ".s.PGSQL.5432"
         assert [mode(path) for path in (farm.home, farm.cluster, socket)] == [0o700, 0o700, 0o700]
         use.end()
@@ -38,23 +38,23 @@ class TestFolders:
         farm = everyones_farm
         moved = farm.home.rename(farm.home.with_name("elsewhere"))
         farm.home.symlink_to(moved)
-        said = farm.run(REFUSED)
+        output = farm.run(REFUSED)
         farm.home.unlink()
         moved.rename(farm.home)
-        assert said == "it is not a folder"
+        assert output == "it is not a folder"
 
     def test_that_cannot_be_made_are_named(self, fresh_farm: Farm) -> None:
         in_a_file = fresh_farm.data / "file"
         in_a_file.write_text("")
         fresh_farm.data = in_a_file / "var"
-        said = fresh_farm.run("""
+        output = fresh_farm.run("""
 try:
     clock.now()
 except errors.UnusableFolder as error:
     say(error.reason)
 """)
         fresh_farm.data = in_a_file.parent
-        assert said == "Not a directory"
+        assert output == "Not a directory"
 
 
 class TestALongPath:
@@ -69,7 +69,7 @@ class TestALongPath:
 
     def test_gets_its_socket_into_a_short_folder_of_our_own(self, long_farm: Farm) -> None:
         use = long_farm.use("clock.now(); say(connection.settings_dict['HOST']); wait()")
-        folder = Path(use.hear())
+        folder = Path(use.read_line())
         assert len(os.fsencode(folder / ".s.PGSQL.5432")) <= places.SOCKET_PATH_MAX
         assert mode(folder) == 0o700
         use.end()
@@ -78,16 +78,16 @@ class TestALongPath:
     def test_is_refused_if_somebody_else_made_that_folder(self, long_farm: Farm) -> None:
         folder = Path(long_farm.run("say(connection.settings_dict['HOST'])"))
         folder.symlink_to("/tmp")
-        said = long_farm.run(REFUSED)
+        output = long_farm.run(REFUSED)
         folder.unlink()
-        assert said == "it is not a folder"
+        assert output == "it is not a folder"
 
 
 class TestWhoTheServerIs:
     def test_is_never_root_and_cannot_change_its_programs(self, everyones_farm: Farm) -> None:
         farm = everyones_farm
         use = farm.use(CONNECT_AND_WAIT)
-        use.hear()
+        use.read_line()
         process = Path("/proc", str(farm.postmaster()))
         program = (process / "exe").readlink()
         assert process.stat().st_uid == farm.home.stat().st_uid != 0
@@ -97,7 +97,7 @@ class TestWhoTheServerIs:
 
     def test_listens_on_no_network(self, farm: Farm) -> None:
         use = farm.use(CONNECT_AND_WAIT)
-        use.hear()
+        use.read_line()
         sockets = [os.readlink(link) for link in Path("/proc", str(farm.postmaster()), "fd").iterdir()]
         inodes = {link.removeprefix("socket:[").rstrip("]") for link in sockets if link.startswith("socket:")}
         on_networks = [
@@ -113,7 +113,7 @@ class TestWhoTheServerIs:
     def test_is_out_of_reach_of_others(self, everyones_farm: Farm) -> None:
         """Only root can act as two people; an ordinary user's tests try it as the only one they are."""
         use = everyones_farm.use("clock.now(); say(connection.settings_dict['HOST']); wait()")
-        folder = use.hear()
+        folder = use.read_line()
         visit = f"""
 import psycopg
 try:
@@ -122,10 +122,10 @@ try:
 except psycopg.OperationalError as error:
     say("Permission denied" in str(error))
 """
-        said = {person.uid: self._visitor(person, everyones_farm).run(visit) for person in people()}
+        output = {person.uid: self._visitor(person, everyones_farm).run(visit) for person in people()}
         use.end()
         allowed = {0, everyones_farm.person.uid}
-        assert said == {uid: "came in" if uid in allowed else "True" for uid in said}
+        assert output == {uid: "came in" if uid in allowed else "True" for uid in output}
 
     def _visitor(self, person: Person, farm: Farm) -> Farm:
         return Farm(person=person, data=farm.data, settings=farm.settings, started=farm.started)

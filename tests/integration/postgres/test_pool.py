@@ -37,17 +37,17 @@ say(connection.pool.get_stats()["pool_size"])
 wait()
 """
         )
-        assert use.hear() == "filled"
+        assert use.read_line() == "filled"
         farm.kill_server()
         use.go_on()
-        assert int(use.hear()) <= 13
+        assert int(use.read_line()) <= 13
         use.end(may_complain=True)
 
 
 class TestAPool:
     def test_follows_the_settings_to_another_database(self, farm: Farm) -> None:
         """As Django's test runner does it: it changes NAME after connections were made."""
-        said = farm.run(
+        output = farm.run(
             SESSIONS
             + """
 say(session()[1])
@@ -56,10 +56,10 @@ connection.settings_dict["NAME"] = "template1"
 say(session()[1])
 """
         )
-        assert said.split() == ["jobfarm", "template1"]
+        assert output.split() == ["jobfarm", "template1"]
 
     def test_is_made_once_by_threads_that_come_together(self, farm: Farm) -> None:
-        said = farm.run(
+        output = farm.run(
             SESSIONS
             + """
 pools = []
@@ -75,4 +75,4 @@ for thread in threads:
 say(len(set(map(id, pools))))
 """
         )
-        assert said == "1"
+        assert output == "1"

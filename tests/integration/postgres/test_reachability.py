@@ -109,7 +109,7 @@ class TestExplainUnreachable:
     def test_names_what_the_server_does_not_have(
         self, farm: Farm, change: dict[str, str], meaning: str
     ) -> None:
-        said = farm.run(f"""
+        output = farm.run(f"""
 from postgres.reachability import explain_unreachable
 connection.settings_dict.update({change!r})
 try:
@@ -117,14 +117,14 @@ try:
 except OperationalError as error:
     say(explain_unreachable(error))
 """)
-        assert meaning in said
-        assert "no_such" in said
+        assert meaning in output
+        assert "no_such" in output
 
     def test_names_a_wrong_password_without_repeating_it(self, farm: Farm) -> None:
         rules = farm.cluster / "pg_hba.conf"
         before = rules.read_bytes()
         rules.write_text("local all postgres trust\nlocal all all scram-sha-256\n")
-        said = farm.run("""
+        output = farm.run("""
 from postgres.reachability import explain_unreachable
 connection.settings_dict["PASSWORD"] = "s3cret"
 try:
@@ -133,8 +133,8 @@ except OperationalError as error:
     say(explain_unreachable(error))
 """)
         rules.write_bytes(before)
-        assert "does not let this user in: check user and password" in said
-        assert "s3cret" not in said
+        assert "does not let this user in: check user and password" in output
+        assert "s3cret" not in output
 
     def test_tells_a_pool_that_is_used_up_from_a_server_that_is_down(self) -> None:
         entry = {

@@ -44,7 +44,7 @@ def return_anything() -> object:
 
 
 @task(takes_context=True)
-def tell(context: TaskContext, word: str) -> list[Any]:
+def report(context: TaskContext, word: str) -> list[Any]:
     """Return what the context says."""
     result = context.task_result
     return [word, result.id, result.status, context.attempt]

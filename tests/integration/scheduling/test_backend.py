@@ -45,17 +45,17 @@ class Undone(Exception):
 @pytest.fixture
 def signals() -> Iterator[list[tuple[str, str, str]]]:
     """What the interface's signals said: which, about whom, and its status then."""
-    heard: list[tuple[str, str, str]] = []
+    signals: list[tuple[str, str, str]] = []
     receivers = []
     for name, signal in (("enqueued", task_enqueued), ("started", task_started), ("finished", task_finished)):
 
         def receive(*, sender: type, task_result: AnyResult, name: str = name, **_: Any) -> None:
             assert sender is SchedulingBackend
-            heard.append((name, task_result.id, task_result.status))
+            signals.append((name, task_result.id, task_result.status))
 
         signal.connect(receive, weak=False)
         receivers.append((signal, receive))
-    yield heard
+    yield signals
     for signal, receiver in receivers:
         signal.disconnect(receiver)
 
@@ -209,16 +209,16 @@ class TestAResult:
         scheduling.run_due()
         result.refresh()
         assert (result.status, result.is_finished) == (TaskResultStatus.FAILED, True)
-        [told] = result.errors
-        assert told.exception_class is error
-        assert error.__name__ in told.traceback
+        [stored_error] = result.errors
+        assert stored_error.exception_class is error
+        assert error.__name__ in stored_error.traceback
         with pytest.raises(ValueError, match="failed"):
             _ = result.return_value
 
     def test_says_in_its_context_that_it_runs(self) -> None:
-        result = tasks.tell.enqueue("hello")
+        result = tasks.report.enqueue("hello")
         scheduling.run_due()
-        assert tasks.tell.get_result(result.id).return_value == ["hello", result.id, "RUNNING", 1]
+        assert tasks.report.get_result(result.id).return_value == ["hello", result.id, "RUNNING", 1]
 
     def test_is_found_by_the_backend_and_by_its_own_task_alone(self) -> None:
         result = tasks.add.enqueue(1)

@@ -40,13 +40,13 @@ Ends = list[tuple[AnyResult, BaseException | None]]
 @pytest.fixture
 def ends() -> Iterator[Ends]:
     """Every task_finished, with the exception that was being handled meanwhile."""
-    heard: Ends = []
+    ends: Ends = []
 
     def receive(*, task_result: AnyResult, **_: Any) -> None:
-        heard.append((task_result, sys.exc_info()[1]))
+        ends.append((task_result, sys.exc_info()[1]))
 
     task_finished.connect(receive)
-    yield heard
+    yield ends
     task_finished.disconnect(receive)
 
 

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from pytest_django import DjangoAssertNumQueries, DjangoCaptureOnCommitCallbacks
 
-from tests.webhook_samples import RECEIVED, changed, handle, routed, tables, tell
+from tests.webhook_samples import RECEIVED, changed, handle, report, routed, tables
 from webhooks.errors import NotFound
 from webhooks.models import Activity, ActivityDigest, SandboxTelemetry
 from webhooks.operations import activity
@@ -20,7 +20,7 @@ NOW = RECEIVED
 
 
 def line(n: int, *, at: datetime = RECEIVED, **fields: Any) -> Activity:
-    given = {
+    rows = {
         "delivery_id": n,
         "n": 0,
         "source": "github",
@@ -28,7 +28,7 @@ def line(n: int, *, at: datetime = RECEIVED, **fields: Any) -> Activity:
         "verb": "opened",
         "object": f"issue {n}",
     }
-    return Activity.objects.create(at=at, **(given | fields))
+    return Activity.objects.create(at=at, **(rows | fields))
 
 
 def numbers(feed: activity.Feed) -> list[int]:
@@ -79,11 +79,11 @@ class TestFeed:
         assert numbers(activity.feed(search="0% of _")) == [2]
         assert numbers(activity.feed(search="opened", source="github")) == [3, 1]
 
-    @pytest.mark.parametrize(("asked", "given"), [(0, 1), (-5, 1), (10**9, 3), (2, 2)])
-    def test_has_one_to_two_hundred_lines(self, asked: int, given: int) -> None:
+    @pytest.mark.parametrize(("limit", "rows"), [(0, 1), (-5, 1), (10**9, 3), (2, 2)])
+    def test_has_one_to_two_hundred_lines(self, limit: int, rows: int) -> None:
         for n in range(3):
             line(n)
-        assert len(activity.feed(limit=asked).entries) == given
+        assert len(activity.feed(limit=limit).entries) == rows
 
     def test_reads_an_index_and_no_more_than_it_shows(
         self, django_assert_num_queries: DjangoAssertNumQueries
@@ -103,10 +103,10 @@ class TestFeed:
         with connection.cursor() as cursor:
             cursor.execute("ANALYZE webhooks_activity")
         older = activity.feed(limit=100).older
-        with django_assert_num_queries(1) as asked:
+        with django_assert_num_queries(1) as limit:
             activity.feed(limit=100, before=older)
         with connection.cursor() as cursor:
-            cursor.execute("EXPLAIN " + asked.captured_queries[0]["sql"])
+            cursor.execute("EXPLAIN " + limit.captured_queries[0]["sql"])
             plan = "\n".join(row[0] for row in cursor.fetchall())
         assert "activity_newest" in plan
         assert "Seq Scan" not in plan
@@ -115,30 +115,30 @@ class TestFeed:
 
 class TestLines:
     def test_are_emitted_once_by_a_delivery_however_often_it_is_replayed(self) -> None:
-        tell(ISSUE)
-        tell(ISSUE, body=changed(ISSUE, sender__login="someone else"))
+        report(ISSUE)
+        report(ISSUE, body=changed(ISSUE, sender__login="someone else"))
         assert [one.actor for one in activity.feed().entries] == ["Codertocat"]
 
     def test_make_the_feed_stale(
         self, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
     ) -> None:
         with django_capture_on_commit_callbacks() as hooks:
-            tell(ISSUE, received_at=datetime(2019, 5, 15, 15, 21, tzinfo=UTC))
+            report(ISSUE, received_at=datetime(2019, 5, 15, 15, 21, tzinfo=UTC))
         assert len(hooks) == 1  # live.touch; a line of today drops no digest
 
     def test_are_cut_to_their_columns(self) -> None:
         body = changed(ISSUE, issue__title="t" * 255, repository__full_name="r" * 255)
-        tell(ISSUE, body=body)
+        report(ISSUE, body=body)
         [one] = activity.feed().entries
         assert one.object == ("issue " + "r" * 255 + "#1: " + "t" * 255)[:499] + "…"
 
     def test_are_found_by_their_delivery(self) -> None:
-        tell(
+        report(
             "sandbox-tail-telemetry/fetch.3.json",
             body={"items": changed("sandbox-tail-telemetry/fetch.3.json")["items"] * 2},
             pk=7,
         )
-        tell(ISSUE, pk=8)
+        report(ISSUE, pk=8)
         assert [(one.n, one.verb) for one in activity.of_delivery(delivery=7)] == [
             (0, "ended with exception"),
             (1, "ended with exception"),
@@ -191,7 +191,7 @@ class TestDigest:
     def test_of_a_day_that_is_over_is_computed_once(
         self, django_assert_num_queries: DjangoAssertNumQueries
     ) -> None:
-        tell(ISSUE)
+        report(ISSUE)
         first = activity.digest(day=DAY, now=NOW)
         with django_assert_num_queries(1):
             assert activity.digest(day=DAY, now=NOW) == first
@@ -209,7 +209,7 @@ class TestDigest:
         activity.digest(day=DAY, now=NOW)
         activity.digest(day=date(2019, 5, 14), now=NOW)
         with django_capture_on_commit_callbacks(execute=True):
-            tell(ISSUE)
+            report(ISSUE)
         assert [stored.day for stored in ActivityDigest.objects.all()] == [date(2019, 5, 14)]
         assert activity.digest(day=DAY, now=NOW).entries == 1
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from tests.webhook_samples import changed, line, lines, tell
+from tests.webhook_samples import changed, line, lines, report
 from webhooks.models import Activity, ConfluenceComment, ConfluencePage, JiraComment, JiraIssue
 
 pytestmark = pytest.mark.django_db
@@ -19,7 +19,7 @@ GENERIC = "jira/jira.issue_updated.issue_generic.1.json"
 class TestJiraIssues:
     def test_are_kept(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:
         with django_assert_num_queries(2):  # the issue, the line
-            tell(CREATED)
+            report(CREATED)
         issue = JiraIssue.objects.get()
         assert (issue.external_id, issue.key, issue.project, issue.kind) == (
             f"{SITE}/10040",
@@ -45,8 +45,8 @@ class TestJiraIssues:
         )
 
     def test_of_two_sites_are_two(self) -> None:
-        tell(CREATED)
-        tell(
+        report(CREATED)
+        report(
             CREATED,
             body=changed(CREATED, issue__self="https://other.atlassian.net/rest/api/2/issue/10040"),
             pk=1000,
@@ -54,18 +54,18 @@ class TestJiraIssues:
         assert JiraIssue.objects.count() == 2
 
     def test_of_one_moment_are_ordered_by_their_changelog(self) -> None:
-        tell(GENERIC, body=changed(GENERIC, changelog__id="10229", issue__fields__summary="Second"))
-        tell(GENERIC, body=changed(GENERIC, changelog__id="10228", issue__fields__summary="First"))
+        report(GENERIC, body=changed(GENERIC, changelog__id="10229", issue__fields__summary="Second"))
+        report(GENERIC, body=changed(GENERIC, changelog__id="10228", issue__fields__summary="First"))
         assert JiraIssue.objects.get().summary == "Second"
 
     def test_that_were_deleted_stay_so(self) -> None:
         deleted = "jira/jira.issue_deleted.1.json"
-        tell(deleted)
-        tell(deleted, type="jira:issue_updated", body=changed(deleted, timestamp=1562177136177), pk=1000)
+        report(deleted)
+        report(deleted, type="jira:issue_updated", body=changed(deleted, timestamp=1562177136177), pk=1000)
         assert JiraIssue.objects.get().deleted_at == datetime(2019, 7, 3, 18, 5, 36, 176000, tzinfo=UTC)
 
     def test_link_nowhere_without_https(self) -> None:
-        tell("jira/jira.issue_updated.issue_closed.1.json")
+        report("jira/jira.issue_updated.issue_closed.1.json")
         assert (JiraIssue.objects.get().link, line()[1]) == ("", "")
 
     @pytest.mark.parametrize(
@@ -82,23 +82,23 @@ class TestJiraIssues:
         ],
     )
     def test_tell_what_was_done_from_their_changelog(self, items: list[Any], text: str) -> None:
-        tell(GENERIC, body=changed(GENERIC, changelog__items=items))
+        report(GENERIC, body=changed(GENERIC, changelog__items=items))
         assert line()[0] == "Test User " + text.format("Unit test summary 1")
 
     def test_without_a_changelog_just_changed(self) -> None:
-        tell(GENERIC, body=changed(GENERIC, changelog=None, user=None))
+        report(GENERIC, body=changed(GENERIC, changelog=None, user=None))
         assert line()[0] == "changed TES-41: Unit test summary 1"
 
     def test_say_nothing_of_comments_which_come_as_such(self) -> None:
-        tell(GENERIC, body=changed(GENERIC, issue_event_type_name="issue_commented"))
+        report(GENERIC, body=changed(GENERIC, issue_event_type_name="issue_commented"))
         assert not Activity.objects.exists()
         assert JiraIssue.objects.count() == 1
 
 
 class TestJiraComments:
     def test_are_kept_in_their_newest_text(self) -> None:
-        tell("jira/comment_updated.1.json")
-        tell("jira/comment_created.1.json")
+        report("jira/comment_updated.1.json")
+        report("jira/comment_created.1.json")
         comment = JiraComment.objects.get()
         assert (comment.external_id, comment.issue_id, comment.author) == (
             f"{SITE}/10019",
@@ -112,24 +112,24 @@ class TestJiraComments:
         ]
 
     def test_say_what_they_carry_of_their_issue_and_leave_the_rest_alone(self) -> None:
-        tell("jira/comment_created.1.json")
+        report("jira/comment_created.1.json")
         assert JiraIssue.objects.values_list("summary", "reporter").get() == ("Unit test summary 1", "")
-        tell(CREATED)  # older than the comment, and whole
+        report(CREATED)  # older than the comment, and whole
         both = ("Unit test summary 1", "Test User")
         assert JiraIssue.objects.values_list("summary", "reporter").get() == both
-        tell("jira/comment_updated.1.json")
+        report("jira/comment_updated.1.json")
         assert JiraIssue.objects.values_list("summary", "reporter").get() == both
 
     def test_of_a_self_hosted_jira_know_their_issue_by_their_address(self) -> None:
-        tell("jira/comment_created.2.json")
+        report("jira/comment_created.2.json")
         site = "sales-jira.centralus.cloudapp.azure.com:8080"
         known: Any = JiraComment.objects.values_list("issue_id", "author").get()
         assert known == (f"{site}/10013", "Lev Brouk")
         assert line() == ("Lev Brouk commented on issue 10013", "", f"jiraissue {site}/10013")
 
     def test_that_were_deleted_stay_so(self) -> None:
-        tell("jira/comment_updated.1.json", type="comment_deleted")
-        tell("jira/comment_created.1.json")
+        report("jira/comment_updated.1.json", type="comment_deleted")
+        report("jira/comment_created.1.json")
         comment = JiraComment.objects.get()
         assert comment.deleted_at == datetime(2019, 2, 16, 3, 12, 8, 432000, tzinfo=UTC)
         assert lines()[0] == "deleted a comment on TES-41: Unit test summary 1"
@@ -137,8 +137,8 @@ class TestJiraComments:
 
 class TestConfluence:
     def test_pages_of_the_cloud_are_kept_in_their_newest_version(self) -> None:
-        tell("confluence/page_updated.2.json")
-        tell("confluence/page_created.2.json")
+        report("confluence/page_updated.2.json")
+        report("confluence/page_created.2.json")
         page = ConfluencePage.objects.get()
         assert (page.external_id, page.kind, page.status) == (
             "moeller.atlassian.net/65601",
@@ -151,35 +151,35 @@ class TestConfluence:
         assert page.link == "https://moeller.atlassian.net/wiki/spaces/ENG/pages/65601"
 
     def test_pages_of_a_self_hosted_one_are_known_by_their_id(self) -> None:
-        tell("confluence/page_created.1.json")
+        report("confluence/page_created.1.json")
         assert ConfluencePage.objects.values_list("external_id", "title", "link").get() == ("123456", "", "")
         assert line() == ("abc123 created page 123456", "", "confluencepage 123456")
 
     def test_the_trash_comes_after_a_change_of_the_same_moment(self) -> None:
         for event in ("trashed", "updated", "moved", "created"):
-            tell(f"confluence/page_{event}.1.json")
+            report(f"confluence/page_{event}.1.json")
         assert ConfluencePage.objects.get().status == "trashed"
 
     def test_a_page_comes_back_from_the_trash(self) -> None:
-        tell("confluence/page_trashed.1.json")
+        report("confluence/page_trashed.1.json")
         restored = changed("confluence/page_trashed.1.json", event="page_restored", timestamp=1778071365413)
-        tell("confluence/page_trashed.1.json", type="page_restored", body=restored, pk=1000)
+        report("confluence/page_trashed.1.json", type="page_restored", body=restored, pk=1000)
         assert ConfluencePage.objects.values_list("status", "deleted_at").get() == ("current", None)
 
     def test_a_page_that_was_removed_does_not(self) -> None:
-        tell("confluence/page_trashed.1.json", type="page_removed")
-        tell("confluence/page_created.1.json")
+        report("confluence/page_trashed.1.json", type="page_removed")
+        report("confluence/page_created.1.json")
         assert ConfluencePage.objects.get().deleted_at == datetime(2026, 5, 6, 12, 42, 45, 412000, tzinfo=UTC)
         assert lines()[0] == "abc123 deleted for good page 123456"
 
     def test_blog_posts_are_pages_of_their_kind(self) -> None:
-        tell("confluence/blog_created.1.json")
+        report("confluence/blog_created.1.json")
         assert ConfluencePage.objects.get().kind == "blog"
         assert line()[0] == "def456 created blog post 234567"
 
     def test_comments_know_their_page_where_they_say_it(self) -> None:
-        tell("confluence/comment_created.2.json")
-        tell("confluence/comment_created.1.json")
+        report("confluence/comment_created.2.json")
+        report("confluence/comment_created.1.json")
         pages: Any = ConfluenceComment.objects.order_by("external_id").values_list("external_id", "page_id")
         assert list(pages) == [
             ("789012", None),
@@ -191,6 +191,6 @@ class TestConfluence:
         ]
 
     def test_comments_that_were_removed_stay_so(self) -> None:
-        tell("confluence/comment_created.1.json", type="comment_removed")
-        tell("confluence/comment_created.1.json")
+        report("confluence/comment_created.1.json", type="comment_removed")
+        report("confluence/comment_created.1.json")
         assert ConfluenceComment.objects.get().deleted_at is not None

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from tests.webhook_samples import RECEIVED, changed, clear, line, lines, tell
+from tests.webhook_samples import RECEIVED, changed, clear, line, lines, report
 from webhooks.models import Activity, ClerkMembership, ClerkOrganization, ClerkSession, ClerkUser
 
 pytestmark = pytest.mark.django_db
@@ -19,24 +19,24 @@ USER_ID, ORGANIZATION_ID = "user_2kR0aYb1ZtXx7VvQ3mNpLw9hJcD", "org_2kR0cQ8sWm4T
 class TestUsers:
     def test_are_kept(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:
         with django_assert_num_queries(2):  # the user, the line
-            tell(USER)
+            report(USER)
         user = ClerkUser.objects.get()
         assert (str(user), user.email, user.username) == ("John Doe", "user@example.com", "example_user")
         assert user.created_at == user.state_at == datetime(2022, 5, 31, 15, 52, 25, 678000, tzinfo=UTC)
         assert line() == ("John Doe signed up", "", "clerkuser user_2NNEqL2nrIRxCBNiiSPAKxvlkEJ")
 
     def test_that_changed_are_kept_and_not_told(self) -> None:
-        tell(
+        report(
             USER,
             type="user.updated",
             body=changed(USER, data__updated_at=1654012345679, data__last_name="Roe"),
         )
-        tell(USER)
+        report(USER)
         assert ClerkUser.objects.get().last_name == "Roe"
         assert lines() == ["John Doe signed up"]
 
     def test_of_the_least_body_are_there_and_have_no_state(self) -> None:
-        tell("clerk/user.created.2.json", occurred_at=RECEIVED)
+        report("clerk/user.created.2.json", occurred_at=RECEIVED)
         user = ClerkUser.objects.get()
         assert (str(user), user.state_at, user.created_at) == ("user_123", None, None)
 
@@ -52,22 +52,25 @@ class TestUsers:
     def test_are_written_to_at_their_primary_address(
         self, primary: str | None, addresses: list[Any], email: str
     ) -> None:
-        told = [{"id": name, "email_address": address} for name, address in addresses]
-        tell(USER, body=changed(USER, data__email_addresses=told, data__primary_email_address_id=primary))
+        addresses_sent = [{"id": name, "email_address": address} for name, address in addresses]
+        report(
+            USER,
+            body=changed(USER, data__email_addresses=addresses_sent, data__primary_email_address_id=primary),
+        )
         assert ClerkUser.objects.get().email == email
 
     def test_that_were_deleted_before_they_came_stay_so(self) -> None:
-        tell("clerk/user.deleted.1.json")
+        report("clerk/user.deleted.1.json")
         assert line()[0] == f"deleted account {USER_ID}"
         late = changed(USER, data__id=USER_ID, data__updated_at=1790000900001)
-        tell(USER, body=late)
+        report(USER, body=late)
         user = ClerkUser.objects.get()
         assert (str(user), user.deleted_at) == ("John Doe", datetime(2026, 9, 21, 14, 28, 20, tzinfo=UTC))
 
 
 class TestOrganizations:
     def test_come_along_with_memberships(self) -> None:
-        tell(MEMBERSHIP)
+        report(MEMBERSHIP)
         membership = ClerkMembership.objects.select_related("organization", "user").get()
         assert (membership.role, str(membership.organization)) == ("org:admin", "Acme Inc")
         assert (membership.user_id, membership.user) == (USER_ID, None)
@@ -77,18 +80,18 @@ class TestOrganizations:
         file = "clerk/organization.created.1.json"
         for own, carried in (("A", "B"), ("B", "A")):  # a digest would choose the same of them twice
             clear()
-            tell(file, type="organization.updated", body=changed(file, data__name=own))
-            tell(MEMBERSHIP, body=changed(MEMBERSHIP, data__organization__name=carried))
+            report(file, type="organization.updated", body=changed(file, data__name=own))
+            report(MEMBERSHIP, body=changed(MEMBERSHIP, data__organization__name=carried))
             assert ClerkOrganization.objects.get().name == own
 
     def test_that_were_deleted_stay_so(self) -> None:
-        tell("clerk/organization.created.1.json", type="organization.deleted")
-        tell("clerk/organization.created.1.json")
+        report("clerk/organization.created.1.json", type="organization.deleted")
+        report("clerk/organization.created.1.json")
         assert ClerkOrganization.objects.get().deleted_at is not None
 
     def test_lose_members_although_the_body_does_not_say_so(self) -> None:
-        tell("clerk/organizationMembership.deleted.1.json")
-        tell(MEMBERSHIP)
+        report("clerk/organizationMembership.deleted.1.json")
+        report(MEMBERSHIP)
         membership = ClerkMembership.objects.get()
         assert (membership.deleted_at, membership.role) == (
             datetime(2026, 9, 21, 14, 26, 40, tzinfo=UTC),
@@ -98,8 +101,8 @@ class TestOrganizations:
 
     def test_give_other_roles(self) -> None:
         body = changed(MEMBERSHIP, data__role="org:member", data__updated_at=1790000001201)
-        tell(MEMBERSHIP, type="organizationMembership.updated", body=body)
-        tell(MEMBERSHIP)
+        report(MEMBERSHIP, type="organizationMembership.updated", body=body)
+        report(MEMBERSHIP)
         assert ClerkMembership.objects.get().role == "org:member"
         assert lines()[0] == "Ana became org:member of organization Acme Inc"
 
@@ -114,7 +117,7 @@ class TestOrganizations:
     def test_ask_people_in(self, action: str, verb: str) -> None:
         data = {"id": "orginv_1", "email_address": "bob@example.org", "organization_id": ORGANIZATION_ID}
         body = {"data": data, "timestamp": 1790000001200}
-        tell(MEMBERSHIP, type=f"organizationInvitation.{action}", body=body)
+        report(MEMBERSHIP, type=f"organizationInvitation.{action}", body=body)
         assert line() == (
             f"bob@example.org {verb} organization {ORGANIZATION_ID}", "", f"clerkorganization {ORGANIZATION_ID}"
         )  # fmt: skip
@@ -124,13 +127,13 @@ class TestSessions:
     def test_begin_and_end(self) -> None:
         file = "clerk/session.created.1.json"
         ended = changed(file, data__status="ended", data__updated_at=1790000009000)
-        tell(file, type="session.ended", body=ended, pk=1000)
-        tell(file)
+        report(file, type="session.ended", body=ended, pk=1000)
+        report(file)
         session = ClerkSession.objects.get()
         assert (session.status, session.user_id) == ("ended", USER_ID)
         assert session.expires_at == datetime(2026, 9, 28, 14, 13, 20, 500000, tzinfo=UTC)
         assert lines() == [f"{USER_ID} logged out", f"{USER_ID} logged in"]
 
     def test_are_told_with_the_person_they_are_of(self) -> None:
-        tell("clerk/session.created.1.json")
+        report("clerk/session.created.1.json")
         assert Activity.objects.values_list("kind", "resource").get() == ("clerkuser", USER_ID)

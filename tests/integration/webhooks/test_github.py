@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from tests.webhook_samples import changed, line, tell
+from tests.webhook_samples import changed, line, report
 from webhooks.models import (
     Activity,
     GithubDeployment,
@@ -25,7 +25,7 @@ PULL_REQUEST = "github/pull_request.opened.1.json"
 
 class TestIssues:
     def test_are_kept_with_their_repository(self) -> None:
-        tell(ISSUE)
+        report(ISSUE)
         issue = GithubIssue.objects.select_related("repository").get()
         assert (issue.external_id, issue.number, issue.title) == (
             "444500041",
@@ -49,7 +49,7 @@ class TestIssues:
 
     def test_within_one_second_end_as_the_last_action_says(self) -> None:
         """GitHub's times have whole seconds: a bot that opens, closes and opens again may need one."""
-        told = [
+        events_sent = [
             (
                 "issues.reopened",
                 changed(ISSUE, action="reopened", issue__state="open", issue__state_reason="reopened"),
@@ -57,46 +57,46 @@ class TestIssues:
             ("issues.closed", changed(ISSUE, action="closed", issue__state="closed")),
             ("issues.opened", changed(ISSUE)),
         ]
-        for type_, body in told:
-            tell(ISSUE, type=type_, body=body)
+        for type_, body in events_sent:
+            report(ISSUE, type=type_, body=body)
         assert GithubIssue.objects.values_list("state", "reason").get() == ("open", "reopened")
 
     def test_that_are_older_change_nothing(self) -> None:
         newer = changed(
             ISSUE, action="edited", issue__title="Newer", issue__updated_at="2019-05-15T15:20:19Z"
         )
-        tell(ISSUE, type="issues.edited", body=newer)
-        tell(ISSUE)
+        report(ISSUE, type="issues.edited", body=newer)
+        report(ISSUE)
         assert GithubIssue.objects.get().title == "Newer"
 
     def test_that_were_deleted_stay_so(self) -> None:
-        tell("github/issues.deleted.1.json")
-        tell("github/issues.reopened.1.json")
-        tell(ISSUE)
+        report("github/issues.deleted.1.json")
+        report("github/issues.reopened.1.json")
+        report(ISSUE)
         issue = GithubIssue.objects.get()
         assert issue.deleted_at == datetime(2021, 10, 11, 16, 40, 56, tzinfo=UTC)
 
     def test_that_were_transferred_are_gone(self) -> None:
-        tell(ISSUE, type="issues.transferred", body=changed(ISSUE, action="transferred"))
+        report(ISSUE, type="issues.transferred", body=changed(ISSUE, action="transferred"))
         assert GithubIssue.objects.get().deleted_at is not None
 
     def test_are_asked_for_in_three_statements(
         self, django_assert_num_queries: DjangoAssertNumQueries
     ) -> None:
         with django_assert_num_queries(3):  # the repository, the issue, the line
-            tell(ISSUE)
+            report(ISSUE)
         with django_assert_num_queries(2):  # a change of labels is worth no line
-            tell(ISSUE, type="issues.labeled", body=changed(ISSUE, action="labeled"))
+            report(ISSUE, type="issues.labeled", body=changed(ISSUE, action="labeled"))
         with django_assert_num_queries(4):
-            tell("github/issues.deleted.1.json")
+            report("github/issues.deleted.1.json")
 
     def test_say_nothing_of_small_changes(self) -> None:
         for file in ("edited.1", "locked.1", "unlocked.1"):
-            tell(f"github/issues.{file}.json")
+            report(f"github/issues.{file}.json")
         assert not Activity.objects.exists()
 
     def test_link_to_https_alone(self) -> None:
-        tell(ISSUE, body=changed(ISSUE, repository__html_url="javascript:alert(1)//"))
+        report(ISSUE, body=changed(ISSUE, repository__html_url="javascript:alert(1)//"))
         assert (line()[1], GithubIssue.objects.get().link, GithubRepository.objects.get().link) == (
             "",
             "",
@@ -105,14 +105,14 @@ class TestIssues:
 
     def test_keep_hostile_text_as_text(self) -> None:
         title = "<script>alert('1')</script> \u202e %s {0} \u2400"
-        tell(ISSUE, body=changed(ISSUE, issue__title=title, sender__login="<b>"))
+        report(ISSUE, body=changed(ISSUE, issue__title=title, sender__login="<b>"))
         assert GithubIssue.objects.get().title == title
         assert line()[0] == f"<b> opened issue Codertocat/Hello-World#1: {title}"
 
 
 class TestComments:
     def test_on_an_issue_keep_it_and_say_so(self) -> None:
-        tell("github/issue_comment.created.1.json")
+        report("github/issue_comment.created.1.json")
         assert GithubIssue.objects.get().title == "Spelling error in the README file"
         assert (
             line()[0]
@@ -121,7 +121,7 @@ class TestComments:
 
     def test_on_a_pull_request_make_no_issue_of_it(self) -> None:
         file = "github/issue_comment.created.1.json"
-        tell(file, body=changed(file, issue__pull_request={"url": "https://api.github.com/"}))
+        report(file, body=changed(file, issue__pull_request={"url": "https://api.github.com/"}))
         assert not GithubIssue.objects.exists()
         assert line() == (
             "Codertocat commented on pull request Codertocat/Hello-World#1: Spelling error in the README file",
@@ -131,37 +131,37 @@ class TestComments:
 
     def test_that_were_changed_say_nothing(self) -> None:
         file = "github/issue_comment.created.1.json"
-        tell(file, type="issue_comment.edited", body=changed(file, action="edited"))
+        report(file, type="issue_comment.edited", body=changed(file, action="edited"))
         assert not Activity.objects.exists()
 
 
 class TestPullRequests:
     def test_are_kept_with_their_repository(self) -> None:
-        tell(PULL_REQUEST)
+        report(PULL_REQUEST)
         kept = GithubPullRequest.objects.get()
         assert (kept.number, kept.state, kept.is_draft, kept.author) == (2, "open", False, "Codertocat")
         assert (kept.head_ref, kept.base_ref, kept.reviewers) == ("changes", "master", ["octocat"])
         assert kept.head_sha == "ec26c3e57ca3a959ca5aad62de7213c562f8c821"
 
     def test_are_merged_or_just_closed(self) -> None:
-        tell("github/pull_request.closed.1.json")
+        report("github/pull_request.closed.1.json")
         file = "github/pull_request.closed.1.json"
         merged = changed(file, pull_request__merged_at="2019-05-15T15:21:18Z")
-        tell(file, body=merged, pk=1000)
+        report(file, body=merged, pk=1000)
         verbs = Activity.objects.order_by("id").values_list("verb", flat=True)
         assert list(verbs) == ["closed", "merged"]
 
     def test_as_a_comment_carries_them_do_not_lose_what_it_leaves_out(self) -> None:
         draft = changed(PULL_REQUEST, pull_request__draft=True)
-        tell(PULL_REQUEST, body=draft)
-        tell("github/pull_request_review_comment.created.1.json")
+        report(PULL_REQUEST, body=draft)
+        report("github/pull_request_review_comment.created.1.json")
         assert GithubPullRequest.objects.values_list("is_draft", "state_at").get() == (
             True, datetime(2019, 5, 15, 15, 20, 38, tzinfo=UTC),
         )  # fmt: skip
 
     def test_are_reviewed(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:
         with django_assert_num_queries(4):  # the repository, the pull request, the review, the line
-            tell("github/pull_request_review.submitted.1.json")
+            report("github/pull_request_review.submitted.1.json")
         review = GithubReview.objects.select_related("pull_request").get()
         assert (review.state, review.author, review.pull_request.number) == ("commented", "Codertocat", 2)
         assert review.link == "https://github.com/Codertocat/Hello-World/pull/2#pullrequestreview-237895671"
@@ -177,7 +177,7 @@ class TestPullRequests:
     )
     def test_tell_how_they_were_reviewed(self, action: str, state: str, verb: str) -> None:
         file = "github/pull_request_review.submitted.1.json"
-        tell(
+        report(
             file, type=f"pull_request_review.{action}", body=changed(file, action=action, review__state=state)
         )
         assert Activity.objects.get().verb == verb
@@ -185,19 +185,19 @@ class TestPullRequests:
 
     def test_keep_a_review_dismissed_whatever_comes_late(self) -> None:
         file = "github/pull_request_review.submitted.1.json"
-        tell(
+        report(
             file,
             type="pull_request_review.dismissed",
             body=changed(file, action="dismissed", review__state="dismissed"),
         )
-        tell(file)
+        report(file)
         assert GithubReview.objects.get().state == "dismissed"
 
 
 class TestPushes:
     def test_are_kept_once_however_often_they_come(self) -> None:
         for delivery in ("a", "b"):
-            tell("github/push.2.json", delivery_id=delivery, pk=ord(delivery))
+            report("github/push.2.json", delivery_id=delivery, pk=ord(delivery))
         push = GithubPush.objects.get()
         assert (push.ref, push.commits, push.message, push.pusher) == (
             "refs/heads/master",
@@ -209,8 +209,8 @@ class TestPushes:
         assert push.state_at == datetime(2019, 5, 15, 15, 20, 57, tzinfo=UTC)
 
     def test_back_and_forth_are_two(self) -> None:
-        tell("github/push.2.json")
-        tell(
+        report("github/push.2.json")
+        report(
             "github/push.2.json",
             body=changed("github/push.2.json", repository__pushed_at=1557933999),
             pk=1000,
@@ -218,15 +218,15 @@ class TestPushes:
         assert GithubPush.objects.count() == 2
 
     def test_that_delete_have_no_commit_and_no_line(self) -> None:
-        tell("github/push.1.json")
+        report("github/push.1.json")
         assert GithubPush.objects.values_list("is_deletion", "message").get() == (True, "")
         assert not Activity.objects.exists()
 
 
 class TestDeployments:
     def test_are_kept_with_their_statuses(self) -> None:
-        tell("github/deployment_status.created.1.json")
-        tell("github/deployment.created.1.json")
+        report("github/deployment_status.created.1.json")
+        report("github/deployment.created.1.json")
         status = GithubDeploymentStatus.objects.select_related("deployment").get()
         assert (status.state, status.environment) == ("success", "production")
         assert str(status.deployment) == "master to production"
@@ -235,7 +235,7 @@ class TestDeployments:
     def test_say_how_they_ended_and_not_each_step(self) -> None:
         file = "github/deployment_status.created.1.json"
         for n, state in enumerate(["queued", "in_progress", "failure"]):
-            tell(
+            report(
                 file,
                 body=changed(file, deployment_status__state=state, deployment_status__id=n + 1),
                 pk=n + 1,
@@ -249,8 +249,8 @@ class TestRepositories:
         body = {
             name: value for name, value in changed("github/watch.started.1.json").items() if name != "action"
         }
-        tell("github/watch.started.1.json")
-        tell(
+        report("github/watch.started.1.json")
+        report(
             "github/watch.started.1.json",
             type="repository.deleted",
             body=body | {"action": "deleted"},
@@ -268,12 +268,12 @@ class TestRepositories:
     def test_know_best_of_themselves_within_one_second(self) -> None:
         """A push carries the repository as it was; its own event of the same second is what changed it."""
         body = changed("github/watch.started.1.json", repository__archived=True)
-        tell("github/watch.started.1.json", type="repository.archived", body=body | {"action": "archived"})
-        tell("github/watch.started.1.json")
+        report("github/watch.started.1.json", type="repository.archived", body=body | {"action": "archived"})
+        report("github/watch.started.1.json")
         assert GithubRepository.objects.get().is_archived is True
 
     def test_are_not_needed_by_an_organization_s_hook(self) -> None:
-        tell("github/ping.2.json")
+        report("github/ping.2.json")
         assert not GithubRepository.objects.exists()
         assert line()[0] == "Codertocat connected the webhook 109948940 of an organization"
         assert Activity.objects.get().at == datetime(2020, 12, 6, 0, 30, 50, tzinfo=UTC)
@@ -288,12 +288,12 @@ class TestRepositories:
             ("member.added.1", "hacktocat added hacktocat as a collaborator of Codertocat/Hello-World"),
         ],
     )
-    def test_have_news(self, file: str, text: str) -> None:
-        tell(f"github/{file}.json")
+    def test_change(self, file: str, text: str) -> None:
+        report(f"github/{file}.json")
         assert line()[0] == text
 
     def test_date_a_branch_or_tag_by_the_push_that_made_it(self) -> None:
-        tell("github/create.1.json")
+        report("github/create.1.json")
         assert Activity.objects.get().at == datetime(2019, 5, 15, 15, 20, 56, tzinfo=UTC)
 
     def test_tell_how_a_workflow_ended(self) -> None:
@@ -305,7 +305,7 @@ class TestRepositories:
             "action": "completed",
             "workflow_run": run,
         }
-        tell("github/workflow_job.in_progress.1.json", type="workflow_run.completed", body=body)
+        report("github/workflow_job.in_progress.1.json", type="workflow_run.completed", body=body)
         assert line() == (
             "octocat ran (failure) workflow Tests of octo-org/example-workflow main",
             "https://github.com/octo-org/example-workflow/actions/runs/940463255",

@@ -30,7 +30,7 @@ class TestOrders:
 
     @pytest.mark.parametrize("seed", SEEDS)
     def test_shuffled_and_repeated_end_the_same(self, seed: int) -> None:
-        dice = random.Random(seed)
-        files = GIVEN + dice.choices(GIVEN, k=len(GIVEN) // 2)
-        dice.shuffle(files)
+        rng = random.Random(seed)
+        files = GIVEN + rng.choices(GIVEN, k=len(GIVEN) // 2)
+        rng.shuffle(files)
         assert after(files) == after(GIVEN)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from tests.webhook_samples import RECEIVED, changed, line, lines, routed, tell, written
+from tests.webhook_samples import RECEIVED, changed, line, lines, report, routed, written
 from webhooks.models import Activity, SandboxRun, SandboxSession, SandboxTelemetry, SandboxToolUse
 
 pytestmark = pytest.mark.django_db
@@ -22,8 +22,8 @@ FETCH = "sandbox-tail-telemetry/fetch.3.json"
 class TestSessions:
     def test_are_told_part_by_part(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:
         with django_assert_num_queries(2):  # the session, the line
-            tell("sandbox-hook-events/SessionStart.2.json", occurred_at=RECEIVED)
-        tell("sandbox-hook-events/Stop.2.json", occurred_at=RECEIVED + timedelta(minutes=1))
+            report("sandbox-hook-events/SessionStart.2.json", occurred_at=RECEIVED)
+        report("sandbox-hook-events/Stop.2.json", occurred_at=RECEIVED + timedelta(minutes=1))
         session = SandboxSession.objects.get()
         assert (session.external_id, session.model, session.folder) == (
             SESSION,
@@ -35,7 +35,7 @@ class TestSessions:
         assert line() == (f"an agent started session {SESSION}", "", f"sandboxsession {SESSION}")
 
     def test_know_the_sandbox_whose_token_they_came_with(self) -> None:
-        tell("sandbox-hook-events/SessionEnd.1.json", sandbox="sbx_1")
+        report("sandbox-hook-events/SessionEnd.1.json", sandbox="sbx_1")
         assert SandboxSession.objects.values_list("sandbox", "phase", "reason").get() == (
             "sbx_1",
             "ended",
@@ -46,35 +46,35 @@ class TestSessions:
     @pytest.mark.parametrize("first", ["sbx_1", None])
     def test_are_those_of_the_first_sandbox_that_tells_of_them(self, first: str | None) -> None:
         """Else any sandbox could end the session of another, or write into it. Signed events speak for all."""
-        assert tell("sandbox-hook-events/SessionStart.2.json", sandbox=first) is None
+        assert report("sandbox-hook-events/SessionStart.2.json", sandbox=first) is None
         later = RECEIVED + timedelta(hours=1)
         for name in ("Stop.2", "SessionEnd.1", "Notification.1", "PreToolUse.1"):
             file = f"sandbox-hook-events/{name}.json"
             body = changed(file, session_id=SESSION)
-            foreign = tell(file, sandbox="sbx_2", occurred_at=later, body=body)
+            foreign = report(file, sandbox="sbx_2", occurred_at=later, body=body)
             assert foreign == "The session is that of another sandbox."
         assert SandboxSession.objects.values_list("sandbox", "phase").get() == (first or "", "started")
         assert not SandboxToolUse.objects.exists()
         assert line()[0].endswith(f"started session {SESSION}")
         ended = changed("sandbox-hook-events/SessionEnd.1.json", session_id=SESSION)
-        assert tell("sandbox-hook-events/SessionEnd.1.json", occurred_at=later, body=ended) is None
+        assert report("sandbox-hook-events/SessionEnd.1.json", occurred_at=later, body=ended) is None
         assert SandboxSession.objects.get().phase == "ended"
 
     def test_that_ended_are_not_woken_by_an_older_event(self) -> None:
-        tell("sandbox-hook-events/SessionEnd.1.json", occurred_at=RECEIVED)
-        tell("sandbox-hook-events/UserPromptSubmit.1.json", occurred_at=RECEIVED)
-        tell("sandbox-hook-events/Stop.1.json", occurred_at=RECEIVED - timedelta(seconds=1))
+        report("sandbox-hook-events/SessionEnd.1.json", occurred_at=RECEIVED)
+        report("sandbox-hook-events/UserPromptSubmit.1.json", occurred_at=RECEIVED)
+        report("sandbox-hook-events/Stop.1.json", occurred_at=RECEIVED - timedelta(seconds=1))
         assert SandboxSession.objects.get().phase == "ended"
 
     def test_ask_for_somebody(self) -> None:
-        tell("sandbox-hook-events/Notification.1.json")
+        report("sandbox-hook-events/Notification.1.json")
         assert SandboxSession.objects.get().phase == "asking"
         assert line()[0] == "an agent asks for somebody in session sess_abc123def456"
 
     def test_copy_no_prompt_no_answer_no_command_and_no_output(self) -> None:
         for sample in routed():
             if sample.source == "sandbox_hooks":
-                tell(sample.file)
+                report(sample.file)
         everything = repr(written())
         for text in (
             "Express.js",
@@ -92,7 +92,7 @@ class TestToolUses:
     @pytest.mark.parametrize("order", [(BEFORE, AFTER), (AFTER, BEFORE)])
     def test_are_one_row_before_and_after(self, order: tuple[str, str]) -> None:
         for n, file in enumerate(order):
-            tell(file, occurred_at=RECEIVED + timedelta(seconds=n))
+            report(file, occurred_at=RECEIVED + timedelta(seconds=n))
         use = SandboxToolUse.objects.select_related("session").get()
         assert (use.external_id, use.tool, use.subject) == (
             "toolu_01QfX2bTnG7Zk9mV4sLcR8aW",
@@ -105,20 +105,20 @@ class TestToolUses:
 
     def test_are_those_of_the_sandbox_whose_token_vouches_for_the_id(self) -> None:
         """The id of one may be given by another, in a session of its own."""
-        tell(BEFORE, sandbox="sbx_1")
-        tell(AFTER, sandbox="sbx_2", body=changed(AFTER, session_id="another"))
+        report(BEFORE, sandbox="sbx_1")
+        report(AFTER, sandbox="sbx_2", body=changed(AFTER, session_id="another"))
         assert {*SandboxToolUse.objects.values_list("outcome", flat=True)} == {"begun", "success"}
-        tell(AFTER, sandbox="sbx_1")
+        report(AFTER, sandbox="sbx_1")
         assert {*SandboxToolUse.objects.values_list("outcome", flat=True)} == {"success"}
 
     def test_that_have_only_begun_say_so(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:
         with django_assert_num_queries(2):  # the session, the use
-            tell(BEFORE)
+            report(BEFORE)
         assert SandboxToolUse.objects.values_list("outcome", "duration").get() == ("begun", None)
 
     def test_of_older_agents_meet_by_what_they_do(self) -> None:
-        tell("sandbox-hook-events/PostToolUse.1.json")
-        tell("sandbox-hook-events/PreToolUse.1.json")
+        report("sandbox-hook-events/PostToolUse.1.json")
+        report("sandbox-hook-events/PreToolUse.1.json")
         assert SandboxToolUse.objects.values_list("outcome", "subject").get() == (
             "success",
             "/Users/user/project/src/main.py",
@@ -135,7 +135,7 @@ class TestToolUses:
         ],
     )
     def test_that_failed_are_told(self, file: str, text: str) -> None:
-        tell(f"sandbox-hook-events/{file}.json")
+        report(f"sandbox-hook-events/{file}.json")
         assert SandboxToolUse.objects.get().outcome == "failed"
         assert line()[0] == text
 
@@ -143,7 +143,7 @@ class TestToolUses:
 class TestRuns:
     def test_are_kept(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:
         with django_assert_num_queries(3):  # the session, the run, the line
-            tell(FAILED)
+            report(FAILED)
         run = SandboxRun.objects.select_related("session").get()
         assert (run.job, run.attempt, run.status, run.outcome) == (
             "a0b1c2d3-1111-4222-8333-444455556666", 1, "failed", "error_max_turns",
@@ -167,12 +167,12 @@ class TestRuns:
         statuses = {"10:00": "timed_out", "10:01": "canceled"}
         for minute in order:
             body = changed(FAILED, timestamp=f"2026-11-18T{minute}:00Z", data__status=statuses[minute])
-            tell(FAILED, body=body)
+            report(FAILED, body=body)
         assert SandboxRun.objects.get().status == "timed_out"
 
     def test_of_another_attempt_are_others(self) -> None:
-        tell(FAILED)
-        tell(FAILED, body=changed(FAILED, data__attempt=2))
+        report(FAILED)
+        report(FAILED, body=changed(FAILED, data__attempt=2))
         assert SandboxRun.objects.count() == 2
 
     @pytest.mark.parametrize(
@@ -190,19 +190,19 @@ class TestRuns:
         ],
     )
     def test_may_say_less_or_nonsense(self, changes: dict[str, Any], kept: tuple[Any, ...]) -> None:
-        tell(FAILED, body=changed(FAILED, **changes))
+        report(FAILED, body=changed(FAILED, **changes))
         run = SandboxRun.objects.get()
         assert (run.turns, run.cost_usd, run.branch, run.error[:24]) == kept
 
     def test_of_a_century_are_cut_to_one(self) -> None:
-        tell(FAILED, body=changed(FAILED, data__duration_ms=2**62))
+        report(FAILED, body=changed(FAILED, data__duration_ms=2**62))
         duration = SandboxRun.objects.get().duration
         assert duration == timedelta(days=34722, seconds=19200)
 
 
 class TestTelemetry:
     def test_is_kept_by_invocation(self) -> None:
-        tell(FETCH)
+        report(FETCH)
         kept = SandboxTelemetry.objects.get()
         assert (kept.external_id, kept.script, kept.kind, kept.status) == (
             f"{FETCH}/0",
@@ -219,23 +219,23 @@ class TestTelemetry:
     def test_of_one_batch_is_one_statement(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:
         items = changed("sandbox-tail-telemetry/queue.1.json")["items"] * 200
         with django_assert_num_queries(1):
-            tell(FETCH, body={"items": items})
+            report(FETCH, body={"items": items})
         assert SandboxTelemetry.objects.count() == 200
 
     def test_of_a_replay_is_there_already(self) -> None:
-        tell("sandbox-tail-telemetry/batch.1.json")
-        tell("sandbox-tail-telemetry/batch.1.json")
+        report("sandbox-tail-telemetry/batch.1.json")
+        report("sandbox-tail-telemetry/batch.1.json")
         assert SandboxTelemetry.objects.count() == 2
         assert lines() == ["tenant-42 ended with exceededCpu fetch GET sandbox.example.workers.dev/a"]
 
     def test_of_a_gateway_that_always_fails_is_ten_lines(self) -> None:
-        tell(FETCH, body={"items": changed(FETCH)["items"] * 25})
+        report(FETCH, body={"items": changed(FETCH)["items"] * 25})
         assert (SandboxTelemetry.objects.count(), Activity.objects.count()) == (25, 10)
 
     def test_of_nothing_is_nothing(self) -> None:
-        tell(FETCH, body={"items": []})
+        report(FETCH, body={"items": []})
         assert not SandboxTelemetry.objects.exists()
 
     def test_without_a_moment_has_that_of_its_delivery(self) -> None:
-        tell(FETCH, body=changed(FETCH, items=[{"outcome": "ok", "event": None}]), occurred_at=RECEIVED)
+        report(FETCH, body=changed(FETCH, items=[{"outcome": "ok", "event": None}]), occurred_at=RECEIVED)
         assert SandboxTelemetry.objects.values_list("at", "kind").get() == (RECEIVED, "unknown")

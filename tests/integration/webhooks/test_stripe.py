@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from tests.webhook_samples import changed, line, lines, tell
+from tests.webhook_samples import changed, line, lines, report
 from webhooks.models import Activity, StripeCustomer, StripeInvoice, StripeSubscription
 
 pytestmark = pytest.mark.django_db
@@ -24,7 +24,7 @@ def at(file: str, second: int, **changes: Any) -> dict[str, Any]:
 class TestCustomers:
     def test_are_kept(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:
         with django_assert_num_queries(2):  # the customer, the line
-            tell(CUSTOMER)
+            report(CUSTOMER)
         customer = StripeCustomer.objects.get()
         assert (str(customer), customer.description) == ("cus_00000000000000", "(created by Stripe CLI)")
         assert (customer.is_delinquent, customer.is_live, customer.balance) == (False, False, 0)
@@ -35,21 +35,21 @@ class TestCustomers:
         )
 
     def test_that_were_deleted_stay_so(self) -> None:
-        tell(CUSTOMER, type="customer.deleted", body=at(CUSTOMER, 200))
-        tell(CUSTOMER, type="customer.updated", body=at(CUSTOMER, 201, data__object__name="Ada"))
+        report(CUSTOMER, type="customer.deleted", body=at(CUSTOMER, 200))
+        report(CUSTOMER, type="customer.updated", body=at(CUSTOMER, 201, data__object__name="Ada"))
         assert StripeCustomer.objects.values_list("name", "deleted_at").get() == (
             "Ada", datetime(2022, 3, 26, 18, 43, 20, tzinfo=UTC),
         )  # fmt: skip
         assert lines() == ["deleted customer cus_00000000000000"]
 
     def test_link_to_the_live_dashboard_where_money_is_real(self) -> None:
-        tell(CUSTOMER, body=changed(CUSTOMER, livemode=True))
+        report(CUSTOMER, body=changed(CUSTOMER, livemode=True))
         assert line()[1] == "https://dashboard.stripe.com/customers/cus_00000000000000"
 
 
 class TestSubscriptions:
     def test_are_kept(self) -> None:
-        tell(SUBSCRIPTION)
+        report(SUBSCRIPTION)
         kept = StripeSubscription.objects.get()
         assert (kept.customer_id, kept.status, kept.amount, kept.currency) == (
             "cus_00000000000000",
@@ -62,16 +62,16 @@ class TestSubscriptions:
         assert line()[0] == "cus_00000000000000 began subscription sub_000000000000000000000000 of 15.00 USD"
 
     def test_of_newer_versions_have_their_period_on_the_item(self) -> None:
-        tell("stripe/customer.subscription.updated.2.json")
+        report("stripe/customer.subscription.updated.2.json")
         kept = StripeSubscription.objects.get()
         assert kept.period_ends_at == datetime(2000, 12, 8, 15, 2, 53, tzinfo=UTC)
         assert not Activity.objects.exists()
 
     def test_that_ended_stay_so_within_one_second(self) -> None:
         ended = at(SUBSCRIPTION, 0, data__object__status="canceled")
-        tell(SUBSCRIPTION, type="customer.subscription.deleted", body=ended)
-        tell(SUBSCRIPTION, type="customer.subscription.updated", body=at(SUBSCRIPTION, 0))
-        tell(SUBSCRIPTION, body=at(SUBSCRIPTION, 0))
+        report(SUBSCRIPTION, type="customer.subscription.deleted", body=ended)
+        report(SUBSCRIPTION, type="customer.subscription.updated", body=at(SUBSCRIPTION, 0))
+        report(SUBSCRIPTION, body=at(SUBSCRIPTION, 0))
         kept = StripeSubscription.objects.get()
         assert (kept.status, kept.deleted_at) == ("canceled", datetime(2022, 3, 26, 18, 40, tzinfo=UTC))
 
@@ -80,18 +80,18 @@ class TestSubscriptions:
             status: at(SUBSCRIPTION, 0, data__object__status=status) for status in ("past_due", "active")
         }
         for body in updated.values():
-            tell(SUBSCRIPTION, type="customer.subscription.updated", body=body)
+            report(SUBSCRIPTION, type="customer.subscription.updated", body=body)
         assert StripeSubscription.objects.get().status == "past_due"
 
     def test_without_items_have_no_price(self) -> None:
-        tell(SUBSCRIPTION, body=changed(SUBSCRIPTION, data__object__items={"data": []}))
+        report(SUBSCRIPTION, body=changed(SUBSCRIPTION, data__object__items={"data": []}))
         assert StripeSubscription.objects.values_list("price", "amount").get() == ("", None)
         assert line()[0] == "cus_00000000000000 began subscription sub_000000000000000000000000"
 
 
 class TestInvoices:
     def test_are_kept(self) -> None:
-        tell(INVOICE)
+        report(INVOICE)
         kept = StripeInvoice.objects.get()
         assert (kept.number, kept.status, kept.currency, kept.amount_due) == (
             "EE1DF78D-0001",
@@ -102,29 +102,29 @@ class TestInvoices:
         assert line()[0] == "sent invoice EE1DF78D-0001 of 20.00 USD"
 
     def test_know_their_subscription_in_both_shapes(self) -> None:
-        tell("stripe/invoice.created.1.json")
-        tell("stripe/invoice.paid.2.json")
+        report("stripe/invoice.created.1.json")
+        report("stripe/invoice.paid.2.json")
         known: Any = StripeInvoice.objects.order_by("external_id").values_list("subscription_id", flat=True)
         assert sorted(filter(None, known)) == ["sub_000000000000000000000000", "subscription"]
 
     def test_of_one_second_end_paid(self) -> None:
         paid = at(INVOICE, 0, data__object__status="paid", data__object__amount_paid=2000)
-        tell(INVOICE, type="invoice.paid", body=paid)
+        report(INVOICE, type="invoice.paid", body=paid)
         opened = {"data__object__status": "open", "data__object__amount_paid": 0}
         for event in ("payment_failed", "finalized", "updated", "created"):
-            tell(INVOICE, type=f"invoice.{event}", body=at(INVOICE, 0, **opened))
+            report(INVOICE, type=f"invoice.{event}", body=at(INVOICE, 0, **opened))
         assert StripeInvoice.objects.values_list("status", "amount_paid").get() == ("paid", 2000)
 
     def test_that_are_announced_are_told_and_not_kept(self) -> None:
         body = changed(INVOICE, data__object__number=None)
         del body["data"]["object"]["id"], body["data"]["object"]["status"]
-        tell(INVOICE, type="invoice.upcoming", body=body)
+        report(INVOICE, type="invoice.upcoming", body=body)
         assert not StripeInvoice.objects.exists()
         assert line() == ("cus_00000000000000 is soon to get an invoice of 20.00 USD", "", "")
 
     def test_that_were_deleted_stay_so(self) -> None:
-        tell(INVOICE, type="invoice.deleted")
-        tell(INVOICE, type="invoice.created")
+        report(INVOICE, type="invoice.deleted")
+        report(INVOICE, type="invoice.created")
         assert StripeInvoice.objects.get().deleted_at is not None
 
     @pytest.mark.parametrize(
@@ -137,12 +137,12 @@ class TestInvoices:
         ],
     )
     def test_tell_what_became_of_them(self, event: str, text: str) -> None:
-        tell(INVOICE, type=f"invoice.{event}")
+        report(INVOICE, type=f"invoice.{event}")
         assert line()[0] == f"{text} invoice EE1DF78D-0001 of 20.00 USD"
 
     @pytest.mark.parametrize("event", ["updated", "sent", "payment_succeeded"])
     def test_say_nothing_of_what_is_told_otherwise(self, event: str) -> None:
-        tell(INVOICE, type=f"invoice.{event}")
+        report(INVOICE, type=f"invoice.{event}")
         assert (StripeInvoice.objects.count(), Activity.objects.count()) == (1, 0)
 
 
@@ -159,5 +159,5 @@ class TestMoney:
         ],
     )  # fmt: skip
     def test_that_moves_is_told(self, file: str, event: str, text: str) -> None:
-        tell(f"stripe/{file}.json", type=event)
+        report(f"stripe/{file}.json", type=event)
         assert line()[0] == text

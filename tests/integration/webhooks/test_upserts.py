@@ -25,15 +25,15 @@ def at(minute: int) -> datetime:
     return NOON + timedelta(minutes=minute)
 
 
-def told(name: str, version: Version, external_id: str = "org_1") -> bool:
+def upsert_of(name: str, version: Version, external_id: str = "org_1") -> bool:
     """Whether a state was stored."""
     return upsert(ClerkOrganization, external_id, version, name=name, slug=name.lower(), created_at=NOON)
 
 
 def part(moment: datetime, **columns: Any) -> bool:
     """Whether a state was stored that says these columns alone."""
-    said = {"name": ABSENT, "slug": ABSENT, "created_at": ABSENT} | columns
-    return upsert(ClerkOrganization, "org_1", Version(at=moment), **said)
+    parts = {"name": ABSENT, "slug": ABSENT, "created_at": ABSENT} | columns
+    return upsert(ClerkOrganization, "org_1", Version(at=moment), **parts)
 
 
 def row(external_id: str = "org_1") -> dict[str, Any]:
@@ -49,50 +49,50 @@ ONE = {"name": "One", "slug": "one", "state_at": at(1), "deleted_at": None, "cre
 
 class TestKeep:
     def test_stores_what_was_never_told(self) -> None:
-        assert told("One", Version(at=at(1))) is True
+        assert upsert_of("One", Version(at=at(1))) is True
         assert row() == ONE
 
     def test_lets_a_newer_state_win_as_a_whole(self) -> None:
-        told("One", Version(at=at(1)))
-        assert told("Two", Version(at=at(2))) is True
+        upsert_of("One", Version(at=at(1)))
+        assert upsert_of("Two", Version(at=at(2))) is True
         assert row() == ONE | {"name": "Two", "slug": "two", "state_at": at(2)}
 
     def test_lets_an_older_state_change_nothing(self) -> None:
-        told("Two", Version(at=at(2)))
+        upsert_of("Two", Version(at=at(2)))
         before = ClerkOrganization.objects.values().get()
-        assert told("One", Version(at=at(1))) is False
+        assert upsert_of("One", Version(at=at(1))) is False
         assert ClerkOrganization.objects.values().get() == before
 
     def test_does_not_store_the_same_again(self) -> None:
-        told("One", Version(at=at(1)))
-        assert told("One", Version(at=at(1))) is False
+        upsert_of("One", Version(at=at(1)))
+        assert upsert_of("One", Version(at=at(1))) is False
 
     def test_prefers_a_higher_number_then_a_higher_rank_of_one_moment(self) -> None:
-        told("First", Version(at=at(1), number=1, rank=9))
-        assert told("Second", Version(at=at(1), number=2)) is True
-        assert told("Third", Version(at=at(1), number=2, rank=1)) is True
-        assert told("Older", Version(at=at(1), number=1, rank=9)) is False
+        upsert_of("First", Version(at=at(1), number=1, rank=9))
+        assert upsert_of("Second", Version(at=at(1), number=2)) is True
+        assert upsert_of("Third", Version(at=at(1), number=2, rank=1)) is True
+        assert upsert_of("Older", Version(at=at(1), number=1, rank=9)) is False
         assert row()["name"] == "Third"
 
     def test_never_lets_a_fallback_replace_what_is_none(self) -> None:
-        assert told("Fallback", Version(at=at(1), is_fallback=True)) is True
-        assert told("State", Version(at=at(0))) is True
-        assert told("Newer fallback", Version(at=at(9), is_fallback=True)) is False
+        assert upsert_of("Fallback", Version(at=at(1), is_fallback=True)) is True
+        assert upsert_of("State", Version(at=at(0))) is True
+        assert upsert_of("Newer fallback", Version(at=at(9), is_fallback=True)) is False
         assert row()["name"] == "State"
 
     def test_leaves_alone_what_a_state_does_not_say(self) -> None:
-        told("One", Version(at=at(1)))
+        upsert_of("One", Version(at=at(1)))
         assert part(at(2), name="Two") is True
         assert row() == ONE | {"name": "Two", "state_at": at(2)}
 
     def test_fills_in_from_an_older_state_what_the_newer_one_did_not_say(self) -> None:
         part(at(2), name="Two")
         assert row() == NOTHING | {"name": "Two", "state_at": at(2)}
-        assert told("One", Version(at=at(1))) is True
+        assert upsert_of("One", Version(at=at(1))) is True
         assert row() == ONE | {"name": "Two", "state_at": at(2)}
 
     def test_tells_nothing_apart_from_null_and_empty(self) -> None:
-        told("One", Version(at=at(1)))
+        upsert_of("One", Version(at=at(1)))
         part(at(2), slug="", created_at=None)
         assert row() == NOTHING | {"name": "One", "state_at": at(2)}
 
@@ -100,25 +100,25 @@ class TestKeep:
         assert part(at(9)) is True
         assert part(at(9)) is False
         assert row() == NOTHING
-        assert told("One", Version(at=at(1))) is True
+        assert upsert_of("One", Version(at=at(1))) is True
         assert part(at(9)) is False
         assert row()["state_at"] == at(1)
 
     def test_remembers_no_keys_of_columns_once_all_are_of_one_state(self) -> None:
         part(at(2), name="Two")
-        told("Three", Version(at=at(3)))
+        upsert_of("Three", Version(at=at(3)))
         assert ClerkOrganization.objects.get().column_keys is None
 
     def test_lets_the_first_end_stay(self) -> None:
-        told("Canceled", Version(at=at(2), first_wins=True))
-        assert told("Completed", Version(at=at(1), first_wins=True)) is True
-        assert told("Timed out", Version(at=at(3), first_wins=True)) is False
+        upsert_of("Canceled", Version(at=at(2), first_wins=True))
+        assert upsert_of("Completed", Version(at=at(1), first_wins=True)) is True
+        assert upsert_of("Timed out", Version(at=at(3), first_wins=True)) is False
         assert row()["name"] == "Completed"
 
     def test_asks_one_statement(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:
         for version in (Version(at=at(1)), Version(at=at(2)), Version(at=at(1))):  # new, newer, older
             with django_assert_num_queries(1):
-                told("One", version)
+                upsert_of("One", version)
 
     def test_refuses_a_state_that_is_not_whole_in_columns(self) -> None:
         with pytest.raises(TypeError, match=r"missing or unknown: created_at, slug$"):
@@ -130,21 +130,21 @@ class TestKeep:
         assert not ClerkOrganization.objects.exists()
 
 
-class TestBury:
+class TestTombstone:
     def test_marks_what_is_there(self) -> None:
-        told("One", Version(at=at(1)))
+        upsert_of("One", Version(at=at(1)))
         assert tombstone(ClerkOrganization, "org_1", at=at(2)) is True
         assert row() == ONE | {"deleted_at": at(2)}
 
     def test_comes_before_the_creation_and_wins(self) -> None:
         assert tombstone(ClerkOrganization, "org_1", at=at(2)) is True
         assert row() == NOTHING | {"deleted_at": at(2)}
-        assert told("One", Version(at=at(1))) is True
+        assert upsert_of("One", Version(at=at(1))) is True
         assert row() == ONE | {"deleted_at": at(2)}
 
     def test_stays_when_a_newer_state_is_told(self) -> None:
         tombstone(ClerkOrganization, "org_1", at=at(2))
-        told("Later", Version(at=at(3)))
+        upsert_of("Later", Version(at=at(3)))
         assert row()["deleted_at"] == at(2)
 
     def test_counts_the_earliest_of_several(self) -> None:
@@ -178,10 +178,10 @@ states = st.tuples(
 stories = st.lists(st.one_of(states, st.integers(0, 3).map(at)), min_size=1, max_size=8)
 
 
-def newest(said: list[tuple[Version, dict[str, Any]]], column: str | None = None) -> tuple[str, Any, Any]:
+def newest(parts: list[tuple[Version, dict[str, Any]]], column: str | None = None) -> tuple[str, Any, Any]:
     """The key, the moment and the column of the newest of these states that says something, or says this column."""
     found: list[tuple[str, Any, Any]] = [("", None, COLUMNS.get(column or ""))]
-    for version, columns in said:
+    for version, columns in parts:
         present = {name: value for name, value in columns.items() if value is not ABSENT}
         if present and (column is None or column in present):
             found.append((staleness.key(version, present), version.at, present.get(column or "")))
@@ -201,16 +201,16 @@ def test_every_order_of_a_story_ends_with_the_newest_of_each_column_and_the_earl
             tombstone(ClerkOrganization, "org_1", at=part)
         else:
             upsert(ClerkOrganization, "org_1", part[0], **part[1])
-    said = [part for part in story if isinstance(part, tuple)]
+    parts = [part for part in story if isinstance(part, tuple)]
     kept = row()
     assert kept["deleted_at"] == min((part for part in story if isinstance(part, datetime)), default=None)
-    assert kept["state_at"] == newest(said)[1]
-    assert {name: kept[name] for name in COLUMNS} == {name: newest(said, name)[2] for name in COLUMNS}
+    assert kept["state_at"] == newest(parts)[1]
+    assert {name: kept[name] for name in COLUMNS} == {name: newest(parts, name)[2] for name in COLUMNS}
     # Once more, and nothing is news.
-    assert not any(upsert(ClerkOrganization, "org_1", version, **columns) for version, columns in said)
+    assert not any(upsert(ClerkOrganization, "org_1", version, **columns) for version, columns in parts)
 
 
-class TestHear:
+class TestReceive:
     def test_keeps_each_part_newest_for_itself(self) -> None:
         parts = [
             SessionEvent(session_id="s", at=at(1), phase="started", model="sonnet", folder="/a"),

@@ -67,9 +67,9 @@ def buffers(sql: str) -> int:
 )  # fmt: skip
 def test_a_filter_reads_little_however_much_came_later(given: dict[str, str] | str, found: int) -> None:
     wanted = live_queries.wanted(**(oldest() if isinstance(given, str) else given))
-    with CaptureQueriesContext(connection) as asked:
+    with CaptureQueriesContext(connection) as queries:
         assert len(pages.arrivals(wanted, before=None, limit=51)) == found
-    touched = [buffers(query["sql"]) for query in asked.captured_queries]
+    touched = [buffers(query["sql"]) for query in queries.captured_queries]
     assert max(touched) < 200, (given, touched)  # all of the table are some seven hundred
 
 

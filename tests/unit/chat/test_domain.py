@@ -59,10 +59,10 @@ class TestTexts:
 
 class TestTokens:
     @given(st.lists(st.text(max_size=2000), min_size=1, max_size=6))
-    def test_are_enough_for_the_answer_and_grow_with_what_is_asked(self, said: list[str]) -> None:
-        lines = [PromptMessage(role="user", text=text) for text in said]
+    def test_are_enough_for_the_answer_and_grow_with_what_is_asked(self, sentences: list[str]) -> None:
+        lines = [PromptMessage(role="user", text=text) for text in sentences]
         tokens = texts.estimated_tokens(lines)
-        characters = sum(map(len, said))
+        characters = sum(map(len, sentences))
         assert tokens >= texts.ANSWER_TOKENS + characters / texts.TOKEN_CHARACTERS
         assert tokens <= texts.ANSWER_TOKENS + characters + 5 * len(lines)
         assert texts.estimated_tokens([*lines, PromptMessage(role="user", text="more")]) > tokens

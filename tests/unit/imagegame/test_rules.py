@@ -136,12 +136,12 @@ class TestHealth:
         )
     )
     def test_lies_within_what_it_is_made_of(self, painted: list[Painted]) -> None:
-        said = health.of(painted)
+        rating = health.of(painted)
         times = [one.took_s for one in painted]
-        assert said.mean_s is not None and said.share is not None  # noqa: PT018
-        assert min(times) - 1e-9 <= said.mean_s <= max(times) + 1e-9
-        assert said.share == said.succeeded / said.pictures
-        assert 0 <= said.share <= 1
+        assert rating.mean_s is not None and rating.share is not None  # noqa: PT018
+        assert min(times) - 1e-9 <= rating.mean_s <= max(times) + 1e-9
+        assert rating.share == rating.succeeded / rating.pictures
+        assert 0 <= rating.share <= 1
 
 
 class TestSteps:

@@ -12,8 +12,13 @@ from jobs.domain.states import AttemptOutcome, Status
 
 
 def _judge(outcome: AttemptOutcome, **given: Any) -> Judgement:
-    told: dict[str, Any] = {"failures": 0, "max_attempts": 3, "retryable": True, "backoff": Backoff(jitter=0)}
-    return judge(outcome, **{**told, **given}, rng=random.Random(1))
+    settings: dict[str, Any] = {
+        "failures": 0,
+        "max_attempts": 3,
+        "retryable": True,
+        "backoff": Backoff(jitter=0),
+    }
+    return judge(outcome, **{**settings, **given}, rng=random.Random(1))
 
 
 class TestBackoff:

@@ -42,7 +42,7 @@ class TestMarks:
             ("q", LOWEST, -1, EVER),
         ]
 
-    def test_at_the_ends_of_the_scale_and_side_by_side_make_no_empty_stretch(self) -> None:
+    def test_at_the_ends_of_the_scale_and_side_by_side_make_no_empty_range(self) -> None:
         known = Watermarks()
         _take(known, "q", (HIGHEST, 1), (HIGHEST - 1, 1), (LOWEST, 1), now_s=0)
         assert [(low, high) for _, low, high, _ in _seen(known, "q", now_s=0.5)] == [

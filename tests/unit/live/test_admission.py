@@ -31,10 +31,10 @@ class Socket:
     def __init__(self, app: Admission, address: str | None, *, is_broken: bool = False) -> None:
         self.sent: list[str] = []
         self._is_broken = is_broken
-        self._heard: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
-        self._heard.put_nowait({"type": "websocket.connect"})
+        self._messages: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
+        self._messages.put_nowait({"type": "websocket.connect"})
         scope = {"type": "websocket", "client": address and (address, 7)}
-        self.served = asyncio.create_task(app(scope, self._heard.get, self._send))
+        self.served = asyncio.create_task(app(scope, self._messages.get, self._send))
 
     async def _send(self, message: Mapping[str, Any]) -> None:
         if self._is_broken:
@@ -43,7 +43,7 @@ class Socket:
 
     async def leave(self) -> None:
         """Go, and wait until that was noticed."""
-        self._heard.put_nowait({"type": "websocket.disconnect"})
+        self._messages.put_nowait({"type": "websocket.disconnect"})
         await asyncio.wait_for(self.served, 10)
 
 

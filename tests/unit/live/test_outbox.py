@@ -56,8 +56,8 @@ class TestOutbox:
         one, _ = watch(outbox)
         assert outbox.append(one, page("a", "b"))
         assert outbox.append(one, page("c"))
-        heard = [json.loads(message.text()) for message in await outbox.take()]
-        assert [(each["append"], each["cursor"], len(each["items"])) for each in heard] == [
+        messages = [json.loads(message.text()) for message in await outbox.take()]
+        assert [(each["append"], each["cursor"], len(each["items"])) for each in messages] == [
             ("w", "b", 2),
             ("w", "c", 1),
         ]

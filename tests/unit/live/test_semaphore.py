@@ -143,8 +143,8 @@ class TestTurns:
         assert sorted(await crowd.done()) == ["a", "b", "c"]
 
     async def test_whose_thread_fails_when_nobody_waits_for_it_end_without_a_word(self, crowd: Crowd) -> None:
-        said: list[str] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context["message"]))
+        order: list[str] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: order.append(context["message"]))
         thread = Thread(error=ValueError("gone"))
         left = await thread.of("a", crowd.permits)
         left.cancel()
@@ -153,7 +153,7 @@ class TestTurns:
         assert await crowd.done() == ["a"]
         del left
         gc.collect()  # asyncio names an error that nobody looked at when it is thrown away
-        assert said == []
+        assert order == []
 
     async def test_wait_for_no_thread_once_they_are_stopped(self, crowd: Crowd) -> None:
         waiting, leaving = Thread(), Thread()

@@ -16,21 +16,21 @@ def test_calls_each_back_once_with_its_own_topics() -> None:
 
 def test_calls_everybody_back_after_a_loss_also_who_watches_no_topic() -> None:
     subscriptions = Subscriptions()
-    heard: list[set[str]] = []
-    subscriptions.add(["a"], heard.append)
-    subscriptions.add([], heard.append)
+    received: list[set[str]] = []
+    subscriptions.add(["a"], received.append)
+    subscriptions.add([], received.append)
     subscriptions.notify([RECONNECTED, "a"])
-    assert heard == [{RECONNECTED}, {RECONNECTED}]
+    assert received == [{RECONNECTED}, {RECONNECTED}]
 
 
 def test_calls_nobody_back_whom_an_earlier_callback_ended() -> None:
     subscriptions = Subscriptions()
-    heard: list[set[str]] = []
+    received: list[set[str]] = []
     later: list[Subscription] = []
     subscriptions.add(["a"], lambda _: later[0].close())
-    later.append(subscriptions.add(["a"], heard.append))
+    later.append(subscriptions.add(["a"], received.append))
     subscriptions.notify(["a"])
-    assert heard == []
+    assert received == []
 
 
 def test_keeps_nothing_of_who_left() -> None:
@@ -45,8 +45,8 @@ def test_keeps_nothing_of_who_left() -> None:
 def test_sets_go_to_each_as_its_own() -> None:
     """A callback that empties its set takes nothing from the others."""
     subscriptions = Subscriptions()
-    heard: list[set[str]] = []
+    received: list[set[str]] = []
     subscriptions.add(["a"], lambda topics: topics.clear())
-    subscriptions.add(["a"], heard.append)
+    subscriptions.add(["a"], received.append)
     subscriptions.notify(["a"])
-    assert heard == [{"a"}]
+    assert received == [{"a"}]

@@ -33,11 +33,11 @@ class Sink:
         return str(self._stream.getvalue())
 
     @property
-    def said(self) -> dict[str, object]:
+    def logged(self) -> dict[str, object]:
         """The one line, read as JSON."""
         [line] = str(self).splitlines()
-        told: dict[str, object] = json.loads(line)
-        return told
+        document: dict[str, object] = json.loads(line)
+        return document
 
 
 @pytest.fixture(params=logs.FORMS)
@@ -52,10 +52,10 @@ class TestJson:
         with fields.about(request_id="r-1234567", job_id=7, kind=None):
             fields.note(worker="gpu-box")
             sink.logger.warning("The job %s\nfailed", 7)
-        said = sink.said
-        assert str(said.pop("time")).endswith("+00:00")
-        assert isinstance(said.pop("pid"), int)
-        assert said == {
+        logged = sink.logged
+        assert str(logged.pop("time")).endswith("+00:00")
+        assert isinstance(logged.pop("pid"), int)
+        assert logged == {
             "level": "WARNING",
             "logger": "jobs",
             "message": "The job 7\nfailed",
@@ -70,9 +70,9 @@ class TestJson:
             raise ZeroDivisionError("no")
         except ZeroDivisionError:
             sink.logger.exception("It broke", extra={"status_code": 500, "request": object()})
-        assert "ZeroDivisionError: no" in str(sink.said["exc_info"])
-        assert sink.said["status_code"] == 500
-        assert "request" not in sink.said
+        assert "ZeroDivisionError: no" in str(sink.logged["exc_info"])
+        assert sink.logged["status_code"] == 500
+        assert "request" not in sink.logged
 
 
 class TestText:
@@ -113,8 +113,10 @@ class TestSecrets:
         assert [secret for secret in self.SECRETS if secret in str(either)] == []
 
     def test_leaves_all_else_as_it_was(self) -> None:
-        said = "job 7 of the queue chat: 3-4 attempts, http://127.0.0.1:8000/jobs/7/, 0.5 s, a risk-free task"
-        assert masked(said) == said
+        logged = (
+            "job 7 of the queue chat: 3-4 attempts, http://127.0.0.1:8000/jobs/7/, 0.5 s, a risk-free task"
+        )
+        assert masked(logged) == logged
 
 
 class TestFields:

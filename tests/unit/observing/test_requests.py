@@ -31,12 +31,12 @@ class App:
             await send({"type": "http.response.body", "body": b""})
 
 
-async def asked(app: App, path: str = "/", **headers: str) -> dict[str, str]:
+async def headers_of(app: App, path: str = "/", **headers: str) -> dict[str, str]:
     """The headers of the answer; none if there was no answer."""
-    said: list[Message] = []
+    sent: list[Message] = []
 
     async def send(message: Message) -> None:
-        said.append(message)
+        sent.append(message)
 
     async def receive() -> Message:
         raise AssertionError("nobody reads the body here")
@@ -44,7 +44,7 @@ async def asked(app: App, path: str = "/", **headers: str) -> dict[str, str]:
     raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     scope = {"type": "http", "method": "GET", "path": path, "root_path": "", "headers": raw}
     await Observed(app)(scope, receive, send)
-    return {name.decode(): value.decode() for name, value in said[0]["headers"]} if said else {}
+    return {name.decode(): value.decode() for name, value in sent[0]["headers"]} if sent else {}
 
 
 def _number(name: str, **labels: str) -> float:
@@ -54,7 +54,7 @@ def _number(name: str, **labels: str) -> float:
 class TestARequest:
     async def test_has_an_id_that_its_log_lines_and_its_answer_have_too(self) -> None:
         app = App()
-        answer = await asked(app)
+        answer = await headers_of(app)
         assert answer["a"] == "b"
         assert len(answer["x-request-id"]) == 32
         assert app.about == {"request_id": answer["x-request-id"]}
@@ -67,7 +67,7 @@ class TestARequest:
     async def test_keeps_the_id_of_its_sender_if_it_may_stand_in_a_log(
         self, given: str, is_kept: bool
     ) -> None:
-        answer = await asked(App(), x_request_id=given)
+        answer = await headers_of(App(), x_request_id=given)
         assert (answer["x-request-id"] == given) is is_kept
 
     @pytest.mark.parametrize(
@@ -82,12 +82,12 @@ class TestARequest:
     )
     async def test_is_about_the_job_that_its_address_names(self, path: str, job: int | None) -> None:
         app = App()
-        await asked(app, path)
+        await headers_of(app, path)
         assert app.about.get("job_id") == job
 
     async def test_is_part_of_the_trace_that_it_came_with(self) -> None:
         app = App()
-        await asked(app, traceparent=TRACEPARENT)
+        await headers_of(app, traceparent=TRACEPARENT)
         assert app.traceparent == TRACEPARENT
         assert traces.current() is None
 
@@ -103,7 +103,7 @@ class TestCounting:
     )  # fmt: skip
     async def test_is_by_part_and_status(self, path: str, part: str) -> None:
         before = _number("jobfarm_http_requests_total", part=part, status="204")
-        await asked(App(204), path)
+        await headers_of(App(204), path)
         assert _number("jobfarm_http_requests_total", part=part, status="204") == before + 1
 
     async def test_knows_errors_and_clients_that_left(self) -> None:
@@ -111,8 +111,8 @@ class TestCounting:
             _number("jobfarm_http_requests_total", part="pages", status=status) for status in ("500", "499")
         ]
         with pytest.raises(ZeroDivisionError):
-            await asked(App(error=ZeroDivisionError()))
-        await asked(App(status=None))
+            await headers_of(App(error=ZeroDivisionError()))
+        await headers_of(App(status=None))
         after = [
             _number("jobfarm_http_requests_total", part="pages", status=status) for status in ("500", "499")
         ]
@@ -122,8 +122,8 @@ class TestCounting:
         name = "jobfarm_http_request_seconds_count"
         before = [_number(name, part=part) for part in ("waits", "pages")]
         waiting = App()
-        await asked(waiting, "/api/v1/worker/claim")
-        await asked(App())
+        await headers_of(waiting, "/api/v1/worker/claim")
+        await headers_of(App())
         assert [_number(name, part=part) for part in ("waits", "pages")] == [before[0], before[1] + 1]
         assert waiting.waiting == 1
         assert _number("jobfarm_open_connections", kind="waiting requests") == 0

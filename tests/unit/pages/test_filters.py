@@ -32,7 +32,7 @@ class TestFilters:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("2026-03-29T12:00", NOW),
         ("2026-03-29T14:00+02:00", NOW),
@@ -41,5 +41,5 @@ class TestFilters:
         ("", None),
     ],
 )
-def test_a_moment_without_a_zone_is_utc(text: str, said: datetime | None) -> None:
-    assert moment(text) == said
+def test_a_moment_without_a_zone_is_utc(text: str, expected: datetime | None) -> None:
+    assert moment(text) == expected

@@ -81,12 +81,12 @@ class TestARefusal:
             )
 
     @pytest.mark.parametrize(
-        ("seconds", "said"),
+        ("seconds", "sentence"),
         [(0, "1 second"), (0.2, "1 second"), (1.1, "2 seconds"), (119, "119 seconds"), (120, "2 minutes"),
          (121, "3 minutes"), (7200, "2 hours"), (86400 * 2, "2 days"), (86400 * 400, "400 days")],
     )  # fmt: skip
-    def test_rounds_up(self, seconds: float, said: str) -> None:
-        assert words(timedelta(seconds=seconds)) == said
+    def test_rounds_up(self, seconds: float, sentence: str) -> None:
+        assert words(timedelta(seconds=seconds)) == sentence
 
 
 class TestThePage:
@@ -96,8 +96,19 @@ class TestThePage:
         assert described(sharded) == "0.5 every 5 minutes, at most 20 (fixed window, 4 shards)"
 
     def test_says_periods_as_people_do(self) -> None:
-        said = [period(ms) for ms in (200, 1000, 1500, 90_000, 60_000, 7_200_000, 86_400_000, 604_800_000)]
-        assert said == ["200 ms", "second", "1.5 seconds", "90 seconds", "minute", "2 hours", "day", "7 days"]
+        sentence = [
+            period(ms) for ms in (200, 1000, 1500, 90_000, 60_000, 7_200_000, 86_400_000, 604_800_000)
+        ]
+        assert sentence == [
+            "200 ms",
+            "second",
+            "1.5 seconds",
+            "90 seconds",
+            "minute",
+            "2 hours",
+            "day",
+            "7 days",
+        ]
 
     def test_says_tokens_shortly(self) -> None:
         assert [tokens(n) for n in (7, 0.25, -3, 1234.5, -0.001, 0)] == ["7", "0.25", "-3", "1,234", "0", "0"]

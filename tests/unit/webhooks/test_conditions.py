@@ -51,8 +51,8 @@ class TestAFilter:
         assert matches(condition) is is_met
 
     def test_says_which_condition_was_not_met_and_what_was_there(self) -> None:
-        said = conditions.mismatch({"event": "push", "body.ref": "main"}, VALUES)
-        assert said == 'body.ref is "refs/heads/main"'
+        mismatch = conditions.mismatch({"event": "push", "body.ref": "main"}, VALUES)
+        assert mismatch == 'body.ref is "refs/heads/main"'
         assert conditions.mismatch({"body.nothing": 1}, VALUES) == "body.nothing is not there"
 
     @pytest.mark.parametrize(

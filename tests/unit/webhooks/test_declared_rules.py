@@ -20,7 +20,7 @@ def _no_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "_declared", [])
 
 
-def said() -> list[str]:
+def complaints() -> list[str]:
     """What the checks say about webhooks."""
     return [f"{one.id} {one.msg}" for one in run_checks() if str(one.id).startswith("webhooks.")]
 
@@ -51,7 +51,7 @@ class TestOn:
         def build(event: webhooks.Event) -> Any:
             return event.body
 
-        assert said() == []
+        assert complaints() == []
         assert callable(build), "the function stays what it is"
         assert [one.rule.name for one in rules.declared()] == ["github push chat", "stripe invoice.* chat"]
         assert [rule.build for rule in rules.declared_for("stripe", "invoice.paid")] == [build]
@@ -75,13 +75,13 @@ class TestOn:
     )  # fmt: skip
     def test_with_a_mistake_is_found_by_the_checks(self, declare: Callable[[], Any], sentence: str) -> None:
         declare()
-        [found] = said()
+        [found] = complaints()
         assert sentence in found
 
     def test_twice_under_one_name_is_found_by_the_checks(self) -> None:
         webhooks.on("github", "push", kind="chat")
         webhooks.on("github", "push", kind="chat", payload={})
-        [found] = said()
+        [found] = complaints()
         assert found.startswith("webhooks.E002 webhooks.on 'github push chat': two rules have this name")
         webhooks.on("github", "push", kind="chat", name="another")
-        assert len(said()) == 1
+        assert len(complaints()) == 1

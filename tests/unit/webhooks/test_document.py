@@ -33,8 +33,8 @@ def test_names_each_address_with_its_largest_body(source: Source) -> None:
 
 def test_names_each_setting() -> None:
     known = set(re.findall(r'"(WEBHOOKS_\w+)"', (ROOT / "jobfarm" / "settings.py").read_text()))
-    told = {name for cells in ROWS for name in re.findall(r"`(WEBHOOKS_\w+)`", cells[0])}
-    assert told == known
+    documented = {name for cells in ROWS for name in re.findall(r"`(WEBHOOKS_\w+)`", cells[0])}
+    assert documented == known
 
 
 def test_names_each_state_and_each_cron() -> None:

@@ -18,8 +18,8 @@ SECTION = PAGE.partition("## Jobs from deliveries")[2].partition("\n## ")[0]
 
 def cell(name: str) -> str:
     """What the example's table says of a field."""
-    [said] = re.findall(rf"^ *\| {name} \| `(.*?)`", SECTION, re.MULTILINE)
-    return str(said)
+    [documented] = re.findall(rf"^ *\| {name} \| `(.*?)`", SECTION, re.MULTILINE)
+    return str(documented)
 
 
 def document(field: str) -> Any:

@@ -17,5 +17,5 @@ class TestNames:
             (SandboxTelemetry(external_id="9.0"), "9.0"),
         ],
     )
-    def test_are_the_senders_id_where_it_told_no_words(self, resource: object, name: str) -> None:
+    def test_are_the_sources_id_where_it_has_no_words(self, resource: object, name: str) -> None:
         assert str(resource) == name

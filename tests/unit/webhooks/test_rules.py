@@ -70,8 +70,8 @@ class TestFilter:
 
     def test_is_told_in_words(self) -> None:
         assert Filter().sentence() == "everything"
-        told = Filter(source="github", statuses=(Status.DEAD, Status.FAILED)).sentence()
-        assert told == "source github, status dead or failed"
+        sentence = Filter(source="github", statuses=(Status.DEAD, Status.FAILED)).sentence()
+        assert sentence == "source github, status dead or failed"
 
 
 class TestCatalog:

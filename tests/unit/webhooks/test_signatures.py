@@ -110,7 +110,7 @@ class TestPublishedVectors:
         assert (refused is None) is vector["valid"], refused
 
 
-class TestTheSendersOwnLibraries:
+class TestTheSourcesOwnLibraries:
     def test_verify_what_we_sign_for_standard_webhooks(self) -> None:
         secret = a_secret(Source.SANDBOX_COMPLETION)
         now = datetime.now(UTC)  # that library reads the clock itself
@@ -146,9 +146,9 @@ class TestEverySource:
         assert reason(source, BODY, sign(source, a_secret(source, 1)), a_secret(source, 2)) == "bad_signature"
 
     def test_refuses_an_empty_secret_even_if_it_is_what_signed(self, source: Source) -> None:
-        senders_of = configs.config_of(source)
+        signatures_of = configs.config_of(source)
         with pytest.raises(BadSecret):
-            senders_of.check_secret("")
+            signatures_of.check_secret("")
         headers = sign(source, a_secret(source))
         assert reason(source, BODY, headers, "") == "bad_signature"
 

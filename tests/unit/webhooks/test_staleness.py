@@ -27,10 +27,10 @@ class TestKey:
     def test_sorts_as_firmness_moment_number_and_rank_do(
         self, one: Version, other: Version, what: dict[str, object]
     ) -> None:
-        def told(version: Version) -> tuple[object, ...]:
+        def state_of(version: Version) -> tuple[object, ...]:
             return not version.is_fallback, version.at, version.number, version.rank
 
-        assert (key(one, what) < key(other, what)) == (told(one) < told(other))
+        assert (key(one, what) < key(other, what)) == (state_of(one) < state_of(other))
 
     @given(version=versions, one=columns, other=columns)
     def test_is_the_same_only_for_the_same_columns(

@@ -120,8 +120,8 @@ class Jobs:
             "lease",
             "retry_when_lost",
         )
-        told = {name: getattr(job, name) for name in names}
-        return {**told, "lease_expires_at": LATER, "heartbeat_every": self.heartbeat_every}
+        fields = {name: getattr(job, name) for name in names}
+        return {**fields, "lease_expires_at": LATER, "heartbeat_every": self.heartbeat_every}
 
     def _held(self, body: dict[str, Any]) -> StoredJob:
         job = self.jobs[body["job"]]

@@ -80,12 +80,12 @@ class TestClaim:
         async with working(worker):
             await until(lambda: farm.calls["claim"])
             await asyncio.sleep(0.3)
-            asked_before = farm.calls["claim"]
+            claims_before = farm.calls["claim"]
             job = farm.submit("quick")
             await until(lambda: job.finishes)
             await asyncio.sleep(0.3)
 
-        assert (asked_before, farm.calls["claim"]) == (1, 3 if worker.options.transport == "ws" else 2)
+        assert (claims_before, farm.calls["claim"]) == (1, 3 if worker.options.transport == "ws" else 2)
 
     async def test_does_not_spin_when_the_farm_cries_wolf(self, farm: FarmServer, worker: Worker) -> None:
         """A farm that never lets a claim wait, or announces work that others always get, costs little."""

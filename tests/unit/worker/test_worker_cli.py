@@ -46,7 +46,7 @@ async def ended(child: asyncio.subprocess.Process) -> tuple[int | None, str]:
 
 class TestOptions:
     @pytest.mark.parametrize(
-        ("arguments", "said"),
+        ("arguments", "sentence"),
         [
             ([], "Which farm?"),
             (["--url", "localhost:8000", "--key", "k"], "is not the address of a farm"),
@@ -61,7 +61,7 @@ class TestOptions:
     def test_that_are_wrong_end_in_one_sentence_and_code_2(
         self,
         arguments: list[str],
-        said: str,
+        sentence: str,
         capsys: pytest.CaptureFixture[str],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
@@ -69,7 +69,7 @@ class TestOptions:
             monkeypatch.delenv(variable, raising=False)
         code = main(arguments)
         error = capsys.readouterr().err
-        assert (code, said in error, error.count("\n")) == (2, True, 1)
+        assert (code, sentence in error, error.count("\n")) == (2, True, 1)
 
     def test_end_with_code_0_when_a_signal_comes_before_the_worker_listens_for_it(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -52,7 +52,7 @@ def patient(request: pytest.FixtureRequest, farm: FarmServer, proxy: Proxy) -> W
     return worker
 
 
-async def heard_again(farm: FarmServer, *, within_s: float) -> None:
+async def reconnected(farm: FarmServer, *, within_s: float) -> None:
     """A call that names a lease arrives in time."""
     before = farm.calls["heartbeat"]
     await until(lambda: farm.calls["heartbeat"] > before, timeout_s=within_s)
@@ -72,7 +72,7 @@ class TestWorker:
                 proxy.forget()
                 await until(lambda at=before: sum(farm.ways.values()) + farm.opened > at)  # type: ignore[misc]
             proxy.forget()
-            await heard_again(farm, within_s=HEARTBEAT_S)
+            await reconnected(farm, within_s=HEARTBEAT_S)
 
     async def test_whose_connection_swallows_everything_finds_another(
         self, farm: FarmServer, proxy: Proxy, patient: Worker
@@ -83,7 +83,7 @@ class TestWorker:
             await until(lambda: job.is_confirmed)
             proxy.fall_silent()
             proxy.forsake()  # what was open stays silent, new connections pass
-            await heard_again(
+            await reconnected(
                 farm, within_s=2.5 * HEARTBEAT_S
             )  # the next heartbeat is due, and then not answered
 

@@ -22,7 +22,7 @@ from jobfarm_worker.running import perform
 PROMPT = "Write a poem about a lighthouse keeper in the storm"
 
 
-class Heard(Outbox):
+class RecordingContext(Outbox):
     """An outbox that remembers everything."""
 
     def __init__(self) -> None:
@@ -41,28 +41,28 @@ class Heard(Outbox):
         self.files.append(file)
 
 
-async def run(handler: Any, payload: Any) -> tuple[JobResult, Heard]:
-    heard = Heard()
+async def run(handler: Any, payload: Any) -> tuple[JobResult, RecordingContext]:
+    context = RecordingContext()
     claimed = ClaimedJob(id=7, kind="k", queue="q", payload=payload, attempt=1, lease="l", heartbeat_s=20)
 
     async def confirmed() -> None:
         return None
 
-    return await perform(handler, Job(claimed, outbox=heard, confirmed=confirmed)), heard
+    return await perform(handler, Job(claimed, outbox=context, confirmed=confirmed)), context
 
 
 class TestChatDemonstrator:
     async def test_says_what_it_is_and_streams_word_by_word(self) -> None:
-        outcome, heard = await run(chat_demo.handler(pace_s=0), {"prompt": PROMPT})
+        outcome, context = await run(chat_demo.handler(pace_s=0), {"prompt": PROMPT})
 
-        text = "".join(heard.texts)
+        text = "".join(context.texts)
         assert text.startswith("(demonstrator: no language model is configured) ")
         assert "lighthouse" in text
-        assert 80 < len(heard.texts) < 160
+        assert 80 < len(context.texts) < 160
         assert outcome == JobResult(
             success=True, result={"text": text, "model": "demonstrator", "finish_reason": "stop"}
         )
-        fractions = [report.fraction or 0 for report in heard.reports]
+        fractions = [report.fraction or 0 for report in context.reports]
         assert fractions == sorted(fractions)
         assert fractions[-1] == 1
 
@@ -73,8 +73,8 @@ class TestChatDemonstrator:
             {"role": "assistant", "content": "dogs"},
             {"role": "user", "content": parts},
         ]
-        _, heard = await run(chat_demo.handler(pace_s=0), {"messages": messages})
-        text = "".join(heard.texts)
+        _, context = await run(chat_demo.handler(pace_s=0), {"messages": messages})
+        text = "".join(context.texts)
         assert "lighthouse" in text
         assert "cats" not in text
 
@@ -88,7 +88,7 @@ class TestChatDemonstrator:
 
 
 class TestText:
-    def test_is_the_same_for_the_same_dice(self) -> None:
+    def test_is_the_same_for_the_same_seed(self) -> None:
         texts = [compose(PROMPT, rng=random.Random(seed)) for seed in (1, 1, 2)]
         assert texts[0] == texts[1] != texts[2]
 
@@ -107,30 +107,30 @@ class TestText:
 
 class TestImageDemonstrator:
     async def test_paints_in_bands_with_true_progress_and_stores_a_png(self) -> None:
-        outcome, heard = await run(image_demo.handler(side=48, pace_s=0), {"prompt": PROMPT})
+        outcome, context = await run(image_demo.handler(side=48, pace_s=0), {"prompt": PROMPT})
 
         result = {"file": "picture.png", "model": "demonstrator", "width": 48, "height": 48}
         assert outcome == JobResult(success=True, result=result)
-        details = [report.detail for report in heard.reports]
+        details = [report.detail for report in context.reports]
         bands = [f"Painting band {number} of 24" for number in range(1, 25)]
         assert details == ["Starting", "Sketching", *bands, "Saving"]
-        fractions = [report.fraction or 0 for report in heard.reports]
+        fractions = [report.fraction or 0 for report in context.reports]
         assert fractions == sorted(fractions)
-        assert [file.name for file in heard.files] == ["preview.png"] * 8 + ["picture.png"]
-        assert heard.texts[0].startswith("(demonstrator: no image model is configured) ")
-        with Image.open(io.BytesIO(heard.files[-1].data)) as picture:
+        assert [file.name for file in context.files] == ["preview.png"] * 8 + ["picture.png"]
+        assert context.texts[0].startswith("(demonstrator: no image model is configured) ")
+        with Image.open(io.BytesIO(context.files[-1].data)) as picture:
             assert (picture.format, picture.size, picture.mode) == ("PNG", (48, 48), "RGB")
 
     async def test_stops_between_two_bands_when_the_job_was_canceled(self) -> None:
-        heard = Heard()
-        heard.stop()
+        context = RecordingContext()
+        context.stop()
         claimed = ClaimedJob(
             id=7, kind="k", queue="q", payload={"prompt": PROMPT}, attempt=1, lease="l", heartbeat_s=20
         )
-        job = Job(claimed, outbox=heard, confirmed=lambda: asyncio.sleep(0))
+        job = Job(claimed, outbox=context, confirmed=lambda: asyncio.sleep(0))
         outcome = await perform(image_demo.handler(side=48, pace_s=0), job)
         assert "JobStopped" in outcome.error
-        assert len([report for report in heard.reports if "band" in (report.detail or "")]) == 1
+        assert len([report for report in context.reports if "band" in (report.detail or "")]) == 1
 
     async def test_fails_for_good_without_a_prompt(self) -> None:
         outcome, _ = await run(image_demo.handler(side=48, pace_s=0), {"prompt": "  "})

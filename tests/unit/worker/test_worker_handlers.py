@@ -41,7 +41,7 @@ class TestHandler:
         @worker.handler("load")
         def load(job: Job) -> str:
             job.write("Loading the model")
-            return "heard" if go_on.wait(20) else "never heard"
+            return "arrived" if go_on.wait(20) else "never heard"
 
         async with working(worker):
             job = farm.submit("load")
@@ -50,13 +50,13 @@ class TestHandler:
             go_on.set()
             await until(lambda: job.finishes)
 
-        assert (early, job.text, job.result) == ("Loading the model", "Loading the model", "heard")
+        assert (early, job.text, job.result) == ("Loading the model", "Loading the model", "arrived")
 
     async def test_is_heard_in_time_also_when_older_text_went_meanwhile(
         self, farm: FarmServer, worker: Worker
     ) -> None:
         """The second of the older text is running when the younger is written; when it is over, that is too young."""
-        heard = asyncio.Event()
+        arrived = asyncio.Event()
 
         @worker.handler("slow")
         async def slow(job: Job) -> None:
@@ -65,12 +65,12 @@ class TestHandler:
             job.write(". ")
             await asyncio.sleep(0.3)
             job.write("Younger")
-            await heard.wait()
+            await arrived.wait()
 
         async with working(worker):
             job = farm.submit("slow")
             await until(lambda: job.text == "Older. Younger")
-            heard.set()
+            arrived.set()
             await until(lambda: job.finishes)
 
     async def test_may_return_a_megabyte_of_any_text_without_holding_up_the_socket(

@@ -13,14 +13,14 @@ FORM = "%(levelname)s %(message)s"
 JOB = ClaimedJob(id=7, kind="chat", queue="chat", payload=None, attempt=2, lease="1-x", heartbeat_s=20.0)
 
 
-def said(message: str, *, error: bool = False) -> dict[str, object]:
+def logged(message: str, *, error: bool = False) -> dict[str, object]:
     """One line, read back."""
     error_now = sys.exc_info() if error else None
     record = logging.LogRecord("handlers", logging.WARNING, "", 0, message, None, error_now)
     line = logs.JsonLines().format(record)
     assert "\n" not in line
-    told: dict[str, object] = json.loads(line)
-    return told
+    document: dict[str, object] = json.loads(line)
+    return document
 
 
 def line(message: str) -> str:
@@ -45,7 +45,7 @@ class TestTextLines:
 class TestJsonLines:
     def test_say_which_job_they_are_about(self) -> None:
         with logs.about(JOB):
-            within = said("Two\nlines")
+            within = logged("Two\nlines")
         assert str(within.pop("time")).endswith("+00:00")
         assert within == {
             "level": "WARNING",
@@ -55,13 +55,13 @@ class TestJsonLines:
             "kind": "chat",
             "attempt": 2,
         }
-        assert "job_id" not in said("Afterwards")
+        assert "job_id" not in logged("Afterwards")
 
     def test_have_the_traceback(self) -> None:
         try:
             raise ZeroDivisionError("no")
         except ZeroDivisionError:
-            assert "ZeroDivisionError: no" in str(said("It broke", error=True)["exc_info"])
+            assert "ZeroDivisionError: no" in str(logged("It broke", error=True)["exc_info"])
 
     def test_are_chosen_by_the_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("JOBFARM_LOG", "json")

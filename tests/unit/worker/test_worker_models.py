@@ -28,7 +28,7 @@ class ModelServer:
 
     def __init__(self) -> None:
         self.scripts: list[Any] = []
-        self.asked: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []
         self.url = ""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -40,7 +40,7 @@ class ModelServer:
         if scope["path"] == "/picture":
             return await self._send(send, 200, png("JPEG"), content_type=b"image/jpeg")
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
-        self.asked.append(
+        self.requests.append(
             {**json.loads(body), "path": scope["path"], "key": headers.get("authorization", "")}
         )
         status, content, more = self.scripts.pop(0)
@@ -63,11 +63,11 @@ class ModelServer:
         content_type: bytes = b"application/json",
         headers: Any = (),
     ) -> None:
-        told = [
+        request = [
             (b"content-type", content_type),
             *((k.encode(), v.encode()) for k, v in dict(headers).items()),
         ]
-        await send({"type": "http.response.start", "status": status, "headers": told})
+        await send({"type": "http.response.start", "status": status, "headers": request})
         await send({"type": "http.response.body", "body": body})
 
 
@@ -121,11 +121,11 @@ class TestChat:
         server.scripts = [whole(WORDS)]
         handler = chatting(server, JOBFARM_LLM_MODEL="usual", OPENAI_API_KEY="secret")
 
-        outcome, heard = await run(handler, {"prompt": "A tale", "temperature": 0})
+        outcome, context = await run(handler, {"prompt": "A tale", "temperature": 0})
 
-        assert heard.texts == WORDS
+        assert context.texts == WORDS
         assert outcome.result == {"text": "".join(WORDS), "model": "tiny", "finish_reason": "stop"}
-        assert server.asked == [
+        assert server.requests == [
             {
                 "messages": [{"role": "user", "content": "A tale"}],
                 "model": "usual",
@@ -140,30 +140,32 @@ class TestChat:
         server.scripts = [whole(WORDS)]
         messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]
         await run(chatting(server), {"messages": messages, "model": "big"})
-        assert [(asked["messages"], asked["model"]) for asked in server.asked] == [(messages, "big")]
+        assert [(requests["messages"], requests["model"]) for requests in server.requests] == [
+            (messages, "big")
+        ]
 
     @pytest.mark.parametrize("trouble", [error(429), error(500), error(503), error(408), error(409)])
     async def test_asks_again_after_trouble_that_passes(self, server: ModelServer, trouble: Any) -> None:
         server.scripts = [trouble, trouble, trouble, whole(WORDS)]
-        outcome, heard = await run(chatting(server), {"prompt": "A tale"})
-        assert (outcome.success, heard.texts, len(server.asked)) == (True, WORDS, 4)
+        outcome, context = await run(chatting(server), {"prompt": "A tale"})
+        assert (outcome.success, context.texts, len(server.requests)) == (True, WORDS, 4)
 
     async def test_gives_up_after_four_times_and_lets_the_farm_try_again(self, server: ModelServer) -> None:
         server.scripts = [error(503)] * 9
         outcome, _ = await run(chatting(server), {"prompt": "A tale"})
-        assert (outcome.success, outcome.retryable, len(server.asked)) == (False, True, 4)
+        assert (outcome.success, outcome.retryable, len(server.requests)) == (False, True, 4)
         assert outcome.error.startswith("The model server answered 503: ")
 
     @pytest.mark.parametrize("trouble", [error(400), error(404), error(429, x_should_retry="false")])
     async def test_fails_for_good_after_trouble_that_stays(self, server: ModelServer, trouble: Any) -> None:
         server.scripts = [trouble] * 9
         outcome, _ = await run(chatting(server), {"prompt": "A tale"})
-        assert (outcome.success, outcome.retryable, len(server.asked)) == (False, False, 1)
+        assert (outcome.success, outcome.retryable, len(server.requests)) == (False, False, 1)
 
     async def test_lets_the_server_decide_whether_to_ask_again(self, server: ModelServer) -> None:
         server.scripts = [error(400, x_should_retry="true"), whole(WORDS)]
         outcome, _ = await run(chatting(server), {"prompt": "A tale"})
-        assert (outcome.success, len(server.asked)) == (True, 2)
+        assert (outcome.success, len(server.requests)) == (True, 2)
 
     @pytest.mark.parametrize(
         "headers",
@@ -175,27 +177,27 @@ class TestChat:
         server.scripts = [error(429, **headers), whole(WORDS)]
         started_s = time.monotonic()
         outcome, _ = await run(chatting(server), {"prompt": "A tale"})
-        assert (outcome.success, len(server.asked)) == (True, 2)
+        assert (outcome.success, len(server.requests)) == (True, 2)
         assert time.monotonic() - started_s >= 0.25  # and not the 0.01 s of this handler
 
     @pytest.mark.parametrize("header", ["121", "3600", "Sat, 22 Nov 2053 10:00:00 GMT"])
     async def test_leaves_a_longer_wait_to_the_farm(self, server: ModelServer, header: str) -> None:
         server.scripts = [error(503, retry_after=header)] * 9
         outcome, _ = await run(chatting(server), {"prompt": "A tale"})
-        assert (outcome.success, outcome.retryable, len(server.asked)) == (False, True, 1)
+        assert (outcome.success, outcome.retryable, len(server.requests)) == (False, True, 1)
         assert "503" in outcome.error
         assert "longer than the 120 s that a worker waits" in outcome.error
 
     async def test_asks_again_when_the_stream_broke_before_the_first_token(self, server: ModelServer) -> None:
         server.scripts = [broken([]), whole(WORDS)]
-        outcome, heard = await run(chatting(server), {"prompt": "A tale"})
-        assert (outcome.success, heard.texts) == (True, WORDS)
+        outcome, context = await run(chatting(server), {"prompt": "A tale"})
+        assert (outcome.success, context.texts) == (True, WORDS)
 
     async def test_fails_when_the_stream_broke_after_it(self, server: ModelServer) -> None:
         server.scripts = [broken(WORDS[:2]), whole(WORDS)]
-        outcome, heard = await run(chatting(server), {"prompt": "A tale"})
-        assert (outcome.success, outcome.retryable, len(server.asked)) == (False, True, 1)
-        assert heard.texts == WORDS[:2]
+        outcome, context = await run(chatting(server), {"prompt": "A tale"})
+        assert (outcome.success, outcome.retryable, len(server.requests)) == (False, True, 1)
+        assert context.texts == WORDS[:2]
         assert "broke off" in outcome.error
 
     async def test_fails_when_the_stream_ends_without_a_reason(self, server: ModelServer) -> None:
@@ -228,24 +230,24 @@ class TestImage:
         server.scripts = [error(429), (200, {"created": 1, "data": [{"b64_json": picture}]}, {})]
         handler = image.handler(url=f"{server.url}/v1", environ={}, delays_s=QUICK)
 
-        outcome, heard = await run(handler, {"prompt": "Red", "size": "512x256", "model": "painter"})
+        outcome, context = await run(handler, {"prompt": "Red", "size": "512x256", "model": "painter"})
 
         assert outcome.result == {"file": "image.png", "model": "painter", "width": 8, "height": 4}
-        assert [file.name for file in heard.files] == ["image.png"]
-        assert heard.files[0].data.startswith(b"\x89PNG")
-        told = {name: server.asked[-1][name] for name in ("prompt", "size", "model", "path")}
-        assert told == {
+        assert [file.name for file in context.files] == ["image.png"]
+        assert context.files[0].data.startswith(b"\x89PNG")
+        request = {name: server.requests[-1][name] for name in ("prompt", "size", "model", "path")}
+        assert request == {
             "prompt": "Red", "size": "512x256", "model": "painter", "path": "/v1/images/generations",
         }  # fmt: skip
 
     async def test_fetches_a_picture_that_is_elsewhere(self, server: ModelServer) -> None:
         server.scripts = [(200, {"created": 1, "data": [{"url": f"{server.url}/picture"}]}, {})]
         handler = image.handler(url=f"{server.url}/v1", environ={}, delays_s=QUICK)
-        outcome, heard = await run(handler, {"prompt": "Red"})
-        assert (outcome.success, heard.files[0].data[:4]) == (True, b"\x89PNG")
+        outcome, context = await run(handler, {"prompt": "Red"})
+        assert (outcome.success, context.files[0].data[:4]) == (True, b"\x89PNG")
 
     @pytest.mark.parametrize(
-        ("data", "said"),
+        ("data", "sentence"),
         [
             ([], "no picture"),
             ([{"b64_json": "???"}], "not base64"),
@@ -253,11 +255,13 @@ class TestImage:
             ([{"url": "http://127.0.0.1:9/x"}], "could not be fetched"),
         ],
     )
-    async def test_fails_with_a_sentence_without_one(self, server: ModelServer, data: Any, said: str) -> None:
+    async def test_fails_with_a_sentence_without_one(
+        self, server: ModelServer, data: Any, sentence: str
+    ) -> None:
         server.scripts = [(200, {"created": 1, "data": data}, {})]
         handler = image.handler(url=f"{server.url}/v1", environ={}, delays_s=QUICK)
-        outcome, heard = await run(handler, {"prompt": "Red"})
-        assert (outcome.success, said in outcome.error, heard.files) == (False, True, [])
+        outcome, context = await run(handler, {"prompt": "Red"})
+        assert (outcome.success, sentence in outcome.error, context.files) == (False, True, [])
 
 
 class TestNamed:
@@ -277,7 +281,7 @@ class TestNamed:
         assert list(named.handlers("tests.unit.worker.own_handlers:handlers")) == ["deaf", "talk", "wait"]
 
     @pytest.mark.parametrize(
-        ("what", "said"),
+        ("what", "sentence"),
         [
             ("chatt", "There is no handler 'chatt'"),
             ("no_such_module:x", "cannot be imported"),
@@ -287,8 +291,8 @@ class TestNamed:
             ("kind=tests.unit.worker.own_handlers:handlers", "neither a function"),
         ],
     )
-    def test_that_name_nothing_are_refused_with_a_sentence(self, what: str, said: str) -> None:
-        with pytest.raises(BadOption, match=said):
+    def test_that_name_nothing_are_refused_with_a_sentence(self, what: str, sentence: str) -> None:
+        with pytest.raises(BadOption, match=sentence):
             named.handlers(what, environ={})
 
 

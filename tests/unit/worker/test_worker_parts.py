@@ -234,8 +234,8 @@ class TestWire:
         )
 
     def test_reads_a_claimed_job(self) -> None:
-        told = {"id": 7, "kind": "k", "queue": "q", "payload": {"a": 1}, "attempt": 2, "lease": "l"}
-        answer = {"lease_expires_at": "whenever", "heartbeat_every": 5, "more": True, **told}
+        received_s = {"id": 7, "kind": "k", "queue": "q", "payload": {"a": 1}, "attempt": 2, "lease": "l"}
+        answer = {"lease_expires_at": "whenever", "heartbeat_every": 5, "more": True, **received_s}
         expected = ClaimedJob(
             id=7, kind="k", queue="q", payload={"a": 1}, attempt=2, lease="l", heartbeat_s=5.0
         )
@@ -246,9 +246,9 @@ class TestWire:
         assert careful == replace(expected, fence=5, max_attempts=3, retry_when_lost=False)
         assert protocol.claimed_jobs({}) == []
 
-    @pytest.mark.parametrize("told", [None, float("inf"), float("nan")])
-    def test_falls_back_to_a_heartbeat_every_20_seconds(self, told: float | None) -> None:
-        answer = {"jobs": [{"id": 7, "kind": "k", "lease": "l", "heartbeat_every": told}]}
+    @pytest.mark.parametrize("received_s", [None, float("inf"), float("nan")])
+    def test_falls_back_to_a_heartbeat_every_20_seconds(self, received_s: float | None) -> None:
+        answer = {"jobs": [{"id": 7, "kind": "k", "lease": "l", "heartbeat_every": received_s}]}
         assert protocol.claimed_jobs(answer)[0].heartbeat_s == 20
 
     @pytest.mark.parametrize("jobs", [[{}], ["x"], [{"id": "x", "kind": "k", "lease": "l"}], 7])

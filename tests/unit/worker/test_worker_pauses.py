@@ -21,7 +21,7 @@ def empties() -> Empties:
 
 
 class TestPauses:
-    def test_are_none_after_the_news_that_there_is_work(self, empties: Empties) -> None:
+    def test_are_none_after_a_message_that_there_is_work(self, empties: Empties) -> None:
         for _ in range(10):  # a socket's claim ends empty as soon as a job arrives; the next one gets it
             assert empties.pause_s(claimed_count=0, took_s=0.01) == 0
             assert empties.pause_s(claimed_count=1, took_s=0.01) == 0
@@ -33,5 +33,5 @@ class TestPauses:
         assert [empties.pause_s(claimed_count=0, took_s=AT_ONCE_S) for _ in range(5)] == [0] * 5
 
     def test_begin_anew_after_a_job(self, empties: Empties) -> None:
-        said = [empties.pause_s(claimed_count=found, took_s=0.01) for found in (0, 0, 0, 1, 0, 0)]
-        assert said == [0, 1, 2, 0, 0, 1]
+        pauses = [empties.pause_s(claimed_count=found, took_s=0.01) for found in (0, 0, 0, 1, 0, 0)]
+        assert pauses == [0, 1, 2, 0, 0, 1]

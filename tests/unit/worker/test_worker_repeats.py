@@ -80,11 +80,11 @@ class TestLostAnswer:
         async with working(worker):
             first = farm.submit("once")
             await until(lambda: first.finishes)
-            asked = farm.calls["claim"]
+            claims = farm.calls["claim"]
             farm.never_waits, farm.lose_answers["claim"] = True, 1000
-            await until(lambda: len(set(requests(farm, "claim")[asked:])) > 2)
+            await until(lambda: len(set(requests(farm, "claim")[claims:])) > 2)
 
-        sent = requests(farm, "claim")[asked:]
+        sent = requests(farm, "claim")[claims:]
         assert max(sent.count(each) for each in sent) > 1
 
     async def test_that_comes_when_nobody_waits_any_more_gives_its_jobs_back(self, farm: FarmServer) -> None:
@@ -111,7 +111,7 @@ class TestLostAnswer:
 
 class TestLostLease:
     @pytest.mark.parametrize(
-        ("because", "said"),
+        ("because", "sentence"),
         [
             ("taken_over", "another worker has it"),
             ("taken_back", "its lease ran out, and it waits again"),
@@ -119,7 +119,7 @@ class TestLostLease:
         ],
     )
     async def test_at_the_finish_counts_as_stopped_and_says_why(
-        self, farm: FarmServer, worker: Worker, caplog: pytest.LogCaptureFixture, because: str, said: str
+        self, farm: FarmServer, worker: Worker, caplog: pytest.LogCaptureFixture, because: str, sentence: str
     ) -> None:
         caplog.set_level(logging.INFO, logger="jobfarm_worker")
 
@@ -133,7 +133,7 @@ class TestLostLease:
             await until(lambda: worker.board.endings)
 
         assert (job.finishes, dict(worker.board.endings)) == (0, {"stopped": 1})
-        assert said in caplog.text
+        assert sentence in caplog.text
         assert max(record.levelno for record in caplog.records) < logging.ERROR
 
     async def test_after_a_lost_answer_is_not_taken_for_our_own_finish(

@@ -147,7 +147,7 @@ class TestLeaving:
         assert (job.status, job.finishes, farm.calls["release"]) == ("pending", 0, 1)
 
     async def test_gives_back_at_once_when_told_twice_or_canceled(self, farm: FarmServer) -> None:
-        for is_told in (True, False):
+        for is_stopped in (True, False):
             worker = Worker(farm.url, KEY, grace_s=60)
 
             @worker.handler("wait")
@@ -157,7 +157,7 @@ class TestLeaving:
             running = asyncio.create_task(worker.run())
             job = next(iter(farm.jobs.values()), None) or farm.submit("wait")
             await until(lambda w=worker: w.board.jobs)  # type: ignore[misc]
-            if is_told:
+            if is_stopped:
                 worker.stop()
                 worker.stop()
             else:
