@@ -3,6 +3,7 @@
 import pickle
 import re
 from collections import defaultdict
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,7 @@ class TestARefusal:
             live.BadTopic("No topic."),
             jobs.LeaseLost(reason="ended", job_status="timed_out"),
             webhooks.BadSignature(reason="stale"),
-            RateLimited(name="a", key="b", retry_after=ratelimits.timedelta(seconds=1.5)),
+            RateLimited(name="a", key="b", retry_after=timedelta(seconds=1.5)),
         ],
         ids=lambda refusal: type(refusal).__name__,
     )
