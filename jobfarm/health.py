@@ -2,20 +2,23 @@
 
 import os
 import shutil
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
+import psycopg
 from django.conf import settings
 from django.core.files.storage import storages
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
+from psycopg import sql
 
-from jobfarm import notifications, presence
+from jobfarm import presence
 from jobfarm.findings import Check, Finding, Level
 from jobs import operations as jobs
 from jobs.models import ALL_JOBS
 from jobs.queries import keys, reads
-from postgres import clock, statements
+from postgres import clock, connections, statements
 from scheduling import operations as scheduling
 from webhooks import operations as webhooks
 
@@ -187,8 +190,24 @@ def _rules() -> Iterator[Finding]:
         )
 
 
+def is_round_trip_done(*, within_s: float) -> bool:
+    """Send a notification to ourselves, the way all messages of the farm go: by Django's connection, to one that
+    listens by itself. Whether it arrived within so many seconds.
+
+    False behind a pooler in transaction mode when DATABASE_DIRECT_URL does not lead past it, and when that leads to
+    another database. Raises psycopg.Error when the listening side cannot connect.
+    """
+    channel = f"jobfarm_doctor_{uuid.uuid4().hex}"
+    with psycopg.connect(connections.direct_conninfo(), autocommit=True) as listener:
+        listener.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+        statements.load("jobfarm", "hello").run({"channel": channel})
+        channels = [notify.channel for notify in listener.notifies(timeout=within_s, stop_after=1)]
+        listener.execute("UNLISTEN *")  # a pooler may give this session to others
+    return channels == [channel]
+
+
 def _notifications() -> Iterator[Finding]:
-    if not notifications.is_round_trip_done(within_s=NOTIFICATION_WITHIN_S):
+    if not is_round_trip_done(within_s=NOTIFICATION_WITHIN_S):
         yield Finding(
             level=Level.WARNING,
             sentence=f"A notification sent to ourselves was not heard within {NOTIFICATION_WITHIN_S:.0f} s.",

@@ -8,11 +8,11 @@ none.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from core import asgi
-from core.asgi import Receive, Scope, Send
+from core.asgi import Message, Receive, Scope, Send
 from jobs import http
 from jobs.errors import InvalidKey, LeaseLost
 from jobs.protocol import messages, sessions
@@ -130,7 +130,7 @@ class Session:
                 return
             await self._take(message)
 
-    async def _take(self, message: MutableMapping[str, Any]) -> None:
+    async def _take(self, message: Message) -> None:
         try:
             call = messages.read(message.get("text"))
         except Unreadable as unreadable:

@@ -2,22 +2,19 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
 from django.conf import settings
 
+from core.asgi import App, Receive, Scope, Send
 from live import addresses
 from live.pacing import Bucket
 from live.protocol import TOO_FAST
 from observing import numbers
 
 logger = logging.getLogger("live")
-
-Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[Mapping[str, Any]]]
-Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 # All pages of an address come back at once after a restart, so it may open as many at once as it may hold; then one
 # fiftieth of that a second.
@@ -56,7 +53,7 @@ class Admission:
     number in all is bounded.
     """
 
-    def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
+    def __init__(self, app: App) -> None:
         self._app = app
         self._open = 0
         self._unanswered = 0

@@ -52,7 +52,7 @@ def _user(request: HttpRequest) -> User:
 @router.post(
     "/jobs",
     auth=SUBMIT,
-    response={201: protocol.Job, documents.REFUSALS: clients.Refusal},
+    response={201: protocol.Job, documents.REFUSALS: clients.Problem},
     summary="Submit a job",
     description=documents.SUBMIT,
     openapi_extra=documents.with_body(documents.SUBMIT),
@@ -69,7 +69,7 @@ def submit(
 @router.post(
     "/jobs/bulk",
     auth=SUBMIT,
-    response={201: clients.Submitted, documents.REFUSALS: clients.Refusal},
+    response={201: clients.Submitted, documents.REFUSALS: clients.Problem},
     summary="Submit many jobs",
     description=documents.SUBMIT_MANY,
     openapi_extra=documents.with_body(documents.SUBMIT_MANY),
@@ -90,7 +90,7 @@ def submit_many(
 @router.get(
     "/jobs",
     auth=READ,
-    response={200: clients.Page, documents.REFUSALS: clients.Refusal},
+    response={200: clients.Page, documents.REFUSALS: clients.Problem},
     summary="List jobs",
     description=documents.LIST,
 )
@@ -106,7 +106,7 @@ def list_jobs(request: HttpRequest, filters: Query[clients.Filters]) -> clients.
 @router.get(
     "/jobs/{jobid:job_id}",
     auth=READ,
-    response={200: protocol.Job, documents.REFUSALS: clients.Refusal},
+    response={200: protocol.Job, documents.REFUSALS: clients.Problem},
     summary="Look at a job",
     description=documents.SHOW,
 )
@@ -118,7 +118,7 @@ def show(request: HttpRequest, job_id: int) -> protocol.Job:
 @router.get(
     "/jobs/{jobid:job_id}/output",
     auth=READ,
-    response={200: clients.OutputPage, documents.REFUSALS: clients.Refusal},
+    response={200: clients.OutputPage, documents.REFUSALS: clients.Problem},
     summary="Read a job's output",
     description=documents.READ_OUTPUT,
 )
@@ -146,7 +146,7 @@ def output(
 @router.get(
     "/jobs/{jobid:job_id}/files/{name}",
     auth=READ,
-    response={200: Any, documents.REFUSALS: clients.Refusal},
+    response={200: Any, documents.REFUSALS: clients.Problem},
     summary="Get a result file",
     description=documents.GET_FILE,
     openapi_extra=documents.SOME_BYTES,
@@ -169,7 +169,7 @@ def get_file(
 @router.get(
     "/jobs/{jobid:job_id}/events",
     auth=READ,
-    response={200: Any, documents.REFUSALS: clients.Refusal},
+    response={200: Any, documents.REFUSALS: clients.Problem},
     summary="Follow a job",
     description=documents.EVENTS,
     openapi_extra=documents.EVENT_STREAM,
@@ -183,7 +183,7 @@ def events(request: HttpRequest, job_id: int) -> HttpResponse:
 @router.post(
     "/jobs/{jobid:job_id}/cancel",
     auth=OPERATE,
-    response={200: clients.Canceled, documents.REFUSALS: clients.Refusal},
+    response={200: clients.Canceled, documents.REFUSALS: clients.Problem},
     summary="Cancel a job",
     description=documents.CANCEL,
 )
@@ -196,7 +196,7 @@ def cancel(request: HttpRequest, job_id: int) -> clients.Canceled:
 @router.post(
     "/jobs/{jobid:job_id}/retry",
     auth=OPERATE,
-    response={201: protocol.Job, documents.REFUSALS: clients.Refusal},
+    response={201: protocol.Job, documents.REFUSALS: clients.Problem},
     summary="Try an ended job again",
     description=documents.RETRY,
 )
@@ -210,7 +210,7 @@ def retry(request: HttpRequest, job_id: int, idempotency_key: IdempotencyKey = N
 @router.post(
     "/jobs/{jobid:job_id}/run_now",
     auth=OPERATE,
-    response={200: protocol.Job, documents.REFUSALS: clients.Refusal},
+    response={200: protocol.Job, documents.REFUSALS: clients.Problem},
     summary="Let a job that is due later run now",
     description=documents.RUN_NOW,
 )
@@ -222,7 +222,7 @@ def run_now(request: HttpRequest, job_id: int) -> protocol.Job:
 @router.get(
     "/jobs/{jobid:job_id}/why",
     auth=READ,
-    response={200: clients.Reasons, documents.REFUSALS: clients.Refusal},
+    response={200: clients.Reasons, documents.REFUSALS: clients.Problem},
     summary="Why does it not run?",
     description=documents.WHY,
 )

@@ -12,7 +12,7 @@ from jobs.domain.leases import Lease
 from jobs.models import Worker
 from jobs.protocol import jobs as protocol
 from jobs.protocol import verbs
-from jobs.protocol.clients import Refusal
+from jobs.protocol.clients import Problem
 
 router = Router(auth=http.WorkerKey(), tags=["Workers"])
 
@@ -24,7 +24,7 @@ def _worker(request: HttpRequest) -> Worker:
 
 @router.post(
     "/claim",
-    response={200: verbs.Claimed, documents.REFUSALS: Refusal},
+    response={200: verbs.Claimed, documents.REFUSALS: Problem},
     summary="Claim jobs",
     description=documents.CLAIM,
     openapi_extra=documents.with_body(documents.CLAIM),
@@ -42,7 +42,7 @@ def claim(request: HttpRequest, body: verbs.Claim, response: HttpResponse) -> ve
 
 @router.post(
     "/jobs/{jobid:job_id}/heartbeat",
-    response={200: verbs.Renewed, documents.REFUSALS: Refusal},
+    response={200: verbs.Renewed, documents.REFUSALS: Problem},
     summary="Say that you are alive, and how far you are",
     description=documents.HEARTBEAT,
     openapi_extra=documents.with_body(documents.HEARTBEAT),
@@ -54,7 +54,7 @@ def heartbeat(request: HttpRequest, job_id: int, body: verbs.Heartbeat) -> verbs
 
 @router.post(
     "/jobs/{jobid:job_id}/output",
-    response={200: verbs.Written, documents.REFUSALS: Refusal},
+    response={200: verbs.Written, documents.REFUSALS: Problem},
     summary="Append output",
     description=documents.OUTPUT,
     openapi_extra=documents.with_body(documents.OUTPUT),
@@ -66,7 +66,7 @@ def write_output(request: HttpRequest, job_id: int, body: verbs.Output) -> verbs
 
 @router.put(
     "/jobs/{jobid:job_id}/files/{name}",
-    response={201: protocol.ResultFile, documents.REFUSALS: Refusal},
+    response={201: protocol.ResultFile, documents.REFUSALS: Problem},
     summary="Hand in a result file",
     description=documents.PUT_FILE,
     openapi_extra=documents.ANY_BYTES,
@@ -87,7 +87,7 @@ def put_file(
 
 @router.post(
     "/jobs/{jobid:job_id}/finish",
-    response={200: verbs.Ended, documents.REFUSALS: Refusal},
+    response={200: verbs.Ended, documents.REFUSALS: Problem},
     summary="Hand in a job, and take the next",
     description=documents.FINISH,
     openapi_extra=documents.with_body(documents.FINISH),
@@ -99,7 +99,7 @@ def finish(request: HttpRequest, job_id: int, body: verbs.Finish) -> verbs.Ended
 
 @router.post(
     "/jobs/{jobid:job_id}/release",
-    response={200: verbs.Released, documents.REFUSALS: Refusal},
+    response={200: verbs.Released, documents.REFUSALS: Problem},
     summary="Give a job back",
     description=documents.RELEASE,
     openapi_extra=documents.with_body(documents.RELEASE),
@@ -111,7 +111,7 @@ def release(request: HttpRequest, job_id: int, body: verbs.Release) -> verbs.Rel
 
 @router.post(
     "/finish",
-    response={200: verbs.EndedMany, documents.REFUSALS: Refusal},
+    response={200: verbs.EndedMany, documents.REFUSALS: Problem},
     summary="Hand in several jobs, and take the next",
     description=documents.FINISH_MANY,
     openapi_extra=documents.with_body(documents.FINISH_MANY),

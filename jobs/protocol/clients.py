@@ -131,7 +131,7 @@ class Reasons(BaseModel):
     reasons: list[Reason]
 
 
-class Refusal(BaseModel):
+class Problem(BaseModel):
     """Why a call was refused; a refusal's numbers stand beside these."""
 
     model_config = {"extra": "allow"}

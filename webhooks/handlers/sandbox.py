@@ -10,7 +10,7 @@ that it gives are kept apart from those of others.
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from webhooks.domain import invocations, tools
+from webhooks.domain import calls
 from webhooks.domain.payloads import sandbox
 from webhooks.domain.staleness import Version
 from webhooks.errors import BadPayload
@@ -69,10 +69,10 @@ def tool_use(event: Event) -> str | None:
         return _ANOTHERS
     is_over = event.type != "PreToolUse"
     has_failed = event.type == "PostToolUseFailure" or bool(hook.failure)
-    subject = tools.subject(hook.tool_input)
+    subject = calls.subject(hook.tool_input)
     upsert(
         SandboxToolUse,
-        tools.identity(
+        calls.identity(
             hook.session_id,
             hook.tool_name,
             hook.tool_input,
@@ -180,7 +180,7 @@ def _upsert_run(completion: sandbox.Completion, status: str, at: datetime) -> No
 
 
 def _measured(event: Event, n: int, invocation: sandbox.Invocation) -> SandboxTelemetry:
-    caller = invocations.caller(invocation.event)
+    caller = calls.caller(invocation.event)
     first = invocation.exceptions[0] if invocation.exceptions else sandbox.Raised()
     return SandboxTelemetry(
         external_id=f"{event.delivery_id[:230]}/{n}",

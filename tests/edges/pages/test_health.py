@@ -18,7 +18,7 @@ from django.test import Client
 from psycopg.conninfo import conninfo_to_dict
 from pytest_django import DjangoAssertNumQueries
 
-from jobfarm import health, notifications
+from jobfarm import health
 from jobfarm.findings import Finding, Level
 from jobs.domain.presence import Part
 from jobs.operations.workers import Presence
@@ -221,7 +221,7 @@ def _holder_of(row: ScheduledFunction, *, cluster_id: uuid.UUID) -> Holder:
 @pytest.mark.django_db(transaction=True)
 class TestTheDoctorAboutNotifications:
     def test_hears_its_own(self) -> None:
-        assert notifications.is_round_trip_done(within_s=20)
+        assert health.is_round_trip_done(within_s=20)
 
     def test_warns_where_they_do_not_arrive(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """As behind a pooler in transaction mode: who listens and who notifies do not meet."""

@@ -1,7 +1,7 @@
 """Bodies that come too slowly, and what is counted of them; the server around them is of the tests."""
 
 import asyncio
-from collections.abc import MutableMapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -23,7 +23,7 @@ class Client:
         self.is_answered = asyncio.Event()
         self.done = asyncio.create_task(app({**SCOPE, **scope}, self.pieces.get, self._send))
 
-    async def _send(self, message: MutableMapping[str, Any]) -> None:
+    async def _send(self, message: Mapping[str, Any]) -> None:
         self.answer.append(dict(message))
         self.is_answered.set()
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from webhooks.domain import invocations, links, money, tools
-from webhooks.domain.invocations import Caller
+from webhooks.domain import calls, links, money
+from webhooks.domain.calls import Caller
 
 
 class TestLinks:
@@ -112,15 +112,15 @@ class TestTools:
     def test_say_what_they_were_used_on_and_no_secret(
         self, tool_input: dict[str, object], subject: str
     ) -> None:
-        assert tools.subject(tool_input) == subject
+        assert calls.subject(tool_input) == subject
 
     def test_without_an_id_are_known_by_session_tool_and_input(self) -> None:
-        given = tools.identity("s1", "Bash", {"command": "ls", "n": 1})
-        assert given == tools.identity("s1", "Bash", {"n": 1, "command": "ls"})
+        given = calls.identity("s1", "Bash", {"command": "ls", "n": 1})
+        assert given == calls.identity("s1", "Bash", {"n": 1, "command": "ls"})
         others = {
-            tools.identity("s2", "Bash", {"command": "ls", "n": 1}),
-            tools.identity("s1", "Read", {"command": "ls", "n": 1}),
-            tools.identity("s1", "Bash", {"command": "ls", "n": 2}),
+            calls.identity("s2", "Bash", {"command": "ls", "n": 1}),
+            calls.identity("s1", "Read", {"command": "ls", "n": 1}),
+            calls.identity("s1", "Bash", {"command": "ls", "n": 2}),
         }
         assert len(others | {given}) == 4
 
@@ -153,4 +153,4 @@ class TestCaller:
     def test_is_read_from_the_fields_of_its_event(
         self, event: dict[str, object] | None, caller: Caller
     ) -> None:
-        assert invocations.caller(event) == caller
+        assert calls.caller(event) == caller
