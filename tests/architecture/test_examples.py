@@ -11,6 +11,7 @@ NAMES = sorted(path.parent.name for path in tracked("examples/*/apps.py"))
 NAMED = re.compile(rf"\bexamples\.(?:{'|'.join(NAMES)})\b|[\"'](?:{'|'.join(NAMES)})[.:/-]\w|\bimagegame\b")
 PRODUCT = (
     "accounts",
+    "core",
     "jobfarm",
     "jobs",
     "live",
@@ -31,8 +32,7 @@ def naming(paths: list[Path]) -> dict[str, list[str]]:
 
 def test_only_the_settings_name_an_example() -> None:
     sources = [path for app in PRODUCT for path in tracked(f"{app}/*.py")]
-    # The table of HTTP statuses lists the errors of every app, those of the examples among them.
-    assert set(naming(sources)) - {"jobfarm/refusals.py"} == {SETTINGS}
+    assert set(naming(sources)) == {SETTINGS}
 
 
 def test_no_template_of_another_app_names_an_example() -> None:
