@@ -115,7 +115,7 @@ class Jobs:
             "queue",
             "payload",
             "attempt",
-            "claim",
+            "fence",
             "max_attempts",
             "lease",
             "retry_when_lost",
