@@ -11,8 +11,9 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from core import audit, people
+from core.verdicts import CancelVerdict
 from scheduling import live_queries, operations
-from scheduling.domain.states import CancelVerdict, Status
+from scheduling.domain.states import Status
 from scheduling.errors import NotEnded, NotFound
 from scheduling.models import ScheduledFunction
 from scheduling.queries import pages

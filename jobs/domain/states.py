@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from core.verdicts import CancelVerdict
+
 
 class Status(StrEnum):
     """Where a job stands. The values are what the database, the API and the pages say."""
@@ -17,15 +19,6 @@ class Status(StrEnum):
 
 LIVE = frozenset({Status.PENDING, Status.IN_PROGRESS})
 ENDED = frozenset(Status) - LIVE
-
-
-class CancelVerdict(StrEnum):
-    """What a cancel came to (DESIGN promise 4)."""
-
-    BEFORE_START = "canceled_before_start"
-    BEFORE_RETRY = "canceled_before_retry"
-    WHILE_RUNNING = "canceled_while_running"
-    TOO_LATE = "too_late"
 
 
 class AttemptOutcome(StrEnum):

@@ -15,10 +15,11 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from core import audit
+from core.verdicts import CancelVerdict
 from jobs import limits
 from jobs.domain.bulks import FITS, OVER, BulkAction, Phase, sentence
 from jobs.domain.filters import Filters
-from jobs.domain.states import ENDED, CancelVerdict, Status
+from jobs.domain.states import ENDED, Status
 from jobs.errors import InvalidValue, JobsError, NotFound
 from jobs.models import Bulk, BulkItem, Job
 from jobs.operations import hooks, queues

@@ -9,10 +9,11 @@ from django.conf import settings
 from django.contrib.auth.models import User
 
 from core import audit
+from core.verdicts import CancelVerdict
 from jobs import kinds
 from jobs.domain import payloads, retries, states
 from jobs.domain.leases import Lease
-from jobs.domain.states import ENDED, AttemptOutcome, CancelVerdict, Status
+from jobs.domain.states import ENDED, AttemptOutcome, Status
 from jobs.errors import LeaseLost
 from jobs.models import Job, Worker
 from jobs.operations import hooks, idempotency, queues, quotas

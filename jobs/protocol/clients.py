@@ -4,8 +4,9 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, Field, create_model
 
+from core.verdicts import CancelVerdict
 from jobs.domain.filters import DESCRIBED
-from jobs.domain.states import CancelVerdict, Status
+from jobs.domain.states import Status
 from jobs.protocol.jobs import Job, JobInList
 from jobs.protocol.values import BIGINT, Body, Moment, Name, Text, Whole
 

@@ -11,8 +11,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from core import people
+from core.verdicts import CancelVerdict
 from jobs import http, operations
-from jobs.domain.states import CancelVerdict
 from jobs.errors import JobsError, NotAllowed, NotFound, NotWaiting, WaitsForLimit
 from jobs.queries import fleet, pages, reads
 from jobs.views import access

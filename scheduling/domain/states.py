@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from core.verdicts import CancelVerdict
+
 
 class Status(StrEnum):
     """Where a scheduled function stands. The values are what the database and the pages say."""
@@ -24,15 +26,6 @@ class Kind(StrEnum):
 
     MUTATION = "mutation"
     ACTION = "action"
-
-
-class CancelVerdict(StrEnum):
-    """What a cancel came to."""
-
-    BEFORE_START = "canceled_before_start"
-    BEFORE_RETRY = "canceled_before_retry"
-    WHILE_RUNNING = "canceled_while_running"
-    TOO_LATE = "too_late"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

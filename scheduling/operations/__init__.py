@@ -1,10 +1,11 @@
 """What others use: `from scheduling import operations as scheduling`, then `scheduling.run_after(...)`."""
 
 from core.backoff import Backoff
+from core.verdicts import CancelVerdict
 from scheduling.domain.arguments import Json
 from scheduling.domain.retries import Retry
 from scheduling.domain.schedules import Missed, Overlap, cron, daily, hourly, interval, monthly, weekly
-from scheduling.domain.states import CancelVerdict, Kind, Status
+from scheduling.domain.states import Kind, Status
 from scheduling.errors import (
     OutsideConnection,
     OutsideProcess,

@@ -10,11 +10,12 @@ from typing import Any, ParamSpec, overload
 
 from django.db import transaction
 
+from core.verdicts import CancelVerdict
 from postgres import clock
 from scheduling import context, guards, registry
 from scheduling.domain import arguments, options
 from scheduling.domain.arguments import Json
-from scheduling.domain.states import ENDED, CancelVerdict, Kind, Status, cancel_verdict
+from scheduling.domain.states import ENDED, Kind, Status, cancel_verdict
 from scheduling.errors import NotEnded, NotFound
 from scheduling.models import ScheduledFunction
 from scheduling.operations import notifications

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
+from core.verdicts import CancelVerdict
 from examples.chat import limits, queries
 from examples.chat.domain import answers, texts
 from examples.chat.domain.answers import ASKABLE, State
@@ -23,7 +24,7 @@ from examples.chat.models import ASSISTANT, Answer, Message
 from examples.chat.operations import rooms
 from jobs import errors as jobs_errors
 from jobs import operations as jobs
-from jobs.domain.states import CancelVerdict, Status
+from jobs.domain.states import Status
 from jobs.operations import Cancellation
 from postgres import transactions
 from ratelimits import operations as ratelimits

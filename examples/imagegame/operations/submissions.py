@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError
 
 from accounts import operations as accounts
+from core.verdicts import CancelVerdict
 from examples.imagegame import limits
 from examples.imagegame.domain import prompts
 from examples.imagegame.domain.painting import State
@@ -18,7 +19,7 @@ from examples.imagegame.models import Submission
 from examples.imagegame.queries import pictures
 from jobs import operations as jobs
 from jobs.domain.payloads import PREVIEW
-from jobs.domain.states import ENDED, CancelVerdict, Status
+from jobs.domain.states import ENDED, Status
 from jobs.errors import NotFound
 from live import operations as live
 from postgres import clock, transactions

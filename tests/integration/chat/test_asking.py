@@ -3,6 +3,7 @@
 import pytest
 from django.db import transaction
 
+from core.verdicts import CancelVerdict
 from examples.chat import operations
 from examples.chat.errors import (
     InvalidText,
@@ -15,7 +16,6 @@ from examples.chat.errors import (
 )
 from examples.chat.models import Answer, Message
 from jobs import operations as jobs
-from jobs.domain.states import CancelVerdict
 from jobs.models import Job
 from ratelimits import operations as ratelimits
 from ratelimits.errors import RateLimited

@@ -7,8 +7,8 @@ import pytest
 from django.contrib.auth.models import Group, User
 
 from core.backoff import Backoff
+from core.verdicts import CancelVerdict
 from jobs import operations
-from jobs.domain.states import CancelVerdict
 from jobs.models import Job, Worker
 from tests import farm
 

@@ -12,11 +12,12 @@ import pytest
 from django.contrib.auth.models import Group
 from django.db import connection, connections, transaction
 
+from core.verdicts import CancelVerdict
 from postgres import clock
 from postgres.connections import conninfo
 from postgres.errors import NestedTransaction
 from scheduling import operations as scheduling
-from scheduling.domain.states import CancelVerdict, Kind, Status
+from scheduling.domain.states import Kind, Status
 from scheduling.errors import NotEnded, NotFound
 from scheduling.models import Due, ScheduledFunction
 from scheduling.operations import clusters, runner

@@ -56,7 +56,7 @@ class TestTheFarm:
         assert not presence.is_expected([web, process(silent_s=61)], Part.JANITOR)
 
 
-class TestHearing:
+class TestReachability:
     @pytest.mark.parametrize(
         ("lease_s", "beat_s", "gap_s"), [(600, 5, 150), (60, 5, 20), (12, 1, 4), (1, 0.25, 1), (0.1, 0.25, 1)]
     )

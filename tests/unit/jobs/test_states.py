@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from core.verdicts import CancelVerdict
 from jobs.domain import states
-from jobs.domain.states import ENDED, LIVE, MOVES, CancelVerdict, Status, may_move
+from jobs.domain.states import ENDED, LIVE, MOVES, Status, may_move
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "states.md"
 REGENERATE = (

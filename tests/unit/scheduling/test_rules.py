@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.backoff import Backoff
+from core.verdicts import CancelVerdict
 from scheduling.domain import arguments, options, retries, states
 from scheduling.domain.clusters import SILENT_S, STARTING_S, STUCK_S, Facts, Watch
 from scheduling.domain.retries import Retry
-from scheduling.domain.states import ENDED, MOVES, CancelVerdict, Kind, Status
+from scheduling.domain.states import ENDED, MOVES, Kind, Status
 from scheduling.errors import NotAFunction, NotJson
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.db import transaction
 
+from core.verdicts import CancelVerdict
 from jobs import operations
-from jobs.domain.states import CancelVerdict
 from jobs.errors import LeaseLost
 from jobs.models import Attempt, Body, Job, Worker
 from tests import farm

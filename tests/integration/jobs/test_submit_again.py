@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from core.verdicts import CancelVerdict
 from jobs import operations
 from jobs.domain.leases import Lease
-from jobs.domain.states import CancelVerdict
 from jobs.errors import LeaseLost
 from jobs.models import Attempt, Job, Worker
 from tests import farm
