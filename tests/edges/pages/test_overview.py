@@ -81,7 +81,7 @@ class TestCharts:
         self, browse: Browse, little_farm: Farm, period: str
     ) -> None:
         page = browse(little_farm.oscar).get(f"/?period={period}").content.decode()
-        assert f"In the last {period} 3 jobs arrived; 1 succeeded, 1 failed, 1 were canceled." in page
+        assert f"Jobs in the last {period}: 3 arrived, 1 success, 1 failed, 1 canceled." in " ".join(page.split())
         assert re.search(
             r'aria-label="Run: half within [\d.]+ m?s, all but a twentieth within [\d.]+ m?s', page
         )
@@ -119,9 +119,9 @@ class TestStates:
         page = browse(little_farm.oscar).get("/").content.decode()
         found = re.findall(r'\?status=(\w+)"><span class="soft">([^<]*)</span> <strong[^>]*>([^<]*)', page)
         assert found[:3] == [
-            ("pending", "Due now", "1"), ("pending", "Due later", "1"), ("in_progress", "Running", "0"),
+            ("pending", "Pending", "1"), ("pending", "Pending, due later", "1"), ("in_progress", "In progress", "0"),
         ]  # fmt: skip
-        assert [title for _, title, _ in found[3:]] == ["Failed", "Timed out", "Canceled", "Succeeded"]
+        assert [title for _, title, _ in found[3:]] == ["Failed", "Timed out", "Canceled", "Success"]
 
 
 class TestWarnings:
