@@ -278,9 +278,7 @@ class JobAdmin(common.Operated, administration.BoundedList):
     @admin.action(description="Retry", permissions=["operate"])
     def retry_selected(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
         """Submit each ended one once more, after a question; then say what it came to."""
-        return self._each(
-            request, queryset, title="Retry these jobs?", button="Retry them", action=_retry
-        )
+        return self._each(request, queryset, title="Retry these jobs?", button="Retry them", action=_retry)
 
     @action(description="Cancel", url_path="cancel", permissions=["operate"])  # type: ignore[untyped-decorator]
     def cancel_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -290,9 +288,7 @@ class JobAdmin(common.Operated, administration.BoundedList):
     @action(description="Retry", url_path="retry", permissions=["operate"])  # type: ignore[untyped-decorator]
     def retry_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Submit this one once more, after a question."""
-        return self._one(
-            request, object_id, title="Retry this job?", button="Retry it", action=_retry
-        )
+        return self._one(request, object_id, title="Retry this job?", button="Retry it", action=_retry)
 
     @action(description="Run now", url_path="run-now", permissions=["operate"])  # type: ignore[untyped-decorator]
     def run_now_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -309,7 +305,9 @@ class JobAdmin(common.Operated, administration.BoundedList):
         came_to = Counter(action(request, job_id) for job_id, _ in some)
         self.message_user(request, _counted(came_to), messages.SUCCESS)
         if len(chosen) > AT_ONCE:
-            sentence = f"More jobs match: these were the first {AT_ONCE}. Repeat the action for the next ones."
+            sentence = (
+                f"More jobs match: these were the first {AT_ONCE}. Repeat the action for the next ones."
+            )
             self.message_user(request, sentence, messages.WARNING)
         return None
 

@@ -128,7 +128,9 @@ class Bulk(models.Model):
     phase = models.CharField(
         max_length=8, choices=[(p.value, p.value) for p in Phase], default=Phase.COUNTING.value
     )
-    top_id = models.BigIntegerField(help_text="Jobs with greater ids were submitted later, and are not changed.")
+    top_id = models.BigIntegerField(
+        help_text="Jobs with greater ids were submitted later, and are not changed."
+    )
     next_id = models.BigIntegerField(help_text="Jobs below this id are still to be handled.")
     matched = models.BigIntegerField(default=0)
     handled = models.BigIntegerField(default=0)

@@ -78,7 +78,9 @@ class Kind(models.Model):
     backoff_base = models.FloatField(default=2, help_text="Each further backoff is this many times longer.")
     backoff_cap_s = models.FloatField("longest backoff", default=3600, help_text="Seconds.")
     timeout_s = models.FloatField("timeout", null=True, blank=True, help_text="Longest run, in seconds.")
-    expires_s = models.FloatField("expires", null=True, blank=True, help_text="Longest time as pending, in seconds.")
+    expires_s = models.FloatField(
+        "expires", null=True, blank=True, help_text="Longest time as pending, in seconds."
+    )
     retry_when_lost = models.BooleanField(
         default=True,
         db_default=True,
@@ -192,7 +194,9 @@ class Job(models.Model):
     retry_on_timeout = models.BooleanField(default=False)
 
     excluded_workers = ArrayField(
-        models.BigIntegerField(), default=list, help_text="Workers that failed it and do not claim it for now."
+        models.BigIntegerField(),
+        default=list,
+        help_text="Workers that failed it and do not claim it for now.",
     )
     excluded_until = models.DateTimeField(null=True, blank=True)
 
@@ -212,9 +216,7 @@ class Job(models.Model):
     )
     lease_secret = models.UUIDField(null=True, blank=True, editable=False)
     lease_expires_at = models.DateTimeField(null=True, blank=True)
-    deadline_at = models.DateTimeField(
-        null=True, blank=True, help_text="When this run times out."
-    )
+    deadline_at = models.DateTimeField(null=True, blank=True, help_text="When this run times out.")
     worker = _loose(Worker, on_delete=models.DO_NOTHING, related_name="jobs")
     worker_name = models.CharField(max_length=100, null=True, blank=True)
     claimed_at = models.DateTimeField(null=True, blank=True)

@@ -76,9 +76,7 @@ def figures() -> list[Figure]:
         (Status.TIMED_OUT, "Timed out", row.timed_out),
         (Status.CANCELED, "Canceled", row.canceled),
     )
-    success = Figure(
-        status=Status.SUCCESS, title="Success", number=row.success, is_estimate=not row.is_small
-    )
+    success = Figure(status=Status.SUCCESS, title="Success", number=row.success, is_estimate=not row.is_small)
     return [_counted(status, title, number, row) for status, title, number in counted] + [success]
 
 

@@ -9,7 +9,11 @@ import pytest
 ROOT: Final = Path(__file__).parents[2]
 TEMPLATES: Final = ROOT / "templates"
 LONGEST_LINE: Final = 160
-CHECKED_FOLDERS: Final = ("admin", "jobs", "webhooks")  # of templates/; "." is templates/ itself without its folders
+CHECKED_FOLDERS: Final = (
+    "admin",
+    "jobs",
+    "webhooks",
+)  # of templates/; "." is templates/ itself without its folders
 # From the app that knows all others down to the one that knows none.
 APPS: Final = (
     "jobfarm", "examples", "webhooks", "jobs", "accounts", "ratelimits", "scheduling", "live", "core"
@@ -64,7 +68,7 @@ def _breaches(path: Path) -> list[str]:
 
 
 def _app_of(place: Path) -> str:
-    """The app that a template belongs to: the outermost folder that is named like an app says it, below `admin/` too."""
+    """The app that a template belongs to, by the outermost folder that is named like an app, below `admin/` too."""
     named = next((name for name in place.parts[:-1] if name in APPS), None)
     return named or APP_OF_FOLDER.get(place.parts[0]) or APP_OF_PAGE.get(place.name, "jobfarm")
 

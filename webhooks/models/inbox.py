@@ -27,9 +27,7 @@ class Secret(models.Model):
     source = models.CharField(max_length=20, choices=[(s, s.label) for s in Source])
     name = models.CharField(max_length=100, default="", blank=True, help_text="For people: where it is used.")
     sealed = models.BinaryField(help_text="Encrypted under a key derived from SECRET_KEY.")
-    fingerprint = models.CharField(
-        max_length=12, help_text="Identifies the secret without revealing it."
-    )
+    fingerprint = models.CharField(max_length=12, help_text="Identifies the secret without revealing it.")
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     retired_at = models.DateTimeField(
         null=True, blank=True, help_text="From this moment on it is not accepted. May lie ahead."

@@ -26,7 +26,9 @@ class HealthScore(models.Model):
     )
     latency_p50_s = models.FloatField(null=True, help_text="From due (or received) to the end.")
     latency_p95_s = models.FloatField(null=True)
-    backlog = models.PositiveBigIntegerField(help_text="Pending jobs or deliveries when the score was computed.")
+    backlog = models.PositiveBigIntegerField(
+        help_text="Pending jobs or deliveries when the score was computed."
+    )
     computed_at = models.DateTimeField(db_default=Now())
 
     class Meta:

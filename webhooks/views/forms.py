@@ -121,7 +121,7 @@ class SecretForm(forms.Form):
         choices=[("", "stay live"), *((hours, f"retire {when}") for hours, when in _GRACES)],
         required=False,
         label="Current secrets",
-        help_text="A rotation: until then both are accepted, so no request is refused while you change it at the sender.",
+        help_text="A rotation: until then both are accepted, so no request is refused while you change the sender.",
     )
 
     def __init__(self, data: Mapping[str, Any] | None = None) -> None:
