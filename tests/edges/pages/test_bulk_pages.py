@@ -65,7 +65,7 @@ class TestTheWay:
             ({"action": "change_priority", "new_priority": "101"}, "less than or equal to 100"),
             ({"action": "change_queue", "new_queue": "nowhere"}, "Select a valid choice"),
             ({"action": "undo"}, "Select a valid choice"),
-            ({"action": "cancel", "since": "yesterday"}, "A date and a time, like"),
+            ({"action": "cancel", "since": "yesterday"}, "Enter a date and a time, like"),
         ],
     )
     def test_stops_where_something_is_missing(

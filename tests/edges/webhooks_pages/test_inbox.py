@@ -281,7 +281,7 @@ class TestReplayingOne:
         delivery = receive()
         pass_time()
         answer = operator.post(f"/inbox/{delivery.pk}/replay/", follow=True)
-        assert "It is processed again" in answer.content.decode()
+        assert "It is being processed again" in answer.content.decode()
         assert Delivery.objects.get().status == "received"
         pass_time()
         assert [attempt.number for attempt in queries.history(delivery.pk)] == [1, 2]
@@ -350,7 +350,7 @@ class TestReplayingMany:
 
     def test_of_nothing_says_so(self, operator: Client) -> None:
         answer = operator.post("/inbox/replays/new/", {"source": "jira"}, follow=True)
-        assert "Nothing matches any more" in answer.content.decode()
+        assert "No delivery matches any more" in answer.content.decode()
         assert not ScheduledFunction.objects.exists()
 
     def test_of_a_filter_that_makes_no_sense_counts_and_replays_nothing(self, operator: Client) -> None:
