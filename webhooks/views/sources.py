@@ -121,7 +121,7 @@ def create_token(request: HttpRequest) -> HttpResponse:
     form = TokenForm(request.POST)
     if not form.is_valid():
         for errors in form.errors.values():
-            messages.error(request, f"No token was made. {' '.join(map(str, errors))}")
+            messages.error(request, f"No token was created. {' '.join(map(str, errors))}")
         return redirect("webhooks:source", HOOKS)
     lifetime = form.lifetime()
     expires_at = None if lifetime is None else clock.now() + lifetime

@@ -121,7 +121,7 @@ class TestATokenOfASandbox:
     )
     def test_is_not_made_of_nonsense(self, operator: Client, given: dict[str, str]) -> None:
         page = operator.post("/inbox/tokens/", given, follow=True).content.decode()
-        assert "No token was made." in page
+        assert "No token was created." in page
         assert not SandboxToken.objects.exists()
 
 
