@@ -231,7 +231,7 @@ def secret(*, secret_id: int, source: str) -> Mapping[str, Any] | None:
     at_most_every_s=1.0,
 )
 def replay(*, first: int) -> Mapping[str, Any] | None:
-    """How far a replay of many is."""
+    """How far a bulk replay is."""
     row = pages.replay(first)
     return None if row is None else {"replay": row}
 

@@ -1,4 +1,4 @@
-"""What pages of all apps ask: where one can go from here, and the sign of a state."""
+"""What pages of all apps ask: where one can go from here, and the sign of a status."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,8 +8,10 @@ from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 
 from examples import config as examples
+from live.templatetags import signs
 
 register = template.Library()
+register.filter(signs.sign)  # for templates that load this library
 
 # The ways in the bar, in their order: the name of the address, the word for people, and the right it takes.
 WAYS = (
@@ -29,17 +31,6 @@ OPERATIONS = (
     ("scheduling:crons", "Crons", "scheduling.view_scheduledfunction"),
     ("ratelimits:list", "Limits", "ratelimits.view_bucket"),
 )
-
-
-# How things stand, in one sign, at the head of a page's title: a tab shows little more. Words of all apps.
-SIGNS = {
-    "pending": "…", "received": "…", "counting": "…", "ready": "…",
-    "in_progress": "▶", "running": "▶",
-    "success": "✓", "processed": "✓", "done": "✓",
-    "failed": "✗", "dead": "✗", "rejected": "✗",
-    "timed_out": "⏱", "unknown": "?", "paused": "⏸",
-    "canceled": "⊘", "ignored": "⊘", "stopped": "⊘",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,12 +54,6 @@ class Ways:
     def is_in_menu(self) -> bool:
         """Whether the page at hand is one of the menu's."""
         return any(way.current for way in self.menu)
-
-
-@register.filter
-def sign(state: str) -> str:
-    """The sign of a state, with a space behind it; nothing for a word that has none."""
-    return f"{SIGNS[state]} " if state in SIGNS else ""
 
 
 @register.simple_tag(takes_context=True)

@@ -1,4 +1,4 @@
-"""Deeds on everything that matched: who did them, and what they came to."""
+"""Bulk actions: who began them, and their results."""
 
 from typing import Final
 
@@ -11,6 +11,7 @@ from core import administration
 from jobs import live_queries
 from jobs.domain.bulks import Phase
 from jobs.models import Bulk
+from jobs.templatetags import badges
 from live import html
 
 COLOURS: Final = {Phase.DONE: "success", Phase.STOPPED: "warning"}
@@ -40,12 +41,12 @@ class BulkAdmin(administration.BoundedList):
         """Its page outside of the administration."""
         return reverse("jobs:bulk", args=[obj.pk])
 
-    @display(description="Phase", label=COLOURS)  # type: ignore[untyped-decorator]
+    @display(description="Status", label=COLOURS)  # type: ignore[untyped-decorator]
     def how(self, bulk: Bulk) -> tuple[str, str]:
         """How far it is."""
-        return bulk.phase, bulk.get_phase_display()
+        return bulk.phase, badges.PHASES[Phase(bulk.phase)].label
 
-    @display(description="State")  # type: ignore[untyped-decorator]
+    @display(description="Status")  # type: ignore[untyped-decorator]
     @administration.once
     def live_state(self, bulk: Bulk) -> SafeString:
         """How many match, how far it is and what it came to, live."""

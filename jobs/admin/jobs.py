@@ -127,12 +127,12 @@ class JobAdmin(common.Operated, administration.BoundedList):
     fieldsets = [
         (None, {"fields": ["live_state", "live_why"]}),
         ("Output", {"fields": ["live_output"]}),
-        ("What it is", {"fields": [
+        ("Job", {"fields": [
             ("kind", "queue"), ("shown_owner", "group"), ("priority", "unique_key"),
             ("again", "tried_again", "submitted_by"), "belongs_to",
             "payload", "result",
         ]}),
-        ("How it goes", {"fields": [
+        ("Progress", {"fields": [
             ("fence", "failures", "max_attempts"), ("runs_on", "lease_expires_at"),
             ("created_at", "run_at", "expires_at"), ("claimed_at", "deadline_at", "ended_at"),
             ("limit_name", "limit_key"), ("limit_count", "limit_until"), "stages",
@@ -204,7 +204,7 @@ class JobAdmin(common.Operated, administration.BoundedList):
         """Which job it tries again."""
         return common.job_link(job.retry_of_id)
 
-    @display(description="Tried again as")  # type: ignore[untyped-decorator]
+    @display(description="Retried as")  # type: ignore[untyped-decorator]
     @administration.once
     def tried_again(self, job: Job) -> SafeString | str:
         """Which jobs try it again."""
@@ -228,19 +228,19 @@ class JobAdmin(common.Operated, administration.BoundedList):
         rows = [(link.label, link.admin_url, link.text, link.note) for link in links]
         return format_html_join("", '<div>{} <a href="{}">{}</a> {}</div>', rows) or "–"
 
-    @display(description="State")  # type: ignore[untyped-decorator]
+    @display(description="Status")  # type: ignore[untyped-decorator]
     @administration.once
     def live_state(self, job: Job) -> SafeString:
         """Status, stage and progress, live."""
         return html.wrapper("job", {"job_id": job.pk}, audience=live_queries.MEMBER)
 
-    @display(description="Waits because")  # type: ignore[untyped-decorator]
+    @display(description="Why it is not running")  # type: ignore[untyped-decorator]
     @administration.once
     def live_why(self, job: Job) -> SafeString:
         """Why it does not run, live."""
         return html.wrapper("job-why", {"job_id": job.pk, "queue": job.queue}, audience=live_queries.MEMBER)
 
-    @display(description="Of the latest attempt that wrote")  # type: ignore[untyped-decorator]
+    @display(description="Output of the last attempt that wrote anything")  # type: ignore[untyped-decorator]
     @administration.once
     def live_output(self, job: Job) -> SafeString:
         """What it writes, live."""
@@ -275,24 +275,20 @@ class JobAdmin(common.Operated, administration.BoundedList):
         """Cancel each, after a question that says how they stand; then say what it came to, by verdict."""
         return self._each(request, queryset, title="Cancel these jobs?", button="Cancel them", action=_cancel)
 
-    @admin.action(description="Try again", permissions=["operate"])
+    @admin.action(description="Retry", permissions=["operate"])
     def retry_selected(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
         """Submit each ended one once more, after a question; then say what it came to."""
-        return self._each(
-            request, queryset, title="Try these jobs again?", button="Try them again", action=_retry
-        )
+        return self._each(request, queryset, title="Retry these jobs?", button="Retry them", action=_retry)
 
     @action(description="Cancel", url_path="cancel", permissions=["operate"])  # type: ignore[untyped-decorator]
     def cancel_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Cancel this one, after a question."""
         return self._one(request, object_id, title="Cancel this job?", button="Cancel it", action=_cancel)
 
-    @action(description="Try again", url_path="retry", permissions=["operate"])  # type: ignore[untyped-decorator]
+    @action(description="Retry", url_path="retry", permissions=["operate"])  # type: ignore[untyped-decorator]
     def retry_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Submit this one once more, after a question."""
-        return self._one(
-            request, object_id, title="Try this job again?", button="Try it again", action=_retry
-        )
+        return self._one(request, object_id, title="Retry this job?", button="Retry it", action=_retry)
 
     @action(description="Run now", url_path="run-now", permissions=["operate"])  # type: ignore[untyped-decorator]
     def run_now_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -309,7 +305,9 @@ class JobAdmin(common.Operated, administration.BoundedList):
         came_to = Counter(action(request, job_id) for job_id, _ in some)
         self.message_user(request, _counted(came_to), messages.SUCCESS)
         if len(chosen) > AT_ONCE:
-            sentence = f"More jobs match: these were the first {AT_ONCE}. Do it once more for the next ones."
+            sentence = (
+                f"More jobs match: these were the first {AT_ONCE}. Repeat the action for the next ones."
+            )
             self.message_user(request, sentence, messages.WARNING)
         return None
 
@@ -342,7 +340,7 @@ def _retry(request: HttpRequest, job_id: int) -> str:
         operations.retry(job_id, by=people.person(request))
     except (JobsError, RateLimitsError) as refusal:
         return refusal.message
-    return "submitted once more"
+    return "retried"
 
 
 def _run_now(request: HttpRequest, job_id: int) -> str:
@@ -358,7 +356,7 @@ def _preview(chosen: list[tuple[int, str]]) -> list[str]:
     counts = Counter(status.replace("_", " ") for _, status in chosen[:AT_ONCE])
     lines = [f"{count} {status}" for status, count in sorted(counts.items())]
     return (
-        [*lines, f"and more, which stay as they are: {AT_ONCE} at a time"] if len(chosen) > AT_ONCE else lines
+        [*lines, f"and more, which are not changed: {AT_ONCE} at a time"] if len(chosen) > AT_ONCE else lines
     )
 
 

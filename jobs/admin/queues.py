@@ -65,12 +65,12 @@ class QueueAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold s
         """Nothing: the operation has written its own line."""
         return None
 
-    @display(description="State", label={"paused": "warning", "open": "success"})  # type: ignore[untyped-decorator]
+    @display(description="Status", label={"paused": "warning", "open": "success"})  # type: ignore[untyped-decorator]
     def state(self, queue: Queue) -> str:
         """Whether its jobs are claimed."""
         return "paused" if queue.paused_at else "open"
 
-    @display(description="State")  # type: ignore[untyped-decorator]
+    @display(description="Status")  # type: ignore[untyped-decorator]
     @administration.once
     def live_state(self, queue: Queue) -> SafeString:
         """What happens in it, live."""
@@ -81,7 +81,7 @@ class QueueAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold s
     def its_jobs(self, queue: Queue) -> SafeString:
         """Where they are listed."""
         return format_html(
-            '<a href="{}?{}">its jobs</a>',
+            '<a href="{}?{}">jobs</a>',
             reverse("admin:jobs_job_changelist"),
             urlencode({"queue": queue.name}),
         )
@@ -96,7 +96,7 @@ class QueueAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold s
     def resume(self, request: HttpRequest, queryset: QuerySet[Queue]) -> HttpResponse | None:
         """Let their jobs be claimed again, after a question."""
         texts = {"title": "Resume these queues?", "button": "Resume them"}
-        return self._each(request, queryset, operations.resume, word="Open again", texts=texts)
+        return self._each(request, queryset, operations.resume, word="Resumed", texts=texts)
 
     def _each(
         self, request: HttpRequest, queryset: QuerySet[Queue], do: Any, *, word: str, texts: dict[str, str]

@@ -36,7 +36,7 @@ class UsageAdmin(administration.ReadOnly):
         rows: QuerySet[Usage] = super().get_queryset(request).annotate(username=Subquery(named))
         return rows
 
-    @display(description="Whose", ordering="username")  # type: ignore[untyped-decorator]
+    @display(description="Owner", ordering="username")  # type: ignore[untyped-decorator]
     def whose(self, row: Any) -> str:
         """The person, by name; the column that leads to the row itself."""
         return "All jobs" if row.pk == ALL_JOBS else row.username or f"{row.pk}, who is gone"
@@ -46,7 +46,7 @@ class UsageAdmin(administration.ReadOnly):
         """Their account."""
         return administration.link("auth_user", row.pk, row.username) if row.username else "nobody's alone"
 
-    @display(description="Waiting jobs", ordering="waiting")  # type: ignore[untyped-decorator]
+    @display(description="Pending jobs", ordering="waiting")  # type: ignore[untyped-decorator]
     def waiting_jobs(self, row: Usage) -> str:
         """How many wait, of how many."""
         return _amount(row, "waiting jobs", row.waiting)
@@ -70,7 +70,7 @@ class UsageAdmin(administration.ReadOnly):
     def its_jobs(self, row: Usage) -> SafeString:
         """Where they are listed."""
         narrowed = "" if row.pk == ALL_JOBS else f"?owner={row.pk}"
-        return format_html('<a href="{}{}">the jobs</a>', reverse("admin:jobs_job_changelist"), narrowed)
+        return format_html('<a href="{}{}">jobs</a>', reverse("admin:jobs_job_changelist"), narrowed)
 
 
 def _amount(row: Usage, resource: str, used: int) -> str:

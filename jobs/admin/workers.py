@@ -123,10 +123,10 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
         for worker in queryset:
             self.delete_model(request, worker)
 
-    @display(description="State", label={"revoked": "danger", "good": "success"})  # type: ignore[untyped-decorator]
+    @display(description="Status", label={"revoked": "danger", "active": "success"})  # type: ignore[untyped-decorator]
     def state(self, worker: Worker) -> str:
         """Whether its key opens anything."""
-        return "revoked" if worker.revoked_at else "good"
+        return "revoked" if worker.revoked_at else "active"
 
     @display(description="Serves")  # type: ignore[untyped-decorator]
     def serves(self, worker: Worker) -> str:
@@ -137,10 +137,10 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
     def its_jobs(self, worker: Worker) -> SafeString:
         """Where they are listed, and what it failed."""
         addresses = [reverse(f"admin:jobs_{table}_changelist") for table in ("job", "attempt")]
-        markup = '<a href="{}?worker={}">its jobs</a>, <a href="{}?worker={}">what it failed</a>'
+        markup = '<a href="{}?worker={}">jobs</a>, <a href="{}?worker={}">failed attempts</a>'
         return format_html(markup, addresses[0], worker.pk, addresses[1], worker.pk)
 
-    @display(description="Now")  # type: ignore[untyped-decorator]
+    @display(description="Status")  # type: ignore[untyped-decorator]
     @administration.once
     def live_state(self, worker: Worker) -> SafeString:
         """What it does, live."""
@@ -166,9 +166,9 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
         if worker is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
         if not administration.is_confirmed(request):
-            lines = [f"Whoever uses the old key of {worker} is refused at once."]
+            lines = [f"Requests with the old key of {worker} are refused at once."]
             return administration.question(
-                self, request, title="Make a new key?", lines=lines, button="Make a new key"
+                self, request, title="Create a new key?", lines=lines, button="Create a new key"
             )
         return common.key_page(
             self, request, worker=worker, key=operations.rotate_key(worker, by=people.person(request))
@@ -181,7 +181,7 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
         if worker is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
         if not administration.is_confirmed(request):
-            lines = [f"{worker} is refused at once; what it runs is given up when its lease ends."]
+            lines = [f"{worker} is refused at once; its job is lost when the lease ends."]
             return administration.question(
                 self, request, title="Revoke this key?", lines=lines, button="Revoke it"
             )

@@ -41,11 +41,11 @@ FITS: Final = {
 # An ended job is never changed again (DESIGN promise 3), so a cancel is not taken back: what waited is submitted once
 # more, as new jobs. What a worker has begun stays begun. docs/adr/0030 has the reasons.
 UNDOING: Final = {
-    BulkAction.CANCEL: "Submit those that were waiting once more, as new jobs",
+    BulkAction.CANCEL: "Submit those that were pending again, as new jobs",
     BulkAction.RETRY: "Cancel the new jobs that no worker has taken yet",
-    BulkAction.QUEUE: "Put those that still wait back into their queues",
-    BulkAction.PRIORITY: "Give those that still wait their old priorities",
-    BulkAction.RUN_NOW: "Give those that still wait their old times",
+    BulkAction.QUEUE: "Move those still pending back to their queues",
+    BulkAction.PRIORITY: "Give those still pending their old priorities",
+    BulkAction.RUN_NOW: "Give those still pending their old times",
 }
 
 
@@ -55,12 +55,12 @@ def sentence(action: BulkAction, value: str) -> str:
         case BulkAction.CANCEL:
             return "Cancel"
         case BulkAction.RETRY:
-            return "Try again, as new jobs,"
+            return "Retry, as new jobs,"
         case BulkAction.QUEUE:
             return f"Move to the queue {value}"
         case BulkAction.PRIORITY:
             return f"Give the priority {value} to"
         case BulkAction.RUN_NOW:
-            return "Let run now"
+            return "Run now"
         case BulkAction.UNDO:
             return "Undo"

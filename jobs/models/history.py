@@ -84,7 +84,7 @@ class IdempotencyKey(models.Model):
         settings.AUTH_USER_MODEL, models.CASCADE, db_constraint=False, db_index=False, related_name="+"
     )
     key = models.CharField(max_length=255, db_collation="C")
-    fingerprint = models.BinaryField(help_text="SHA-256 of what was asked for.")
+    fingerprint = models.BinaryField(help_text="SHA-256 of the request.")
     created_at = models.DateTimeField()
     job_ids = ArrayField(
         models.BigIntegerField(null=True),
@@ -105,29 +105,37 @@ class IdempotencyKey(models.Model):
 class Bulk(models.Model):
     """One bulk action on everything that matches: first counted, then, if somebody says so, done, in batches."""
 
-    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, db_index=False, related_name="bulks")
+    by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.CASCADE,
+        db_index=False,
+        related_name="bulks",
+        verbose_name="created by",
+    )
     action = models.CharField(
         max_length=15, choices=[(action.value, action.replace("_", " ")) for action in BulkAction]
     )
     value = models.CharField(max_length=100, blank=True, help_text="The new queue or priority.")
-    filters = models.JSONField(help_text="What the list was narrowed to.")
+    filters = models.JSONField(help_text="The filters of the list.")
     undoes = models.OneToOneField(
         "self",
         models.CASCADE,
         null=True,
         blank=True,
         related_name="undone_by",
-        help_text="Takes this one back.",
+        help_text="The bulk action that this one undoes.",
     )
     phase = models.CharField(
         max_length=8, choices=[(p.value, p.value) for p in Phase], default=Phase.COUNTING.value
     )
-    top_id = models.BigIntegerField(help_text="Jobs with greater ids came after the question.")
-    next_id = models.BigIntegerField(help_text="What is below this id has still to be looked at.")
+    top_id = models.BigIntegerField(
+        help_text="Jobs with greater ids were submitted later, and are not changed."
+    )
+    next_id = models.BigIntegerField(help_text="Jobs below this id are still to be handled.")
     matched = models.BigIntegerField(default=0)
     handled = models.BigIntegerField(default=0)
     changed = models.BigIntegerField(default=0)
-    came_to = models.JSONField(default=dict, help_text="How many came to what.")
+    came_to = models.JSONField(default=dict, help_text="How many jobs had which result.")
     why = models.CharField(max_length=200, blank=True, help_text="Why it stopped.")
     created_at = models.DateTimeField(db_default=Now())
     began_at = models.DateTimeField(null=True, blank=True)
@@ -147,4 +155,4 @@ class BulkItem(models.Model):
     pk = models.CompositePrimaryKey("bulk_id", "job_id")
     bulk = models.ForeignKey(Bulk, models.CASCADE, db_index=False, related_name="items")
     job_id = models.BigIntegerField()
-    was = models.JSONField(help_text="What it had before, or which job was made of it.")
+    was = models.JSONField(help_text="Its value before, or the id of the new job.")

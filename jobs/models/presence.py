@@ -15,7 +15,7 @@ class Process(models.Model):
     pid = models.IntegerField()
     started_at = models.DateTimeField(db_default=Now())
     seen_at = models.DateTimeField(db_default=Now())
-    ended_at = models.DateTimeField(null=True, help_text="When it said that it ends.")
+    ended_at = models.DateTimeField(null=True, help_text="When it reported that it ends.")
 
     def __str__(self) -> str:
         return f"{self.part} on {self.host} ({self.pid})"

@@ -70,22 +70,24 @@ class Kind(models.Model):
     """A kind made by a person; kinds declared in code live in their apps' `kinds.py` and win over rows."""
 
     name = models.CharField(max_length=100, primary_key=True, validators=[valid_name])
-    queue = models.CharField(max_length=100, validators=[valid_name], help_text="Where its jobs wait.")
+    queue = models.CharField(max_length=100, validators=[valid_name], help_text="The queue of its jobs.")
     max_attempts = models.PositiveSmallIntegerField(default=3, validators=[MinValueValidator(1)])
     backoff_first_s = models.FloatField(
         "first backoff", default=1, help_text="Seconds before the second attempt."
     )
-    backoff_base = models.FloatField(default=2, help_text="Each further wait is this many times longer.")
+    backoff_base = models.FloatField(default=2, help_text="Each further backoff is this many times longer.")
     backoff_cap_s = models.FloatField("longest backoff", default=3600, help_text="Seconds.")
-    timeout_s = models.FloatField("timeout", null=True, blank=True, help_text="Longest run in seconds.")
-    expires_s = models.FloatField("expires", null=True, blank=True, help_text="Longest wait in seconds.")
+    timeout_s = models.FloatField("timeout", null=True, blank=True, help_text="Longest run, in seconds.")
+    expires_s = models.FloatField(
+        "expires", null=True, blank=True, help_text="Longest time as pending, in seconds."
+    )
     retry_when_lost = models.BooleanField(
         default=True,
         db_default=True,
-        help_text="Another worker tries again when the one that had it died or cannot be heard.",
+        help_text="Retry on another worker when the lease of an attempt ran out.",
     )
     retry_on_timeout = models.BooleanField(
-        default=False, help_text="Try again when a run took longer than its timeout."
+        default=False, help_text="Retry when a run took longer than its timeout."
     )
     priority = models.SmallIntegerField(
         default=0, validators=[MinValueValidator(-100), MaxValueValidator(100)]
@@ -176,30 +178,32 @@ class Job(models.Model):
     unique_key = models.CharField(max_length=200, null=True, blank=True)
     retry_of = _loose("self", on_delete=models.SET_NULL, related_name="retries")
 
-    created_at = models.DateTimeField(db_default=Now())
-    run_at = models.DateTimeField(db_default=Now(), help_text="Not before this moment.")
+    created_at = models.DateTimeField("submitted at", db_default=Now())
+    run_at = models.DateTimeField("not before", db_default=Now())
     expires_at = models.DateTimeField(null=True, blank=True, help_text="Not started by then: timed out.")
     max_attempts = models.PositiveSmallIntegerField(default=3)
     attempt = models.PositiveSmallIntegerField(
         default=0, db_default=0,
-        help_text="Number of the current attempt, or the last. What was given back or never confirmed is none.",
+        help_text="Number of the current attempt, or the last. Released or unconfirmed claims are none.",
     )  # fmt: skip
     failures = models.PositiveSmallIntegerField(
-        default=0, help_text="Attempts that failed, were lost or took too long so far."
+        default=0, help_text="Attempts that failed, were lost or timed out so far."
     )
     timeout_s = models.FloatField(null=True, blank=True)
     retry_when_lost = models.BooleanField(default=True, db_default=True)
     retry_on_timeout = models.BooleanField(default=False)
 
     excluded_workers = ArrayField(
-        models.BigIntegerField(), default=list, help_text="Workers that failed it and leave it to others."
+        models.BigIntegerField(),
+        default=list,
+        help_text="Workers that failed it and do not claim it for now.",
     )
     excluded_until = models.DateTimeField(null=True, blank=True)
 
     fence = models.BigIntegerField(default=0, help_text="How often it was claimed; only ever grows.")
     confirmed_fence = models.BigIntegerField(
         default=0, db_default=0,
-        help_text="Number of the last claim whose worker spoke for the job; 0: no worker ever did.",
+        help_text="Number of the last confirmed claim; 0: none was confirmed.",
     )  # fmt: skip
     request = models.UUIDField(
         null=True, blank=True, editable=False, help_text="Which call of its worker claimed it."
@@ -208,13 +212,11 @@ class Job(models.Model):
         null=True, blank=True, editable=False, help_text="Secret of the lease that ended last."
     )
     releases = models.PositiveSmallIntegerField(
-        default=0, db_default=0, help_text="How often in a row it was given back."
+        default=0, db_default=0, help_text="How often in a row it was released."
     )
     lease_secret = models.UUIDField(null=True, blank=True, editable=False)
     lease_expires_at = models.DateTimeField(null=True, blank=True)
-    deadline_at = models.DateTimeField(
-        null=True, blank=True, help_text="When this run will have lasted too long."
-    )
+    deadline_at = models.DateTimeField(null=True, blank=True, help_text="When this run times out.")
     worker = _loose(Worker, on_delete=models.DO_NOTHING, related_name="jobs")
     worker_name = models.CharField(max_length=100, null=True, blank=True)
     claimed_at = models.DateTimeField(null=True, blank=True)
@@ -330,7 +332,7 @@ class Attempt(models.Model):
     worker_name = models.CharField(max_length=100)
     claimed_at = models.DateTimeField()
     ended_at = models.DateTimeField()
-    error = models.TextField(blank=True, help_text="What went wrong, with the traceback where there is one.")
+    error = models.TextField(blank=True, help_text="The error, with its traceback if there is one.")
 
     class Meta:
         ordering = ["job", "number"]

@@ -69,16 +69,14 @@ def figures() -> list[Figure]:
     """Jobs by where they stand, all of the farm; waiting ones apart from those that are not due yet."""
     [row] = statements.load("jobs", "states").run({"limit": COUNTED + 1})
     counted = (
-        (Status.PENDING, "Due now", row.due),
-        (Status.PENDING, "Due later", row.later),
-        (Status.IN_PROGRESS, "Running", row.running),
+        (Status.PENDING, "Pending", row.due),
+        (Status.PENDING, "Pending, due later", row.later),
+        (Status.IN_PROGRESS, "In progress", row.running),
         (Status.FAILED, "Failed", row.failed),
         (Status.TIMED_OUT, "Timed out", row.timed_out),
         (Status.CANCELED, "Canceled", row.canceled),
     )
-    success = Figure(
-        status=Status.SUCCESS, title="Succeeded", number=row.success, is_estimate=not row.is_small
-    )
+    success = Figure(status=Status.SUCCESS, title="Success", number=row.success, is_estimate=not row.is_small)
     return [_counted(status, title, number, row) for status, title, number in counted] + [success]
 
 

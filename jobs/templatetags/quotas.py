@@ -11,7 +11,7 @@ from jobs.domain.quotas import Quota
 
 register = template.Library()
 _LABELS: Final = {
-    "waiting jobs": "Waiting jobs",
+    "waiting jobs": "Pending jobs",
     "bytes of output": "Output",
     "files": "Files",
     "bytes of files": "Bytes of files",

@@ -1,4 +1,4 @@
-"""Deeds on everything that matches: the question, its page, yes, stop, undo."""
+"""Bulk actions: count, confirm, follow, stop, undo."""
 
 from collections.abc import Callable
 
@@ -42,7 +42,7 @@ def bulk(request: HttpRequest, bulk_id: int) -> HttpResponse:
     user = people.person(request)
     row = bulks.find(bulk_id)
     if row is None or not (row.by_id == user.pk or reads.is_operator(user)):
-        raise Http404("There is no such thing.")
+        raise Http404("There is no such bulk action.")
     filters = Filters.of(row.filters).as_dict()
     context = {
         "bulk": row,

@@ -183,7 +183,7 @@ class WorkerForm(forms.Form):
         max_length=100,
         widget=forms.TextInput(attrs={"placeholder": "the GPU under my desk", "autocomplete": "off"}),
     )
-    queues = QueueNames(initial="chat image", help_text="Where it looks for work, in this order.")
+    queues = QueueNames(initial="chat image", help_text="Queues that it serves, in this order.")
     steals = QueueNames(
         required=False,
         may_be_any=True,
@@ -193,7 +193,7 @@ class WorkerForm(forms.Form):
     scope = forms.ChoiceField(
         choices=[("everybody", "Everybody"), ("own", "Me and my groups")],
         label="Serves",
-        help_text="Whose jobs it is given.",
+        help_text="Whose jobs it runs.",
     )
 
     def __init__(self, data: Mapping[str, Any] | None, *, user: User) -> None:

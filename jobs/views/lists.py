@@ -31,7 +31,7 @@ class Moment(forms.CharField):
         """The text, if it is a moment."""
         text: str = super().clean(value)
         if text and moment(text) is None:
-            raise forms.ValidationError("A date and a time, like 2026-09-30T14:05.")
+            raise forms.ValidationError("Enter a date and a time, like 2026-09-30T14:05.")
         return text
 
 
@@ -80,7 +80,7 @@ class BulkActionForm(forms.Form):
         choices=[
             (action.value, action.replace("_", " ")) for action in BulkAction if action is not BulkAction.UNDO
         ],
-        error_messages={"required": "Choose what is to be done."},
+        error_messages={"required": "Choose an action."},
     )
     new_queue = forms.ChoiceField(required=False)
     new_priority = forms.IntegerField(required=False, min_value=-100, max_value=100)
@@ -99,7 +99,7 @@ class BulkActionForm(forms.Form):
         )
         value = values.get(field) if field else ""
         if field and value in (None, "") and field not in self.errors:
-            self.add_error(field, "Say the new one.")
+            self.add_error(field, "Enter the new value.")
         return {**values, "value": "" if value is None else str(value)}
 
 

@@ -21,7 +21,7 @@ from ratelimits.errors import RateLimitsError
 VERDICTS: Final = {
     CancelVerdict.BEFORE_START: "Canceled before it started: no worker ever ran it.",
     CancelVerdict.BEFORE_RETRY: "Canceled before its next attempt: an earlier one ran, no further one will.",
-    CancelVerdict.WHILE_RUNNING: "Canceled while it ran: its worker is told, and its result will be refused.",
+    CancelVerdict.WHILE_RUNNING: "Canceled while it ran: its worker is notified, and its result will be refused.",
     CancelVerdict.TOO_LATE: "Too late: it had ended before.",
 }
 
@@ -77,7 +77,7 @@ def retry(request: HttpRequest, job_id: int) -> HttpResponse:
         raise Http404(refusal.message) from refusal
     except (JobsError, RateLimitsError) as refusal:
         return access.respond(request, refusal.message, level=messages.ERROR, url=page)
-    messages.success(request, f"Submitted once more, as job #{again.pk}.")
+    messages.success(request, f"Retried as job #{again.pk}.")
     return HttpResponseRedirect(reverse("jobs:job", args=[again.pk]))
 
 
@@ -92,21 +92,21 @@ def run_now(request: HttpRequest, job_id: int) -> HttpResponse:
         raise Http404(refusal.message) from refusal
     except (NotAllowed, NotWaiting, WaitsForLimit) as refusal:
         return access.respond(request, refusal.message, level=messages.ERROR, url=page)
-    return access.respond(request, "It is due now.", level=messages.SUCCESS, url=page)
+    return access.respond(request, "The job is due now.", level=messages.SUCCESS, url=page)
 
 
 @login_required
 @require_POST
 def share(request: HttpRequest, job_id: int) -> HttpResponse:
     """Make the link that shows this job to whoever has it."""
-    return _sharing(request, job_id, done="Whoever has the link can see this job now.", makes=True)
+    return _sharing(request, job_id, done="Anyone with the link can see this job now.", makes=True)
 
 
 @login_required
 @require_POST
 def unshare(request: HttpRequest, job_id: int) -> HttpResponse:
     """Make that link worthless, on pages that are open too."""
-    return _sharing(request, job_id, done="The link shows nothing any more.", makes=False)
+    return _sharing(request, job_id, done="The link no longer works.", makes=False)
 
 
 def _sharing(request: HttpRequest, job_id: int, *, done: str, makes: bool) -> HttpResponse:

@@ -47,7 +47,7 @@ def pause(request: HttpRequest, name: str) -> HttpResponse:
         operations.pause(name, by=user)
     except UnknownQueue as refusal:
         _not_found(refusal)
-    return _respond(request, name, "Paused: nothing of it is claimed any more. What runs goes on.")
+    return _respond(request, name, "Paused: none of its jobs is claimed any more. Jobs in progress continue.")
 
 
 @login_required
@@ -59,7 +59,7 @@ def resume(request: HttpRequest, name: str) -> HttpResponse:
         operations.resume(name, by=user)
     except UnknownQueue as refusal:
         _not_found(refusal)
-    return _respond(request, name, "Open again.")
+    return _respond(request, name, "Resumed.")
 
 
 @login_required

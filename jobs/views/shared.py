@@ -38,5 +38,5 @@ def output(request: HttpRequest, token: str, fence: int) -> HttpResponseBase:
 def _shared(token: str) -> Job:
     row = reads.shared(token) if "\x00" not in token else None
     if row is None:
-        raise Http404("This link shows nothing any more.")
+        raise Http404("This link no longer works.")
     return row

@@ -64,9 +64,7 @@ def rotate(request: HttpRequest, worker_id: int) -> HttpResponse:
 def revoke(request: HttpRequest, worker_id: int) -> HttpResponse:
     """Make the worker's key worthless."""
     operations.revoke(_manageable(request, worker_id), by=people.person(request))
-    messages.success(
-        request, "Its key opens nothing any more. What it was running is given up with its lease."
-    )
+    messages.success(request, "Its key is revoked. Its job is lost when the lease ends.")
     return HttpResponseRedirect(reverse("jobs:worker", args=[worker_id]))
 
 

@@ -26,6 +26,12 @@ def live(context: Context, name: str, /, element: str = "", css: str = "", **arg
 
 
 @register.simple_tag(takes_context=True)
+def live_with(context: Context, name: str, filters: dict[str, Any], /, **arguments: Any) -> SafeString:
+    """`live` with the arguments of a dict besides its own: `{% live_with "jobs" shown whose=viewer %}`."""
+    return live(context, name, **filters, **arguments)
+
+
+@register.simple_tag(takes_context=True)
 def live_stream(
     context: Context, name: str, /, element: str = "", css: str = "", **arguments: Any
 ) -> SafeString:

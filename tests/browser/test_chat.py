@@ -145,7 +145,7 @@ class TestThreeInTheirRooms:
         watcher = visit(f"/chat/{room.pk}/", by=ada)
         maker.get_by_text("Connect a worker of your own").click()
         maker.get_by_label("Its name").fill("laptop")
-        maker.get_by_role("button", name="Make the worker").click()
+        maker.get_by_role("button", name="Create the worker").click()
         command = maker.locator("#command").inner_text()
         key = re.search(r"jfw_\S+", command)
         assert key is not None

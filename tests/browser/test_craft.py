@@ -121,7 +121,7 @@ class TestWithoutScripts:
         expect(page.locator(".messages")).to_contain_text(
             "Canceled before it started: no worker ever ran it."
         )
-        expect(page.get_by_role("button", name="Try again")).to_be_visible()
+        expect(page.get_by_role("button", name="Retry")).to_be_visible()
         page.get_by_role("link", name="Jobs", exact=True).click()
         page.get_by_label("Status").select_option("canceled")
         page.get_by_role("button", name="Filter").click()

@@ -78,7 +78,7 @@ class TestLive:
         expect(image).to_have_count(1, timeout=SOON_MS)  # beside the preview until the end of the job is read
         expect(image).to_have_attribute("alt", re.compile("picture.png"), timeout=SOON_MS)
         expect(page).to_have_title(re.compile("success"))
-        expect(page.get_by_role("button", name="Try again")).to_be_visible()
+        expect(page.get_by_role("button", name="Retry")).to_be_visible()
         expect(page.get_by_role("button", name="Cancel")).to_be_hidden()
         assert same()
 
@@ -105,7 +105,7 @@ class TestLive:
     def test_why_it_waits_follows_its_queue(self, visit: Visit, ada: User, worker: Worker, job: Job) -> None:
         operations.pause("image")
         page = visit(f"/jobs/{job.pk}/", by=ada)
-        farmhands.shows(page.locator(".why"), "The queue image is paused")
+        farmhands.shows(page.locator(".why"), "The queue image was paused")
         operations.resume("image")
         expect(page.locator(".why")).not_to_contain_text("paused", timeout=SOON_MS)
         operations.set_ceiling("image", 0)
@@ -165,9 +165,9 @@ class TestCanceling:
         same = farmhands.stays(page)
         page.get_by_role("button", name="Cancel").click()
         page.get_by_role("button", name="Cancel the job").click()
-        farmhands.shows(page.locator("#toasts"), "Canceled while it ran: its worker is told")
+        farmhands.shows(page.locator("#toasts"), "Canceled while it ran: its worker is notified")
         farmhands.status(page, "canceled")
-        expect(page.get_by_role("button", name="Try again")).to_be_visible()
+        expect(page.get_by_role("button", name="Retry")).to_be_visible()
         assert same()
         assert farm.succeed(worker, claimed) != "success"
 

@@ -35,11 +35,11 @@ def test_a_source_is_set_up_tested_watched_and_replayed(visit: Visit, server: Se
     row = page.locator("[data-key=sgithub]")
     expect(row).to_contain_text("needs a secret")
     row.get_by_role("link", name="GitHub").click()
-    page.get_by_role("button", name="Add it").click()
+    page.get_by_role("button", name="Add the secret").click()
     secret = page.locator("#secret").inner_text()
 
     page.get_by_role("link", name="Send a test delivery").click()
-    page.get_by_role("button", name="Send it").click()
+    page.get_by_role("button", name="Send").click()
     expect(page.locator("h1")).to_contain_text("jobfarm_test")
     expect(page.locator(".delivery-state")).to_contain_text("received")
     expect(page.get_by_role("button", name="Replay")).to_be_hidden()
@@ -74,16 +74,16 @@ def test_many_are_replayed_before_ones_eyes_on_a_phone(visit: Visit, boss: User)
     while Delivery.objects.filter(status="received").exists():
         pass_time()
     page = visit("/inbox/?source=github", by=boss, viewport={"width": 390, "height": 900})
-    page.get_by_role("button", name="Replay all that match").click()
+    page.get_by_role("button", name="Replay all matching").click()
     page.get_by_role("button", name="Replay 121").click()
     state = page.locator(".replay-state")
     expect(state).to_contain_text("0 of 121")
-    expect(page.get_by_role("button", name="Stop here")).to_be_visible()
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
     while ScheduledFunction.objects.filter(status="pending").exists():
         pass_time()
     expect(state).to_contain_text("121 of 121", timeout=SOON_MS)
     expect(state).to_contain_text("done")
-    expect(page.get_by_role("button", name="Stop here")).to_be_hidden()
+    expect(page.get_by_role("button", name="Stop")).to_be_hidden()
     for path in (
         "/inbox/",
         f"/inbox/{long.pk}/",

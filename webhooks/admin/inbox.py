@@ -107,11 +107,11 @@ class DeliveryAdmin(common.BoundedList):
     search_help_text = "Words of the body, a delivery id, a type, or our number"
     fieldsets = [
         (None, {"fields": ["live_state"]}),
-        ("What came", {"fields": [
+        ("Request", {"fields": [
             ("source", "event_type"), "delivery_id", ("received_at", "occurred_at"), ("address", "sandbox"),
             "signed_with", "body_bytes", "digest", "functions", "shown_headers", "shown_body",
         ]}),
-        ("How it goes", {"fields": [
+        ("Progress", {"fields": [
             ("attempts", "tries"), ("next_attempt_at", "ended_at"), ("duplicates", "last_duplicate_at")
         ]}),
     ]  # fmt: skip
@@ -167,7 +167,7 @@ class DeliveryAdmin(common.BoundedList):
         note = row.note or ""
         return note if len(note) <= 80 else f"{note[:79]}…"
 
-    @display(description="State")  # type: ignore[untyped-decorator]
+    @display(description="Status")  # type: ignore[untyped-decorator]
     @administration.once
     def live_state(self, row: Delivery) -> SafeString:
         """How it stands, live."""
@@ -270,10 +270,10 @@ class SecretAdmin(common.ReadOnly):
         rows: QuerySet[Secret] = super().get_queryset(request)
         return rows.defer("sealed")
 
-    @display(description="State", label={"retired": "danger", "good": "success"})  # type: ignore[untyped-decorator]
+    @display(description="Status", label={"retired": "danger", "active": "success"})  # type: ignore[untyped-decorator]
     def state(self, secret: Secret) -> str:
         """Whether it opens anything, or will not once its time comes."""
-        return "retired" if secret.retired_at else "good"
+        return "retired" if secret.retired_at else "active"
 
     def view_on_site(self, obj: Secret) -> str:
         """Where secrets are added and rotated."""
@@ -289,7 +289,7 @@ class SecretAdmin(common.ReadOnly):
             )
         for row in queryset:
             operations.retire(row.pk, by=people.person(request))
-        self.message_user(request, "They open nothing any more.", messages.SUCCESS)
+        self.message_user(request, "The secrets are retired.", messages.SUCCESS)
         return None
 
 
@@ -304,7 +304,7 @@ class SandboxTokenAdmin(common.ReadOnly):
 
 
 def _and_jobs(with_jobs: bool) -> str:
-    return " and start what their rules say again" if with_jobs else ""
+    return " and start their jobs again" if with_jobs else ""
 
 
 def _replay(request: HttpRequest, pk: int, *, with_jobs: bool) -> str:
@@ -319,7 +319,7 @@ def _preview(chosen: list[tuple[Any, str]]) -> list[str]:
     """What the action applies to: how many deliveries of each status at this moment."""
     counts = Counter(status for _, status in chosen[:AT_ONCE])
     preview = [f"{count} {status}" for status, count in sorted(counts.items())]
-    more = f"and more, which stay as they are: {AT_ONCE} at a time; the inbox replays all that match"
+    more = f"and more, which are not changed: {AT_ONCE} at a time; the inbox replays all that match"
     return [*preview, more] if len(chosen) > AT_ONCE else preview
 
 

@@ -174,13 +174,13 @@ class _Shown:
         """What became of it."""
         return start.outcome
 
-    @display(description="Why not")  # type: ignore[untyped-decorator]
+    @display(description="Reason")  # type: ignore[untyped-decorator]
     def excerpt(self, start: JobStart) -> str:
         """The beginning of why no job was started."""
         reason = self.reason(start)
         return reason if len(reason) <= _EXCERPT else f"{reason[: _EXCERPT - 1]}…"
 
-    @display(description="Why not")  # type: ignore[untyped-decorator]
+    @display(description="Reason")  # type: ignore[untyped-decorator]
     def reason(self, start: JobStart) -> str:
         """Why no job was started."""
         if start.outcome == StartOutcome.SKIPPED:

@@ -15,7 +15,7 @@ class Activity(models.Model):
     delivery = models.ForeignKey(
         Delivery, models.DO_NOTHING, db_constraint=False, db_index=False, related_name="activity"
     )
-    n = models.PositiveSmallIntegerField(help_text="Which line of its delivery, from 0.")
+    n = models.PositiveSmallIntegerField(help_text="Which entry of its delivery, from 0.")
     source = models.CharField(max_length=20, choices=[(s, s.label) for s in Source])
     at = models.DateTimeField(help_text="When it happened, by the sender's clock.")
     actor = short(help_text="Who did it; empty: the sender itself.")
@@ -24,7 +24,7 @@ class Activity(models.Model):
     kind = models.CharField(
         max_length=40, default="", blank=True, help_text="The table of the resource; empty: not kept."
     )
-    resource = short(help_text="The thing's external_id.")
+    resource = short(help_text="The resource's external_id.")
     link = models.CharField(max_length=500, default="", blank=True, help_text="To the sender; https alone.")
     written_at = models.DateTimeField(db_default=Now())
 

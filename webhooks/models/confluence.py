@@ -25,7 +25,7 @@ class ConfluencePage(Resource):
     status = models.CharField(max_length=7, choices=Status.choices, default=Status.CURRENT)
     title = short()
     space = short()
-    version = models.PositiveBigIntegerField(default=0, help_text="0: not told.")
+    version = models.PositiveBigIntegerField(default=0, help_text="0: unknown.")
     author = short(help_text="The sender's id of whom it is by.")
     editor = short(help_text="The sender's id of whom the last change is by.")
     link = models.CharField(max_length=500, default="", blank=True)

@@ -60,7 +60,7 @@ class GithubPullRequest(Resource):
     is_draft = models.BooleanField(default=False)
     author = short()
     labels = models.JSONField(default=list, blank=True)
-    reviewers = models.JSONField(default=list, blank=True, help_text="Who is asked for a review.")
+    reviewers = models.JSONField(default=list, blank=True, help_text="Requested reviewers.")
     head_ref = short()
     head_sha = short()
     base_ref = short()

@@ -27,12 +27,10 @@ class Secret(models.Model):
     source = models.CharField(max_length=20, choices=[(s, s.label) for s in Source])
     name = models.CharField(max_length=100, default="", blank=True, help_text="For people: where it is used.")
     sealed = models.BinaryField(help_text="Encrypted under a key derived from SECRET_KEY.")
-    fingerprint = models.CharField(
-        max_length=12, help_text="Says which one it is, and nothing about what it is."
-    )
+    fingerprint = models.CharField(max_length=12, help_text="Identifies the secret without revealing it.")
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     retired_at = models.DateTimeField(
-        null=True, blank=True, help_text="From this moment on it opens nothing. May lie ahead."
+        null=True, blank=True, help_text="From this moment on it is not accepted. May lie ahead."
     )
     last_used_at = models.DateTimeField(null=True, blank=True)
 
@@ -72,7 +70,7 @@ class Delivery(models.Model):
 
     source = models.CharField(max_length=20, choices=[(s, s.label) for s in Source])
     delivery_id = models.CharField(
-        max_length=255, help_text="The sender's own; without one, sha256: and the body's digest."
+        max_length=255, help_text="The sender's own id; without one, sha256: and the body's digest."
     )
     event_type = models.CharField(max_length=255, default="", blank=True)
     status = models.CharField(max_length=9, choices=[(s, s) for s in Status], default=Status.RECEIVED)
@@ -87,7 +85,7 @@ class Delivery(models.Model):
     address = models.GenericIPAddressField(null=True, blank=True)
     secret = loose(Secret, null=True, blank=True, db_index=False, related_name="deliveries")
     sandbox = models.CharField(
-        max_length=100, null=True, blank=True, help_text="Whose bearer token it came with."
+        max_length=100, null=True, blank=True, help_text="The sandbox whose bearer token it came with."
     )
     occurred_at = models.DateTimeField(
         null=True, blank=True, help_text="When it happened, by the sender's clock."
@@ -105,7 +103,7 @@ class Delivery(models.Model):
     start_round = models.PositiveIntegerField(
         db_default=1, help_text="1, and one more for each replay that starts its jobs again."
     )
-    duplicates = models.PositiveIntegerField(default=0, help_text="How often the same came again.")
+    duplicates = models.PositiveIntegerField(default=0, help_text="How often the same delivery came again.")
     last_duplicate_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

@@ -19,14 +19,16 @@ class HealthScore(models.Model):
     day = models.DateField()
     subject = models.CharField(max_length=6, choices=Subject.choices)
     name = models.CharField(max_length=255)
-    ended = models.PositiveBigIntegerField(help_text="What ended on that day.")
+    ended = models.PositiveBigIntegerField(help_text="Jobs or deliveries that ended on that day.")
     succeeded = models.PositiveBigIntegerField()
     score = models.FloatField(
         null=True, help_text="The share that succeeded, 0 to 1; empty if nothing ended."
     )
     latency_p50_s = models.FloatField(null=True, help_text="From due (or received) to the end.")
     latency_p95_s = models.FloatField(null=True)
-    backlog = models.PositiveBigIntegerField(help_text="What waited when the score was made.")
+    backlog = models.PositiveBigIntegerField(
+        help_text="Pending jobs or deliveries when the score was computed."
+    )
     computed_at = models.DateTimeField(db_default=Now())
 
     class Meta:
@@ -48,8 +50,8 @@ class ModelServer(models.Model):
 
     url = models.CharField(max_length=500, primary_key=True)
     polled_at = models.DateTimeField(null=True)
-    answered_at = models.DateTimeField(null=True, help_text="When it last answered well.")
-    error = models.TextField(null=True, help_text="Why the last time went wrong; empty if it went well.")
+    answered_at = models.DateTimeField(null=True, help_text="When it last answered without an error.")
+    error = models.TextField(null=True, help_text="Why the last request failed; empty if it succeeded.")
 
     class Meta:
         ordering = ["url"]

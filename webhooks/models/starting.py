@@ -31,13 +31,13 @@ class Rule(models.Model):
     filter = models.JSONField(
         default=dict,
         blank=True,
-        help_text='What has to be there, by path: {"body.ref": "refs/heads/main"}. A list means one of these; '
+        help_text='Required values, by path: {"body.ref": "refs/heads/main"}. A list means one of these; '
         '{"exists": true}, {"prefix": "refs/tags/"} and {"not": "x"} what they say. Empty: every delivery.',
     )
     kind = models.CharField(max_length=100, help_text="The kind of the job.")
     payload = models.JSONField(
         default=_whole_body,
-        help_text="JSON in which {{ body.repository.full_name }} stands for what the delivery has there, and "
+        help_text="JSON in which {{ body.repository.full_name }} stands for the value that the delivery has there, and "
         "{{ body.base? }} for null where it has nothing. Nothing in it is run.",
     )
     queue = models.CharField(max_length=100, null=True, blank=True, help_text="Empty: that of the kind.")

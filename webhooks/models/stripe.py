@@ -54,7 +54,7 @@ class StripeInvoice(Resource):
     subscription = member_of("StripeSubscription", related_name="invoices")
     number = short()
     status = short()
-    reason = short(help_text="Why it was made.")
+    reason = short(help_text="Why it was created.")
     currency = short()
     amount_due = models.BigIntegerField(default=0)
     amount_paid = models.BigIntegerField(default=0)

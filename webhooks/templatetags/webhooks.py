@@ -1,28 +1,77 @@
-"""`{% load webhooks %}`: bytes, and reasons of refusals, as the pages show them."""
+"""`{% load webhooks %}`: badges, bytes, and reasons of refusals, as the pages show them."""
 
 from typing import Final
 
 from django import template
 
 from webhooks.domain.names import Source
+from webhooks.domain.states import Outcome, Status
+from webhooks.queries.pages import Replay
 
 register = template.Library()
 
 _REASONS: Final = {
     "missing_signature": "no signature",
-    "malformed_signature": "a signature that is none",
-    "malformed_timestamp": "a time stamp that is none",
+    "malformed_signature": "malformed signature",
+    "malformed_timestamp": "malformed timestamp",
     "bad_signature": "wrong signature",
     "bad_token": "unknown or revoked token",
     "too_old": "signed too long ago",
-    "too_new": "signed in the future: a clock is off",
+    "too_new": "signed in the future: the clocks differ",
     "retired_secret": "signed with a retired secret",
     "no_secret": "the source has no secret",
     "too_large": "too large",
-    "too_slow": "the body did not come",
-    "busy": "no room for more at once",
-    "unsupported_media_type": "not JSON by its media type",
+    "too_slow": "the body did not arrive in time",
+    "busy": "too many requests at once",
+    "unsupported_media_type": "the media type is not JSON",
 }
+# Each status, the status of a job whose colour and icon its badge has (`templates/parts/status.html`), and its label.
+_BADGE: Final = "parts/status.html"
+_DELIVERIES: Final = {
+    Status.RECEIVED: ("pending", "received"),
+    Status.PROCESSED: ("success", "processed"),
+    Status.IGNORED: ("off", "ignored"),
+    Status.FAILED: ("timed_out", "failed, retried"),
+    Status.DEAD: ("failed", "dead"),
+    Status.REJECTED: ("failed", "rejected"),
+}
+_ATTEMPTS: Final = {Outcome.PROCESSED: "success", Outcome.FAILED: "failed", Outcome.REJECTED: "failed"}
+_SOURCES: Final = {
+    "ready": ("on", "ready"),
+    "unreadable": ("failed", "unreadable secret"),
+    "needs_secret": ("off", "needs a secret"),
+}
+_REPLAYS: Final = {"success": ("success", "done"), "canceled": ("canceled", "stopped")}
+
+
+@register.inclusion_tag(_BADGE)
+def delivery_badge(status: str) -> dict[str, str]:
+    """The status of a delivery."""
+    return _badge(*_DELIVERIES[Status(status)])
+
+
+@register.filter
+def attempt_status(outcome: str) -> str:
+    """The status whose colour an attempt has that ended like this; none if it was ignored."""
+    return _ATTEMPTS.get(Outcome(outcome), "")
+
+
+@register.inclusion_tag(_BADGE)
+def source_badge(state: str) -> dict[str, str]:
+    """Whether a source can deliver: "ready", "needs_secret" or "unreadable"."""
+    return _badge(*_SOURCES[state])
+
+
+@register.inclusion_tag(_BADGE)
+def replay_badge(replay: Replay) -> dict[str, str]:
+    """How far a bulk replay is; whatever else it ended as is a failure."""
+    if not replay.is_over:
+        return _badge("in_progress", "in progress")
+    return _badge(*_REPLAYS.get(replay.status, ("failed", "failed")))
+
+
+def _badge(status: str, label: str) -> dict[str, str]:
+    return {"status": status, "label": label}
 
 
 @register.filter

@@ -27,7 +27,7 @@ class Moment(forms.CharField):
         """The text, if it is a moment."""
         text: str = super().clean(value)
         if text and live_queries.moment(text) is None:
-            raise forms.ValidationError("A date and a time, like 2026-09-30T14:05.")
+            raise forms.ValidationError("Enter a date and a time, like 2026-09-30T14:05.")
         return text
 
 
@@ -87,7 +87,7 @@ class ActivityForm(forms.Form):
         required=False,
         max_length=200,
         label="Text",
-        widget=forms.TextInput(attrs={"type": "search", "placeholder": "in who, what, whom"}),
+        widget=forms.TextInput(attrs={"type": "search", "placeholder": "in actors, actions, objects"}),
     )
     source = forms.ChoiceField(required=False, choices=_SOURCES)
     kind = forms.SlugField(required=False, max_length=40, widget=forms.HiddenInput)
@@ -111,17 +111,17 @@ class SecretForm(forms.Form):
         max_length=255,
         strip=False,
         label="The sender's secret",
-        help_text="Paste it if the sender made one (Clerk, Stripe). Left empty, one is made up here and shown once.",
+        help_text="Paste it if the sender created one (Clerk, Stripe). If empty, one is generated here and shown once.",
         widget=forms.PasswordInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )
     name = forms.CharField(
         required=False, max_length=100, label="Name", help_text="For people: where it is used."
     )
     grace = forms.ChoiceField(
-        choices=[("", "stay"), *((hours, f"stop {when}") for hours, when in _GRACES)],
+        choices=[("", "stay live"), *((hours, f"retire {when}") for hours, when in _GRACES)],
         required=False,
-        label="Those that live now",
-        help_text="A rotation: until then both are taken, so nothing is lost while you change it at the sender.",
+        label="Current secrets",
+        help_text="A rotation: until then both are accepted, so no request is refused while you change the sender.",
     )
 
     def __init__(self, data: Mapping[str, Any] | None = None) -> None:
@@ -146,13 +146,13 @@ class RetireForm(forms.Form):
 class TokenForm(forms.Form):
     """A sandbox's token."""
 
-    sandbox = forms.CharField(max_length=100, help_text="Its name, as deliveries will say it.")
+    sandbox = forms.CharField(max_length=100, help_text="Its name, as deliveries will show it.")
     days = forms.TypedChoiceField(
         choices=[("1", "a day"), ("7", "a week"), ("90", "90 days"), ("", "until it is revoked")],
         coerce=int,
         empty_value=None,
         required=False,
-        label="Good for",
+        label="Valid for",
     )
 
     def __init__(self, data: Mapping[str, Any] | None = None) -> None:
@@ -174,7 +174,7 @@ class SendForm(forms.Form):
         max_length=LONGEST_BODY,
         strip=False,
         widget=forms.Textarea(attrs={"class": "mono", "rows": 14, "spellcheck": "false"}),
-        help_text="Signed and posted byte for byte as it stands here.",
+        help_text="Signed and posted byte for byte as written here.",
     )
 
     def __init__(

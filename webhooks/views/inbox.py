@@ -70,7 +70,7 @@ def replay(request: HttpRequest, delivery_id: int) -> HttpResponse:
     except CannotReplay as refusal:
         messages.warning(request, refusal.message)
     else:
-        messages.success(request, "It is processed again; what it had been through stays below.")
+        messages.success(request, "It is being processed again; its earlier attempts are kept.")
     return redirect("webhooks:delivery", delivery_id)
 
 

@@ -52,7 +52,7 @@ def stop(request: HttpRequest, first: int) -> HttpResponse:
     row = _replay_or_404(first)
     verdict = None if row.is_over else scheduling.cancel(row.last).verdict
     if verdict is None or verdict is CancelVerdict.TOO_LATE:
-        messages.warning(request, "Too late: a batch of it runs at this moment, or it is over. Look again.")
+        messages.warning(request, "Too late: a batch of it is being processed, or it has ended. Try again.")
     else:
         _note(request, row)
         messages.success(request, "Stopped: no further batch is begun.")
@@ -67,7 +67,7 @@ def _begin(request: HttpRequest, wanted: operations.Filter) -> HttpResponse:
         )
         first = pages.newest_replay(wanted) if matched else None
     if first is None:
-        messages.warning(request, "Nothing matches any more: nothing was replayed.")
+        messages.warning(request, "No delivery matches any more: none was replayed.")
         return redirect("webhooks:inbox")
     return redirect("webhooks:replay", first)
 
@@ -75,7 +75,7 @@ def _begin(request: HttpRequest, wanted: operations.Filter) -> HttpResponse:
 def _note(request: HttpRequest, row: pages.Replay) -> None:
     last = pages.delivery(row.until)
     if last is not None:
-        message = f"Stopped the replay of many after {row.replayed} of {row.matched}"
+        message = f"Stopped the bulk replay after {row.replayed} of {row.matched}"
         audit.record(people.person(request), last, message)
 
 

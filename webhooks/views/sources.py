@@ -52,14 +52,14 @@ def retire(request: HttpRequest, name: str, secret_id: int) -> HttpResponse:
     if stored is None or stored.source != access.source_named(name):
         raise Http404("There is no such secret.")
     if not form.is_valid():
-        messages.error(request, "Say when: at once, in an hour, a day, or a week.")
+        messages.error(request, "Choose when: at once, in an hour, a day, or a week.")
         return redirect("webhooks:source", name)
     try:
         row = operations.retire(secret_id, grace=form.after(), by=people.person(request))
     except NotFound as refusal:
         raise Http404(refusal.message) from refusal
     when = f"from {row.retired_at:%Y-%m-%d %H:%M} UTC on" if form.after() else "any more"
-    messages.success(request, f"The secret {row.fingerprint} opens nothing {when}.")
+    messages.success(request, f"The secret {row.fingerprint} is not accepted {when}.")
     return redirect("webhooks:source", name)
 
 
@@ -121,7 +121,7 @@ def create_token(request: HttpRequest) -> HttpResponse:
     form = TokenForm(request.POST)
     if not form.is_valid():
         for errors in form.errors.values():
-            messages.error(request, f"No token was made. {' '.join(map(str, errors))}")
+            messages.error(request, f"No token was created. {' '.join(map(str, errors))}")
         return redirect("webhooks:source", HOOKS)
     lifetime = form.lifetime()
     expires_at = None if lifetime is None else clock.now() + lifetime

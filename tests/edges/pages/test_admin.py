@@ -80,7 +80,7 @@ class TestJobs:
         jobs = [*ended, little_farm.job]
         answer = _act(browse(little_farm.oscar), "retry_selected", jobs, confirmed="yes")
         assert _messages(answer) == [
-            "2 submitted once more; 1 The job has not ended yet, so it cannot be tried again as a new one."
+            "2 retried; 1 The job has not ended yet, so it cannot be tried again as a new one."
         ]
         assert {job.pk for job in ended} == set(
             Job.objects.filter(retry_of__isnull=False).values_list("retry_of", flat=True)
@@ -160,7 +160,7 @@ class TestWorkers:
     def test_a_new_key_replaces_the_old_one_after_a_question(self, browse: Browse, little_farm: Farm) -> None:
         worker, old = operations.create_worker("rack", queues=["chat"])
         client, path = browse(little_farm.oscar), f"/admin/jobs/worker/{worker.pk}/rotate/"
-        assert "Make a new key?" in client.get(path).content.decode()
+        assert "Create a new key?" in client.get(path).content.decode()
         assert worker == operations.authenticate(old)
         new = client.post(path, {"confirmed": "yes"}).context["key"]
         assert worker == operations.authenticate(new)

@@ -59,13 +59,13 @@ class TestTheWay:
     @pytest.mark.parametrize(
         ("data", "sentence"),
         [
-            ({}, "Choose what is to be done."),
+            ({}, "Choose an action."),
             ({"action": "explode"}, "Select a valid choice"),
-            ({"action": "change_priority"}, "Say the new one."),
+            ({"action": "change_priority"}, "Enter the new value."),
             ({"action": "change_priority", "new_priority": "101"}, "less than or equal to 100"),
             ({"action": "change_queue", "new_queue": "nowhere"}, "Select a valid choice"),
             ({"action": "undo"}, "Select a valid choice"),
-            ({"action": "cancel", "since": "yesterday"}, "A date and a time, like"),
+            ({"action": "cancel", "since": "yesterday"}, "Enter a date and a time, like"),
         ],
     )
     def test_stops_where_something_is_missing(

@@ -192,7 +192,7 @@ class TestCanceling:
             name: _shown(client, job) for name, job in {"runs": runs, "waits": waits, "again": again}.items()
         }
         assert form == {
-            "runs": "Canceled while it ran: its worker is told, and its result will be refused.",
+            "runs": "Canceled while it ran: its worker is notified, and its result will be refused.",
             "waits": "Canceled before it started: no worker ever ran it.",
             "again": "Canceled before its next attempt: an earlier one ran, no further one will.",
         }

@@ -120,7 +120,7 @@ class TestTime:
     def test_that_is_none_is_refused_and_left_out(self, browse: Browse, little_farm: Farm) -> None:
         answer = browse(little_farm.oscar).get("/jobs/?since=yesterday&age=century")
         assert (answer.status_code, _shown(answer)) == (422, [little_farm.job.pk])
-        assert "A date and a time, like" in answer.content.decode()
+        assert "Enter a date and a time, like" in answer.content.decode()
 
 
 class TestGroup:

@@ -57,7 +57,7 @@ class TestTheAccountPage:
     def test_shows_what_one_uses_and_may_use(self, client: Client, ada: User) -> None:
         client.force_login(ada)
         text = _text(client.get("/accounts/").text)
-        assert "Waiting jobs 3 of 4,000" in text
+        assert "Pending jobs 3 of 4,000" in text
         assert "Output 1.0 KB of 2.0 KB" in text
         assert "Files 2 of 20" in text
         assert "Bytes of files 1.5 KB" in text
@@ -65,7 +65,7 @@ class TestTheAccountPage:
 
     def test_shows_nothing_of_others(self, client: Client, ada: User) -> None:
         client.force_login(farm.user("bob"))
-        assert "Waiting jobs 0 of 4,000" in _text(client.get("/accounts/").text)
+        assert "Pending jobs 0 of 4,000" in _text(client.get("/accounts/").text)
 
 
 class TestTheAdministration:

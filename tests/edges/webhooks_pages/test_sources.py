@@ -70,9 +70,9 @@ class TestASecret:
     def test_is_retired_at_once_or_later(self, operator: Client) -> None:
         row, _ = operations.add(Source.GITHUB)
         url = f"{SOURCE}secrets/{row.pk}/retire/"
-        assert "opens nothing from" in operator.post(url, {"grace": "1"}, follow=True).content.decode()
+        assert "is not accepted from" in operator.post(url, {"grace": "1"}, follow=True).content.decode()
         page = operator.post(url, {"grace": "0"}, follow=True).content.decode()
-        assert "opens nothing any more" in page
+        assert "is not accepted any more" in page
         assert 'data-live-secret="no"' in page
         row.refresh_from_db()
         assert row.retired_at is not None
@@ -83,7 +83,7 @@ class TestASecret:
         page = operator.post(
             f"{SOURCE}secrets/{row.pk}/retire/", {"grace": "5"}, follow=True
         ).content.decode()
-        assert "Say when:" in page
+        assert "Choose when:" in page
         other = operator.post(f"/inbox/sources/jira/secrets/{row.pk}/retire/", {"grace": "0"})
         assert other.status_code == 404
         row.refresh_from_db()
@@ -121,7 +121,7 @@ class TestATokenOfASandbox:
     )
     def test_is_not_made_of_nonsense(self, operator: Client, given: dict[str, str]) -> None:
         page = operator.post("/inbox/tokens/", given, follow=True).content.decode()
-        assert "No token was made." in page
+        assert "No token was created." in page
         assert not SandboxToken.objects.exists()
 
 

@@ -81,7 +81,7 @@ class TestTheDeliverysPage:
         Job.objects.all().delete()
         shown = page(operator, f"/inbox/{delivery.pk}/")
         assert f"#{start.job_id}" in shown
-        assert "deleted since" in shown
+        assert '<span class="soft">deleted</span>' in shown
         assert f'href="/jobs/{start.job_id}/"' not in shown
 
     def test_shows_who_may_not_see_jobs_their_numbers_alone(self) -> None:

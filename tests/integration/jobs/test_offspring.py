@@ -117,6 +117,7 @@ class TestOffspring:
         operations.cancel(job.pk, by=None)
         [made] = pages.offspring(job.pk)
         client.force_login(owner)
-        assert f"Its moves scheduled the function #{made}." in client.get(f"/jobs/{job.pk}/").text
+        page = " ".join(client.get(f"/jobs/{job.pk}/").text.split())
+        assert f"Its transitions scheduled the function #{made}." in page
         client.force_login(User.objects.create_superuser("boss"))
         assert f'<a href="/functions/{made}/">#{made}</a>' in client.get(f"/jobs/{job.pk}/").text

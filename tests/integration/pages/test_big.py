@@ -223,11 +223,11 @@ class TestTheRollUp:
 class TestTheStates:
     def test_are_counted_to_a_bound_and_estimated_beyond(self, big: Big) -> None:
         figures = {figure.title: figure for figure in gauges.figures()}
-        assert figures["Due now"].text == "10,000+"
+        assert figures["Pending"].text == "10,000+"
         assert (figures["Failed"].text, figures["Timed out"].text) == ("300", "60")
-        assert (figures["Running"].text, figures["Canceled"].text) == ("0", "0")
-        assert 290_000 < figures["Succeeded"].number < 310_000
-        assert figures["Succeeded"].text.startswith("about ")
+        assert (figures["In progress"].text, figures["Canceled"].text) == ("0", "0")
+        assert 290_000 < figures["Success"].number < 310_000
+        assert figures["Success"].text.startswith("about ")
         read = _buffers_of(gauges.figures)
         print(f"figures: {read} buffers")
         assert read < WHOLE_TABLE / 4

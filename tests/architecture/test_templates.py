@@ -1,0 +1,80 @@
+"""Templates can be read line by line, and load tag libraries only of their own app and of those that it knows."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[2]
+TEMPLATES: Final = ROOT / "templates"
+LONGEST_LINE: Final = 160
+CHECKED_FOLDERS: Final = (
+    "admin",
+    "jobs",
+    "webhooks",
+)  # of templates/; "." is templates/ itself without its folders
+# From the app that knows all others down to the one that knows none.
+APPS: Final = (
+    "jobfarm", "examples", "webhooks", "jobs", "accounts", "ratelimits", "scheduling", "live", "core"
+)  # fmt: skip
+# Folders that are not named like the app whose templates they hold. What every app includes knows what `live` knows.
+APP_OF_FOLDER: Final = {"admin": "jobfarm", "chat": "examples", "imagegame": "examples", "parts": "live"}
+APP_OF_PAGE: Final = {"base.html": "live"}  # of the pages in templates/ itself; the others are jobfarm's
+_LOADED: Final = re.compile(r"{% load (?:[^%]* from )?([^%]*) %}")
+_LIBRARIES: Final = {
+    path.stem: path.relative_to(ROOT).parts[0]
+    for app in APPS
+    for path in (ROOT / app).glob("**/templatetags/*.py")
+    if path.stem != "__init__"
+}
+
+
+@pytest.mark.parametrize("folder", CHECKED_FOLDERS)
+class TestTemplates:
+    def test_have_no_long_lines(self, folder: str) -> None:
+        lines = [
+            (f"{path.relative_to(TEMPLATES)}:{number}", len(line))
+            for path in _templates(folder)
+            for number, line in enumerate(path.read_text().splitlines(), 1)
+        ]
+        assert lines
+        assert [place for place, length in lines if length > LONGEST_LINE] == []
+
+    def test_load_no_library_of_an_app_above_their_own(self, folder: str) -> None:
+        assert [breach for path in _templates(folder) for breach in _breaches(path)] == []
+
+
+def test_every_app_with_tags_has_its_place_in_the_order() -> None:
+    assert {"farm", "live", "pages", "webhooks"} <= _LIBRARIES.keys()
+    folders = {path.relative_to(ROOT).parts[0] for path in ROOT.glob("[!.]*/**/templatetags")}
+    assert folders <= set(APPS)
+
+
+def test_a_library_of_an_app_above_is_seen() -> None:
+    assert _above("{% load static pages %}", app="jobs") == ["pages"]
+    assert _above("{% load tokens from limits %}{% load farm %}", app="ratelimits") == ["farm"]
+    assert _above("{% load farm live l10n %}", app="webhooks") == []
+
+
+def _templates(folder: str) -> list[Path]:
+    place = TEMPLATES / folder
+    return sorted(place.glob("*.html") if folder == "." else place.rglob("*.html"))
+
+
+def _breaches(path: Path) -> list[str]:
+    place = path.relative_to(TEMPLATES)
+    return [f"{place} loads {library}" for library in _above(path.read_text(), app=_app_of(place))]
+
+
+def _app_of(place: Path) -> str:
+    """The app that a template belongs to, by the outermost folder that is named like an app, below `admin/` too."""
+    named = next((name for name in place.parts[:-1] if name in APPS), None)
+    return named or APP_OF_FOLDER.get(place.parts[0]) or APP_OF_PAGE.get(place.name, "jobfarm")
+
+
+def _above(text: str, *, app: str) -> list[str]:
+    """The libraries of our apps that `text` loads although their app is above `app`."""
+    loaded = [library for names in _LOADED.findall(text) for library in names.split()]
+    ours = [library for library in loaded if library in _LIBRARIES]
+    return [library for library in ours if APPS.index(_LIBRARIES[library]) < APPS.index(app)]
