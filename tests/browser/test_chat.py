@@ -177,7 +177,7 @@ class TestThreeInTheirRooms:
         page.get_by_role("link", name="As a guest").click()
         captcha = page.locator("[name=captcha]").input_value()
         page.get_by_label("Letters in the picture").fill(solution(captcha))
-        page.get_by_role("button", name="Come in").click()
+        page.get_by_role("button", name="Continue").click()
         page.get_by_role("button", name=re.compile("Join as guest-")).click()
         expect(page.get_by_role("heading", name="friends", level=1)).to_be_visible()
 

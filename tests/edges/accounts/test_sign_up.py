@@ -108,7 +108,7 @@ class TestAGuestWhoSignsUp:
     def test_keeps_the_account_in_a_new_session(self, client: Client) -> None:
         people.come_as_guest(client)
         guest, before = User.objects.get(), client.session.session_key
-        assert "Keep what you have" in client.get(PAGE).text
+        assert "Keep your account" in client.get(PAGE).text
         assert client.post(PAGE, GIVEN).headers["Location"] == "/"
         assert client.session[SESSION_KEY] == str(guest.pk)
         assert (client.session.session_key != before, "is_guest" in client.session) == (True, False)

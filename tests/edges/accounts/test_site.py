@@ -92,7 +92,7 @@ class TestErrorPages:
     def test_say_that_there_is_no_such_page(self, client: Client) -> None:
         answer = client.get("/no/such/page")
         assert answer.status_code == 404
-        assert "There is no such page" in answer.text
+        assert "This page does not exist" in answer.text
 
 
 @pytest.mark.django_db

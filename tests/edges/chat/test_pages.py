@@ -87,7 +87,7 @@ class TestRooms:
     def test_with_a_name_that_is_taken_are_not_made(self, client: Client) -> None:
         response = client.post("/chat/", {"name": "friends"})
         assert response.status_code == 422
-        assert "There is a group called friends already" in response.content.decode()
+        assert "There is already a group called friends" in response.content.decode()
 
     def test_are_none_for_who_is_in_no_group(self) -> None:
         assert "You are in no room yet" in shown(browser(farm.user("eve")), "/chat/")

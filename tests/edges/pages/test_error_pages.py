@@ -62,7 +62,7 @@ class TestTheDatabaseAway:
         monkeypatch.setattr(type(connections["default"]), "ensure_connection", _broken)
         answer = client.get("/jobs/")
         assert answer.status_code == 500
-        assert "Something broke in the farm" in answer.text
+        assert "Something went wrong" in answer.text
 
 
 class TestAnAddressOfAButton:
