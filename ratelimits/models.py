@@ -28,7 +28,9 @@ class Bucket(models.Model):
     rate = models.FloatField(editable=False, help_text="Tokens added per period.")
     period_ms = models.FloatField("period", editable=False, help_text="Milliseconds.")
     most = models.FloatField("capacity", editable=False, help_text="The most tokens it can hold.")
-    value = models.FloatField(editable=False, help_text="Tokens at the moment `ts`; below 0: reserved ahead of time.")
+    value = models.FloatField(
+        editable=False, help_text="Tokens at the moment `ts`; below 0: reserved ahead of time."
+    )
     ts = models.BigIntegerField(editable=False, help_text="Milliseconds since the Unix epoch.")
     used = models.FloatField(editable=False, help_text="Tokens taken since the row was created.")
 

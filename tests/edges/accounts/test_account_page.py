@@ -78,7 +78,7 @@ class TestTokens:
         assert token.expires_at is not None
         lasts = (token.expires_at - token.created_at).total_seconds()
         assert (token.scopes, round(lasts / 86_400, 2)) == ("read", 30)
-        assert '<td role="cell" data-label="May">read</td>' in page.get(reverse("accounts:account")).text
+        assert '<td role="cell" data-label="Scopes">read</td>' in page.get(reverse("accounts:account")).text
 
     @pytest.mark.parametrize(
         ("fields", "field"),

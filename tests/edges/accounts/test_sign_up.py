@@ -33,7 +33,11 @@ class TestSignUp:
             ({"again": "another password"}, "again", "That is another password than the one above."),
             ({"password": "short", "again": "short"}, "password", "This password is too short."),
             ({"password": "password123", "again": "password123"}, "password", "This password is too common."),
-            ({"username": "two words"}, "username", "A username has 1 to 150 letters, digits and @ . + - _"),
+            (
+                {"username": "two words"},
+                "username",
+                "A username has 1 to 150 characters: letters, digits and @ . + - _",
+            ),
             ({"username": "bob"}, "username", "The username bob is taken: choose another."),
             ({"username": "BOB"}, "username", "The username BOB is taken: choose another."),
             ({"username": "admin"}, "username", "The username admin is taken: choose another."),

@@ -117,7 +117,7 @@ class TestAGamesPage:
         assert "Join the game" in page
         made.begin()
         page = _shown(_as(bob).get(f"/game/{made.code}/"))
-        assert "It has begun already" in page
+        assert "It has already begun" in page
         assert "data-live" not in page
 
     def test_is_nobody_elses(self) -> None:
@@ -201,14 +201,14 @@ class TestRefusals:
         [
             ("name", {"title": "", "number": "0"}, "A title cannot be empty."),
             ("name", {"title": "x" * 101, "number": "0"}, "A title has at most 100 characters; this one has 101."),
-            ("name", {"title": "fine", "number": "7"}, "The game has moved on: it is too late for that, or too early."),
+            ("name", {"title": "fine", "number": "7"}, "It is too late or too early for that: the game is at another stage."),
             ("name", {"title": "fine", "number": "x"}, ""),
-            ("guess", {"title": "1"}, "The game has moved on: it is too late for that, or too early."),
-            ("play", {"submission": "-1"}, "The game has moved on: it is too late for that, or too early."),
-            ("on", {"step": "1"}, "Only who opened the game can do that."),
-            ("begin", {}, "Only who opened the game can do that."),
-            ("leave", {}, "The game has moved on: it is too late for that, or too early."),
-            ("again", {}, "The game has moved on: it is too late for that, or too early."),
+            ("guess", {"title": "1"}, "It is too late or too early for that: the game is at another stage."),
+            ("play", {"submission": "-1"}, "It is too late or too early for that: the game is at another stage."),
+            ("on", {"step": "1"}, "Only the host of the game can do that."),
+            ("begin", {}, "Only the host of the game can do that."),
+            ("leave", {}, "It is too late or too early for that: the game is at another stage."),
+            ("again", {}, "It is too late or too early for that: the game is at another stage."),
         ],
     )  # fmt: skip
     def test_are_told_on_the_games_page(
@@ -220,7 +220,7 @@ class TestRefusals:
         client = _as(farm.user("stranger"))
         before = list(Game.objects.values())
         for act, fields in (("name", {"title": "mine", "number": 0}), ("guess", {"title": made.truth().pk})):
-            assert _document(client, f"/game/{made.code}/{act}/", **fields) == "You do not play in this game."
+            assert _document(client, f"/game/{made.code}/{act}/", **fields) == "You are not in this game."
         assert list(Game.objects.values()) == before
         assert not Guess.objects.exists()
         assert Title.objects.count() == 1
@@ -234,7 +234,7 @@ class TestRefusals:
         operations.start("first", by=User.objects.get())
         answer = client.post("/game/paint/", {"prompt": 'a "second" one'}, follow=True)
         assert 'value="a &quot;second&quot; one"' in answer.content.decode()
-        assert "You have a picture in the making" in answer.content.decode()
+        assert "One of your pictures is still being painted" in answer.content.decode()
 
     def test_say_that_too_many_jobs_wait(self, settings: Settings) -> None:
         settings.JOBFARM = {**settings.JOBFARM, "WAITING_JOBS_PER_OWNER": 1}

@@ -104,7 +104,9 @@ class TestOne:
         assert "There was nothing to reset" in text(again)
 
     def test_of_a_limit_that_there_is_not_says_no_more_than_that_it_is_full(self, page: Client) -> None:
-        assert "Not in use: all tokens are available." in text(page.get("/limits/one/", {"name": "\x00", "key": "x" * 5000}))
+        assert "Not in use: all tokens are available." in text(
+            page.get("/limits/one/", {"name": "\x00", "key": "x" * 5000})
+        )
 
 
 class TestWhoMay:
