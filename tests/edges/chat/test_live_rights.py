@@ -69,4 +69,4 @@ class TestARendering:
         farm.user("bob", groups=[room])
         html = " ".join(_html("chat-members", group_id=room.pk).split())
         assert '<span>ada</span><span class="soft small">owner</span>' in html
-        assert "<span>bob</span></li>" in html
+        assert "<span>bob</span> </li>" in html

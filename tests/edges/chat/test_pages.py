@@ -270,7 +270,7 @@ class TestButtons:
         where = f"/chat/{room.pk}"
         assert (
             post_text(client, f"{where}/cancel/", answer=answer.pk)
-            == "Canceled before anybody began to answer."
+            == "Canceled before an answer was started."
         )
         assert post_text(client, f"{where}/again/", answer=answer.pk) == "Asked again."
         assert post_json(client, f"{where}/again/", answer=answer.pk)["refused"]
@@ -282,7 +282,7 @@ class TestButtons:
         bob = farm.user("bob", groups=[room])
         answer = people.ask(room, bob)
         for path in ("cancel", "again"):
-            assert "who wrote the message alone" in post_text(
+            assert "Only the author of the message" in post_text(
                 client, f"/chat/{room.pk}/{path}/", answer=answer.pk
             )
         question = answer.message.question_id

@@ -22,6 +22,7 @@ from tests.integration.imagegame.players import Party, party, party_at
 
 pytestmark = pytest.mark.django_db
 
+WRONG_MOMENT = "It is too late or too early for that: the game is at another stage."
 SCRIPT = "<script>alert(1)</script>"
 
 
@@ -47,7 +48,7 @@ def _document(client: Client, path: str, **fields: object) -> str:
 
 def _shown(answer: Any) -> str:
     assert answer.status_code == 200
-    return unescape(answer.content.decode())
+    return " ".join(unescape(answer.content.decode()).split())
 
 
 class TestVisitors:
@@ -98,7 +99,7 @@ class TestTheLobby:
 
     def test_says_how_painting_goes(self) -> None:
         ada = farm.user()
-        assert "nothing was painted yet" in _shown(_as(ada).get("/game/"))
+        assert "nothing has been painted yet" in _shown(_as(ada).get("/game/"))
         players.picture(ada, players.painter())
         assert "1 of 1 succeeded" in _shown(_as(ada).get("/game/"))
 
@@ -201,14 +202,14 @@ class TestRefusals:
         [
             ("name", {"title": "", "number": "0"}, "A title cannot be empty."),
             ("name", {"title": "x" * 101, "number": "0"}, "A title has at most 100 characters; this one has 101."),
-            ("name", {"title": "fine", "number": "7"}, "It is too late or too early for that: the game is at another stage."),
+            ("name", {"title": "fine", "number": "7"}, WRONG_MOMENT),
             ("name", {"title": "fine", "number": "x"}, ""),
-            ("guess", {"title": "1"}, "It is too late or too early for that: the game is at another stage."),
-            ("play", {"submission": "-1"}, "It is too late or too early for that: the game is at another stage."),
+            ("guess", {"title": "1"}, WRONG_MOMENT),
+            ("play", {"submission": "-1"}, WRONG_MOMENT),
             ("on", {"step": "1"}, "Only the host of the game can do that."),
             ("begin", {}, "Only the host of the game can do that."),
-            ("leave", {}, "It is too late or too early for that: the game is at another stage."),
-            ("again", {}, "It is too late or too early for that: the game is at another stage."),
+            ("leave", {}, WRONG_MOMENT),
+            ("again", {}, WRONG_MOMENT),
         ],
     )  # fmt: skip
     def test_are_told_on_the_games_page(

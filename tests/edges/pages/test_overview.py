@@ -178,4 +178,4 @@ class TestWhatIsWatched:
     def test_says_that_no_webhook_is_dead_or_refused(self, browse: Browse, little_farm: Farm) -> None:
         page = browse(little_farm.oscar).get("/").content.decode()
         card = page[page.index('id="inbox-title"') :]
-        assert re.search(r"<dt>Dead</dt><dd><span class=\"soft\">none", card)
+        assert re.search(r"<dt>Dead</dt>\s*<dd>\s*<span class=\"soft\">none", card)
