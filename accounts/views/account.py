@@ -3,6 +3,7 @@
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import auth, messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.forms import PasswordChangeForm, SetPasswordForm
@@ -135,6 +136,7 @@ def _account_page(
         "password_form": password_form or _password_form(person, None),
         "token_form": token_form or TokenForm(person),
         "permissions": _permissions(person),
+        "cards": settings.ACCOUNT_CARDS,
     } | ways_in()
     refused = password_form or token_form
     return render(request, "accounts/account.html", context, status=422 if refused else 200)
