@@ -59,7 +59,7 @@ class TokenForm(forms.Form):
         name: str = self.cleaned_data["name"]
         if queries.tokens_of(self._user).filter(name=name).exists():
             raise forms.ValidationError(
-                "You have an API token of this name already. Revoke it, or choose another name."
+                "You already have an API token of this name. Revoke it or choose another name."
             )
         return name
 

@@ -165,7 +165,9 @@ class TestThreeInTheirRooms:
                 ask(guest, text)
             guest.get_by_label("Your message").fill("Three")
             guest.keyboard.press("Enter")
-            expect(guest.locator(".toast")).to_contain_text("You are sending messages too fast.", timeout=SOON_MS)
+            expect(guest.locator(".toast")).to_contain_text(
+                "You are sending messages too fast.", timeout=SOON_MS
+            )
             expect(guest.get_by_label("Your message")).to_have_value("Three")
             expect(watcher.locator(".message").last).to_contain_text("Two", timeout=SOON_MS)
             assert not Message.objects.filter(text="Three").exists()

@@ -98,7 +98,7 @@ class TestTokens:
         page.post(reverse("accounts:create_token"), GIVEN)
         again = page.post(reverse("accounts:create_token"), GIVEN)
         assert again.status_code == 422
-        assert "You have an API token of this name already" in again.text
+        assert "You already have an API token of this name" in again.text
         assert ApiToken.objects.count() == 1
 
     @pytest.mark.parametrize("name", ["", "  ", "x" * 101, "a\x00b", "a\x07b"])

@@ -30,7 +30,7 @@ class TestSignUp:
     @pytest.mark.parametrize(
         ("fields", "field", "sentence"),
         [
-            ({"again": "another password"}, "again", "That is another password than the one above."),
+            ({"again": "another password"}, "again", "The passwords do not match."),
             ({"password": "short", "again": "short"}, "password", "This password is too short."),
             ({"password": "password123", "again": "password123"}, "password", "This password is too common."),
             (
@@ -68,7 +68,7 @@ class TestSignUp:
         ratelimits.limit("sign-up", count=50)
         answer = client.post(PAGE, GIVEN)
         assert (answer.status_code, int(answer.headers["Retry-After"]) <= 6) == (429, True)
-        assert "Too many sign up just now. Try again in" in answer.text
+        assert "Too many people are signing up right now. Try again in" in answer.text
         assert not User.objects.exists()
 
     def test_is_limited_by_address(self, client: Client) -> None:

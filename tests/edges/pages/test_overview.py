@@ -138,7 +138,7 @@ class TestWarnings:
         assert claimed is not None
         farm.pass_time(claimed, 3600)
         page = browse(little_farm.oscar).get("/").content.decode()
-        warnings = re.findall(r'<div class="notice (\w+)"><p><strong>([^<]*)', page)
+        warnings = re.findall(r'<div class="notice (\w+)">\s*<p><strong>([^<]*)', page)
         assert warnings == sorted(warnings, key=lambda warning: warning[0] != "bad")
         assert ("late", "Jobs wait in the queue chat, which is paused.") in warnings
         assert any(mood == "bad" and "past its lease" in sentence for mood, sentence in warnings)
