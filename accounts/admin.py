@@ -53,7 +53,7 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  #
         """Only superusers: a link to a superuser's account would make its maker one."""
         return bool(request.user.is_superuser)
 
-    @admin.action(description="Make a one-time log-in link", permissions=["login_link"])
+    @admin.action(description="Create a one-time log-in link", permissions=["login_link"])
     def make_login_link(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
         """Show a link for each person, and write into the log who made it."""
         for person in queryset:
@@ -63,7 +63,7 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  #
                 self.message_user(request, refusal.message, messages.ERROR)
                 continue
             self.log_change(request, person, "Made a one-time log-in link.")
-            self.message_user(request, f"Logs {person} in, once, within a day: {link}", messages.SUCCESS)
+            self.message_user(request, f"Logs {person} in once, within a day: {link}", messages.SUCCESS)
 
 
 class InvitationInline(StackedInline):  # type: ignore[misc]
@@ -107,18 +107,27 @@ class GroupAdmin(DjangoGroupAdmin, ModelAdmin):  # type: ignore[misc]
         """How many are in it."""
         return group.people or 0
 
-    @display(description="Made by")  # type: ignore[untyped-decorator]
+    @display(description="Created by")  # type: ignore[untyped-decorator]
     def maker(self, group: Group) -> str:
         """The member who made it."""
         by_members = getattr(group, "by_members", None)
-        return str(by_members.maker or "somebody who is gone") if by_members else "staff"
+        return str(by_members.maker or "a deleted account") if by_members else "staff"
 
 
 @admin.register(ApiToken)
 class ApiTokenAdmin(ModelAdmin):  # type: ignore[misc]
     """Whose programs may call. Keys are not here: they are shown once, to the person who makes them."""
 
-    list_display = ["name", "user", "key_hint", "scopes", "created_at", "expires_at", "last_used_at", "state"]
+    list_display = [
+        "name",
+        "user",
+        "key_hint",
+        "scopes",
+        "created_at",
+        "expires_at",
+        "last_used_at",
+        "status",
+    ]
     list_filter = [("revoked_at", admin.EmptyFieldListFilter), administration.by_day("created_at")]
     list_select_related = ["user"]
     paginator = administration.Counted
@@ -140,10 +149,10 @@ class ApiTokenAdmin(ModelAdmin):  # type: ignore[misc]
         """Never: people make their own on their account page, operators with `manage.py create_token`."""
         return False
 
-    @display(description="State", label={"revoked": "danger", "good": "success"})  # type: ignore[untyped-decorator]
-    def state(self, token: ApiToken) -> str:
-        """Whether the token opens anything."""
-        return "revoked" if token.revoked_at else "good"
+    @display(description="Status", label={"revoked": "danger", "active": "success"})  # type: ignore[untyped-decorator]
+    def status(self, token: ApiToken) -> str:
+        """Whether the token is valid."""
+        return "revoked" if token.revoked_at else "active"
 
     @admin.action(description="Revoke", permissions=["delete"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> HttpResponse | None:
@@ -174,7 +183,7 @@ class LogEntryAdmin(administration.BoundedList):
     list_filter = ["action_flag", administration.by_day("action_time")]
     list_select_related = ["user", "content_type"]
     search_fields = ["=user__username", "=object_id"]
-    search_help_text = "A name, or the number of what it was done to"
+    search_help_text = "A username, or the id of the object"
     fields = ["action_time", "user", "action", "content_type", "object_link", "summary"]
     readonly_fields = fields
 
@@ -183,13 +192,13 @@ class LogEntryAdmin(administration.BoundedList):
         """What sort of thing was done."""
         return entry.action_flag, entry.get_action_flag_display()
 
-    @display(description="To")  # type: ignore[untyped-decorator]
+    @display(description="Object")  # type: ignore[untyped-decorator]
     def object_link(self, entry: LogEntry) -> SafeString | str:
         """What it was done to."""
         url = None if entry.is_deletion() else entry.get_admin_url()
         return format_html('<a href="{}">{}</a>', url, entry.object_repr) if url else entry.object_repr
 
-    @display(description="What")  # type: ignore[untyped-decorator]
+    @display(description="Change")  # type: ignore[untyped-decorator]
     def summary(self, entry: LogEntry) -> str:
         """In words."""
         return entry.get_change_message()

@@ -8,7 +8,7 @@ class AccountsError(Refusal):
 
 
 class Unauthorized(AccountsError):
-    """This API token is not known, was revoked, or belongs to somebody who may no longer log in."""
+    """This API token is unknown, was revoked, or belongs to somebody who may no longer log in."""
 
     code = "unauthorized"
     http_status = 401
@@ -22,14 +22,14 @@ class CsrfFailed(AccountsError):
 
 
 class LinkSpent(AccountsError):
-    """This link was used already, has run out, or never was one."""
+    """This link was already used, has expired, or never existed."""
 
     code = "link_spent"
     http_status = 410
 
 
 class InactiveUser(AccountsError):
-    """{username} may not log in: the account is switched off."""
+    """{username} may not log in: the account is disabled."""
 
     code = "inactive_user"
     http_status = 403
@@ -57,70 +57,70 @@ class InvalidGroupName(AccountsError):
 
 
 class GroupNameTaken(AccountsError):
-    """There is a group called {name} already: choose another name."""
+    """There is already a group called {name}: choose another name."""
 
     code = "group_name_taken"
     http_status = 409
 
 
 class InvitationUnknown(AccountsError):
-    """This invitation opens no group: it was replaced, withdrawn, or part of it is missing. Ask for a new link."""
+    """This invitation is not valid: it was replaced or withdrawn, or part of it is missing. Ask for a new link."""
 
     code = "invitation_unknown"
     http_status = 404
 
 
 class GroupFull(AccountsError):
-    """This group is full: it has {limit} members, which is the most there can be."""
+    """This group is full: it has {limit} members, the maximum."""
 
     code = "group_full"
     http_status = 409
 
 
 class NotAMember(AccountsError):
-    """That takes being a member of this group."""
+    """Only members of this group can do that."""
 
     code = "not_a_member"
     http_status = 403
 
 
 class NotTheOwner(AccountsError):
-    """That is for the one alone who keeps this group: whoever has been in it longest."""
+    """Only the owner of this group can do that: the member who has been in it longest."""
 
     code = "not_the_owner"
     http_status = 403
 
 
 class SignUpClosed(AccountsError):
-    """Nobody can sign up here by themselves: ask whoever runs this farm for an account."""
+    """Sign-up is closed: ask whoever runs this farm for an account."""
 
     code = "sign_up_closed"
     http_status = 403
 
 
 class GuestsClosed(AccountsError):
-    """This farm lets no guests in: log in, or sign up."""
+    """This farm does not admit guests: log in or sign up."""
 
     code = "guests_closed"
     http_status = 403
 
 
 class InvalidUsername(AccountsError):
-    """A username has 1 to {limit} letters, digits and @ . + - _ and nothing else."""
+    """A username has 1 to {limit} characters: letters, digits and @ . + - _ only."""
 
     code = "invalid_username"
     http_status = 422
 
 
 class NoScope(AccountsError):
-    """Choose at least one thing that the token may do: {scopes}."""
+    """Choose at least one scope for the token: {scopes}."""
 
     code = "no_scope"
     http_status = 422
 
 
 class InvalidDays(AccountsError):
-    """A token is good for more than 0 and at most {most} days, or until it is revoked."""
+    """A token is valid for more than 0 and at most {most} days, or until it is revoked."""
 
     code = "invalid_days"
     http_status = 422
@@ -148,14 +148,14 @@ class UsernameTaken(AccountsError):
 
 
 class MembersOnly(AccountsError):
-    """That is not for guests: sign up, and what you have here stays yours."""
+    """Guests cannot do that: sign up, and you keep everything you have here."""
 
     code = "members_only"
     http_status = 403
 
 
 class CaptchaFailed(AccountsError):
-    """Those were not the letters, or the picture was too old. Here is another one."""
+    """Those were not the letters, or the picture has expired. Here is another one."""
 
     code = "captcha_failed"
     http_status = 422

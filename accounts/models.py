@@ -16,7 +16,7 @@ class ApiToken(models.Model):
     name = models.CharField(max_length=domain.NAME_LIMIT, help_text="What it is for.")
     key_hash = models.CharField(max_length=64, unique=True, editable=False)
     key_hint = models.CharField(
-        max_length=domain.HINT_LENGTH, editable=False, help_text="How its key begins."
+        "key", max_length=domain.HINT_LENGTH, editable=False, help_text="The first characters of its key."
     )
     scopes = models.CharField(
         max_length=100,
@@ -24,17 +24,22 @@ class ApiToken(models.Model):
             domain.SCOPES
         ),  # also of tokens that a farm of the release before makes meanwhile
         editable=False,
-        help_text="What it may do, with spaces between.",
+        help_text="Its scopes, separated by spaces.",
     )
-    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    created_at = models.DateTimeField("created", db_default=Now(), editable=False)
     expires_at = models.DateTimeField(
+        "expires",
         null=True,
         blank=True,
         editable=False,
-        help_text="From when on it opens nothing; empty: until revoked.",
+        help_text="It is not valid from then on; empty: until it is revoked.",
     )
     last_used_at = models.DateTimeField(
-        null=True, blank=True, editable=False, help_text="Exact to a minute, so that calls need not write."
+        "last used",
+        null=True,
+        blank=True,
+        editable=False,
+        help_text="To the minute, so that not every call writes.",
     )
     revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
 
@@ -91,9 +96,9 @@ class MemberGroup(models.Model):
     )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     invitation = models.PositiveIntegerField(
-        default=1, editable=False, help_text="Which of its invitations is the good one; those before are not."
+        default=1, editable=False, help_text="The number of its valid invitation; earlier ones are not valid."
     )
-    is_inviting = models.BooleanField(default=True, help_text="Whether its invitation opens it.")
+    is_inviting = models.BooleanField(default=True, help_text="Whether its invitation is valid.")
 
     class Meta:
         verbose_name = "group of members"
@@ -114,7 +119,10 @@ class Guest(models.Model):
         settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True, related_name="as_guest"
     )
     session_id = models.CharField(
-        max_length=domain.SESSION_ID_LENGTH, unique=True, editable=False, help_text="The key of their limits."
+        max_length=domain.SESSION_ID_LENGTH,
+        unique=True,
+        editable=False,
+        help_text="The key of their rate limits.",
     )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     expires_at = models.DateTimeField(db_index=True)
@@ -122,7 +130,7 @@ class Guest(models.Model):
         null=True,
         blank=True,
         editable=False,
-        help_text="The account was kept for what hangs on it; nobody gets in.",
+        help_text="The account was kept for the rows that refer to it; nobody can log in.",
     )
 
     class Meta:

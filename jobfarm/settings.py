@@ -107,6 +107,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "jobfarm.navigation.navigation",
             ]
         },
     }
@@ -240,6 +241,8 @@ JOBFARM: dict[str, Any] = {
     "GUESTS": _flag("JOBFARM_GUESTS", default=True),  # whether a captcha lets visitors in for a while
 }
 DATA_UPLOAD_MAX_MEMORY_SIZE = JOBFARM["BODY_BYTES"]
+# Templates that other apps add to the page of one's own account: accounts knows none of them.
+ACCOUNT_CARDS = ("jobs/parts/account_card.html",)
 
 # Pages' sockets (docs/adr/0056): how many one process takes, and of them from one address; what a page may ask for
 # at once, and a second after that.

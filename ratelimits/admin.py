@@ -25,7 +25,7 @@ class BucketAdmin(administration.ReadOnly):
     list_display = ["name", "shown_key", "gauge", "used", "shard_of"]
     list_filter = [administration.known("limit", "name", queries.names)]
     search_fields = ["key"]
-    search_help_text = "How a key begins"
+    search_help_text = "The first characters of a key"
     ordering = ["name", "key", "shard"]
     sortable_by = ()
     fields = ["name", "shown_key", "gauge", "rate", "period_ms", "most", "is_window", "used", "shard_of"]
@@ -65,19 +65,19 @@ class BucketAdmin(administration.ReadOnly):
         """Which part of the limit it is, where it lies in several."""
         return f"{bucket.shard + 1} of {bucket.shards}" if bucket.shards > 1 else ""
 
-    @display(description="Holds now")  # type: ignore[untyped-decorator]
+    @display(description="Tokens")  # type: ignore[untyped-decorator]
     def gauge(self, bucket: Bucket) -> str:
         """What the row holds at this moment."""
         return render_to_string("ratelimits/parts/gauge.html", {"gauge": queries.gauge_of(bucket)})
 
-    @admin.action(description="Reset: make full again", permissions=["reset"])
+    @admin.action(description="Reset", permissions=["reset"])
     def reset(self, request: HttpRequest, queryset: QuerySet[Bucket]) -> HttpResponse | None:
         """Make the limits and keys of these rows full again, with all their shards, after a question, and write into
         the log who did."""
         chosen = sorted(set(queryset.values_list("name", "key")[:AT_ONCE]))
         preview = [f"{name} {key or '(all)'}" for name, key in chosen[:SHOWN]]
         preview += [f"and {len(chosen) - SHOWN} more"] if len(chosen) > SHOWN else []
-        dialog = {"title": "Make these limits full again?", "button": "Reset them"}
+        dialog = {"title": "Reset these limits?", "button": "Reset them"}
         if question := administration.carry_out(self, request, lines=preview, **dialog):
             return question
         by = people.person(request)

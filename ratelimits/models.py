@@ -20,17 +20,19 @@ class Bucket(models.Model):
         max_length=KEY_LIMIT,
         db_collation="C",
         editable=False,
-        help_text="Empty: the limit has one state for all.",
+        help_text="Empty: one state is shared by all.",
     )
     shard = models.SmallIntegerField(editable=False)
     shards = models.SmallIntegerField(editable=False)
     is_window = models.BooleanField("fixed window", editable=False)
-    rate = models.FloatField(editable=False, help_text="Tokens that come in per period.")
+    rate = models.FloatField(editable=False, help_text="Tokens added per period.")
     period_ms = models.FloatField("period", editable=False, help_text="Milliseconds.")
-    most = models.FloatField(editable=False, help_text="The most tokens it holds.")
-    value = models.FloatField(editable=False, help_text="Tokens at the moment `ts`; below 0 is debt.")
+    most = models.FloatField("capacity", editable=False, help_text="The most tokens it can hold.")
+    value = models.FloatField(
+        editable=False, help_text="Tokens at the moment `ts`; below 0: reserved ahead of time."
+    )
     ts = models.BigIntegerField(editable=False, help_text="Milliseconds since the Unix epoch.")
-    used = models.FloatField(editable=False, help_text="Tokens taken since the row was made.")
+    used = models.FloatField(editable=False, help_text="Tokens taken since the row was created.")
 
     class Meta:
         verbose_name = "limit"

@@ -80,9 +80,9 @@ def reset(request: HttpRequest) -> HttpResponse:
     name, key = _which(request.POST)
     assert isinstance(request.user, User)
     if operations.reset_stored(name, key, by=request.user):
-        messages.success(request, "The limit was reset: it is full again.")
+        messages.success(request, "The limit was reset: all its tokens are available.")
     else:
-        messages.info(request, "There was nothing to reset: the limit is full.")
+        messages.info(request, "There was nothing to reset: all its tokens are available.")
     return HttpResponseRedirect(f"{reverse('ratelimits:one')}?{urlencode({'name': name, 'key': key})}")
 
 

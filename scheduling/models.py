@@ -29,25 +29,27 @@ class Cron(models.Model):
 
     name = models.CharField(max_length=100, primary_key=True)
     function = models.CharField(max_length=200)
-    args = models.JSONField(default=dict)
+    args = models.JSONField("arguments", default=dict)
     schedule = models.CharField(max_length=200)
-    missed = models.CharField(max_length=8, choices=[(m, m.replace("_", " ")) for m in Missed])
+    missed = models.CharField(
+        "missed firings", max_length=8, choices=[(m, m.replace("_", " ")) for m in Missed]
+    )
     at_most = models.PositiveSmallIntegerField(
-        default=1, help_text="How many missed firings are caught up on."
+        default=1, help_text="How many missed firings are made up for at most."
     )
     overlap = models.CharField(max_length=5, choices=[(o, o) for o in Overlap])
-    next_at = models.DateTimeField(null=True, blank=True, help_text="The next fire time; empty: never again.")
-    last_fire_at = models.DateTimeField(null=True, blank=True)
+    next_at = models.DateTimeField(
+        "next firing", null=True, blank=True, help_text="Empty: it never fires again."
+    )
+    last_fire_at = models.DateTimeField("last firing", null=True, blank=True)
     missed_count = models.BigIntegerField(
-        default=0, help_text="Fire times that were let go because nothing ran."
+        "missed", default=0, help_text="Fire times that were skipped because no cluster was running."
     )
     skipped_count = models.BigIntegerField(
-        default=0, help_text="Firings left out because the one before had not ended."
+        "skipped", default=0, help_text="Firings that were skipped because the one before had not ended."
     )
     paused_at = models.DateTimeField(null=True, blank=True)
-    retired_at = models.DateTimeField(
-        null=True, blank=True, help_text="Since when no crons.py declares it any more."
-    )
+    retired_at = models.DateTimeField(null=True, blank=True, help_text="Since then no crons.py declares it.")
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
@@ -72,7 +74,7 @@ class ScheduledFunction(models.Model):
     kind = models.CharField(max_length=8, choices=[(k, k) for k in Kind])
     queue = models.CharField(max_length=100, default="default")
     priority = models.SmallIntegerField(default=0, help_text="-100 to 100; higher goes first.")
-    args = models.JSONField(default=dict)
+    args = models.JSONField("arguments", default=dict)
     task_backend = models.CharField(
         max_length=100, null=True, blank=True, help_text="The alias in TASKS, for a @task of django-tasks."
     )
@@ -80,20 +82,18 @@ class ScheduledFunction(models.Model):
         max_length=11, choices=[(s, s.replace("_", " ")) for s in Status], default=Status.PENDING
     )
     parent = _loose("self", related_name="children", help_text="The scheduled function that scheduled it.")
-    retry_of = _loose("self", related_name="retries", help_text="The try that failed before this one.")
-    run_again_of = _loose("self", related_name="runs_again", help_text="Run again by hand.")
+    retry_of = _loose("self", related_name="retries", help_text="The attempt that failed before this one.")
+    run_again_of = _loose(
+        "self", related_name="runs_again", help_text="The function that was run again by hand."
+    )
     attempt = models.PositiveSmallIntegerField(default=1)
     cron = _loose(Cron, related_name="firings")
-    fire_at = models.DateTimeField(
-        null=True, blank=True, help_text="The cron's fire time that it stands for."
-    )
-    created_at = models.DateTimeField(db_default=Now())
-    run_at = models.DateTimeField(db_default=Now())
-    started_at = models.DateTimeField(null=True, blank=True)
-    ended_at = models.DateTimeField(null=True, blank=True)
-    cluster_id = models.UUIDField(
-        null=True, blank=True, help_text="The cluster id of the cluster that ran it."
-    )
+    fire_at = models.DateTimeField(null=True, blank=True, help_text="The fire time of its cron.")
+    created_at = models.DateTimeField("scheduled", db_default=Now())
+    run_at = models.DateTimeField("due", db_default=Now())
+    started_at = models.DateTimeField("started", null=True, blank=True)
+    ended_at = models.DateTimeField("ended", null=True, blank=True)
+    cluster_id = models.UUIDField(null=True, blank=True, help_text="The cluster that ran it.")
     ran_by = models.CharField(max_length=200, null=True, blank=True, help_text="Host and process.")
     result = models.JSONField(null=True, blank=True)
     error = models.TextField(null=True, blank=True)
@@ -188,7 +188,7 @@ class Due(models.Model):
         null=True, blank=True, help_text="The statement that collided last."
     )
     deaths = models.PositiveSmallIntegerField(
-        db_default=0, help_text="How often the process that ran this mutation died of it."
+        db_default=0, help_text="How often the process that ran this mutation died."
     )
 
     class Meta:
@@ -208,23 +208,23 @@ class Cluster(models.Model):
     role = models.CharField(max_length=9)
     host = models.CharField(max_length=200)
     pid = models.IntegerField()
-    started_at = models.DateTimeField(db_default=Now())
+    started_at = models.DateTimeField("started", db_default=Now())
     last_seen_at = models.DateTimeField(
-        null=True, blank=True, help_text="Its last report; it reports once a second."
+        "last seen", null=True, blank=True, help_text="Its last report; it reports once a second."
     )
     workers = models.PositiveSmallIntegerField(default=0)
-    free = models.PositiveSmallIntegerField(default=0, help_text="Workers that wait for a task.")
-    waits = models.BooleanField(default=False, help_text="A task waits although a worker is free.")
+    free = models.PositiveSmallIntegerField(default=0, help_text="Workers without a task.")
+    waits = models.BooleanField(default=False, help_text="A task is waiting although a worker is free.")
     dispatched = models.BigIntegerField(db_default=0, help_text="How many tasks it has dispatched.")
     stat = models.BinaryField(null=True, blank=True, help_text="What django-q2's own monitor shows.")
-    ended_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField("ended", null=True, blank=True)
     ending = models.CharField(
         max_length=7,
         null=True,
         blank=True,
         choices=[("stopped", "stopped"), ("died", "died"), ("frozen", "frozen"), ("lost", "lost")],
     )
-    why = models.CharField(max_length=200, null=True, blank=True)
+    why = models.CharField("reason", max_length=200, null=True, blank=True)
 
     class Meta:
         ordering = ["-started_at"]

@@ -21,9 +21,9 @@ from scheduling.queries import pages
 OPERATE = "scheduling.operate_scheduledfunction"
 CANCEL_MESSAGES = {
     CancelVerdict.BEFORE_START: "Canceled: it will never run.",
-    CancelVerdict.BEFORE_RETRY: "Canceled: an earlier try ran and failed, and there will be no further one.",
+    CancelVerdict.BEFORE_RETRY: "Canceled: an earlier attempt failed, and there will be no further one.",
     CancelVerdict.WHILE_RUNNING: (
-        "Canceled while it runs: it goes on, its outcome is ignored, and so is all it schedules."
+        "Canceled while running: it continues, but its outcome and whatever it schedules are ignored."
     ),
     CancelVerdict.TOO_LATE: "Too late",
 }
@@ -79,7 +79,7 @@ def cancel(request: HttpRequest, function_id: int) -> HttpResponse:
         raise Http404(refusal.message) from refusal
     if done.verdict is CancelVerdict.TOO_LATE:
         how = (
-            "it is running, and will finish."
+            "it is running and will finish."
             if done.status is Status.PENDING
             else f"it has ended as {done.status}."
         )
@@ -128,9 +128,9 @@ def cron(request: HttpRequest, name: str) -> HttpResponse:
 def cron_action(request: HttpRequest, name: str, action: str) -> HttpResponse:
     """Pause, resume or run a cron now."""
     do, sentence = {
-        "pause": (operations.pause, "Paused: it fires no more until it is resumed."),
-        "resume": (operations.resume, "Resumed: it fires again from its next time on."),
-        "run": (operations.run_now, "Fired now, besides its times."),
+        "pause": (operations.pause, "Paused: it does not fire until it is resumed."),
+        "resume": (operations.resume, "Resumed: it fires again, starting with its next fire time."),
+        "run": (operations.run_now, "Fired now, in addition to its schedule."),
     }[action]
     try:
         do(name)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import auth, messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.forms import PasswordChangeForm, SetPasswordForm
@@ -38,10 +39,10 @@ class TokenForm(forms.Form):
         ],
         initial=domain.SCOPES,
         widget=forms.CheckboxSelectMultiple,
-        error_messages={"required": "Choose at least one thing that it may do."},
+        error_messages={"required": "Choose at least one permission."},
     )
     days = forms.TypedChoiceField(
-        label="How long is it good?",
+        label="How long is it valid?",
         choices=[("30", "30 days"), ("90", "90 days"), ("365", "A year"), ("", "Until it is revoked")],
         initial="90",
         required=False,
@@ -58,7 +59,7 @@ class TokenForm(forms.Form):
         name: str = self.cleaned_data["name"]
         if queries.tokens_of(self._user).filter(name=name).exists():
             raise forms.ValidationError(
-                "You have an API token of this name already. Revoke it, or choose another name."
+                "You already have an API token of this name. Revoke it or choose another name."
             )
         return name
 
@@ -81,7 +82,7 @@ def change_password(request: HttpRequest) -> HttpResponse:
         return _account_page(request, password_form=form)
     user = form.save()
     auth.update_session_auth_hash(request, user)
-    messages.success(request, "Your password was changed. Everywhere else you are logged out.")
+    messages.success(request, "Your password was changed. You are logged out everywhere else.")
     return redirect("accounts:account")
 
 
@@ -117,7 +118,7 @@ def revoke_token(request: HttpRequest, token_id: int) -> HttpResponse:
         operations.revoke_token(token_id, by=person)
     except NotFound as refusal:
         raise Http404(refusal.message) from refusal
-    messages.success(request, "The API token was revoked: it opens nothing any more.")
+    messages.success(request, "The API token was revoked.")
     return redirect(reverse("accounts:account") + "#tokens")
 
 
@@ -134,9 +135,20 @@ def _account_page(
         "tokens": queries.tokens_of(person),
         "password_form": password_form or _password_form(person, None),
         "token_form": token_form or TokenForm(person),
+        "permissions": _permissions(person),
+        "cards": settings.ACCOUNT_CARDS,
     } | ways_in()
     refused = password_form or token_form
     return render(request, "accounts/account.html", context, status=422 if refused else 200)
+
+
+def _permissions(user: User) -> str:
+    """What somebody may do here, in a few words."""
+    if user.is_superuser:
+        return "everything"
+    if user.has_perm("jobs.operate_job"):
+        return "operate the farm"
+    return "look around, join groups" if queries.guest(user) else "submit and follow jobs"
 
 
 def _password_form(user: User, data: Any) -> "SetPasswordForm[User]":

@@ -68,9 +68,11 @@ def groups(request: HttpRequest) -> HttpResponse:
         form.add_error("name", refusal.message)
         return _groups_page(request, form, status=422)
     except RateLimited as refusal:
-        form.add_error(None, f"That is many groups at once. Try again in {refusal.numbers['words']}.")
+        form.add_error(
+            None, f"You created many groups in a short time. Try again in {refusal.numbers['words']}."
+        )
         return too_often(_groups_page(request, form, status=429), refusal)
-    messages.success(request, "The group is there. Send its link to whoever should be in it.")
+    messages.success(request, "The group was created. Send its link to the people who should join.")
     return redirect("accounts:group", group.pk)
 
 
@@ -97,9 +99,7 @@ def group(request: HttpRequest, group_id: int) -> HttpResponse:
 @require_POST
 def invite(request: HttpRequest, group_id: int) -> HttpResponse:
     """Replace the invitation, or make one where there is none."""
-    return _do(
-        request, group_id, operations.invite, "There is a new link. The old one opens nothing any more."
-    )
+    return _do(request, group_id, operations.invite, "The link was replaced. The old one no longer works.")
 
 
 @login_required
@@ -110,7 +110,7 @@ def withdraw(request: HttpRequest, group_id: int) -> HttpResponse:
         request,
         group_id,
         operations.withdraw_invitation,
-        "The link is withdrawn: nobody comes in by it any more.",
+        "The link was withdrawn. Nobody can join with it any more.",
     )
 
 
@@ -122,7 +122,7 @@ def remove(request: HttpRequest, group_id: int) -> HttpResponse:
     group = _group(person, group_id)
     form = MemberForm(group, owner=person, data=request.POST)
     if not form.is_valid():
-        messages.error(request, "Nobody was chosen, or they are not in the group any more.")
+        messages.error(request, "Nobody was chosen, or they are no longer in the group.")
         return redirect("accounts:group", group_id)
     member = form.cleaned_data["member"]
 
@@ -130,7 +130,10 @@ def remove(request: HttpRequest, group_id: int) -> HttpResponse:
         operations.remove_member(group, person=member, by=by)
 
     return _do(
-        request, group_id, take_out, f"{member.get_username()} is out, and the link they knew is replaced."
+        request,
+        group_id,
+        take_out,
+        f"{member.get_username()} was removed, and the link they knew was replaced.",
     )
 
 
@@ -143,7 +146,7 @@ def leave(request: HttpRequest, group_id: int) -> HttpResponse:
     try:
         operations.leave(group, by=person)
     except NotAMember:
-        messages.error(request, "Only an administrator can take you out of this group.")
+        messages.error(request, "Only an administrator can remove you from this group.")
         return redirect("accounts:group", group_id)
     messages.success(request, f"You left {group.name}.")
     return redirect("accounts:groups")
@@ -186,7 +189,7 @@ class Join(RedirectURLMixin, View):
             return self._refused(request, refusal, status=409)
         except RateLimited as refusal:
             return too_often_page(request, refusal)
-        messages.success(request, f"You are in {group.name} now.")
+        messages.success(request, f"You joined {group.name}.")
         return HttpResponseRedirect(self._goal(group))
 
     def _goal(self, group: Group) -> str:

@@ -136,7 +136,7 @@ class OneTimeLinkPage(RedirectURLMixin, View):
         auth.login(request, user, backend=BACKEND)
         if not user.has_usable_password():
             messages.info(
-                request, "You have no password yet. Set one in your account, or come by a new link next time."
+                request, "You have no password yet. Set one in your account, or use a new link next time."
             )
         return HttpResponseRedirect(self.get_success_url())
 

@@ -52,7 +52,7 @@ class SignUpForm(forms.Form):
         cleaned = self.cleaned_data
         password, again = cleaned.get("password"), cleaned.get("again")
         if password and again and password != again:
-            self.add_error("again", "That is another password than the one above.")
+            self.add_error("again", "The passwords do not match.")
         elif password:
             person = User(username=cleaned.get("username", ""), email=cleaned.get("email", ""))
             try:
@@ -91,7 +91,9 @@ class SignUp(RedirectURLMixin, View):
             form.add_error("username", refusal.message)
             return self._page(request, form, status=422)
         except RateLimited as refusal:
-            form.add_error(None, f"Too many sign up just now. Try again in {refusal.numbers['words']}.")
+            form.add_error(
+                None, f"Too many people are signing up right now. Try again in {refusal.numbers['words']}."
+            )
             return too_often(self._page(request, form, status=429), refusal)
         auth.login(request, user, backend=BACKEND)
         messages.success(request, f"Welcome, {user.get_username()}.")

@@ -36,35 +36,35 @@ class InstructionsTooLong(ChatError):
 
 
 class Unanswered(ChatError):
-    """Your last question is not answered yet. Wait for it, or cancel it, before you ask again."""
+    """Your last question has not been answered yet. Wait for the answer or cancel it before you ask again."""
 
     code = "unanswered"
     http_status = 409
 
 
 class NotYours(ChatError):
-    """That is for who wrote the message alone."""
+    """Only the author of the message can do that."""
 
     code = "not_yours"
     http_status = 403
 
 
 class NotYourInstructions(ChatError):
-    """The instructions are for who wrote them, and for who keeps the group."""
+    """Only their author and the owner of the group can change the instructions."""
 
     code = "not_your_instructions"
     http_status = 403
 
 
 class NothingToAskAgain(ChatError):
-    """This question is being answered, or has been."""
+    """This question is being answered, or already has an answer."""
 
     code = "nothing_to_ask_again"
     http_status = 409
 
 
 class TooOld(ChatError):
-    """The farm has forgotten this question: write it once more."""
+    """This question is no longer stored: write it again."""
 
     code = "too_old"
     http_status = 410

@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from examples.chat.domain.answers import OPEN, State
+from examples.chat.domain.answers import LABELS, OPEN, State
 
 SYSTEM, USER, ASSISTANT = ROLES = ("system", "user", "assistant")
 
@@ -20,7 +20,12 @@ class Message(models.Model):
     )
     role = models.CharField(max_length=9, choices=[(role, role) for role in ROLES])
     question = models.ForeignKey(
-        "self", models.CASCADE, null=True, blank=True, related_name="replies", help_text="What it answers."
+        "self",
+        models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="replies",
+        help_text="The message that it answers.",
     )
     text = models.TextField(blank=True)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
@@ -59,13 +64,13 @@ class Answer(models.Model):
     # No foreign key: jobs are forgotten after some time, answers are kept.
     job_id = models.BigIntegerField(unique=True, help_text="The job that writes it.")
     state = models.CharField(
-        max_length=9, choices=[(state, state.replace("_", " ")) for state in State], default=State.WAITING
+        max_length=9, choices=[(state, LABELS[state]) for state in State], default=State.WAITING
     )
-    attempt = models.BigIntegerField(default=0, help_text="Of the job: its claim number.")
+    attempt = models.BigIntegerField(default=0, help_text="The fencing token of its job's claim.")
     worker_name = models.CharField(max_length=100, blank=True)
     error = models.CharField(max_length=300, blank=True, help_text="How the last attempt failed.")
-    starts_at = models.DateTimeField(null=True, blank=True, help_text="Before this moment it only waits.")
-    tokens = models.PositiveIntegerField(default=0, help_text="What it is estimated to take at most.")
+    starts_at = models.DateTimeField(null=True, blank=True, help_text="It does not start before this moment.")
+    tokens = models.PositiveIntegerField(default=0, help_text="The most tokens that it is estimated to use.")
 
     class Meta:
         constraints = [

@@ -33,10 +33,10 @@ BIGGEST_ID = 2**63 - 1
 OLLAMA = "http://127.0.0.1:11434/v1"  # where it listens by default
 
 _CANCELED = {
-    CancelVerdict.BEFORE_START: "Canceled before anybody began to answer.",
-    CancelVerdict.BEFORE_RETRY: "Canceled: it will not be tried again.",
-    CancelVerdict.WHILE_RUNNING: "Canceled: what its worker still writes is not taken.",
-    CancelVerdict.TOO_LATE: "Too late: it had ended before.",
+    CancelVerdict.BEFORE_START: "Canceled before an answer was started.",
+    CancelVerdict.BEFORE_RETRY: "Canceled: there will be no further attempt.",
+    CancelVerdict.WHILE_RUNNING: "Canceled: whatever the worker still writes is discarded.",
+    CancelVerdict.TOO_LATE: "Too late: it has already ended.",
 }
 
 
@@ -131,7 +131,7 @@ def remove(request: HttpRequest, group_id: int) -> str:
 def instruct(request: HttpRequest, group_id: int) -> str:
     """Write the instructions for the assistant."""
     operations.instruct(group_id, request.POST.get("text", ""), by=people.person(request))
-    return "The assistant is told so from now on."
+    return "The instructions were saved."
 
 
 @login_required
@@ -181,8 +181,8 @@ def _sentence(refusal: ChatError | AccountsError | RateLimited | TooManyWaiting)
         return refusal.message
     wait_s = max(1, math.ceil(refusal.retry_after.total_seconds()))
     if refusal.name == limits.TOKENS:
-        return f"The assistant is booked out. Ask again in {wait_s} s."
-    return f"That is a little fast. Again in {wait_s} s."
+        return f"All the assistant's tokens are in use. Try again in {wait_s} s."
+    return f"You are sending messages too fast. Try again in {wait_s} s."
 
 
 def _result(request: HttpRequest, group_id: int, sentence: str, *, refused: bool) -> HttpResponse:

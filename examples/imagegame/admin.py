@@ -70,7 +70,7 @@ class SubmissionAdmin(_Deletable):
     list_select_related = ["owner"]
     search_fields = ["prompt", "=owner__username", "=job_id"]
 
-    @display(description="State", label=COLOURS)  # type: ignore[untyped-decorator]
+    @display(description="Status", label=COLOURS)  # type: ignore[untyped-decorator]
     def state_now(self, submission: Submission) -> tuple[str, str]:
         """What became of it."""
         return submission.state, submission.get_state_display()

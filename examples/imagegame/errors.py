@@ -15,21 +15,21 @@ class PromptRefused(ImageGameError):
 
 
 class StillPainting(ImageGameError):
-    """You have a picture in the making: wait for it, or change it before its painting begins."""
+    """One of your pictures is still being painted: wait for it, or change it before its painting begins."""
 
     code = "still_painting"
     http_status = 409
 
 
 class TooLateToChange(ImageGameError):
-    """Too late to change it: its painting has begun."""
+    """It is too late to change it: its painting has begun."""
 
     code = "too_late"
     http_status = 409
 
 
 class SubmissionUnknown(ImageGameError):
-    """There is no such picture of yours."""
+    """You have no such picture."""
 
     code = "not_found"
     http_status = 404
@@ -64,28 +64,28 @@ class NotAMember(ImageGameError):
 
 
 class GameFull(ImageGameError):
-    """This game is full: {limit} people play already."""
+    """This game is full: it already has {limit} players."""
 
     code = "game_full"
     http_status = 409
 
 
 class GameBegan(ImageGameError):
-    """This game has begun already: join the next one."""
+    """This game has already begun: join the next one."""
 
     code = "game_began"
     http_status = 409
 
 
 class NotAPlayer(ImageGameError):
-    """You do not play in this game."""
+    """You are not in this game."""
 
     code = "not_a_player"
     http_status = 403
 
 
 class NotTheHost(ImageGameError):
-    """Only who opened the game can do that."""
+    """Only the host of the game can do that."""
 
     code = "not_the_host"
     http_status = 403
@@ -99,35 +99,35 @@ class TooFewPlayers(ImageGameError):
 
 
 class WrongMoment(ImageGameError):
-    """The game has moved on: it is too late for that, or too early."""
+    """It is too late or too early for that: the game is at another stage."""
 
     code = "wrong_moment"
     http_status = 409
 
 
 class NothingPlayed(ImageGameError):
-    """Nobody has played a picture yet: without one the game would be over."""
+    """Nobody has played a picture yet: without one, the game would be over."""
 
     code = "nothing_played"
     http_status = 409
 
 
 class AlreadyPlayed(ImageGameError):
-    """You have played your picture in this game."""
+    """You have already played your picture in this game."""
 
     code = "already_played"
     http_status = 409
 
 
 class OwnPicture(ImageGameError):
-    """It is your own picture: the others are asked."""
+    """This is your own picture: it is for the others to answer."""
 
     code = "own_picture"
     http_status = 403
 
 
 class AlreadyNamed(ImageGameError):
-    """You have given this picture its title."""
+    """You have already given this picture a title."""
 
     code = "already_named"
     http_status = 409
@@ -141,7 +141,7 @@ class TooAlike(ImageGameError):
 
 
 class TitleUnknown(ImageGameError):
-    """There is no such title to choose."""
+    """There is no such title."""
 
     code = "title_unknown"
     http_status = 404

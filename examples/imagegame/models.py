@@ -26,10 +26,10 @@ class Submission(models.Model):
     state = models.CharField(
         max_length=8, choices=[(state.value, state.value) for state in State], default=State.PAINTING.value
     )
-    reason = models.CharField(max_length=300, blank=True, help_text="Why there is no picture.")
+    reason = models.CharField(max_length=300, blank=True, help_text="The reason why there is no picture.")
     file = models.CharField(max_length=100, blank=True, help_text="The picture, among the files of the job.")
     attempt = models.BigIntegerField(
-        null=True, blank=True, help_text="Which attempt of the job handed it in."
+        null=True, blank=True, help_text="The attempt of the job that stored it."
     )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     ended_at = models.DateTimeField(null=True, blank=True)
@@ -75,16 +75,18 @@ class Game(models.Model):
     code = models.CharField(max_length=CODE_LENGTH, unique=True, editable=False)
     host = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+")
     group = models.ForeignKey(
-        Group, models.CASCADE, null=True, blank=True, related_name="+", help_text="Empty: everybody may join."
+        Group, models.CASCADE, null=True, blank=True, related_name="+", help_text="Empty: everybody can join."
     )
     theme = models.CharField(max_length=THEME_LIMIT)
     stage = models.CharField(
         max_length=9, choices=[(stage.value, stage.value) for stage in Stage], default=Stage.LOBBY.value
     )
     step = models.PositiveIntegerField(default=0)
-    round = models.PositiveSmallIntegerField(default=0, help_text="Which picture is on the table, from 0.")
+    round = models.PositiveSmallIntegerField(
+        default=0, help_text="The number of the picture on the table, from 0."
+    )
     version = models.PositiveIntegerField(default=0, editable=False)
-    deadline_at = models.DateTimeField(null=True, blank=True, help_text="When its stage ends by itself.")
+    deadline_at = models.DateTimeField(null=True, blank=True, help_text="When its stage ends automatically.")
     next_game = models.OneToOneField(
         "self", models.SET_NULL, null=True, blank=True, related_name="previous_game"
     )
@@ -153,7 +155,7 @@ class Title(models.Model):
     author = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="+")
     text = models.CharField(max_length=prompts.LONGEST)
     is_true = models.BooleanField(default=False)
-    place = models.PositiveSmallIntegerField(null=True, help_text="Among those to choose from; drawn by lot.")
+    place = models.PositiveSmallIntegerField(null=True, help_text="Its place among the choices, at random.")
 
     class Meta:
         ordering = ["round", "place", "id"]

@@ -1,4 +1,4 @@
-"""What these pages share: who may act, and the colours of states."""
+"""What these pages share: who may act, and the colours of statuses."""
 
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ COLOURS: Final = {
     "unknown": "danger",
     "paused": "warning",
     "retired": "",
-    "fires": "success",
+    "active": "success",
     "living": "success",
     "stopped": "",
     "died": "danger",

@@ -15,7 +15,7 @@ from scheduling import operations
 from scheduling.admin import common
 from scheduling.models import Cron
 from scheduling.queries import pages
-from scheduling.templatetags.scheduling import pretty, wall
+from scheduling.templatetags.scheduling import cron_status, pretty, wall
 
 
 @admin.register(Cron)
@@ -47,7 +47,7 @@ class CronAdmin(common.Operated, administration.ReadOnly):
     def upcoming(self, cron: Cron) -> SafeString | str:
         """In the cron's own zone."""
         moments = [(wall(moment),) for moment in operations.upcoming(cron)]
-        return format_html_join("", "{}<br>", moments) or "none while it does not fire"
+        return format_html_join("", "{}<br>", moments) or "none: it is not active"
 
     @display(description="Last firings")  # type: ignore[untyped-decorator]
     @administration.once
@@ -63,7 +63,7 @@ class CronAdmin(common.Operated, administration.ReadOnly):
     @display(description="Status", label=common.COLOURS)  # type: ignore[untyped-decorator]
     def shown_status(self, cron: Cron) -> str:
         """Whether it fires."""
-        return "retired" if cron.retired_at else "paused" if cron.paused_at else "fires"
+        return cron_status(cron)
 
     @admin.action(description="Pause", permissions=["operate"])
     def pause(self, request: HttpRequest, queryset: "QuerySet[Cron]") -> HttpResponse | None:

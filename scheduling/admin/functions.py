@@ -68,7 +68,7 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
     list_filter = FILTERS
     led_lookups = frozenset({"parent", "retry_of"})
     search_fields = ["=id"]
-    search_help_text = "The number of a function"
+    search_help_text = "The id of a function"
     fields = [
         "function", ("kind", "live_state", "attempt"), ("run_at", "started_at", "ended_at"), ("queue", "priority"),
         "arguments", "outcome", "in_vain", "error", "shown_traceback",
@@ -108,7 +108,7 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
         """What it returned, as JSON."""
         return "–" if row.result is None else administration.preformatted(pretty(row.result))
 
-    @display(description="Runs in vain")  # type: ignore[untyped-decorator]
+    @display(description="Failed runs")  # type: ignore[untyped-decorator]
     @administration.once
     def in_vain(self, row: ScheduledFunction) -> str:
         """What its runs came to while it is still pending: collisions with their statement, deaths of its process."""
@@ -149,7 +149,7 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
         """The try before it."""
         return _function(row.retry_of_id)
 
-    @display(description="Run again of")  # type: ignore[untyped-decorator]
+    @display(description="Rerun of")  # type: ignore[untyped-decorator]
     def from_run(self, row: ScheduledFunction) -> SafeString | str:
         """What somebody ran again."""
         return _function(row.run_again_of_id)
@@ -159,14 +159,14 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
         """The cron that it is a firing of."""
         return administration.link("scheduling_cron", row.cron_id, row.cron_id)
 
-    @display(description="It scheduled")  # type: ignore[untyped-decorator]
+    @display(description="Scheduled functions")  # type: ignore[untyped-decorator]
     @administration.once
     def made(self, row: ScheduledFunction) -> SafeString | str:
         """What it scheduled itself, the newest."""
         links = [(_function(made.pk), made.function) for made in pages.descendants(row.pk, limit=20)]
         return format_html_join("", "<div>{} {}</div>", links) or "–"
 
-    @display(description="Next try")  # type: ignore[untyped-decorator]
+    @display(description="Next attempt")  # type: ignore[untyped-decorator]
     @administration.once
     def next_try(self, row: ScheduledFunction) -> SafeString | str:
         """The try that followed it."""
@@ -178,7 +178,7 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
         dialog = {"title": "Cancel these functions?", "button": "Cancel them"}
         return self._each(request, _chosen(queryset), self._cancel, dialog)
 
-    @admin.action(description="Run again, as new rows", permissions=["operate"])
+    @admin.action(description="Run again as new functions", permissions=["operate"])
     def run_again(self, request: HttpRequest, queryset: "QuerySet[ScheduledFunction]") -> HttpResponse | None:
         """Schedule each once more, after a question; those that have not ended are left out, and counted."""
         dialog = {"title": "Run these functions again?", "button": "Run them again"}
@@ -246,7 +246,7 @@ def _preview(rows: Sequence[ScheduledFunction]) -> list[str]:
     counts = Counter(row.status.replace("_", " ") for row in rows[:AT_ONCE])
     preview = [f"{count} {status}" for status, count in sorted(counts.items())]
     return (
-        [*preview, f"and more, which stay as they are: {AT_ONCE} at a time"]
+        [*preview, f"and more, which are not changed: {AT_ONCE} at a time"]
         if len(rows) > AT_ONCE
         else preview
     )

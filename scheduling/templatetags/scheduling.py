@@ -1,13 +1,20 @@
-"""`{% load scheduling %}`: durations, JSON and times in a cron's own zone."""
+"""`{% load scheduling %}`: durations, JSON, times in a cron's own zone, and what a cron's status looks like."""
 
 import json
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from django import template
 
+from scheduling.domain.schedules import Missed, Overlap
+from scheduling.models import Cron
+
 register = template.Library()
 
+# The badge of each status of a cron: the status whose colour and icon it has (templates/parts/status.html).
+CRON_BADGES: Final = {"active": "on", "paused": "paused", "retired": "off"}
+MISSED: Final = {Missed.SKIP: "skipped", Missed.ONCE: "made up for once", Missed.CATCH_UP: "made up for"}
+OVERLAP: Final = {Overlap.SKIP: "skipped", Overlap.ALLOW: "allowed"}
 LONGEST_TEXT = 50_000  # characters of a JSON value or a traceback in a page
 
 
@@ -39,3 +46,29 @@ def short(function: str) -> str:
 def wall(moment: datetime) -> str:
     """A moment as the clock on the wall of its own zone shows it."""
     return moment.strftime("%a %d %b %Y %H:%M:%S %Z")
+
+
+@register.filter
+def cron_status(cron: Cron) -> str:
+    """Whether a cron fires: "active", "paused" or "retired"."""
+    return "retired" if cron.retired_at else "paused" if cron.paused_at else "active"
+
+
+@register.inclusion_tag("parts/status.html")
+def cron_badge(cron: Cron) -> dict[str, str]:
+    """Whether a cron fires, as a badge."""
+    status = cron_status(cron)
+    return {"status": CRON_BADGES[status], "label": status}
+
+
+@register.filter
+def missed_policy(cron: Cron) -> str:
+    """What becomes of a cron's missed firings."""
+    most = f", at most {cron.at_most}" if cron.missed == Missed.CATCH_UP else ""
+    return MISSED[Missed(cron.missed)] + most
+
+
+@register.filter
+def overlap_policy(cron: Cron) -> str:
+    """What becomes of a firing while the one before has not ended."""
+    return OVERLAP[Overlap(cron.overlap)]

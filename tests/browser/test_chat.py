@@ -96,7 +96,7 @@ class TestTwoInARoom:
             expect(page.locator(".message").first).to_contain_text(
                 "How do lighthouses work?", timeout=SOON_MS
             )
-            stands(page, "waiting")
+            stands(page, "pending")
             expect(answer(page)).to_contain_text("No live worker serves the queue chat", timeout=SOON_MS)
         expect(second.get_by_role("button", name="Cancel")).to_be_hidden()
 
@@ -119,12 +119,12 @@ class TestTwoInARoom:
         farm.until(lambda: jobs.sweep().taken_back, what="the lease's end")
         for page in (first, second):
             stands(page, "timed out")
-            expect(answer(page)).to_contain_text("mo fell silent or took too long")
+            expect(answer(page)).to_contain_text("mo stopped responding or took too long")
             expect(answer(page)).not_to_contain_text("demonstrator")
         expect(second.get_by_role("button", name="Ask again")).to_be_hidden()
 
         first.get_by_role("button", name="Ask again").click()
-        stands(second, "waiting")
+        stands(second, "pending")
         with working(server, key, tmp_path / "mo2.log"):
             grows(second)
             answer(first).get_by_role("button", name="Cancel").click()
@@ -143,8 +143,8 @@ class TestThreeInTheirRooms:
         ask(eve, "Is anybody there?")
         maker = visit(f"/chat/{room.pk}/", by=ada)
         watcher = visit(f"/chat/{room.pk}/", by=ada)
-        maker.get_by_text("Connect a worker of your own").click()
-        maker.get_by_label("Its name").fill("laptop")
+        maker.get_by_text("Connect your own worker").click()
+        maker.get_by_label("Name", exact=True).fill("laptop")
         maker.get_by_role("button", name="Create the worker").click()
         command = maker.locator("#command").inner_text()
         key = re.search(r"jfw_\S+", command)
@@ -159,17 +159,19 @@ class TestThreeInTheirRooms:
             guest.goto(f"/chat/{room.pk}/")
             ask(guest, "May I?")
             grows(watcher)
-            stands(eve, "waiting")
+            stands(eve, "pending")
             guest.get_by_label("Ask the assistant").uncheck()
             for text in ("One", "Two"):
                 ask(guest, text)
             guest.get_by_label("Your message").fill("Three")
             guest.keyboard.press("Enter")
-            expect(guest.locator(".toast")).to_contain_text("That is a little fast.", timeout=SOON_MS)
+            expect(guest.locator(".toast")).to_contain_text(
+                "You are sending messages too fast.", timeout=SOON_MS
+            )
             expect(guest.get_by_label("Your message")).to_have_value("Three")
             expect(watcher.locator(".message").last).to_contain_text("Two", timeout=SOON_MS)
             assert not Message.objects.filter(text="Three").exists()
-            expect(guest.get_by_text("Connect a worker of your own")).to_have_count(0)
+            expect(guest.get_by_text("Connect your own worker")).to_have_count(0)
         assert Answer.objects.get(group=elsewhere).state == "waiting"
         assert Answer.objects.get(group=room).worker_name == "laptop"
 
@@ -177,7 +179,7 @@ class TestThreeInTheirRooms:
         page.get_by_role("link", name="As a guest").click()
         captcha = page.locator("[name=captcha]").input_value()
         page.get_by_label("Letters in the picture").fill(solution(captcha))
-        page.get_by_role("button", name="Come in").click()
+        page.get_by_role("button", name="Continue").click()
         page.get_by_role("button", name=re.compile("Join as guest-")).click()
         expect(page.get_by_role("heading", name="friends", level=1)).to_be_visible()
 
@@ -191,9 +193,9 @@ class TestARoom:
         plain.get_by_role("button", name="Send").click()
         expect(plain.locator(".message").first).to_contain_text("Why?")
         plain.get_by_role("button", name="Cancel").click()
-        expect(plain.get_by_text("Canceled before anybody began to answer.")).to_be_visible()
+        expect(plain.get_by_text("Canceled before an answer was started.")).to_be_visible()
         plain.get_by_role("button", name="Ask again").click()
-        expect(answer(plain).locator(".badge")).to_have_text("waiting")
+        expect(answer(plain).locator(".badge")).to_have_text("pending")
 
         room.user_set.add(User.objects.create_user("m" * 150))
         accounts.create_group("W" * 60, by=ada)

@@ -49,7 +49,7 @@ class TestGauges:
         farmhands.shows(state, "3 of 10")
         page.get_by_role("button", name="Reset").click()
         page.get_by_role("dialog").get_by_role("button", name="Reset it").click()
-        farmhands.shows(page.locator("main"), "The limit was reset: it is full again.")
+        farmhands.shows(page.locator("main"), "The limit was reset: all its tokens are available.")
         assert list(Bucket.objects.values_list("key", flat=True)) == ["eve"]
         take(2)
         farmhands.shows(page.get_by_label("State"), "8 of 10")

@@ -88,7 +88,7 @@ class TestCrons:
         assert Cron.objects.get().paused_at is not None
         expect(page.get_by_role("button", name="Pause")).to_be_hidden()
         page.get_by_role("button", name="Resume").click()
-        expect(page.locator(".cron-state")).to_have_text("on", timeout=SOON_MS)
+        expect(page.locator(".cron-state")).to_have_text("active", timeout=SOON_MS)
         assert Cron.objects.get().paused_at is None
         page.get_by_role("button", name="Run now").click()
         fired = page.locator(f"[data-key=f{ScheduledFunction.objects.get().pk}]")

@@ -17,6 +17,15 @@ class State(StrEnum):
     CANCELED = "canceled"
 
 
+LABELS = {
+    State.WAITING: "pending",
+    State.WRITING: "being written",
+    State.RETRYING: "being retried",
+    State.FINISHED: "answered",
+    State.FAILED: "failed",
+    State.TIMED_OUT: "timed out",
+    State.CANCELED: "canceled",
+}  # for people, on the pages and in the administration
 OPEN = frozenset({State.WAITING, State.WRITING, State.RETRYING})  # a person has one of these in a group
 ASKABLE = frozenset({State.FAILED, State.TIMED_OUT, State.CANCELED})  # may be asked again
 

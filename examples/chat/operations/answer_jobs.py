@@ -63,7 +63,7 @@ def _reconciled(states: Mapping[int, str]) -> int:
         if behind:
             jobs.resync(behind)
         if gone:
-            rooms.touch(queries.close(gone, error="The farm has forgotten this question."))
+            rooms.touch(queries.close(gone, error="This question is no longer stored."))
     return len(behind) + len(gone)
 
 

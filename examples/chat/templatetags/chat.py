@@ -1,30 +1,36 @@
-"""`{% load chat %}`: how an answer stands, as the farm's badge and in words."""
+"""`{% load chat %}`: the badges of answers and workers."""
+
+from typing import Any, Final
 
 from django import template
 
-from examples.chat.domain.answers import State
+from examples.chat.domain.answers import LABELS, State
+from examples.chat.models import Answer
 
 register = template.Library()
 
-# The farm's badges are named by the states of jobs; the words are for those who wait for an answer.
-_BADGES = {
-    State.WAITING: ("pending", "waiting"),
-    State.WRITING: ("in_progress", "being written"),
-    State.RETRYING: ("pending", "failed, being tried again"),
-    State.FINISHED: ("success", "answered"),
-    State.FAILED: ("failed", "failed"),
-    State.TIMED_OUT: ("timed_out", "timed out"),
-    State.CANCELED: ("canceled", "canceled"),
+# The status of a job whose colour and icon the badge of an answer has (templates/parts/status.html).
+BADGES: Final = {
+    State.WAITING: "pending",
+    State.WRITING: "in_progress",
+    State.RETRYING: "pending",
+    State.FINISHED: "success",
+    State.FAILED: "failed",
+    State.TIMED_OUT: "timed_out",
+    State.CANCELED: "canceled",
 }
 
 
-@register.filter
-def as_status(state: str) -> str:
-    """The job's state that has the badge for this one."""
-    return _BADGES[State(state)][0]
+@register.inclusion_tag("parts/status.html")
+def answer_badge(answer: Answer) -> dict[str, str]:
+    """The state of an answer."""
+    state = State(answer.state)
+    return {"status": BADGES[state], "label": LABELS[state]}
 
 
-@register.filter
-def in_words(state: str) -> str:
-    """How the answer stands, in words."""
-    return _BADGES[State(state)][1]
+@register.inclusion_tag("parts/status.html")
+def worker_badge(worker: Any) -> dict[str, str]:
+    """Whether a worker of a room is writing an answer."""
+    if worker.is_busy:
+        return {"status": "in_progress", "label": "busy"}
+    return {"status": "on", "label": "idle"}

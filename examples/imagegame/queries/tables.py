@@ -50,6 +50,11 @@ class Table:
     recap: tuple[Round, ...]
 
     @property
+    def has_scores(self) -> bool:
+        """Whether a picture has been on the table."""
+        return self.game.stage not in {Stage.LOBBY, Stage.PAINTING}
+
+    @property
     def may_push(self) -> bool:
         """Whether this player may wait for nobody any longer."""
         is_under_way = self.game.stage not in {Stage.LOBBY, *stages.ENDED}

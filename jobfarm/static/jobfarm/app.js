@@ -14,10 +14,10 @@
     } catch {
       // Storage may be forbidden; then the choice lasts as long as the page.
     }
-    sayTheme();
+    showTheme();
   }
 
-  function sayTheme() {
+  function showTheme() {
     for (const button of document.querySelectorAll("[data-toggle-theme]")) {
       button.setAttribute("aria-pressed", String(dark()));
     }
@@ -147,7 +147,7 @@
   // A failed htmx request says so; htmx alone stays silent.
   function explainFailure(event) {
     const answer = event.detail.xhr;
-    toast(answer?.status ? `That did not work (${answer.status}). Reload the page and try again.` : "The farm does not answer.", "bad");
+    toast(answer?.status ? `That did not work (${answer.status}). Reload the page and try again.` : "The farm does not respond.", "bad");
   }
 
   document.addEventListener("click", (event) => {
@@ -162,12 +162,12 @@
   document.addEventListener("htmx:responseError", explainFailure);
   document.addEventListener("htmx:sendError", explainFailure);
   document.addEventListener("live:ended", () => {
-    toast("You are logged out, so this page is not updated any more. Reload it to log in again.", "bad");
+    toast("You are logged out, so this page is no longer updated. Reload it to log in again.", "bad");
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", sayTheme);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showTheme);
   document.addEventListener("live:updated", ({ target }) => target.querySelector && entitle(target));
   window.addEventListener("resize", showWay);
-  sayTheme();
+  showTheme();
   entitle(document);
   showWay();
   window.jobfarm = { toast, announce, confirm, element };

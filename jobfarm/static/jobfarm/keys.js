@@ -7,12 +7,12 @@
   const KEYS = [
     ["/", "Search"],
     ["j or ↓", "The next row"],
-    ["k or ↑", "The row before"],
-    ["Home, End", "The first row, the last one"],
+    ["k or ↑", "The previous row"],
+    ["Home, End", "The first row, the last row"],
     ["Enter", "Open the row"],
-    ["c", "Cancel: the row's job, or what this page is about (asks first)"],
+    ["c", "Cancel the row's job, or what this page shows (asks first)"],
     ["?", "These keys"],
-    ["Esc", "Leave a field, close what is open"],
+    ["Esc", "Leave a field, close a dialog or menu"],
   ];
   const MOVES = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1, Home: -Infinity, End: Infinity };
   const FIELDS = "input:not([type=checkbox], [type=radio], [type=submit], [type=button]), textarea, select, [contenteditable]";
@@ -69,7 +69,7 @@
   async function cancelRow(row) {
     const name = row.querySelector(".main a").textContent.trim().replace(/\s+/g, " ");
     const link = row.querySelector(".main a");
-    const yes = await window.jobfarm.confirm(`Cancel ${name}? What it has done so far stays, but it cannot be taken up again.`, "Cancel the job");
+    const yes = await window.jobfarm.confirm(`Cancel ${name}? Its work so far is kept, but the job cannot be resumed.`, "Cancel the job");
     link.focus();
     if (yes) window.htmx.ajax("POST", row.dataset.cancel, { source: document.body, swap: "none" });
   }

@@ -78,7 +78,7 @@ class TestTokens:
         assert token.expires_at is not None
         lasts = (token.expires_at - token.created_at).total_seconds()
         assert (token.scopes, round(lasts / 86_400, 2)) == ("read", 30)
-        assert '<td role="cell" data-label="May">read</td>' in page.get(reverse("accounts:account")).text
+        assert '<td role="cell" data-label="Scopes">read</td>' in page.get(reverse("accounts:account")).text
 
     @pytest.mark.parametrize(
         ("fields", "field"),
@@ -98,7 +98,7 @@ class TestTokens:
         page.post(reverse("accounts:create_token"), GIVEN)
         again = page.post(reverse("accounts:create_token"), GIVEN)
         assert again.status_code == 422
-        assert "You have an API token of this name already" in again.text
+        assert "You already have an API token of this name" in again.text
         assert ApiToken.objects.count() == 1
 
     @pytest.mark.parametrize("name", ["", "  ", "x" * 101, "a\x00b", "a\x07b"])

@@ -75,7 +75,7 @@ class TestLogIn:
         strict = Client(enforce_csrf_checks=True)
         answer = strict.post(reverse("accounts:login"), {"username": "ada", "password": PASSWORD})
         assert answer.status_code == 403
-        assert "That form was too old" in answer.text
+        assert "That form has expired" in answer.text
 
 
 class TestLogOut:

@@ -30,10 +30,14 @@ class TestSignUp:
     @pytest.mark.parametrize(
         ("fields", "field", "sentence"),
         [
-            ({"again": "another password"}, "again", "That is another password than the one above."),
+            ({"again": "another password"}, "again", "The passwords do not match."),
             ({"password": "short", "again": "short"}, "password", "This password is too short."),
             ({"password": "password123", "again": "password123"}, "password", "This password is too common."),
-            ({"username": "two words"}, "username", "A username has 1 to 150 letters, digits and @ . + - _"),
+            (
+                {"username": "two words"},
+                "username",
+                "A username has 1 to 150 characters: letters, digits and @ . + - _",
+            ),
             ({"username": "bob"}, "username", "The username bob is taken: choose another."),
             ({"username": "BOB"}, "username", "The username BOB is taken: choose another."),
             ({"username": "admin"}, "username", "The username admin is taken: choose another."),
@@ -64,7 +68,7 @@ class TestSignUp:
         ratelimits.limit("sign-up", count=50)
         answer = client.post(PAGE, GIVEN)
         assert (answer.status_code, int(answer.headers["Retry-After"]) <= 6) == (429, True)
-        assert "Too many sign up just now. Try again in" in answer.text
+        assert "Too many people are signing up right now. Try again in" in answer.text
         assert not User.objects.exists()
 
     def test_is_limited_by_address(self, client: Client) -> None:
@@ -108,7 +112,7 @@ class TestAGuestWhoSignsUp:
     def test_keeps_the_account_in_a_new_session(self, client: Client) -> None:
         people.come_as_guest(client)
         guest, before = User.objects.get(), client.session.session_key
-        assert "Keep what you have" in client.get(PAGE).text
+        assert "Keep your account" in client.get(PAGE).text
         assert client.post(PAGE, GIVEN).headers["Location"] == "/"
         assert client.session[SESSION_KEY] == str(guest.pk)
         assert (client.session.session_key != before, "is_guest" in client.session) == (True, False)

@@ -9,8 +9,7 @@ from django.contrib.auth.models import User
 from django.template import loader
 from django.test import AsyncClient, Client
 
-from jobfarm import middleware
-from jobfarm.templatetags import pages
+from jobfarm import middleware, navigation
 
 TEMPLATES = Path(settings.BASE_DIR) / "templates"
 
@@ -92,7 +91,7 @@ class TestErrorPages:
     def test_say_that_there_is_no_such_page(self, client: Client) -> None:
         answer = client.get("/no/such/page")
         assert answer.status_code == 404
-        assert "There is no such page" in answer.text
+        assert "This page does not exist" in answer.text
 
 
 @pytest.mark.django_db
@@ -124,4 +123,4 @@ class TestWays:
         ],
     )
     def test_mark_the_nearest_address_above_a_page(self, path: str, nearest: str | None) -> None:
-        assert pages._nearest(["/", "/jobs/", "/jobs/new/"], path) == nearest
+        assert navigation._nearest(["/", "/jobs/", "/jobs/new/"], path) == nearest

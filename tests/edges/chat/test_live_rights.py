@@ -68,5 +68,5 @@ class TestARendering:
         assert room is not None
         farm.user("bob", groups=[room])
         html = " ".join(_html("chat-members", group_id=room.pk).split())
-        assert '<span>ada</span><span class="soft small">keeps the group</span>' in html
-        assert "<span>bob</span></li>" in html
+        assert '<span>ada</span><span class="soft small">owner</span>' in html
+        assert "<span>bob</span> </li>" in html

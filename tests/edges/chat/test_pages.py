@@ -71,7 +71,7 @@ def client(ada: User) -> Client:
 
 class TestRooms:
     def test_are_listed_with_what_was_said_last(self, client: Client, ada: User, room: Group) -> None:
-        assert "Nothing was said here yet" in shown(client, "/chat/")
+        assert "No messages yet" in shown(client, "/chat/")
         people.say(room, ada, f"Hello {SCRIPT}")
         page = shown(client, "/chat/")
         assert f'<a href="/chat/{room.pk}/">friends</a>' in page
@@ -87,10 +87,10 @@ class TestRooms:
     def test_with_a_name_that_is_taken_are_not_made(self, client: Client) -> None:
         response = client.post("/chat/", {"name": "friends"})
         assert response.status_code == 422
-        assert "There is a group called friends already" in response.content.decode()
+        assert "There is already a group called friends" in response.content.decode()
 
     def test_are_none_for_who_is_in_no_group(self) -> None:
-        assert "You are in no room yet" in shown(browser(farm.user("eve")), "/chat/")
+        assert "No rooms yet" in shown(browser(farm.user("eve")), "/chat/")
 
 
 class TestARoom:
@@ -135,18 +135,18 @@ class TestARoom:
         farm.fail(worker, claimed, "Traceback\nMemoryError: no room")
         page = shown(client, address)
         assert "mo failed: MemoryError: no room" in page
-        assert "It is tried again from <time" in page
+        assert "Next attempt at <time" in page
         farm.pass_time(people.job_of(answer), 60)
         claimed = farm.claim_one(worker)
         assert "mo is writing, attempt 2." in shown(client, address)
         farm.time_out(claimed)
         page = shown(client, address)
-        assert "mo fell silent or took too long" in page
+        assert "stopped responding or took too long" in page
         assert 'form="chat-again"' in page
         assert 'form="chat-cancel" name' not in page
         operations.ask_again(room.pk, answer.pk, by=ada, key="k")
         operations.cancel(room.pk, answer.pk, by=ada)
-        assert "Nobody answers it any more." in shown(client, address)
+        assert "The question was canceled." in shown(client, address)
         operations.ask_again(room.pk, answer.pk, by=ada, key="k")
         farm.fail(worker, farm.claim_one(worker), "no such model", retryable=False)
         assert "It could not be answered: no such model" in shown(client, address)
@@ -223,7 +223,7 @@ class TestButtons:
         sentence = post_text(client, f"/chat/{room.pk}/say/", text="And why not?", ask="yes")
         assert (
             sentence
-            == "Your last question is not answered yet. Wait for it, or cancel it, before you ask again."
+            == "Your last question has not been answered yet. Wait for the answer or cancel it before you ask again."
         )
         client.post(f"/chat/{room.pk}/say/", {"text": "And why not?", "ask": "yes"})
         assert ">And why not?</textarea>" in shown(client, f"/chat/{room.pk}/")
@@ -233,7 +233,7 @@ class TestButtons:
         for _ in range(3):
             assert post_json(client, f"/chat/{room.pk}/say/", text="Hi")["sentence"] == ""
         assert post_json(client, f"/chat/{room.pk}/say/", text="Hi") == {
-            "sentence": "That is a little fast. Again in 6 s.",
+            "sentence": "You are sending messages too fast. Try again in 6 s.",
             "refused": True,
         }
 
@@ -263,14 +263,14 @@ class TestButtons:
     def test_say_that_answers_are_booked_out(self, client: Client, room: Group) -> None:
         ratelimits.limit("chat completion tokens", count=3_300_000, reserve=True)
         sentence = post_json(client, f"/chat/{room.pk}/say/", text="Why?", ask="yes")["sentence"]
-        assert re.fullmatch(r"The assistant is booked out\. Ask again in \d+ s\.", sentence)
+        assert re.fullmatch(r"All the assistant's tokens are in use\. Try again in \d+ s\.", sentence)
 
     def test_cancel_ask_again_and_delete(self, client: Client, ada: User, room: Group) -> None:
         answer = people.ask(room, ada)
         where = f"/chat/{room.pk}"
         assert (
             post_text(client, f"{where}/cancel/", answer=answer.pk)
-            == "Canceled before anybody began to answer."
+            == "Canceled before an answer was started."
         )
         assert post_text(client, f"{where}/again/", answer=answer.pk) == "Asked again."
         assert post_json(client, f"{where}/again/", answer=answer.pk)["refused"]
@@ -282,7 +282,7 @@ class TestButtons:
         bob = farm.user("bob", groups=[room])
         answer = people.ask(room, bob)
         for path in ("cancel", "again"):
-            assert "who wrote the message alone" in post_text(
+            assert "Only the author of the message" in post_text(
                 client, f"/chat/{room.pk}/{path}/", answer=answer.pk
             )
         question = answer.message.question_id

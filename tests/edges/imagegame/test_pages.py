@@ -22,6 +22,7 @@ from tests.integration.imagegame.players import Party, party, party_at
 
 pytestmark = pytest.mark.django_db
 
+WRONG_MOMENT = "It is too late or too early for that: the game is at another stage."
 SCRIPT = "<script>alert(1)</script>"
 
 
@@ -47,7 +48,7 @@ def _document(client: Client, path: str, **fields: object) -> str:
 
 def _shown(answer: Any) -> str:
     assert answer.status_code == 200
-    return unescape(answer.content.decode())
+    return " ".join(unescape(answer.content.decode()).split())
 
 
 class TestVisitors:
@@ -98,7 +99,7 @@ class TestTheLobby:
 
     def test_says_how_painting_goes(self) -> None:
         ada = farm.user()
-        assert "nothing was painted yet" in _shown(_as(ada).get("/game/"))
+        assert "nothing has been painted yet" in _shown(_as(ada).get("/game/"))
         players.picture(ada, players.painter())
         assert "1 of 1 succeeded" in _shown(_as(ada).get("/game/"))
 
@@ -117,7 +118,7 @@ class TestAGamesPage:
         assert "Join the game" in page
         made.begin()
         page = _shown(_as(bob).get(f"/game/{made.code}/"))
-        assert "It has begun already" in page
+        assert "It has already begun" in page
         assert "data-live" not in page
 
     def test_is_nobody_elses(self) -> None:
@@ -201,14 +202,14 @@ class TestRefusals:
         [
             ("name", {"title": "", "number": "0"}, "A title cannot be empty."),
             ("name", {"title": "x" * 101, "number": "0"}, "A title has at most 100 characters; this one has 101."),
-            ("name", {"title": "fine", "number": "7"}, "The game has moved on: it is too late for that, or too early."),
+            ("name", {"title": "fine", "number": "7"}, WRONG_MOMENT),
             ("name", {"title": "fine", "number": "x"}, ""),
-            ("guess", {"title": "1"}, "The game has moved on: it is too late for that, or too early."),
-            ("play", {"submission": "-1"}, "The game has moved on: it is too late for that, or too early."),
-            ("on", {"step": "1"}, "Only who opened the game can do that."),
-            ("begin", {}, "Only who opened the game can do that."),
-            ("leave", {}, "The game has moved on: it is too late for that, or too early."),
-            ("again", {}, "The game has moved on: it is too late for that, or too early."),
+            ("guess", {"title": "1"}, WRONG_MOMENT),
+            ("play", {"submission": "-1"}, WRONG_MOMENT),
+            ("on", {"step": "1"}, "Only the host of the game can do that."),
+            ("begin", {}, "Only the host of the game can do that."),
+            ("leave", {}, WRONG_MOMENT),
+            ("again", {}, WRONG_MOMENT),
         ],
     )  # fmt: skip
     def test_are_told_on_the_games_page(
@@ -220,7 +221,7 @@ class TestRefusals:
         client = _as(farm.user("stranger"))
         before = list(Game.objects.values())
         for act, fields in (("name", {"title": "mine", "number": 0}), ("guess", {"title": made.truth().pk})):
-            assert _document(client, f"/game/{made.code}/{act}/", **fields) == "You do not play in this game."
+            assert _document(client, f"/game/{made.code}/{act}/", **fields) == "You are not in this game."
         assert list(Game.objects.values()) == before
         assert not Guess.objects.exists()
         assert Title.objects.count() == 1
@@ -234,7 +235,7 @@ class TestRefusals:
         operations.start("first", by=User.objects.get())
         answer = client.post("/game/paint/", {"prompt": 'a "second" one'}, follow=True)
         assert 'value="a &quot;second&quot; one"' in answer.content.decode()
-        assert "You have a picture in the making" in answer.content.decode()
+        assert "One of your pictures is still being painted" in answer.content.decode()
 
     def test_say_that_too_many_jobs_wait(self, settings: Settings) -> None:
         settings.JOBFARM = {**settings.JOBFARM, "WAITING_JOBS_PER_OWNER": 1}

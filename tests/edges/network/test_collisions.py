@@ -201,7 +201,7 @@ class TestAPersonsCall:
         with colliding("jobs_queue", times=FOR_EVER):
             answer = boss.post(path, {"ceiling": "3"})
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
-        assert "Others were changing the same thing" in answer.text
+        assert "Someone else was changing the same data" in answer.text
         assert Queue.objects.get(pk="chat").ceiling is None
 
 

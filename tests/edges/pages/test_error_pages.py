@@ -52,7 +52,7 @@ class TestTheDatabaseAway:
         monkeypatch.setattr(type(connections["default"]), "ensure_connection", fails)
         answer = client.get("/jobs/")
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
-        assert "The farm's database does not answer" in html.unescape(answer.text)
+        assert "The database does not respond" in html.unescape(answer.text)
 
     def test_is_another_fault_than_one_of_ours(
         self, little_farm: Farm, client: Client, monkeypatch: pytest.MonkeyPatch
@@ -62,7 +62,7 @@ class TestTheDatabaseAway:
         monkeypatch.setattr(type(connections["default"]), "ensure_connection", _broken)
         answer = client.get("/jobs/")
         assert answer.status_code == 500
-        assert "Something broke in the farm" in answer.text
+        assert "Something went wrong" in answer.text
 
 
 class TestAnAddressOfAButton:

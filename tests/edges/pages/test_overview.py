@@ -137,7 +137,7 @@ class TestWarnings:
         assert claimed is not None
         farm.pass_time(claimed, 3600)
         page = browse(little_farm.oscar).get("/").content.decode()
-        warnings = re.findall(r'<div class="notice (\w+)"><p><strong>([^<]*)', page)
+        warnings = re.findall(r'<div class="notice (\w+)">\s*<p><strong>([^<]*)', page)
         assert warnings == sorted(warnings, key=lambda warning: warning[0] != "bad")
         assert ("late", "Jobs wait in the queue chat, which is paused.") in warnings
         assert any(mood == "bad" and "past its lease" in sentence for mood, sentence in warnings)
@@ -177,4 +177,4 @@ class TestWhatIsWatched:
     def test_says_that_no_webhook_is_dead_or_refused(self, browse: Browse, little_farm: Farm) -> None:
         page = browse(little_farm.oscar).get("/").content.decode()
         card = page[page.index('id="inbox-title"') :]
-        assert re.search(r"<dt>Dead</dt><dd><span class=\"soft\">none", card)
+        assert re.search(r"<dt>Dead</dt>\s*<dd>\s*<span class=\"soft\">none", card)

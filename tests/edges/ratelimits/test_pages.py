@@ -67,11 +67,11 @@ class TestTheList:
         operations.limit(NAMED, key="ada")
         operations.limit(NAMED, key="bob")
         assert "bob" not in text(page.get("/limits/?search=ADA"))
-        assert "Nothing like that is in use" in text(page.get("/limits/?search=%25&name=test/page"))
+        assert "No match" in text(page.get("/limits/?search=%25&name=test/page"))
         assert page.get("/limits/?search=%00&name=nobody").status_code == 200
 
     def test_says_so_when_every_limit_is_full(self, page: Client) -> None:
-        assert "Every limit is full" in text(page.get("/limits/"))
+        assert "No limit is in use" in text(page.get("/limits/"))
 
     def test_reads_the_limits_once_however_many_there_are(
         self, page: Client, django_assert_max_num_queries: DjangoAssertNumQueries
@@ -94,17 +94,19 @@ class TestTheList:
 class TestOne:
     def test_shows_a_limit_and_key_and_resets_it(self, page: Client) -> None:
         operations.limit(NAMED, key="a&b", count=4)
-        assert "Holds now 6 of 10" in text(page.get("/limits/one/", {"name": NAMED, "key": "a&b"}))
+        assert "Tokens 6 of 10" in text(page.get("/limits/one/", {"name": NAMED, "key": "a&b"}))
         answer = page.post("/limits/reset/", {"name": NAMED, "key": "a&b"}, follow=True)
-        assert "The limit was reset: it is full again." in text(answer)
-        assert "Full: 10 every 1,000 days" in text(answer)
+        assert "The limit was reset: all its tokens are available." in text(answer)
+        assert "Not in use: all tokens are available (10 every 1,000 days" in text(answer)
         assert not Bucket.objects.exists()
         assert LogEntry.objects.get().change_message == "Reset."
         again = page.post("/limits/reset/", {"name": NAMED, "key": "a&b"}, follow=True)
         assert "There was nothing to reset" in text(again)
 
     def test_of_a_limit_that_there_is_not_says_no_more_than_that_it_is_full(self, page: Client) -> None:
-        assert "Full." in text(page.get("/limits/one/", {"name": "\x00", "key": "x" * 5000}))
+        assert "Not in use: all tokens are available." in text(
+            page.get("/limits/one/", {"name": "\x00", "key": "x" * 5000})
+        )
 
 
 class TestWhoMay:

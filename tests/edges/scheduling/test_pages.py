@@ -1,10 +1,13 @@
 """Pages and admin of the scheduler: who sees them, what they show, what their buttons do."""
 
+import re
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
+from django.db.models.functions import Now
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
@@ -171,6 +174,35 @@ class TestAPage:
         links = ['href="/functions/"', 'href="/crons/"']
         assert [link in operator.get("/jobs/").content.decode() for link in links] == [True, True]
         assert [link in member.get("/jobs/").content.decode() for link in links] == [False, False]
+
+    @pytest.mark.parametrize(
+        ("changes", "badge"),
+        [
+            ({}, 'data-status="on">active<'),
+            ({"paused_at": Now()}, 'data-status="paused">paused<'),
+            ({"paused_at": Now(), "retired_at": Now()}, 'data-status="off">retired<'),
+        ],
+    )
+    def test_of_a_cron_its_list_and_the_administration_have_one_word_for_its_status(
+        self, operator: Client, changes: dict[str, Any], badge: str
+    ) -> None:
+        Cron.objects.filter(pk="greet").update(created_at=Now(), **changes)
+        for url in ("/crons/", "/crons/greet/"):
+            assert badge in operator.get(url).content.decode()
+        word = badge.partition(">")[2]
+        assert re.search(
+            rf">\s*{word.rstrip('<')}\s*<", operator.get("/admin/scheduling/cron/").content.decode()
+        )
+
+    @pytest.mark.parametrize(
+        ("missed", "at_most", "words"),
+        [("skip", 1, "skipped"), ("once", 1, "made up for once"), ("catch_up", 5, "made up for, at most 5")],
+    )
+    def test_of_a_cron_says_what_becomes_of_missed_firings(
+        self, operator: Client, missed: str, at_most: int, words: str
+    ) -> None:
+        Cron.objects.filter(pk="greet").update(missed=missed, at_most=at_most)
+        assert f"<dd>{words} <span" in operator.get("/crons/greet/").content.decode()
 
     def test_of_a_cron_shows_the_next_ten_firings_in_its_own_zone(self, operator: Client) -> None:
         page = operator.get("/crons/greet/").content.decode()

@@ -84,7 +84,7 @@ class TestCreateGroup:
     def test_refuses_the_name_of_another_group(self, bob: User, group: Group) -> None:
         with pytest.raises(GroupNameTaken) as caught:
             operations.create_group(" Painters", by=bob)
-        assert caught.value.message == "There is a group called Painters already: choose another name."
+        assert caught.value.message == "There is already a group called Painters: choose another name."
         assert operations.groups_of(bob) == []
 
     def test_is_granted_twice_a_minute_and_refusals_do_not_count(self, ada: User, bob: User) -> None:

@@ -108,6 +108,6 @@ class TestRefusals:
         refusal = errors.InactiveUser(username="ada")
         assert (refusal.code, refusal.message, refusal.numbers) == (
             "inactive_user",
-            "ada may not log in: the account is switched off.",
+            "ada may not log in: the account is disabled.",
             {"username": "ada"},
         )

@@ -58,7 +58,7 @@
       const answer = await fetch(form.action, { method: "POST", body, headers: { "HX-Request": "true" } });
       showResult(form, answer);
     } catch {
-      window.jobfarm?.toast("The farm does not answer.", "bad");
+      window.jobfarm?.toast("The farm does not respond.", "bad");
     } finally {
       delete form.dataset.busy;
     }

@@ -1,20 +1,17 @@
-"""What pages of all apps ask: where one can go from here, and the sign of a status."""
+"""The navigation of all pages, as a context processor: `templates/base.html` loads no tag library for it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from django import template
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
+from django.utils.functional import SimpleLazyObject
 
 from examples import config as examples
-from live.templatetags import signs
 
-register = template.Library()
-register.filter(signs.sign)  # for templates that load this library
-
-# The ways in the bar, in their order: the name of the address, the word for people, and the right it takes.
-WAYS = (
+# The links of the bar, in their order: the name of the address, the word for people, and the right it takes.
+BAR = (
     ("overview", "Overview", None),
     ("jobs:list", "Jobs", None),
     ("jobs:workers", "Workers", None),
@@ -34,7 +31,7 @@ OPERATIONS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class Link:
     """A link of the navigation; `current` when the page that is shown lies under it."""
 
     label: str
@@ -43,46 +40,42 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ways:
+class Navigation:
     """The links of the bar, and those of the operators' menu, which is marked while one of its own is."""
 
-    bar: list[Way]
-    menu: list[Way]
+    bar: list[Link]
+    menu: list[Link]
     search: str  # where one can search, on a page that has nothing to search
 
     @property
     def is_in_menu(self) -> bool:
         """Whether the page at hand is one of the menu's."""
-        return any(way.current for way in self.menu)
+        return any(link.current for link in self.menu)
 
 
-@register.simple_tag(takes_context=True)
-def ways(context: template.Context) -> Ways:
-    """The links of the navigation that this site has and this person may follow; the one nearest to the page at
-    hand is marked as current.
-
-    Works without a request too: the page for errors in the server is rendered without one.
-    """
-    request: HttpRequest | None = context.get("request")
-    bar, menu = _links(request, WAYS), _links(request, OPERATIONS)
-    here = _nearest([url for _, url in bar + menu], request.path if request else "")
-    search = (
-        f"{_address('jobs:list')}#filter-text"  # a browser puts the focus on the field that an address names
-    )
-    return Ways(bar=_marked(bar, here), menu=_marked(menu, here), search=search)
+def navigation(request: HttpRequest) -> dict[str, object]:
+    """`navigation`: the links that this site has and this person may follow, read when a page shows them."""
+    return {"navigation": SimpleLazyObject(partial(links, request))}
 
 
-def _links(
-    request: HttpRequest | None, those: Sequence[tuple[str, str, str | None]]
-) -> list[tuple[str, str]]:
+def links(request: HttpRequest) -> Navigation:
+    """The links of the bar and of the operators' menu; the one nearest to the page at hand is marked as current."""
+    bar, menu = _links(request, BAR), _links(request, OPERATIONS)
+    here = _nearest([url for _, url in bar + menu], request.path)
+    # A browser puts the focus on the field that an address names.
+    search = f"{_address('jobs:list')}#filter-text"
+    return Navigation(bar=_marked(bar, here), menu=_marked(menu, here), search=search)
+
+
+def _links(request: HttpRequest, those: Sequence[tuple[str, str, str | None]]) -> list[tuple[str, str]]:
     return [(label, url) for name, label, right in those if _may(request, right) and (url := _address(name))]
 
 
-def _marked(links: list[tuple[str, str]], here: str | None) -> list[Way]:
-    return [Way(label=label, url=url, current=url == here) for label, url in links]
+def _marked(entries: list[tuple[str, str]], here: str | None) -> list[Link]:
+    return [Link(label=label, url=url, current=url == here) for label, url in entries]
 
 
-def _may(request: HttpRequest | None, right: str | None) -> bool:
+def _may(request: HttpRequest, right: str | None) -> bool:
     if right is None:
         return True
     user = getattr(request, "user", None)
