@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class ExampleConfig(AppConfig):
     """An example; `apps.py` of each has its own."""
 
-    path: str
-    """The path below which its pages are, with a slash at the end."""
+    url_prefix: str
+    """What the addresses of its pages begin with, with a slash at the end. (`path` is Django's: the folder.)"""
     navigation: tuple[str, str]
     """Its link in the navigation: the name of the address, and the label."""
     card: str

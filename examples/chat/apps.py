@@ -16,7 +16,7 @@ class ChatConfig(config.ExampleConfig):
     name = "examples.chat"
     label = "chat"
     verbose_name = "Chat"
-    path = "chat/"
+    url_prefix = "chat/"
     navigation = ("chat:rooms", "Chat")
     card = "chat/parts/try.html"
     tables = (("chat.Message", "chat"),)

@@ -8,7 +8,7 @@ class ImageGameConfig(config.ExampleConfig):
 
     name = "examples.imagegame"
     label = "imagegame"
-    path = "game/"
+    url_prefix = "game/"
     navigation = ("imagegame:lobby", "Game")
     card = "imagegame/parts/try.html"
     tables = (("imagegame.Game", "stadia_controller"), ("imagegame.Submission", "image"))

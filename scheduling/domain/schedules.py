@@ -265,7 +265,7 @@ class Firing:
 
 
 def decide(schedule: Schedule, *, run_at: datetime, now: datetime, policy: Policy) -> Firing:
-    """What to do at `now` for a cron whose next fire time is `due_at`.
+    """What to do at `now` for a cron whose next fire time is `run_at`.
 
     Nothing while `now` lies before it, also when the clock went back: `next_at` only ever grows, so that no fire
     time comes twice.

@@ -27,7 +27,7 @@ _EVER = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFunction:
-    """One row to insert. Due at `due_at`, or `delay_s` seconds from the moment of the insert. `args` is JSON text."""
+    """One row to insert. Due at `run_at`, or `delay_s` seconds from the moment of the insert. `args` is JSON text."""
 
     function: str
     kind: Kind

@@ -188,7 +188,7 @@ class FunctionsMachine(RuleBasedStateMachine):
     def _pass_time(self) -> None:
         with connection.cursor() as cursor:
             cursor.execute(
-                "UPDATE scheduling_due SET due_at = due_at - make_interval(secs => %(s)s),"
+                "UPDATE scheduling_due SET run_at = run_at - make_interval(secs => %(s)s),"
                 " next_at = next_at - make_interval(secs => %(s)s)",
                 {"s": LONG_S},
             )

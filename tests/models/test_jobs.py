@@ -33,7 +33,7 @@ CALLS = (
     *("submit", "claim", "claim", "claim", "claim"),
     *("finish", "finish", "swap", "swap", "release", "heartbeat", "heartbeat", "write", "write", "write"),
     *("cancel", "cancel", "retry", "pause_or_resume"),
-    *("fall_silent", "fall_silent", "janitor", "janitor", "hours", "go_deaf_or_hear"),
+    *("fall_silent", "fall_silent", "janitor", "janitor", "hours", "go_deaf_or_listen"),
 )
 # Drawn whatever there is to choose from: which of two jobs of one moment is claimed is PostgreSQL's to say, and the
 # same dice must be thrown the next time.

@@ -45,7 +45,7 @@ GET  /jobs/<jobid:job_id>/                                           in   404  4
 POST /jobs/<jobid:job_id>/cancel/                                    in   404  404  302  302+ in   302  302+ 302+
 GET  /jobs/<jobid:job_id>/files/<str:name>                           in   404  404  200  200  in   200  200  200
 GET  /jobs/<jobid:job_id>/files/<str:name>/link                      in   404  404  200  200  in   200  200  200
-GET  /jobs/<jobid:job_id>/output/<int:claim>                         in   404  404  200  200  in   200  200  200
+GET  /jobs/<jobid:job_id>/output/<int:fence>                         in   404  404  200  200  in   200  200  200
 POST /jobs/<jobid:job_id>/retry/                                     in   404  404  302  302+ in   302  302+ 302+
 POST /jobs/<jobid:job_id>/run-now/                                   in   404  404  302  302+ in   302  302+ 302+
 POST /jobs/<jobid:job_id>/share/                                     in   404  404  302  302+ in   302  302+ 302+
@@ -60,7 +60,7 @@ GET  /jobs/new/                                                      in   403  2
 POST /jobs/new/                                                      in   403  302+ 302+ 302+ in   302+ 302+ 302+
 GET  /jobs/shared/<str:token>/                                       200  200  200  200  200  200  200  200  200
 GET  /jobs/shared/<str:token>/files/<str:name>                       200  200  200  200  200  200  200  200  200
-GET  /jobs/shared/<str:token>/output/<int:claim>                     200  200  200  200  200  200  200  200  200
+GET  /jobs/shared/<str:token>/output/<int:fence>                     200  200  200  200  200  200  200  200  200
 GET  /files/<str:token>                                              200  200  200  200  200  200  200  200  200
 GET  /queues/                                                        in   200  200  200  200  in   200  200  200
 GET  /queues/<str:name>/                                             in   200  200  200  200  in   200  200  200

@@ -79,7 +79,7 @@ def _filled_function(old: Any, now: Any) -> None:
         function="tests.integration.scheduling.sample.make_group", kind="mutation", args={"name": "after"}
     )
     old.get_model("scheduling", "Due").objects.create(
-        function_id=function.pk, kind="mutation", queue="default", priority=0, due_at=now, next_at=now
+        function_id=function.pk, kind="mutation", queue="default", priority=0, run_at=now, next_at=now
     )
 
 
