@@ -109,7 +109,7 @@ class TestASignedLink:
         monkeypatch.setattr(signing.time, "time", lambda: later)  # type: ignore[attr-defined]
         gone = Client().get(path)
         assert gone.status_code == 410
-        assert "run out" in gone.content.decode()
+        assert "expired" in gone.content.decode()
 
     def test_is_made_for_ones_own_pictures_only(self) -> None:
         made = party_at(Stage.NAMING, 2)
