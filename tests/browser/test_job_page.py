@@ -219,7 +219,7 @@ class TestSharing:
         self, visit: Visit, server: Server, ada: User, worker: Worker, job: Job
     ) -> None:
         page = visit(f"/jobs/{job.pk}/", by=ada)
-        page.get_by_role("button", name="Make a link").click()
+        page.get_by_role("button", name="Create a link").click()
         link = page.inner_text("#share-url").strip()
         claimed = farm.claim_one(worker)
         farmhands.paint(worker, claimed, "red")

@@ -42,7 +42,7 @@ class TestGauges:
         expect(row).to_have_count(2, timeout=SOON_MS)
         assert same()
         row.first.get_by_role("link").click()
-        state = page.get_by_label("State")
+        state = page.get_by_label("Tokens", exact=True)
         farmhands.shows(state, "3 of 10")
         page.get_by_role("button", name="Reset").click()
         page.get_by_role("dialog").get_by_role("button", name="Back").click()
@@ -52,4 +52,4 @@ class TestGauges:
         farmhands.shows(page.locator("main"), "The limit was reset: all its tokens are available.")
         assert list(Bucket.objects.values_list("key", flat=True)) == ["eve"]
         take(2)
-        farmhands.shows(page.get_by_label("State"), "8 of 10")
+        farmhands.shows(page.get_by_label("Tokens", exact=True), "8 of 10")

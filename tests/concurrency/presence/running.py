@@ -110,7 +110,10 @@ def overview(server: Server, cookies: dict[str, str]) -> list[str]:
     """The findings on the overview page."""
     page = httpx.get(f"{server.url}/", cookies=cookies, timeout=20)
     assert page.status_code == 200
-    return [html.unescape(found) for found in re.findall(r'<div class="notice[^"]*">(.*?)</div>', page.text)]
+    return [
+        html.unescape(found)
+        for found in re.findall(r'<div class="notice[^"]*">(.*?)</div>', page.text, re.DOTALL)
+    ]
 
 
 @contextlib.contextmanager
