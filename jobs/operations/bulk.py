@@ -145,14 +145,14 @@ def _go_on(bulk_id: int, *, for_s: float) -> float | None:
 
 @transactions.retried
 def _batch(bulk_id: int) -> tuple[bool, float | None]:
-    """One batch: whether nothing was left to do, and the seconds to wait where a limit says so."""
+    """One batch: whether nothing is left to do after it, and the seconds to wait where a limit says so."""
     bulk = bulks.find(bulk_id, lock=True)
     if bulk is None or bulk.phase in _RESTING:
         return True, None
     wait_s = _next(bulk)
     bulk.save()
     live.touch(_topic(bulk))
-    return False, wait_s
+    return bulk.phase in _RESTING, wait_s
 
 
 def _next(bulk: Bulk) -> float | None:

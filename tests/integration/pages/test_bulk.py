@@ -73,6 +73,15 @@ class TestAsking:
         assert before == list(Job.objects.order_by("pk").values())
         assert not ScheduledFunction.objects.exists()
 
+    def test_leaves_nothing_to_the_scheduler_when_the_last_count_took_the_time(
+        self, boss: User, worker: Worker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(bulk, "COUNTED_AT_ONCE_S", -1.0)
+        farm.submit(7)
+        created = operations.bulk.create(BulkAction.CANCEL, by=boss, filters=Filters())
+        assert (created.phase, created.matched) == (Phase.READY, 7)
+        assert not ScheduledFunction.objects.exists()
+
     def test_counts_in_stretches_and_leaves_to_the_scheduler_what_takes_long(
         self, boss: User, worker: Worker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
