@@ -26,8 +26,8 @@ test: .venv/ready-dev  ## run every test, the browser's included
 	$(TESTED) --dist loadfile --no-loadscope-reorder
 
 # No browser, no process that is killed (tests/architecture/test_fast.py sees to that), and no program to install.
-FAST := tests/architecture tests/unit
-NOT_FAST := tests/unit/worker/test_worker_cli.py
+FAST := tests/architecture tests/*/unit
+NOT_FAST := tests/worker/unit/test_worker_cli.py
 test-fast: .venv/ready-dev  ## run the rules alone, in a minute: no browser, no killed process
 	$(TESTED) --dist worksteal $(FAST) $(NOT_FAST:%=--ignore=%)
 
@@ -37,23 +37,24 @@ $(SECOND)/ready: .venv/ready-dev requirements.txt requirements-dev.txt scripts/e
 	@touch $@
 
 # What is left out is long and asks the same of PostgreSQL whoever sends the statements: plans, and tables of sums.
-OF_POSTGRES := scheduling/test_plans jobs/test_plans jobs/test_why_plans jobs/test_why_is_true ratelimits/test_vectors
+OF_POSTGRES := scheduling/integration/test_plans ratelimits/integration/test_vectors
+OF_POSTGRES += $(addprefix jobs/integration/,test_plans test_why_plans test_why_is_true)
 UNDER_6 = PYTHONDONTWRITEBYTECODE= JOBFARM_DATA=$(SECOND)/data $(SECOND)/environment/bin/python
 test-django6: $(SECOND)/ready  ## run the tests of the scheduler, the limits and the jobs under Django 6
 	$(UNDER_6) manage.py check
-	$(UNDER_6) -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(OF_POSTGRES:%=--ignore=tests/integration/%.py) \
-	    $(addprefix tests/integration/,scheduling ratelimits limits jobs) \
-	    $(addprefix tests/concurrency/scheduling/test_clusters.py::,TestClustersSideBySide TestDjangoQsOwn)
+	$(UNDER_6) -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(OF_POSTGRES:%=--ignore=tests/%.py) \
+	    $(addsuffix /integration,$(addprefix tests/,scheduling ratelimits jobs jobs/limits)) \
+	    $(addprefix tests/scheduling/concurrency/test_clusters.py::,TestClustersSideBySide TestDjangoQsOwn)
 	PYTHONPATH=$(SECOND)/oldest $(UNDER_6) manage.py check
 	PYTHONPATH=$(SECOND)/oldest $(UNDER_6) -m pytest -q \
-	    $(patsubst %,tests/integration/scheduling/test_%.py,backend task_results two_interfaces mutations)
+	    $(patsubst %,tests/scheduling/integration/test_%.py,backend task_results two_interfaces mutations)
 
 MINUTES ?= 3
 CHAOS ?=
 chaos: .venv/ready-dev  ## break a farm in every way (MINUTES=3), and search the models with new dice (docs/chaos.md)
 	$(PY) -m tests.chaos --minutes $(MINUTES) $(CHAOS)
 	JOBFARM_DATA=$(CURDIR)/var/test JOBFARM_MODEL_EXAMPLES=$$(($(MINUTES) * 40)) $(PY) -m pytest -q tests/models
-	JOBFARM_DATA=$(CURDIR)/var/test JOBFARM_FUZZ_EXAMPLES=$$(($(MINUTES) * 40)) $(PY) -m pytest -q tests/edges/fuzz
+	JOBFARM_DATA=$(CURDIR)/var/test JOBFARM_FUZZ_EXAMPLES=$$(($(MINUTES) * 40)) $(PY) -m pytest -q tests/fuzz
 
 lint: .venv/ready-dev  ## style, types, layers, migrations
 	.venv/bin/ruff check .

@@ -46,7 +46,7 @@ WHERE query LIKE '%%bench_wait%%' AND pid <> pg_backend_pid()
 """
 WAITS = """
 SELECT extract(epoch FROM started_at - run_at)::float8 FROM scheduling_scheduledfunction
-WHERE function = 'tests.integration.scheduling.sample.nothing' AND id >= %s
+WHERE function = 'tests.scheduling.integration.sample.nothing' AND id >= %s
 """
 
 
@@ -136,7 +136,7 @@ def _keep_scheduling(over: threading.Event) -> None:
     from scheduling import operations as scheduling  # noqa: PLC0415
 
     while not over.wait(PACE_S):
-        scheduling.run_after(0, "tests.integration.scheduling.sample.nothing")
+        scheduling.run_after(0, "tests.scheduling.integration.sample.nothing")
     connection.close()
 
 

@@ -29,7 +29,7 @@ from django.test.utils import setup_databases, teardown_databases  # noqa: E402
 from scheduling import operations as scheduling  # noqa: E402
 from scheduling.models import Due, ScheduledFunction  # noqa: E402
 from scheduling.operations.functions import insert, new  # noqa: E402
-from tests.integration.scheduling import sample  # noqa: E402
+from tests.scheduling.integration import sample  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 IDLE = int(os.environ.get("BENCH_IDLE", "300"))

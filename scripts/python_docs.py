@@ -1,6 +1,6 @@
 """Write docs/python.md: the calls that an app on the farm may make, from their signatures and docstrings.
 
-`make docs` calls this; tests/unit/jobfarm/test_python_docs.py fails when the page is not what it writes.
+`make docs` calls this; tests/jobfarm/unit/test_python_docs.py fails when the page is not what it writes.
 """
 
 import enum

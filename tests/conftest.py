@@ -18,13 +18,10 @@ _NAME = re.compile(r"test_jobfarm_(\d+)(_\w+)?")
 # Files of these folders take from ten seconds to two minutes, most of it waiting for other processes; those that take
 # more than one, first.
 _LONG = (
-    "tests/browser/test_every_",
-    "tests/concurrency/scheduling/",
-    "tests/integration/farm/",
-    "tests/browser/",
-    "tests/concurrency/",
-    "tests/integration/fleet/",
-    "tests/chaos/",
+    re.compile(r"tests/browser/test_every_"),
+    re.compile(r"tests/(scheduling/concurrency|jobfarm/integration)/"),
+    re.compile(r"tests/browser/"),
+    re.compile(r"tests/(.+/concurrency|jobs/presence|crashes|fleet)/"),
 )
 _BEGUN_BY = 0.8  # of the short files, when the last of the long ones begins
 _COLLECTED_EVERY = 10_000  # new objects, where Python's own 700 cost a tenth of all time
@@ -57,7 +54,7 @@ def _file(item: pytest.Item) -> str:
 
 def _place_among_long(file: str) -> int:
     """From one on; none of the long ones has 0."""
-    return next((place for place, start in enumerate(_LONG, start=1) if file.startswith(start)), 0)
+    return next((place for place, start in enumerate(_LONG, start=1) if start.match(file)), 0)
 
 
 def pytest_collection_finish() -> None:

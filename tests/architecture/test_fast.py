@@ -19,7 +19,7 @@ def _files(folders: list[str], but: list[str]) -> list[Path]:
     return [
         path
         for folder in folders
-        for path in sorted((ROOT / folder).rglob("*.py"))
+        for path in sorted(ROOT.glob(f"{folder}/**/*.py"))
         if path != Path(__file__) and str(path.relative_to(ROOT)) not in but
     ]
 

@@ -26,10 +26,10 @@ from ratelimits import operations as ratelimits
 from scheduling import operations as scheduling
 from scheduling.models import Cron, ScheduledFunction
 from tests import farm
-from tests.integration.accounts import people
-from tests.integration.inbox import support as inbox
-from tests.integration.scheduling import sample
+from tests.accounts.integration import people
+from tests.scheduling.integration import sample
 from tests.webhook_samples import sample as sample_of
+from tests.webhooks.inbox import support as inbox
 from webhooks import operations as webhooks
 from webhooks.domain.names import Source
 from webhooks.errors import MissingValue

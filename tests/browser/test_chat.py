@@ -15,9 +15,9 @@ from accounts import operations as accounts
 from examples.chat.models import Answer, Message
 from jobs import operations as jobs
 from tests import farm
+from tests.accounts.integration.people import solution
 from tests.browser.conftest import Visit
 from tests.browser.farmhands import SOON_MS
-from tests.integration.accounts.people import solution
 from tests.servers import Server
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -3,8 +3,8 @@
 import pytest
 from playwright.sync_api import Browser
 
+from tests.admin import samples
 from tests.browser import addresses, seeds, walking
-from tests.edges.admin import samples
 from tests.servers import Server
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -8,9 +8,9 @@ from playwright.sync_api import Page, expect
 
 from accounts import operations
 from tests import farm
+from tests.accounts.integration.people import PASSWORD, solution
 from tests.browser.conftest import Visit
 from tests.browser.farmhands import SOON_MS
-from tests.integration.accounts.people import PASSWORD, solution
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -15,7 +15,7 @@ from scheduling.queries.functions import Holder
 from tests.browser import farmhands
 from tests.browser.conftest import Visit
 from tests.browser.farmhands import SOON_MS
-from tests.integration.scheduling import sample
+from tests.scheduling.integration import sample
 from tests.servers import Server
 
 pytestmark = pytest.mark.django_db(transaction=True)

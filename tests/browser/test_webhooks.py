@@ -13,10 +13,10 @@ from scheduling.models import ScheduledFunction
 from tests import farm
 from tests.browser.conftest import Visit
 from tests.browser.farmhands import SOON_MS
-from tests.edges.webhooks.sender import post, signed
-from tests.integration.inbox.support import new, pass_time, receive
 from tests.servers import Server
 from tests.webhook_samples import sample
+from tests.webhooks.edges.sender import post, signed
+from tests.webhooks.inbox.support import new, pass_time, receive
 from webhooks import operations
 from webhooks.domain.names import Source
 from webhooks.models import Delivery, Rule

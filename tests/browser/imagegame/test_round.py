@@ -15,7 +15,7 @@ from tests import farm
 from tests.browser import farmhands
 from tests.browser.conftest import Visit
 from tests.browser.farmhands import SOON_MS
-from tests.integration.imagegame import players
+from tests.imagegame.integration import players
 from tests.servers import Server
 
 pytestmark = pytest.mark.django_db(transaction=True)

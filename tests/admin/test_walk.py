@@ -1,0 +1,177 @@
+"""Every table of the administration and every page of it: who may look, and what a page costs however much there is."""
+
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.db import connection
+from django.db.models import Model
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from pytest_django import Settings
+
+from accounts.models import ApiToken
+from jobfarm import live_queries
+from jobs.models import Worker
+from tests.admin import samples
+from tests.admin.conftest import As
+from webhooks.models import SandboxToken, Secret
+
+Table = type[Model]
+MOST_QUERIES = 16  # of a list or a page
+MOST_OF_THE_FIRST_PAGE = 20
+BIG = ("jobs_job", "jobs_attempt", "scheduling_scheduledfunction", "webhooks_delivery", "webhooks_activity",
+       "ratelimits_bucket", "django_admin_log", "chat_message")  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _no_sidebar(settings: Settings) -> None:
+    """It is on every page, so that one page shows whether it is right."""
+    settings.UNFOLD = {**settings.UNFOLD, "SIDEBAR": {}}
+
+
+def tables() -> list[Table]:
+    return sorted(admin.site._registry, key=lambda model: str(model._meta.label))
+
+
+def address(model: Table, page: str, *args: Any) -> str:
+    return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_{page}", args=args)
+
+
+def newest(model: Table) -> Any:
+    return model._default_manager.order_by("-pk").values_list("pk", flat=True)[0]
+
+
+def get(client: Client, url: str) -> tuple[Any, list[str]]:
+    """The answer, and the statements that it took."""
+    with CaptureQueriesContext(connection) as seen:
+        answer = client.get(url)
+    assert answer.status_code == 200, url
+    return answer, [query["sql"] for query in seen.captured_queries]
+
+
+def uncounted(statements: list[str]) -> list[str]:
+    """Those that count one of the big tables without a bound."""
+    counts = [
+        statement
+        for statement in statements
+        if "COUNT(" in statement.upper() and any(f'"{table}"' in statement for table in BIG)
+    ]
+    return [
+        statement for statement in counts if "LIMIT 10000" not in statement and "GROUP BY" not in statement
+    ]
+
+
+def everything_chosen(answer: Any) -> str:
+    """The list's address with the second choice of each filter, and something searched for."""
+    changelist = answer.context["cl"]
+    chosen: dict[str, str] = {"q": "x1"} if changelist.model_admin.search_fields else {}
+    for spec in changelist.filter_specs:
+        choices = list(spec.choices(changelist))
+        chosen |= dict(parse_qsl(choices[1]["query_string"].removeprefix("?")))
+    return urlencode(chosen)
+
+
+class TestPages:
+    def test_open_and_cost_the_same_however_much_there_is(self, as_: As) -> None:
+        """One walk for all of it: each page is fifty milliseconds of unfold's templates."""
+        root = as_("root")
+        samples.fill(2)
+        small, narrowed = _walk(root)
+        assert {url: count for url, count in small.items() if count > MOST_QUERIES} == {}
+        samples.fill(6)
+        for url, count in small.items():
+            if "/change/" in url and "/webhooks/" in url and "/delivery/" not in url:
+                continue  # things without parts: nothing of such a page can grow
+            statements = get(root, url)[1]
+            assert len(statements) <= count, url
+            assert uncounted(statements) == []
+        for url in narrowed:
+            assert uncounted(get(root, url)[1]) == []
+
+
+def _walk(client: Client) -> tuple[dict[str, int], list[str]]:
+    """How many statements each list and each page of a newest row takes; and the lists with all filters chosen."""
+    counts, narrowed = {}, []
+    for model in tables():
+        listed = address(model, "changelist")
+        answer, statements = get(client, listed)
+        counts[listed] = len(statements)
+        page = address(model, "change", newest(model))
+        counts[page] = len(get(client, page)[1])
+        narrowed += [f"{listed}?{everything_chosen(answer)}"]
+    narrowed += [address(model, "history", newest(model)) for model in (Worker, Secret)]
+    return counts, narrowed
+
+
+class TestWhoMay:
+    def test_a_reader_changes_nothing(self, as_: As) -> None:
+        samples.fill(1)
+        reader = as_("readers")
+        for model in tables():
+            page = address(model, "change", newest(model))
+            assert reader.get(address(model, "add")).status_code == 403, model
+            assert reader.post(address(model, "delete", newest(model)), {"post": "yes"}).status_code == 403, (
+                model
+            )
+            assert reader.post(page, {"x": "y"}).status_code == 403, model
+
+    def test_nobody_in_particular_sees_nothing(self, as_: As) -> None:
+        samples.fill(1)
+        nobody = as_("nobody")
+        for model in tables():
+            pages = [
+                address(model, "changelist"),
+                address(model, "change", newest(model)),
+                address(model, "add"),
+            ]
+            assert {nobody.get(page).status_code for page in pages} == {403}, model
+
+    def test_nobody_is_shown_a_secret(self, as_: As) -> None:
+        samples.fill(1)
+        hidden: dict[Table, str] = {
+            Worker: "key_hash", Secret: "sealed", SandboxToken: "token_hash", ApiToken: "key_hash", User: "password"
+        }  # fmt: skip
+        rows = [(model._default_manager.order_by("-pk")[0], column) for model, column in hidden.items()]
+        secrets = [_as_text(getattr(row, column)) for row, column in rows]
+        assert min(len(secret) for secret in secrets) > 8
+        for role in ("root", "readers"):
+            browser = as_(role)
+            for row, _ in rows:
+                for url in (address(type(row), "changelist"), address(type(row), "change", row.pk)):
+                    page = get(browser, url)[0].content.decode()
+                    assert [secret for secret in secrets if secret in page] == [], url
+
+
+def _as_text(secret: Any) -> str:
+    return secret if isinstance(secret, str) else bytes(secret).hex()
+
+
+class TestFirstPage:
+    def test_shows_the_farm_and_all_tables_in_its_sidebar(
+        self, as_: As, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        settings.UNFOLD = {**settings.UNFOLD, "SIDEBAR": {"navigation": "jobfarm.administration.sidebar"}}
+        samples.fill(1)
+        live_queries.warnings.forget()
+        monkeypatch.setattr(
+            live_queries.warnings, "_for_s", 600
+        )  # doctor does not look again on a slow machine
+        reader = as_("readers")
+        get(reader, reverse("admin:index"))
+        answer, statements = get(reader, reverse("admin:index"))
+        assert len(statements) <= MOST_OF_THE_FIRST_PAGE
+        page = answer.content.decode()
+        assert [
+            url for url in (address(model, "changelist") for model in tables()) if f'href="{url}"' not in page
+        ] == []
+        names = ("warnings", "figures", "states", "charts", "crons", "webhooks", "limits")
+        assert [name for name in names if f'data-live="overview-{name}"' not in page] == []
+        assert uncounted(statements) == []
+
+    def test_says_what_it_needs_to_who_may_not_see_the_farm(self, as_: As) -> None:
+        page = as_("nobody").get(reverse("admin:index")).content.decode()
+        assert ("data-live=" in page, "Can view job" in page) == (False, True)

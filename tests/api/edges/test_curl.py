@@ -1,0 +1,186 @@
+"""A worker and a client made of curl alone, from the examples in the OpenAPI document."""
+
+import json
+import re
+import shutil
+import subprocess
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from django.contrib.auth.models import User
+
+from accounts import operations as accounts
+from jobfarm.api import api
+from jobs import operations
+from jobs.models import Job, OutputChunk, ResultFile
+from tests import farm
+from tests.api.edges.callers import Crew
+from tests.servers import Server
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PICTURE = b"\x89PNG not really"
+
+
+class Shell:
+    """Runs the examples of the document as they stand."""
+
+    def __init__(self, document: dict[str, Any], folder: Path, **variables: str) -> None:
+        self._document = document
+        self._folder = folder
+        self.variables = variables
+
+    def example(self, method: str, path: str) -> Any:
+        """Run the first example of a call, and return the JSON of its answer."""
+        description: str = self._document["paths"][path][method]["description"]
+        lines = [line[4:] for line in description.splitlines() if line.startswith("    ")]
+        command = re.split(r"\n(?=curl )", "\n".join(lines))[0]
+        assert command.startswith("curl "), description
+        done = subprocess.run(
+            ["sh", "-c", command],
+            cwd=self._folder,
+            env={"PATH": "/usr/bin:/bin:/usr/local/bin", **self.variables},
+            capture_output=True,
+            timeout=30,
+            check=True,
+        )
+        return json.loads(done.stdout) if done.stdout else None
+
+
+@pytest.fixture
+def shell(server: Server, crew: Crew, ada: User, tmp_path: Path) -> Shell:
+    assert shutil.which("curl"), "curl is needed: apt-get install curl"
+    _, token = accounts.create_token(ada, name="curl")
+    document = httpx.get(f"{server.url}/api/v1/openapi.json").json()
+    (tmp_path / "picture.png").write_bytes(PICTURE)
+    return Shell(document, tmp_path, FARM=server.url, KEY=crew.key, TOKEN=token)
+
+
+class TestCurl:
+    def test_is_all_that_a_worker_and_a_client_need(self, shell: Shell, tmp_path: Path) -> None:
+        submitted = shell.example("post", "/api/v1/jobs")
+        assert submitted["status"] == "pending"
+        shell.variables["JOB"] = str(submitted["id"])
+
+        [claimed] = shell.example("post", "/api/v1/worker/claim")["jobs"]
+        assert claimed["payload"] == {"prompt": "Why is the sky blue?"}
+        shell.variables["LEASE"] = claimed["lease"]
+
+        job = "/api/v1/worker/jobs/{job_id}"
+        assert shell.example("post", f"{job}/heartbeat").keys() == {"lease_expires_at"}
+        assert shell.example("get", "/api/v1/jobs/{job_id}")["detail"] == "Painting"
+        assert shell.example("post", f"{job}/output") == {"next_seq": 1}
+        assert shell.example("put", f"{job}/files/{{name}}")["size"] == len(PICTURE)
+        assert [j["id"] for j in shell.example("get", "/api/v1/jobs")["jobs"]] == [claimed["id"]]
+        assert shell.example("get", "/api/v1/jobs/{job_id}/why")["reasons"][0]["code"] == "not_waiting"
+        waited = operations.submit(
+            "chat", {}, owner=User.objects.get(), run_at=farm.now() + timedelta(hours=1)
+        )
+        shell.variables["JOB"] = str(waited.pk)
+        why = shell.example("get", "/api/v1/jobs/{job_id}/why")["reasons"][0]
+        assert why["remedies"][0]["path"] == f"/api/v1/jobs/{waited.pk}/run_now"
+        assert shell.example("post", "/api/v1/jobs/{job_id}/run_now")["id"] == waited.pk
+        operations.cancel(waited.pk, by=None)
+        shell.variables["JOB"] = str(submitted["id"])
+        assert shell.example("post", f"{job}/finish") == {"status": "success", "jobs": []}
+
+        output = shell.example("get", "/api/v1/jobs/{job_id}/output")
+        assert output["chunks"] == [{"seq": 0, "text": "Once upon a time"}]
+        (tmp_path / "picture.png").unlink()
+        shell.example("get", "/api/v1/jobs/{job_id}/files/{name}")
+        assert (tmp_path / "picture.png").read_bytes() == PICTURE
+        assert shell.example("post", "/api/v1/jobs/{job_id}/cancel")["verdict"] == "too_late"
+        again = shell.example("post", "/api/v1/jobs/{job_id}/retry")
+        assert again["retry_of"] == submitted["id"]
+        assert Job.objects.get(pk=submitted["id"]).body.result == 42
+        assert OutputChunk.objects.count() == 1
+        assert ResultFile.objects.count() == 1
+
+    def test_can_hand_in_a_batch_and_submit_many(self, shell: Shell) -> None:
+        many = shell.example("post", "/api/v1/jobs/bulk")
+        assert [job["priority"] for job in many["jobs"]] == [0, -5]
+        [claimed] = shell.example("post", "/api/v1/worker/claim")["jobs"]
+        assert claimed["id"] == many["jobs"][0]["id"]
+        shell.variables |= {"JOB": str(claimed["id"]), "LEASE": claimed["lease"]}
+        ended = shell.example("post", "/api/v1/worker/finish")
+        assert ended["finished"] == [{"id": claimed["id"], "status": "success"}]
+        assert [job["id"] for job in ended["jobs"]] == [many["jobs"][1]["id"]]
+
+    def test_can_give_a_job_back(self, shell: Shell) -> None:
+        job = operations.submit("chat", {})
+        [claimed] = shell.example("post", "/api/v1/worker/claim")["jobs"]
+        shell.variables |= {"JOB": str(claimed["id"]), "LEASE": claimed["lease"]}
+        assert shell.example("post", "/api/v1/worker/jobs/{job_id}/release") == {"status": "pending"}
+        job.refresh_from_db()
+        assert job.status == "pending"
+
+
+class TestDocument:
+    def test_names_exactly_the_calls_of_the_protocol(self, shell: Shell, server: Server) -> None:
+        document = httpx.get(f"{server.url}/api/v1/openapi.json").json()
+        calls = {
+            f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods
+        }
+        assert calls == {
+            "POST /api/v1/worker/claim",
+            "POST /api/v1/worker/finish",
+            "POST /api/v1/worker/jobs/{job_id}/heartbeat",
+            "POST /api/v1/worker/jobs/{job_id}/output",
+            "PUT /api/v1/worker/jobs/{job_id}/files/{name}",
+            "POST /api/v1/worker/jobs/{job_id}/finish",
+            "POST /api/v1/worker/jobs/{job_id}/release",
+            "POST /api/v1/jobs",
+            "GET /api/v1/jobs",
+            "POST /api/v1/jobs/bulk",
+            "GET /api/v1/jobs/{job_id}",
+            "GET /api/v1/jobs/{job_id}/output",
+            "GET /api/v1/jobs/{job_id}/files/{name}",
+            "GET /api/v1/jobs/{job_id}/events",
+            "POST /api/v1/jobs/{job_id}/cancel",
+            "POST /api/v1/jobs/{job_id}/retry",
+            "POST /api/v1/jobs/{job_id}/run_now",
+            "GET /api/v1/jobs/{job_id}/why",
+        }
+
+    def test_has_a_summary_an_example_and_the_right_key_for_every_call(self, server: Server) -> None:
+        document = httpx.get(f"{server.url}/api/v1/openapi.json").json()
+        assert document["components"]["securitySchemes"].keys() == {"WorkerKey", "TokenAuth", "SessionAuth"}
+        for path, methods in document["paths"].items():
+            for method, call in methods.items():
+                assert call["summary"], (method, path)
+                assert "curl -sS" in call["description"], (method, path)
+                keys = {name for scheme in call["security"] for name in scheme}
+                expected = {"WorkerKey"} if "/worker/" in path else {"TokenAuth", "SessionAuth"}
+                assert keys == expected, (method, path)
+
+    def test_is_shown_as_a_page_without_anything_from_elsewhere(self, server: Server) -> None:
+        page = httpx.get(f"{server.url}/api/docs")
+        assert page.status_code == 200
+        assert "/api/v1/openapi.json" in page.text
+        assert "https://" not in page.text
+
+
+class TestTheDocument:
+    def test_has_a_body_to_begin_with_for_every_call_that_takes_one(self) -> None:
+        document = json.loads(json.dumps(api.get_openapi_schema(), default=str))
+        taken = {
+            path: operation["requestBody"]["content"]["application/json"].get("example")
+            for path, operations_of in document["paths"].items()
+            for operation in operations_of.values()
+            if "application/json" in operation.get("requestBody", {}).get("content", {})
+        }
+        assert len(taken) == 8
+        assert [path for path, body in taken.items() if not body] == []
+        assert taken["/api/v1/worker/finish"] == {
+            "finished": [{"id": 7, "lease": "1-9f86d081", "outcome": "success"}], "claim_next": 1,
+        }  # fmt: skip
+
+    def test_says_of_every_call_that_the_farm_may_not_be_able_to_answer(self) -> None:
+        """The database is away, or others change the same at every try."""
+        document = json.loads(json.dumps(api.get_openapi_schema(), default=str))
+        calls = [(path, call) for path, methods in document["paths"].items() for call in methods.values()]
+        assert [path for path, call in calls if "503" not in call["responses"]] == []
+        assert "503 `unavailable`" in document["info"]["description"]

@@ -1,0 +1,89 @@
+"""Workers behind a proxy that loses every fourth answer: no job ends that they did not end (promise 2)."""
+
+import asyncio
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jobfarm_worker import Job as WorkersJob
+from jobfarm_worker import Worker
+from jobs import operations
+from jobs.models import Attempt, Job
+from postgres import connections
+from tests import farm
+from tests.api.edges import callers
+from tests.api.edges.callers import Crew
+from tests.api.edges.cutting import CuttingProxy, cutting
+from tests.servers import Server
+
+API = Path(__file__).parents[3] / "docs" / "api.md"
+WITHIN_S = 120
+
+
+@pytest.fixture
+def proxy(server: Server) -> Iterator[CuttingProxy]:
+    operations.create_kind(operations.Kind(name="cut", queue="cut"))
+    with cutting(server) as made:
+        yield made
+
+
+@pytest.fixture
+def crew(server: Server) -> Crew:
+    return callers.crew(server, "cut")
+
+
+def _each_was_done_once(jobs: list[Job], proxy: CuttingProxy) -> None:
+    assert Counter(Job.objects.values_list("status", flat=True)) == {"success": len(jobs)}
+    assert not Attempt.objects.exists()  # no attempt was lost, failed or given back
+    assert set(Job.objects.values_list("attempt", "failures")) == {(1, 0)}
+    assert proxy.cut >= len(jobs) // 4
+
+
+def _are_over() -> bool:
+    with connections.released():
+        return not Job.objects.filter(ended_at=None).exists()
+
+
+class TestAWorkerOfCurl:
+    def test_written_from_the_page_about_the_api_loses_nothing(self, proxy: CuttingProxy, crew: Crew) -> None:
+        [script] = [
+            block
+            for block in re.findall(r"```sh\n(.*?)```", API.read_text(), re.DOTALL)
+            if "again()" in block
+        ]
+        jobs = farm.submit(12, "cut")
+        environment = {"FARM": proxy.url, "KEY": crew.key, "PATH": "/usr/local/bin:/usr/bin:/bin"}
+        subprocess.run(["bash", "-c", script], env=environment, check=True, timeout=WITHIN_S)
+        _each_was_done_once(jobs, proxy)
+
+
+class TestOurWorker:
+    async def test_loses_nothing(self, proxy: CuttingProxy, crew: Crew) -> None:
+        jobs = await asyncio.to_thread(_submitted, 60)
+        worker = Worker(proxy.url, crew.key, concurrency=4, transport="http")
+        runs: Counter[int] = Counter()
+
+        @worker.handler("cut")
+        async def run(job: WorkersJob) -> None:
+            runs[job.id] += 1
+
+        running = asyncio.create_task(worker.run())
+        await asyncio.to_thread(farm.until, _are_over, within_s=WITHIN_S, what="the end of all")
+        worker.stop()
+        await running
+        assert runs == {job.pk: 1 for job in jobs}
+        await asyncio.to_thread(_checked, jobs, proxy)
+
+
+def _submitted(count: int) -> list[Job]:
+    with connections.released():
+        return farm.submit(count, "cut")
+
+
+def _checked(jobs: list[Job], proxy: CuttingProxy) -> None:
+    with connections.released():
+        _each_was_done_once(jobs, proxy)

@@ -1,0 +1,222 @@
+"""A job's event stream: the job, its output and its end, without loss or repeat, for whoever may see it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pytest
+from django.contrib.auth.models import Group, User
+from django.db.models.functions import Now
+
+from accounts import operations as accounts
+from accounts.models import ApiToken
+from jobs import operations
+from jobs.models import Job, OutputChunk
+from live import operations as live
+from tests.api.edges import callers
+from tests.api.edges.callers import Crew, Event
+from tests.servers import Server
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def client(server: Server, ada: User) -> httpx.Client:
+    return callers.client(server, ada)
+
+
+@pytest.fixture
+def job(ada: User) -> Job:
+    return operations.submit("chat", {"prompt": "secret"}, owner=ada)
+
+
+@contextmanager
+def following(client: httpx.Client, job: Job, *, behind: str = "") -> Iterator[Iterator[Event]]:
+    """The events of a job."""
+    headers = {"Last-Event-ID": behind} if behind else {}
+    with client.stream("GET", f"/api/v1/jobs/{job.pk}/events", headers=headers) as response:
+        assert response.status_code == 200, response.read()
+        assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
+        yield callers.events(response.iter_lines())
+
+
+class Run:
+    """A worker's run of a job."""
+
+    def __init__(self, crew: Crew) -> None:
+        self._crew = crew
+        self._claimed = crew.claim_one()
+        self._seq = 0
+
+    def say(self, verb: str, **fields: Any) -> Any:
+        """One verb about the job."""
+        response = self._crew.post(
+            f"jobs/{self._claimed['id']}/{verb}", lease=self._claimed["lease"], **fields
+        )
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    def write(self, *texts: str) -> None:
+        """Append output."""
+        for text in texts:
+            self._seq = self.say("output", seq=self._seq, text=text)["next_seq"]
+
+
+def texts(events: list[Event]) -> list[tuple[int, int, str]]:
+    """Attempt, number and text of the output events."""
+    return [(e.data["fence"], e.data["seq"], e.data["text"]) for e in events if e.name == "output"]
+
+
+class TestStream:
+    def test_tells_the_whole_story_of_a_job_as_it_happens(
+        self, client: httpx.Client, crew: Crew, job: Job
+    ) -> None:
+        with following(client, job) as events:
+            first = next(events)
+            assert (first.name, first.data["status"], first.data["owner"]) == ("job", "pending", "ada")
+            assert "payload" not in first.data
+            run = Run(crew)
+            assert next(e for e in events if e.data["status"] == "in_progress").data["worker"] == "w"
+            run.say("heartbeat", progress=0.5, detail="Halfway")
+            assert next(e for e in events if e.data["progress"]).data["detail"] == "Halfway"
+            run.write("Hello, ", "world")
+            assert texts([next(events), next(events)]) == [(1, 0, "Hello, "), (1, 1, "world")]
+            run.say("finish", outcome="success", result={"a": 1})
+            *_, last_job, end = list(events)
+        assert (last_job.data["status"], last_job.data["result"]) == ("success", {"a": 1})
+        assert (end.name, end.data) == ("end", {"status": "success"})
+
+    def test_of_an_ended_job_tells_all_and_ends(self, client: httpx.Client, crew: Crew, job: Job) -> None:
+        run = Run(crew)
+        pieces = [
+            OutputChunk(job=job, attempt=1, seq=number, text=f"{number} ") for number in range(1200)
+        ]  # more than a page of the hub
+        OutputChunk.objects.bulk_create(pieces)
+        Job.objects.update(next_seq=len(pieces))
+        run.say("finish", outcome="success")
+        with following(client, job) as events:
+            received = list(events)
+        assert texts(received) == [(1, number, f"{number} ") for number in range(1200)]
+        assert [e.name for e in received if e.name != "output"] == ["job", "end"]
+        assert received[-1].name == "end"
+
+    def test_of_a_job_that_never_ran_ends_too(self, client: httpx.Client, job: Job) -> None:
+        operations.cancel(job.pk, by=None)
+        with following(client, job) as events:
+            received = [(e.name, e.data["status"]) for e in events]
+        assert received == [("job", "canceled"), ("end", "canceled")]
+
+    def test_of_a_job_that_is_deleted_ends(self, client: httpx.Client, crew: Crew, job: Job) -> None:
+        Run(crew).write("a")
+        Job.objects.update(next_seq=2)  # so that the stream waits for a piece that never comes
+        operations.cancel(job.pk, by=None)
+        with following(client, job) as events:
+            assert [next(events).name, next(events).name] == ["job", "output"]
+            Job.objects.filter(pk=job.pk).delete()
+            live.touch(f"job:{job.pk}")
+            assert list(events) == []
+
+
+class TestResuming:
+    def test_behind_any_event_brings_exactly_what_followed(
+        self, client: httpx.Client, crew: Crew, job: Job
+    ) -> None:
+        run = Run(crew)
+        run.write(*"abcde")
+        run.say("finish", outcome="success")
+        with following(client, job) as events:
+            received = list(events)
+        everything = [(e.name, e.data) for e in received]
+        for position, event in enumerate(received):
+            with following(client, job, behind=event.id) as events:
+                rest = [(e.name, e.data) for e in events]
+            before = everything[: position + 1]
+            assert [e for e in before if e[0] == "output"] + [e for e in rest if e[0] == "output"] == [
+                e for e in everything if e[0] == "output"
+            ]
+            assert ("job" in [name for name, _ in rest]) == ("job" not in [name for name, _ in before])
+            assert rest[-1] == ("end", {"status": "success"})
+
+    def test_goes_on_into_the_next_attempt(self, client: httpx.Client, crew: Crew, job: Job) -> None:
+        first = Run(crew)
+        first.write("lost ", "cause")
+        with following(client, job) as events:
+            behind = next(e for e in events if e.name == "output").id
+        first.say("release")
+        second = Run(crew)
+        second.write("better")
+        second.say("finish", outcome="success")
+        with following(client, job, behind=behind) as events:
+            received = list(events)
+        assert texts(received) == [(1, 1, "cause"), (2, 0, "better")]
+        with following(client, job) as events:
+            assert texts(list(events)) == [(2, 0, "better")]
+
+    def test_behind_garbage_begins_at_the_start(self, client: httpx.Client, crew: Crew, job: Job) -> None:
+        run = Run(crew)
+        run.write("a")
+        run.say("finish", outcome="success")
+        for garbage in ("x", "1.1", "1.1.zz", "-1.0.", "9" * 40 + ".0.", "1.0.abc; DROP"):
+            with following(client, job, behind=garbage) as events:
+                received = list(events)
+            assert [e.name for e in received].count("job") == 1, garbage
+            assert texts(received) == [(1, 0, "a")], garbage
+
+    def test_over_a_restart_of_the_server_loses_and_repeats_nothing(
+        self, server: Server, client: httpx.Client, crew: Crew, job: Job
+    ) -> None:
+        run = Run(crew)
+        run.write("a", "b")
+        received: list[Event] = []
+        with following(client, job) as events:
+            while len(texts(received)) < 2:
+                received.append(next(events))
+            server.restart()
+            received += list(events)
+        run.write("c")
+        run.say("finish", outcome="success")
+        with following(client, job, behind=received[-1].id) as events:
+            received += list(events)
+        assert texts(received) == [(1, 0, "a"), (1, 1, "b"), (1, 2, "c")]
+        assert received[-1].name == "end"
+
+
+class TestRights:
+    def test_are_asked_for_first(self, server: Server, job: Job) -> None:
+        for headers in ({}, callers.bearer("jft_wrong")):
+            refused = httpx.get(f"{server.url}/api/v1/jobs/{job.pk}/events", headers=headers)
+            assert (refused.status_code, refused.json()["error"]) == (401, "unauthorized")
+
+    def test_end_with_the_token(self, client: httpx.Client, ada: User, job: Job) -> None:
+        with following(client, job) as events:
+            next(events)
+            accounts.revoke_token(ApiToken.objects.get(user=ada).pk, by=ada)
+            assert list(events) == []
+
+    def test_end_with_a_token_that_ran_out(self, client: httpx.Client, ada: User, job: Job) -> None:
+        with following(client, job) as events:
+            next(events)
+            ApiToken.objects.filter(user=ada).update(expires_at=Now())
+            accounts.end_tokens()
+            assert list(events) == []
+
+    def test_end_with_the_membership(self, client: httpx.Client, ada: User) -> None:
+        team = Group.objects.create(name="team")
+        ada.groups.add(team)
+        bob = User.objects.create_user("bob")
+        bob.groups.add(team)
+        job = operations.submit("chat", {}, owner=bob, group=team)
+        with following(client, job) as events:
+            next(events)
+            ada.groups.remove(team)
+            assert list(events) == []
+
+    def test_outlive_a_change_that_leaves_them(
+        self, client: httpx.Client, crew: Crew, ada: User, job: Job
+    ) -> None:
+        with following(client, job) as events:
+            next(events)
+            ada.groups.add(Group.objects.create(name="team"))
+            Run(crew).say("finish", outcome="success")
+            assert list(events)[-1].name == "end"

@@ -1,0 +1,81 @@
+"""The server's end: whoever waits is sent home at once, and nothing is left behind."""
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from django.contrib.auth.models import User
+from websockets.exceptions import ConnectionClosed
+
+from jobs import operations
+from jobs.models import Worker
+from tests import farm
+from tests.api.edges import callers
+from tests.api.edges.callers import PATIENCE_S, ask
+from tests.servers import Server, serve
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def own_server(transactional_db: None) -> Iterator[Server]:
+    """A server that only this test uses."""
+    operations.sync()
+    with serve() as server:
+        yield server
+        callers.close_all()
+
+
+class TestTerm:
+    def test_ends_long_polls_streams_and_sockets_within_a_second(self, own_server: Server) -> None:
+        ada = User.objects.create_user("ada")
+        client = callers.client(own_server, ada)
+        job = operations.submit("chat", {}, owner=ada, run_at=None)
+        crew = callers.crew(own_server, "image")
+        path = f"/api/v1/jobs/{job.pk}/events"
+        with (
+            ThreadPoolExecutor(1) as pool,
+            crew.socket() as socket,
+            client.stream("GET", path) as stream,
+        ):
+            assert ask(socket, type="claim", ref=1)["jobs"] == []
+            events = callers.events(stream.iter_lines())
+            next(events)
+            poller = callers.crew(own_server, "image")
+            waiting = pool.submit(poller.claim, wait=60)
+            farm.until(
+                lambda: Worker.objects.get(pk=poller.worker.pk).last_seen_at, what="the long poll's asking"
+            )
+            took_s = own_server.stop()
+            assert waiting.result(PATIENCE_S) == []
+            assert list(events) == []
+            with pytest.raises(ConnectionClosed) as closed:
+                socket.recv(PATIENCE_S)
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1012
+        assert (
+            took_s < 30
+        )  # at most one of it is ours, on a machine that is not busy; who waited for the poll: sixty
+        assert "Traceback" not in own_server.log
+        assert "ERROR" not in own_server.log
+
+    def test_of_an_idle_server_says_nothing(self, own_server: Server) -> None:
+        own_server.stop()
+        assert own_server.log == ""
+
+
+class TestForeignHosts:
+    def test_are_refused_in_the_one_form(self, own_server: Server) -> None:
+        refused = httpx.get(f"{own_server.url}/api/v1/jobs", headers={"Host": "evil.example"})
+        assert (refused.status_code, json.loads(refused.text)["error"]) == (400, "bad_request")
+
+    @pytest.mark.parametrize("path", ["/api/v1/jobs", "/", "/health/live", "/webhooks/github/", "/nowhere"])
+    def test_are_one_line_of_warning_each(self, own_server: Server, path: str) -> None:
+        before = len(own_server.log)
+        httpx.request(
+            "POST" if "webhooks" in path else "GET", own_server.url + path, headers={"Host": "evil.example"}
+        )
+        lines = own_server.log[before:].splitlines()
+        assert [("WARNING" in line, "'evil.example'" in line) for line in lines] == [(True, True)]

@@ -1,0 +1,89 @@
+"""What the processes do that kill themselves on the way. Arguments are JSON."""
+
+import json
+import uuid
+from typing import Any
+
+from jobs import operations as jobs
+from jobs.models import Worker
+from jobs.operations import Lease
+from postgres import clock
+from scheduling.operations import clusters, crons, runner
+from scheduling.queries.functions import Dispatch, Holder
+from tests.jobs.limits.integration.sample import SLOW
+from webhooks.domain.names import Source
+from webhooks.operations import ingest
+from webhooks.operations.secrets import keyring
+from webhooks.sources.requests import Request
+
+LIMITS = (SLOW,)  # declared where this is imported
+
+
+def submit(*, kind: str) -> None:
+    """Submit a job."""
+    jobs.submit(kind, {"n": 1})
+
+
+def claim(*, worker: int) -> None:
+    """Claim a job."""
+    assert jobs.claim(Worker.objects.get(pk=worker))
+
+
+def finish(*, worker: int, job: int, lease: str, outcome: Any, error: str = "") -> None:
+    """Hand in a job."""
+    finished = jobs.Finished(
+        job_id=job, lease=Lease.parse(lease), outcome=outcome, result={"made": 1}, error=error
+    )
+    [status] = jobs.finish(Worker.objects.get(pk=worker), [finished])
+    assert isinstance(status, str)
+
+
+def release(*, worker: int, job: int, lease: str) -> None:
+    """Give a job back."""
+    jobs.release(Worker.objects.get(pk=worker), job, Lease.parse(lease))
+
+
+def write(*, worker: int, job: int, lease: str) -> None:
+    """Write the first piece of output."""
+    jobs.write_output(Worker.objects.get(pk=worker), job, Lease.parse(lease), seq=0, text="Hello.")
+
+
+def cancel(*, job: int) -> None:
+    """Cancel a job."""
+    jobs.cancel(job, by=None)
+
+
+def sweep() -> None:
+    """Be the janitor, once."""
+    jobs.sweep()
+
+
+def run_mutations(*, cluster_id: str, dispatched: list[dict[str, Any]]) -> None:
+    """Run what was dispatched."""
+    runner.mutations([Dispatch(**one) for one in dispatched], by=_holder(cluster_id))
+
+
+def run_action(*, cluster_id: str, dispatched: dict[str, Any]) -> None:
+    """Run what was dispatched."""
+    runner.action(Dispatch(**dispatched), by=_holder(cluster_id))
+
+
+def tombstone(*, cluster_id: str) -> None:
+    """Take over from a cluster that died."""
+    clusters.end(uuid.UUID(cluster_id), ending="died")
+
+
+def fire() -> None:
+    """Fire the crons that are due."""
+    crons.fire_due()
+
+
+def receive(*, body: dict[str, Any], headers: dict[str, str]) -> None:
+    """Take a delivery in."""
+    request = Request(body=json.dumps(body).encode(), headers=headers, query={})
+    keys = keyring.read(Source.GITHUB)
+    ingest.keep([ingest.judge(Source.GITHUB, request, keys=keys, address=None, now=clock.now())])
+
+
+def _holder(cluster_id: str) -> Holder:
+    return Holder(cluster_id=uuid.UUID(cluster_id), ran_by="crash")

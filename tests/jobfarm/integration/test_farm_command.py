@@ -1,0 +1,338 @@
+"""`manage.py farm` as an operator meets it: one command, Ctrl-C, kill -9, and the sentences when it cannot start."""
+
+import json
+import os
+import pty
+import re
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+import pytest
+
+from jobfarm import processes
+from postgres.embedded import places
+
+ROOT = Path(__file__).parents[3]
+PATIENCE_S = (
+    180.0  # a farm is up in 5 s on a machine that has nothing else to do; seven processes start for it
+)
+CLUSTERS = ("the cluster for mutations", "the cluster for actions")
+# One process that waits: each that only looked would take a second of processor time for its start.
+UNTIL_A_CRON_FIRED = """
+import time
+from scheduling.models import ScheduledFunction
+while not ScheduledFunction.objects.filter(cron_id="forget old jobs", status="success").exists():
+    time.sleep(0.1)
+"""
+HOW_A_WRITE_OF_AN_ACTION_ENDS = """
+import time
+from scheduling import operations as scheduling
+from scheduling.models import ScheduledFunction
+row = scheduling.run_after(0, "tests.scheduling.integration.sample.write_directly", name="no")
+while row.status in {"pending", "in_progress"}:
+    time.sleep(0.1)
+    row.refresh_from_db()
+print(row.status, row.error_class)
+"""
+ACTION = "tests.scheduling.integration.sample.append"  # writes its line, then lingers
+
+
+class Farm:
+    """A farm in a folder of its own, at a port the system chose."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        self.environment = {
+            **os.environ,
+            "JOBFARM_DATA": str(data),
+            "PYTHONUNBUFFERED": "1",
+            "SECRET_KEY": "",
+        }
+        self.environment.pop("DATABASE_URL", None)
+        self.environment.pop("REDIS_URL", None)
+        self.process: subprocess.Popen[bytes] | None = None
+        self.url = self.way_in = self.complaint = ""
+        self.output: TextIO | None = None
+
+    def start(self, *options: str, terminal: bool = False, python: str = sys.executable) -> None:
+        """Start it, and read what it says up to where it is and how one gets in."""
+        reader, writer = pty.openpty() if terminal else os.pipe()
+        self.process = subprocess.Popen(
+            [python, "manage.py", "farm", "--port", "0", *options],
+            cwd=ROOT,
+            env=self.environment,
+            stdout=writer,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=_few_files,  # noqa: PLW1509 (a test has no other threads)
+        )
+        os.close(writer)
+        self.output = os.fdopen(reader)
+        spoken = []
+        for line in self.output:
+            spoken.append(line)
+            if line.startswith("Ctrl-C stops all"):
+                self.url = re.findall(r"is starting at (http://[\d.]+:\d+)", "".join(spoken))[0]
+                self.complaint = next((each for each in spoken if "root's rights" in each), "")
+                self.way_in = spoken[-2].strip()
+                until(self.answers, "the farm answers")
+                return
+        raise AssertionError("no address:\n" + "".join(spoken))
+
+    def answers(self) -> bool:
+        """Whether the log-in page is served."""
+        try:
+            with urllib.request.urlopen(f"{self.url}/accounts/login/", timeout=5) as response:
+                return bool(response.status == 200)
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            return False
+
+    def manage(self, *words: str) -> str:
+        """What another management command says."""
+        done = subprocess.run(
+            [sys.executable, "manage.py", *words],
+            cwd=ROOT,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=PATIENCE_S,
+        )
+        return done.stdout
+
+    def signal(self, number: int) -> int:
+        """Send the supervisor a signal and wait for its end; its exit code."""
+        assert self.process is not None
+        self.process.send_signal(number)
+        code = self.process.wait(PATIENCE_S)
+        assert self.output is not None
+        self.output.close()
+        return code
+
+    def children(self) -> dict[str, int]:
+        """The ids in the supervisor's note, by name."""
+        return {entry["name"]: entry["pid"] for entry in json.loads((self.data / "farm.json").read_text())}
+
+    def replaced(self, before: dict[str, int], name: str) -> bool:
+        """Whether another process has this name now."""
+        return self.children().get(name, before[name]) != before[name]
+
+    def checks(self) -> dict[str, str]:
+        """What /health/ready says of each thing."""
+        with urllib.request.urlopen(f"{self.url}/health/ready", timeout=5) as response:
+            return {name: check["status"] for name, check in json.load(response)["checks"].items()}
+
+    def is_complete(self) -> bool:
+        """Whether /health/ready finds nothing wrong: janitor and clusters have reported. A web process that was killed
+        is told for a minute."""
+        try:
+            return {status for name, status in self.checks().items() if name != "web"} == {"ok"}
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            return False
+
+    def hears(self, words: str) -> None:
+        """Read on in what it says, up to a line with these words."""
+        assert self.output is not None
+        assert any(words in line for line in self.output), f"it never said {words!r}"
+
+    def left_running(self) -> list[str]:
+        """Every process that was started for this folder and still runs."""
+        mine = f"JOBFARM_DATA={self.data}".encode()
+        return [name for name, environment in _environments() if mine in environment.split(b"\0")]
+
+
+def _few_files() -> None:
+    """As many as shells often allow."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(1024, most_files()), hard))
+
+
+def most_files() -> int:
+    """How many the system lets a farm's processes open."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return processes.MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, processes.MOST_FILES)
+
+
+def _environments() -> Iterator[tuple[str, bytes]]:
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
+            if state != "Z":
+                yield (folder / "cmdline").read_text().replace("\0", " "), (folder / "environ").read_bytes()
+        except OSError:
+            continue
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for what another process does; an AssertionError that names it if it does not come."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {PATIENCE_S} s: {what}"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def farm(tmp_path: Path) -> Iterator[Farm]:
+    """A farm that is gone afterwards, whatever the test did to it."""
+    with one_farm(tmp_path / "var") as made:
+        yield made
+
+
+@contextmanager
+def one_farm(data: Path) -> Iterator[Farm]:
+    """A farm with its data there, of which nothing but that folder is left afterwards."""
+    made = Farm(data)
+    yield made
+    if made.process is not None and made.process.poll() is None:
+        made.signal(signal.SIGTERM)
+    processes.end_leftovers(made.data)
+    until(lambda: made.left_running() == [], "nothing is left running")
+    place = places.location(made.data)
+    if place.home.parent == places.ROOT_FOLDER:
+        for path in (place.home, place.start_lock, place.users_lock):
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+class TestFarm:
+    def test_replaces_what_is_killed_works_and_leaves_nothing_running_after_ctrl_c(self, farm: Farm) -> None:
+        """Both clusters do their work: an interval fires at once when it is new."""
+        farm.start("--with-worker")
+        assert farm.way_in == (
+            "This is no terminal. For a link that logs admin in: manage.py login_link admin --url " + farm.url
+        )
+        before = farm.children()
+        assert set(before) == {"web", "janitor", *CLUSTERS, "worker"}
+        files = {resource.prlimit(pid, resource.RLIMIT_NOFILE)[0] for pid in before.values()}
+        assert files == {most_files()}
+        assert bool(farm.complaint) is (os.geteuid() == 0), "pytest's folders are closed to others"
+        until(farm.is_complete, "the clusters report")
+        for name in ("web", CLUSTERS[0]):
+            os.kill(before[name], signal.SIGKILL)
+        until(
+            lambda: farm.replaced(before, "web") and farm.replaced(before, CLUSTERS[0]),
+            "they are started again",
+        )
+        until(farm.answers, "the new server answers at the old address")
+        until(farm.is_complete, "the new cluster reports")
+        ended = farm.manage("shell", "-v0", "-c", UNTIL_A_CRON_FIRED + HOW_A_WRITE_OF_AN_ACTION_ENDS)
+        assert "WriteOutsideMutation" in ended, "whoever starts a farm like that develops: its guards are on"
+        assert farm.signal(signal.SIGINT) == 0
+        assert farm.left_running() == []
+        assert not (farm.data / "farm.json").exists()
+
+    def test_takes_its_children_along_when_it_is_killed_and_cleans_up_at_the_next_start(
+        self, farm: Farm
+    ) -> None:
+        farm.start()
+        farm.manage("create_kind", "kept")
+        until(farm.is_complete, "the clusters report")
+        assert farm.signal(signal.SIGKILL) == -signal.SIGKILL
+        until(lambda: farm.left_running() == [], "everything ends with the farm, the clusters' processes too")
+
+        farm.start()
+        assert "kept" in farm.manage(
+            "shell", "-v0", "-c", "from jobs.models import Kind; print(Kind.objects.get().name)"
+        )
+        web = farm.children()["web"]
+        os.kill(web, signal.SIGSTOP)  # it cannot follow its parent now
+        farm.signal(signal.SIGKILL)
+
+        farm.start()
+        assert processes.born(web) is None
+        assert farm.answers()
+        assert farm.signal(signal.SIGTERM) == 0
+        assert farm.left_running() == []
+        assert not (farm.data / "farm.json").exists()
+
+    def test_says_what_it_waits_for_and_ends_at_once_at_a_second_ctrl_c(self, farm: Farm) -> None:
+        """At a terminal, with a link for who sits there. The action would take 100 s, and could have all of them."""
+        farm.environment |= {"SCHEDULING_GRACE_S": "1000"}
+        farm.start(terminal=True)
+        self._lets_in_for_a_quarter_of_an_hour(farm)
+        begun = farm.data / "begun"
+        farm.manage(
+            *("shell", "-v0", "-c"),
+            "from scheduling import operations;"
+            f"operations.run_after(0, '{ACTION}', path={str(begun)!r}, line='x', seconds=100)",
+        )
+        until(begun.exists, "the action runs")
+        assert farm.process is not None
+        farm.process.send_signal(signal.SIGINT)
+        farm.hears("the cluster for actions to finish")  # and perhaps others that take their time to end
+        assert farm.signal(signal.SIGINT) == 0
+        assert farm.left_running() == []
+
+    def _lets_in_for_a_quarter_of_an_hour(self, farm: Farm) -> None:
+        sentence, _, link = farm.way_in.partition(": ")
+        assert sentence == "Log in as admin, once, within 15 minutes"
+        with urllib.request.urlopen(link, timeout=5) as response:
+            assert response.status == 200
+        lasts = (
+            "from accounts.models import OneTimeLink; link = OneTimeLink.objects.get();"
+            "print(round((link.expires_at - link.created_at).total_seconds()))"
+        )
+        assert 898 <= int(farm.manage("shell", "-v0", "-c", lasts)) <= 900
+
+
+class TestManyFiles:
+    def test_may_be_open_whatever_the_shell_allows(self) -> None:
+        """As many as the system lets it raise the limit to."""
+        script = "from jobfarm import processes; print(processes.allow_many_files())"
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        answers = [self._limit_of(script, (64, hard)) for hard in (64, min(limits[1], 4096), limits[1])]
+        assert answers == [64, min(limits[1], 4096), min(limits[1], processes.MOST_FILES)]
+
+    def _limit_of(self, code: str, limits: tuple[int, int]) -> int:
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            capture_output=True,
+            check=True,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limits),
+        )
+        return int(done.stdout)
+
+
+class TestFarmCannotStart:
+    def _says(self, *options: str, **environment: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "manage.py", "farm", *options],
+            cwd=ROOT,
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_S,
+        )
+        return done.returncode, done.stderr.strip()
+
+    def test_says_which_port_is_in_use(self, tmp_path: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            code, output = self._says("--port", str(port), JOBFARM_DATA=str(tmp_path))
+        assert code == 1
+        assert output == (
+            f"CommandError: Another program listens at 127.0.0.1:{port}: "
+            "stop it, or choose another port with PORT=... ."
+        )
+
+    def test_says_which_database_does_not_answer_and_what_to_check(self, tmp_path: Path) -> None:
+        code, output = self._says(
+            "--port", "0", JOBFARM_DATA=str(tmp_path), DATABASE_URL="postgresql://me:hidden@127.0.0.1:1/farm"
+        )
+        assert code == 1
+        assert len(output.splitlines()) == 1
+        assert "127.0.0.1" in output
+        assert "check" in output
+        assert "hidden" not in output

@@ -1,0 +1,69 @@
+"""README as a stranger follows it: each of its commands, in its order, on a farm that has just been started."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.jobfarm.integration.test_farm_command import PATIENCE_S, ROOT, Farm, one_farm
+
+README = (ROOT / "README.md").read_text()
+START, TOUR = re.findall(r"^```sh\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+[WORKER] = re.findall(r"^```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+[FILE] = re.findall(r"Save this as `([\w.]+)`", README)
+PRIMES_BELOW_5000 = 669
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What the second terminal shows."""
+    with one_farm(tmp_path_factory.mktemp("data")) as farm:
+        farm.start("--with-worker")
+        return _followed(farm, _folder(tmp_path_factory.mktemp("clone")))
+
+
+class TestReadme:
+    def test_starts_what_make_starts(self) -> None:
+        makefile = (ROOT / "Makefile").read_text()
+        assert re.findall(r"^make (\w+)", START, re.MULTILINE) == ["run", "test"]
+        assert re.search(r"^run:.*\n\t@exec \$\(PY\) manage.py farm --with-worker$", makefile, re.MULTILINE)
+
+    def test_has_a_worker_that_runs_as_printed_and_is_watched(self, printed: str) -> None:
+        events = re.findall(r"^event: (\w+)$", printed, re.MULTILINE)
+        assert {"job", "output"} <= set(events)
+        assert events[-1] == "end"
+
+    def test_shows_the_result_the_reason_and_the_truth_about_the_cancel(self, printed: str) -> None:
+        job, why, canceled = (json.loads(line) for line in printed.splitlines() if line.startswith("{"))
+        assert (job["status"], job["result"]) == ("success", {"primes": PRIMES_BELOW_5000})
+        assert why["reasons"][0]["code"] == "not_due"
+        assert canceled["verdict"] == "canceled_before_start"
+
+    @pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\((?!http)([^)#]+)", README))))
+    def test_links_to_what_there_is(self, link: str) -> None:
+        assert (ROOT / link).exists()
+
+
+def _folder(folder: Path) -> Path:
+    """What a clone has. The file that the reader saves goes there too."""
+    for name in subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).splitlines():
+        top = folder / name.partition("/")[0]
+        if not top.exists():
+            top.symlink_to(ROOT / top.name)
+    (folder / ".venv").symlink_to(sys.prefix)
+    return folder
+
+
+def _followed(farm: Farm, folder: Path) -> str:
+    (folder / FILE).write_text(WORKER.replace("http://127.0.0.1:8000", farm.url))
+    commands = "set -euo pipefail\n" + TOUR.replace("http://127.0.0.1:8000", farm.url)
+    done = subprocess.run(
+        ["bash", "-c", commands], cwd=folder, env=farm.environment | {"PATH": os.environ["PATH"]},
+        capture_output=True, text=True, check=False, timeout=PATIENCE_S,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

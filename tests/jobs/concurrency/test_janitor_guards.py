@@ -1,0 +1,304 @@
+"""What each statement of the janitor guards: it goes around rows that others hold, takes no more than its limit, those
+first that waited longest, and touches nothing that does not stand as it must."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import psycopg
+import pytest
+from django.db import connection, transaction
+from django.db.models.functions import Now
+
+from jobs import operations
+from jobs.errors import OutputGap
+from jobs.models import Job, OutputChunk, Slot
+from jobs.queries import bulks, moves
+from postgres import connections
+from tests import farm
+from tests.jobs.integration.test_ended import _age
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@contextmanager
+def held(*job_ids: int) -> Iterator[None]:
+    """Another session that has locked the rows of these jobs; a wait for them is an error here."""
+    with psycopg.connect(connections.conninfo()) as other, connection.cursor() as cursor:
+        other.execute("SELECT FROM jobs_job WHERE id = ANY(%s) FOR UPDATE", [list(job_ids)])
+        cursor.execute("SET lock_timeout = '300ms'")
+        yield
+        cursor.execute("RESET lock_timeout")
+        other.rollback()
+
+
+def _silent(count: int) -> list[int]:
+    """Running jobs whose leases ran out. Neither the table nor its index has them in the order of their ids."""
+    early, late = farm.worker("early"), farm.worker("late")
+    jobs = farm.submit(count)
+    Job.objects.filter(pk__in=[job.pk for job in jobs[count // 2 :]]).update(priority=9)
+    operations.claim(early, limit=count - count // 2)
+    operations.claim(late, limit=count // 2)
+    _each([job.pk for job in jobs], lambda _: {"lease_expires_at": Now() - timedelta(seconds=1)})
+    return [job.pk for job in jobs]
+
+
+def _late(count: int) -> list[int]:
+    """Waiting jobs whose time to start has passed. No index has them in the order of their ids."""
+    ids = [job.pk for job in farm.submit(count)]
+    _each(ids, lambda n: {"expires_at": Now() - timedelta(minutes=n), "priority": n})
+    return ids
+
+
+def _excluding(count: int) -> list[int]:
+    """Jobs whose grace is over. In the index of waiting jobs the third comes first, then the others as they came: in
+    the opposite order a statement that goes on and on would come last to those that it may take, and stop by chance."""
+    ids = [job.pk for job in farm.submit(count)]
+    past = Now() - timedelta(minutes=1)
+    _each(ids, lambda n: {"excluded_workers": [7], "excluded_until": past, "priority": 9 if n == 3 else -n})
+    return ids
+
+
+def _old(count: int) -> list[int]:
+    """Jobs that ended long ago, the longest ago first: those with the higher ids."""
+    jobs = farm.submit(count)
+    for n, job in enumerate(jobs):
+        operations.cancel(job.pk, by=None)
+        _age(job, 31 * 86400 + 60 * n)
+    return [job.pk for job in jobs[::-1]]
+
+
+def _each(ids: list[int], columns: Callable[[int], dict[str, object]]) -> None:
+    """Write each row by itself, the last one first: so they lie in the table."""
+    for n, job_id in reversed(list(enumerate(ids, start=1))):
+        Job.objects.filter(pk=job_id).update(**columns(n))
+
+
+@dataclass(frozen=True, slots=True)
+class Duty:
+    """One of the statements: rows that it is for, in the order in which it takes them, and the statement itself."""
+
+    due: Callable[[int], list[int]]
+    take: Callable[[int], list[moves.Row]]
+
+    def taken(self, limit: int) -> list[int]:
+        """The ids of what it takes, in a transaction of its own. A wait for somebody's lock is an error."""
+        with transaction.atomic():
+            _wait_for_nobody()
+            return sorted(row.id for row in self.take(limit))
+
+
+DUTIES = {
+    "lock_overdue": Duty(_silent, moves.lock_overdue),
+    "lock_expired": Duty(_late, moves.lock_expired),
+    "clear_exclusions": Duty(_excluding, moves.clear_exclusions),
+    "retain": Duty(_old, lambda limit: moves.retain(age_s=30 * 86400.0, limit=limit)),
+}
+
+
+@pytest.mark.parametrize("duty", DUTIES.values(), ids=DUTIES.keys())
+class TestAMaintenanceStatement:
+    def test_takes_no_more_than_it_is_told_and_the_first_ones_whatever_its_plan(self, duty: Duty) -> None:
+        farm.kind()
+        due = duty.due(6)
+        with farm.rescanning():
+            assert duty.taken(2) == sorted(due[:2])
+
+    def test_goes_around_what_somebody_holds_and_waits_for_nobody(self, duty: Duty) -> None:
+        farm.kind()
+        due = duty.due(6)
+        with held(due[0], due[3]):
+            assert duty.taken(3) == sorted([due[1], due[2], due[4]])
+
+    def test_of_which_two_run_at_once_share_what_there_is(self, duty: Duty) -> None:
+        """The second runs while the transaction of the first is open."""
+        farm.kind()
+        due = duty.due(6)
+        with transaction.atomic():
+            first = sorted(row.id for row in duty.take(4))
+            [second] = farm.at_once(lambda: duty.taken(6))
+        assert (first, second) == (sorted(due[:4]), sorted(due[4:]))
+
+    def test_leaves_alone_what_was_changed_while_it_looked(self, duty: Duty) -> None:
+        """Somebody else settles all of it and commits: nothing is due any more."""
+        farm.kind()
+        duty.due(3)
+        operations.sweep()
+        operations.retain()
+        assert duty.taken(3) == []
+
+
+class TestTheJanitor:
+    def test_leaves_a_job_whose_lease_has_run_out_while_it_is_handed_in(self) -> None:
+        """The finish came before the janitor and holds the row: it is not waited for, and what it says stands."""
+        farm.kind()
+        farm.submit(1)
+        me = farm.worker()
+        claimed = farm.claim_one(me)
+        farm.expire_lease(claimed)
+
+        def sweep() -> operations.Sweep:
+            with transaction.atomic():
+                _wait_for_nobody()
+                return operations.sweep()
+
+        with transaction.atomic():
+            assert farm.succeed(me, claimed) == "success"
+            with psycopg.connect(connections.conninfo()) as other:
+                seen = other.execute("SELECT status FROM jobs_job WHERE id = %s", [claimed.id]).fetchone()
+            assert seen == ("in_progress",)  # as the janitor sees it
+            [swept] = farm.at_once(sweep)
+        assert (swept.taken_back, farm.status(claimed)) == (0, "success")
+
+
+def _wait_for_nobody() -> None:
+    """In this transaction, where somebody holds what it wants."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL lock_timeout = '2s'")
+
+
+class TestOfJobsThatDoNotStandSo:
+    """Promise 3: the guard is in the WHERE clause, whatever ids come."""
+
+    @pytest.fixture
+    def jobs(self) -> tuple[int, int, int]:
+        """One that waits, one that runs, one that has ended."""
+        farm.kind()
+        ended = farm.ended("success").pk
+        running, waiting = (job.pk for job in farm.submit(2))
+        assert farm.claim_one(farm.worker("other")).id == running
+        return waiting, running, ended
+
+    @pytest.mark.parametrize(
+        "write",
+        [moves.expire, moves.cancel_pending, lambda ids: bulks.change_waiting(ids, priority=9)],
+        ids=["expire", "cancel_pending", "change_waiting"],
+    )
+    def test_none_is_written_but_what_waits(
+        self, jobs: tuple[int, int, int], write: Callable[[list[int]], int]
+    ) -> None:
+        waiting, *others = jobs
+        before = [farm.everything(job_id) for job_id in others]
+        assert write([*jobs, 10**9]) == 1
+        assert [farm.everything(job_id) for job_id in others] == before
+        changed = Job.objects.get(pk=waiting)
+        assert (changed.status, changed.priority) != ("pending", 0)
+
+    def test_none_is_forgiven_that_runs(self, jobs: tuple[int, int, int]) -> None:
+        _, running, _ = jobs
+        Job.objects.filter(pk=running).update(
+            excluded_workers=[7], excluded_until=Now() - timedelta(seconds=1)
+        )
+        assert moves.clear_exclusions(10) == []
+        assert Job.objects.get(pk=running).excluded_workers == [7]
+
+    def test_none_that_runs_takes_the_place_of_one_that_waits(self, jobs: tuple[int, int, int]) -> None:
+        waiting, running, _ = jobs
+        assert running < waiting
+        Job.objects.filter(pk__in=[waiting, running]).update(
+            excluded_workers=[7], excluded_until=Now() - timedelta(seconds=1)
+        )
+        assert [row.id for row in moves.clear_exclusions(1)] == [waiting]
+        forgiven = Job.objects.get(pk=waiting)
+        assert (forgiven.excluded_workers, forgiven.excluded_until) == ([], None)
+
+    def test_none_is_forgiven_before_its_grace_is_over(self, jobs: tuple[int, int, int]) -> None:
+        waiting, *_ = jobs
+        Job.objects.filter(pk=waiting).update(excluded_workers=[7], excluded_until=Now() + timedelta(hours=1))
+        assert moves.clear_exclusions(10) == []
+
+    def test_none_is_forgotten_that_is_younger_by_a_second(self, jobs: tuple[int, int, int]) -> None:
+        *_, ended = jobs
+        _age(Job.objects.get(pk=ended), 100.0)
+        assert moves.retain(age_s=1000.0, limit=10) == []
+        assert [row.id for row in moves.retain(age_s=100.0, limit=10)] == [ended]
+
+
+class TestSlots:
+    @pytest.fixture
+    def seated(self) -> list[int]:
+        """Two running jobs of one full queue, and one of another."""
+        for name in ("work", "other"):
+            farm.kind(name)
+            operations.set_ceiling(name, 2, by=None)
+        jobs = [*farm.submit(2), *farm.submit(1, "other")]
+        assert len(operations.claim(farm.worker("w", "work", "other"), limit=3)) == 3
+        return [job.pk for job in jobs]
+
+    def test_are_freed_of_the_jobs_that_are_named_and_of_no_others(self, seated: list[int]) -> None:
+        assert moves.free([seated[0]]) == {"work"}
+        taken = Slot.objects.filter(job_id__isnull=False).order_by("job_id")
+        assert list(taken.values_list("job_id", flat=True)) == seated[1:]
+        assert moves.free(seated[1:]) == {"work", "other"}
+
+    def test_of_jobs_that_hold_none_are_left_as_they_are(self, seated: list[int]) -> None:
+        [unseated] = farm.submit(1)
+        before = sorted(Slot.objects.values_list("pk", "queue_id", "n", "job_id"))
+        assert moves.free([unseated.pk, 10**9]) == set()
+        assert moves.free([]) == set()
+        assert sorted(Slot.objects.values_list("pk", "queue_id", "n", "job_id")) == before
+
+
+class TestOnePieceOfOutput:
+    def test_sent_three_times_at_once_is_stored_once_and_answered_alike(self) -> None:
+        """All three wait for the job's row, and get it one after the other."""
+        farm.kind()
+        farm.submit(1)
+        me = farm.worker()
+        claimed = farm.claim_one(me)
+        operations.write_output(me, claimed.id, claimed.lease, seq=0, text="before")
+
+        def write() -> int:
+            return operations.write_output(me, claimed.id, claimed.lease, seq=1, text="once")
+
+        with psycopg.connect(connections.conninfo()) as other:
+            other.execute("SELECT FROM jobs_job WHERE id = %s FOR UPDATE", [claimed.id])
+
+            def let_them_go() -> int:
+                try:
+                    farm.until(lambda: _waiting() == 3, what="that all three wait")
+                finally:
+                    other.rollback()
+                return 0
+
+            answers = farm.at_once(write, write, write, let_them_go)
+        assert answers[:3] == [2, 2, 2]
+        stored = OutputChunk.objects.filter(job_id=claimed.id).order_by("seq")
+        assert list(stored.values_list("seq", "text")) == [(0, "before"), (1, "once")]
+        assert Job.objects.get(pk=claimed.id).next_seq == 2
+
+    def test_of_an_older_number_moves_neither_the_number_expected_nor_what_is_stored(self) -> None:
+        farm.kind()
+        farm.submit(1)
+        me = farm.worker()
+        claimed = farm.claim_one(me)
+        for seq in range(3):
+            operations.write_output(me, claimed.id, claimed.lease, seq=seq, text=str(seq))
+        assert operations.write_output(me, claimed.id, claimed.lease, seq=0, text="late") == 3
+        assert Job.objects.get(pk=claimed.id).next_seq == 3
+
+    def test_behind_a_gap_is_no_sign_of_life(self) -> None:
+        farm.kind()
+        farm.submit(1)
+        me = farm.worker()
+        claimed = farm.claim_one(me)
+        before = _lease_of(claimed)
+        with pytest.raises(OutputGap):
+            operations.write_output(me, claimed.id, claimed.lease, seq=5, text="gap")
+        assert _lease_of(claimed) == before
+
+
+def _lease_of(claimed: operations.Claimed) -> datetime | None:
+    return Job.objects.values_list("lease_expires_at", flat=True).get(pk=claimed.id)
+
+
+def _waiting() -> int:
+    """How many sessions of this database wait for a lock."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        waiting: int = cursor.fetchone()[0]
+    return waiting

@@ -1,0 +1,145 @@
+"""The crons of jobs and of limits: what they do, when a cluster runs them."""
+
+import importlib
+from datetime import timedelta
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from django.core.files import File
+from django.core.files.storage import default_storage
+from django.db.models import F
+from pytest_django import Settings
+
+import jobs.crons
+import ratelimits.crons
+from jobs import operations
+from jobs.models import IdempotencyKey, Job, ResultFile
+from jobs.operations import janitor
+from jobs.operations.idempotency import DELETED_AFTER_S
+from ratelimits import operations as limits
+from ratelimits.models import Bucket
+from scheduling import operations as scheduling
+from scheduling.models import Cron, ScheduledFunction
+from scheduling.operations import crons
+from tests import farm
+from tests.jobs.integration.test_ended import _age
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def _crons(monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path) -> None:
+    """The crons of these two apps, as a farm has them; in other tests there are none."""
+    settings.MEDIA_ROOT = tmp_path
+    monkeypatch.setattr(crons, "_declared", {})
+    for module in (jobs.crons, ratelimits.crons):
+        importlib.reload(module)
+    Cron.objects.all().delete()
+    scheduling.sync_crons()
+
+
+def fire(name: str) -> ScheduledFunction:
+    """Run one cron, with what it schedules, as clusters would; how the firing ended."""
+    row = scheduling.run_now(name)
+    while scheduling.run_due():
+        pass
+    row.refresh_from_db()
+    return row
+
+
+def old_job_with_a_file() -> ResultFile:
+    farm.kind()
+    [job] = farm.submit(1)
+    me = farm.worker()
+    claimed = farm.claim_one(me)
+    operations.put_file(me, job.pk, claimed.lease, name="a.txt", content=File(BytesIO(b"bytes")))
+    farm.succeed(me, claimed, "done")
+    _age(job, 31 * 86400)
+    return ResultFile.objects.get(job=job)
+
+
+def wait_too_long(job: Job) -> None:
+    Job.objects.filter(pk=job.pk).update(
+        expires_at=F("created_at") - timedelta(seconds=1), run_at=F("created_at") - timedelta(seconds=2)
+    )
+
+
+class TestTheCrons:
+    def test_are_these(self) -> None:
+        found = dict(Cron.objects.values_list("name", "schedule"))
+        assert found["expire waiting jobs"] == "every 60 s"
+        assert found["forget old jobs"] == found["prune limits"] == "every 300 s"
+        assert found["forget idempotency keys"] == "every 300 s"
+
+    def test_forget_old_jobs_and_their_files(self) -> None:
+        file = old_job_with_a_file()
+        assert default_storage.exists(file.stored_as)
+        fired = fire("forget old jobs")
+        assert (fired.status, fired.result) == ("success", 1)
+        assert not Job.objects.exists()
+        assert not default_storage.exists(file.stored_as)
+
+    def test_forget_idempotency_keys_that_are_no_longer_kept(self) -> None:
+        ada = farm.user("ada")
+        farm.kind()
+        for age_s in (0, DELETED_AFTER_S - 60, DELETED_AFTER_S + 1):
+            operations.once(
+                operations.repeatable(ada, f"{age_s}", None),
+                count=lambda: None,
+                submit=lambda: farm.submit(1),
+            )
+            IdempotencyKey.objects.filter(key=f"{age_s}").update(
+                created_at=F("created_at") - timedelta(seconds=age_s)
+            )
+        fired = fire("forget idempotency keys")
+        assert (fired.status, fired.result, IdempotencyKey.objects.count()) == ("success", 1, 2)
+        assert Job.objects.count() == 3
+
+    def test_try_again_to_delete_what_the_storage_will_not_give_up(self, tmp_path: Path) -> None:
+        file = old_job_with_a_file()
+        stubborn = tmp_path / file.stored_as
+        stubborn.unlink()
+        (stubborn / "within").mkdir(parents=True)  # a folder that is not empty cannot be deleted
+        fire("forget old jobs")
+        tries = ScheduledFunction.objects.filter(function="jobs.operations.janitor.delete_files")
+        assert list(tries.order_by("attempt").values_list("attempt", "status")) == [
+            (1, "failed"),
+            (2, "pending"),
+        ]
+        (stubborn / "within").rmdir()
+        janitor.delete_files(names=[file.stored_as])
+        assert not stubborn.exists()
+
+    def test_expire_waiting_jobs(self) -> None:
+        farm.kind(expires_s=60)
+        late, early = farm.submit(2)
+        wait_too_long(late)
+        fired = fire("expire waiting jobs")
+        assert (fired.status, fired.result) == ("success", 1)
+        assert [farm.status(job) for job in (late, early)] == ["timed_out", "pending"]
+
+    def test_prune_limits(self) -> None:
+        quick = limits.TokenBucket(rate=1000, period=timedelta(seconds=1))
+        slow = limits.TokenBucket(rate=1, period=timedelta(days=1))
+        limits.limit("quick", config=quick)
+        limits.limit("slow", config=slow)
+        farm.until(lambda: limits.check("quick", count=1000, config=quick).ok, what="the bucket is full")
+        fired = fire("prune limits")
+        assert (fired.status, fired.result) == ("success", 1)
+        assert list(Bucket.objects.values_list("name", flat=True)) == ["slow"]
+
+
+class TestWithoutACluster:
+    def test_a_job_that_waited_too_long_is_never_claimed(self) -> None:
+        """Nobody has expired it yet: the claim looks by itself (docs/adr/0016)."""
+        farm.kind(expires_s=60)
+        ada = farm.user("ada")
+        early, late, soon = farm.submit(3, owner=ada)
+        wait_too_long(late)
+        everybodys, adas = farm.worker("everybody's"), farm.worker("ada's", owner=ada)
+        assert [claim.id for claim in operations.claim(everybodys, limit=1)] == [early.pk]
+        assert [claim.id for claim in operations.claim(adas, limit=10)] == [soon.pk]
+        assert operations.claim(everybodys, limit=10) == []
+        assert farm.status(late) == "pending"
+        assert operations.sweep().expired == 1

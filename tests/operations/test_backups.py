@@ -1,0 +1,161 @@
+"""`manage.py backup` and `restore`, tried: a farm comes back as it was, and goes on."""
+
+import json
+import stat
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
+from django.core.management import CommandError, call_command
+from django.db import connection
+from pytest_django import Settings
+
+from accounts import operations as accounts
+from jobfarm import backups
+from jobs import operations
+from jobs.models import Job, Worker
+from ratelimits import operations as ratelimits
+from ratelimits.operations import TokenBucket
+from scheduling import operations as scheduling
+from scheduling.domain.states import Kind
+from scheduling.models import ScheduledFunction
+from scheduling.operations import clusters
+from tests import farm
+from tests.operations.databases import empty_database, on
+from tests.scheduling.integration import sample
+from webhooks.domain.names import Source
+from webhooks.operations import secrets as webhook_secrets
+
+pytestmark = pytest.mark.django_db(transaction=True)
+ONE_A_DAY = TokenBucket(rate=1, period=timedelta(days=1))
+SIGNING = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+@pytest.fixture
+def place(tmp_path: Path, settings: Settings) -> Path:
+    """Where this farm keeps its files, and where backups go."""
+    settings.JOBFARM_DATA = tmp_path / "var"
+    settings.MEDIA_ROOT = tmp_path / "var" / "files"
+    settings.MEDIA_ROOT.mkdir(parents=True)
+    return tmp_path
+
+
+def tables() -> dict[str, list[Any]]:
+    """All rows of all tables."""
+    with connection.cursor() as cursor:
+        rows = {}
+        for table in sorted(connection.introspection.table_names(cursor)):
+            cursor.execute(f'SELECT t::text FROM "{table}" AS t ORDER BY 1')
+            rows[table] = cursor.fetchall()
+    return rows
+
+
+class TestBackup:
+    def test_brings_a_farm_back_that_goes_on_with_nothing_doubled(self, place: Path) -> None:
+        """What waited runs, what ran is finished by the lease that holds it and by no other, what ended stays ended,
+        claim numbers go on, a spent limit is spent, and a sealed secret opens."""
+        ada = farm.user()
+        _, token = accounts.create_token(ada, name="laptop")
+        worker, held, ended = _busy(ada)
+        folder = place / "backup"
+        call_command("backup", str(folder))
+        before = tables()
+        with empty_database() as name, on(name):
+            call_command("restore", str(folder))
+            assert tables() == before
+            _goes_on(worker, held, ended)
+            assert accounts.authenticate(token) == ada
+            assert webhook_secrets.newest(Source.CLERK) == SIGNING
+        assert tables() == before, "the farm that was backed up is as it was"
+
+    def test_holds_the_files_and_the_key_and_is_readable_by_its_owner_alone(
+        self, place: Path, settings: Settings
+    ) -> None:
+        default_storage.save("jobs/7/picture.png", ContentFile(b"\x89PNG"))
+        folder = place / "backup"
+        call_command("backup", str(folder))
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert (folder / "files" / "jobs" / "7" / "picture.png").read_bytes() == b"\x89PNG"
+        assert (folder / "secret_key").read_text().strip() == settings.SECRET_KEY
+        assert stat.S_IMODE((folder / "secret_key").stat().st_mode) == 0o600
+        assert json.loads((folder / "backup.json").read_text())["with_files"] is True
+        settings.MEDIA_ROOT = place / "elsewhere"
+        settings.SECRET_KEY, own = "another", settings.SECRET_KEY
+        with empty_database() as name, on(name):
+            call_command("restore", str(folder))
+        assert (place / "elsewhere" / "jobs" / "7" / "picture.png").read_bytes() == b"\x89PNG"
+        assert (settings.JOBFARM_DATA / "secret_key").read_text().strip() == own
+
+    def test_is_never_written_over_another(self, place: Path) -> None:
+        with pytest.raises(CommandError, match="exists already"):
+            call_command("backup", str(place))
+
+    def test_that_failed_leaves_nothing_behind(self, place: Path, settings: Settings) -> None:
+        settings.MEDIA_ROOT = place / "file"
+        settings.MEDIA_ROOT.write_text("no folder")
+        with pytest.raises(CommandError):
+            call_command("backup", str(place / "backup"))
+        assert sorted(path.name for path in place.iterdir()) == ["file", "var"]
+
+
+class TestRestore:
+    def test_refuses_a_database_with_anything_in_it(self, place: Path) -> None:
+        folder = place / "backup"
+        call_command("backup", str(folder))
+        before = tables()
+        with pytest.raises(CommandError, match="is not empty"):
+            call_command("restore", str(folder))
+        assert tables() == before
+
+    def test_refuses_a_key_that_opens_nothing_of_it(
+        self, place: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder = place / "backup"
+        call_command("backup", str(folder))
+        settings.SECRET_KEY = "another"
+        monkeypatch.setenv("SECRET_KEY", "another")
+        with empty_database() as name, on(name):
+            with pytest.raises(CommandError, match="SECRET_KEY is another"):
+                call_command("restore", str(folder))
+            assert connection.introspection.table_names() == []
+
+    @pytest.mark.parametrize("sentence", ["", "{}", '{"format": 2}', "[]"])
+    def test_refuses_what_is_no_backup(self, place: Path, sentence: str) -> None:
+        (place / backups.NOTE).write_text(sentence)
+        with pytest.raises(CommandError, match="no whole backup"):
+            call_command("restore", str(place))
+
+
+def _busy(ada: Any) -> tuple[Worker, operations.Claimed, int]:
+    """A farm in the middle of its work: a worker, the job it holds, one that ended, one that waits, and more."""
+    farm.kind()
+    worker = farm.worker()
+    first, second, _ = farm.submit(3, owner=ada)
+    farm.succeed(worker, farm.claim_one(worker), {"made": 1})
+    farm.fail(worker, farm.claim_one(worker))
+    held = farm.claim_one(worker)
+    assert (first.pk, second.pk) != (held.id, held.id)
+    scheduling.run_after(0, sample.make_group, name="later")
+    ratelimits.limit("spent", config=ONE_A_DAY)
+    webhook_secrets.add(Source.CLERK, SIGNING)
+    return worker, held, first.pk
+
+
+def _goes_on(worker: Worker, held: operations.Claimed, ended: int) -> None:
+    assert farm.status(held) == "in_progress"
+    assert farm.succeed(worker, held) == "success"
+    assert farm.succeed(worker, held) == "success"  # once more: it is the same finish
+    assert Job.objects.get(pk=ended).body.result == {"made": 1}
+    [again] = Job.objects.filter(status="pending")
+    farm.pass_time(again, 3600)
+    other = farm.worker("w2")
+    claimed = farm.claim_one(other)
+    assert (claimed.id, claimed.attempt) == (again.pk, 2)
+    assert farm.succeed(other, claimed) == "success"
+    assert operations.submit("work", {}).pk > max(held.id, again.pk)
+    assert clusters.run_due(kinds=[Kind.MUTATION]) >= 1
+    assert ScheduledFunction.objects.get(function__endswith="make_group").status == "success"
+    assert not ratelimits.limit("spent", config=ONE_A_DAY)

@@ -1,0 +1,137 @@
+"""The files in deploy/ and beside it say what the farm understands: commands, settings, numbers."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from django.core.management import get_commands, load_command_class
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+UNITS = sorted((DEPLOY / "systemd").iterdir())
+COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+OURS = {name: service for name, service in SERVICES.items() if service.get("image") == "jobfarm"}
+# Read by others than the farm: uvicorn, and compose.yaml itself.
+OTHERS = {"FORWARDED_ALLOW_IPS", "POSTGRES_PASSWORD", "FARM_ADDRESS"}
+GRACE_S = 40  # of a cluster: SCHEDULING_GRACE_S, and until its end is written
+
+
+def procfile() -> dict[str, str]:
+    """The lines of the Procfile."""
+    lines = (ROOT / "Procfile").read_text().splitlines()
+    return dict(re.fullmatch(r"(\w+): (.+)", line).groups() for line in lines if not line.startswith("#"))  # type: ignore[union-attr, misc]
+
+
+def unit_commands() -> dict[str, str]:
+    """What the units run."""
+    found = {unit.name: re.search(r"^ExecStart=(.+)$", unit.read_text(), re.MULTILINE) for unit in UNITS}
+    return {name: match[1] for name, match in found.items() if match}
+
+
+def words() -> dict[str, list[str]]:
+    """Every command line of the farm in these files, from the name of the management command on."""
+    lines = procfile() | unit_commands()
+    commands = {name: shlex.split(line.partition("manage.py ")[2].strip("'")) for name, line in lines.items()}
+    return commands | {f"compose {name}": list(service["command"]) for name, service in OURS.items()}
+
+
+def read_by_the_farm() -> set[str]:
+    """The environment variables that our code reads."""
+    asks = re.compile(r"""(?:environ(?:\.get)?[\[(]\s*|_flag\(|\bnumber\(|variable=)["']([A-Z][A-Z_]+)["']""")
+    apps = ("jobfarm", "postgres", "jobs", "scheduling", "live", "webhooks")
+    sources = [source for app in apps for source in (ROOT / app).rglob("*.py")]
+    return {name for source in sources for name in asks.findall(source.read_text())}
+
+
+class TestCommandLines:
+    @pytest.mark.parametrize("where", sorted(words()))
+    def test_are_understood(self, where: str) -> None:
+        name, *options = [
+            word.replace("$PORT", "8000").replace("%i", "8000") for word in words()[where] if word
+        ]
+        command = load_command_class(get_commands()[name], name)
+        command.create_parser("manage.py", name).parse_args(options)  # a wrong one ends with SystemExit
+
+    def test_are_of_every_part(self) -> None:
+        parts = {"web", "janitor", "cluster"}
+        for given in (procfile(), unit_commands(), OURS):
+            named = " ".join(map(str, [given, *[service.get("command") for service in OURS.values()]]))
+            assert [part for part in parts if part not in named] == []
+
+
+class TestSettings:
+    def test_are_read_by_the_farm(self) -> None:
+        lines = (DEPLOY / "environment").read_text().splitlines()
+        given = {line.partition("=")[0] for line in lines if line and not line.startswith("#")}
+        for service in OURS.values():
+            given |= set(service["environment"])
+        assert given - OTHERS - read_by_the_farm() == set()
+
+    def test_are_all_in_a_manual(self) -> None:
+        """A setting that nobody can find is none. Tests have their own, and Django its usual one."""
+        manuals = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+        manual_text = "".join(manual.read_text() for manual in manuals)
+        own = {"JOBFARM_TEST_DATABASE", "DJANGO_SETTINGS_MODULE", "Q_CLUSTER_NAME"}
+        assert {name for name in read_by_the_farm() - own if name not in manual_text} == set()
+
+
+class TestUnits:
+    @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
+    def test_are_valid(self, tmp_path: Path) -> None:
+        for unit in UNITS:
+            text = unit.read_text().replace("/opt/jobfarm/.venv/bin/python", sys.executable)
+            (tmp_path / unit.name).write_text(text)
+        named = [str(tmp_path / unit.name.replace("@", "@8000")) for unit in UNITS]
+        done = subprocess.run(
+            ["systemd-analyze", "verify", "--man=no", *named], capture_output=True, text=True, check=False
+        )
+        about_ours = [line for line in done.stderr.splitlines() if "jobfarm" in line]
+        assert (done.returncode, about_ours) == (0, [])
+
+    def test_give_what_they_stop_its_grace(self) -> None:
+        for unit in UNITS:
+            grace = re.search(r"TimeoutStopSec=(\d+)", unit.read_text())
+            if "cluster" in unit.read_text():
+                assert grace is not None
+                assert int(grace[1]) > GRACE_S
+
+
+class TestCompose:
+    def test_names_only_what_is_there(self) -> None:
+        for service in SERVICES.values():
+            assert set(service.get("depends_on", {})) <= set(SERVICES)
+            assert "image" in service or "build" in service
+            for volume in service.get("volumes", []):
+                source = volume.split(":")[0]
+                assert source in COMPOSE["volumes"] or (DEPLOY / source).exists(), volume
+
+    def test_waits_for_what_can_say_that_it_is_well(self) -> None:
+        for service in SERVICES.values():
+            for name, dependency in service.get("depends_on", {}).items():
+                assert dependency["condition"] != "service_healthy" or "healthcheck" in SERVICES[name]
+
+    def test_gives_clusters_their_grace(self) -> None:
+        for name in ("mutations", "actions"):
+            assert int(SERVICES[name]["stop_grace_period"].rstrip("s")) > GRACE_S
+
+
+class TestAlerts:
+    def test_ask_for_numbers_that_there_are(self) -> None:
+        rules = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text())["groups"][0]["rules"]
+        manual = (ROOT / "docs" / "operations.md").read_text()
+        known = set(re.findall(r"^\| `(jobfarm_\w+)`", manual, re.MULTILINE))
+        metrics = {name for rule in rules for name in re.findall(r"jobfarm_\w+", rule["expr"])}
+        assert metrics - known == set()
+
+    def test_are_explained(self) -> None:
+        """Whoever is woken by one finds what to do by its name."""
+        rules = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text())["groups"][0]["rules"]
+        manual = (ROOT / "docs" / "operations.md").read_text()
+        assert [rule["alert"] for rule in rules if f"`{rule['alert']}`" not in manual] == []

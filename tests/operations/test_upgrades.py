@@ -1,0 +1,116 @@
+"""A farm of the last release, in the middle of its work, is brought to this version and goes on."""
+
+import hashlib
+import uuid
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
+
+from jobfarm import releases
+from jobs import operations
+from jobs.domain.leases import Lease
+from jobs.models import Job, Worker
+from ratelimits import operations as ratelimits
+from scheduling.domain.states import Kind
+from scheduling.models import ScheduledFunction
+from scheduling.operations import clusters
+from tests import farm
+from tests.operations.databases import empty_database, on
+from webhooks.models import Delivery
+
+SECRET = uuid.UUID("0123456789abcdef0123456789abcdef")
+
+
+@pytest.mark.django_db(transaction=True)
+class TestAnUpgrade:
+    def test_keeps_everything_and_the_farm_goes_on(self) -> None:
+        last = releases.known()[-1]
+        with empty_database() as name, on(name):
+            executor = MigrationExecutor(connection)
+            executor.migrate(last.nodes())
+            held, ended = _filled(executor.loader.project_state(last.nodes()).apps)
+            call_command("migrate", interactive=False, verbosity=0)
+            call_command("migrate", check_unapplied=True, interactive=False, verbosity=0)
+            _goes_on(held, ended)
+
+
+def _filled(old: Any) -> tuple[int, int]:
+    """Rows of every app, by the models of then; the job that is held, and one that ended."""
+    ada = old.get_model("auth", "User").objects.create(username="ada", is_active=True)
+    jobs = old.get_model("jobs", "Job").objects
+    old.get_model("jobs", "Queue").objects.create(name="work")
+    old.get_model("jobs", "Kind").objects.create(name="work", queue="work")
+    worker = old.get_model("jobs", "Worker").objects.create(
+        name="box", queues=["work"], key_hash="0" * 64, key_hint="jfw_00"
+    )
+    now = farm.now()
+    common = {"kind": "work", "queue": "work", "owner_id": ada.pk}
+    ran = {
+        "worker_id": worker.pk, "worker_name": "box", "claimed_at": now, "fence": 1, "confirmed_fence": 1, "attempt": 1,
+    }  # fmt: skip
+    ended = jobs.create(**common, **ran, status="success", ended_at=now)
+    jobs.create(**common, status="pending")
+    held = jobs.create(
+        **common, **ran, status="in_progress", lease_secret=SECRET, lease_expires_at=now + timedelta(hours=1)
+    )
+    for job in jobs.all():
+        result = {"made": 1} if job == ended else None
+        old.get_model("jobs", "Body").objects.create(job_id=job.pk, payload={"n": job.pk}, result=result)
+    _filled_function(old, now)
+    old.get_model("webhooks", "Delivery").objects.create(
+        source="github", delivery_id="d-1", event_type="push", body=b"{}", body_bytes=2,
+        body_sha256=hashlib.sha256(b"{}").digest(),
+    )  # fmt: skip
+    old.get_model("ratelimits", "Bucket").objects.create(
+        name="spent", key="", shard=0, shards=1, is_window=False, rate=1, period_ms=86_400_000, most=1, value=0,
+        ts=int(now.timestamp() * 1000), used=1,
+    )  # fmt: skip
+    return held.pk, ended.pk
+
+
+def _filled_function(old: Any, now: Any) -> None:
+    function = old.get_model("scheduling", "ScheduledFunction").objects.create(
+        function="tests.scheduling.integration.sample.make_group", kind="mutation", args={"name": "after"}
+    )
+    old.get_model("scheduling", "Due").objects.create(
+        function_id=function.pk, kind="mutation", queue="default", priority=0, run_at=now, next_at=now
+    )
+
+
+def _goes_on(held: int, ended: int) -> None:
+    worker = Worker.objects.get(name="box")
+    assert Job.objects.get(pk=ended).body.result == {"made": 1}
+    finished = operations.Finished(
+        job_id=held, lease=Lease(fence=1, secret=SECRET), outcome="success", result={"made": 2}
+    )
+    assert operations.finish(worker, [finished]) == ["success"]
+    claimed = farm.claim_one(worker)
+    assert (claimed.attempt, claimed.payload) == (1, {"n": claimed.id})
+    assert farm.succeed(worker, claimed) == "success"
+    operations.submit("work", {}, owner=User.objects.get(username="ada"))
+    assert farm.claim_one(worker).id > claimed.id
+    assert clusters.run_due(kinds=[Kind.MUTATION]) == 1
+    assert ScheduledFunction.objects.get().status == "success"
+    assert bytes(Delivery.objects.get().body) == b"{}"
+    assert not ratelimits.limit("spent", config=ratelimits.TokenBucket(rate=1, period=timedelta(days=1)))
+
+
+class TestTheReleases:
+    def test_name_migrations_that_are_there(self) -> None:
+        """A released migration is never renamed, squashed away or taken out."""
+        graph = MigrationLoader(None).graph
+        missing = [
+            node for release in releases.known() for node in release.nodes() if node not in graph.nodes
+        ]
+        assert missing == []
+
+    def test_have_a_line_to_come_from(self) -> None:
+        assert releases.known()
+        versions = [release.version for release in releases.known()]
+        assert len(set(versions)) == len(versions)

@@ -1,0 +1,253 @@
+"""The administration: nothing is edited past the operations, and everything done leaves a line."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.test import Client
+
+from jobs import operations
+from jobs.errors import InvalidKey
+from jobs.models import Job, Kind, Queue, Worker
+from tests import farm
+from tests.pages.edges.conftest import Browse, Farm
+
+pytestmark = pytest.mark.django_db
+JOBS = "/admin/jobs/job/"
+
+
+def _messages(answer: Any) -> list[str]:
+    return [str(message) for message in answer.context["messages"]]
+
+
+def _act(client: Client, action: str, jobs: list[Job], **more: str) -> Any:
+    form = {"action": action, "_selected_action": [job.pk for job in jobs], **more}
+    return client.post(JOBS, form, follow=True)
+
+
+class TestJobs:
+    def test_cancel_asks_first_and_says_how_they_stand(self, browse: Browse, little_farm: Farm) -> None:
+        running = farm.claim_one(little_farm.worker)
+        waiting = farm.submit(2, "image")
+        jobs = [*waiting, Job.objects.get(pk=running.id)]
+        answer = _act(browse(little_farm.oscar), "cancel_selected", jobs)
+        assert answer.context["lines"] == ["1 in progress", "2 pending"]
+        assert {"pending", "in_progress"} == set(Job.objects.values_list("status", flat=True))
+
+    def test_cancel_counts_the_verdicts(self, browse: Browse, little_farm: Farm) -> None:
+        running = farm.claim_one(little_farm.worker)
+        waiting, (ended,) = farm.submit(2, "image"), farm.submit(1, "image")
+        operations.cancel(ended.pk, by=None)
+        jobs = [*waiting, ended, Job.objects.get(pk=running.id)]
+        answer = _act(browse(little_farm.oscar), "cancel_selected", jobs, confirmed="yes")
+        assert _messages(answer) == ["2 canceled before start; 1 canceled while running; 1 too late"]
+        assert {"canceled"} == set(Job.objects.values_list("status", flat=True))
+        assert (
+            LogEntry.objects.filter(user=little_farm.oscar, change_message__startswith="canceled").count()
+            == 3
+        )
+
+    def test_everything_that_matches_a_filter_is_chosen(self, browse: Browse, little_farm: Farm) -> None:
+        farm.submit(60, "image")
+        form = {
+            "action": "cancel_selected",
+            "select_across": "1",
+            "_selected_action": ["1"],
+            "confirmed": "yes",
+        }
+        browse(little_farm.oscar).post(f"{JOBS}?kind=image", form)
+        assert (
+            Job.objects.filter(kind="image", status="canceled").count(),
+            Job.objects.filter(kind="chat", status="pending").count(),
+        ) == (60, 1)
+
+    def test_the_question_carries_what_was_chosen(self, browse: Browse, little_farm: Farm) -> None:
+        jobs = farm.submit(3, "image")
+        client = browse(little_farm.oscar)
+        confirmation = _act(client, "cancel_selected", jobs)
+        form: dict[str, list[str]] = {"confirmed": ["yes"]}
+        for name, value in confirmation.context["carried"]:
+            form.setdefault(name, []).append(value)
+        client.post(JOBS, form)
+        assert Job.objects.filter(kind="image", status="canceled").count() == 3
+
+    def test_try_again_counts_what_it_came_to(self, browse: Browse, little_farm: Farm) -> None:
+        ended = farm.submit(2, "image")
+        for job in ended:
+            operations.cancel(job.pk, by=None)
+        jobs = [*ended, little_farm.job]
+        answer = _act(browse(little_farm.oscar), "retry_selected", jobs, confirmed="yes")
+        assert _messages(answer) == [
+            "2 retried; 1 The job has not ended yet, so it cannot be tried again as a new one."
+        ]
+        assert {job.pk for job in ended} == set(
+            Job.objects.filter(retry_of__isnull=False).values_list("retry_of", flat=True)
+        )
+
+    @pytest.mark.parametrize("method", ["get", "post"])
+    def test_its_own_page_asks_too(self, browse: Browse, little_farm: Farm, method: str) -> None:
+        client, path = browse(little_farm.oscar), f"{JOBS}{little_farm.job.pk}/cancel/"
+        assert "Cancel this job?" in getattr(client, method)(path).content.decode()
+        assert farm.status(little_farm.job) == "pending"
+        answer = client.post(path, {"confirmed": "yes"}, follow=True)
+        assert (_messages(answer), farm.status(little_farm.job)) == (["1 canceled before start"], "canceled")
+
+    def test_whoever_may_only_look_cannot_cancel(self, browse: Browse, little_farm: Farm) -> None:
+        little_farm.oscar.user_permissions.remove(
+            *little_farm.oscar.user_permissions.filter(codename="operate_job")
+        )
+        client = browse(User.objects.get(pk=little_farm.oscar.pk))
+        _act(client, "cancel_selected", [little_farm.job], confirmed="yes")
+        assert client.post(f"{JOBS}{little_farm.job.pk}/cancel/", {"confirmed": "yes"}).status_code == 403
+        assert farm.status(little_farm.job) == "pending"
+
+    @pytest.mark.parametrize("path", ["add/", "{job}/delete/"])
+    def test_is_not_added_nor_deleted(self, browse: Browse, little_farm: Farm, path: str) -> None:
+        boss = User.objects.create_superuser("boss", password="correct horse battery")
+        assert (
+            browse(boss).post(f"{JOBS}{path.format(job=little_farm.job.pk)}", {"post": "yes"}).status_code
+            == 403
+        )
+        assert Job.objects.filter(pk=little_farm.job.pk).exists()
+
+    def test_is_not_edited(self, browse: Browse, little_farm: Farm) -> None:
+        boss = User.objects.create_superuser("boss", password="correct horse battery")
+        assert browse(boss).post(f"{JOBS}{little_farm.job.pk}/change/", {"priority": "9"}).status_code == 403
+
+    @pytest.mark.parametrize(
+        ("term", "found"),
+        [("{job}", True), ("chat", True), ("cha", False), ("key-1", True), ("9" * 40, False), ("key", False)],
+    )
+    def test_search_finds_whole_words(
+        self, browse: Browse, little_farm: Farm, term: str, found: bool
+    ) -> None:
+        Job.objects.filter(pk=little_farm.job.pk).update(unique_key="key-1")
+        answer = browse(little_farm.oscar).get(JOBS, {"q": term.format(job=little_farm.job.pk)})
+        assert (200, found) == (answer.status_code, answer.context["cl"].result_count == 1)
+
+    def test_counts_no_further_than_it_pages(
+        self, browse: Browse, little_farm: Farm, django_assert_max_num_queries: Callable[..., Any]
+    ) -> None:
+        client = browse(little_farm.oscar)
+        with django_assert_max_num_queries(14) as seen:
+            client.get(JOBS)
+        form = [query["sql"] for query in seen.captured_queries]
+        assert [" LIMIT 10000" in sql for sql in form if "COUNT(" in sql and "jobs_job" in sql] == [True]
+
+
+class TestWorkers:
+    def test_a_new_ones_key_is_in_the_answer_alone(self, browse: Browse, little_farm: Farm) -> None:
+        client = browse(little_farm.oscar)
+        answer = client.post(
+            "/admin/jobs/worker/add/", {"name": "rack", "queues": "chat,image", "steals": "*"}
+        )
+        worker = Worker.objects.get(name="rack")
+        assert worker == operations.authenticate(answer.context["key"])
+        assert ("no-store" in answer["Cache-Control"], "messages" in client.cookies) == (True, False)
+        page = client.get(f"/admin/jobs/worker/{worker.pk}/change/").content.decode()
+        assert answer.context["key"] not in page
+        assert worker.key_hash not in page
+
+    @pytest.mark.parametrize("queues", ["", "UPPER", "*", "a b"])
+    def test_a_queue_that_cannot_be_is_an_error_in_the_form(
+        self, browse: Browse, little_farm: Farm, queues: str
+    ) -> None:
+        answer = browse(little_farm.oscar).post("/admin/jobs/worker/add/", {"name": "rack", "queues": queues})
+        assert (answer.status_code, list(answer.context["adminform"].form.errors)) == (200, ["queues"])
+
+    def test_a_new_key_replaces_the_old_one_after_a_question(self, browse: Browse, little_farm: Farm) -> None:
+        worker, old = operations.create_worker("rack", queues=["chat"])
+        client, path = browse(little_farm.oscar), f"/admin/jobs/worker/{worker.pk}/rotate/"
+        assert "Create a new key?" in client.get(path).content.decode()
+        assert worker == operations.authenticate(old)
+        new = client.post(path, {"confirmed": "yes"}).context["key"]
+        assert worker == operations.authenticate(new)
+        with pytest.raises(InvalidKey):
+            operations.authenticate(old)
+
+    def test_revoking_leaves_a_line(self, browse: Browse, little_farm: Farm) -> None:
+        client = browse(little_farm.oscar)
+        client.post(f"/admin/jobs/worker/{little_farm.worker.pk}/revoke/", {"confirmed": "yes"})
+        little_farm.worker.refresh_from_db()
+        assert little_farm.worker.revoked_at is not None
+        assert [entry.get_change_message() for entry in LogEntry.objects.all()] == ["key revoked"]
+
+    def test_deleting_a_person_takes_their_workers_along(self, browse: Browse, little_farm: Farm) -> None:
+        farm.worker("evas", "chat", owner=little_farm.eve)
+        boss = User.objects.create_superuser("boss", password="correct horse battery")
+        browse(boss).post(f"/admin/auth/user/{little_farm.eve.pk}/delete/", {"post": "yes"})
+        assert (
+            User.objects.filter(username="eve").exists(),
+            Worker.objects.filter(name="evas").exists(),
+        ) == (False, False)
+
+
+class TestQueues:
+    def test_pause_and_resume_are_noted_after_a_question(self, browse: Browse, little_farm: Farm) -> None:
+        client = browse(little_farm.oscar)
+        for action, is_paused in (("pause", True), ("resume", False)):
+            form = {"action": action, "_selected_action": ["chat", "image"]}
+            confirmation = client.post("/admin/jobs/queue/", form)
+            assert confirmation.context["lines"] == ["chat", "image"]
+            assert Queue.objects.filter(paused_at__isnull=False).count() == (0 if is_paused else 2)
+            client.post("/admin/jobs/queue/", {**form, "confirmed": "yes"})
+            paused = Queue.objects.filter(paused_at__isnull=False).count()
+            assert (2 if is_paused else 0) == paused
+        assert LogEntry.objects.filter(user=little_farm.oscar).count() == 4
+
+    @pytest.mark.parametrize(
+        ("form", "ceiling"), [("3", 3), ("", None), ("0", 0), ("-1", 5), ("10001", 5), ("x", 5)]
+    )
+    def test_the_ceiling_goes_through_its_operation(
+        self, browse: Browse, little_farm: Farm, form: str, ceiling: int | None
+    ) -> None:
+        operations.set_ceiling("chat", 5)
+        browse(little_farm.oscar).post("/admin/jobs/queue/chat/change/", {"ceiling": form})
+        queue = Queue.objects.get(pk="chat")
+        assert (ceiling, ceiling or 0) == (queue.ceiling, queue.slots.count())
+        changed = ceiling != 5
+        assert ([f"ceiling set to {ceiling}"] if changed else []) == [
+            entry.get_change_message() for entry in LogEntry.objects.all()
+        ]
+
+
+class TestKinds:
+    FORM = {
+        "name": "transcribe", "queue": "audio", "priority": "0", "max_attempts": "2", "backoff_first_s": "1",
+        "backoff_base": "2", "backoff_cap_s": "60", "timeout_s": "", "expires_s": "",
+        "limit": "", "limit_count": "1", "limit_key": "",
+    }  # fmt: skip
+
+    def test_a_new_one_brings_its_queue(self, browse: Browse, little_farm: Farm) -> None:
+        browse(little_farm.oscar).post("/admin/jobs/kind/add/", self.FORM)
+        assert Kind.objects.values_list("queue", "max_attempts").get(pk="transcribe") == ("audio", 2)
+        assert Queue.objects.filter(pk="audio").exists()
+
+    @pytest.mark.parametrize(
+        ("form", "field"),
+        [
+            ({"name": "chat"}, "name"),
+            ({"name": "NO"}, "name"),
+            ({"queue": "NO"}, "queue"),
+            ({"max_attempts": "0"}, "max_attempts"),
+            ({"backoff_base": "0.5"}, "__all__"),
+            ({"backoff_base": "nan"}, "backoff_base"),
+            ({"timeout_s": "-1"}, "__all__"),
+            ({"priority": "101"}, "priority"),
+        ],
+    )
+    def test_a_rule_broken_is_an_error_in_the_form(
+        self, browse: Browse, little_farm: Farm, form: dict[str, str], field: str
+    ) -> None:
+        answer = browse(little_farm.oscar).post("/admin/jobs/kind/add/", self.FORM | form)
+        assert (200, [field]) == (answer.status_code, list(answer.context["adminform"].form.errors))
+        assert not Kind.objects.exists()
+
+    def test_a_change_keeps_its_name(self, browse: Browse, little_farm: Farm) -> None:
+        farm.kind("work")
+        browse(little_farm.oscar).post(
+            "/admin/jobs/kind/work/change/", self.FORM | {"name": "other", "queue": "work"}
+        )
+        assert list(Kind.objects.values_list("name", "max_attempts")) == [("work", 2)]

@@ -1,0 +1,125 @@
+"""Pages of deeds on many jobs: from the list to the number, to yes, to undo."""
+
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from jobs import operations
+from jobs.domain.bulks import BulkAction
+from jobs.domain.filters import Filters
+from jobs.models import Bulk, Job
+from live import registry
+from live.registry import Viewer
+from scheduling.models import ScheduledFunction
+from tests import farm
+from tests.pages.edges.conftest import Browse, Farm
+
+pytestmark = pytest.mark.django_db
+
+
+def _follow(client: Client, address: str, data: dict[str, Any]) -> tuple[str, str]:
+    """POST, and the page that it leads to: its path and text."""
+    answer = client.post(address, data)
+    assert answer.status_code == 302
+    where = answer["Location"]
+    return where, client.get(where).content.decode()
+
+
+def _run_steps() -> None:
+    for row in ScheduledFunction.objects.filter(function__endswith="bulk.step", status="pending"):
+        operations.bulk.step(**row.args)
+
+
+class TestTheWay:
+    def test_goes_by_the_number_to_yes_and_back(self, browse: Browse, little_farm: Farm) -> None:
+        farm.submit(3, "image", owner=little_farm.ada)
+        client = browse(little_farm.oscar)
+        listed = client.get("/jobs/?kind=image").content.decode()
+        assert '<input type="hidden" name="kind" value="image">' in listed
+        where, page = _follow(
+            client, "/jobs/bulk/", {"kind": "image", "action": "change_priority", "new_priority": "8"}
+        )
+        assert "Give the priority 8 to 3 jobs?" in page
+        assert Job.objects.filter(priority=8).count() == 0
+        _follow(client, f"{where}begin/", {})
+        _run_steps()
+        page = client.get(where).content.decode()
+        assert 'data-phase="done" data-undo="yes"' in page
+        assert Job.objects.filter(priority=8).count() == 3
+        undoing, page = _follow(client, f"{where}undo/", {})
+        assert undoing != where
+        _run_steps()
+        assert "put back" in client.get(undoing).content.decode()
+        assert Job.objects.filter(priority=8).count() == 0
+        assert [bulk.phase for bulk in Bulk.objects.all()] == ["done", "done"]
+        assert len(re.findall(r'href="/jobs/bulk/\d+/"', client.get("/jobs/bulk/").content.decode())) == 2
+
+    @pytest.mark.parametrize(
+        ("data", "sentence"),
+        [
+            ({}, "Choose an action."),
+            ({"action": "explode"}, "Select a valid choice"),
+            ({"action": "change_priority"}, "Enter the new value."),
+            ({"action": "change_priority", "new_priority": "101"}, "less than or equal to 100"),
+            ({"action": "change_queue", "new_queue": "nowhere"}, "Select a valid choice"),
+            ({"action": "undo"}, "Select a valid choice"),
+            ({"action": "cancel", "since": "yesterday"}, "Enter a date and a time, like"),
+        ],
+    )
+    def test_stops_where_something_is_missing(
+        self, browse: Browse, little_farm: Farm, data: dict[str, str], sentence: str
+    ) -> None:
+        where, page = _follow(browse(little_farm.oscar), "/jobs/bulk/", {"kind": "chat", **data})
+        assert (where, Bulk.objects.count()) == ("/jobs/?kind=chat", 0)
+        assert sentence in page
+
+    def test_of_nothing_says_so_and_offers_nothing_to_undo(self, browse: Browse, little_farm: Farm) -> None:
+        _, page = _follow(browse(little_farm.eve), "/jobs/bulk/", {"action": "cancel"})
+        assert "No job matches: there is nothing to do." in page
+
+
+class TestRights:
+    @pytest.fixture
+    def adas(self, little_farm: Farm) -> Bulk:
+        """Ada has asked to cancel what is hers."""
+        return operations.bulk.create(BulkAction.CANCEL, by=little_farm.ada, filters=Filters())
+
+    @pytest.mark.parametrize(
+        ("who", "look", "act"), [("ada", 200, 302), ("bob", 404, 404), ("eve", 404, 404), ("oscar", 200, 302)]
+    )
+    def test_are_those_of_who_asked_and_of_who_runs_the_farm(
+        self, browse: Browse, little_farm: Farm, adas: Bulk, who: str, look: int, act: int
+    ) -> None:
+        client = browse(little_farm.person(who))
+        assert client.get(f"/jobs/bulk/{adas.pk}/").status_code == look
+        query = registry.find("bulk")
+        viewer = Viewer(user=little_farm.person(who))
+        assert (query.audience(viewer, {"bulk_id": adas.pk}) is not None) == (look == 200)
+        assert (f"/jobs/bulk/{adas.pk}/" in client.get("/jobs/bulk/").content.decode()) is False
+        for action in ("begin", "stop", "undo"):
+            assert client.post(f"/jobs/bulk/{adas.pk}/{action}/").status_code == act
+        adas.refresh_from_db()
+        assert adas.phase == ("stopped" if act == 302 else "ready")
+
+    def test_strangers_are_sent_to_log_in_and_forged_forms_refused(
+        self, browse: Browse, little_farm: Farm, adas: Bulk
+    ) -> None:
+        for path in ("", f"{adas.pk}/"):
+            assert browse(None).get(f"/jobs/bulk/{path}")["Location"].startswith("/accounts/login/")
+        client = Client(enforce_csrf_checks=True)
+        client.force_login(little_farm.ada)
+        for path in ("", f"{adas.pk}/begin/", f"{adas.pk}/stop/", f"{adas.pk}/undo/"):
+            assert client.post(f"/jobs/bulk/{path}", {"action": "cancel"}).status_code == 403
+        assert Bulk.objects.get().phase == "ready"
+
+    def test_a_member_does_nothing_to_what_is_only_shared_with_them(
+        self, browse: Browse, little_farm: Farm
+    ) -> None:
+        client = browse(little_farm.bob)
+        where, page = _follow(client, "/jobs/bulk/", {"action": "cancel"})
+        assert "No job matches" in page
+        _follow(client, f"{where}begin/", {})
+        _run_steps()
+        assert farm.status(little_farm.job) == "pending"

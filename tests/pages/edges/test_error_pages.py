@@ -1,0 +1,88 @@
+"""The pages for what went wrong: they keep no connection of the database, and say what it was."""
+
+import html
+from collections.abc import Callable
+
+import psycopg
+import pytest
+from django.db import OperationalError, connection, connections
+from django.test import Client
+
+from tests.pages.edges.conftest import Farm
+from tests.pages.edges.serving import served
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def held() -> int:
+    """How many connections of the pool are out."""
+    stats: dict[str, int] = connection.pool.get_stats()  # type: ignore[attr-defined]  # Django's stubs leave it out
+    return stats["pool_size"] - stats.get("pool_available", 0)
+
+
+class TestAPageForAnError:
+    @pytest.mark.parametrize(("path", "status"), [("/jobs/1/", 404), ("/nowhere", 404), ("/limits/", 403)])
+    def test_gives_back_the_connection_it_asked_who_is_logged_in_with(
+        self, little_farm: Farm, path: str, status: int
+    ) -> None:
+        before = held()
+        assert served(little_farm.eve, path).status_code == status
+        assert held() == before
+
+
+def _refused(*_: object) -> None:
+    raise OperationalError("connection refused") from psycopg.OperationalError("connection refused")
+
+
+def _full(*_: object) -> None:
+    raise OperationalError("no space left") from psycopg.errors.DiskFull("no space left")
+
+
+class TestTheDatabaseAway:
+    @pytest.mark.parametrize("fails", [_refused, _full])
+    def test_is_said_as_such_and_without_asking_it(
+        self,
+        little_farm: Farm,
+        client: Client,
+        monkeypatch: pytest.MonkeyPatch,
+        fails: Callable[..., None],
+    ) -> None:
+        client.force_login(little_farm.eve)
+        client.raise_request_exception = False
+        monkeypatch.setattr(type(connections["default"]), "ensure_connection", fails)
+        answer = client.get("/jobs/")
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+        assert "The database does not respond" in html.unescape(answer.text)
+
+    def test_is_another_fault_than_one_of_ours(
+        self, little_farm: Farm, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        client.force_login(little_farm.eve)
+        client.raise_request_exception = False
+        monkeypatch.setattr(type(connections["default"]), "ensure_connection", _broken)
+        answer = client.get("/jobs/")
+        assert answer.status_code == 500
+        assert "Something went wrong" in answer.text
+
+
+class TestAnAddressOfAButton:
+    def test_says_so_and_leads_to_the_page_with_the_button(self, little_farm: Farm, client: Client) -> None:
+        client.force_login(little_farm.eve)
+        answer = client.get("/jobs/7/cancel/")
+        assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")
+        assert 'href="/jobs/7/"' in answer.text
+
+    def test_leads_past_what_is_no_page(self, little_farm: Farm, client: Client) -> None:
+        client.force_login(little_farm.eve)
+        assert (
+            'class="button primary" href="/accounts/tokens/"' in client.get("/accounts/tokens/7/revoke/").text
+        )
+
+    def test_is_told_to_programs_in_no_words(self, little_farm: Farm, client: Client) -> None:
+        client.force_login(little_farm.eve)
+        answer = client.get("/jobs/7/cancel/", headers={"Accept": "application/json"})
+        assert (answer.status_code, answer.content) == (405, b"")
+
+
+def _broken(*_: object) -> None:
+    raise ZeroDivisionError("a fault of ours")

@@ -1,0 +1,180 @@
+"""The overview: what operators see of the farm, and that nobody else does."""
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import AnonymousUser, Permission
+from django.db.models import F
+from django.utils.module_loading import autodiscover_modules
+
+from jobfarm import live_queries
+from jobs import operations
+from jobs.models import RollupWatermark
+from live import registry
+from live.registry import Viewer
+from ratelimits import operations as ratelimits
+from ratelimits.operations import TokenBucket
+from scheduling import operations as scheduling
+from scheduling.models import Cron
+from tests import farm
+from tests.pages.edges.conftest import Browse, Farm
+
+pytestmark = pytest.mark.django_db
+
+OPERATORS_ALONE = ("overview-states", "overview-charts", "overview-warnings", "overview-processes")
+WITH_A_RIGHT = {
+    "overview-crons": "view_scheduledfunction",
+    "overview-limits": "view_bucket",
+    "overview-webhooks": "view_delivery",
+}
+
+
+def _audience(name: str, user: object) -> str | None:
+    query = registry.find(name)
+    viewer = Viewer(user=user)  # type: ignore[arg-type]  # people and AnonymousUser alike
+    return query.audience(viewer, query.checked({}))
+
+
+class TestRights:
+    @pytest.mark.parametrize("name", OPERATORS_ALONE)
+    def test_of_the_whole_farm_are_the_operators(self, little_farm: Farm, name: str) -> None:
+        people = (AnonymousUser(), little_farm.ada, little_farm.bob, little_farm.oscar)
+        assert [_audience(name, person) for person in people] == [None, None, None, "operator"]
+
+    @pytest.mark.parametrize(("name", "right"), WITH_A_RIGHT.items())
+    def test_of_other_apps_are_those_of_their_own_pages(
+        self, little_farm: Farm, name: str, right: str
+    ) -> None:
+        permission = Permission.objects.get(codename=right)
+        assert _audience(name, little_farm.oscar) is None
+        for person in (little_farm.ada, little_farm.oscar):
+            person.user_permissions.add(permission)
+        oscar = type(little_farm.oscar).objects.get(
+            pk=little_farm.oscar.pk
+        )  # rights are remembered by the object
+        ada = type(little_farm.ada).objects.get(pk=little_farm.ada.pk)
+        assert (_audience(name, oscar), _audience(name, ada)) == ("operator", None)
+
+    def test_a_member_is_shown_nothing_of_them(self, browse: Browse, little_farm: Farm) -> None:
+        operations.roll_up()
+        page = browse(little_farm.ada).get("/?period=week").content.decode()
+        for name in (*OPERATORS_ALONE, *WITH_A_RIGHT):
+            assert f'data-live="{name}"' not in page
+        assert "The last" not in page
+
+
+class TestCharts:
+    @pytest.fixture
+    def counted(self, little_farm: Farm) -> None:
+        """One job that succeeded and one that failed, counted."""
+        for outcome in (farm.succeed, lambda by, claimed: farm.fail(by, claimed, retryable=False)):
+            operations.submit("image", {}, owner=little_farm.ada)
+            operations.cancel(little_farm.job.pk, by=None)
+            outcome(little_farm.worker, farm.claim_one(little_farm.worker))
+        operations.roll_up()
+
+    @pytest.mark.parametrize("period", ["hour", "day", "week"])
+    @pytest.mark.usefixtures("counted")
+    def test_are_drawn_and_said_in_words_and_in_a_table(
+        self, browse: Browse, little_farm: Farm, period: str
+    ) -> None:
+        page = browse(little_farm.oscar).get(f"/?period={period}").content.decode()
+        words = " ".join(page.split())
+        assert f"Jobs in the last {period}: 3 arrived, 1 success, 1 failed, 1 canceled." in words
+        assert re.search(r'aria-label="Run: p50 [\d.]+ m?s, p95 [\d.]+ m?s', page)
+        row = re.search(r'data-key="himage".*?</tr>', page, re.DOTALL)
+        assert row
+        cells = re.findall(r'data-label="(\w+)"[^>]*>(?:<span[^>]*>.*?</svg>)?(?:<[^>]*>)?([^<]*)', row[0])
+        assert dict(cells) | {"Failed": "50 %"} == {"Arrived": "2", "Ended": "2", "Failed": "50 %"}
+        assert "50 %" in row[0]
+        assert "style=" not in page
+
+    def test_that_have_nothing_to_draw_say_what_would_fill_them(
+        self, browse: Browse, little_farm: Farm
+    ) -> None:
+        page = browse(little_farm.oscar).get("/?period=eternity").content.decode()
+        assert "No job arrived or ended in the last hour." in page
+
+    @pytest.mark.usefixtures("counted")
+    def test_that_stand_still_say_so(self, browse: Browse, little_farm: Farm) -> None:
+        client = browse(little_farm.oscar)
+        assert "The charts were last updated" not in client.get("/").content.decode()
+        RollupWatermark.objects.update(counted_at=F("counted_at") - timedelta(minutes=2))
+        assert "The charts were last updated" in client.get("/").content.decode()
+
+    def test_break_no_page_with_an_unknown_period(self, browse: Browse, little_farm: Farm) -> None:
+        query = registry.find("overview-charts")
+        assert isinstance(query, registry.StateQuery)
+        context = query.read(period="x" * 900)
+        assert context is not None
+        assert context["period"].code == "hour"
+
+
+class TestStates:
+    def test_are_counted_apart_and_lead_to_their_jobs(self, browse: Browse, little_farm: Farm) -> None:
+        operations.submit("chat", {}, run_at=farm.now().replace(year=2100))
+        page = browse(little_farm.oscar).get("/").content.decode()
+        found = re.findall(r'\?status=(\w+)">\s*<span class="soft">([^<]*)</span> <strong[^>]*>([^<]*)', page)
+        assert found[:3] == [
+            ("pending", "Pending", "1"), ("pending", "Pending, due later", "1"), ("in_progress", "In progress", "0"),
+        ]  # fmt: skip
+        assert [title for _, title, _ in found[3:]] == ["Failed", "Timed out", "Canceled", "Success"]
+
+
+class TestWarnings:
+    @pytest.fixture(autouse=True)
+    def _fresh(self) -> Iterator[None]:
+        """What was found for another test is not what these read, nor the other way round."""
+        live_queries.warnings.forget()
+        yield
+        live_queries.warnings.forget()
+
+    def test_are_those_of_doctor_the_worst_first(self, browse: Browse, little_farm: Farm) -> None:
+        operations.pause("chat")
+        claimed = farm.claim_one(little_farm.worker) if farm.submit(1, "image") else None
+        assert claimed is not None
+        farm.pass_time(claimed, 3600)
+        page = browse(little_farm.oscar).get("/").content.decode()
+        warnings = re.findall(r'<div class="notice (\w+)">\s*<p><strong>([^<]*)', page)
+        assert warnings == sorted(warnings, key=lambda warning: warning[0] != "bad")
+        assert ("late", "Jobs wait in the queue chat, which is paused.") in warnings
+        assert any(mood == "bad" and "past its lease" in sentence for mood, sentence in warnings)
+
+    def test_are_looked_for_once_for_all_who_watch(self, little_farm: Farm) -> None:
+        first = live_queries.warnings()
+        operations.pause("chat")
+        assert live_queries.warnings() is first
+        live_queries.warnings.forget()
+        assert live_queries.warnings() != first
+
+
+class TestWhatIsWatched:
+    @pytest.fixture(autouse=True)
+    def _rights(self, little_farm: Farm) -> None:
+        rights = Permission.objects.filter(codename__in=WITH_A_RIGHT.values())
+        little_farm.oscar.user_permissions.add(*rights)
+
+    def test_names_the_crons_that_fire_next(self, browse: Browse, little_farm: Farm) -> None:
+        autodiscover_modules("crons")  # as a cluster does before it begins
+        scheduling.sync_crons()
+        scheduling.pause("expire waiting jobs")
+        page = browse(little_farm.oscar).get("/").content.decode()
+        firing = Cron.objects.filter(paused_at__isnull=True).order_by("next_at", "name")
+        expected = list(firing.values_list("name", flat=True)[: live_queries.NEXT_FIRINGS])
+        assert re.findall(r'data-key="c([^"]*)"', page) == expected
+        assert "expire waiting jobs" not in expected
+
+    def test_shows_limits_that_are_nearly_empty(self, browse: Browse, little_farm: Farm) -> None:
+        config = TokenBucket(10, timedelta(days=1))
+        ratelimits.limit("plenty", config=config, count=2)
+        ratelimits.limit("scarce", key="user:7", config=config, count=9)
+        page = browse(little_farm.oscar).get("/").content.decode()
+        card = page[page.index('id="edge-title"') :]
+        assert ("scarce" in card, "user:7" in card, "plenty" in card) == (True, True, False)
+
+    def test_says_that_no_webhook_is_dead_or_refused(self, browse: Browse, little_farm: Farm) -> None:
+        page = browse(little_farm.oscar).get("/").content.decode()
+        card = page[page.index('id="inbox-title"') :]
+        assert re.search(r"<dt>Dead</dt>\s*<dd>\s*<span class=\"soft\">none", card)

@@ -1,0 +1,59 @@
+"""Undoing a bulk: what happened to its jobs since decides, and the claim number tells where nothing else does."""
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+
+from jobs import operations
+from jobs.domain.bulks import BulkAction
+from jobs.models import Job, Worker
+from tests import farm
+from tests.pages.integration.test_bulk import _do, _to_the_end, boss, worker
+
+pytestmark = pytest.mark.django_db
+__all__ = ["boss", "worker"]
+
+
+class TestUndoing:
+    @pytest.mark.parametrize(
+        ("action", "value", "column"),
+        [
+            (BulkAction.PRIORITY, "-5", "priority"),
+            (BulkAction.QUEUE, "other", "queue"),
+            (BulkAction.RUN_NOW, "", "run_at"),
+        ],
+    )
+    def test_leaves_alone_what_a_worker_had_and_gave_back_meanwhile(
+        self, boss: User, worker: Worker, action: BulkAction, value: str, column: str
+    ) -> None:
+        """It waits as before and is as the deed left it, but it was claimed since: the claim number alone tells."""
+        farm.submit(2, run_at=farm.now() + timedelta(hours=5) if action is BulkAction.RUN_NOW else None)
+        before = dict(Job.objects.values_list("pk", column))
+        made = _do(action, boss, value=value)
+        claimed = farm.claim_one(worker)
+        operations.release(worker, claimed.id, claimed.lease)
+        left = dict(Job.objects.values_list("pk", column))
+        assert left[claimed.id] != before[claimed.id]
+        undone = _to_the_end(operations.bulk.undo(made.pk, by=boss))
+        assert undone.came_to == {"put back": 1, "did not wait any more, or were changed since": 1}
+        assert dict(Job.objects.values_list("pk", column)) == before | {claimed.id: left[claimed.id]}
+
+    def test_counts_what_has_ended_meanwhile_as_waiting_no_more(self, boss: User, worker: Worker) -> None:
+        """Canceled while it waited: its claim number and its priority are as the deed left them."""
+        canceled, _ = farm.submit(2)
+        made = _do(BulkAction.PRIORITY, boss, value="-5")
+        operations.cancel(canceled.pk, by=None)
+        undone = _to_the_end(operations.bulk.undo(made.pk, by=boss))
+        assert undone.came_to == {"put back": 1, "did not wait any more, or were changed since": 1}
+
+    def test_leaves_alone_a_new_one_that_a_worker_had_and_gave_back(self, boss: User, worker: Worker) -> None:
+        """It waits, but a worker has run a part of it."""
+        for _ in farm.submit(2):
+            farm.fail(worker, farm.claim_one(worker), retryable=False)
+        made = _do(BulkAction.RETRY, boss, status="failed")
+        had = farm.claim_one(worker)
+        operations.release(worker, had.id, had.lease)
+        undone = _to_the_end(operations.bulk.undo(made.pk, by=boss))
+        assert undone.came_to == {"canceled before start": 1, "had been taken by a worker": 1}
+        assert farm.status(had) == "pending"

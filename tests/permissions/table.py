@@ -1,0 +1,176 @@
+"""Who may do what: one line for each address and method, one column for each of `world.PEOPLE`.
+
+A cell is what the address answers: its status, or "in" for the log-in page; "+" behind it says that something was
+written. So 302+ did what was asked, and 302 told on the next page why not. A method without a line is refused to all.
+"""
+
+from collections.abc import Iterator
+
+from tests.permissions.world import PEOPLE
+
+#                                                                   nobody    other     owner     reader    root
+#                                                                        guest     mate      key       staff
+ADDRESSES = """
+GET  /                                                               in   200  200  200  200  in   200  200  200
+
+# People.
+GET  /accounts/                                                      in   200  200  200  200  in   200  200  200
+POST /accounts/                                                      in   200  200  200  200  in   200  200  200
+GET  /accounts/groups/                                               in   200  200  200  200  in   200  200  200
+POST /accounts/groups/                                               in   302+ 302+ 302+ 302+ in   302+ 302+ 302+
+GET  /accounts/groups/<int:group_id>/                                in   404  404  200  200  in   404  404  404
+POST /accounts/groups/<int:group_id>/invite/                         in   404  404  302  302+ in   404  404  404
+POST /accounts/groups/<int:group_id>/leave/                          in   404  404  302+ 302+ in   404  404  404
+POST /accounts/groups/<int:group_id>/remove/                         in   404  404  302  302+ in   404  404  404
+POST /accounts/groups/<int:group_id>/withdraw/                       in   404  404  302  302+ in   404  404  404
+GET  /accounts/guest/                                                200  302  302  302  302  200  302  302  302
+POST /accounts/guest/                                                422  302  302  302  302  422  302  302  302
+GET  /accounts/guest/<slug:captcha>.png                              200  200  200  200  200  200  200  200  200
+GET  /accounts/join/<str:token>/                                     200  200  200  302  302  200  200  200  200
+POST /accounts/join/<str:token>/                                     302  302+ 302+ 302  302  302  302+ 302+ 302+
+GET  /accounts/link/<str:token>/                                     200  200  200  200  200  200  200  200  200
+POST /accounts/link/<str:token>/                                     302+ 302+ 302+ 302+ 302+ 302+ 302+ 302+ 302+
+GET  /accounts/login/                                                200  200  302  302  302  200  302  302  302
+POST /accounts/login/                                                302+ 302+ 302  302  302  302+ 302  302  302
+POST /accounts/logout/                                               302  302+ 302  302  302  302  302  302  302
+POST /accounts/password/                                             in   403  302+ 302+ 302+ in   302+ 302+ 302+
+GET  /accounts/sign-up/                                              200  200  302  302  302  200  302  302  302
+POST /accounts/sign-up/                                              302+ 302+ 302  302  302  302+ 302  302  302
+POST /accounts/tokens/                                               in   403  200+ 200+ 200+ in   200+ 200+ 200+
+POST /accounts/tokens/<int:token_id>/revoke/                         in   404  404  404  302+ in   404  404  302+
+
+# Jobs, queues, workers.
+GET  /jobs/                                                          in   200  200  200  200  in   200  200  200
+GET  /jobs/<jobid:job_id>/                                           in   404  404  200  200  in   200  200  200
+POST /jobs/<jobid:job_id>/cancel/                                    in   404  404  302  302+ in   302  302+ 302+
+GET  /jobs/<jobid:job_id>/files/<str:name>                           in   404  404  200  200  in   200  200  200
+GET  /jobs/<jobid:job_id>/files/<str:name>/link                      in   404  404  200  200  in   200  200  200
+GET  /jobs/<jobid:job_id>/output/<int:fence>                         in   404  404  200  200  in   200  200  200
+POST /jobs/<jobid:job_id>/retry/                                     in   404  404  302  302+ in   302  302+ 302+
+POST /jobs/<jobid:job_id>/run-now/                                   in   404  404  302  302+ in   302  302+ 302+
+POST /jobs/<jobid:job_id>/share/                                     in   404  404  302  302+ in   302  302+ 302+
+POST /jobs/<jobid:job_id>/unshare/                                   in   404  404  302  302+ in   302  302+ 302+
+GET  /jobs/bulk/                                                     in   200  200  200  200  in   200  200  200
+POST /jobs/bulk/                                                     in   302+ 302+ 302+ 302+ in   302+ 302+ 302+
+GET  /jobs/bulk/<jobid:bulk_id>/                                     in   404  404  404  200  in   200  200  200
+POST /jobs/bulk/<jobid:bulk_id>/begin/                               in   404  404  404  302+ in   404  302+ 302+
+POST /jobs/bulk/<jobid:bulk_id>/stop/                                in   404  404  404  302+ in   404  302+ 302+
+POST /jobs/bulk/<jobid:bulk_id>/undo/                                in   404  404  404  302+ in   404  302+ 302+
+GET  /jobs/new/                                                      in   403  200  200  200  in   200  200  200
+POST /jobs/new/                                                      in   403  302+ 302+ 302+ in   302+ 302+ 302+
+GET  /jobs/shared/<str:token>/                                       200  200  200  200  200  200  200  200  200
+GET  /jobs/shared/<str:token>/files/<str:name>                       200  200  200  200  200  200  200  200  200
+GET  /jobs/shared/<str:token>/output/<int:fence>                     200  200  200  200  200  200  200  200  200
+GET  /files/<str:token>                                              200  200  200  200  200  200  200  200  200
+GET  /queues/                                                        in   200  200  200  200  in   200  200  200
+GET  /queues/<str:name>/                                             in   200  200  200  200  in   200  200  200
+POST /queues/<str:name>/ceiling/                                     in   403  403  403  403  in   403  302+ 302+
+POST /queues/<str:name>/pause/                                       in   403  403  403  403  in   403  302+ 302+
+POST /queues/<str:name>/resume/                                      in   403  403  403  403  in   403  302+ 302+
+GET  /workers/                                                       in   200  200  200  200  in   200  200  200
+POST /workers/                                                       in   403  200+ 200+ 200+ in   200+ 200+ 200+
+GET  /workers/<jobid:worker_id>/                                     in   404  404  404  200  in   200  200  200
+POST /workers/<jobid:worker_id>/revoke/                              in   404  404  404  302+ in   403  302+ 302+
+POST /workers/<jobid:worker_id>/rotate/                              in   404  404  404  200+ in   403  200+ 200+
+
+# The API. Its page and document are for everybody; clients come with sessions here, and with tokens in another test.
+GET  /api/                                                           404  404  404  404  404  404  404  404  404
+GET  /api/docs                                                       200  200  200  200  200  200  200  200  200
+POST /api/docs                                                       200  200  200  200  200  200  200  200  200
+GET  /api/v1/jobs                                                    401  200  200  200  200  401  200  200  200
+POST /api/v1/jobs                                                    401  403  201+ 201+ 201+ 401  201+ 201+ 201+
+GET  /api/v1/jobs/<jobid:job_id>                                     401  404  404  200  200  401  200  200  200
+POST /api/v1/jobs/<jobid:job_id>/cancel                              401  403  404  403  200+ 401  403  200+ 200+
+GET  /api/v1/jobs/<jobid:job_id>/events                              401  404  404  200  200  401  200  200  200
+GET  /api/v1/jobs/<jobid:job_id>/files/<name>                        401  404  404  200  200  401  200  200  200
+GET  /api/v1/jobs/<jobid:job_id>/output                              401  404  404  200  200  401  200  200  200
+POST /api/v1/jobs/<jobid:job_id>/retry                               401  403  404  403  201+ 401  403  201+ 201+
+POST /api/v1/jobs/<jobid:job_id>/run_now                             401  403  404  403  200+ 401  403  200+ 200+
+GET  /api/v1/jobs/<jobid:job_id>/why                                 401  404  404  200  200  401  200  200  200
+POST /api/v1/jobs/bulk                                               401  403  201+ 201+ 201+ 401  201+ 201+ 201+
+GET  /api/v1/openapi.json                                            200  200  200  200  200  200  200  200  200
+POST /api/v1/openapi.json                                            200  200  200  200  200  200  200  200  200
+POST /api/v1/worker/claim                                            401  401  401  401  401  200+ 401  401  401
+POST /api/v1/worker/finish                                           401  401  401  401  401  200+ 401  401  401
+PUT  /api/v1/worker/jobs/<jobid:job_id>/files/<name>                 401  401  401  401  401  201+ 401  401  401
+POST /api/v1/worker/jobs/<jobid:job_id>/finish                       401  401  401  401  401  200+ 401  401  401
+POST /api/v1/worker/jobs/<jobid:job_id>/heartbeat                    401  401  401  401  401  200+ 401  401  401
+POST /api/v1/worker/jobs/<jobid:job_id>/output                       401  401  401  401  401  200+ 401  401  401
+POST /api/v1/worker/jobs/<jobid:job_id>/release                      401  401  401  401  401  200+ 401  401  401
+
+# The chat: for who is in the room.
+GET  /chat/                                                          in   200  200  200  200  in   200  200  200
+POST /chat/                                                          in   302+ 302+ 302+ 302+ in   302+ 302+ 302+
+GET  /chat/<jobid:group_id>/                                         in   404  404  200  200  in   404  404  404
+POST /chat/<jobid:group_id>/again/                                   in   404  404  302  302+ in   404  404  404
+POST /chat/<jobid:group_id>/cancel/                                  in   404  404  302  302+ in   404  404  404
+POST /chat/<jobid:group_id>/instructions/                            in   404  404  302+ 302+ in   404  404  404
+POST /chat/<jobid:group_id>/remove/                                  in   404  404  302  302+ in   404  404  404
+POST /chat/<jobid:group_id>/say/                                     in   404  404  302+ 302+ in   404  404  404
+POST /chat/<jobid:group_id>/worker/                                  in   404  404  200+ 200+ in   404  404  404
+
+# The game: for everybody with a code; what a stage does not allow is told, and changes nothing.
+GET  /game/                                                          in   200  200  200  200  in   200  200  200
+GET  /game/<str:code>/                                               in   200  200  200  200  in   200  200  200
+POST /game/<str:code>/again/                                         in   302  302  302  302  in   302  302  302
+POST /game/<str:code>/begin/                                         in   302  302  302  302+ in   302  302  302
+POST /game/<str:code>/guess/                                         in   302  302  302  302  in   302  302  302
+POST /game/<str:code>/leave/                                         in   302  302  302+ 302+ in   302  302  302
+POST /game/<str:code>/name/                                          in   302  302  302  302  in   302  302  302
+POST /game/<str:code>/on/                                            in   302  302  302  302  in   302  302  302
+POST /game/<str:code>/play/                                          in   302  302  302  302+ in   302  302  302
+GET  /game/gallery/                                                  in   200  200  200  200  in   200  200  200
+POST /game/join/                                                     in   302+ 302+ 302  302  in   302+ 302+ 302+
+POST /game/open/                                                     in   302+ 302+ 302+ 302+ in   302+ 302+ 302+
+POST /game/paint/                                                    in   302+ 302+ 302+ 302  in   302+ 302+ 302+
+GET  /game/pictures/<jobid:submission_id>/                           in   404  404  404  200  in   404  404  404
+POST /game/pictures/<jobid:submission_id>/withdraw/                  in   404  404  404  302+ in   404  404  404
+
+# What operators look after: to others it is not there.
+GET  /functions/                                                     in   404  404  404  404  in   200  200  200
+GET  /functions/<functionid:function_id>/                            in   404  404  404  404  in   200  200  200
+POST /functions/<functionid:function_id>/cancel/                     in   404  404  404  404  in   404  302+ 302+
+POST /functions/<functionid:function_id>/run-again/                  in   404  404  404  404  in   404  302+ 302+
+GET  /crons/                                                         in   404  404  404  404  in   200  200  200
+GET  /crons/<str:name>/                                              in   404  404  404  404  in   200  200  200
+POST /crons/<str:name>/<cronaction:action>/                          in   404  404  404  404  in   404  302+ 302+
+GET  /limits/                                                        in   403  403  403  403  in   200  200  200
+GET  /limits/one/                                                    in   403  403  403  403  in   200  200  200
+GET  /limits/refresh/                                                in   403  403  403  403  in   204  204  204
+POST /limits/reset/                                                  in   403  403  403  403  in   403  302+ 302+
+GET  /inbox/                                                         in   404  404  404  404  in   200  200  200
+GET  /inbox/<jobid:delivery_id>/                                     in   404  404  404  404  in   200  200  200
+GET  /inbox/<jobid:delivery_id>/body                                 in   404  404  404  404  in   200  200  200
+POST /inbox/<jobid:delivery_id>/replay/                              in   404  404  404  404  in   404  302+ 302+
+POST /inbox/<jobid:delivery_id>/start/                               in   404  404  404  404  in   404  302+ 302+
+GET  /inbox/replays/                                                 in   404  404  404  404  in   200  200  200
+GET  /inbox/replays/<jobid:first>/                                   in   404  404  404  404  in   200  200  200
+POST /inbox/replays/<jobid:first>/stop/                              in   404  404  404  404  in   404  302+ 302+
+GET  /inbox/replays/new/                                             in   404  404  404  404  in   404  200  200
+POST /inbox/replays/new/                                             in   404  404  404  404  in   404  302+ 302+
+GET  /inbox/sources/                                                 in   404  404  404  404  in   200  200  200
+GET  /inbox/sources/<str:name>/                                      in   404  404  404  404  in   200  200  200
+POST /inbox/sources/<str:name>/                                      in   404  404  404  404  in   404  200+ 200+
+POST /inbox/sources/<str:name>/secrets/<jobid:secret_id>/retire/     in   404  404  404  404  in   404  302+ 302+
+GET  /inbox/sources/<str:name>/send/                                 in   404  404  404  404  in   404  200  200
+POST /inbox/sources/<str:name>/send/                                 in   404  404  404  404  in   404  422  422
+POST /inbox/tokens/                                                  in   404  404  404  404  in   404  200+ 200+
+POST /inbox/tokens/revoke/                                           in   404  404  404  404  in   404  302+ 302+
+GET  /activity/                                                      in   404  404  404  404  in   200  200  200
+GET  /admin/login/                                                   in   403  403  403  403  in   302  302  302
+
+# For load balancers and browsers.
+GET  /health/live                                                    200  200  200  200  200  200  200  200  200
+GET  /metrics                                                         404  404  404  404  404  404  404  404  404
+GET  /health/ready                                                   200  200  200  200  200  200  200  200  200
+GET  /favicon.ico                                                    302  302  302  302  302  302  302  302  302
+POST /favicon.ico                                                    302  302  302  302  302  302  302  302  302
+"""
+
+
+def lines() -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Of each line the method, the pattern of the address, and who is answered what."""
+    for line in ADDRESSES.splitlines():
+        if line and not line.startswith("#"):
+            method, pattern, *cells = line.split()
+            yield method, pattern.removeprefix("/"), dict(zip(PEOPLE, cells, strict=True))

@@ -1,0 +1,68 @@
+"""Every unsharded vector on the Python algebra."""
+
+from collections.abc import Callable
+
+import pytest
+
+from ratelimits.domain import Decision, State, evaluate, evaluate_shards
+from ratelimits.errors import CountExceedsLimit
+from tests.ratelimits.unit.vectors import Sequence, Step, close, sequences
+
+Decide = Callable[[Step, State | None], Decision | None]
+SEQUENCES = [pytest.param(each, id=f"{each.group}-{each.id}") for each in sequences(sharded=False)]
+
+
+def test_there_are_all_of_them() -> None:
+    assert len(SEQUENCES) == 222
+    assert sum(len(each.steps) for each in sequences(sharded=False)) == 5460
+
+
+def decide(step: Step, state: State | None) -> Decision | None:
+    """The algebra's answer; None for a count that can never be granted."""
+    try:
+        return evaluate(
+            step.config, state, now=step.now, count=step.count, reserve=step.reserve, offset=step.offset
+        )
+    except CountExceedsLimit:
+        return None
+
+
+def decide_as_one_shard(step: Step, state: State | None) -> Decision | None:
+    """The algebra of shards, of which there is one."""
+    try:
+        spread = evaluate_shards(
+            step.config, [state], now=step.now, count=step.count, reserve=step.reserve, offset=step.offset
+        )
+    except CountExceedsLimit:
+        return None
+    return Decision(ok=spread.ok, retry_after=spread.retry_after, state=spread.states[0])
+
+
+def same(decision: Decision | None, expect: dict[str, object]) -> bool:
+    """Whether the answer is the vector's."""
+    if decision is None or "error" in expect:
+        return decision is None and "error" in expect
+    return decision.ok is expect["ok"] and close(decision.retry_after, expect["retryAfter"])  # type: ignore[arg-type]
+
+
+def stored(state: State | None, expect: dict[str, object]) -> bool:
+    """Whether what is stored is the vector's."""
+    if state is None:
+        return expect["value"] is None and expect["ts"] is None
+    return close(state.value, expect["value"]) and state.ts == expect["ts"]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("algebra", [decide, decide_as_one_shard])
+@pytest.mark.parametrize("sequence", SEQUENCES)
+def test_answers_every_step_as_the_vectors_do(sequence: Sequence, algebra: Decide) -> None:
+    states: dict[str, State | None] = {}
+    for step in sequence.steps:
+        state = states.get(step.key)
+        if step.op == "reset":
+            states[step.key] = None
+        else:
+            decision = algebra(step, state)
+            assert same(decision, step.expect), (step, state, decision)
+            if decision is not None and step.op == "limit":
+                states[step.key] = decision.state
+        assert stored(states.get(step.key), step.expect), (step, states.get(step.key))

@@ -1,0 +1,297 @@
+"""Clusters as processes: what they run, how they share, how they stop, and that nothing is left of them."""
+
+import random
+import signal
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from django.db import connection, transaction
+from django_q.models import OrmQ, Schedule, Task
+from django_q.status import Stat
+from django_q.tasks import async_task
+
+from scheduling import operations as scheduling
+from scheduling.models import Cluster, Due, ScheduledFunction
+from scheduling.operations.functions import insert, new
+from tests.scheduling.concurrency.conftest import marks
+from tests.scheduling.concurrency.support import (
+    Supervisor,
+    all_ended,
+    are_gone,
+    keepers,
+    kill,
+    states,
+    supervisor,
+    until,
+)
+from tests.scheduling.integration import sample
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("tables")]
+
+ENDLESS_GRACE = {"SCHEDULING_GRACE_S": "1000"}  # who waits for it is not back in time, on the slowest machine
+STOPPED_WITHIN_S = 60.0  # a second on a machine that has nothing else to do
+RNG = random.Random(7)
+BACK_WITHIN_S = 120.0  # 15 s on a machine that has nothing else to do
+
+
+def schedule_marks(count: int, *, start: int = 0) -> None:
+    with transaction.atomic():
+        insert([new(sample.put, {"row": n}) for n in range(start, start + count)])
+
+
+class TestClustersSideBySide:
+    def test_run_both_kinds_share_the_load_collide_in_nothing_and_leave_nothing(self, tmp_path: Path) -> None:
+        """Disjoint mutations, half of which schedule others. A serialization failure would run one again."""
+        ledger, runs, count = tmp_path / "ledger", tmp_path / "runs", 400
+        with keepers("--mutations", "--mutations", "--actions") as started:
+            one, two, _ = started
+            with transaction.atomic():
+                insert(
+                    [
+                        new(sample.put_and_schedule, {"row": n, "child": n + count, "path": str(runs)})
+                        for n in range(count)
+                    ]
+                )
+                insert([new(sample.append, {"path": str(ledger), "line": str(n)}) for n in range(200)])
+            until(all_ended, what=lambda: f"{states()} {[k.log for k in started]}")
+            processes = [pid for k in started for pid in k.everything()]
+            assert len(processes) == 3 * (1 + 1 + 2 + 2)
+            sentinels = {one.sentinel(), two.sentinel()}
+        assert states() == {"success": 2 * count + 200}
+        assert marks() == list(range(2 * count))
+        assert sorted(map(int, ledger.read_text().split())) == list(range(200))
+        until(lambda: are_gone(processes))
+        ran = {row.cluster_id for row in ScheduledFunction.objects.filter(kind="mutation") if row.cluster_id}
+        assert set(Cluster.objects.filter(cluster_id__in=ran).values_list("pid", flat=True)) == sentinels
+        assert set(Cluster.objects.values_list("ending", flat=True)) == {"stopped"}
+        assert sorted(map(int, runs.read_text().split())) == list(range(2 * count))
+
+
+class TestACancelAgainstTheStart:
+    def test_is_truthful_in_five_hundred_rounds(self, tmp_path: Path) -> None:
+        ledger, verdicts = tmp_path / "ledger", Counter[str]()
+        before_start = []
+        with supervisor("--actions") as one:
+            for n in range(500):
+                row = scheduling.run_after(0, sample.append, path=str(ledger), line=str(n))
+                if n % 3 == 1:
+                    until(lambda: not _is_queued(row), pause_s=0.0005)  # noqa: B023
+                elif n % 3:
+                    time.sleep(RNG.uniform(0, 0.01))  # on its way to a worker, or begun just now
+                verdict = scheduling.cancel(row).verdict
+                verdicts[verdict] += 1
+                if verdict == "canceled_before_start":
+                    before_start.append(str(n))
+            until(all_ended, what=lambda: f"{states()} {one.log}")
+        ran = ledger.read_text().split()
+        assert set(ran) & set(before_start) == set(), "a function ran that was canceled before its start"
+        assert set(Counter(ran).values()) == {1}
+        assert len(ran) + len(before_start) >= 500 - verdicts["canceled_while_running"]
+        assert verdicts["canceled_before_start"] > 0
+        assert sum(verdicts.values()) == 500
+
+
+def _is_queued(row: ScheduledFunction) -> bool:
+    """Whether nobody has started it."""
+    return Due.objects.filter(pk=row.pk).exists()
+
+
+class TestAStop:
+    def test_lets_what_runs_finish_within_its_grace_and_gives_back_the_rest(self, tmp_path: Path) -> None:
+        ledger, end = tmp_path / "ledger", tmp_path / "end"
+        with keepers("--mutations", "--actions", SCHEDULING_GRACE_S="8") as [mutations, actions]:
+            dawdling = scheduling.run_after(0, sample.dawdle_until, path=str(end))
+            short = scheduling.run_after(
+                0, sample.append_and_wait, path=str(ledger), line="short", until=str(end)
+            )
+            long = scheduling.run_after(0, sample.append, path=str(ledger), line="long", seconds=100)
+            until(lambda: ledger.exists() and len(ledger.read_text().split()) == 2, what=lambda: actions.log)
+            until(lambda: states().get("in_progress") == 2)
+            until(lambda: _is_in_hands(dawdling))
+            waiting = scheduling.run_after(0, sample.append, path=str(ledger), line="waiting")
+            mutations.terminate()
+            actions.terminate()
+            until(
+                lambda: [len(k.processes()) for k in (mutations, actions)] == [2, 3]
+            )  # who is free, and who pushes, ends first
+            end.touch()
+            assert (mutations.wait(60), actions.wait(60)) == (0, 0)
+        found = dict(ScheduledFunction.objects.values_list("pk", "status"))
+        assert found == {
+            dawdling.pk: "success",
+            short.pk: "success",
+            long.pk: "unknown",
+            waiting.pk: "pending",
+        }
+        assert scheduling.run_due() == 1
+
+    def test_of_an_idle_cluster_waits_for_nothing_and_leaves_nothing(self) -> None:
+        with keepers("--mutations", "--actions", **ENDLESS_GRACE) as [one, two]:
+            until(
+                lambda: list(Cluster.objects.values_list("free", flat=True)) == [2, 2], what=lambda: one.log
+            )
+            processes = one.everything() + two.everything()
+            for idle in (one, two):
+                idle.terminate()
+                assert idle.wait(STOPPED_WITHIN_S) == 0
+            assert are_gone(processes)
+        assert set(Cluster.objects.values_list("ending", "why")) == {("stopped", None)}
+
+    def test_in_a_hurry_leaves_what_runs_unknown(self, tmp_path: Path) -> None:
+        """SIGQUIT, or a second SIGTERM or Ctrl-C. The action would take 100 s, and could have all of them."""
+        with supervisor("--actions", **ENDLESS_GRACE) as one:
+            scheduling.run_after(0, sample.append, path=str(tmp_path / "x"), line="x", seconds=100)
+            until(lambda: states() == {"in_progress": 1}, what=lambda: one.log)
+            processes = one.everything()
+            kill(one.pid, signal.SIGQUIT)
+            assert one.wait(STOPPED_WITHIN_S) == 0
+            until(
+                lambda: are_gone(processes)
+            )  # they were killed, which each is told when its turn to run comes
+        assert states() == {"unknown": 1}
+
+
+def _is_in_hands(function: ScheduledFunction) -> bool:
+    """Whether a worker has this mutation: its row of the queue is locked until that commits."""
+    with transaction.atomic():
+        rows = Due.objects.select_for_update(skip_locked=True).filter(function_id=function.pk)
+        return not list(rows.values_list("pk", flat=True))
+
+
+def _victims(one: Supervisor, which: str) -> list[int]:
+    sentinel = one.sentinel()
+    assert sentinel is not None
+    return {
+        "the sentinel": [sentinel],
+        "all workers": one.processes()[:2],
+        "monitor and pusher": one.processes()[2:],
+        "the sentinel and a worker": [sentinel, one.processes()[0]],
+    }[which]
+
+
+class TestAKilledProcess:
+    @pytest.mark.parametrize(
+        "which", ["the sentinel", "all workers", "monitor and pusher", "the sentinel and a worker"]
+    )
+    def test_is_replaced_and_nothing_is_left_of_the_others(self, which: str, tmp_path: Path) -> None:
+        with supervisor("--actions") as one:
+            cut_off = scheduling.run_after(0, sample.append, path=str(tmp_path / "x"), line="x", seconds=100)
+            until(lambda: states().get("in_progress") == 1)
+            old = one.everything()[1:]
+            victims = _victims(one, which)
+            for pid in victims:
+                kill(pid)
+            # Before that one of them may still begin what comes now, and an action that was begun is unknown then.
+            until(lambda: are_gone(old if "sentinel" in which else victims))
+            after = scheduling.run_after(0, sample.say, word="after")
+            until(lambda: state_of(after) == "success", within_s=BACK_WITHIN_S, what=lambda: one.log)
+            expected = "in_progress" if which == "monitor and pusher" else "unknown"
+            until(lambda: state_of(cut_off) == expected, within_s=BACK_WITHIN_S, what=lambda: one.log)
+            if "sentinel" in which:
+                assert Cluster.objects.filter(ending="died").count() == 1
+            kill(one.sentinel() or 0)  # do not wait for an action of 100 s
+
+    def test_that_keeps_the_cluster_takes_it_along(self) -> None:
+        with supervisor("--mutations") as one:
+            others = one.everything()[1:]
+            kill(one.pid)
+            one.wait(STOPPED_WITHIN_S)
+            until(lambda: are_gone(others), within_s=BACK_WITHIN_S)
+        assert Cluster.objects.get().ending == "stopped"
+
+
+class TestAnActionThatIsDeafToItsTimeout:
+    def test_is_killed_and_unknown(self, tmp_path: Path) -> None:
+        with supervisor("--actions", SCHEDULING_HOPELESS_S="0.5") as one:
+            row = scheduling.run_after(0, sample.hold_everything_up, path=str(tmp_path / "x"))
+            until(all_ended, within_s=BACK_WITHIN_S, what=lambda: one.log)
+        assert state_of(row) == "unknown"
+
+
+def state_of(row: ScheduledFunction) -> str:
+    return ScheduledFunction.objects.values_list("status", flat=True).get(pk=row.pk)
+
+
+class TestAFrozenCluster:
+    def test_is_replaced_by_another_one_and_one_with_something_long_to_do_is_not(
+        self, tmp_path: Path
+    ) -> None:
+        """Of the first the pusher is frozen, of the second the sentinel. The third only has no worker free, for longer
+        than it takes to be called frozen."""
+        with keepers("--mutations --queue one", "--mutations --queue two", "--actions") as [one, two, three]:
+            long = [new(sample.append, {"path": str(tmp_path / "x"), "line": "x", "seconds": 11})] * 2
+            insert([*long, new(sample.say, {"word": "after them"})])
+            until(lambda: states().get("in_progress") == 2, what=lambda: three.log)
+            old, sentinel = one.everything()[1:] + two.everything()[1:], two.sentinel()
+            assert sentinel is not None
+            kill(one.processes()[-1], signal.SIGSTOP)
+            kill(sentinel, signal.SIGSTOP)
+            insert([replace(new(sample.put, {"row": n}), queue=("one", "two")[n % 2]) for n in range(20)])
+            until(
+                lambda: scheduling.health().frozen == 2,
+                within_s=BACK_WITHIN_S,
+                what=lambda: one.log + two.log,
+            )
+            until(lambda: are_gone(old))
+            until(
+                all_ended, within_s=BACK_WITHIN_S, what=lambda: f"{states()} {one.log} {two.log} {three.log}"
+            )
+            # All may be done before the second of the new ones has said that it is there.
+            until(lambda: Cluster.objects.filter(role="mutations").count() == 4, within_s=BACK_WITHIN_S)
+        assert marks() == list(range(20))
+        assert states() == {"success": 23}
+        endings = Counter(Cluster.objects.values_list("role", "ending"))
+        assert endings == {("mutations", "frozen"): 2, ("mutations", "stopped"): 2, ("actions", "stopped"): 1}
+
+
+class TestALostDatabase:
+    def test_is_found_again(self, tmp_path: Path) -> None:
+        """Every session of the clusters is ended again and again, as a restart of PostgreSQL would."""
+        ledger = tmp_path / "ledger"
+        with keepers("--mutations", "--actions") as [one, two]:
+            for n in range(5):
+                with transaction.atomic():
+                    insert([new(sample.put, {"row": n * 100 + m}) for m in range(100)])
+                    insert(
+                        [
+                            new(sample.append, {"path": str(ledger), "line": str(n * 20 + m)})
+                            for m in range(20)
+                        ]
+                    )
+                with connection.cursor() as cursor:
+                    cursor.execute(
+                        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                    )
+            until(all_ended, what=lambda: f"{states()} {one.log} {two.log}")
+        assert states() == {"success": 600}
+        assert marks() == list(range(500))
+        assert Counter(ledger.read_text().split()) == Counter(map(str, range(100)))
+
+
+class TestDjangoQsOwn:
+    def test_tasks_and_schedules_go_on_working(self) -> None:
+        Schedule.objects.create(func="operator.mul", args="6, 7", schedule_type=Schedule.ONCE, name="product")
+        with supervisor("--actions") as one:
+            good = async_task("operator.add", 1, 2)
+            bad = async_task("operator.truediv", 1, 0)
+            until(lambda: Task.objects.count() == 3, what=lambda: one.log)
+            until(lambda: not OrmQ.objects.exists(), what=lambda: one.log)
+            [seen] = Stat.get_all()
+            assert (len(seen.workers), seen.sentinel) == (2, one.sentinel())
+        assert Task.objects.get(id=good).result == 3
+        assert Task.objects.get(id=bad).success is False
+        assert Task.objects.get(group="product").result == 42
+
+    def test_tasks_of_a_transaction_that_is_rolled_back_do_not_exist(self) -> None:
+        def queue_and_break() -> None:
+            with transaction.atomic():
+                async_task("operator.add", 1, 2)
+                raise sample.Broken
+
+        with pytest.raises(sample.Broken):
+            queue_and_break()
+        assert not OrmQ.objects.exists()

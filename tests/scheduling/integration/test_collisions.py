@@ -1,0 +1,144 @@
+"""Mutations that come to nothing again and again: what becomes of them, and where that is seen."""
+
+import random
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from django.contrib.auth.models import Group
+from django.db import connection
+from django.test import Client
+from prometheus_client import generate_latest
+
+from core.backoff import Backoff
+from jobfarm import health, metrics
+from postgres import clock, connections
+from scheduling import operations as scheduling
+from scheduling.models import Due, ScheduledFunction
+from scheduling.operations import runner
+from scheduling.queries.functions import Holder
+from tests import farm
+from tests.scheduling.integration import sample
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+IN_PLACE = 10  # postgres.transactions.ATTEMPTS
+BY = Holder(cluster_id=uuid.UUID(int=1), ran_by="test:1")
+
+
+def run_once_more() -> int:
+    Due.objects.update(next_at=clock.now())
+    return scheduling.run_due()
+
+
+@contextmanager
+def locked(pk: int) -> Iterator[None]:
+    """As by the session of a process that was killed, until the server notices; a wait for it is an error here."""
+    with psycopg.connect(connections.conninfo()) as session, connection.cursor() as cursor:
+        session.execute("SELECT FROM scheduling_due WHERE function_id = %s FOR UPDATE", [pk])
+        cursor.execute("SET lock_timeout = '2s'")
+        try:
+            yield
+        finally:
+            cursor.execute("RESET lock_timeout")
+
+
+def stored(row: ScheduledFunction) -> ScheduledFunction:
+    return ScheduledFunction.objects.get(pk=row.pk)
+
+
+class TestAMutationThatAlwaysCollides:
+    def test_counts_its_runs_waits_longer_each_time_and_names_the_statement(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(runner, "COLLIDED", Backoff(first_s=100, base=2, jitter=0))
+        row = scheduling.run_after(0, sample.collide)
+        for n, wait_s in ((1, 100), (2, 200), (3, 400)):
+            before = clock.now()
+            assert run_once_more() == 0
+            queued, wait = Due.objects.get(), timedelta(seconds=wait_s)
+            assert queued.collisions == n * IN_PLACE
+            assert "could not serialize" in (queued.colliding_statement or "")
+            assert before + wait <= queued.next_at <= clock.now() + wait
+        assert stored(row).status == "pending"
+
+    def test_waits_at_most_two_minutes(self) -> None:
+        longest = [runner.COLLIDED.delay_s(n, rng=random.Random(n)) for n in range(1, 50)]
+        assert 0 < min(longest) < max(longest) <= 120
+
+    def test_is_failed_after_a_bound_and_says_where_it_collided(self, settings: Any) -> None:
+        settings.SCHEDULING = settings.SCHEDULING | {"MOST_COLLISIONS": 20}
+        row = scheduling.run_after(0, sample.collide)
+        run_once_more()
+        assert stored(row).status == "pending"
+        run_once_more()
+        ended = stored(row)
+        assert (ended.status, ended.error_class) == ("failed", "scheduling.errors.KeepsColliding")
+        assert ended.error is not None
+        assert "20 times" in ended.error
+        assert "could not serialize" in ended.error
+        assert not Due.objects.exists()
+
+    def test_is_seen_on_its_page_in_the_administration_in_the_metrics_and_by_the_doctor(self) -> None:
+        row = scheduling.run_after(0, sample.collide)
+        run_once_more()
+        client = Client()
+        client.force_login(farm.user("boss", is_staff=True, is_superuser=True))
+        for address in (f"/functions/{row.pk}/", f"/admin/scheduling/scheduledfunction/{row.pk}/change/"):
+            shown = client.get(address).content.decode()
+            assert "10 runs" in shown
+            assert "could not serialize" in shown
+        measured = generate_latest(metrics.Farm()).decode()
+        assert (
+            'jobfarm_mutation_collisions{function="tests.scheduling.integration.sample.collide"' in measured
+        )
+        assert "could not serialize" in measured
+        assert any("collide again and again" in finding.sentence for finding in health.scheduler())
+
+
+class TestAMutationThatChangesItsOwnRow:
+    def test_is_rolled_back_counted_and_failed_after_a_bound(self, settings: Any) -> None:
+        settings.SCHEDULING = settings.SCHEDULING | {"MOST_COLLISIONS": 3}
+        row = scheduling.run_after(0, sample.change_its_own_row)
+        assert run_once_more() == 0
+        [queued] = Due.objects.all()
+        assert (queued.collisions, stored(row).priority) == (1, 0)
+        assert "its own row" in (queued.colliding_statement or "")
+        run_once_more()
+        run_once_more()
+        assert (stored(row).status, stored(row).error_class) == ("failed", "scheduling.errors.KeepsColliding")
+
+
+class TestAMutationWhoseProcessDies:
+    def test_is_failed_after_its_third_death(self) -> None:
+        row = scheduling.run_after(0, sample.make_group, name="poison")
+        for deaths in (1, 2):
+            assert runner.process_died(row.pk, by=BY)
+            queued = Due.objects.get()
+            assert queued.deaths == deaths
+            assert queued.next_at > clock.now()
+        assert runner.process_died(row.pk, by=BY)
+        assert (stored(row).status, stored(row).error_class) == (
+            "failed",
+            "scheduling.errors.KillsItsProcess",
+        )
+        assert "3 times" in (stored(row).error or "")
+        assert not Due.objects.exists()
+        assert not Group.objects.exists()
+
+    def test_after_its_end_died_of_something_else(self) -> None:
+        row = scheduling.run_after(0, sample.make_group, name="done")
+        scheduling.run_due()
+        assert runner.process_died(row.pk, by=BY)
+        assert stored(row).status == "success"
+
+    def test_is_asked_about_again_while_its_session_has_not_ended(self) -> None:
+        row = scheduling.run_after(0, sample.make_group, name="held")
+        with locked(row.pk):
+            assert runner.process_died(row.pk, by=BY) is False
+        assert runner.process_died(row.pk, by=BY) is True
+        assert Due.objects.get().deaths == 1

@@ -1,0 +1,217 @@
+"""Crons as rows: synced from code, fired once for each fire time, paused, resumed, run by hand."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from postgres import clock
+from scheduling import operations as scheduling
+from scheduling.errors import BadArguments, BadSchedule, DuplicateCron, NotFound
+from scheduling.models import Cron, ScheduledFunction
+from scheduling.operations import crons
+from tests.farm import at_once
+from tests.scheduling.integration import sample
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def own_crons(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests declare crons of their own."""
+    monkeypatch.setattr(crons, "_declared", {})
+    Cron.objects.all().delete()
+
+
+def declared(**policy: object) -> Cron:
+    scheduling.declare("greet", scheduling.interval(seconds=60), sample.say, word="hi", **policy)
+    scheduling.sync_crons()
+    return Cron.objects.get(pk="greet")
+
+
+def wind_back(cron: Cron, **duration: float) -> datetime:
+    """Let the cron's next fire time lie in the past."""
+    then = clock.now() - timedelta(**duration)
+    Cron.objects.filter(pk=cron.pk).update(next_at=then)
+    return then
+
+
+def fired(name: str = "greet") -> list[datetime | None]:
+    return list(
+        ScheduledFunction.objects.filter(cron_id=name).order_by("fire_at").values_list("fire_at", flat=True)
+    )
+
+
+class TestADeclaredCron:
+    def test_that_is_an_interval_fires_at_once_and_then_by_its_own_times(self) -> None:
+        cron = declared()
+        assert cron.next_at is not None
+        [row] = scheduling.fire_due()
+        assert (row.function, row.args, row.cron_id, row.fire_at) == (
+            "tests.scheduling.integration.sample.say",
+            {"word": "hi"},
+            "greet",
+            cron.next_at,
+        )
+        assert Cron.objects.get().next_at == cron.next_at + timedelta(seconds=60)
+        assert scheduling.fire_due() == []
+        assert scheduling.run_due() == 1
+
+    def test_keeps_its_fire_time_and_its_pause_when_it_is_synced_again(self) -> None:
+        cron = declared()
+        scheduling.pause("greet")
+        scheduling.sync_crons()
+        again = Cron.objects.get()
+        assert again.next_at == cron.next_at
+        assert again.paused_at is not None
+
+    def test_begins_anew_with_another_schedule(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        declared()
+        scheduling.fire_due()
+        monkeypatch.setattr(crons, "_declared", {})
+        scheduling.declare("greet", scheduling.daily(hour=6, tz="Europe/Berlin"), sample.say, word="hi")
+        scheduling.sync_crons()
+        cron = Cron.objects.get()
+        assert cron.schedule == "0 6 * * * in Europe/Berlin"
+        assert [moment.hour for moment in scheduling.upcoming(cron)] == [6] * 10
+
+    def test_that_nobody_declares_any_more_is_retired_and_keeps_its_history(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        cron = declared()
+        scheduling.fire_due()
+        monkeypatch.setattr(crons, "_declared", {})
+        scheduling.sync_crons()
+        wind_back(cron, seconds=5)
+        assert scheduling.fire_due() == []
+        assert Cron.objects.get().retired_at is not None
+        assert len(fired()) == 1
+
+    def test_is_refused_when_something_is_wrong_with_it(self) -> None:
+        declared()
+        with pytest.raises(DuplicateCron):
+            scheduling.declare("greet", scheduling.daily(), sample.say, word="hi")
+        with pytest.raises(BadArguments):
+            scheduling.declare("wordless", scheduling.daily(), sample.say)  # type: ignore[call-overload]
+        with pytest.raises(BadSchedule):
+            scheduling.declare("a/b", scheduling.daily(), sample.say, word="hi")
+
+
+class TestMissedRuns:
+    def test_are_counted_and_skipped(self) -> None:
+        cron = declared(missed="skip")
+        then = wind_back(cron, minutes=10, seconds=30)
+        assert scheduling.fire_due() == []
+        after = Cron.objects.get()
+        assert (after.missed_count, after.next_at) == (11, then + timedelta(minutes=11))
+
+    def test_fire_late_when_it_is_only_a_little(self) -> None:
+        then = wind_back(declared(missed="skip"), minutes=10, seconds=5)
+        scheduling.fire_due()
+        assert fired() == [then + timedelta(minutes=10)]
+        assert Cron.objects.get().missed_count == 10
+
+    def test_of_the_calendar_are_made_up_for_once_unless_something_else_was_said(self) -> None:
+        scheduling.declare("report", scheduling.daily(hour=6), sample.say, word="hi")
+        scheduling.declare("seldom", scheduling.monthly(), sample.say, word="hi", missed="skip")
+        scheduling.sync_crons()
+        then = wind_back(Cron.objects.get(pk="report"), seconds=20)
+        wind_back(Cron.objects.get(pk="seldom"), seconds=20)
+        assert [row.cron_id for row in scheduling.fire_due()] == ["report"]
+        assert fired("report") == [then]
+        assert Cron.objects.get(pk="report").missed_count == 0
+
+    def test_of_an_interval_are_made_up_for_once_too_and_its_times_stay(self) -> None:
+        """A farm that takes 30 s to start makes up for the first firing of all its intervals."""
+        then = wind_back(declared(), minutes=10, seconds=30)
+        scheduling.fire_due()
+        assert fired() == [then + timedelta(minutes=10)]
+        after = Cron.objects.get()
+        assert (after.missed_count, after.next_at) == (10, then + timedelta(minutes=11))
+
+    def test_are_made_up_for_once(self) -> None:
+        then = wind_back(declared(missed="once"), minutes=10, seconds=30)
+        scheduling.fire_due()
+        assert fired() == [then + timedelta(minutes=10)]
+        assert Cron.objects.get().missed_count == 10
+
+    def test_are_caught_up_with_to_a_limit(self) -> None:
+        then = wind_back(declared(missed="catch_up", at_most=3, overlap="allow"), minutes=10, seconds=30)
+        scheduling.fire_due()
+        assert fired() == [then + timedelta(minutes=n) for n in (8, 9, 10)]
+        assert Cron.objects.get().missed_count == 8
+
+
+class TestOverlap:
+    def test_is_skipped_and_counted_while_an_earlier_firing_has_not_ended(self) -> None:
+        cron = declared()
+        scheduling.fire_due()
+        wind_back(cron, seconds=1)
+        assert scheduling.fire_due() == []
+        assert Cron.objects.get().skipped_count == 1
+        scheduling.run_due()
+        wind_back(cron, seconds=1)
+        assert len(scheduling.fire_due()) == 1
+
+    def test_may_be_allowed(self) -> None:
+        cron = declared(overlap="allow")
+        scheduling.fire_due()
+        wind_back(cron, seconds=1)
+        assert len(scheduling.fire_due()) == 1
+
+
+class TestACronThatCannotBeFired:
+    @pytest.mark.parametrize("schedule", ["every now and then", "0 6 * * * in Nowhere/Land", "nonsense"])
+    def test_is_paused_and_the_others_fire(self, schedule: str) -> None:
+        cron = declared()
+        Cron.objects.create(
+            name="broken",
+            function="x",
+            schedule=schedule,
+            missed="skip",
+            overlap="skip",
+            next_at=cron.next_at,
+        )
+        assert [row.cron_id for row in scheduling.fire_due()] == ["greet"]
+        assert Cron.objects.get(pk="broken").paused_at is not None
+        assert scheduling.upcoming(Cron(name="x", schedule=schedule)) == []
+
+
+class TestAClockThatGoesBack:
+    def test_fires_nothing_twice(self) -> None:
+        """The fire time that comes next only moves forward, and each has one row at most."""
+        cron = declared(overlap="allow")
+        [first] = scheduling.fire_due()
+        Cron.objects.update(next_at=first.fire_at)  # as if the clock, and with it the row, had gone back
+        assert scheduling.fire_due() == []
+        assert fired() == [cron.next_at]
+
+
+class TestManyClusters:
+    def test_fire_each_time_once(self) -> None:
+        cron = declared(missed="catch_up", at_most=100, overlap="allow")
+        then = wind_back(cron, minutes=30, seconds=1)
+        at_once(*[scheduling.fire_due] * 8)
+        assert fired() == [then + timedelta(minutes=n) for n in range(31)]
+
+
+class TestByHand:
+    def test_a_paused_cron_does_not_fire_and_misses_nothing(self) -> None:
+        cron = declared()
+        scheduling.pause("greet")
+        then = wind_back(cron, minutes=5, seconds=30)
+        assert scheduling.fire_due() == []
+        assert scheduling.upcoming(Cron.objects.get()) == []
+        scheduling.resume("greet")
+        after = Cron.objects.get()
+        assert (after.paused_at, after.missed_count, after.next_at) == (None, 0, then + timedelta(minutes=6))
+
+    def test_a_cron_runs_now_and_keeps_its_times(self) -> None:
+        cron = declared()
+        row = scheduling.run_now("greet")
+        assert (row.cron_id, row.status) == ("greet", "pending")
+        assert Cron.objects.get().next_at == cron.next_at
+
+    def test_an_unknown_cron_is_refused(self) -> None:
+        for operation in (scheduling.pause, scheduling.resume, scheduling.run_now):
+            with pytest.raises(NotFound):
+                operation("nothing")

@@ -1,0 +1,186 @@
+"""django-q2's own interface, as its users use it: `async_task`, schedules, groups, chains, results, its monitor.
+
+Its loops run here one after the other in this process, with the farm's broker between them; in processes of their own
+they run in tests/scheduling/concurrency/test_clusters.py.
+"""
+
+import queue
+import uuid
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.utils import timezone
+from django_q.brokers import get_broker
+from django_q.models import OrmQ, Schedule, Task
+from django_q.status import Stat
+from django_q.tasks import (
+    async_chain,
+    async_iter,
+    async_task,
+    fetch,
+    queue_size,
+    result,
+    result_group,
+    schedule,
+)
+
+from scheduling.cluster import django_q2
+from scheduling.cluster.broker import Broker
+from scheduling.models import Cluster
+from scheduling.operations import clusters
+from scheduling.queries.clusters import Report
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Stop:
+    """The event that ends the pusher: nothing is due any more."""
+
+    def is_set(self) -> bool:
+        return bool(queue_size() == 0)
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    """The one that django-q2 makes from its settings."""
+    made = get_broker()
+    assert isinstance(made, Broker)
+    yield made
+    made._listener.close()
+
+
+def push(broker: Broker) -> "queue.Queue[Any]":
+    """What the pusher gives to the workers."""
+    tasks: queue.Queue[Any] = queue.Queue()
+    django_q2.pusher(tasks, Stop(), broker)
+    return tasks
+
+
+def run(broker: Broker) -> None:
+    """Run what is due, to its stored result."""
+    tasks, results = push(broker), queue.Queue[Any]()
+    tasks.put("STOP")
+    django_q2.worker(tasks, results, django_q2.Timer(), 30)
+    results.put("STOP")
+    django_q2.monitor(results, broker)
+
+
+class TestATask:
+    def test_has_its_result(self, broker: Broker) -> None:
+        good, bad = async_task("operator.add", 1, 2), async_task("operator.truediv", 1, 0)
+        assert (queue_size(), result(good)) == (2, None)
+        run(broker)
+        assert result(good) == 3
+        failed = fetch(bad)
+        assert (failed.success, "division by zero" in failed.result) == (False, True)
+        assert not OrmQ.objects.exists()
+
+    def test_exists_if_and_only_if_the_transaction_commits(self) -> None:
+        def undo() -> None:
+            with transaction.atomic():
+                async_task("operator.add", 1, 2)
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            undo()
+        assert queue_size() == 0
+
+    def test_is_given_to_one_cluster_and_to_another_when_its_retry_has_come(self, broker: Broker) -> None:
+        async_task("operator.add", 1, 2)
+        assert push(broker).qsize() == 1
+        assert (broker.queue_size(), broker.lock_size(), broker.own_tasks(5)) == (0, 1, [])
+        OrmQ.objects.update(lock=timezone.now() - timedelta(seconds=1))
+        assert (broker.queue_size(), broker.lock_size(), len(broker.own_tasks(5))) == (1, 0, 1)
+
+    def test_of_another_key_is_forgotten_and_stops_no_other(self, broker: Broker) -> None:
+        OrmQ.objects.create(key="jobfarm", payload="signed:by:somebody", lock=timezone.now())
+        good = async_task("operator.add", 1, 2)
+        run(broker)
+        assert result(good) == 3
+        assert not OrmQ.objects.exists()
+
+    def test_of_a_group_and_of_a_chain_are_found_together(self, broker: Broker) -> None:
+        for n in (2, 3):
+            async_task("operator.mul", n, n, group="squares")
+        async_chain([("operator.neg", (1,)), ("operator.neg", (2,))], group="chain")
+        run(broker)
+        run(broker)  # the second of the chain comes of the first one's end
+        assert sorted(result_group("squares")) == [4, 9]
+        assert sorted(result_group("chain")) == [-2, -1]
+
+    def test_may_leave_its_result_in_a_cache(self, broker: Broker) -> None:
+        """Of this process here; processes of a farm need one that they share."""
+        cached = async_task("operator.add", 1, 2, cached=True)
+        both = async_iter("operator.neg", [1, 2], cached=True)
+        run(broker)
+        assert result(cached, cached=True) == 3
+        assert sorted(result(both, cached=True)) == [-2, -1]
+        assert not Task.objects.exists()
+
+
+class TestASchedule:
+    def test_makes_a_task_and_moves_on(self, broker: Broker) -> None:
+        daily = schedule("operator.mul", 6, 7, schedule_type=Schedule.DAILY, name="product")
+        Schedule.objects.update(next_run=timezone.now() - timedelta(seconds=1))
+        django_q2.scheduler(broker=broker)
+        run(broker)
+        assert Task.objects.get(group="product").result == 42
+        daily.refresh_from_db()
+        assert daily.next_run > timezone.now()
+        assert daily.success()
+
+    def test_that_is_once_is_gone_afterwards(self, broker: Broker) -> None:
+        schedule("operator.mul", 6, 7, schedule_type=Schedule.ONCE)
+        django_q2.scheduler(broker=broker)
+        run(broker)
+        assert [task.result for task in Task.objects.all()] == [42]
+        assert not Schedule.objects.exists()
+
+
+class TestItsMonitor:
+    def test_sees_the_clusters(self, broker: Broker) -> None:
+        cluster_id = uuid.uuid4()
+        clusters.begin(cluster_id, role="actions")
+        assert Stat.get_all() == []
+        clusters.report(
+            cluster_id,
+            Report(workers=2, free=2, waits=False, dispatched=0, stat=django_q2.stat(_Sentinel(cluster_id))),
+        )
+        [seen] = Stat.get_all()
+        assert (seen.cluster_id, seen.workers, seen.reincarnations) == (cluster_id, [], 4)
+        assert Stat.get(pid=1, cluster_id=cluster_id).cluster_id == cluster_id
+        assert broker.info() == "jobfarm on PostgreSQL"
+        Cluster.objects.update(last_seen_at=timezone.now() - timedelta(minutes=1))
+        assert Stat.get_all() == []
+
+
+class _Sentinel:
+    """What a sentinel says of itself, in the names that `Stat` reads."""
+
+    pid = parent_pid = 1
+    tob = monitor = pusher = None
+    reincarnations = 4
+    pool: tuple[Any, ...] = ()
+
+    def __init__(self, cluster_id: uuid.UUID) -> None:
+        self.cluster_id, self.broker = cluster_id, get_broker()
+        self.task_queue = self.result_queue = queue.Queue[Any]()
+
+    def status(self) -> str:
+        return str(django_q2.Conf.IDLE)
+
+
+class TestWhetherItIsUsed:
+    def test_is_what_the_administration_shows_it_for(self, broker: Broker) -> None:
+        assert not django_q2.is_used()
+        async_task("operator.add", 1, 2)
+        assert django_q2.is_used()
+        run(broker)
+        assert django_q2.is_used()
+        Task.objects.all().delete()
+        assert not django_q2.is_used()
+        schedule("operator.add", 1, 2)
+        assert django_q2.is_used()

@@ -1,0 +1,284 @@
+"""The crons of the inbox, run as crons run: each does its work, mends what fell through, and says what it did."""
+
+import os
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
+from django.db import connection
+from pytest_django import Settings
+
+from scheduling import operations as scheduling
+from scheduling.models import Due, ScheduledFunction
+from tests import farm
+from tests.webhooks.inbox.support import pass_time, pending, receive
+from webhooks.domain.names import Source
+from webhooks.handlers.registry import Event
+from webhooks.models import Activity, Delivery, DeliveryAttempt, HealthScore, Reconciliation, Refusal
+from webhooks.operations import drain_sandbox_queue, keep_scores, reconcile, retain, score_yesterday
+from webhooks.operations.maintenance import reschedule_stuck
+
+pytestmark = pytest.mark.usefixtures("transactional_db")
+
+Register = Callable[[str, str, Any], None]
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def jobs(transactional_db: None) -> Iterator[None]:
+    """For tests that make jobs: takes them away again."""
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute("TRUNCATE jobs_job, jobs_worker, jobs_attempt, jobs_body CASCADE")
+        cursor.execute(
+            "DELETE FROM jobs_queue WHERE name = 'work'; DELETE FROM jobs_kind WHERE name = 'work'"
+        )
+
+
+def run(function: Any) -> Any:
+    """What a function comes to that the scheduler runs, with its guards."""
+    row = scheduling.run_after(0, function)
+    while pending():
+        assert scheduling.run_due() > 0
+    row.refresh_from_db()
+    assert row.status == "success", row.error
+    return row.result
+
+
+def age(delivery: Delivery, by: timedelta) -> None:
+    """Let it have come so much earlier."""
+    earlier = delivery.received_at - by
+    ended = delivery.ended_at and delivery.ended_at - by
+    Delivery.objects.filter(pk=delivery.pk).update(received_at=earlier, ended_at=ended)
+
+
+def lose_runs() -> None:
+    """As if somebody had deleted what was scheduled."""
+    Due.objects.all().delete()
+    ScheduledFunction.objects.filter(ended_at=None).update(status="canceled", ended_at=datetime.now(UTC))
+
+
+def telemetry(number: int, **options: Any) -> Delivery:
+    given = {"source": Source.SANDBOX_TELEMETRY, "event_type": "batch", "delivery_id": f"m{number}"}
+    return receive([{"outcome": "ok", "n": number}], **given, **options)
+
+
+class TestReconciliation:
+    def test_schedules_what_waits_without_a_run_and_leaves_the_others_alone(self) -> None:
+        late, young = receive(delivery_id="late"), receive(delivery_id="young")
+        lose_runs()
+        awaited = receive(delivery_id="awaited")
+        drained = telemetry(1)
+        for delivery in (late, awaited, drained):
+            age(delivery, HOUR)
+        assert reschedule_stuck() == [late.pk]
+        assert reschedule_stuck() == []
+        scheduling.run_due()
+        found = dict(Delivery.objects.values_list("pk", "status"))
+        assert found == {
+            late.pk: "ignored",
+            young.pk: "received",
+            awaited.pk: "ignored",
+            drained.pk: "received",
+        }
+
+    @pytest.mark.parametrize("source", [Source.GITHUB, Source.SANDBOX_TELEMETRY])
+    def test_schedules_a_next_attempt_that_was_lost(self, handle: Register, source: Source) -> None:
+        def fails(_: Event) -> None:
+            raise RuntimeError("no luck")
+
+        handle(source, "probe", fails)
+        delivery = receive({"n": 1}, source=source)
+        drain_sandbox_queue()
+        scheduling.run_due()
+        lose_runs()
+        Delivery.objects.filter(pk=delivery.pk, status="failed").update(
+            next_attempt_at=datetime.now(UTC) - HOUR
+        )
+        assert reschedule_stuck() == [delivery.pk]
+        scheduling.run_due()
+        assert Delivery.objects.get().attempts == 2
+
+    def test_counts_a_run_that_took_its_process_with_it_as_a_failed_attempt(self) -> None:
+        """So that it ends in the dead letters, and does not kill a process every five minutes for ever."""
+        delivery = receive()
+        age(delivery, HOUR)
+        Due.objects.all().delete()
+        died = {"status": "failed", "error": "It kills its process.", "ended_at": datetime.now(UTC)}
+        ScheduledFunction.objects.update(**died)
+        assert reschedule_stuck() == [delivery.pk]
+        delivery.refresh_from_db()
+        assert (delivery.status, delivery.attempts, delivery.note) == ("failed", 1, "It kills its process.")
+        attempt = DeliveryAttempt.objects.get()
+        assert (attempt.outcome, attempt.error_class) == ("failed", "scheduling.errors.KillsItsProcess")
+        assert [run.args["delivery"] for run in pending()] == [delivery.pk]
+
+    @pytest.mark.usefixtures("jobs")
+    def test_ends_jobs_past_their_lease_deletes_files_of_nobody_and_reports(
+        self, settings: Settings, tmp_path: Path
+    ) -> None:
+        settings.MEDIA_ROOT = tmp_path
+        farm.kind(retry_when_lost=False)
+        farm.submit(1)
+        claimed = farm.claim_one(farm.worker())
+        farm.expire_lease(claimed)
+        orphan, young = (
+            default_storage.save(f"jobs/{name}.png", ContentFile(b"x")) for name in ("old", "new")
+        )
+        two_hours_ago = datetime.now(UTC).timestamp() - 7200
+        os.utime(default_storage.path(orphan), (two_hours_ago, two_hours_ago))
+        delivery = receive()
+        age(delivery, HOUR)
+        lose_runs()
+
+        outcome = run(reconcile)
+
+        assert outcome == {"deliveries_without_run": 1, "jobs_without_end": 1, "files_without_job": 1}
+        assert farm.status(claimed) == "timed_out"
+        assert (default_storage.exists(orphan), default_storage.exists(young)) == (False, True)
+        assert Delivery.objects.get().status == "ignored"
+        row = Reconciliation.objects.get()
+        assert row.details["deliveries"] == [delivery.pk]
+        assert row.details["files"] == [orphan]
+
+    def test_forgets_all_but_the_newest_rounds(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("webhooks.operations.maintenance._KEPT", 2)
+        rounds = [Reconciliation.objects.count() for _ in range(4) if run(reconcile) is not None]
+        assert rounds == [1, 2, 2, 2]
+
+
+class TestHealthScores:
+    @pytest.mark.usefixtures("jobs")
+    def test_are_kept_by_day_for_each_queue_source_and_worker(self, handle: Register) -> None:
+        def fails(_: Event) -> None:
+            raise RuntimeError("no luck")
+
+        farm.kind()
+        farm.submit(3)
+        worker = farm.worker()
+        farm.succeed(worker, farm.claim_one(worker))
+        farm.fail(worker, farm.claim_one(worker), retryable=False)
+        handle("github", "broken", fails)
+        receive(delivery_id="good")
+        dead = receive(delivery_id="bad", event_type="broken")
+        for _ in range(5):
+            pass_time()
+        receive(delivery_id="waits")
+        dead.refresh_from_db()
+        assert dead.status == "dead"
+
+        keep_scores(day=datetime.now(UTC).date().isoformat())
+
+        shown = HealthScore.objects.values_list("subject", "name", "ended", "succeeded", "score", "backlog")
+        rows: dict[tuple[str, str], Any] = {(one[0], one[1]): one[2:] for one in shown}
+        assert rows["queue", "work"] == (2, 1, 0.5, 1)
+        assert rows["worker", f"w1 #{worker.pk}"] == (2, 1, 0.5, 0)
+        assert rows["source", "github"] == (2, 1, 0.5, 1)
+        assert rows["source", "stripe"] == (0, 0, None, 0)
+        assert {name for subject, name in rows if subject == "source"} == set(Source)
+        assert HealthScore.objects.get(name="github").latency_p95_s is not None
+
+    def test_of_a_day_are_replaced_and_those_of_long_ago_forgotten(self) -> None:
+        today = datetime.now(UTC).date()
+        for day in (today - timedelta(days=401), today - timedelta(days=400), today):
+            HealthScore.objects.create(
+                day=day, subject="source", name="github", ended=9, succeeded=9, score=1, backlog=9
+            )
+        keep_scores(day=today.isoformat())
+        kept = HealthScore.objects.filter(name="github").order_by("day").values_list("day", "ended")
+        assert list(kept) == [(today - timedelta(days=400), 9), (today, 0)]
+
+    def test_are_of_yesterday_when_the_cron_fires(self) -> None:
+        delivery = receive()
+        scheduling.run_due()
+        delivery.refresh_from_db()
+        age(delivery, timedelta(days=1))
+        assert run(score_yesterday) == HealthScore.objects.count() > 0
+        score = HealthScore.objects.get(name="github")
+        assert (score.day, score.ended) == (datetime.now(UTC).date() - timedelta(days=1), 1)
+
+
+class TestTheDrain:
+    def test_processes_all_that_waits_in_batches_oldest_first(
+        self, handle: Register, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("webhooks.operations.maintenance.DRAIN_BATCH", 3)
+        seen: list[int] = []
+        handle("sandbox_telemetry", "batch", lambda event: seen.append(event.pk))
+        waiting = [telemetry(number).pk for number in range(8)]
+        other = receive(delivery_id="not telemetry")
+        lose_runs()
+        assert run(drain_sandbox_queue) == 8
+        assert seen == waiting
+        assert Delivery.objects.get(status="received") == other
+
+    def test_is_not_held_up_by_one_that_fails(self, handle: Register) -> None:
+        def fails_once(event: Event) -> None:
+            if event.body["items"][0]["n"] == 1 and DeliveryAttempt.objects.count() == 1:
+                raise RuntimeError("no luck")
+
+        handle("sandbox_telemetry", "batch", fails_once)
+        for number in range(3):
+            telemetry(number)
+        assert drain_sandbox_queue() == 3
+        statuses = Delivery.objects.order_by("pk").values_list("status", flat=True)
+        assert list(statuses) == ["processed", "failed", "processed"]
+        pass_time()
+        assert set(statuses.all()) == {"processed"}
+
+    def test_ends_before_the_next_begins(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("webhooks.operations.maintenance.BUDGET_S", 0.0)
+        telemetry(1)
+        assert drain_sandbox_queue() == 0
+        assert Delivery.objects.get().status == "received"
+
+
+class TestRetention:
+    @pytest.mark.parametrize(
+        ("source", "days", "is_kept"),
+        [
+            ("github", 89, True),
+            ("github", 91, False),
+            ("sandbox_hooks", 13, True),
+            ("sandbox_hooks", 15, False),
+        ],
+    )
+    def test_forgets_what_ended_well_long_ago(self, source: str, days: int, is_kept: bool) -> None:
+        delivery = receive(source=Source(source))
+        scheduling.run_due()
+        delivery.refresh_from_db()
+        age(delivery, timedelta(days=days))
+        assert run(retain) == (0 if is_kept else 1)
+        assert Delivery.objects.exists() == DeliveryAttempt.objects.exists() == is_kept
+
+    @pytest.mark.parametrize("status", ["received", "failed", "dead"])
+    def test_keeps_what_nobody_has_seen_to(self, status: str) -> None:
+        delivery = receive()
+        due = datetime.now(UTC) if status == "failed" else None
+        ended = None if status == "received" else delivery.received_at
+        Delivery.objects.update(status=status, note="x", ended_at=ended, next_attempt_at=due)
+        delivery.refresh_from_db()
+        age(delivery, timedelta(days=1000))
+        lose_runs()
+        assert retain() == 0
+        assert Delivery.objects.get().status == status
+
+    def test_goes_batch_by_batch_and_takes_counters_and_activity_along(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("webhooks.operations.maintenance.FORGET_BATCH", 2)
+        for number in range(5):
+            receive(delivery_id=f"d{number}")
+        scheduling.run_due()
+        long_ago = datetime.now(UTC) - timedelta(days=100)
+        Delivery.objects.update(received_at=long_ago)
+        for hour in (long_ago, datetime.now(UTC)):
+            Refusal.objects.create(source="github", reason="bad_signature", hour=hour, count=1, last_at=hour)
+        Activity.objects.create(source="github", delivery_id=1, n=0, at=long_ago, verb="pushed")
+        assert run(retain) == 5
+        assert [row.hour > long_ago for row in Refusal.objects.all()] == [True]
+        assert not Activity.objects.exists()

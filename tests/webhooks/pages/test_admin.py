@@ -1,0 +1,161 @@
+"""The administration of the inbox: to look at, to search, and to replay."""
+
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.contrib import admin
+from django.contrib.admin.models import LogEntry
+from django.test import Client
+from django.urls import reverse
+
+from tests.webhook_samples import FOLDER
+from tests.webhooks.inbox.support import pass_time, receive
+from webhooks import operations
+from webhooks.domain.names import Source
+from webhooks.models import (
+    Activity,
+    ActivityDigest,
+    CatalogModel,
+    Delivery,
+    DeliveryAttempt,
+    GithubReview,
+    Rule,
+    Secret,
+)
+
+pytestmark = pytest.mark.usefixtures("transactional_db")
+
+LIST = "/admin/webhooks/delivery/"
+ELSEWHERE = {DeliveryAttempt, CatalogModel}  # shown as parts of what they belong to
+NOWHERE = {ActivityDigest}  # a cache
+
+
+def tables() -> list[Any]:
+    return [
+        model for model in apps.get_app_config("webhooks").get_models() if model not in ELSEWHERE | NOWHERE
+    ]
+
+
+def do(client: Client, pks: list[int], **further: str) -> str:
+    data = {"action": "replay_selected", "_selected_action": [str(pk) for pk in pks], **further}
+    return client.post(LIST, data, follow=True).content.decode()
+
+
+def test_has_every_table_to_look_at_and_none_but_rules_to_change(operator: Client) -> None:
+    registered = admin.site._registry
+    assert [model.__name__ for model in tables() if model not in registered] == []
+    for model in tables():
+        url = reverse(f"admin:webhooks_{model._meta.model_name}_changelist")
+        assert operator.get(url, {"q": "x"}).status_code == 200, url
+        assert operator.get(f"{url}add/").status_code == (200 if model is Rule else 403), url
+
+
+def test_shows_things_with_what_they_belong_to(operator: Client) -> None:
+    """Also when that never came: a review whose pull request nobody told of."""
+    samples = {"pull_request.opened": "pull_request.opened.1.json", "issues.opened": "issues.opened.1.json"}
+    for event_type, name in samples.items():
+        receive(body=(FOLDER / "github" / name).read_bytes(), event_type=event_type, delivery_id=name)
+    pass_time()
+    assert set(Delivery.objects.values_list("status", flat=True)) == {"processed"}
+    GithubReview.objects.create(
+        external_id="9", pull_request_id="nobody told of it", state="approved", author="ada"
+    )
+    for model in ("githubpullrequest", "githubissue", "githubrepository", "githubreview"):
+        listed = operator.get(f"/admin/webhooks/{model}/")
+        assert listed.status_code == 200
+        pk = apps.get_model("webhooks", model).objects.values_list("pk", flat=True).first()
+        assert operator.get(f"/admin/webhooks/{model}/{pk}/change/").status_code == 200
+    repository = apps.get_model("webhooks", "githubrepository").objects.get()
+    page = operator.get("/admin/webhooks/githubissue/").content.decode()
+    assert repository.full_name in page
+
+
+class TestDeliveries:
+    def test_are_found_by_words_ids_types_and_numbers(self, operator: Client) -> None:
+        one = receive({"repo": "sandcastle"}, delivery_id="first", event_type="push")
+        other = receive(delivery_id="second")
+        pass_time()
+        for term in ("sandcastle", "first", "push", str(one.pk)):
+            page = operator.get(LIST, {"q": term}).content.decode()
+            links = [f"{LIST}{row.pk}/change/" in page for row in (one, other)]
+            assert (term, links) == (term, [True, False])
+
+    def test_show_body_headers_attempts_and_activity(self, operator: Client) -> None:
+        delivery = receive({"shown": "in the body"}, delivery_id="first")
+        Delivery.objects.filter(pk=delivery.pk).update(
+            headers={"user-agent": "probe", "cookie": "(kept out)"}
+        )
+        Activity.objects.create(
+            delivery_id=delivery.pk,
+            n=0,
+            source="github",
+            at=delivery.received_at,
+            verb="answer",
+            object="of it",
+        )
+        pass_time()
+        page = operator.get(f"{LIST}{delivery.pk}/change/").content.decode()
+        for sentence in (
+            "in the body",
+            "user-agent: probe",
+            "cookie: (kept out)",
+            "answer",
+            "of it",
+            'data-live="delivery-state"',
+        ):
+            assert sentence in page
+
+    def test_are_replayed_after_a_question(self, operator: Client) -> None:
+        done, waits = receive(delivery_id="a"), receive(delivery_id="b")
+        Delivery.objects.filter(pk=done.pk).update(status="ignored", ended_at=done.received_at)
+        confirmation = do(operator, [done.pk, waits.pk])
+        assert "<li>1 ignored</li><li>1 received</li>" in confirmation
+        assert Delivery.objects.get(pk=done.pk).status == "ignored"
+        answer = do(operator, [done.pk, waits.pk], confirmed="yes")
+        assert "1 processed again" in answer
+        assert "it waits to be processed already" in answer
+        assert Delivery.objects.get(pk=done.pk).status == "received"
+        assert LogEntry.objects.get().object_id == str(done.pk)
+
+    def test_are_replayed_one_at_a_time_from_their_page(self, operator: Client) -> None:
+        delivery = receive()
+        pass_time()
+        url = reverse("admin:webhooks_delivery_replay_one", args=[delivery.pk])
+        assert "Replay this delivery?" in operator.get(url).content.decode()
+        assert Delivery.objects.get().status == "ignored"
+        operator.post(url, {"confirmed": "yes"})
+        assert Delivery.objects.get().status == "received"
+
+    def test_are_not_replayed_by_who_may_only_look(self, watcher: Client) -> None:
+        delivery = receive()
+        pass_time()
+        do(watcher, [delivery.pk], confirmed="yes")
+        url = reverse("admin:webhooks_delivery_replay_one", args=[delivery.pk])
+        assert watcher.post(url, {"confirmed": "yes"}).status_code == 403
+        assert Delivery.objects.get().status == "ignored"
+        assert watcher.get(f"{LIST}{delivery.pk}/change/").status_code == 200
+
+
+class TestSecrets:
+    def test_are_never_shown(self, operator: Client) -> None:
+        row, secret = operations.add(Source.GITHUB)
+        _, token = operations.create_token("box-1")
+        sealed = bytes(Secret.objects.get().sealed).decode()
+        urls = [
+            "/admin/webhooks/secret/",
+            f"/admin/webhooks/secret/{row.pk}/change/",
+            "/admin/webhooks/sandboxtoken/",
+        ]
+        for url in urls:
+            page = operator.get(url).content.decode()
+            assert [word in page for word in (secret, sealed, token)] == [False] * 3
+
+    def test_are_retired_after_a_question(self, operator: Client) -> None:
+        row, _ = operations.add(Source.GITHUB)
+        data = {"action": "retire_selected", "_selected_action": str(row.pk)}
+        confirmation = operator.post("/admin/webhooks/secret/", data).content.decode()
+        assert f"GitHub {row.fingerprint}" in confirmation
+        assert Secret.objects.get().retired_at is None
+        operator.post("/admin/webhooks/secret/", {**data, "confirmed": "yes"})
+        assert Secret.objects.get().retired_at is not None

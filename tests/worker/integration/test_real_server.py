@@ -1,0 +1,273 @@
+"""The worker against the real server and a real PostgreSQL: what it depends on, over both transports."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from jobfarm_worker import Failed, Handlers, Unauthorized, Worker
+from jobfarm_worker import Job as HeldJob
+from jobfarm_worker.handlers import image_demo
+from jobs import operations
+from jobs.models import Attempt, Job, OutputChunk, ResultFile
+from jobs.models import Worker as Row
+from tests.farm import everything, kind, status, submit, until
+from tests.servers import ROOT, Server, serve
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    kind("work")
+    with serve() as running:
+        yield running
+
+
+@pytest.fixture(params=["ws", "http"])
+def transport(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def new_worker(**fields: Any) -> tuple[Row, str]:
+    return operations.create_worker("laptop", queues=["work"], **fields)
+
+
+@dataclass(kw_only=True)
+class Running:
+    """A worker at work in a thread of its own."""
+
+    worker: Worker
+    row: Row
+    thread: threading.Thread | None = None
+    errors: list[Exception] = field(default_factory=list)
+
+
+@contextlib.contextmanager
+def working(server: Server, handlers: Handlers, **options: Any) -> Iterator[Running]:
+    """A worker with these handlers runs inside this block, and ends with it."""
+    row, key = new_worker()
+    worker = Worker(server.url, key, **options)
+    worker.include(handlers)
+    running = Running(worker=worker, row=row)
+    loop = asyncio.new_event_loop()
+
+    def run() -> None:
+        try:
+            loop.run_until_complete(worker.run())
+        except Exception as error:
+            running.errors.append(error)
+
+    running.thread = threading.Thread(target=run)
+    running.thread.start()
+    try:
+        yield running
+    finally:
+        for _ in range(2):
+            loop.call_soon_threadsafe(worker.stop)
+        running.thread.join(15)
+        assert not running.thread.is_alive()
+        loop.close()
+
+
+def one_job(payload: Any = None) -> Job:
+    return operations.submit("work", payload)
+
+
+def text(job: Job) -> str:
+    chunks = OutputChunk.objects.filter(job_id=job.pk).order_by("attempt", "seq")
+    return "".join(chunks.values_list("text", flat=True))
+
+
+def ended(job: Job) -> str:
+    return until(lambda: (now := status(job)) not in {"pending", "in_progress"} and now, what="the end") or ""
+
+
+class TestWork:
+    def test_arrives_whole(self, server: Server, transport: Any) -> None:
+        handlers, go_on = Handlers(), threading.Event()
+
+        @handlers.handler("work")
+        def work(job: HeldJob) -> dict[str, Any]:
+            job.progress(0.4, "Painting")
+            job.write("Hello, ")
+            job.write("wörld \0")
+            job.file("data.bin", b"\x00\xff" * 1000)
+            go_on.wait(20)
+            return {"said": job.payload}
+
+        with working(server, handlers, transport=transport):
+            job = one_job({"n": 7})
+            until(lambda: Job.objects.filter(pk=job.pk, progress=0.4, detail="Painting"), what="progress")
+            until(lambda: ResultFile.objects.filter(job_id=job.pk, name="data.bin", size=2000), what="file")
+            go_on.set()
+            assert ended(job) == "success"
+
+        job = Job.objects.select_related("body").get(pk=job.pk)
+        assert (job.body.result, text(job)) == ({"said": {"n": 7}}, "Hello, wörld \ufffd")
+        assert (job.fence, job.worker_name, Attempt.objects.count()) == (1, "laptop", 0)
+
+    def test_is_done_once_each_when_there_is_plenty(self, server: Server, transport: Any) -> None:
+        handlers, done = Handlers(), []
+
+        @handlers.handler("work")
+        async def work(job: HeldJob) -> int:
+            await asyncio.sleep(0)
+            done.append(job.payload["n"])
+            return int(job.payload["n"])
+
+        jobs = submit(120)
+        with working(server, handlers, transport=transport, concurrency=8):
+            until(lambda: Job.objects.filter(status="success").count() == 120, what="the end")
+
+        assert sorted(done) == list(range(120))
+        assert Job.objects.filter(pk__in=[job.pk for job in jobs], fence=1).count() == 120
+
+    def test_that_fails_keeps_its_traceback_and_the_worker_goes_on(
+        self, server: Server, transport: Any
+    ) -> None:
+        handlers = Handlers()
+
+        @handlers.handler("work")
+        async def work(job: HeldJob) -> str:
+            if job.payload == "raise":
+                raise LookupError("no such thing")
+            if job.payload == "give up":
+                raise Failed("It cannot be done.", retryable=False)
+            return "done"
+
+        with working(server, handlers, transport=transport):
+            raising, hopeless, good = one_job("raise"), one_job("give up"), one_job("fine")
+            assert (ended(hopeless), ended(good)) == ("failed", "success")
+            until(lambda: Attempt.objects.filter(job_id=raising.pk), what="the failed attempt")
+
+        errors = {a.job_id: a.error for a in Attempt.objects.order_by("number")}
+        assert "LookupError: no such thing" in errors[raising.pk]
+        assert "Traceback" in errors[raising.pk]
+        assert errors[hopeless.pk] == "It cannot be done."
+
+    def test_of_the_demonstrator_ends_in_a_png(self, server: Server) -> None:
+        handlers = Handlers()
+        handlers.add(kind="work", function=image_demo.handler(side=96, pace_s=0))
+        with working(server, handlers):
+            job = one_job({"prompt": "a lighthouse"})
+            assert ended(job) == "success"
+        names = ResultFile.objects.filter(job_id=job.pk).values_list("name", flat=True)
+        assert sorted(names) == ["picture.png", "preview.png"]
+        assert text(job).startswith("(demonstrator: no image model is configured)")
+
+
+class TestStop:
+    def test_reaches_a_handler_at_once_over_the_socket(self, server: Server) -> None:
+        handlers, started, stopped = Handlers(), threading.Event(), threading.Event()
+
+        @handlers.handler("work")
+        async def work(job: HeldJob) -> str:
+            if job.payload == "quick":
+                return "quick"
+            started.set()
+            try:
+                await asyncio.sleep(60)
+            finally:
+                stopped.set()
+            return "never"
+
+        with working(server, handlers, transport="ws"):
+            job = one_job("slow")
+            assert started.wait(20)
+            verdict = operations.cancel(job.pk, by=None).verdict
+            assert stopped.wait(10)  # a heartbeat would tell only after 20 s
+            before = everything(job)
+            following = one_job("quick")
+            assert ended(following) == "success"
+
+        assert (verdict, status(job)) == ("canceled_while_running", "canceled")
+        assert everything(job) == before
+
+    def test_by_a_revoked_key_ends_the_worker(self, server: Server) -> None:
+        handlers, started = Handlers(), threading.Event()
+
+        @handlers.handler("work")
+        async def work(_job: HeldJob) -> None:
+            started.set()
+            await asyncio.sleep(60)
+
+        with working(server, handlers, transport="ws") as running:
+            one_job()
+            assert started.wait(20)
+            operations.revoke(running.row)
+            assert running.thread is not None
+            running.thread.join(10)
+        assert [type(error) for error in running.errors] == [Unauthorized]
+
+
+class TestServerRestart:
+    def test_in_mid_stream_costs_neither_text_nor_the_attempt(self, server: Server, transport: Any) -> None:
+        handlers, started, go_on = Handlers(), threading.Event(), threading.Event()
+        words = [f"word {number}, " for number in range(40)]
+
+        @handlers.handler("work")
+        def work(job: HeldJob) -> str:
+            for number, word in enumerate(words):
+                job.write(word)
+                if number == 20:
+                    started.set()
+                    go_on.wait(30)
+            return "whole"
+
+        with working(server, handlers, transport=transport):
+            job = one_job()
+            assert started.wait(20)
+            server.kill()
+            go_on.set()
+            server.start()
+            assert ended(job) == "success"
+
+        job = Job.objects.get(pk=job.pk)
+        assert (text(job), job.fence) == ("".join(words), 1)
+
+
+class TestProcess:
+    @pytest.mark.parametrize("grace", ["0.1", "60"])
+    def test_gives_back_or_finishes_on_sigterm(self, server: Server, grace: str) -> None:
+        _, key = new_worker()
+        command = [sys.executable, "-m", "jobfarm_worker", "--url", server.url, "--grace", grace]
+        process = subprocess.Popen(
+            [*command, "--handler", "work=tests.worker.unit.own_handlers:wait"],
+            env={**os.environ, "JOBFARM_KEY": key},
+            cwd=ROOT,
+            stdout=subprocess.DEVNULL,
+        )
+        try:
+            job = one_job(60 if grace == "0.1" else 1)
+            until(lambda: Job.objects.filter(pk=job.pk, detail="Waiting"), what="the handler")
+            process.send_signal(signal.SIGTERM)
+            code = process.wait(20)
+        finally:
+            process.kill()
+            process.wait()
+        expected = "pending" if grace == "0.1" else "success"
+        assert (code, status(job), Job.objects.get(pk=job.pk).failures) == (0, expected, 0)
+
+    def test_with_a_wrong_key_says_so_and_ends(self, server: Server) -> None:
+        command = [sys.executable, "-m", "jobfarm_worker", "--url", server.url, "--handler", "chat-demo"]
+        for transport in ("ws", "http"):
+            ran = subprocess.run(
+                [*command, "--transport", transport],
+                env={**os.environ, "JOBFARM_KEY": "wrong"},
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                timeout=30,
+                check=False,
+            )
+            assert (ran.returncode, ran.stderr.count("\n")) == (1, 1)
+            assert "does not accept this key" in ran.stderr

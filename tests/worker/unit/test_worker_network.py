@@ -1,0 +1,190 @@
+"""What lost connections do: nothing that anybody notices. Against a small farm in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+import pytest
+
+from jobfarm_worker import Job, Worker
+from tests.worker.unit.outside import KEY, Door, FarmServer, SayNo, serving, until, working
+
+
+class TestLostConnection:
+    async def test_in_mid_stream_neither_loses_nor_doubles_text(
+        self, farm: FarmServer, worker: Worker
+    ) -> None:
+        farm.lose_answers["output"] = 3
+        words = [f"word {number}, " for number in range(30)]
+
+        @worker.handler("stream")
+        async def stream(job: Job) -> None:
+            for number, word in enumerate(words):
+                job.write(word)
+                if number % 10 == 0:
+                    await job.flush()
+
+        async with working(worker):
+            job = farm.submit("stream")
+            await until(lambda: job.finishes, timeout_s=20)
+
+        assert (job.status, job.text) == ("success", "".join(words))
+        assert farm.lose_answers["output"] == 0
+        seqs = [body["seq"] for body in farm.bodies["output"]]
+        assert (
+            len(seqs) == len(set(seqs)) + 3
+        )  # each lost answer was asked for once more, under its own number
+
+    async def test_on_the_finish_is_sent_again_and_done_once(self, farm: FarmServer, worker: Worker) -> None:
+        farm.lose_answers["finish"] = 1
+        runs: list[int] = []
+
+        @worker.handler("once")
+        async def once(job: Job) -> str:
+            runs.append(job.id)
+            return "done"
+
+        async with working(worker):
+            job = farm.submit("once")
+            await until(lambda: worker.board.endings["success"])
+
+        assert (job.status, job.result, job.finishes) == ("success", "done", 1)
+        assert (runs, farm.calls["finish"]) == ([job.id], 2)
+        assert [body["lease"] for body in farm.bodies["finish"]] == [job.lease, job.lease]
+
+    async def test_on_the_finish_is_no_reason_to_mistake_it_for_a_lost_lease(
+        self, farm: FarmServer, worker: Worker, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Heartbeats go on until the farm has answered the finish; by then they are refused."""
+        farm.heartbeat_every = 0.05
+        farm.lose_answers["finish"] = 4
+        worker.handler("once")(lambda _job: "done")
+
+        async with working(worker):
+            job = farm.submit("once")
+            await until(lambda: worker.board.endings)
+
+        assert (job.finishes, dict(worker.board.endings)) == (1, {"success": 1})
+        assert "is stopped" not in caplog.text
+
+    async def test_leaves_a_running_handler_alone(self, farm: FarmServer, socket_worker: Worker) -> None:
+        go_on = asyncio.Event()
+
+        @socket_worker.handler("wait")
+        async def wait(job: Job) -> str:
+            await go_on.wait()
+            job.write("After the cut.")
+            return "whole"
+
+        async with working(socket_worker):
+            job = farm.submit("wait")
+            await until(lambda: job.status == "in_progress")
+            [cut] = farm.sockets.values()
+            farm.cut_sockets()
+            await until(lambda: cut not in farm.sockets.values())  # it may be connected again by then
+            go_on.set()
+            await until(lambda: job.finishes)
+
+        assert (job.result, job.text, job.attempt) == ("whole", "After the cut.", 1)
+
+    async def test_falls_back_to_http_and_returns_to_the_socket(self, farm: FarmServer) -> None:
+        worker = Worker(farm.url, KEY)
+        worker.handler("quick")(lambda job: job.payload)
+
+        async with working(worker):
+            first = farm.submit("quick", 1)
+            await until(lambda: first.finishes)
+            assert (worker.transport, farm.ways["http"]) == ("WebSocket", 0)
+
+        farm.has_socket = False
+        async with working(worker):
+            second = farm.submit("quick", 2)
+            await until(lambda: second.finishes)
+            assert worker.transport == "HTTP"
+
+        assert (first.result, second.result) == (1, 2)
+        assert farm.ways["http"] >= 2
+
+
+class Proxy:
+    """What stands between a worker and its farm, and answers the first requests with a page of its own."""
+
+    def __init__(self, farm: FarmServer, *, status: int, times: int, verb: str) -> None:
+        self.farm = farm
+        self.status = status
+        self.times = times
+        self.verb = verb
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http" or self.verb not in scope["path"] or self.times < 1:
+            await self.farm(scope, receive, send)
+            return
+        self.times -= 1
+        headers = [(b"content-type", b"text/html")]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await send({"type": "http.response.body", "body": b"<h1>nginx</h1>"})
+
+
+class TestProxy:
+    @pytest.mark.parametrize(
+        ("status", "verb"), [(502, "claim"), (504, "finish"), (404, "output"), (403, "files")]
+    )
+    async def test_that_answers_for_a_farm_that_is_away_is_waited_out(
+        self, farm: FarmServer, door: Door, status: int, verb: str
+    ) -> None:
+        door.app = proxy = Proxy(farm, status=status, times=2, verb=verb)
+        worker = Worker(farm.url, KEY, transport="http")
+
+        @worker.handler("greet")
+        async def greet(job: Job) -> str:
+            job.write("Hello.")
+            job.file("a.txt", b"a")
+            return "done"
+
+        async with working(worker):
+            job = farm.submit("greet")
+            await until(lambda: job.finishes, timeout_s=20)
+
+        assert (job.status, job.text, job.files) == ("success", "Hello.", {"a.txt": b"a"})
+        assert proxy.times == 0
+
+    async def test_that_finds_a_file_too_large_is_believed(self, farm: FarmServer, door: Door) -> None:
+        door.app = Proxy(farm, status=413, times=99, verb="files")
+        worker = Worker(farm.url, KEY)
+        worker.handler("paint")(lambda job: job.file("a.txt", b"a"))
+
+        async with working(worker):
+            job = farm.submit("paint")
+            await until(lambda: job.finishes)
+
+        assert (job.status, job.error) == ("failed", "The farm refused the file a.txt: It is too large.")
+
+
+class TestFarmThatIsNotThereYet:
+    async def test_is_waited_for(self, transport: Any) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port = listener.getsockname()[1]
+        farm = FarmServer()
+        job = farm.submit("greet")
+        worker = Worker(f"http://127.0.0.1:{port}", KEY, transport=transport)
+        worker.handler("greet")(lambda _job: "hello")
+
+        async with working(worker):
+            await asyncio.sleep(0.1)
+            with serving(farm, port=port):
+                await until(lambda: job.finishes, timeout_s=20)
+                worker.stop()
+
+        assert job.result == "hello"
+
+    async def test_that_asks_for_patience_is_obeyed(self, farm: FarmServer, worker: Worker) -> None:
+        farm.refusals["claim"] = [SayNo(429, "rate_limited", retry_after=0.2), SayNo(503, "unavailable")]
+        worker.handler("greet")(lambda _job: "hello")
+
+        async with working(worker):
+            job = farm.submit("greet")
+            await until(lambda: job.finishes)
+
+        assert (job.result, farm.refusals["claim"]) == ("hello", [])

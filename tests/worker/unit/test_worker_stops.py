@@ -1,0 +1,166 @@
+"""How jobs are stopped and how a worker leaves, against a small farm in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from jobfarm_worker import Job, JobStopped, Worker
+from tests.worker.unit.outside import KEY, FarmServer, until, working
+
+
+class TestStop:
+    async def test_push_cancels_an_async_handler_and_nothing_else(self, farm: FarmServer) -> None:
+        worker = Worker(farm.url, KEY, transport="ws", concurrency=2)
+        ended: list[str] = []
+
+        @worker.handler("wait")
+        async def wait(job: Job) -> str:
+            try:
+                await asyncio.sleep(60 if job.payload == "long" else 0.2)
+            finally:
+                ended.append(job.payload)
+            return "waited"
+
+        async with working(worker):
+            long, short = farm.submit("wait", "long"), farm.submit("wait", "short")
+            await until(lambda: long.status == short.status == "in_progress")
+            farm.cancel(long)
+            await until(lambda: short.finishes and len(ended) == 2)
+            third = farm.submit("wait", "third")
+            await until(lambda: third.finishes)
+
+        assert ended == ["long", "short", "third"]
+        assert (long.status, long.finishes, short.result) == ("canceled", 0, "waited")
+
+    async def test_push_reaches_a_plain_handler_at_its_next_word(self, farm: FarmServer) -> None:
+        worker = Worker(farm.url, KEY, transport="ws")
+        seen: list[object] = []
+
+        @worker.handler("paint")
+        def paint(job: Job) -> None:
+            try:
+                job.pause(30)
+            except JobStopped:
+                seen.append(job.stopped)
+                for word in (job.check, lambda: job.write("x"), lambda: job.progress(1)):
+                    with pytest.raises(JobStopped):
+                        word()
+                raise
+
+        async with working(worker):
+            job = farm.submit("paint")
+            await until(lambda: job.status == "in_progress" and worker.board.jobs)
+            farm.cancel(job)
+            await until(lambda: seen and not worker.board.jobs)
+
+        assert (seen, job.finishes, dict(worker.board.endings)) == ([True], 0, {"stopped": 1})
+
+    async def test_by_a_lost_lease_ends_that_handler_and_the_worker_goes_on(
+        self, farm: FarmServer, worker: Worker
+    ) -> None:
+        farm.heartbeat_every = 0.1
+        canceled = asyncio.Event()
+
+        @worker.handler("lose")
+        async def lose(_job: Job) -> None:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                canceled.set()
+                raise
+
+        worker.handler("after")(lambda _job: "fine")
+
+        async with working(worker):
+            lost = farm.submit("lose")
+            await until(lambda: lost.beats)
+            farm.take_away(lost)
+            await asyncio.wait_for(canceled.wait(), 10)
+            after = farm.submit("after")
+            await until(lambda: after.finishes)
+
+        assert (lost.finishes, after.result) == (0, "fine")
+
+    async def test_that_was_missed_while_the_socket_was_away_is_learnt_on_reconnecting(
+        self, farm: FarmServer, socket_worker: Worker
+    ) -> None:
+        canceled = asyncio.Event()
+
+        @socket_worker.handler("wait")
+        async def wait(_job: Job) -> None:
+            try:
+                await asyncio.sleep(60)
+            finally:
+                canceled.set()
+
+        async with working(socket_worker):
+            job = farm.submit("wait")
+            await until(lambda: job.status == "in_progress")
+            job.status = "canceled"  # and nobody is told
+            farm.cut_sockets()
+            await asyncio.wait_for(canceled.wait(), 10)
+
+        assert job.finishes == 0
+
+
+class TestLeaving:
+    async def test_lets_what_it_holds_finish_and_takes_no_more(
+        self, farm: FarmServer, worker: Worker
+    ) -> None:
+        go_on = asyncio.Event()
+
+        @worker.handler("wait")
+        async def wait(_job: Job) -> str:
+            await go_on.wait()
+            return "finished"
+
+        running = asyncio.create_task(worker.run())
+        first, second = farm.submit("wait"), farm.submit("wait")
+        await until(lambda: worker.board.jobs)
+        worker.stop()
+        go_on.set()
+        await asyncio.wait_for(running, 10)
+
+        assert (first.status, first.result) == ("success", "finished")
+        assert (second.status, second.attempt) == ("pending", 0)
+
+    @pytest.mark.parametrize("plain", [True, False])
+    async def test_gives_back_what_does_not_finish_in_time(self, farm: FarmServer, plain: bool) -> None:
+        worker = Worker(farm.url, KEY, grace_s=0.1)
+
+        async def patient(_job: Job) -> None:
+            await asyncio.sleep(60)
+
+        def deaf(_job: Job) -> None:
+            threading.Event().wait(3)
+
+        worker.handler("wait")(deaf if plain else patient)
+        running = asyncio.create_task(worker.run())
+        job = farm.submit("wait")
+        await until(lambda: worker.board.jobs)
+        worker.stop()
+        await asyncio.wait_for(running, 5)
+
+        assert (job.status, job.finishes, farm.calls["release"]) == ("pending", 0, 1)
+
+    async def test_gives_back_at_once_when_told_twice_or_canceled(self, farm: FarmServer) -> None:
+        for is_stopped in (True, False):
+            worker = Worker(farm.url, KEY, grace_s=60)
+
+            @worker.handler("wait")
+            async def wait(_job: Job) -> None:
+                await asyncio.sleep(60)
+
+            running = asyncio.create_task(worker.run())
+            job = next(iter(farm.jobs.values()), None) or farm.submit("wait")
+            await until(lambda w=worker: w.board.jobs)  # type: ignore[misc]
+            if is_stopped:
+                worker.stop()
+                worker.stop()
+            else:
+                running.cancel()
+            await asyncio.wait({running}, timeout=5)
+            assert (running.done(), job.status) == (True, "pending")
