@@ -12,12 +12,9 @@ from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
 from pytest_django import DjangoDbBlocker, Settings
 
+from tests.browser.chromium import ARGUMENTS, CHROMIUM
 from tests.servers import Server, serve
 
-CHROMIUM = "/usr/bin/chromium"
-# Each more process costs on few cores, and no test looks at what keeps pages apart.
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--in-process-gpu"]
-ARGUMENTS += ["--renderer-process-limit=1", "--disable-site-isolation-trials"]
 # What a page says while its server is away; nothing that the page itself did wrong.
 SERVER_AWAY = ("WebSocket connection to", "net::ERR_")
 

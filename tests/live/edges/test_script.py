@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, Route, WebSocketRoute, async_playwright
 
+from tests.browser.chromium import ARGUMENTS, CHROMIUM
 from tests.live.integration.support import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -85,9 +86,7 @@ class Farm:
 async def browser() -> AsyncIterator[Browser]:
     """One browser for all of these tests."""
     async with async_playwright() as playwright:
-        launched = await playwright.chromium.launch(
-            executable_path="/usr/bin/chromium", args=["--no-sandbox"]
-        )
+        launched = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield launched
         await launched.close()
 
