@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
@@ -13,6 +14,9 @@ from pytest_django import DjangoDbBlocker, Settings
 
 from observing import fields
 from postgres import connections
+
+if TYPE_CHECKING:  # a model can be imported when Django is ready
+    from django.contrib.auth.models import User
 
 _NAME = re.compile(r"test_jobfarm_(\d+)(_\w+)?")
 # Files of these folders take from ten seconds to two minutes, most of it waiting for other processes; those that take
@@ -140,3 +144,35 @@ def _drop_what_dead_runs_left() -> None:
                 connection.execute(
                     sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
                 )
+
+
+@pytest.fixture
+def ada(db: None) -> "User":
+    """Somebody with an account."""
+    from tests import farm
+
+    return farm.user("ada")
+
+
+@pytest.fixture
+def bob(db: None) -> "User":
+    """Somebody else."""
+    from tests import farm
+
+    return farm.user("bob")
+
+
+@pytest.fixture
+def boss(db: None) -> "User":
+    """Who runs the farm."""
+    from tests import farm
+
+    return farm.user("boss", is_staff=True, is_superuser=True)
+
+
+@pytest.fixture
+def work_kind(db: None) -> None:
+    """The kind `work`, whose queue has the same name."""
+    from tests import farm
+
+    farm.kind()

@@ -32,11 +32,12 @@ from jobs.operations import hooks
 from postgres import clock, connections
 
 T = TypeVar("T")
+PASSWORD = "correct horse battery"
 
 
 def user(name: str = "ada", *, groups: Iterable[Group] = (), **fields: Any) -> User:
     """A person with a usable account."""
-    person = User.objects.create_user(username=name, password="correct horse battery", **fields)
+    person = User.objects.create_user(username=name, password=PASSWORD, **fields)
     person.groups.set(groups)
     return person
 

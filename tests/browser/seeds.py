@@ -86,7 +86,7 @@ def plain(prompt: str) -> bytes:
 def seed(*, boss: User | None = None, paint: Paint = plain) -> Farm:
     """Fill an empty farm. `boss` runs it, and is made if not given; `paint` makes the pictures."""
     jobs.sync()
-    boss = boss or User.objects.create_superuser("ada", password="correct horse battery")
+    boss = boss or User.objects.create_superuser("ada", password=farm.PASSWORD)
     member = farm.user("grace")
     group = accounts.create_group("studio", by=boss)
     invitation = accounts.invitation(group, by=boss)

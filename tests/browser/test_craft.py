@@ -16,11 +16,9 @@ from tests.servers import Server
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def boss(server: Server) -> User:
-    """Who runs the farm."""
+@pytest.fixture(autouse=True)
+def _kinds(server: Server) -> None:
     operations.sync()
-    return User.objects.create_superuser("boss", password="correct horse battery")
 
 
 def _submit(owner: User, *prompts: str) -> list[Job]:

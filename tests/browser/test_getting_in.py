@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from accounts import operations
 from tests import farm
-from tests.accounts.integration.people import PASSWORD, solution
+from tests.accounts.integration.people import solution
 from tests.browser.conftest import Visit
 from tests.browser.farmhands import SOON_MS
 
@@ -27,7 +27,7 @@ def read_picture(page: Page) -> None:
 def sign_up(page: Page, username: str) -> None:
     """Fill the form in by keyboard alone, as the page opens."""
     expect(page.get_by_label("Username")).to_be_focused()
-    for text in (username, "", PASSWORD, PASSWORD):
+    for text in (username, "", farm.PASSWORD, farm.PASSWORD):
         page.keyboard.type(text)
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
@@ -98,7 +98,11 @@ class TestGettingIn:
 
         page.locator("details.menu summary").click()
         page.get_by_role("link", name="Sign up to keep your account").click()
-        for label, text in (("Username", "ada"), ("Password", PASSWORD), ("Password, again", PASSWORD)):
+        for label, text in (
+            ("Username", "ada"),
+            ("Password", farm.PASSWORD),
+            ("Password, again", farm.PASSWORD),
+        ):
             page.get_by_label(label, exact=True).fill(text)
         page.get_by_role("button", name="Sign up").click()
         expect(page.get_by_text("Welcome, ada.")).to_be_visible()

@@ -19,11 +19,9 @@ from tests.servers import Server
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def ada(server: Server) -> User:
-    """Who looks."""
+@pytest.fixture(autouse=True)
+def _kinds(server: Server) -> None:
     operations.sync()
-    return farm.user("ada")
 
 
 @pytest.fixture
@@ -178,7 +176,7 @@ class TestCanceling:
         assert page.inner_text(".job-state .badge") == "canceled"
 
     def test_in_the_administration(self, visit: Visit, server: Server, worker: Worker, job: Job) -> None:
-        boss = User.objects.create_superuser("boss", password="correct horse battery")
+        boss = User.objects.create_superuser("boss", password=farm.PASSWORD)
         claimed = farm.claim_one(worker)
         page = visit(f"/admin/jobs/job/{job.pk}/change/", by=boss)
         same = farmhands.stays(page)

@@ -12,16 +12,9 @@ from ratelimits.operations import TokenBucket
 from tests.browser import farmhands
 from tests.browser.conftest import Visit
 from tests.browser.farmhands import SOON_MS
-from tests.servers import Server
 
 pytestmark = pytest.mark.django_db(transaction=True)
 CONFIG = TokenBucket(10, timedelta(days=1000))
-
-
-@pytest.fixture
-def boss(server: Server) -> User:
-    """Who runs the farm."""
-    return User.objects.create_superuser("boss", password="correct horse battery")
 
 
 def take(count: float, *, key: str = "ada & <b>bob</b>") -> None:

@@ -18,11 +18,9 @@ from tests.servers import Server
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def boss(server: Server) -> User:
-    """Who runs the farm."""
+@pytest.fixture(autouse=True)
+def _kinds(server: Server) -> None:
     operations.sync()
-    return User.objects.create_superuser("boss", password="correct horse battery")
 
 
 class TestLive:

@@ -21,13 +21,11 @@ from tests.servers import Server
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def boss(server: Server, monkeypatch: pytest.MonkeyPatch) -> User:
-    """Who runs the farm, which has one cron."""
+@pytest.fixture(autouse=True)
+def _one_cron(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crons, "_declared", {})
     scheduling.declare("greet", scheduling.daily(hour=6, tz="Europe/Berlin"), sample.say, word="hi")
     scheduling.sync_crons()
-    return User.objects.create_superuser("boss", password="correct horse battery")
 
 
 class TestFunctions:

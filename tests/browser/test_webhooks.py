@@ -24,12 +24,6 @@ from webhooks.models import Delivery, Rule
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def boss(server: Server) -> User:
-    """Who runs it all."""
-    return User.objects.create_superuser("boss")
-
-
 def test_a_source_is_set_up_tested_watched_and_replayed(visit: Visit, server: Server, boss: User) -> None:
     page = visit("/inbox/sources/", by=boss)
     row = page.locator("[data-key=sgithub]")

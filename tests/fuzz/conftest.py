@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pytest
 from pytest_django import DjangoDbBlocker
 
-from tests.api.edges.conftest import ada, crew, server
+from tests.api.edges.conftest import crew, server
 from tests.servers import Server, serve
 
-__all__ = ["ada", "crew", "server"]
+__all__ = ["crew", "server"]
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-PASSWORD: Final = "correct horse battery"
+from tests import farm
+
 _SUBMITTED: Final = {"kind": "chat", "payload": {"prompt": "Why?"}}
 _WORKER: Final = "api/v1/worker/jobs/<jobid:job_id>/"
 
@@ -17,10 +18,10 @@ FORMS: Final[Mapping[str, Any]] = {
     "api/v1/worker/finish": {"finished": [{"id": "<job_id>", "lease": "<lease>", "outcome": "success"}]},
     "api/v1/jobs": _SUBMITTED,
     "api/v1/jobs/bulk": {"jobs": [_SUBMITTED]},
-    "accounts/sign-up/": {"username": "newcomer", "password": PASSWORD, "again": PASSWORD},
-    "accounts/login/": {"username": "ada", "password": PASSWORD},
+    "accounts/sign-up/": {"username": "newcomer", "password": farm.PASSWORD, "again": farm.PASSWORD},
+    "accounts/login/": {"username": "ada", "password": farm.PASSWORD},
     "accounts/password/": {
-        "old_password": PASSWORD,
+        "old_password": farm.PASSWORD,
         "new_password1": "a new horse battery",
         "new_password2": "a new horse battery",
     },

@@ -11,17 +11,10 @@ from accounts import operations as accounts
 from accounts.http import SessionAuth
 from jobs import operations
 from jobs.api.clients import router
-from tests import farm
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("work_kind")]
 NEW = {"kind": "work", "payload": 1}
 Call = tuple[str, str, object]
-
-
-@pytest.fixture
-def ada() -> User:
-    farm.kind()
-    return farm.user("ada")
 
 
 @pytest.fixture

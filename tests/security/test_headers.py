@@ -6,6 +6,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from jobfarm.middleware import ADMIN_POLICY, POLICY
+from tests import farm
 
 pytestmark = pytest.mark.django_db
 PAGES = (
@@ -76,9 +77,9 @@ def test_every_answer_is_taken_for_what_it_says_and_tells_no_other_site_where_it
 
 class TestCookies:
     def _log_in(self, client: Client) -> Client:
-        User.objects.create_user("ada", password="correct horse battery")
+        User.objects.create_user("ada", password=farm.PASSWORD)
         client.get("/accounts/login/")
-        client.post("/accounts/login/", {"username": "ada", "password": "correct horse battery"})
+        client.post("/accounts/login/", {"username": "ada", "password": farm.PASSWORD})
         return client
 
     def test_are_read_by_no_script_and_sent_by_no_other_sites_forms(self, client: Client) -> None:

@@ -13,6 +13,7 @@ from websockets.sync.client import connect
 
 from accounts import operations as accounts
 from jobs import operations
+from tests import farm
 from tests.api.edges import callers
 from tests.api.edges.callers import PATIENCE_S, Crew
 from tests.servers import Server, serve
@@ -20,7 +21,6 @@ from webhooks import operations as webhooks
 from webhooks.domain.names import Source
 
 pytestmark = pytest.mark.django_db(transaction=True)
-PASSWORD = "correct horse battery"
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +58,10 @@ def _secrets(user: User) -> dict[str, str]:
 
 def test_no_key_is_stored_in_clear() -> None:
     """Neither a key nor a link that logs in nor a webhook's secret is in any column of any table."""
-    made = _secrets(User.objects.create_user("ada", password=PASSWORD))
+    made = _secrets(User.objects.create_user("ada", password=farm.PASSWORD))
     rows = _all_rows()
     assert {name for name, secret in made.items() if secret in rows} == set()
-    assert PASSWORD not in rows
+    assert farm.PASSWORD not in rows
     assert made["worker"][:8] in rows  # its hint: the search sees what is there
 
 
@@ -108,12 +108,12 @@ class TestTheBrowsersSocket:
 
 def test_no_log_line_holds_a_secret(talkative: Server) -> None:
     """Of a server that logs all it can, while every kind of secret comes in, in its right place and in wrong ones."""
-    user = User.objects.create_user("ada", password=PASSWORD)
+    user = User.objects.create_user("ada", password=farm.PASSWORD)
     made, logged_before = _secrets(user), len(talkative.log)
     crew = Crew(talkative, operations.authenticate(made["worker"]), made["worker"])
     operations.submit("chat", {}, owner=user)
     job = crew.claim_one()
-    made |= {"lease": job["lease"].partition("-")[2], "password": PASSWORD}
+    made |= {"lease": job["lease"].partition("-")[2], "password": farm.PASSWORD}
     crew.post(f"jobs/{job['id']}/finish", lease=job["lease"], outcome="nonsense")
     with crew.socket() as socket:
         callers.ask(socket, type="heartbeat", job=job["id"], lease=job["lease"])
@@ -128,7 +128,11 @@ def test_no_log_line_holds_a_secret(talkative: Server) -> None:
 def _come_to_the_door(url: str, made: dict[str, str]) -> None:
     with httpx.Client(base_url=url, timeout=PATIENCE_S) as client:
         page = client.get("/accounts/login/")
-        form = {"username": "ada", "password": PASSWORD, "csrfmiddlewaretoken": page.cookies["csrftoken"]}
+        form = {
+            "username": "ada",
+            "password": farm.PASSWORD,
+            "csrfmiddlewaretoken": page.cookies["csrftoken"],
+        }
         client.post("/accounts/login/", data=form)
         client.post("/accounts/login/", data={**form, "csrfmiddlewaretoken": "wrong"})
         client.get(f"/accounts/link/{made['link']}/")

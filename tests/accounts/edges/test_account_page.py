@@ -12,16 +12,16 @@ from pytest_django import DjangoAssertNumQueries
 from accounts import operations
 from accounts.errors import Unauthorized
 from accounts.models import ApiToken
+from tests import farm
 
 pytestmark = pytest.mark.django_db
-PASSWORD = "correct horse battery"
 GIVEN: dict[str, Any] = {"name": "ci", "scopes": ["submit", "read", "operate"], "days": ""}
 
 
 @pytest.fixture
 def ada() -> User:
     """Somebody with a password, in a group."""
-    ada = User.objects.create_user("ada", password=PASSWORD)
+    ada = User.objects.create_user("ada", password=farm.PASSWORD)
     ada.groups.add(Group.objects.create(name="painters"))
     return ada
 
@@ -140,7 +140,7 @@ class TestPassword:
         before = page.session.session_key
         new = {"new_password1": "a staple and a battery", "new_password2": "a staple and a battery"}
         assert (
-            page.post(reverse("accounts:change_password"), {"old_password": PASSWORD} | new).status_code
+            page.post(reverse("accounts:change_password"), {"old_password": farm.PASSWORD} | new).status_code
             == 302
         )
         ada.refresh_from_db()
@@ -153,9 +153,9 @@ class TestPassword:
         ("old", "new", "again"),
         [
             ("wrong", "a staple and a battery", "a staple and a battery"),
-            (PASSWORD, "short", "short"),
-            (PASSWORD, "password123", "password123"),
-            (PASSWORD, "a staple and a battery", "another"),
+            (farm.PASSWORD, "short", "short"),
+            (farm.PASSWORD, "password123", "password123"),
+            (farm.PASSWORD, "a staple and a battery", "another"),
         ],
     )
     def test_is_kept_when_something_is_wrong(
@@ -166,7 +166,7 @@ class TestPassword:
         assert answer.status_code == 422
         assert answer.context["password_form"].errors
         ada.refresh_from_db()
-        assert ada.check_password(PASSWORD)
+        assert ada.check_password(farm.PASSWORD)
 
     def test_is_set_without_an_old_one_by_whoever_has_none(self, client: Client) -> None:
         admin, _ = operations.ensure_administrator()

@@ -18,12 +18,6 @@ from accounts.models import ApiToken
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def ada() -> User:
-    """Somebody who may log in."""
-    return User.objects.create_user("ada")
-
-
 def printed(*command: str) -> tuple[str, str]:
     """What a command says on stdout and on stderr."""
     out, err = StringIO(), StringIO()

@@ -9,23 +9,10 @@ from pytest_django import DjangoAssertNumQueries, Settings
 
 from accounts import operations
 from ratelimits import operations as ratelimits
-from tests import farm
 from tests.accounts.edges.test_login import ELSEWHERE
 
 pytestmark = pytest.mark.django_db
 GROUPS = "/accounts/groups/"
-
-
-@pytest.fixture
-def ada() -> User:
-    """Who keeps the group."""
-    return farm.user("ada")
-
-
-@pytest.fixture
-def bob() -> User:
-    """Who is invited."""
-    return farm.user("bob")
 
 
 @pytest.fixture

@@ -135,7 +135,7 @@ class TestAGuest:
 
     @pytest.mark.parametrize("path", ["/accounts/password/", "/accounts/tokens/"])
     def test_makes_no_password_and_no_token(self, client: Client, guest: User, path: str) -> None:
-        fields = {"new_password1": people.PASSWORD, "new_password2": people.PASSWORD, "name": "script"}
+        fields = {"new_password1": farm.PASSWORD, "new_password2": farm.PASSWORD, "name": "script"}
         answer = client.post(path, fields)
         assert (answer.status_code, "Not for guests" in answer.text) == (403, True)
         guest.refresh_from_db()
@@ -178,7 +178,7 @@ class TestAGuest:
     def test_may_log_in_to_an_account_of_their_own(self, client: Client, guest: User) -> None:
         ada = farm.user("ada")
         assert client.get("/accounts/login/").status_code == 200
-        given = {"username": "ada", "password": "correct horse battery"}
+        given = {"username": "ada", "password": farm.PASSWORD}
         assert client.post("/accounts/login/", given).headers["Location"] == "/"
         assert client.session[SESSION_KEY] == str(ada.pk)
         assert "is_guest" not in client.session

@@ -13,12 +13,6 @@ from tests.accounts.integration import people
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def ada() -> User:
-    """Somebody who may log in."""
-    return User.objects.create_user("ada")
-
-
 def call(method: str = "GET", *, user: User | None = None, authorization: str | None = None) -> HttpRequest:
     """A request as it reaches the API, with CSRF checks on."""
     headers = {"Authorization": authorization} if authorization is not None else {}

@@ -10,9 +10,9 @@ from django.urls import reverse
 
 from accounts import operations
 from accounts.models import OneTimeLink
+from tests import farm
 
 pytestmark = pytest.mark.django_db
-PASSWORD = "correct horse battery"
 ELSEWHERE = [
     "https://evil.example/",
     "//evil.example/",
@@ -23,15 +23,9 @@ ELSEWHERE = [
 ]
 
 
-@pytest.fixture
-def ada() -> User:
-    """Somebody with a password."""
-    return User.objects.create_user("ada", password=PASSWORD)
-
-
 def log_in(client: Client, **fields: str) -> str:
     """Where the log-in form sends one; empty if it does not."""
-    answer = client.post(reverse("accounts:login"), {"username": "ada", "password": PASSWORD} | fields)
+    answer = client.post(reverse("accounts:login"), {"username": "ada", "password": farm.PASSWORD} | fields)
     return answer.headers.get("Location", "")
 
 
@@ -41,7 +35,7 @@ class TestLogIn:
         assert client.session[SESSION_KEY] == str(ada.pk)
 
     def test_says_what_is_wrong_without_saying_which(self, client: Client, ada: User) -> None:
-        unknown = client.post(reverse("accounts:login"), {"username": "eve", "password": PASSWORD})
+        unknown = client.post(reverse("accounts:login"), {"username": "eve", "password": farm.PASSWORD})
         wrong = client.post(reverse("accounts:login"), {"username": "ada", "password": "wrong"})
         assert (unknown.status_code, wrong.status_code) == (200, 200)
         assert unknown.context["form"].errors == wrong.context["form"].errors
@@ -73,7 +67,7 @@ class TestLogIn:
 
     def test_needs_the_csrf_token(self, ada: User) -> None:
         strict = Client(enforce_csrf_checks=True)
-        answer = strict.post(reverse("accounts:login"), {"username": "ada", "password": PASSWORD})
+        answer = strict.post(reverse("accounts:login"), {"username": "ada", "password": farm.PASSWORD})
         assert answer.status_code == 403
         assert "That form has expired" in answer.text
 

@@ -15,7 +15,7 @@ from tests.accounts.integration import people
 
 pytestmark = pytest.mark.django_db
 PAGE = "/accounts/sign-up/"
-GIVEN = {"username": "ada", "password": people.PASSWORD, "again": people.PASSWORD}
+GIVEN = {"username": "ada", "password": farm.PASSWORD, "again": farm.PASSWORD}
 
 
 class TestSignUp:
@@ -62,7 +62,7 @@ class TestSignUp:
         assert (User.objects.count(), SESSION_KEY in client.session) == (1, False)
 
     def test_does_not_send_passwords_back(self, client: Client) -> None:
-        assert people.PASSWORD not in client.post(PAGE, GIVEN | {"username": "two words"}).text
+        assert farm.PASSWORD not in client.post(PAGE, GIVEN | {"username": "two words"}).text
 
     def test_answers_429_when_too_many_come(self, client: Client) -> None:
         ratelimits.limit("sign-up", count=50)

@@ -5,8 +5,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from accounts import operations
+from tests import farm
 
-PASSWORD = "correct horse battery"
 HERE = "address:10.0.0.1"
 
 
@@ -22,8 +22,8 @@ def guest(*, address: str = HERE) -> User:
 
 
 def sign_up(username: str = "ada", **given: object) -> User:
-    """Somebody new, with PASSWORD."""
-    return operations.sign_up(username, **{"password": PASSWORD, "address": HERE} | given)  # type: ignore[arg-type]  # as given
+    """Somebody new, with farm.PASSWORD."""
+    return operations.sign_up(username, **{"password": farm.PASSWORD, "address": HERE} | given)  # type: ignore[arg-type]  # as given
 
 
 def come_as_guest(client: Client, **fields: str) -> str:

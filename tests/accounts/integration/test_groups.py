@@ -27,18 +27,6 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def ada() -> User:
-    """Who makes groups."""
-    return farm.user("ada")
-
-
-@pytest.fixture
-def bob() -> User:
-    """Who is invited."""
-    return farm.user("bob")
-
-
-@pytest.fixture
 def group(ada: User) -> Group:
     """A group with one member."""
     return operations.create_group("Painters", by=ada)

@@ -160,7 +160,7 @@ class TestSigningUpAsAGuest:
         group = operations.create_group("Painters", by=guest)
         person = people.sign_up("ada", guest=guest, email="Ada@Example.COM")
         assert (person.pk, person.username, person.email) == (guest.pk, "ada", "Ada@example.com")
-        assert person.check_password(people.PASSWORD)
+        assert person.check_password(farm.PASSWORD)
         assert not operations.is_guest(person)
         assert operations.limit_key(person) == f"user:{person.pk}"
         assert operations.members(group) == [person] == [operations.owner(group)]

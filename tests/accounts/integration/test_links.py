@@ -37,12 +37,6 @@ def token_of(path: str) -> str:
     return path.rstrip("/").rpartition("/")[2]
 
 
-@pytest.fixture
-def ada() -> User:
-    """Somebody who may log in."""
-    return User.objects.create_user("ada")
-
-
 class TestOneTimeLink:
     def test_is_a_path_whose_secret_is_stored_as_a_hash(self, ada: User) -> None:
         path = operations.one_time_link(ada)

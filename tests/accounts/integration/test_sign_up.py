@@ -21,7 +21,7 @@ class TestSignUp:
         stored = User.objects.get()
         assert person == stored
         assert (stored.username, stored.email) == ("ada", "Ada@example.com")
-        assert stored.check_password(people.PASSWORD)
+        assert stored.check_password(farm.PASSWORD)
         assert (stored.is_active, stored.is_staff, stored.is_superuser) == (True, False, False)
         assert not operations.is_guest(stored)
 

@@ -16,12 +16,6 @@ from accounts.models import ApiToken
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def ada() -> User:
-    """Somebody who may log in."""
-    return User.objects.create_user("ada")
-
-
 class TestCreateToken:
     def test_keeps_the_hash_and_a_hint_and_not_the_key(self, ada: User) -> None:
         token, key = operations.create_token(ada, name="  my laptop ")

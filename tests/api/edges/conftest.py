@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import pytest
-from django.contrib.auth.models import User
 from pytest_django import DjangoDbBlocker
 
 from tests.api.edges import callers
@@ -25,12 +24,6 @@ def server(running: Server, transactional_db: None) -> Iterator[Server]:
     yield running
     callers.close_all()
     assert "Traceback" not in running.log[logged_before:], running.log[logged_before:]
-
-
-@pytest.fixture
-def ada(server: Server) -> User:
-    """Somebody with an account."""
-    return User.objects.create_user("ada")
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from ratelimits import operations as ratelimits
 from ratelimits.models import Bucket
 from tests import farm
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("work_kind")]
 ONE = {"kind": "work", "payload": {"b": 1, "a": [1, 2]}}
 Post = Callable[..., Any]
 
@@ -36,12 +36,6 @@ def _poster(person: User) -> Post:
         return client.post(f"/api/v1/{path}", content, content_type="application/json", headers=headers)
 
     return post
-
-
-@pytest.fixture
-def ada() -> User:
-    farm.kind()
-    return farm.user("ada")
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from jobs.models import Job, OutputChunk, ResultFile, Worker
 from postgres import transactions
 from tests import farm
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("work_kind")]
 SetQuotas = Callable[..., None]
 
 
@@ -31,17 +31,6 @@ def quota(settings: Settings, tmp_path: Path) -> SetQuotas:
         settings.JOBFARM = {**settings.JOBFARM, **quotas}
 
     return change
-
-
-@pytest.fixture
-def ada() -> User:
-    farm.kind()
-    return farm.user("ada")
-
-
-@pytest.fixture
-def bob() -> User:
-    return farm.user("bob")
 
 
 def _refused(call: Any, *arguments: Any, **options: Any) -> tuple[str, dict[str, Any]]:

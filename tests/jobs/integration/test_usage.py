@@ -33,11 +33,6 @@ def _farm(settings: Settings, tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.fixture
-def ada() -> User:
-    return farm.user("ada")
-
-
-@pytest.fixture
 def me() -> Worker:
     return farm.worker()
 

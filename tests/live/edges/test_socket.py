@@ -15,6 +15,7 @@ from live import hub, operations
 from live.conversation import BROKEN, Conversation
 from live.protocol import TOO_FAST
 from postgres import connections
+from tests import farm
 from tests.live.edges.page import Page, logged_in
 from tests.live.integration.support import eventually, reads, rename, settled, write
 
@@ -30,7 +31,7 @@ async def ada_in(group_id: int) -> tuple[User, Client]:
     """A person in the group, and their browser."""
 
     def make() -> User:
-        user = User.objects.create_user(username="ada", password="correct horse battery")
+        user = User.objects.create_user(username="ada", password=farm.PASSWORD)
         user.groups.add(group_id)
         return user
 

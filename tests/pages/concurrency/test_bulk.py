@@ -14,12 +14,6 @@ from tests import farm
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def boss() -> User:
-    """Who runs the farm."""
-    return User.objects.create_superuser("boss", password="correct horse battery")
-
-
 class TestCanceling:
     def test_beside_workers_ends_each_job_once_and_counts_truthfully(self, boss: User) -> None:
         farm.kind()

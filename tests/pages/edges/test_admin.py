@@ -105,7 +105,7 @@ class TestJobs:
 
     @pytest.mark.parametrize("path", ["add/", "{job}/delete/"])
     def test_is_not_added_nor_deleted(self, browse: Browse, little_farm: Farm, path: str) -> None:
-        boss = User.objects.create_superuser("boss", password="correct horse battery")
+        boss = User.objects.create_superuser("boss", password=farm.PASSWORD)
         assert (
             browse(boss).post(f"{JOBS}{path.format(job=little_farm.job.pk)}", {"post": "yes"}).status_code
             == 403
@@ -113,7 +113,7 @@ class TestJobs:
         assert Job.objects.filter(pk=little_farm.job.pk).exists()
 
     def test_is_not_edited(self, browse: Browse, little_farm: Farm) -> None:
-        boss = User.objects.create_superuser("boss", password="correct horse battery")
+        boss = User.objects.create_superuser("boss", password=farm.PASSWORD)
         assert browse(boss).post(f"{JOBS}{little_farm.job.pk}/change/", {"priority": "9"}).status_code == 403
 
     @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ class TestWorkers:
 
     def test_deleting_a_person_takes_their_workers_along(self, browse: Browse, little_farm: Farm) -> None:
         farm.worker("evas", "chat", owner=little_farm.eve)
-        boss = User.objects.create_superuser("boss", password="correct horse battery")
+        boss = User.objects.create_superuser("boss", password=farm.PASSWORD)
         browse(boss).post(f"/admin/auth/user/{little_farm.eve.pk}/delete/", {"post": "yes"})
         assert (
             User.objects.filter(username="eve").exists(),

@@ -57,7 +57,7 @@ class TestEscaping:
         job.refresh_from_db()
         if ended:
             _finish(job, evil)
-        boss = User.objects.create_superuser("boss", password="correct horse battery")
+        boss = User.objects.create_superuser("boss", password=farm.PASSWORD)
         client, shared = browse(boss), _shared(job, boss)
         for page in PAGES:
             answer = client.get(

@@ -52,7 +52,7 @@ class Big:
     def __init__(self) -> None:
         self.club = Group.objects.create(name="club")
         self.ada, self.bob = farm.user("ada"), farm.user("bob", groups=[self.club])
-        self.boss = User.objects.create_superuser("boss", password="correct horse battery")
+        self.boss = User.objects.create_superuser("boss", password=farm.PASSWORD)
         operations.create_worker("names", queues=[f"q{n}" for n in range(10)])
         given = {"ada": self.ada.pk, "bob": self.bob.pk, "club": self.club.pk, "count": ENDED}
         with connection.cursor() as cursor:

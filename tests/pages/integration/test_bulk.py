@@ -25,12 +25,6 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def boss() -> User:
-    """Who runs the farm."""
-    return User.objects.create_superuser("boss", password="correct horse battery")
-
-
-@pytest.fixture
 def worker() -> Worker:
     """Who works, if asked."""
     farm.kind()

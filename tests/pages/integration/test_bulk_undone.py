@@ -9,10 +9,10 @@ from jobs import operations
 from jobs.domain.bulks import BulkAction
 from jobs.models import Job, Worker
 from tests import farm
-from tests.pages.integration.test_bulk import _do, _to_the_end, boss, worker
+from tests.pages.integration.test_bulk import _do, _to_the_end, worker
 
 pytestmark = pytest.mark.django_db
-__all__ = ["boss", "worker"]
+__all__ = ["worker"]
 
 
 class TestUndoing:

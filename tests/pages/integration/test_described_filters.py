@@ -16,17 +16,11 @@ from jobs.queries import lists
 from jobs.views.lists import FilterForm
 from tests import farm
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("work_kind")]
 VALUES = {
     "status": "success", "kind": "no-such-kind", "queue": "no-such-queue", "owner": "nobody", "group": "no group",
     "worker": "no worker", "since": "2199-01-01T00:00", "until": "2001-01-01T00:00", "text": "no such text",
 }  # fmt: skip
-
-
-@pytest.fixture
-def ada() -> User:
-    farm.kind()
-    return farm.user("ada")
 
 
 class TestEachFilter:

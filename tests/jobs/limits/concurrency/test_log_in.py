@@ -13,7 +13,6 @@ from tests.jobs.limits.concurrency import backends
 from tests.jobs.limits.integration.sample import left
 
 pytestmark = pytest.mark.django_db(transaction=True)
-PASSWORD = "correct horse battery"
 ADDRESS = "address:127.0.0.1"
 
 
@@ -33,7 +32,7 @@ def tried(username: str, password: str = "wrong", address: str = "127.0.0.1") ->
 
 class TestManyAtOnce:
     def test_have_ten_passwords_of_one_person_looked_at_from_one_address(self) -> None:
-        User.objects.create_user("ada", password=PASSWORD)
+        User.objects.create_user("ada", password=farm.PASSWORD)
         statuses = farm.at_once(*[lambda: tried("ada") for _ in range(16)])
         assert Counter(statuses) == {200: 10, 429: 6}
         assert backends.reads == ["ada"] * 10
@@ -46,8 +45,8 @@ class TestManyAtOnce:
 
     def test_who_know_the_password_leave_nothing_behind(self) -> None:
         for n in range(8):
-            User.objects.create_user(f"user{n}", password=PASSWORD)
-        assert farm.at_once(*[lambda n=n: tried(f"user{n}", PASSWORD) for n in range(8)]) == [302] * 8
+            User.objects.create_user(f"user{n}", password=farm.PASSWORD)
+        assert farm.at_once(*[lambda n=n: tried(f"user{n}", farm.PASSWORD) for n in range(8)]) == [302] * 8
         assert left("log-in/address", ADDRESS) == 30
         assert left("log-in", f"user:user1 {ADDRESS}") == 10
         assert left("log-in/name", "user:user1") == 100

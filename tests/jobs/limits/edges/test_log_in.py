@@ -11,18 +11,12 @@ from accounts import operations
 from accounts.models import OneTimeLink
 from ratelimits import operations as limits
 from ratelimits.models import Bucket
+from tests import farm
 from tests.jobs.limits.integration.sample import left
 
 pytestmark = pytest.mark.django_db(transaction=True)
-PASSWORD = "correct horse battery"
 HERE = "address:127.0.0.1"
 SIX_MINUTES = range(300, 361)  # seconds until one of ten tokens an hour has come in
-
-
-@pytest.fixture
-def ada() -> User:
-    """Somebody with a password."""
-    return User.objects.create_user("ada", password=PASSWORD)
 
 
 def tried(username: str = "ada", password: str = "wrong", *, address: str = "127.0.0.1") -> Any:
@@ -39,7 +33,7 @@ def spent(username: str = "ada") -> None:
 class TestTheForm:
     def test_says_when_to_try_again_and_does_not_look_at_the_password(self, ada: User) -> None:
         spent()
-        answer = tried(password=PASSWORD)
+        answer = tried(password=farm.PASSWORD)
         assert answer.status_code == 429
         assert int(answer.headers["Retry-After"]) in SIX_MINUTES
         assert "no-store" in answer.headers["Cache-Control"]
@@ -55,13 +49,13 @@ class TestTheForm:
     def test_of_a_stranger_lock_nobody_out_elsewhere(self, ada: User) -> None:
         spent()
         assert tried().status_code == 429
-        assert tried(password=PASSWORD, address="192.0.2.1").status_code == 302
+        assert tried(password=farm.PASSWORD, address="192.0.2.1").status_code == 302
 
     def test_counts_a_name_from_everywhere_too_by_a_wider_limit(self, ada: User) -> None:
         """A hundred an hour: the next is let in after 36 s, and a one-time link at once."""
         tries = [tried(address=f"10.0.{n}.1").status_code for n in range(100)]
         assert tries == [200] * 100
-        answer = tried(password=PASSWORD, address="192.0.2.1")
+        answer = tried(password=farm.PASSWORD, address="192.0.2.1")
         assert answer.status_code == 429
         assert int(answer.headers["Retry-After"]) <= 36
         assert tried("bob", address="192.0.2.1").status_code == 200
@@ -69,13 +63,13 @@ class TestTheForm:
 
     def test_counts_an_address_whoever_is_tried_there(self, ada: User) -> None:
         assert [tried(f"user{n}").status_code for n in range(30)] == [200] * 30
-        assert tried(password=PASSWORD).status_code == 429
-        assert tried(password=PASSWORD, address="192.0.2.1").status_code == 302
+        assert tried(password=farm.PASSWORD).status_code == 429
+        assert tried(password=farm.PASSWORD, address="192.0.2.1").status_code == 302
 
     def test_forgets_the_failures_of_who_comes_in_and_gives_the_rest_that_one_back(self, ada: User) -> None:
         for _ in range(4):
             tried()
-        assert tried(password=PASSWORD).status_code == 302
+        assert tried(password=farm.PASSWORD).status_code == 302
         assert left("log-in", f"user:ada {HERE}") == 10
         assert left("log-in/address", HERE) == pytest.approx(26, abs=0.1)
         assert left("log-in/name", "user:ada") == pytest.approx(96, abs=0.1)
@@ -93,7 +87,7 @@ class TestTheForm:
     def test_lets_in_again_who_was_reset(self, ada: User) -> None:
         spent()
         limits.reset("log-in", key=f"user:ada {HERE}")
-        assert tried(password=PASSWORD).status_code == 302
+        assert tried(password=farm.PASSWORD).status_code == 302
 
 
 class TestTheDoorOfTheAdministration:
@@ -104,7 +98,7 @@ class TestTheDoorOfTheAdministration:
         assert client.get("/admin/", follow=True).redirect_chain[-1][0].startswith("/accounts/login/")
 
     def test_looks_at_no_password(self, client: Client) -> None:
-        assert client.post("/admin/login/", {"username": "ada", "password": PASSWORD}).status_code == 405
+        assert client.post("/admin/login/", {"username": "ada", "password": farm.PASSWORD}).status_code == 405
 
     def test_tells_who_is_logged_in_and_may_not_enter(self, client: Client, ada: User) -> None:
         client.force_login(ada)

@@ -39,12 +39,10 @@ class Caller:
         return self.post("jobs/bulk", {"jobs": [{"kind": "plain", "payload": {}}] * count})
 
 
-@pytest.fixture
-def ada() -> User:
-    """Somebody who submits."""
-    operations.sync()  # the form's own kinds
+@pytest.fixture(autouse=True)
+def _kinds(db: None) -> None:
+    operations.sync()  # the form's own
     farm.kind("plain")
-    return farm.user("ada")
 
 
 def drained(name: str, key: str, *, but: float = -100) -> None:
