@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--transport", choices=("auto", "ws", "http"), default="auto", help="WebSocket, HTTP, or what works")
     add("--grace", type=float, default=10.0, metavar="SECONDS", help="for running jobs after a signal (10)")
     add("--name", help="what to call this process in the farm's logs (the host's name)")
-    add("--verbose", action="store_true", help="tell also what goes wrong and is tried again")
+    add("--verbose", action="store_true", help="log also what goes wrong and is retried")
     add("--version", action="version", version=VERSION)
     return parser
 

@@ -204,7 +204,7 @@ class Farm:
     def _refused_socket(self, error: SocketRefused, backoff: Backoff) -> float:
         """How long to wait after a server that answered, but opened no socket."""
         if not self._needs_socket:
-            log.info("%s HTTP it is; the socket is tried again now and then.", error)
+            log.info("%s HTTP it is; the socket is retried now and then.", error)
             return SOCKET_AGAIN_S
         if error.status >= 500 or self._http.known:
             return self._pause_s(backoff)

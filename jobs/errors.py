@@ -152,7 +152,7 @@ class NotFound(JobsError):
 
 
 class NotEnded(JobsError):
-    """The job has not ended yet, so it cannot be tried again as a new one."""
+    """The job has not ended yet, so it cannot be retried as a new one."""
 
     code = "not_ended"
     http_status = 409

@@ -53,7 +53,7 @@ def patiently(
     pause_s: float = PAUSE_S,
     report: Callable[[str], None],
 ) -> T:
-    """What `change` returns. While others hold a lock that it needs, it is tried again after a pause, so it must be
+    """What `change` returns. While others hold a lock that it needs, it is retried after a pause, so it must be
     able to go on where it stopped. Raises LockedOut after so many attempts."""
     for attempt in range(1, attempts + 1):
         try:

@@ -1,4 +1,4 @@
-"""Transactions that are tried again when PostgreSQL says that they collided: serializable ones, and plain ones."""
+"""Transactions that are retried when PostgreSQL says that they collided: serializable ones, and plain ones."""
 
 import functools
 import random
@@ -106,7 +106,7 @@ def is_serializable() -> bool:
 
 def is_passing(error: BaseException) -> bool:
     """Whether what stood in the way is over by itself: a collision, or a lock that somebody held for too long. What
-    was to be changed is not changed, and may be tried again."""
+    was to be changed is not changed, and may be retried."""
     lacked = any(
         isinstance(cause, psycopg.Error) and cause.sqlstate == _NOT_AVAILABLE for cause in causes(error)
     )

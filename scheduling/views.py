@@ -93,7 +93,7 @@ def cancel(request: HttpRequest, function_id: int) -> HttpResponse:
 @require_POST
 @_for(OPERATE)
 def run_again(request: HttpRequest, function_id: int) -> HttpResponse:
-    """Schedule it once more, as a new row."""
+    """Retry it, as a new row."""
     try:
         row = operations.run_again(function_id)
     except NotFound as refusal:

@@ -277,7 +277,7 @@ class JobAdmin(common.Operated, administration.BoundedList):
 
     @admin.action(description="Retry", permissions=["operate"])
     def retry_selected(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
-        """Submit each ended one once more, after a question; then say what it came to."""
+        """Retry each ended one, after a question; then say what it came to."""
         return self._each(request, queryset, title="Retry these jobs?", button="Retry them", action=_retry)
 
     @action(description="Cancel", url_path="cancel", permissions=["operate"])  # type: ignore[untyped-decorator]
@@ -287,7 +287,7 @@ class JobAdmin(common.Operated, administration.BoundedList):
 
     @action(description="Retry", url_path="retry", permissions=["operate"])  # type: ignore[untyped-decorator]
     def retry_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Submit this one once more, after a question."""
+        """Retry this one, after a question."""
         return self._one(request, object_id, title="Retry this job?", button="Retry it", action=_retry)
 
     @action(description="Run now", url_path="run-now", permissions=["operate"])  # type: ignore[untyped-decorator]
@@ -302,8 +302,8 @@ class JobAdmin(common.Operated, administration.BoundedList):
         some = chosen[:AT_ONCE]
         if not administration.is_confirmed(request):
             return administration.question(self, request, title=title, lines=_preview(chosen), button=button)
-        came_to = Counter(action(request, job_id) for job_id, _ in some)
-        self.message_user(request, _counted(came_to), messages.SUCCESS)
+        results = Counter(action(request, job_id) for job_id, _ in some)
+        self.message_user(request, _counted(results), messages.SUCCESS)
         if len(chosen) > AT_ONCE:
             sentence = (
                 f"More jobs match: these were the first {AT_ONCE}. Repeat the action for the next ones."
@@ -360,9 +360,9 @@ def _preview(chosen: list[tuple[int, str]]) -> list[str]:
     )
 
 
-def _counted(came_to: Counter[str]) -> str:
+def _counted(results: Counter[str]) -> str:
     return (
-        "; ".join(f"{count} {result}" for result, count in came_to.most_common()) or "Nothing was selected."
+        "; ".join(f"{count} {result}" for result, count in results.most_common()) or "Nothing was selected."
     )
 
 

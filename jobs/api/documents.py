@@ -132,7 +132,7 @@ the job, its owner or the farm: 413 `quota_reached`.
          -H "Authorization: Bearer $KEY" --data-binary @picture.png
 """
 FINISH: Final = """
-Ends the attempt. `success` stores `result`. `failed` stores `error`, and the job is tried again later, by
+Ends the attempt. `success` stores `result`. `failed` stores `error`, and the job is retried later, by
 another worker if there is one, until its attempts are used up or `retryable` is false. With `claim_next`
 the next jobs come with the answer. The same finish again, since its answer was lost, is answered as the first
 time, with those of the next jobs whose leases still stand and that no call has named.
@@ -225,7 +225,7 @@ CANCEL: Final = """
 `status` says how.
 """
 RETRY: Final = """
-Submits the job once more, as a new job whose `retry_of` names the old one, with its queue and priority: 403
+Retries the job: submits it again, as a new job whose `retry_of` names the old one, with its queue and priority: 403
 `forbidden` where you could not submit it so. 409 `not_ended` while it has not
 ended, `not_unique` while its owner has another with its `unique_key`. An `Idempotency-Key` makes it repeatable, as it
 does a submit.

@@ -35,7 +35,7 @@ class Move:
     """One change of one job's status, as a row of `jobs.domain.states.MOVES`.
 
     `attempt` is the claim number, 0 for a job that no worker ever had. `outcome` says how an attempt ended without
-    success, `error` what is known about it, `run_at` when a job that went back to pending may be tried again (of a new
+    success, `error` what is known about it, `run_at` when a job that went back to pending may be retried (of a new
     one: only if it waits for tokens of its limit).
     `result` is what the worker handed in with a success. `from_` None with `retry_of`: somebody tried that ended job
     again, and this is the new one (of its own submissions an app gets none, it knows them). `from_` None without: no

@@ -90,7 +90,7 @@ RAISE_LIMIT: Final = Remedy(code="raise_limit", label="Raise the limit")
 
 # Of each reason what changes it, the surest first.
 REMEDIES: Final[Mapping[str, Callable[[str], tuple[Remedy, ...]]]] = {
-    "expired": lambda _: (wait("Wait some seconds; once it has ended it can be tried again"),),
+    "expired": lambda _: (wait("Wait some seconds; once it has ended it can be retried"),),
     "waiting_for_limit": lambda _: (wait("Wait until its tokens have come in"), RAISE_LIMIT, CANCEL),
     "not_due": lambda _: (RUN_NOW, CANCEL),
     "queue_paused": lambda queue: (resume_queue(queue),),
@@ -204,7 +204,7 @@ def _due(facts: Facts) -> list[Reason]:
 
 def _queue(facts: Facts) -> list[Reason]:
     if facts.paused_at is not None:
-        sentence = f"The queue {facts.queue} is paused since {_utc(facts.paused_at)}."
+        sentence = f"The queue {facts.queue} has been paused since {_utc(facts.paused_at)}."
         return [_reason(facts, "queue_paused", sentence, since=facts.paused_at, by=facts.paused_by)]
     if facts.ceiling is not None and len(facts.running) >= facts.ceiling:
         sentence = f"The queue {facts.queue} is full: {facts.ceiling} of its jobs may run at a time."

@@ -64,7 +64,7 @@ def bulk(*, bulk_id: int) -> Mapping[str, Any] | None:
         "bulk": row,
         "sentence": UNDOING[action] if row.undoes else sentence(action, row.value),
         "share": _share(row),
-        "came_to": sorted(row.came_to.items(), key=lambda entry: -entry[1]),
+        "results": sorted(row.results.items(), key=lambda entry: -entry[1]),
         "undoing": bulks.undoing(bulk_id),
         "can_undo": UNDOING[action] if row.phase in OVER and not row.undoes else "",
         "undoable": bulks.count_items(bulk_id) if row.phase in OVER else 0,

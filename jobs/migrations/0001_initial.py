@@ -276,7 +276,7 @@ class Migration(migrations.Migration):
                 ('matched', models.BigIntegerField(default=0)),
                 ('handled', models.BigIntegerField(default=0)),
                 ('changed', models.BigIntegerField(default=0)),
-                ('came_to', models.JSONField(default=dict, help_text='How many jobs had which result.')),
+                ('results', models.JSONField(default=dict, help_text='How many jobs had which result.')),
                 ('why', models.CharField(blank=True, help_text='Why it stopped.', max_length=200)),
                 ('created_at', models.DateTimeField(db_default=Now())),
                 ('began_at', models.DateTimeField(blank=True, null=True)),

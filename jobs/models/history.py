@@ -135,7 +135,7 @@ class Bulk(models.Model):
     matched = models.BigIntegerField(default=0)
     handled = models.BigIntegerField(default=0)
     changed = models.BigIntegerField(default=0)
-    came_to = models.JSONField(default=dict, help_text="How many jobs had which result.")
+    results = models.JSONField(default=dict, help_text="How many jobs had which result.")
     why = models.CharField(max_length=200, blank=True, help_text="Why it stopped.")
     created_at = models.DateTimeField(db_default=Now())
     began_at = models.DateTimeField(null=True, blank=True)

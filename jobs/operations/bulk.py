@@ -45,14 +45,14 @@ _TOO_LATE = "came too late"
 class BatchResult:
     """What came of a batch: how many came to what, and of those that changed what they had before."""
 
-    came_to: Counter[str] = field(default_factory=Counter)
+    results: Counter[str] = field(default_factory=Counter)
     changed: int = 0
     items: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def note(self, result: str, *, count: int = 1, changed: bool = False) -> None:
         """So many jobs came to this."""
         if count:
-            self.came_to[result] += count
+            self.results[result] += count
             self.changed += count if changed else 0
 
 
@@ -227,7 +227,7 @@ def _wait_for_limit(bulk: Bulk, jobs: int) -> timedelta | None:
 def _note(bulk: Bulk, outcome: BatchResult, *, handled: int) -> None:
     bulk.handled += handled
     bulk.changed += outcome.changed
-    bulk.came_to = dict(Counter(bulk.came_to) + outcome.came_to)
+    bulk.results = dict(Counter(bulk.results) + outcome.results)
     if bulk.undoes is None:
         bulks.keep(bulk, outcome.items)
 
@@ -236,7 +236,7 @@ def _end(bulk: Bulk, phase: Phase, *, by: User | None = None, why: str = "") -> 
     """End it; the line in the log is of who stopped it, else of who had it done."""
     bulk.phase, bulk.why, bulk.ended_at = phase, why, clock.now()
     bulk.save()
-    summary = "; ".join(f"{count} {result}" for result, count in bulk.came_to.items()) or "nothing changed"
+    summary = "; ".join(f"{count} {result}" for result, count in bulk.results.items()) or "nothing changed"
     audit.record(by or bulk.by, bulk, f"{phase}: {summary}"[:2000])
     live.touch(_topic(bulk))
 
@@ -320,7 +320,7 @@ def _again(
     except (JobsError, RateLimitsError) as refusal:
         outcome.note(refusal.message)
         return None
-    outcome.note("submitted once more", changed=True)
+    outcome.note("retried", changed=True)
     return made
 
 
@@ -341,7 +341,7 @@ def _run_now(job_ids: Sequence[int], *, now: datetime) -> BatchResult:
     later = [job for job in waiting if job.run_at > now]
     jobs = [job for job in later if job.limit_until is None or job.limit_until <= now]
     outcome.items = {job.pk: _was(job, "run_at", now) for job in jobs}
-    outcome.note("made due", count=_write(jobs, {"run_at": now}), changed=True)
+    outcome.note("run now", count=_write(jobs, {"run_at": now}), changed=True)
     outcome.note("were due already", count=len(waiting) - len(later))
     outcome.note("wait for their limit", count=len(later) - len(jobs))
     outcome.note(_TOO_LATE, count=len(job_ids) - len(waiting))

@@ -82,7 +82,7 @@ def retain() -> int:
 @action(idempotent=True, retry=Retry(max_attempts=8, base=4))
 def delete_files(*, names: list[str]) -> None:
     """Delete these files of deleted jobs. Those that are gone already do not matter; for those that cannot be
-    deleted it is tried again. Raises the first error, after trying all."""
+    deleted it is retried. Raises the first error, after trying all."""
     errors = [error for name in names if (error := _delete_file(name))]
     if errors:
         raise errors[0]

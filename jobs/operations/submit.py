@@ -149,7 +149,7 @@ def check_submit(
 
 
 def retry(job_id: int, *, by: User | None) -> Job:
-    """Submit an ended job once more, as a new job that points at it; history never changes.
+    """Retry an ended job: submit it again, as a new job that points at it; history never changes.
 
     `by` None is the system itself. Raises NotFound (also for a job that `by` may not see), NotAllowed, NotEnded, and
     NotUnique while a twin with the same `unique_key` lives, TooManyWaiting; of its kind's limit it takes anew, see
@@ -186,7 +186,7 @@ def submit_again(job: Job, *, by: User | None, run_at: datetime | None = None) -
     _announce([new], [stored])
     hooks.changed([job.pk])
     hooks.retried(stored, retry_of=job.pk)
-    audit.record(by, job, f"tried again as job {stored.pk}")
+    audit.record(by, job, f"retried as job {stored.pk}")
     return stored
 
 
@@ -226,7 +226,7 @@ def run_now(job_id: int, *, by: User | None) -> Job:
         raise WaitsForLimit(limit=job.limit_name)
     if job.run_at > now:
         _make_due(job, now=now)
-        audit.record(by, job, "made due")
+        audit.record(by, job, "run now")
     return job
 
 

@@ -67,7 +67,7 @@ def cancel(request: HttpRequest, job_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def retry(request: HttpRequest, job_id: int) -> HttpResponse:
-    """Submit an ended job once more, as a new one, and go there."""
+    """Retry an ended job: submit it again, as a new one, and go there."""
     page = reverse("jobs:job", args=[job_id])
     person = people.person(request)
     try:

@@ -180,7 +180,7 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
 
     @admin.action(description="Run again as new functions", permissions=["operate"])
     def run_again(self, request: HttpRequest, queryset: "QuerySet[ScheduledFunction]") -> HttpResponse | None:
-        """Schedule each once more, after a question; those that have not ended are left out, and counted."""
+        """Retry each, after a question; those that have not ended are left out, and counted."""
         dialog = {"title": "Run these functions again?", "button": "Run them again"}
         return self._each(request, _chosen(queryset), self._run_again, dialog)
 
@@ -192,7 +192,7 @@ class ScheduledFunctionAdmin(common.Operated, administration.BoundedList):
 
     @action(description="Run again", url_path="run-again", permissions=["operate"])  # type: ignore[untyped-decorator]
     def run_one_again(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Schedule this one once more, after a question."""
+        """Retry this one, after a question."""
         dialog = {"title": "Run this function again?", "button": "Run it again"}
         return self._one(request, object_id, self._run_again, dialog)
 

@@ -234,7 +234,7 @@ class Sentinel:
             self._attempt(do)
 
     def _attempt(self, do: Callable[[], object]) -> bool:
-        """What needs the database is tried again at its next turn."""
+        """What needs the database is retried at its next turn."""
         try:
             do()
         except DatabaseFailure as error:

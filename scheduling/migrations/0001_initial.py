@@ -99,7 +99,7 @@ class Migration(migrations.Migration):
                 ('queue', models.CharField(max_length=100)),
                 ('priority', models.SmallIntegerField()),
                 ('run_at', models.DateTimeField()),
-                ('next_at', models.DateTimeField(help_text='Not run before this moment: when it is due, or may be tried again.')),
+                ('next_at', models.DateTimeField(help_text='Not run before this moment: when it is due, or may be retried.')),
                 ('collisions', models.PositiveIntegerField(db_default=0, help_text='Runs of a mutation that were rolled back because they collided.')),
                 ('colliding_statement', models.TextField(blank=True, help_text='The statement that collided last.', null=True)),
                 ('deaths', models.PositiveSmallIntegerField(db_default=0, help_text='How often the process that ran this mutation died.')),

@@ -212,7 +212,7 @@ def _later(first: datetime | None, row: Cron) -> datetime | None:
 
 
 def _fire_or_pause(row: crons.Row) -> list[ScheduledFunction]:
-    """A cron that cannot be fired is paused: it would be tried again at every turn, and hold up the others."""
+    """A cron that cannot be fired is paused: it would be retried at every turn, and hold up the others."""
     try:
         return _fire(row)
     except BadSchedule:

@@ -142,7 +142,7 @@ def run_at(  # type: ignore[misc]  # it takes what any of these names; positiona
 
 
 def run_again(function_id: int) -> ScheduledFunction:
-    """Schedule an ended function once more, now, as a new row; what happened stays as it is.
+    """Retry an ended function, now, as a new row; what happened stays as it is.
 
     Raises NotFound, NotEnded.
     """

@@ -132,7 +132,7 @@ def settle(call: Call, ending: Ending, *, by: Holder) -> bool:
 
 
 def try_again(ended: ScheduledFunction, *, known: bool) -> None:
-    """Schedule the next try of an action that ended badly, if it was declared to be tried again."""
+    """Schedule the next try of an action that ended badly, if it was declared to be retried."""
     if ended.status not in {Status.FAILED, Status.UNKNOWN} or ended.task_backend is not None:
         return
     try:
@@ -253,7 +253,7 @@ def _perform(call: Call, *, timeout_s: float | None) -> Ending:
     try:
         return Ending(status=Status.SUCCESS, result=_result(call, value))
     except NotJson as error:
-        # What it did is done, so it is a success; tried again it would be done twice.
+        # What it did is done, so it is a success; retried it would be done twice.
         return Ending(status=Status.SUCCESS, error=error.message)
 
 

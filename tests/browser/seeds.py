@@ -186,7 +186,7 @@ def _games(host: User, guest: User) -> tuple[Game, Game]:
 
 
 def _jobs(owner: User, group: Group) -> dict[str, Job]:
-    """One job in each state, by its status; and one that is tried again, and one whose time has not come."""
+    """One job in each state, by its status; and one that is retried, and one whose time has not come."""
     farm.kind("transcribe", max_attempts=3, timeout_s=3600.0)
     runner = farm.worker("laptop", "transcribe", owner=owner)
     mine: dict[str, Any] = {"owner": owner, "group": group}

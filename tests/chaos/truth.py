@@ -175,14 +175,14 @@ def _judge_claims(
         counted != list(range(1, len(counted) + 1)), f"{name}: its attempts are counted {counted}"
     )
     if job.kind == "once":
-        findings.doubling(len(reported - given_back) > 1, f"{name} was tried again")
+        findings.doubling(len(reported - given_back) > 1, f"{name} was retried")
         findings.doubling(len(set(runs) - given_back) > 1, f"{name} ran again: {runs}")
         findings.doubling(set(runs) - reported, f"{name} ran under a claim that nobody confirmed: {runs}")
 
 
 def _judge_silence(findings: Findings, job: Job, past: list[Attempt], *, silences: Silences) -> None:
     """An attempt may be lost only with a worker that nobody could hear, and time out for that only what must not be
-    tried again."""
+    retried."""
     lost = [attempt for attempt in past if attempt.outcome == "lost"]
     is_excused = all(
         silences.excuse(attempt.worker_name, since=attempt.claimed_at, until=attempt.ended_at)

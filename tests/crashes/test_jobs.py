@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def a_job(scene: Scene, *, limit: str | None = None, is_claimed: bool = True) -> None:
-    """A job that is tried again whatever happens to it, and a worker that may have claimed it and said so."""
+    """A job that is retried whatever happens to it, and a worker that may have claimed it and said so."""
     farm.kind(retry_on_timeout=True, limit=limit)
     farm.submit(1)
     scene.worker = farm.worker()

@@ -40,17 +40,17 @@ def mark_and_schedule(*, number: int) -> None:
 
 @action()
 def once(*, number: int) -> int:
-    """An action that is never tried again."""
+    """An action that is never retried."""
     return number
 
 
 @action(retry=LATER)
 def tried_again(*, number: int) -> int:
-    """An action that is tried again when it is known that it failed."""
+    """An action that is retried when it is known that it failed."""
     return number
 
 
 @action(retry=LATER, idempotent=True)
 def tried_again_anyhow(*, number: int) -> int:
-    """An action that is tried again also when nobody knows how it ended."""
+    """An action that is retried also when nobody knows how it ended."""
     return number

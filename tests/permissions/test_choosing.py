@@ -227,7 +227,7 @@ class TestBulkActions:
         plain, raised = _ended(people["member"]), _ended(people["member"], priority=50)
         done = _done(BulkAction.RETRY, people["member"])
         assert (done.changed, done.handled) == (1, 2)
-        assert [line for line in done.came_to if "jobs.raise_priority" in line]
+        assert [line for line in done.results if "jobs.raise_priority" in line]
         assert set(Job.objects.filter(retry_of__isnull=False).values_list("retry_of", flat=True)) == {
             plain.pk
         }

@@ -1,4 +1,4 @@
-"""When a delivery that failed is tried again."""
+"""When a delivery that failed is retried."""
 
 import random
 from dataclasses import dataclass

@@ -82,7 +82,7 @@ def receives(source: str, *types: str) -> Callable[[H], H]:
     """Register the decorated function of another app for these event types of a source, beside the farm's own handler.
 
     It runs after that one, in the same transaction and under the same rules (`handles`): any number may receive a
-    type, an event that one of them took in is processed, and the delivery is tried again when one of them raises. A
+    type, an event that one of them took in is processed, and the delivery is retried when one of them raises. A
     type that ends in `.*` means all that begin so. Raises ValueError for a source that does not exist.
     """
 

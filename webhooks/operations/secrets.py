@@ -31,7 +31,7 @@ from webhooks.sources import configs
 from webhooks.sources.requests import Key
 
 # How long a process believes what it knows. Nothing is accepted on that alone: storing a delivery checks that its
-# secret lives (sql/keep.sql), and what no known secret signed is tried again with fresh ones.
+# secret lives (sql/keep.sql), and what no known secret signed is retried with fresh ones.
 KEPT_S = 60.0
 _SECRET_BYTES = 32
 

@@ -71,7 +71,7 @@ class Command(BaseCommand):
 
     def _retry(self, options: dict[str, Any]) -> None:
         for job_id in options["job"]:
-            self.stdout.write(f"#{job_id}: tried again as #{operations.retry(job_id, by=None).pk}")
+            self.stdout.write(f"#{job_id}: retried as #{operations.retry(job_id, by=None).pk}")
 
     def _tail(self, options: dict[str, Any]) -> None:
         job_id, attempt, after = options["job"], 0, -1

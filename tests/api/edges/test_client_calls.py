@@ -232,7 +232,7 @@ class TestLook:
         operations.pause("chat", by=None)
         reasons = client.get(f"/api/v1/jobs/{job.pk}/why").json()["reasons"]
         assert [reason["code"] for reason in reasons] == ["queue_paused", "no_worker"]
-        assert reasons[0]["sentence"].startswith("The queue chat is paused since ")
+        assert reasons[0]["sentence"].startswith("The queue chat has been paused since ")
 
 
 class TestCancelAndRetry:

@@ -59,7 +59,7 @@ class TestAQuestion:
     def test_is_answered_after_errors_and_a_stream_that_broke(
         self, server: Server, model: ModelServer
     ) -> None:
-        """429 and 500 are asked again by the handler; words that people have read are tried again by the farm."""
+        """429 and 500 are asked again by the handler; words that people have read are retried by the farm."""
         model.scripts = [
             error(429),
             broken(["Half", " an", " answer."]),

@@ -1,4 +1,4 @@
-"""What follows a failure, a time-out and a release: when it is tried again, by whom (promises 5 and 6)."""
+"""What follows a failure, a time-out and a release: when it is retried, by whom (promises 5 and 6)."""
 
 from datetime import timedelta
 from typing import Any

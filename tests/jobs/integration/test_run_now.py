@@ -1,4 +1,4 @@
-"""A job that is due later is made due now."""
+"""A job that is due later is made to run now."""
 
 from datetime import timedelta
 
@@ -24,7 +24,7 @@ class TestRunNow:
         assert operations.run_now(job.pk, by=ada).run_at <= farm.now()
         assert farm.claim_one(me).id == job.pk
         [line] = LogEntry.objects.all()
-        assert (line.user, line.object_id, line.change_message) == (ada, str(job.pk), "made due")
+        assert (line.user, line.object_id, line.change_message) == (ada, str(job.pk), "run now")
 
     def test_leaves_one_that_is_due_as_it_is(self) -> None:
         farm.kind()

@@ -198,7 +198,7 @@ ENDS: dict[str, End] = {
     "a success and the next claim": lambda me, job: operations.finish_and_claim(me, [_ended(job)], limit=1),
     "successes among failures": lambda me, job: operations.finish(me, [_ended(job), _lost()]),
     "a failure for good": lambda me, job: farm.fail(me, job, retryable=False),
-    "a failure that is tried again": farm.fail,
+    "a failure that is retried": farm.fail,
     "a release": lambda me, job: operations.release(me, job.id, job.lease),
     "a cancel": lambda _, job: operations.cancel(job.id, by=None),
     "a lease that ran out": lambda _, job: farm.lose(job),

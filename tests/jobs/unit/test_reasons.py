@@ -86,7 +86,7 @@ class TestReasons:
                 "It waited longer than it may (until 2024-03-10 01:59:00 UTC), and is about to be ended as timed out.",
             ),
             ({"due_in_s": 90}, "It is not due yet: it may start in 90 s."),
-            (PAUSED, "The queue gpu is paused since 2024-03-10 01:59:00 UTC."),
+            (PAUSED, "The queue gpu has been paused since 2024-03-10 01:59:00 UTC."),
             ({"ceiling": 0}, "The queue gpu is full: 0 of its jobs may run at a time."),
             (
                 {"ceiling": 2, "running": (4, 7)},

@@ -38,9 +38,9 @@ class TestCanceling:
         assert bulk.phase == "done"
         assert by_status == Counter(success=succeeded, canceled=bulk.changed)
         assert sum(by_status.values()) == 400
-        running = bulk.came_to.get("canceled while running", 0)
+        running = bulk.results.get("canceled while running", 0)
         assert Attempt.objects.filter(outcome="canceled").count() == running
-        assert bulk.handled == sum(bulk.came_to.values())
+        assert bulk.handled == sum(bulk.results.values())
 
 
 class TestSteps:

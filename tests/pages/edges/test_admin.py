@@ -80,7 +80,7 @@ class TestJobs:
         jobs = [*ended, little_farm.job]
         answer = _act(browse(little_farm.oscar), "retry_selected", jobs, confirmed="yes")
         assert _messages(answer) == [
-            "2 retried; 1 The job has not ended yet, so it cannot be tried again as a new one."
+            "2 retried; 1 The job has not ended yet, so it cannot be retried as a new one."
         ]
         assert {job.pk for job in ended} == set(
             Job.objects.filter(retry_of__isnull=False).values_list("retry_of", flat=True)

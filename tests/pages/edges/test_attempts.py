@@ -27,7 +27,7 @@ def _attempt(little_farm: Farm, *texts: str, file: str = "") -> operations.Claim
 
 
 def _lose(claimed: operations.Claimed) -> None:
-    """It may be tried again."""
+    """It may be retried."""
     Job.objects.filter(pk=claimed.id).update(retry_when_lost=True)
     farm.lose(claimed)
     Job.objects.filter(pk=claimed.id).update(excluded_workers=[])

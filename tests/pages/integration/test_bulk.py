@@ -122,7 +122,7 @@ class TestCanceling:
         running = farm.claim_one(worker)
         [other] = farm.submit(1, "other")
         done = _do(BulkAction.CANCEL, boss, queue="work")
-        assert done.came_to == {"canceled before start": 4, "canceled while running": 1}
+        assert done.results == {"canceled before start": 4, "canceled while running": 1}
         assert (done.phase, done.changed, done.handled) == (Phase.DONE, 5, 5)
         assert farm.status(other) == "pending"
         assert farm.succeed(worker, running) != "success"
@@ -152,7 +152,7 @@ class TestCanceling:
         made = _do(BulkAction.CANCEL, boss)
         assert BulkItem.objects.filter(bulk=made).count() == 2
         undone = _to_the_end(operations.bulk.undo(made.pk, by=boss))
-        assert undone.came_to == {"submitted once more": 2}
+        assert undone.results == {"retried": 2}
         assert _statuses() == {"canceled": 3, "pending": 2}
         again = Job.objects.get(retry_of=planned)
         assert (again.run_at, again.body.payload) == (later, {"n": 0})
@@ -174,7 +174,7 @@ class TestRetrying:
     def test_submits_each_once_and_says_of_the_others_why_not(self, boss: User, failed: list[Job]) -> None:
         made = _do(BulkAction.RETRY, boss, status="failed")
         assert made.changed == 2
-        assert sorted(made.came_to.values()) == [1, 2]
+        assert sorted(made.results.values()) == [1, 2]
         new = Job.objects.filter(retry_of__isnull=False)
         assert {job.retry_of_id for job in new} == {job.pk for job in failed[:2]}
 
@@ -187,7 +187,7 @@ class TestRetrying:
         )
         taken = farm.claim_one(worker)
         undone = _to_the_end(operations.bulk.undo(made.pk, by=boss))
-        assert undone.came_to == {"canceled before start": 1, "had been taken by a worker": 1}
+        assert undone.results == {"canceled before start": 1, "had been taken by a worker": 1}
         assert farm.status(taken) == "in_progress"
 
     def test_of_a_member_waits_for_what_they_may_submit(self, worker: Worker, failed: list[Job]) -> None:
@@ -212,7 +212,7 @@ class TestChanging:
         farm.submit(3)
         running = farm.claim_one(worker)
         made = _do(BulkAction.QUEUE, boss, value="other", queue="work")
-        assert made.came_to == {"changed": 2}
+        assert made.results == {"changed": 2}
         assert Job.objects.get(pk=running.id).queue == "work"
         assert Job.objects.filter(queue="other", status="pending").count() == 2
         assert len(operations.claim(farm.worker("w2", "other"), limit=9)) == 2
@@ -220,7 +220,7 @@ class TestChanging:
     def test_the_priority_changes_who_goes_first(self, boss: User, worker: Worker) -> None:
         first, second = farm.submit(2)
         made = _do(BulkAction.PRIORITY, boss, value="9", text='"n": 1')
-        assert (made.came_to, farm.claim_one(worker).id) == ({"changed": 1}, second.pk)
+        assert (made.results, farm.claim_one(worker).id) == ({"changed": 1}, second.pk)
         assert farm.status(first) == "pending"
 
     def test_undone_puts_back_what_still_waits_and_is_as_it_was_left(
@@ -232,7 +232,7 @@ class TestChanging:
         assert farm.claim_one(worker).id == two.pk
         Job.objects.filter(pk=three.pk).update(priority=7)
         undone = _to_the_end(operations.bulk.undo(made.pk, by=boss))
-        assert undone.came_to == {"put back": 1, "did not wait any more, or were changed since": 2}
+        assert undone.results == {"put back": 1, "did not wait any more, or were changed since": 2}
         assert list(Job.objects.order_by("pk").values_list("priority", flat=True)) == [1, 50, 7]
         assert one.pk
 
@@ -244,7 +244,7 @@ class TestChanging:
         farm.submit(1)
         Job.objects.filter(pk=limited.pk).update(limit_name="x", limit_count=1, limit_until=later)
         made = _do(BulkAction.RUN_NOW, boss)
-        assert made.came_to == {"made due": 1, "were due already": 1, "wait for their limit": 1}
+        assert made.results == {"run now": 1, "were due already": 1, "wait for their limit": 1}
         assert {claimed.id for claimed in operations.claim(worker, limit=9)} >= {planned.pk}
         assert farm.status(limited) == "pending"
 
@@ -252,7 +252,7 @@ class TestChanging:
         later = farm.now() + timedelta(hours=5)
         [planned] = farm.submit(1, run_at=later)
         made = _do(BulkAction.RUN_NOW, boss)
-        assert _to_the_end(operations.bulk.undo(made.pk, by=boss)).came_to == {"put back": 1}
+        assert _to_the_end(operations.bulk.undo(made.pk, by=boss)).results == {"put back": 1}
         assert Job.objects.get(pk=planned.pk).run_at == later
 
 
@@ -262,7 +262,7 @@ class TestWhose:
         ada, bob = farm.user("ada", groups=[group]), farm.user("bob", groups=[group])
         [own] = farm.submit(1, owner=ada)
         [shared] = farm.submit(1, owner=bob, group=group)
-        assert _do(BulkAction.CANCEL, ada).came_to == {"canceled before start": 1}
+        assert _do(BulkAction.CANCEL, ada).results == {"canceled before start": 1}
         assert [farm.status(own), farm.status(shared)] == ["canceled", "pending"]
 
     def test_staff_that_may_only_look_reach_their_own_alone(self, worker: Worker) -> None:

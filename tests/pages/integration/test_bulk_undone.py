@@ -36,7 +36,7 @@ class TestUndoing:
         left = dict(Job.objects.values_list("pk", column))
         assert left[claimed.id] != before[claimed.id]
         undone = _to_the_end(operations.bulk.undo(made.pk, by=boss))
-        assert undone.came_to == {"put back": 1, "did not wait any more, or were changed since": 1}
+        assert undone.results == {"put back": 1, "did not wait any more, or were changed since": 1}
         assert dict(Job.objects.values_list("pk", column)) == before | {claimed.id: left[claimed.id]}
 
     def test_counts_what_has_ended_meanwhile_as_waiting_no_more(self, boss: User, worker: Worker) -> None:
@@ -45,7 +45,7 @@ class TestUndoing:
         made = _do(BulkAction.PRIORITY, boss, value="-5")
         operations.cancel(canceled.pk, by=None)
         undone = _to_the_end(operations.bulk.undo(made.pk, by=boss))
-        assert undone.came_to == {"put back": 1, "did not wait any more, or were changed since": 1}
+        assert undone.results == {"put back": 1, "did not wait any more, or were changed since": 1}
 
     def test_leaves_alone_a_new_one_that_a_worker_had_and_gave_back(self, boss: User, worker: Worker) -> None:
         """It waits, but a worker has run a part of it."""
@@ -55,5 +55,5 @@ class TestUndoing:
         had = farm.claim_one(worker)
         operations.release(worker, had.id, had.lease)
         undone = _to_the_end(operations.bulk.undo(made.pk, by=boss))
-        assert undone.came_to == {"canceled before start": 1, "had been taken by a worker": 1}
+        assert undone.results == {"canceled before start": 1, "had been taken by a worker": 1}
         assert farm.status(had) == "pending"

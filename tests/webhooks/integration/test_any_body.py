@@ -119,7 +119,7 @@ def usual(sample: Sample) -> Event:
 
 
 def outcome(event: Event) -> str:
-    """How a delivery of this event ends; what is raised here would be tried again for hours, and then be dead."""
+    """How a delivery of this event ends; what is raised here would be retried for hours, and then be dead."""
     handler = registry.find(event.source, event.type)
     if handler is None:
         return "ignored"
