@@ -148,7 +148,7 @@ def _item(request: HttpRequest, label: str, icon: str) -> dict[str, Any]:
 _SECTIONS: Final[list[tuple[str, bool, list[tuple[str, str]]]]] = [
     ("Work", False, [
         ("jobs.Job", "work"), ("jobs.Attempt", "replay"), ("jobs.Bulk", "checklist"), ("jobs.Queue", "queue"),
-        ("jobs.Kind", "label"), ("jobs.Worker", "precision_manufacturing"),
+        ("jobs.Kind", "label"), ("jobs.Worker", "precision_manufacturing"), ("jobs.HealthScore", "ecg_heart"),
     ]),
     ("Scheduler", False, [
         ("scheduling.ScheduledFunction", "schedule"), ("scheduling.Cron", "event_repeat"),
@@ -158,7 +158,7 @@ _SECTIONS: Final[list[tuple[str, bool, list[tuple[str, str]]]]] = [
         ("webhooks.Delivery", "inbox"), ("webhooks.Rule", "rule"), ("webhooks.JobStart", "start"),
         ("webhooks.Activity", "timeline"), ("webhooks.Refusal", "block"),
         ("webhooks.Secret", "key"), ("webhooks.SandboxToken", "vpn_key"), ("webhooks.Reconciliation", "healing"),
-        ("webhooks.HealthScore", "ecg_heart"), ("webhooks.ModelServer", "smart_toy"),
+        ("webhooks.ModelServer", "smart_toy"),
     ]),
     ("Limits", False, [("ratelimits.Bucket", "speed"), ("jobs.Usage", "data_usage")]),
     ("People", False, [

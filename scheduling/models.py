@@ -178,9 +178,7 @@ class Due(models.Model):
     queue = models.CharField(max_length=100)
     priority = models.SmallIntegerField()
     run_at = models.DateTimeField()
-    next_at = models.DateTimeField(
-        help_text="Not run before this moment: when it is due, or may be retried."
-    )
+    next_at = models.DateTimeField(help_text="Not run before this moment: when it is due, or may be retried.")
     collisions = models.PositiveIntegerField(
         db_default=0, help_text="Runs of a mutation that were rolled back because they collided."
     )

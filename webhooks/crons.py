@@ -4,9 +4,7 @@ from scheduling.operations import Missed, daily, declare, interval
 from webhooks.operations.activity import invalidate_digests
 from webhooks.operations.catalog import refresh_model_catalog
 from webhooks.operations.maintenance import drain_sandbox_queue, reconcile, retain
-from webhooks.operations.scores import score_yesterday
 
-declare("daily health scores", daily(hour=6), score_yesterday, missed=Missed.ONCE)
 declare("digest cache invalidation", daily(hour=0, minute=5), invalidate_digests, missed=Missed.ONCE)
 declare("model catalog refresh", daily(hour=0), refresh_model_catalog, missed=Missed.ONCE)
 declare("reconciliation", interval(minutes=5), reconcile)

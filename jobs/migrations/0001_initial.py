@@ -324,6 +324,29 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='HealthScore',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('day', models.DateField()),
+                ('subject', models.CharField(help_text='What it is about: a queue, a worker, a source.', max_length=20)),
+                ('name', models.CharField(max_length=255)),
+                ('ended', models.PositiveBigIntegerField(help_text='Jobs or deliveries that ended on that day.')),
+                ('succeeded', models.PositiveBigIntegerField()),
+                ('score', models.FloatField(help_text='The share that succeeded, 0 to 1; empty if nothing ended.', null=True)),
+                ('latency_p50_s', models.FloatField(help_text='From due (or received) to the end.', null=True)),
+                ('latency_p95_s', models.FloatField(null=True)),
+                ('backlog', models.PositiveBigIntegerField(help_text='Pending jobs or deliveries when the score was computed.')),
+                ('computed_at', models.DateTimeField(db_default=Now())),
+            ],
+            options={
+                'ordering': ['-day', 'subject', 'name'],
+                'constraints': [
+                    models.UniqueConstraint(fields=('day', 'subject', 'name'), name='one_health_score_a_day'),
+                    models.CheckConstraint(condition=models.Q(models.Q(('ended', 0), ('score__isnull', True)), models.Q(('ended__gt', 0), ('score__gte', 0), ('score__lte', 1)), _connector='OR'), name='a_health_score_is_a_share_of_what_ended'),
+                ],
+            },
+        ),
+        migrations.CreateModel(
             name='Usage',
             fields=[
                 ('owner', models.OneToOneField(db_constraint=False, on_delete=django.db.models.deletion.DO_NOTHING, primary_key=True, related_name='+', serialize=False, to=settings.AUTH_USER_MODEL)),

@@ -1,5 +1,5 @@
 """The tables: `work` is what the farm lives by, `history` what its pages keep to look back and to act on many jobs,
-`presence` which processes are there, `usage` what each owner's jobs keep."""
+`presence` which processes are there, `usage` what each owner's jobs keep, `scores` how each day went."""
 
 from jobs.models.history import (
     Bulk,
@@ -12,6 +12,7 @@ from jobs.models.history import (
     Stage,
 )
 from jobs.models.presence import Process, Reachability
+from jobs.models.scores import HealthScore
 from jobs.models.usage import ALL_JOBS, Usage, UsageDelta
 from jobs.models.work import (
     Attempt,
@@ -34,6 +35,7 @@ __all__ = [
     "Bulk",
     "BulkItem",
     "Reachability",
+    "HealthScore",
     "IdempotencyKey",
     "Job",
     "Kind",

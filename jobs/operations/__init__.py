@@ -14,9 +14,10 @@ from jobs.operations.queues import create_kind, pause, resume, set_ceiling, sync
 from jobs.operations.quotas import setting_of, used
 from jobs.operations.report import heartbeat, put_file, write_output
 from jobs.operations.rollup import measure_usage, recount_usage, roll_up
+from jobs.operations.scores import score_also, score_yesterday
 from jobs.operations.submit import NewJob, check_submit, retry, run_now, share, submit, submit_many, unshare
 from jobs.operations.workers import authenticate, create_worker, ensure_worker, revoke, rotate_key, seen
-from jobs.queries.fleet import Score, scores_of_queues, scores_of_workers, workers_for
+from jobs.queries.fleet import workers_for
 from jobs.queries.pages import JobSnapshot, pictures, result_file, snapshot
 from jobs.queries.reads import is_operator as sees_all
 from jobs.queries.reads import output_text, statuses
@@ -32,7 +33,6 @@ __all__ = [
     "NewJob",
     "Prepared",
     "Repeatable",
-    "Score",
     "Discard",
     "JobSnapshot",
     "Sweep",
@@ -73,8 +73,8 @@ __all__ = [
     "roll_up",
     "rotate_key",
     "run_now",
-    "scores_of_queues",
-    "scores_of_workers",
+    "score_also",
+    "score_yesterday",
     "seen",
     "sees_all",
     "set_ceiling",

@@ -1,4 +1,4 @@
-"""Reads of queues, workers (with their scores) and processes. `viewer` is as in `pages`."""
+"""Reads of queues, workers and processes. `viewer` is as in `pages`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -78,23 +78,6 @@ class Totals:
     running: int
     alive: int
     workers: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Score:
-    """What ended in the span and how; latencies in seconds, None if nothing did; `backlog` is as of now.
-
-    A queue's latency is from when a job might have begun to its end, a worker's is that of its runs. A worker's `key`
-    is its id, a queue's its name.
-    """
-
-    key: str
-    name: str
-    ended: int
-    succeeded: int
-    latency_p50_s: float | None
-    latency_p95_s: float | None
-    backlog: int
 
 
 def runs_the_farm(user: AnyUser) -> bool:
@@ -203,18 +186,6 @@ def processes() -> list[Known]:
     ]
 
 
-def scores_of_queues(*, start: datetime, stop: datetime) -> list[Score]:
-    """One for each queue, by name."""
-    rows = statements.load("jobs", "day_of_queues").run({"start": start, "stop": stop})
-    return [_score(row, key=row.name) for row in rows]
-
-
-def scores_of_workers(*, start: datetime, stop: datetime) -> list[Score]:
-    """One for each worker that is not revoked or that ended something, by id."""
-    rows = statements.load("jobs", "day_of_workers").run({"start": start, "stop": stop})
-    return [_score(row, key=str(row.id)) for row in rows]
-
-
 def _worker_rows(workers: QuerySet[Worker]) -> list[WorkerRow]:
     since = Now() - timedelta(seconds=settings.JOBFARM["WORKER_ALIVE_S"])
     alive = Q(revoked_at__isnull=True, last_seen_at__gt=since)
@@ -234,8 +205,3 @@ def _held_by(workers: Sequence[int]) -> dict[int, list[Job]]:
 
 def _report(process: UUID, **params: object) -> None:
     statements.load("jobs", "report").run({"id": process, **params})
-
-
-def _score(row: statements.Row, *, key: str) -> Score:
-    numbers = ("ended", "succeeded", "latency_p50_s", "latency_p95_s", "backlog")
-    return Score(key=key, name=row.name, **{number: getattr(row, number) for number in numbers})

@@ -13,7 +13,7 @@ WITH runs AS MATERIALIZED (
 ), held AS MATERIALIZED (
     SELECT worker_id, count(*) AS backlog FROM jobs_job WHERE status = 'in_progress' GROUP BY worker_id
 )
-SELECT worker.id, worker.name, coalesce(ended.ended, 0) AS ended, coalesce(ended.succeeded, 0) AS succeeded,
+SELECT worker.name || ' #' || worker.id AS name, coalesce(ended.ended, 0) AS ended, coalesce(ended.succeeded, 0) AS succeeded,
        ended.latency_s[1] AS latency_p50_s, ended.latency_s[2] AS latency_p95_s, coalesce(held.backlog, 0) AS backlog
 FROM jobs_worker AS worker LEFT JOIN ended ON ended.worker_id = worker.id LEFT JOIN held ON held.worker_id = worker.id
 WHERE worker.revoked_at IS NULL OR ended.ended > 0

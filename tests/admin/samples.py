@@ -156,7 +156,7 @@ _GIVEN: dict[str, dict[str, Any]] = {
     },
     "webhooks.Secret": {"source": "github"},
     "webhooks.Refusal": {"source": "github"},
-    "webhooks.HealthScore": {"day": NOW.date()},
+    "jobs.HealthScore": {"day": NOW.date()},
     "django_q.Success": {"success": True},
     "django_q.Failure": {"success": False},
     "scheduling.Cluster": {"role": "mutations"},

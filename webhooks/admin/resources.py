@@ -176,15 +176,6 @@ class ActivityAdmin(common.BoundedList):
         return administration.link("webhooks_delivery", entry.delivery_id, f"#{entry.delivery_id}")
 
 
-@admin.register(models.HealthScore)
-class HealthScoreAdmin(common.BoundedList):
-    """How queues, workers and sources did, by day."""
-
-    list_display = ["day", "subject", "name", "score", "ended", "latency_p50_s", "latency_p95_s", "backlog"]
-    list_filter = ["subject", administration.by_day("day")]
-    search_fields = ["name"]
-
-
 class CatalogModelInline(administration.Part):
     """What a server offers."""
 

@@ -14,7 +14,7 @@ from webhooks.models.github import (
 )
 from webhooks.models.inbox import Delivery, DeliveryAttempt, Refusal, SandboxToken, Secret
 from webhooks.models.jira import JiraComment, JiraIssue
-from webhooks.models.maintenance import CatalogModel, HealthScore, ModelServer, Reconciliation, Subject
+from webhooks.models.maintenance import CatalogModel, ModelServer, Reconciliation
 from webhooks.models.resources import Resource
 from webhooks.models.sandbox import SandboxRun, SandboxSession, SandboxTelemetry, SandboxToolUse
 from webhooks.models.starting import JobStart, Rule
@@ -39,7 +39,6 @@ __all__ = [
     "GithubPush",
     "GithubRepository",
     "GithubReview",
-    "HealthScore",
     "JiraComment",
     "JiraIssue",
     "JobStart",
@@ -56,6 +55,5 @@ __all__ = [
     "StripeCustomer",
     "StripeInvoice",
     "StripeSubscription",
-    "Subject",
     "Resource",
 ]

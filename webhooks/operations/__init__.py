@@ -16,7 +16,6 @@ from webhooks.operations.rules import Trial, try_rule
 from webhooks.operations.rules import broken as broken_rules
 from webhooks.operations.rules import check as check_rule
 from webhooks.operations.samples import Sent, send
-from webhooks.operations.scores import keep_scores, score_yesterday
 from webhooks.operations.secrets import add, retire, rotate
 from webhooks.operations.tokens import create as create_token
 from webhooks.operations.tokens import revoke as revoke_tokens
@@ -41,7 +40,6 @@ __all__ = [
     "health",
     "judge",
     "keep",
-    "keep_scores",
     "process",
     "process_batch",
     "receives",
@@ -53,7 +51,6 @@ __all__ = [
     "retire",
     "revoke_tokens",
     "rotate",
-    "score_yesterday",
     "send",
     "start_again",
     "try_rule",

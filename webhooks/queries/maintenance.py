@@ -1,42 +1,19 @@
-"""Statements of the crons: scores, the catalog of models, what reconciliation found."""
+"""Statements of the crons: the day of each source, the catalog of models, what reconciliation found."""
 
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import datetime
 
 from django.db.models.functions import Now
 
 from postgres import statements
 from webhooks.domain.names import Source
-from webhooks.models import CatalogModel, HealthScore, ModelServer, Reconciliation
+from webhooks.models import CatalogModel, ModelServer, Reconciliation
 
 
 def day_of_sources(*, start: datetime, stop: datetime) -> list[statements.Row]:
     """How each source did; rows of `name ended succeeded latency_p50_s latency_p95_s backlog`."""
     params = {"start": start, "stop": stop, "sources": [source.value for source in Source]}
     return statements.load("webhooks", "day_of_sources").run(params)
-
-
-def keep_scores(scores: Sequence[HealthScore]) -> None:
-    """Store scores; those of a day that were kept before are replaced."""
-    HealthScore.objects.bulk_create(
-        scores,
-        update_conflicts=True,
-        unique_fields=["day", "subject", "name"],
-        update_fields=[
-            "ended",
-            "succeeded",
-            "score",
-            "latency_p50_s",
-            "latency_p95_s",
-            "backlog",
-            "computed_at",
-        ],
-    )
-
-
-def forget_scores(*, before: date) -> int:
-    """Delete scores of earlier days; how many."""
-    return HealthScore.objects.filter(day__lt=before).delete()[0]
 
 
 def note_answer(url: str, *, names: Sequence[tuple[str, str, datetime | None]]) -> int:

@@ -6,14 +6,15 @@ from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.db.models import Model
 
+from jobs.models import HealthScore
 from ratelimits.models import Bucket
 from scheduling.models import Cron
 from webhooks.models import Secret
 
 
 def empty() -> None:
-    """Delete all rows of inbox, scheduler and limits, but for secrets and crons."""
-    emptied: list[type[Model]] = [LogEntry, User, Bucket]
+    """Delete all rows of inbox, scheduler, limits and scores, but for secrets and crons."""
+    emptied: list[type[Model]] = [LogEntry, User, Bucket, HealthScore]
     for app in ("webhooks", "scheduling"):
         emptied += [model for model in apps.get_app_config(app).get_models() if model not in {Cron, Secret}]
     with transaction.atomic(), connection.cursor() as cursor:

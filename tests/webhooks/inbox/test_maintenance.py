@@ -12,14 +12,16 @@ from django.core.files.storage import default_storage
 from django.db import connection
 from pytest_django import Settings
 
+from jobs.models import HealthScore
+from jobs.operations.scores import keep_scores, score_yesterday
 from scheduling import operations as scheduling
 from scheduling.models import Due, ScheduledFunction
 from tests import farm
 from tests.webhooks.inbox.support import pass_time, pending, receive
 from webhooks.domain.names import Source
 from webhooks.handlers.registry import Event
-from webhooks.models import Activity, Delivery, DeliveryAttempt, HealthScore, Reconciliation, Refusal
-from webhooks.operations import drain_sandbox_queue, keep_scores, reconcile, retain, score_yesterday
+from webhooks.models import Activity, Delivery, DeliveryAttempt, Reconciliation, Refusal
+from webhooks.operations import drain_sandbox_queue, reconcile, retain
 from webhooks.operations.maintenance import reschedule_stuck
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
@@ -152,16 +154,10 @@ class TestReconciliation:
 
 
 class TestHealthScores:
-    @pytest.mark.usefixtures("jobs")
-    def test_are_kept_by_day_for_each_queue_source_and_worker(self, handle: Register) -> None:
+    def test_are_kept_by_day_for_each_source(self, handle: Register) -> None:
         def fails(_: Event) -> None:
             raise RuntimeError("no luck")
 
-        farm.kind()
-        farm.submit(3)
-        worker = farm.worker()
-        farm.succeed(worker, farm.claim_one(worker))
-        farm.fail(worker, farm.claim_one(worker), retryable=False)
         handle("github", "broken", fails)
         receive(delivery_id="good")
         dead = receive(delivery_id="bad", event_type="broken")
@@ -170,27 +166,14 @@ class TestHealthScores:
         receive(delivery_id="waits")
         dead.refresh_from_db()
         assert dead.status == "dead"
-
         keep_scores(day=datetime.now(UTC).date().isoformat())
-
-        shown = HealthScore.objects.values_list("subject", "name", "ended", "succeeded", "score", "backlog")
-        rows: dict[tuple[str, str], Any] = {(one[0], one[1]): one[2:] for one in shown}
-        assert rows["queue", "work"] == (2, 1, 0.5, 1)
-        assert rows["worker", f"w1 #{worker.pk}"] == (2, 1, 0.5, 0)
-        assert rows["source", "github"] == (2, 1, 0.5, 1)
-        assert rows["source", "stripe"] == (0, 0, None, 0)
-        assert {name for subject, name in rows if subject == "source"} == set(Source)
+        shown = HealthScore.objects.filter(subject="source").values_list(
+            "name", "ended", "succeeded", "score", "backlog"
+        )
+        rows = {name: tuple(numbers) for name, *numbers in shown}
+        assert (rows["github"], rows["stripe"]) == ((2, 1, 0.5, 1), (0, 0, None, 0))
+        assert set(rows) == set(Source)
         assert HealthScore.objects.get(name="github").latency_p95_s is not None
-
-    def test_of_a_day_are_replaced_and_those_of_long_ago_forgotten(self) -> None:
-        today = datetime.now(UTC).date()
-        for day in (today - timedelta(days=401), today - timedelta(days=400), today):
-            HealthScore.objects.create(
-                day=day, subject="source", name="github", ended=9, succeeded=9, score=1, backlog=9
-            )
-        keep_scores(day=today.isoformat())
-        kept = HealthScore.objects.filter(name="github").order_by("day").values_list("day", "ended")
-        assert list(kept) == [(today - timedelta(days=400), 9), (today, 0)]
 
     def test_are_of_yesterday_when_the_cron_fires(self) -> None:
         delivery = receive()

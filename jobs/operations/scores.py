@@ -1,0 +1,61 @@
+"""Health scores: how each queue and worker, and what other apps add, did on a day, kept by day."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, Final
+
+from django.db.models.functions import Now
+
+from jobs.models import HealthScore
+from jobs.queries import scores
+from live import operations as live
+from postgres import clock
+from scheduling import operations as scheduling
+
+KEPT: Final = timedelta(days=400)  # a year, to compare with, and a month
+Measured = Callable[..., Sequence[Any]]
+_subjects: dict[str, Measured] = {"queue": scores.day_of_queues, "worker": scores.day_of_workers}
+
+
+def score_also(subject: str, measured: Measured) -> None:
+    """Score this too, every day: what an app has beside queues and workers.
+
+    `measured(start=..., stop=...)`, two moments, returns rows of `name` (255 characters at most), `ended`,
+    `succeeded`, `latency_p50_s`, `latency_p95_s` (None if nothing ended) and `backlog`. `subject` is 20 characters at
+    most; the same one again replaces what was given before.
+    """
+    _subjects[subject] = measured
+
+
+@scheduling.action(timeout=600, idempotent=True)
+def score_yesterday() -> int:
+    """Score the day (UTC) that is over, and forget what is older than 400 days; how many scores."""
+    today = clock.now().astimezone(UTC).date()
+    return keep_scores(day=(today - timedelta(days=1)).isoformat())
+
+
+@scheduling.mutation
+def keep_scores(*, day: str) -> int:
+    """Score one day, given in ISO 8601; scores of it that are there are replaced. How many."""
+    scored = date.fromisoformat(day)
+    start = datetime.combine(scored, time.min, UTC)
+    kept = [
+        _score(scored, subject, row)
+        for subject, measured in _subjects.items()
+        for row in measured(start=start, stop=start + timedelta(days=1))
+    ]
+    scores.keep(kept)
+    scores.forget(before=scored - KEPT)
+    live.touch("health-scores")
+    return len(kept)
+
+
+def _score(day: date, subject: str, row: Any) -> HealthScore:
+    numbers = ("name", "ended", "succeeded", "latency_p50_s", "latency_p95_s", "backlog")
+    return HealthScore(
+        day=day,
+        subject=subject,
+        score=row.succeeded / row.ended if row.ended else None,
+        computed_at=Now(),
+        **{number: getattr(row, number) for number in numbers},
+    )
