@@ -132,8 +132,8 @@ def with_body(delivery: int) -> Delivery | None:
 def requeue(deliveries: Sequence[int], *, with_jobs: bool) -> dict[int, str]:
     """Let these wait for a first attempt again; where each lies now. `with_jobs`: let that start their jobs again.
     Without it only those start jobs of which no attempt has ended well yet."""
-    given = {"ids": list(deliveries), "with_jobs": with_jobs, "ended_well": list(ENDED_WELL)}
-    return {row.id: row.row_pointer for row in statements.load("webhooks", "requeue").run(given)}
+    params = {"ids": list(deliveries), "with_jobs": with_jobs, "ended_well": list(ENDED_WELL)}
+    return {row.id: row.row_pointer for row in statements.load("webhooks", "requeue").run(params)}
 
 
 def matching(wanted: Filter) -> QuerySet[Delivery]:
