@@ -52,10 +52,7 @@ class TestAWebProcess:
         self._goes_on_and_on_and_moves_nothing()
         self._was_frozen_for_longer_than_the_gap_and_moves_it(server)
         self._moves_it_when_the_database_was_away()
-        self._of_two_the_one_that_was_frozen_moves_nothing()
-        pid = server.pid
-        server.stop()
-        assert Process.objects.get(pid=pid).ended_at is not None
+        self._of_two_the_one_that_was_frozen_moves_nothing_and_says_that_it_is_stopped()
 
     def _has_noted_it_before_it_serves(self, server: Server) -> None:
         since, until = seen()
@@ -87,7 +84,7 @@ class TestAWebProcess:
         is_noted_again(back)
         assert seen()[0] >= back
 
-    def _of_two_the_one_that_was_frozen_moves_nothing(self) -> None:
+    def _of_two_the_one_that_was_frozen_moves_nothing_and_says_that_it_is_stopped(self) -> None:
         with serve(**QUICKLY) as other:
             since, until = seen()
             with running.frozen(other.pid):
@@ -95,6 +92,9 @@ class TestAWebProcess:
                 is_noted_again(until + timedelta(seconds=2 * GAP_S))
             farm.until(lambda: Process.objects.get(pid=other.pid).seen_at > frozen, what="the other's beat")
             assert seen()[0] == since
+            pid = other.pid
+            other.stop()
+            assert Process.objects.get(pid=pid).ended_at is not None
 
     def test_notes_nothing_while_requests_have_no_thread_or_connection(self) -> None:
         """Its loop turns and the database answers others; and yet no call of a worker could be answered."""
