@@ -7,6 +7,8 @@ WORKDIR /opt/jobfarm
 COPY requirements.txt .
 RUN pip install -r requirements.txt
 COPY . .
+# Who runs it cannot write here: without this each start compiles 370 modules anew.
+RUN python -m compileall -q .
 USER jobfarm
 ENV JOBFARM_DATA=/var/lib/jobfarm-files
 VOLUME /var/lib/jobfarm-files

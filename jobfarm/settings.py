@@ -52,7 +52,7 @@ CSRF_TRUSTED_ORIGINS = [origin for origin in os.environ.get("CSRF_TRUSTED_ORIGIN
 JOBFARM_APPS = _words("JOBFARM_APPS")
 INSTALLED_APPS = [
     "unfold",
-    "django.contrib.admin",
+    "jobfarm.lazy_admin.LazyAdminConfig",  # Django's administration
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

@@ -32,6 +32,7 @@ def _path_of(config: object) -> str:
     return f"{type(config).__module__}.{type(config).__qualname__}"
 
 
+admin.autodiscover()  # here, and not when the apps are loaded (`jobfarm.lazy_admin`)
 urlpatterns = [
     # Browsers ask for it by themselves on pages that name no picture: the administration, the API's page.
     path("favicon.ico", RedirectView.as_view(url=static("jobfarm/favicon.svg"))),

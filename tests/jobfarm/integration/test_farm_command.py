@@ -22,6 +22,7 @@ import pytest
 
 from jobfarm import processes
 from postgres.embedded import places
+from tests import prepared
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = (
@@ -46,6 +47,16 @@ while row.status in {"pending", "in_progress"}:
 print(row.status, row.error_class)
 """
 ACTION = "tests.scheduling.integration.sample.append"  # writes its line, then lingers
+# In one process too. What was kept of the farms before; how many seconds the link is good for; and an action that would
+# take 100 s.
+KEPT_AND_A_LONG_ACTION = """
+from accounts.models import OneTimeLink
+from jobs.models import Kind
+from scheduling import operations
+link = OneTimeLink.objects.get()
+print(Kind.objects.get().name, round((link.expires_at - link.created_at).total_seconds()))
+operations.run_after(0, {action!r}, path={path!r}, line="x", seconds=100)
+"""
 
 
 class Farm:
@@ -183,16 +194,26 @@ def until(condition: Callable[[], bool], what: str) -> None:
 
 
 @pytest.fixture
+def fresh_farm(tmp_path: Path) -> Iterator[Farm]:
+    """A farm that has never been started, and is gone afterwards, whatever the test did to it."""
+    with one_farm(tmp_path / "var", is_fresh=True) as made:
+        yield made
+
+
+@pytest.fixture
 def farm(tmp_path: Path) -> Iterator[Farm]:
-    """A farm that is gone afterwards, whatever the test did to it."""
+    """The same, with its database made and migrated."""
     with one_farm(tmp_path / "var") as made:
         yield made
 
 
 @contextmanager
-def one_farm(data: Path) -> Iterator[Farm]:
-    """A farm with its data there, of which nothing but that folder is left afterwards."""
+def one_farm(data: Path, *, is_fresh: bool = False) -> Iterator[Farm]:
+    """A farm with its data there, of which nothing but that folder is left afterwards. Unless it `is_fresh`, its
+    database is made and migrated: nothing else is in it."""
     made = Farm(data)
+    if not is_fresh:
+        prepared.into(data)
     yield made
     if made.process is not None and made.process.poll() is None:
         made.signal(signal.SIGTERM)
@@ -205,8 +226,11 @@ def one_farm(data: Path) -> Iterator[Farm]:
 
 
 class TestFarm:
-    def test_replaces_what_is_killed_works_and_leaves_nothing_running_after_ctrl_c(self, farm: Farm) -> None:
+    def test_replaces_what_is_killed_works_and_leaves_nothing_running_after_ctrl_c(
+        self, fresh_farm: Farm
+    ) -> None:
         """Both clusters do their work: an interval fires at once when it is new."""
+        farm = fresh_farm
         farm.start("--with-worker")
         assert farm.way_in == (
             "This is no terminal. For a link that logs admin in: manage.py login_link admin --url " + farm.url
@@ -234,6 +258,8 @@ class TestFarm:
     def test_takes_its_children_along_when_it_is_killed_and_cleans_up_at_the_next_start(
         self, farm: Farm
     ) -> None:
+        """The third says what it waits for, and ends at once at a second Ctrl-C."""
+        farm.environment |= {"SCHEDULING_GRACE_S": "1000"}
         farm.start()
         farm.manage("create_kind", "kept")
         until(farm.is_complete, "the clusters report")
@@ -241,48 +267,33 @@ class TestFarm:
         until(lambda: farm.left_running() == [], "everything ends with the farm, the clusters' processes too")
 
         farm.start()
-        assert "kept" in farm.manage(
-            "shell", "-v0", "-c", "from jobs.models import Kind; print(Kind.objects.get().name)"
-        )
         web = farm.children()["web"]
         os.kill(web, signal.SIGSTOP)  # it cannot follow its parent now
         farm.signal(signal.SIGKILL)
 
-        farm.start()
+        farm.start(terminal=True)
         assert processes.born(web) is None
         assert farm.answers()
-        assert farm.signal(signal.SIGTERM) == 0
+        self._lets_in_for_a_quarter_of_an_hour_and_ends_at_a_second_ctrl_c(farm)
         assert farm.left_running() == []
         assert not (farm.data / "farm.json").exists()
 
-    def test_says_what_it_waits_for_and_ends_at_once_at_a_second_ctrl_c(self, farm: Farm) -> None:
+    def _lets_in_for_a_quarter_of_an_hour_and_ends_at_a_second_ctrl_c(self, farm: Farm) -> None:
         """At a terminal, with a link for who sits there. The action would take 100 s, and could have all of them."""
-        farm.environment |= {"SCHEDULING_GRACE_S": "1000"}
-        farm.start(terminal=True)
-        self._lets_in_for_a_quarter_of_an_hour(farm)
+        sentence, _, link = farm.way_in.partition(": ")
+        assert sentence == "Log in as admin, once, within 15 minutes"
+        with urllib.request.urlopen(link, timeout=5) as response:
+            assert response.status == 200
         begun = farm.data / "begun"
-        farm.manage(
-            *("shell", "-v0", "-c"),
-            "from scheduling import operations;"
-            f"operations.run_after(0, '{ACTION}', path={str(begun)!r}, line='x', seconds=100)",
-        )
+        code = KEPT_AND_A_LONG_ACTION.format(action=ACTION, path=str(begun))
+        kept, lasts = farm.manage("shell", "-v0", "-c", code).split()
+        assert kept == "kept"
+        assert 898 <= int(lasts) <= 900
         until(begun.exists, "the action runs")
         assert farm.process is not None
         farm.process.send_signal(signal.SIGINT)
         farm.hears("the cluster for actions to finish")  # and perhaps others that take their time to end
         assert farm.signal(signal.SIGINT) == 0
-        assert farm.left_running() == []
-
-    def _lets_in_for_a_quarter_of_an_hour(self, farm: Farm) -> None:
-        sentence, _, link = farm.way_in.partition(": ")
-        assert sentence == "Log in as admin, once, within 15 minutes"
-        with urllib.request.urlopen(link, timeout=5) as response:
-            assert response.status == 200
-        lasts = (
-            "from accounts.models import OneTimeLink; link = OneTimeLink.objects.get();"
-            "print(round((link.expires_at - link.created_at).total_seconds()))"
-        )
-        assert 898 <= int(farm.manage("shell", "-v0", "-c", lasts)) <= 900
 
 
 class TestManyFiles:

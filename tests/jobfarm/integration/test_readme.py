@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +24,11 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What the second terminal shows."""
     with one_farm(tmp_path_factory.mktemp("data")) as farm:
         farm.start("--with-worker")
-        return _followed(farm, _folder(tmp_path_factory.mktemp("clone")))
+        shown = _followed(farm, _folder(tmp_path_factory.mktemp("clone")))
+        assert farm.signal(signal.SIGTERM) == 0
+        assert farm.left_running() == []
+        assert not (farm.data / "farm.json").exists()
+        return shown
 
 
 class TestReadme:

@@ -45,20 +45,28 @@ def server() -> Iterator[Server]:
         yield made
 
 
-class TestOneWebProcess:
-    def test_has_noted_it_before_it_serves(self, server: Server) -> None:
+class TestAWebProcess:
+    def test_notes_it_from_its_start_to_its_end_and_moves_it_after_each_gap(self, server: Server) -> None:
+        """One server for all that may happen to it in its life: each start takes two seconds of a processor."""
+        self._has_noted_it_before_it_serves(server)
+        self._goes_on_and_on_and_moves_nothing()
+        self._was_frozen_for_longer_than_the_gap_and_moves_it(server)
+        self._moves_it_when_the_database_was_away()
+        self._of_two_the_one_that_was_frozen_moves_nothing_and_says_that_it_is_stopped()
+
+    def _has_noted_it_before_it_serves(self, server: Server) -> None:
         since, until = seen()
         row = running.row_of(server)
         assert since <= until
         assert row.started_at <= until
         assert row.ended_at is None
 
-    def test_that_goes_on_and_on_moves_nothing(self, server: Server) -> None:
+    def _goes_on_and_on_and_moves_nothing(self) -> None:
         since, until = seen()
         is_noted_again(until + timedelta(seconds=2 * GAP_S))
         assert seen()[0] == since
 
-    def test_that_was_frozen_for_longer_than_the_gap_moves_it(self, server: Server) -> None:
+    def _was_frozen_for_longer_than_the_gap_and_moves_it(self, server: Server) -> None:
         [since, _] = seen()
         with running.frozen(server.pid):
             silence_lasts()
@@ -69,11 +77,24 @@ class TestOneWebProcess:
         assert moved >= thawed
         assert noted >= moved
 
-    def test_that_is_stopped_says_so(self, server: Server) -> None:
-        pid = server.pid
-        server.stop()
-        row = Process.objects.get(pid=pid)
-        assert row.ended_at is not None
+    def _moves_it_when_the_database_was_away(self) -> None:
+        with database_away():
+            silence_lasts()
+            back = farm.now()
+        is_noted_again(back)
+        assert seen()[0] >= back
+
+    def _of_two_the_one_that_was_frozen_moves_nothing_and_says_that_it_is_stopped(self) -> None:
+        with serve(**QUICKLY) as other:
+            since, until = seen()
+            with running.frozen(other.pid):
+                frozen = Process.objects.get(pid=other.pid).seen_at
+                is_noted_again(until + timedelta(seconds=2 * GAP_S))
+            farm.until(lambda: Process.objects.get(pid=other.pid).seen_at > frozen, what="the other's beat")
+            assert seen()[0] == since
+            pid = other.pid
+            other.stop()
+            assert Process.objects.get(pid=pid).ended_at is not None
 
     def test_notes_nothing_while_requests_have_no_thread_or_connection(self) -> None:
         """Its loop turns and the database answers others; and yet no call of a worker could be answered."""
@@ -83,26 +104,6 @@ class TestOneWebProcess:
                 freed = farm.now()
             is_noted_again(freed)
             assert seen()[0] >= freed
-
-
-class TestADatabaseThatIsAway:
-    def test_moves_it(self, server: Server) -> None:
-        with database_away():
-            silence_lasts()
-            back = farm.now()
-        is_noted_again(back)
-        assert seen()[0] >= back
-
-
-class TestTwoWebProcesses:
-    def test_of_which_one_is_frozen_move_nothing(self, server: Server) -> None:
-        with serve(**QUICKLY) as other:
-            since, until = seen()
-            with running.frozen(other.pid):
-                frozen = Process.objects.get(pid=other.pid).seen_at
-                is_noted_again(until + timedelta(seconds=2 * GAP_S))
-            farm.until(lambda: Process.objects.get(pid=other.pid).seen_at > frozen, what="the other's beat")
-            assert seen()[0] == since
 
 
 class TestABeat:

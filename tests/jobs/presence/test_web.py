@@ -20,6 +20,7 @@ class TestAFrozenWebProcess:
             named = f"pid {other.pid}"
             with running.frozen(other.pid):
                 since = time.monotonic()
+                assert running.shows(page, named)  # awaited there: nobody asks again and again
                 farm.until(
                     lambda: (
                         running.ready(server, "web")["status"] == "warning"
@@ -29,7 +30,6 @@ class TestAFrozenWebProcess:
                     within_s=running.REPORTED_WITHIN_S + 20,
                     what="the finding",
                 )
-                assert running.shows(page, named)
                 assert time.monotonic() - since < running.REPORTED_WITHIN_S
             farm.until(
                 lambda: (

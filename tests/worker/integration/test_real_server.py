@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from django.db import connection
+from pytest_django import DjangoDbBlocker
 
 from jobfarm_worker import Failed, Handlers, Unauthorized, Worker
 from jobfarm_worker import Job as HeldJob
@@ -25,11 +27,19 @@ from tests.servers import ROOT, Server, serve
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+@pytest.fixture(scope="module")
+def running(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Server]:
+    """The server of this file: a start takes two seconds of a processor. The database is emptied behind it."""
+    with django_db_blocker.unblock():
+        with serve() as made:
+            yield made
+        connection.close()
+
+
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server(running: Server) -> Server:
     kind("work")
-    with serve() as running:
-        yield running
+    return running
 
 
 @pytest.fixture(params=["ws", "http"])
