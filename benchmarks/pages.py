@@ -25,13 +25,13 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "jobfarm.settings")
 django.setup()
 
 from django.conf import settings  # noqa: E402 (Django has to be set up first)
-from django.contrib import admin  # noqa: E402
 from django.contrib.auth.models import User  # noqa: E402
 from django.db import connection  # noqa: E402
 from django.test import Client  # noqa: E402
 from django.test.utils import CaptureQueriesContext, setup_databases, teardown_databases  # noqa: E402
 from django.urls import reverse  # noqa: E402
 
+from core.administration import registered  # noqa: E402
 from jobs import operations as jobs  # noqa: E402
 from jobs.models import Attempt, Job, Worker  # noqa: E402
 from jobs.operations import rollup  # noqa: E402
@@ -97,7 +97,7 @@ def _load() -> None:
 def _addresses() -> Iterator[str]:
     yield from _pages()
     yield reverse("admin:index")
-    for model, page in sorted(admin.site._registry.items(), key=lambda entry: str(entry[0]._meta.label)):  # noqa: SLF001
+    for model, page in sorted(registered().items(), key=lambda entry: str(entry[0]._meta.label)):  # noqa: SLF001
         name = f"{model._meta.app_label}_{model._meta.model_name}"  # noqa: SLF001
         changelist = reverse(f"admin:{name}_changelist")
         yield changelist

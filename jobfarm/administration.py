@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from django.apps import apps
-from django.contrib import admin
 from django.contrib.auth.models import Group, Permission
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 
+from core.administration import registered
 from examples import config as examples
 from jobs.domain.rollups import PERIODS
 from jobs.queries import pages, reads
@@ -117,9 +117,9 @@ def _named(permissions: "QuerySet[Permission]") -> set[str]:
 
 def _browsable() -> Iterable[Any]:
     """Every table that has pages here, and those that are shown as parts of them: Django asks for a right for each."""
-    registered = admin.site._registry  # noqa: SLF001 (there is no other list of it)
-    parts = {inline.model for page in registered.values() for inline in page.inlines}
-    return sorted({*registered, *parts}, key=lambda table: str(table._meta.label))  # noqa: SLF001
+    listed = registered()
+    parts = {inline.model for page in listed.values() for inline in page.inlines}
+    return sorted({*listed, *parts}, key=lambda table: str(table._meta.label))  # noqa: SLF001
 
 
 def _resources() -> list[Any]:
@@ -129,7 +129,7 @@ def _resources() -> list[Any]:
     return [
         table
         for table in tables
-        if admin.site.is_registered(table) and table._meta.label not in named  # noqa: SLF001
+        if table in registered() and table._meta.label not in named  # noqa: SLF001
     ]
 
 

@@ -3,7 +3,7 @@
 from core.administration.cells import folded, link, once, preformatted
 from core.administration.confirmation import carry_out, is_confirmed, question
 from core.administration.filters import by_day, known, recent
-from core.administration.tables import COUNTED, BoundedList, Counted, Part, ReadOnly, Untouched
+from core.administration.tables import COUNTED, BoundedList, Counted, Part, ReadOnly, Untouched, registered
 
 __all__ = [
     "COUNTED",
@@ -22,4 +22,5 @@ __all__ = [
     "preformatted",
     "question",
     "recent",
+    "registered",
 ]

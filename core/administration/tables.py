@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from django.contrib import admin
 from django.contrib.admin import ShowFacets
 from django.contrib.admin.views.main import ORDER_VAR, PAGE_VAR
 from django.core.paginator import Paginator
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils.functional import cached_property
 from unfold.admin import ModelAdmin, TabularInline
@@ -142,6 +143,12 @@ class BoundedList(ReadOnly):
     def finds_exactly(self, term: str) -> bool:  # noqa: ARG002  # for those who do
         """Whether an index leads to all that a search finds, so that it need not be bounded."""
         return False
+
+
+def registered() -> Mapping[type[Model], ModelAdmin]:
+    """Every table that has pages, with what makes them. A process that shows none finds them here first."""
+    admin.autodiscover()
+    return admin.site._registry  # noqa: SLF001 (there is no other list of it)
 
 
 def _before(rows: QuerySet[Any], pk: int | None) -> QuerySet[Any]:

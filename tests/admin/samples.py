@@ -4,7 +4,6 @@ import uuid
 from datetime import timedelta
 from typing import Any
 
-from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, User
 from django.contrib.contenttypes.models import ContentType
@@ -13,6 +12,7 @@ from django.utils import timezone
 
 from accounts import operations as accounts
 from accounts.models import ApiToken
+from core.administration import registered
 from examples.chat.models import Answer, Message
 from examples.imagegame.models import Game, Player, Round, Submission
 from jobs.models import Attempt, Body, Bulk, Job, Kind, Queue, ResultFile, Stage, Usage, Worker
@@ -43,7 +43,7 @@ def fill(count: int) -> None:
         accounts.create_group(f"group of {person}", by=person)
     _work(people)
     _examples(people)
-    for model in admin.site._registry:
+    for model in registered():
         if model not in _MADE_BY_HAND:
             model._default_manager.bulk_create([_row(model) for _ in range(count)])
     for delivery in Delivery.objects.order_by("-pk")[:count]:

@@ -4,7 +4,6 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 import pytest
-from django.contrib import admin
 from django.contrib.auth.models import User
 from django.db import connection
 from django.db.models import Model
@@ -14,6 +13,7 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from accounts.models import ApiToken
+from core.administration import registered
 from jobfarm import live_queries
 from jobs.models import Worker
 from tests.admin import samples
@@ -34,7 +34,7 @@ def _no_sidebar(settings: Settings) -> None:
 
 
 def tables() -> list[Table]:
-    return sorted(admin.site._registry, key=lambda model: str(model._meta.label))
+    return sorted(registered(), key=lambda model: str(model._meta.label))
 
 
 def address(model: Table, page: str, *args: Any) -> str:

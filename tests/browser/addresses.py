@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from django.conf import settings
-from django.contrib import admin
 from django.contrib.admin.utils import quote
 from django.db.models import Model
 from django.urls import reverse
 
+from core.administration import registered
 from tests.browser.seeds import Farm
 
 
@@ -41,7 +41,7 @@ def of_the_administration(seeded: Farm) -> list[Address]:
 
     Every table needs a row.
     """
-    tables = sorted(admin.site._registry, key=lambda table: str(table._meta.label))  # its only list
+    tables = sorted(registered(), key=lambda table: str(table._meta.label))  # its only list
     return [
         Address(name="admin", path="/admin/"),
         *(address for table in tables for address in _of_table(table)),

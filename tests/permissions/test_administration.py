@@ -12,6 +12,7 @@ from django.db.models import Model
 from django.test import Client, RequestFactory
 from django.urls import URLPattern, URLResolver
 
+from core.administration import registered
 from tests.permissions import asking
 from tests.permissions.world import World
 
@@ -41,7 +42,7 @@ def _answers(client: Client, method: str, *, but: Collection[str] = ()) -> dict[
         f"admin/{model._meta.app_label}/{model._meta.model_name}/": model._default_manager.order_by(
             "-pk"
         ).first()
-        for model in admin.site._registry
+        for model in registered()
     }
     found = {}
     for pattern in set(_addresses()) - set(but):
@@ -65,20 +66,20 @@ def test_is_closed_to_who_is_not_staff(farm: World, who: str, method: str) -> No
 
 def test_lets_who_may_only_view_change_nothing(farm: World) -> None:
     """By all but the lists: what they can be told to do is looked at below."""
-    lists = {f"admin/{model._meta.app_label}/{model._meta.model_name}/" for model in admin.site._registry}
+    lists = {f"admin/{model._meta.app_label}/{model._meta.model_name}/" for model in registered()}
     found = _answers(farm.browsers()["reader"], "POST", but=lists)
     assert len(found) > 150
     assert {pattern: answer for pattern, answer in found.items() if "+" in answer} == {}
 
 
 def test_offers_who_may_only_view_no_action(farm: World) -> None:
-    offered = {model._meta.label: _actions(farm.users["reader"], model) for model in admin.site._registry}
+    offered = {model._meta.label: _actions(farm.users["reader"], model) for model in registered()}
     assert {label: actions for label, actions in offered.items() if actions} == {}
 
 
 def test_shows_every_list_to_who_may_view_it(farm: World) -> None:
     reader = farm.browsers()["reader"]
-    lists = [f"/admin/{model._meta.app_label}/{model._meta.model_name}/" for model in admin.site._registry]
+    lists = [f"/admin/{model._meta.app_label}/{model._meta.model_name}/" for model in registered()]
     assert {path: asking.answer(reader, "GET", path, {}) for path in lists} == dict.fromkeys(lists, "200")
 
 
@@ -110,4 +111,4 @@ def test_leaves_a_line_behind_for_what_was_changed_in_it(farm: World) -> None:
 def _actions(user: User, model: type[Model]) -> list[str]:
     request = RequestFactory().get("/admin/")
     request.user = user
-    return sorted(admin.site._registry[model].get_actions(request))
+    return sorted(registered()[model].get_actions(request))

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 from django.apps import apps
-from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.test import Client
 from django.urls import reverse
 
+from core.administration import registered
 from tests.webhook_samples import FOLDER
 from tests.webhooks.inbox.support import pass_time, receive
 from webhooks import operations
@@ -43,8 +43,8 @@ def do(client: Client, pks: list[int], **further: str) -> str:
 
 
 def test_has_every_table_to_look_at_and_none_but_rules_to_change(operator: Client) -> None:
-    registered = admin.site._registry
-    assert [model.__name__ for model in tables() if model not in registered] == []
+    pages = registered()
+    assert [model.__name__ for model in tables() if model not in pages] == []
     for model in tables():
         url = reverse(f"admin:webhooks_{model._meta.model_name}_changelist")
         assert operator.get(url, {"q": "x"}).status_code == 200, url
