@@ -146,13 +146,13 @@ class TestFleet:
     def test_listens_past_the_pooler_and_finds_nothing_wrong_with_itself(self, fleet: Fleet) -> None:
         """The cluster for actions is left out of this fleet, and no worker has come yet."""
 
-        def is_told() -> bool:
+        def is_reported() -> bool:
             """Whether the fleet is no longer told as starting. Asked here: each process that asks is two seconds of a
             processor."""
             time.sleep(0.3)
             return "No cluster for actions runs" in doctor()
 
-        farm.until(is_told, within_s=60, what="the end of the start")
+        farm.until(is_reported, within_s=60, what="the end of the start")
         output = fleet.manage("doctor").stdout
         assert "was not heard" not in output
         assert [line for line in output.splitlines() if "WRONG" in line] == [
