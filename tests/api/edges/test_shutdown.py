@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
+from pytest_django import DjangoDbBlocker
 from websockets.exceptions import ConnectionClosed
 
 from jobs import operations
@@ -26,6 +28,15 @@ def own_server(transactional_db: None) -> Iterator[Server]:
     with serve() as server:
         yield server
         callers.close_all()
+
+
+@pytest.fixture(scope="module")
+def server(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Server]:
+    """One for all that only ask: a start takes two seconds of a processor."""
+    with django_db_blocker.unblock():
+        with serve() as made:
+            yield made
+        connection.close()
 
 
 class TestTerm:
@@ -67,15 +78,15 @@ class TestTerm:
 
 
 class TestForeignHosts:
-    def test_are_refused_in_the_one_form(self, own_server: Server) -> None:
-        refused = httpx.get(f"{own_server.url}/api/v1/jobs", headers={"Host": "evil.example"})
+    def test_are_refused_in_the_one_form(self, server: Server) -> None:
+        refused = httpx.get(f"{server.url}/api/v1/jobs", headers={"Host": "evil.example"})
         assert (refused.status_code, json.loads(refused.text)["error"]) == (400, "bad_request")
 
     @pytest.mark.parametrize("path", ["/api/v1/jobs", "/", "/health/live", "/webhooks/github/", "/nowhere"])
-    def test_are_one_line_of_warning_each(self, own_server: Server, path: str) -> None:
-        before = len(own_server.log)
+    def test_are_one_line_of_warning_each(self, server: Server, path: str) -> None:
+        before = len(server.log)
         httpx.request(
-            "POST" if "webhooks" in path else "GET", own_server.url + path, headers={"Host": "evil.example"}
+            "POST" if "webhooks" in path else "GET", server.url + path, headers={"Host": "evil.example"}
         )
-        lines = own_server.log[before:].splitlines()
+        lines = server.log[before:].splitlines()
         assert [("WARNING" in line, "'evil.example'" in line) for line in lines] == [(True, True)]

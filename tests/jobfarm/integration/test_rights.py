@@ -3,10 +3,9 @@
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -15,16 +14,18 @@ from pytest_django import Settings
 from jobfarm import rights
 from postgres.embedded import places
 from postgres.embedded.accounts import Account
-from tests.jobfarm.integration.test_farm_command import ROOT, Farm, one_farm, until
+from tests.jobfarm.integration.test_farm_command import Farm, one_farm, until
 
 PACKAGES = Path(pytest.__file__).parents[1]
-UNTIL_IT_IS_PAINTED = """
+UNTIL_A_BOAT_IS_PAINTED = """
 import time
+from jobs import operations
 from jobs.models import Job
-while Job.objects.get(pk={job}).status != "success":
+job = operations.submit("image", {"prompt": "a boat", "size": 64}).pk
+while Job.objects.get(pk=job).status != "success":
     time.sleep(0.1)
 """
-HOW = "import django; django.setup(); from jobfarm import rights; print(rights.of_servants().complaint)"
+Complaint = Callable[[Mapping[str, Path]], str]
 
 
 def open_python() -> str:
@@ -67,11 +68,7 @@ class TestRoot:
         lowered = {name for name, uid in uids.items() if uid == server != 0}
         assert (lowered, farm.complaint) == ({"web", "worker"}, "")
         assert uid_of_file(farm.data / "files" / "old") == server
-        job = farm.manage(
-            *("shell", "-v0", "-c"),
-            "from jobs import operations; print(operations.submit('image', {'prompt': 'a boat', 'size': 64}).pk)",
-        ).strip()
-        farm.manage("shell", "-v0", "-c", UNTIL_IT_IS_PAINTED.format(job=job))
+        farm.manage("shell", "-v0", "-c", UNTIL_A_BOAT_IS_PAINTED)
         until(
             lambda: any(path.suffix == ".png" for path in (farm.data / "files").rglob("*")),
             "the picture's file",
@@ -88,7 +85,9 @@ class TestRoot:
             ("data", "it may not write into {closed}/data/files."),
         ],
     )
-    def test_says_what_is_closed_to_others(self, place: Path, what: str, sentence: str) -> None:
+    def test_says_what_is_closed_to_others(
+        self, place: Path, complaint_of: Complaint, what: str, sentence: str
+    ) -> None:
         closed = place / "closed"
         closed.mkdir(mode=0o700)
         (closed / "python").symlink_to(open_python())
@@ -98,11 +97,14 @@ class TestRoot:
         assert sentence.format(closed=closed) in complaint
         assert complaint.endswith("or start it as another user.")
 
-    def test_says_nothing_where_all_is_open_or_files_are_in_a_bucket(self, place: Path) -> None:
+    def test_says_nothing_where_all_is_open_or_files_are_in_a_bucket(
+        self, monkeypatch: pytest.MonkeyPatch, place: Path, complaint_of: Complaint
+    ) -> None:
         assert complaint_of(opened(place)) == ""
         closed = place / "closed"
         closed.mkdir(mode=0o700)
-        assert complaint_of(opened(place) | {"data": closed / "data"}, files_url="s3://pictures") == ""
+        monkeypatch.setenv("FILES_URL", "s3://pictures")
+        assert complaint_of(opened(place) | {"data": closed / "data"}) == ""
 
     def test_says_that_files_have_no_folder(self, tmp_path: Path, settings: Settings) -> None:
         settings.MEDIA_ROOT = tmp_path / "files"
@@ -168,23 +170,19 @@ def opened(place: Path) -> dict[str, Path]:
     return {"python": Path(open_python()), "packages": PACKAGES, "data": place / "data"}
 
 
-def complaint_of(where: Mapping[str, Path], *, files_url: str = "") -> str:
-    """What a farm that root starts there says of its rights."""
-    settings = {
-        "PYTHONPATH": str(where["packages"]),
-        "JOBFARM_DATA": str(where["data"]),
-        "FILES_URL": files_url,
-        "DJANGO_SETTINGS_MODULE": "jobfarm.settings",
-    }
-    done = subprocess.run(
-        [str(where["python"]), "-c", HOW],
-        cwd=ROOT,
-        env=os.environ | settings,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.strip()
+@pytest.fixture
+def complaint_of(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> Complaint:
+    """What a farm that root starts there says of its rights. Only who tries them is a process of its own: each that
+    loads Django would take two seconds of a processor."""
+
+    def complaint(where: Mapping[str, Path]) -> str:
+        settings.JOBFARM_DATA, settings.MEDIA_ROOT = where["data"], where["data"] / "files"
+        where["data"].mkdir(exist_ok=True)
+        monkeypatch.setattr(sys, "executable", str(where["python"]))
+        monkeypatch.setenv("PYTHONPATH", str(where["packages"]))
+        return rights.of_servants().complaint
+
+    return complaint
 
 
 def uid_of_file(path: Path) -> int:

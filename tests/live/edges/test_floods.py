@@ -5,15 +5,16 @@ import itertools
 import json
 import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from typing import Any
 
 import httpx
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from prometheus_client import REGISTRY
-from pytest_django import Settings
+from pytest_django import DjangoDbBlocker, Settings
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.sync.client import ClientConnection as SyncConnection
 from websockets.sync.client import connect as sync_connect
@@ -254,31 +255,38 @@ def says(opened: SyncConnection, **message: Any) -> dict[str, Any]:
     return answer
 
 
+@pytest.fixture(scope="module")
+def server(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Server]:
+    """One with the limits that a farm has: a start takes two seconds of a processor."""
+    with django_db_blocker.unblock():
+        with serve() as made:
+            yield made
+        connection.close()
+
+
 class TestAnonymousPages:
-    def test_are_refused_what_needs_a_person_without_the_database(self) -> None:
+    def test_are_refused_what_needs_a_person_without_the_database(self, server: Server) -> None:
         """A database that is away cannot have been asked: a socket that has to ask it closes with 1011."""
         own = {"id": "a", "name": "imagegame-submission", "args": {"submission_id": 1, "job_id": 1}}
         shared = {"id": "b", "name": "job", "args": {"job_id": 1}}
-        with serve() as server:
-            address, origin = f"{server.ws_url}/ws/live/", {"Origin": server.url}
-            with sync_connect(address, additional_headers=origin, open_timeout=20) as stranger:
+        address, origin = f"{server.ws_url}/ws/live/", {"Origin": server.url}
+        with sync_connect(address, additional_headers=origin, open_timeout=20) as stranger:
+            assert says(stranger, ping=True) == {"pong": True}
+            with database_away():
+                assert says(stranger, watch=[own]) == {"gone": "a"}
+                assert says(stranger, watch=[shared]) == {"gone": "b"}
+                assert says(stranger, watch=[{**own, "args": {}}])["error"] == "bad_arguments"
                 assert says(stranger, ping=True) == {"pong": True}
-                with database_away():
-                    assert says(stranger, watch=[own]) == {"gone": "a"}
-                    assert says(stranger, watch=[shared]) == {"gone": "b"}
-                    assert says(stranger, watch=[{**own, "args": {}}])["error"] == "bad_arguments"
-                    assert says(stranger, ping=True) == {"pong": True}
 
 
 class TestALongMessage:
-    def test_is_refused_by_its_announced_length_and_not_kept(self) -> None:
+    def test_is_refused_by_its_announced_length_and_not_kept(self, server: Server) -> None:
         """Up to twenty megabytes were, of whoever came, until they were whole."""
-        with serve() as server:
-            for path in ("/ws/live/", "/ws/live/?page=1"):
-                with closing(_opened(server, path)) as raw:
-                    raw.sendall(b"\x81\xff" + (10 << 20).to_bytes(8, "big") + bytes(4))
-                    frame = raw.recv(100)
-                assert (frame[0], int.from_bytes(frame[2:4], "big")) == (0x88, 1009), path
+        for path in ("/ws/live/", "/ws/live/?page=1"):
+            with closing(_opened(server, path)) as raw:
+                raw.sendall(b"\x81\xff" + (10 << 20).to_bytes(8, "big") + bytes(4))
+                frame = raw.recv(100)
+            assert (frame[0], int.from_bytes(frame[2:4], "big")) == (0x88, 1009), path
 
 
 def _opened(server: Server, path: str) -> socket.socket:
