@@ -1,6 +1,7 @@
 """A real browser on a real server: headless Chromium by Playwright, uvicorn as a process of its own."""
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import quote
 
@@ -27,33 +28,64 @@ def _orm_beside_playwright() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """One Chromium for a file of tests, ended with it: its loop would be in the way of asynchronous tests."""
+    """One Chromium for the files of this folder that run one after another, ended with the last of them: its loop would
+    be in the way of asynchronous tests."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield browser
         browser.close()
 
 
+Running = tuple[Server, Path]
+
+
+class Serving:
+    """The server that runs now, kept from file to file: a start takes two seconds of a processor. A file that wants
+    another environment ends it, so that there are never two on the database."""
+
+    def __init__(self, folders: pytest.TempPathFactory) -> None:
+        self._folders, self._stack = folders, ExitStack()
+        self._environment: dict[str, str] | None = None
+        self._running: Running
+
+    def with_(self, environment: dict[str, str]) -> Running:
+        """The server with this environment, and its place for files."""
+        if environment != self._environment:
+            self.end()
+            folder = self._folders.mktemp("farm")
+            self._running = self._stack.enter_context(serve(**_place(folder), **environment)), folder
+            self._environment = environment
+        return self._running
+
+    def end(self) -> None:
+        """End the server, if there is one."""
+        self._environment = None
+        self._stack.close()
+
+
+@pytest.fixture(scope="package")
+def serving(
+    django_db_setup: None, django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Serving]:
+    """For the files that run one after another; it ends with the last of them, as tests of other folders must not hear
+    of it."""
+    serving = Serving(tmp_path_factory)
+    yield serving
+    with django_db_blocker.unblock():
+        serving.end()
+
+
 @pytest.fixture(scope="module")
-def running(
-    request: pytest.FixtureRequest,
-    django_db_setup: None,
-    django_db_blocker: DjangoDbBlocker,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[Server, Path]]:
-    """One server for a file of tests, with the file's ENVIRONMENT if it has one; and its place for files."""
-    folder = tmp_path_factory.mktemp("farm")
-    with (
-        django_db_blocker.unblock(),
-        serve(**_place(folder), **getattr(request.module, "ENVIRONMENT", {})) as server,
-    ):
-        yield server, folder
+def running(request: pytest.FixtureRequest, serving: Serving, django_db_blocker: DjangoDbBlocker) -> Running:
+    """The server of a file of tests, with the file's ENVIRONMENT if it has one; and its place for files."""
+    with django_db_blocker.unblock():
+        return serving.with_(getattr(request.module, "ENVIRONMENT", {}))
 
 
 @pytest.fixture
-def server(running: tuple[Server, Path], transactional_db: None, settings: Settings) -> Server:
+def server(running: Running, transactional_db: None, settings: Settings) -> Server:
     """The file's server, on an empty farm."""
     server, folder = running
     settings.MEDIA_ROOT = folder / "files"
