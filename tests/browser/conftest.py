@@ -1,7 +1,6 @@
 """A real browser on a real server: headless Chromium by Playwright, uvicorn as a process of its own."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import quote
 
@@ -14,7 +13,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, s
 from pytest_django import DjangoDbBlocker, Settings
 
 from tests.browser.chromium import ARGUMENTS, CHROMIUM
-from tests.servers import Server, serve
+from tests.servers import Server, Serving
 
 # What a page says while its server is away; nothing that the page itself did wrong.
 SERVER_AWAY = ("WebSocket connection to", "net::ERR_")
@@ -38,58 +37,36 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-Running = tuple[Server, Path]
-
-
-class Serving:
-    """The server that runs now, kept from file to file: a start takes two seconds of a processor. A file that wants
-    another environment ends it, so that there are never two on the database."""
-
-    def __init__(self, folders: pytest.TempPathFactory) -> None:
-        self._folders, self._stack = folders, ExitStack()
-        self._environment: dict[str, str] | None = None
-        self._running: Running
-
-    def with_(self, environment: dict[str, str]) -> Running:
-        """The server with this environment, and its place for files."""
-        if environment != self._environment:
-            self.end()
-            folder = self._folders.mktemp("farm")
-            self._running = self._stack.enter_context(serve(**_place(folder), **environment)), folder
-            self._environment = environment
-        return self._running
-
-    def end(self) -> None:
-        """End the server, if there is one."""
-        self._environment = None
-        self._stack.close()
-
-
 @pytest.fixture(scope="package")
-def serving(
-    django_db_setup: None, django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Serving]:
+def serving(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Serving]:
     """For the files that run one after another; it ends with the last of them, as tests of other folders must not hear
     of it."""
-    serving = Serving(tmp_path_factory)
+    serving = Serving()
     yield serving
     with django_db_blocker.unblock():
         serving.end()
 
 
+@pytest.fixture(scope="package")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the servers have their files and static files."""
+    return tmp_path_factory.mktemp("farm")
+
+
 @pytest.fixture(scope="module")
-def running(request: pytest.FixtureRequest, serving: Serving, django_db_blocker: DjangoDbBlocker) -> Running:
-    """The server of a file of tests, with the file's ENVIRONMENT if it has one; and its place for files."""
+def running(
+    request: pytest.FixtureRequest, serving: Serving, place: Path, django_db_blocker: DjangoDbBlocker
+) -> Server:
+    """The server of a file of tests, with the file's ENVIRONMENT if it has one."""
     with django_db_blocker.unblock():
-        return serving.with_(getattr(request.module, "ENVIRONMENT", {}))
+        return serving.having(**_place(place), **getattr(request.module, "ENVIRONMENT", {}))
 
 
 @pytest.fixture
-def server(running: Running, transactional_db: None, settings: Settings) -> Server:
+def server(running: Server, place: Path, transactional_db: None, settings: Settings) -> Server:
     """The file's server, on an empty farm."""
-    server, folder = running
-    settings.MEDIA_ROOT = folder / "files"
-    return server
+    settings.MEDIA_ROOT = place / "files"
+    return running
 
 
 def _place(folder: Path) -> dict[str, str]:
