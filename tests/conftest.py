@@ -27,6 +27,7 @@ _LONG = (
     re.compile(r"tests/browser/"),
     re.compile(r"tests/(.+/concurrency|jobs/presence|crashes|fleet)/"),
 )
+_TOGETHER = ("tests/browser/", "tests/api/edges/")  # each one after another: they share a server
 _BEGUN_BY = 0.8  # of the short files, when the last of the long ones begins
 _COLLECTED_EVERY = 10_000  # new objects, where Python's own 700 cost a tenth of all time
 
@@ -49,6 +50,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     short = [file for file in files if not _place_among_long(file)]
     turn = {file: _BEGUN_BY * n / len(long) for n, file in enumerate(long)}
     turn |= {file: n / len(short) for n, file in enumerate(short)}
+    for folder in _TOGETHER:
+        together = [file for file in files if file.startswith(folder)]
+        turn |= dict.fromkeys(together, min((turn[file] for file in together), default=0.0))
     items.sort(key=lambda item: (turn[_file(item)], _file(item)))
 
 

@@ -137,6 +137,27 @@ def serve(**environment: str) -> Iterator[Server]:
             _forget_what_it_noted(name)
 
 
+class Serving:
+    """The server that runs now, kept from file to file of a folder: a start takes two seconds of a processor. A file
+    that wants another environment ends it, so that there are never two on the database."""
+
+    def __init__(self) -> None:
+        self._stack = contextlib.ExitStack()
+        self._running: tuple[Server, Mapping[str, str]] | None = None
+
+    def having(self, **environment: str) -> Server:
+        """The server with this in its environment, as `serve` runs it."""
+        if self._running is None or self._running[1] != environment:
+            self.end()
+            self._running = self._stack.enter_context(serve(**environment)), environment
+        return self._running[0]
+
+    def end(self) -> None:
+        """End the server, if there is one. Harmless when there is none."""
+        self._running = None
+        self._stack.close()
+
+
 def _forget_what_it_noted(database: str) -> None:
     """It may outlive the last test of its file, and note once more that it hears workers. Nobody would say so any more,
     and a farm that heard nobody for a while takes no job back: in tests that commit nothing, up to the next that do."""

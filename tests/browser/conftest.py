@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, s
 from pytest_django import DjangoDbBlocker, Settings
 
 from tests.browser.chromium import ARGUMENTS, CHROMIUM
-from tests.servers import Server, serve
+from tests.servers import Server, Serving
 
 # What a page says while its server is away; nothing that the page itself did wrong.
 SERVER_AWAY = ("WebSocket connection to", "net::ERR_")
@@ -27,37 +27,46 @@ def _orm_beside_playwright() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """One Chromium for a file of tests, ended with it: its loop would be in the way of asynchronous tests."""
+    """One Chromium for the files of this folder that run one after another, ended with the last of them: its loop would
+    be in the way of asynchronous tests."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield browser
         browser.close()
 
 
+@pytest.fixture(scope="package")
+def serving(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Serving]:
+    """For the files that run one after another; it ends with the last of them, as tests of other folders must not hear
+    of it."""
+    serving = Serving()
+    yield serving
+    with django_db_blocker.unblock():
+        serving.end()
+
+
+@pytest.fixture(scope="package")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the servers have their files and static files."""
+    return tmp_path_factory.mktemp("farm")
+
+
 @pytest.fixture(scope="module")
 def running(
-    request: pytest.FixtureRequest,
-    django_db_setup: None,
-    django_db_blocker: DjangoDbBlocker,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[Server, Path]]:
-    """One server for a file of tests, with the file's ENVIRONMENT if it has one; and its place for files."""
-    folder = tmp_path_factory.mktemp("farm")
-    with (
-        django_db_blocker.unblock(),
-        serve(**_place(folder), **getattr(request.module, "ENVIRONMENT", {})) as server,
-    ):
-        yield server, folder
+    request: pytest.FixtureRequest, serving: Serving, place: Path, django_db_blocker: DjangoDbBlocker
+) -> Server:
+    """The server of a file of tests, with the file's ENVIRONMENT if it has one."""
+    with django_db_blocker.unblock():
+        return serving.having(**_place(place), **getattr(request.module, "ENVIRONMENT", {}))
 
 
 @pytest.fixture
-def server(running: tuple[Server, Path], transactional_db: None, settings: Settings) -> Server:
+def server(running: Server, place: Path, transactional_db: None, settings: Settings) -> Server:
     """The file's server, on an empty farm."""
-    server, folder = running
-    settings.MEDIA_ROOT = folder / "files"
-    return server
+    settings.MEDIA_ROOT = place / "files"
+    return running
 
 
 def _place(folder: Path) -> dict[str, str]:

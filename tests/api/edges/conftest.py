@@ -1,4 +1,4 @@
-"""One server for the tests of a file. Each test finds an empty farm with the queues of the declared kinds."""
+"""One server for the tests of this folder. Each test finds an empty farm with the queues of the declared kinds."""
 
 from collections.abc import Iterator
 
@@ -7,14 +7,24 @@ from pytest_django import DjangoDbBlocker
 
 from tests.api.edges import callers
 from tests.api.edges.callers import Crew
-from tests.servers import Server, serve
+from tests.servers import Server, Serving
+
+
+@pytest.fixture(scope="package")
+def serving(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Serving]:
+    """For the files that run one after another; it ends with the last of them, as tests of other folders must not hear
+    of it. Tests that run a server of their own end it before."""
+    serving = Serving()
+    yield serving
+    with django_db_blocker.unblock():
+        serving.end()
 
 
 @pytest.fixture(scope="module")
-def running(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Server]:
+def running(serving: Serving, django_db_blocker: DjangoDbBlocker) -> Server:
     """The server of this file's tests."""
-    with django_db_blocker.unblock(), serve() as server:
-        yield server
+    with django_db_blocker.unblock():
+        return serving.having()
 
 
 @pytest.fixture

@@ -10,14 +10,15 @@ from jobs import operations
 from jobs.models import Job, OutputChunk, ResultFile
 from tests.api.edges import callers
 from tests.api.edges.callers import Crew
-from tests.servers import Server, serve
+from tests.servers import Server, Serving, serve
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture(scope="module")
-def server(django_db_setup: None) -> Iterator[Server]:
+def server(serving: Serving) -> Iterator[Server]:
     """A farm of small quotas."""
+    serving.end()
     quotas = {
         "WAITING_JOBS_PER_OWNER": "3", "WAITING_JOBS_IN_ALL": "5", "OUTPUT_BYTES_PER_OWNER": "5",
         "FILES_PER_OWNER": "1",

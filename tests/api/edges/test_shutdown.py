@@ -16,14 +16,15 @@ from jobs.models import Worker
 from tests import farm
 from tests.api.edges import callers
 from tests.api.edges.callers import PATIENCE_S, ask
-from tests.servers import Server, serve
+from tests.servers import Server, Serving, serve
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def own_server(transactional_db: None) -> Iterator[Server]:
+def own_server(serving: Serving, transactional_db: None) -> Iterator[Server]:
     """A server that only this test uses."""
+    serving.end()
     operations.sync()
     with serve() as server:
         yield server
