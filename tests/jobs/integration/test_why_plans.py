@@ -14,7 +14,7 @@ from jobs.queries import reads
 from postgres import statements
 from tests import farm
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.usefixtures("no_dead_rows"), pytest.mark.django_db]
 WAITING, WORKERS = 100_000, 500
 PAGES = 150  # beside the rows of the workers. Measured: 30 to 90.
 COUNTED_PAGES = 1300  # when it counts a thousand that are ahead, a page of the table for each at worst

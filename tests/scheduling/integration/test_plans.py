@@ -17,7 +17,7 @@ from scheduling.operations import clusters
 from scheduling.queries import functions
 from scheduling.queries.functions import Lane
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.usefixtures("no_dead_rows"), pytest.mark.django_db(transaction=True)]
 
 DUE, WAITING = 20_000, 200_000
 LIMIT, PILE = 50, 15_000
