@@ -48,13 +48,6 @@ def empty() -> None:
     hooks.WATERMARKS.forget()  # the next test may fill the same queues with rows from long ago
 
 
-def compact(*tables: str) -> None:
-    """Write tables and their indexes anew, for tests that count the pages a statement reads: what earlier tests
-    deleted or rolled back is in them until then. Not within a transaction."""
-    with connection.cursor() as cursor:
-        cursor.execute(f"VACUUM (FULL) {', '.join(tables)}")
-
-
 def in_place_of_flush() -> None:
     """Let pytest-django's transactional tests end with `empty`."""
     TransactionTestCase._fixture_teardown = lambda self: empty()  # type: ignore[attr-defined]

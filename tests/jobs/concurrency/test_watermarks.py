@@ -26,7 +26,7 @@ from jobs.queries import moves
 from postgres import connections, statements
 from tests import farm
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.usefixtures("no_dead_rows"), pytest.mark.django_db(transaction=True)]
 PASS = 10_000
 # What a claim of one job may read more after ten thousand than after a thousand: a page here and there, a level of the
 # index more; a member's jobs lie in two indexes. Measured: 2, and 58. Without marks: 1,000 more, and 1,600.

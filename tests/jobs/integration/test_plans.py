@@ -20,7 +20,7 @@ from jobs.queries import moves
 from postgres import statements
 from tests import farm
 
-pytestmark = pytest.mark.django_db  # also what makes pytest-django set up the test database for `big`
+pytestmark = [pytest.mark.usefixtures("no_dead_rows"), pytest.mark.django_db]
 ENDED, AT_THE_HEAD = 200_000, 10_000
 SMALL = 200
 # What a claim may read more from the full queue than from one with 200 jobs: a level of the index for each

@@ -16,7 +16,7 @@ from postgres import connections, statements
 from tests import farm
 from tests.jobs.limits.integration import sample
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.usefixtures("no_dead_rows"), pytest.mark.django_db]
 Owner = User | None
 INDEX = "only_one_live_job_per_owner_kind_and_unique_key"
 

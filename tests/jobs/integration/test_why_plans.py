@@ -7,15 +7,14 @@ import pytest
 from django.conf import settings
 from django.db import connection
 from django.db.models.functions import Now
-from pytest_django import DjangoDbBlocker
 
 from jobs import operations
 from jobs.models import Job, Worker
 from jobs.queries import reads
 from postgres import statements
-from tests import emptying, farm
+from tests import farm
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.usefixtures("no_dead_rows"), pytest.mark.django_db]
 WAITING, WORKERS = 100_000, 500
 PAGES = 150  # beside the rows of the workers. Measured: 30 to 90.
 COUNTED_PAGES = 1300  # when it counts a thousand that are ahead, a page of the table for each at worst
@@ -28,12 +27,6 @@ SELECT %(queue)s, %(queue)s, 'pending', 0, %(owner)s, now(), now() - interval '2
        CASE WHEN %(excluded_workers)s::bigint[] <> '{}' THEN now() + interval '1 hour' END, 0, 0
 FROM generate_series(1, %(count)s) AS n
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _compact(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> None:
-    with django_db_blocker.unblock():
-        emptying.compact("jobs_job", "jobs_worker", "jobs_slot")
 
 
 @pytest.fixture

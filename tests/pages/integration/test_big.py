@@ -22,7 +22,7 @@ from jobs.operations import rollup
 from jobs.queries import gauges, lists, rollups
 from tests import farm
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.usefixtures("no_dead_rows"), pytest.mark.django_db]
 ENDED, WAITING = 300_000, 12_000
 WHOLE_TABLE = 8_000  # buffers that a scan of these jobs reads at the least: some 37 rows in each
 

@@ -48,7 +48,7 @@ def test_answers_every_step_as_the_vectors_do(group: str, take: Take) -> None:
         if sequence.group != group:
             continue
         with connection.cursor() as cursor:
-            cursor.execute("TRUNCATE ratelimits_bucket")
+            cursor.execute("DELETE FROM ratelimits_bucket")  # a few rows: new files would cost more
         for step in sequence.steps:
             _play(step, take)
             [state] = database.states(step.key)

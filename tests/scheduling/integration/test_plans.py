@@ -18,6 +18,8 @@ from scheduling.operations import clusters
 from scheduling.queries import functions
 from scheduling.queries.functions import Lane
 
+pytestmark = pytest.mark.usefixtures("no_dead_rows")
+
 DUE, WAITING = 20_000, 200_000
 LIMIT, PILE = 50, 15_000
 # A row of the wide table is found by its key (4 pages), one of the queue by its lane. Measured: 260 for fifty.
