@@ -40,5 +40,5 @@ def test_names_each_setting() -> None:
 def test_names_each_state_and_each_cron() -> None:
     assert {cells[0].strip("`") for cells in ROWS} >= set(Status)
     declared = re.findall(r'declare\(\s*"([^"]+)"', Path(crons.__file__).read_text())
-    assert len(declared) == 6
+    assert len(declared) == 5
     assert {cells[0] for cells in ROWS} >= set(declared)
