@@ -117,10 +117,10 @@ def put_and_schedule(*, row: int, child: int, path: str) -> None:
 
 
 @mutation
-def dawdle(*, row: int, seconds: float) -> None:
-    """Take a while inside the transaction."""
+def wait_for_lock(*, row: int, lock: int) -> None:
+    """Stay inside the transaction while somebody else has this advisory lock."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_sleep(%s)", [seconds])
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [lock])
         cursor.execute("INSERT INTO test_mark (id) VALUES (%s)", [row])
 
 

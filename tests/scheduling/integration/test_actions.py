@@ -28,6 +28,7 @@ from tests.farm import rescanning, until
 from tests.scheduling.integration import sample
 
 pytestmark = pytest.mark.django_db(transaction=True)
+_LOCK = 4711
 
 
 def stored(row: ScheduledFunction) -> ScheduledFunction:
@@ -251,28 +252,30 @@ class TestACancel:
         assert scheduling.run_due() == 0
 
     def test_of_a_mutation_that_runs_is_too_late(self, tables_of_marks: None) -> None:
-        row = scheduling.run_after(0, sample.dawdle, row=1, seconds=1.5)
+        row = scheduling.run_after(0, sample.wait_for_lock, row=1, lock=_LOCK)
 
         def run() -> None:
             scheduling.run_due()
             connections.close_all()
 
         thread = threading.Thread(target=run)
-        thread.start()
-        while not _dawdles():
-            time.sleep(0.005)
-        assert scheduling.cancel(row) == scheduling.Cancellation(
-            verdict=CancelVerdict.TOO_LATE, status=Status.PENDING
-        )
+        with psycopg.connect(conninfo()) as other:
+            other.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+            thread.start()
+            while not _waits_for_lock():
+                time.sleep(0.005)
+            assert scheduling.cancel(row) == scheduling.Cancellation(
+                verdict=CancelVerdict.TOO_LATE, status=Status.PENDING
+            )
         thread.join(30)
         assert stored(row).status == "success"
 
 
-def _dawdles() -> bool:
+def _waits_for_lock() -> bool:
     """Whether the mutation has begun; without touching its row, whose lock would be taken for somebody else's."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT 1 FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT pg_sleep%'"
+            "SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = %s AND NOT granted", [_LOCK]
         )
         return cursor.fetchone() is not None
 
