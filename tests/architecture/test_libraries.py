@@ -104,7 +104,7 @@ class TestImports:
 class TestTheOldestPython:
     @pytest.mark.parametrize(
         "newer",
-        ["type Ids = list[int]", "def first[T](of: list[T]) -> T: ...", 'told = f"{", ".join("ab")}"'],
+        ["type Ids = list[int]", "def first[T](of: list[T]) -> T: ...", 'joined = f"{", ".join("ab")}"'],
     )
     def test_is_what_the_linter_reads_our_sources_as(self, newer: str) -> None:
         """These come with 3.12: who develops on a newer Python is told before 3.11 is."""

@@ -21,8 +21,8 @@ window.judge = (() => {
     if (!known.has(one)) {
       const outside = one.parentElement ? dress(one.parentElement, known) : known.get(null);
       const seen = [...one.attributes].filter(({ name }) => LOOKS.test(name) && !NO_LOOKS.test(name));
-      const told = seen.map(({ name, value }) => `${name}=${value.replace(NO_CLASSES, "")}`);
-      known.set(one, short([outside, one.localName, ...told].join(" ")));
+      const attributes = seen.map(({ name, value }) => `${name}=${value.replace(NO_CLASSES, "")}`);
+      known.set(one, short([outside, one.localName, ...attributes].join(" ")));
     }
     return known.get(one);
   };
@@ -34,12 +34,12 @@ window.judge = (() => {
     const kept = `judged in ${theme}`;
     const judged = new Set(JSON.parse(sessionStorage.getItem(kept) ?? "[]"));
     const known = new Map([[null, short([...document.styleSheets].map(({ href }) => href).join(" "))]]);
-    const found = [...document.body.querySelectorAll("*")].filter(isRead).filter((one) => {
+    const texts = [...document.body.querySelectorAll("*")].filter(isRead).filter((one) => {
       const worn = dress(one, known);
       return !judged.has(worn) && judged.add(worn);
     });
     sessionStorage.setItem(kept, JSON.stringify([...judged]));
-    return found;
+    return texts;
   };
 
   const CONTRAST = "color-contrast";
@@ -48,8 +48,8 @@ window.judge = (() => {
 
   // `preload` would fetch every sheet once more, for a rule about turned phones that no sheet of ours can break.
   const violations = async (where, rules) => {
-    const found = await axe.run(where, { resultTypes: ["violations"], preload: false, runOnly: rules });
-    return found.violations.map(
+    const result = await axe.run(where, { resultTypes: ["violations"], preload: false, runOnly: rules });
+    return result.violations.map(
       ({ id, nodes }) => `${id} (${nodes.length}): ${nodes[0].target} ${nodes[0].failureSummary}`,
     );
   };

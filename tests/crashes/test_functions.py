@@ -153,6 +153,15 @@ class TestAFunction:
         )  # fmt: skip
 
 
+KEPT: Stage = {"functions": [("pending", 1)], "queued": 1, "deliveries": [("received", 0)]}
+PROCESSED: Stage = {
+    "functions": [("success", 1)],
+    "deliveries": [("processed", 1)],
+    "tries": 1,
+    "activity": 1,
+}
+
+
 class TestADelivery:
     """What the web server does with a request, and a cluster with what was stored."""
 
@@ -166,16 +175,9 @@ class TestADelivery:
             actions.receive(**scene.given)
             go_on_with_functions(scene)
 
-        end: Stage = {
-            "functions": [("success", 1)],
-            "deliveries": [("processed", 1)],
-            "tries": 1,
-            "activity": 1,
-        }
-        kept: Stage = {"functions": [("pending", 1)], "queued": 1, "deliveries": [("received", 0)]}
         die_at_every_point(
             forks, "receive", prepare=prepare, go_on=go_on, lines=tmp_path / "lines",
-            stages=[({}, end), (kept, end)],
+            stages=[({}, PROCESSED), (KEPT, PROCESSED)],
         )  # fmt: skip
 
     def test_is_processed_once(self, forks: Template, tmp_path: Path) -> None:
@@ -185,16 +187,9 @@ class TestADelivery:
             found = dispatched(scene, Kind.MUTATION)
             scene.given = {"cluster_id": str(scene.cluster_id), "dispatched": found}
 
-        end: Stage = {
-            "functions": [("success", 1)],
-            "deliveries": [("processed", 1)],
-            "tries": 1,
-            "activity": 1,
-        }
-        kept: Stage = {"functions": [("pending", 1)], "queued": 1, "deliveries": [("received", 0)]}
         die_at_every_point(
             forks, "run_mutations", prepare=prepare, go_on=go_on_with_functions, lines=tmp_path / "lines",
-            stages=[(kept, end), (end, end)],
+            stages=[(KEPT, PROCESSED), (PROCESSED, PROCESSED)],
         )  # fmt: skip
 
 

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 
+import httpx
 import pytest
+from django.contrib.auth.models import User
 from pytest_django import DjangoDbBlocker
 
 from tests.api.edges import callers
@@ -34,6 +36,12 @@ def server(running: Server, transactional_db: None) -> Iterator[Server]:
     yield running
     callers.close_all()
     assert "Traceback" not in running.log[logged_before:], running.log[logged_before:]
+
+
+@pytest.fixture
+def client(server: Server, ada: User) -> httpx.Client:
+    """Whose the jobs are."""
+    return callers.client(server, ada)
 
 
 @pytest.fixture

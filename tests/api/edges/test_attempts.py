@@ -11,15 +11,9 @@ from jobs.models import Job
 from tests import farm
 from tests.api.edges import callers
 from tests.api.edges.callers import Crew
-from tests.servers import Server, serve
+from tests.servers import serve
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def client(server: Server, ada: User) -> httpx.Client:
-    """Whose the jobs are."""
-    return callers.client(server, ada)
 
 
 @pytest.fixture

@@ -119,11 +119,6 @@ FIELDS: list[Any] = [
 ]
 
 
-@pytest.fixture
-def client(server: Server, ada: User) -> httpx.Client:
-    return callers.client(server, ada)
-
-
 def refused(response: httpx.Response) -> tuple[int, str]:
     """Status and code of a refusal, which must be in the one form."""
     document = response.json()

@@ -16,11 +16,6 @@ from tests.servers import Server
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def client(server: Server, ada: User) -> httpx.Client:
-    return callers.client(server, ada)
-
-
 class TestSubmit:
     def test_answers_with_the_job(self, client: httpx.Client, ada: User) -> None:
         response = client.post(

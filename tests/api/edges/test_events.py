@@ -22,11 +22,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def client(server: Server, ada: User) -> httpx.Client:
-    return callers.client(server, ada)
-
-
-@pytest.fixture
 def job(ada: User) -> Job:
     return operations.submit("chat", {"prompt": "secret"}, owner=ada)
 

@@ -8,7 +8,6 @@ from django.contrib.auth.models import User
 
 from jobs import operations
 from jobs.models import Job, OutputChunk, ResultFile
-from tests.api.edges import callers
 from tests.api.edges.callers import Crew
 from tests.servers import Server, Serving, serve
 
@@ -25,12 +24,6 @@ def server(serving: Serving) -> Iterator[Server]:
     }  # fmt: skip
     with serve(**{f"JOBFARM_{name}": number for name, number in quotas.items()}) as server:
         yield server
-
-
-@pytest.fixture
-def client(server: Server, ada: User) -> httpx.Client:
-    """Whose the jobs are."""
-    return callers.client(server, ada)
 
 
 BODY = {"kind": "chat", "payload": 1}

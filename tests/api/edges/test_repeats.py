@@ -20,17 +20,11 @@ from accounts import operations as accounts
 from jobs import operations
 from jobs.models import Job
 from tests import farm
-from tests.api.edges import callers
 from tests.servers import ROOT, Server
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ONE = {"kind": "chat", "payload": {"prompt": "Why?"}}
 CALLS = [("/api/v1/jobs", ONE), ("/api/v1/jobs/bulk", {"jobs": [ONE] * 60})]
-
-
-@pytest.fixture
-def client(server: Server, ada: User) -> httpx.Client:
-    return callers.client(server, ada)
 
 
 def _ids(response: httpx.Response) -> list[int]:

@@ -109,10 +109,12 @@ class TestStates:
         [request] = await farm.watched()
         assert request == {"id": request["id"], "name": "job", "args": {"job_id": 7}, "version": "v0"}
         assert farm.received[0]["language"] == "en-GB"
-        await farm.page.evaluate("addEventListener('live:updated', e => { window.told = e.detail.version })")
+        await farm.page.evaluate(
+            "addEventListener('live:updated', e => { window.received = e.detail.version })"
+        )
         farm.says(state=request["id"], version="v1", html="<b>new</b> &amp; more")
         await farm.becomes(HTML, "<b>new</b> &amp; more")
-        assert await farm.page.evaluate("[window.told, part.dataset.liveVersion]") == ["v1", "v1"]
+        assert await farm.page.evaluate("[window.received, part.dataset.liveVersion]") == ["v1", "v1"]
 
     async def test_disturb_nobody_who_types_selects_scrolls_or_opened_something(self, farm: Farm) -> None:
         inner = (
@@ -149,9 +151,9 @@ class TestStates:
     async def test_bring_data_to_a_script_of_the_page(self, farm: Farm) -> None:
         await farm.show(STATE.replace("{inner}", "").replace("v0", ""))
         [request] = await farm.watched()
-        await farm.page.evaluate("addEventListener('live:updated', e => { window.told = e.detail.data })")
+        await farm.page.evaluate("addEventListener('live:updated', e => { window.received = e.detail.data })")
         farm.says(state=request["id"], version="v1", data={"queued": 3})
-        await farm.becomes("window.told", {"queued": 3})
+        await farm.becomes("window.received", {"queued": 3})
 
     async def test_are_emptied_when_they_are_gone(self, farm: Farm) -> None:
         await farm.show(STATE.replace("{inner}", "<b>secret</b>"))
@@ -192,10 +194,10 @@ class TestStreams:
         await farm.show(STREAM)
         [request] = await farm.watched()
         await farm.page.evaluate(
-            "addEventListener('live:append', e => { e.preventDefault(); window.told = e.detail.items })"
+            "addEventListener('live:append', e => { e.preventDefault(); window.received = e.detail.items })"
         )
         farm.says(append=request["id"], cursor="c1", items=[{"cursor": "c1", "data": {"who": "ada"}}])
-        await farm.becomes("window.told", [{"cursor": "c1", "data": {"who": "ada"}}])
+        await farm.becomes("window.received", [{"cursor": "c1", "data": {"who": "ada"}}])
         assert await farm.page.evaluate("part.textContent") == "start "
 
     async def test_follow_the_end_unless_the_reader_went_up(self, farm: Farm) -> None:
@@ -230,9 +232,9 @@ class TestTheSocket:
     async def test_stays_away_when_the_person_is_logged_out(self, farm: Farm) -> None:
         await farm.show(STATE.replace("{inner}", "old"))
         await farm.watched()
-        await farm.page.evaluate("document.addEventListener('live:ended', () => { window.told = 1 })")
+        await farm.page.evaluate("document.addEventListener('live:ended', () => { window.received = 1 })")
         await farm.sockets[0].close(code=4401)
-        await farm.becomes("[document.documentElement.dataset.live, window.told]", ["ended", 1])
+        await farm.becomes("[document.documentElement.dataset.live, window.received]", ["ended", 1])
         await farm.page.evaluate("dispatchEvent(new Event('online'))")
         assert len(farm.sockets) == 1
 

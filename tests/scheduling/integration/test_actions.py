@@ -24,7 +24,7 @@ from scheduling.operations import clusters, runner
 from scheduling.queries import functions
 from scheduling.queries.clusters import Report
 from scheduling.queries.functions import Holder
-from tests.farm import rescanning, until
+from tests.farm import rescanning, until, waiting_for_locks
 from tests.scheduling.integration import sample
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -262,22 +262,12 @@ class TestACancel:
         with psycopg.connect(conninfo()) as other:
             other.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
             thread.start()
-            while not _waits_for_lock():
-                time.sleep(0.005)
+            until(waiting_for_locks)
             assert scheduling.cancel(row) == scheduling.Cancellation(
                 verdict=CancelVerdict.TOO_LATE, status=Status.PENDING
             )
         thread.join(30)
         assert stored(row).status == "success"
-
-
-def _waits_for_lock() -> bool:
-    """Whether the mutation has begun; without touching its row, whose lock would be taken for somebody else's."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = %s AND NOT granted", [_LOCK]
-        )
-        return cursor.fetchone() is not None
 
 
 @pytest.fixture
