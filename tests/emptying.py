@@ -5,11 +5,12 @@ than two thousand tests. Here tables with rows are emptied, the small ones by DE
 its ids, so that a server that outlives a test may remember it.
 """
 
-from django.db import connection, transaction
+from django.db import connection
 from django.test import TransactionTestCase
 
 from jobs import operations
 from jobs.operations import hooks
+from postgres import transactions
 
 KEPT = ("auth_permission", "django_content_type", "django_migrations")
 # Truncating makes new files for a table, its indexes and all that refer to it (50 ms for the table of users), so it is
@@ -41,11 +42,17 @@ END $$
 
 def empty() -> None:
     """Leave what a fresh farm has: the queues of declared kinds, content types, permissions."""
-    kept = ", ".join(f"'{name}'" for name in KEPT)
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(_EMPTY % {"kept": kept})
+    _delete_all()
     operations.sync()
     hooks.WATERMARKS.forget()  # the next test may fill the same queues with rows from long ago
+
+
+@transactions.retried
+def _delete_all() -> None:
+    """Again after a deadlock: a server that outlives the test may still give back what the test's end took from it."""
+    kept = ", ".join(f"'{name}'" for name in KEPT)
+    with connection.cursor() as cursor:
+        cursor.execute(_EMPTY % {"kept": kept})
 
 
 def in_place_of_flush() -> None:
