@@ -11,6 +11,12 @@ from django.db.models import BooleanField, Count, ExpressionWrapper, F, ForeignO
 from django.db.models.functions import Now
 
 from accounts.models import ApiToken, Guest, MemberGroup, OneTimeLink
+from postgres import statements
+
+_TOKEN, _PERSON = (
+    [field.attname for field in model._meta.concrete_fields]  # noqa: SLF001 (Django documents _meta)
+    for model in (ApiToken, User)
+)
 
 USE_NOTED_EVERY = timedelta(
     minutes=1
@@ -22,10 +28,12 @@ def live_token(key_hash: str) -> tuple[ApiToken, bool] | None:
 
     None if it was revoked or ran out, or its user may not log in.
     """
-    noted = ExpressionWrapper(Q(last_used_at__gt=Now() - USE_NOTED_EVERY), output_field=BooleanField())
-    tokens = ApiToken.objects.select_related("user").annotate(is_noted=noted)
-    token = tokens.filter(_is_good(), key_hash=key_hash, user__is_active=True).first()
-    return (token, token.is_noted is True) if token else None
+    params = {"key_hash": key_hash, "every_s": USE_NOTED_EVERY.total_seconds()}
+    for row in statements.load("accounts", "token_by_hash").run(params):
+        token = ApiToken.from_db("default", _TOKEN, [getattr(row, name) for name in _TOKEN])
+        token.user = User.from_db("default", _PERSON, [getattr(row, f"person_{name}") for name in _PERSON])
+        return token, row.is_noted
+    return None
 
 
 def note_use(token: ApiToken) -> None:

@@ -112,7 +112,7 @@ class Hub:
     async def stop(self) -> None:
         """End everything this hub does, and its membership. `current()` then starts a new one."""
         _hubs.pop(self._loop, None)
-        home.leave(self._loop)
+        await home.leave(self._loop)
         self._stopping.set()
         await _end([*self._tasks, *(feed.stop() for feed, _ in self._feeds.values())])
         self.permits.stop()

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Any, TypeVar
 
 from django.contrib.auth.models import Group, User
@@ -24,6 +25,7 @@ from jobs.protocol.values import BIGINT, INTEGER
 from jobs.queries import lists, reads, reports
 
 T = TypeVar("T")
+Stored = dict[int, protocol.Job]
 router = Router(tags=["Clients"])
 SUBMIT, READ, OPERATE = map(people.callers, ("submit", "read", "operate"))
 MOST_PIECES = 500
@@ -61,8 +63,13 @@ def submit(
     request: HttpRequest, body: clients.NewJob, idempotency_key: IdempotencyKey = None
 ) -> Status[protocol.Job]:
     """Submit one job."""
+    stored: Stored = {}
     return _submitted_once(
-        request, idempotency_key, body, submit=lambda: [_raised(job) for job in _submitted(request, [body])]
+        request,
+        idempotency_key,
+        body,
+        submit=lambda: [_raised(job) for job in _submitted(request, [body], stored)],
+        stored=stored,
     )
 
 
@@ -78,12 +85,13 @@ def submit_many(
     request: HttpRequest, body: clients.NewJobs, idempotency_key: IdempotencyKey = None
 ) -> Status[clients.Submitted]:
     """Submit many jobs at once."""
+    stored: Stored = {}
     answers = operations.once(
         http.repeatable(request, _user(request), idempotency_key, body),
         count=lambda: http.count_submitted(request, _user(request), jobs=len(body.jobs)),
-        submit=lambda: _submitted(request, body.jobs),
+        submit=lambda: _submitted(request, body.jobs, stored),
     )
-    jobs = [_skipped(job) if isinstance(job, JobsError) else job for job in _answered(answers)]
+    jobs = [_skipped(job) if isinstance(job, JobsError) else job for job in _answered(answers, stored)]
     return Status(201, clients.Submitted(jobs=jobs))
 
 
@@ -284,6 +292,7 @@ def _submitted_once(
     body: clients.NewJob | None = None,
     *,
     submit: Callable[[], Sequence[Job]],
+    stored: Mapping[int, protocol.Job] = MappingProxyType({}),
 ) -> Status[protocol.Job]:
     """The one job that `submit` stores, or of a repeated request the one that the first was answered with."""
     [answer] = operations.once(
@@ -291,20 +300,31 @@ def _submitted_once(
         count=lambda: http.count_submitted(request, _user(request)),
         submit=submit,
     )
-    return Status(201, _raised(_answered([answer])[0]))
+    return Status(201, _raised(_answered([answer], stored)[0]))
 
 
-def _submitted(request: HttpRequest, new_jobs: Sequence[clients.NewJob]) -> list[Job | NotUnique]:
+def _submitted(
+    request: HttpRequest, bodies: Sequence[clients.NewJob], stored: Stored
+) -> list[Job | NotUnique]:
+    """Submit them. Those that are stored are put into `stored` by their ids, so that none is read back."""
     user = _user(request)
-    groups = {group.name: group for group in user.groups.all()} if any(new.group for new in new_jobs) else {}
-    return operations.submit_many([_new_job(new, user, groups) for new in new_jobs], by=user)
+    groups = {group.name: group for group in user.groups.all()} if any(body.group for body in bodies) else {}
+    new_jobs = [_new_job(body, user, groups) for body in bodies]
+    jobs = operations.submit_many(new_jobs, by=user)
+    stored |= {
+        job.pk: protocol.fresh(job, payload=new.payload, owner=new.owner, group=new.group)
+        for new, job in zip(new_jobs, jobs, strict=True) if isinstance(job, Job)
+    }  # fmt: skip
+    return jobs
 
 
-def _answered(answers: Sequence[int | NotUnique]) -> list[protocol.Job | JobsError]:
-    """The jobs with these ids, in full. A repeat may come after its job was deleted."""
-    by_id = {
-        job.id: job for job in protocol.in_full([answer for answer in answers if isinstance(answer, int)])
-    }
+def _answered(
+    answers: Sequence[int | NotUnique], stored: Mapping[int, protocol.Job]
+) -> list[protocol.Job | JobsError]:
+    """The jobs with these ids, in full: what this request stored, and of a repeat what the first one did, which may
+    have been deleted since."""
+    earlier = [answer for answer in answers if isinstance(answer, int) and answer not in stored]
+    by_id = {**stored, **{job.id: job for job in protocol.in_full(earlier)}} if earlier else stored
     return [
         answer if isinstance(answer, NotUnique) else by_id.get(answer, JobDeleted(job=answer))
         for answer in answers

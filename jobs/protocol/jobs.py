@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.models import Group, User
 from django.db.models import QuerySet
 from pydantic import BaseModel, Field
 
@@ -104,6 +105,12 @@ def in_full(job_ids: Sequence[int]) -> list[Job]:
     errors, files = reads.last_errors(job_ids), reads.files(job_ids)
     rows = [jobs[job_id] for job_id in job_ids if job_id in jobs]
     return [_full(job, error=errors.get(job.pk), files=files[job.pk]) for job in rows]
+
+
+def fresh(job: models.Job, *, payload: Any, owner: User | None, group: Group | None) -> Job:
+    """The long form of a job that was stored just now, from what it was stored from: no query."""
+    job.owner, job.group = owner, group
+    return Job(**_columns(job), payload=payload)
 
 
 def with_attempts(job_id: int) -> Job:

@@ -15,7 +15,10 @@ from jobs.domain.states import Status
 from jobs.models import Job, Kind, Queue, Slot, Worker
 from postgres import clock, statements, transactions
 
-_COLUMNS = [field.attname for field in Worker._meta.concrete_fields]  # noqa: SLF001 (Django documents _meta)
+_WORKER, _KIND = (
+    [field.attname for field in model._meta.concrete_fields]  # noqa: SLF001 (Django documents _meta)
+    for model in (Worker, Kind)
+)
 SLOTS_WAIT_MS = (
     500  # for those who claim and end jobs at this moment; less than the second of `deadlock_timeout`
 )
@@ -38,7 +41,7 @@ def worker_by_hash(key_hash: str) -> Caller | None:
     """The worker whose key has this hash."""
     params = {"key_hash": key_hash, "every_s": SEEN_EVERY_S}
     for row in statements.load("jobs", "worker_by_hash").run(params):
-        worker = Worker.from_db("default", _COLUMNS, [getattr(row, name) for name in _COLUMNS])
+        worker = Worker.from_db("default", _WORKER, [getattr(row, name) for name in _WORKER])
         worker.read_at = row.read_at
         return Caller(worker=worker, is_welcome=row.is_welcome, is_fresh=row.is_fresh)
     return None
@@ -104,7 +107,9 @@ def set_ceiling(name: str, ceiling: int | None) -> None:
 
 def kind(name: str) -> Kind | None:
     """The kind that a person made under this name."""
-    return Kind.objects.filter(name=name).first()
+    for row in statements.load("jobs", "kind").run({"name": name}):
+        return Kind.from_db("default", _KIND, [getattr(row, column) for column in _KIND])
+    return None
 
 
 def running(queue: str) -> list[int]:

@@ -22,7 +22,9 @@ WITH input AS MATERIALIZED (
            parent, retry_of, run_again_of, attempt, cron, fire_at
     FROM input ORDER BY position
     ON CONFLICT (cron_id, fire_at) WHERE cron_id IS NOT NULL AND attempt = 1 DO NOTHING
-    RETURNING *
+    RETURNING id, function, kind, queue, priority, args, task_backend, status, parent_id, retry_of_id,
+              run_again_of_id, attempt, cron_id, fire_at, created_at, run_at, started_at, ended_at, cluster_id,
+              ran_by, result, error, error_class, traceback
 ), queued AS (
     INSERT INTO scheduling_due (function_id, kind, queue, priority, run_at, next_at)
     SELECT id, kind, queue, priority, run_at, run_at FROM inserted WHERE status = 'pending'

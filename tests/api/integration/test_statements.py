@@ -1,0 +1,94 @@
+"""What a call over HTTP asks the database, and that its answer is what a look at the job says."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from accounts import operations as accounts
+from jobs import operations
+from tests import farm
+
+pytestmark = pytest.mark.django_db(transaction=True)
+PLAIN = {"kind": "work", "payload": {"n": 1}}
+CHOSEN = PLAIN | {
+    "payload": {"ü": ["é", None, True, 1.5, 10**20, {"b": 1, "a": 2}]},
+    "priority": -3,
+    "unique_key": "once",
+    "run_at": "2099-01-01T12:00:00.123456+02:00",
+    "group": "painters",
+}
+
+
+class Caller:
+    """Whoever calls with this key, in this process: what it asks the database is seen."""
+
+    def __init__(self, key: str) -> None:
+        self._client = Client(headers={"Authorization": f"Bearer {key}"})
+
+    def post(self, path: str, body: Any, **headers: str) -> Any:
+        """The answer to a POST that is accepted."""
+        response = self._client.post(
+            f"/api/v1/{path}", json.dumps(body), content_type="application/json", headers=headers
+        )
+        assert response.status_code in {200, 201}, response.content
+        return response.json()
+
+    def get(self, path: str) -> Any:
+        """The answer to a GET."""
+        return self._client.get(f"/api/v1/{path}").json()
+
+    def statements(self, path: str, body: Any) -> list[str]:
+        """The names of the statements of a POST; of those without one, the first word."""
+        with CaptureQueriesContext(connection) as captured:
+            self.post(path, body)
+        sql = [query["sql"] for query in captured.captured_queries]
+        named = [re.search(r"/\* (\S+) \*/", text) for text in sql]
+        return [match[1] if match else text.split()[0] for match, text in zip(named, sql, strict=True)]
+
+
+@pytest.fixture
+def ada() -> Caller:
+    """A member of a group."""
+    farm.kind()
+    person = farm.user(groups=[Group.objects.create(name="painters")])
+    return Caller(accounts.create_token(person, name="tests")[1])
+
+
+@pytest.fixture
+def worker() -> Caller:
+    """A worker that serves everybody."""
+    return Caller(operations.create_worker("w", queues=["work"])[1])
+
+
+def test_a_submit_makes_four_statements_and_has_them_published(ada: Caller) -> None:
+    ada.post("jobs", PLAIN)  # notes that the token was used, and reads what waits
+    submit = ["accounts.token_by_hash", "ratelimits.take_all", "jobs.kind", "jobs.submit_one"]
+    assert ada.statements("jobs", PLAIN) == [*submit, "NOTIFY"]  # which a server sends by its event loop
+
+
+def test_a_finish_with_the_next_claim_is_one_transaction(ada: Caller, worker: Caller) -> None:
+    ada.post("jobs/bulk", {"jobs": [PLAIN] * 3})
+    [held] = worker.post("worker/claim", {})["jobs"]
+    body = {"lease": held["lease"], "outcome": "success", "claim_next": 1}
+    both = ["jobs.worker_by_hash", "BEGIN", "jobs.succeed", "jobs.free", "jobs.claim", "COMMIT", "NOTIFY"]
+    assert worker.statements(f"worker/jobs/{held['id']}/finish", body) == both
+
+
+@pytest.mark.parametrize("body", [PLAIN, CHOSEN], ids=["plain", "chosen"])
+def test_the_answer_to_a_submit_is_what_a_look_at_the_job_says(ada: Caller, body: Any) -> None:
+    answer = ada.post("jobs", body)
+    assert answer == ada.get(f"jobs/{answer['id']}")
+
+
+def test_the_answer_to_a_bulk_and_to_its_repeat_is_what_looks_at_the_jobs_say(ada: Caller) -> None:
+    bulk = {"jobs": [PLAIN, CHOSEN, CHOSEN]}
+    first, repeat = (ada.post("jobs/bulk", bulk, **{"Idempotency-Key": "k"})["jobs"] for _ in range(2))
+    assert first == repeat
+    assert [job.get("error") for job in first] == [None, None, "not_unique"]
+    assert first[:2] == [ada.get(f"jobs/{job['id']}") for job in first[:2]]
