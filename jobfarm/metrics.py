@@ -13,11 +13,11 @@ from typing import Final
 from django.db import Error as DatabaseError
 from django.db import connection, transaction
 from prometheus_client import REGISTRY, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 from psycopg_pool import PoolTimeout
 
-from jobfarm import job_metrics, presence
+from jobfarm import job_metrics, presence, releases
 from jobs import operations as jobs
 from jobs.models import ALL_JOBS
 from jobs.queries import gauges, keys, reads
@@ -55,6 +55,8 @@ class Farm(Collector):
             if self._reading is None or time.monotonic() > self._reading.at + KEPT_S:
                 self._reading = Reading(at=time.monotonic(), families=self._read())
             families = self._reading.families
+        version = releases.known()[-1].version
+        yield InfoMetricFamily("jobfarm", "Which release this process runs.", value={"version": version})
         yield from families
         yield from _pool()
 
@@ -179,14 +181,14 @@ def _colliding(facts: scheduling.Health) -> Metric:
 
 
 def _lateness() -> Metric:
-    lateness = GaugeMetricFamily(
+    lateness = Metric(
         "jobfarm_function_lateness_seconds",
         "How late functions began that ended in the last five minutes (the latest 1000); quantile 1 is the most.",
-        labels=["quantile"],
+        "summary",
     )
     [row] = statements.load("scheduling", "lateness").run()
     for quantile, seconds in (("0.5", row.p50_s), ("0.99", row.p99_s), ("1", row.most_s)):
-        lateness.add_metric([quantile], seconds)
+        lateness.add_sample(lateness.name, {"quantile": quantile}, seconds)
     return lateness
 
 

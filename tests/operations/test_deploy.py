@@ -120,18 +120,3 @@ class TestCompose:
     def test_gives_clusters_their_grace(self) -> None:
         for name in ("mutations", "actions"):
             assert int(SERVICES[name]["stop_grace_period"].rstrip("s")) > GRACE_S
-
-
-class TestAlerts:
-    def test_ask_for_numbers_that_there_are(self) -> None:
-        rules = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text())["groups"][0]["rules"]
-        manual = (ROOT / "docs" / "operations.md").read_text()
-        known = set(re.findall(r"^\| `(jobfarm_\w+)`", manual, re.MULTILINE))
-        metrics = {name for rule in rules for name in re.findall(r"jobfarm_\w+", rule["expr"])}
-        assert metrics - known == set()
-
-    def test_are_explained(self) -> None:
-        """Whoever is woken by one finds what to do by its name."""
-        rules = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text())["groups"][0]["rules"]
-        manual = (ROOT / "docs" / "operations.md").read_text()
-        assert [rule["alert"] for rule in rules if f"`{rule['alert']}`" not in manual] == []
