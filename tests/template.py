@@ -25,13 +25,19 @@ _PREFIX = "jobfarm_template_"
 _LOCK = 0x74656D706C6174
 # A server of tests may lose what it has when its machine loses power. When it is killed it loses nothing all the same.
 _LEFT_OUT = ("fsync", "full_page_writes")
+# Of apps and of apps in a folder; to look through every folder took a second of each process.
+_MADE_FROM = [
+    f"{place}/{what}"
+    for place in ("*", "*/*")
+    for what in ("migrations/*.py", "migrations/*.sql", "sql/*.sql")
+]
 
 
 @cache
 def name() -> str:
     """The template's name: another one whenever a migration, a statement or a dependency changes."""
     digest = hashlib.sha256()
-    for path in sorted([*ROOT.glob("*/**/migrations/*.py"), *ROOT.glob("*/**/sql/**/*.sql")]):
+    for path in sorted(path for kind in _MADE_FROM for path in ROOT.glob(kind)):
         digest.update(path.read_bytes())
     for package in sorted(f"{one.name}=={one.version}" for one in metadata.distributions()):
         digest.update(package.encode())

@@ -10,16 +10,16 @@ ALTER TABLE jobs_worker SET (fillfactor = 50);
 ALTER TABLE jobs_slot SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 
 -- The WHERE clauses of our statements are the first line (docs/promises.md); the guards hold for everybody else, a
--- person at psql included. Their conditions are checked without calling the function, so a claim or a finish pays next
--- to nothing.
+-- person at psql included. Their conditions are checked without calling the function. They are short, for PostgreSQL
+-- reads a condition from its stored text in every statement that may meet it (docs/adr/0066).
 CREATE FUNCTION jobs_refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION '% (job %, %)', TG_ARGV[0], OLD.id, OLD.status USING ERRCODE = 'restrict_violation';
 END $$;
 
--- Each column is named once, and the condition is written from the list. Not in it: whose an ended job is may change,
+-- Each column is named once, and the function is written from the list. Not in it: whose an ended job is may change,
 -- for its owner or group may be deleted, and so may the job that it tries again; what a lease is made of is null by a
--- constraint. A new column goes into the list by a migration of its own, which makes the trigger anew.
+-- constraint. A new column goes into the list by a migration of its own, which makes the function anew.
 DO $$
 DECLARE
     kept CONSTANT text[] := ARRAY[
@@ -31,12 +31,20 @@ DECLARE
 BEGIN
     EXECUTE format(
         $sql$
-        CREATE TRIGGER an_ended_job_is_never_changed BEFORE UPDATE ON jobs_job FOR EACH ROW
-        WHEN (OLD.ended_at IS NOT NULL AND (OLD.%s) IS DISTINCT FROM (NEW.%s))
-        EXECUTE FUNCTION jobs_refuse('an ended job is never changed')
+        CREATE FUNCTION jobs_keep_ended() RETURNS trigger LANGUAGE plpgsql AS $function$
+        BEGIN
+            IF (OLD.%s) IS DISTINCT FROM (NEW.%s) THEN
+                RAISE EXCEPTION 'an ended job is never changed (job %%, %%)', OLD.id, OLD.status
+                    USING ERRCODE = 'restrict_violation';
+            END IF;
+            RETURN NEW;
+        END $function$
         $sql$,
         array_to_string(kept, ', OLD.'), array_to_string(kept, ', NEW.'));
 END $$;
+CREATE TRIGGER an_ended_job_is_never_changed BEFORE UPDATE ON jobs_job FOR EACH ROW
+WHEN (OLD.ended_at IS NOT NULL)
+EXECUTE FUNCTION jobs_keep_ended();
 
 CREATE TRIGGER a_live_job_is_never_deleted BEFORE DELETE ON jobs_job FOR EACH ROW
 WHEN (OLD.ended_at IS NULL)
@@ -110,4 +118,5 @@ DROP FUNCTION jobs_keep_body();
 DROP FUNCTION jobs_keep_results();
 DROP FUNCTION jobs_keep_payload();
 DROP FUNCTION jobs_forget_key();
+DROP FUNCTION jobs_keep_ended();
 DROP FUNCTION jobs_refuse();

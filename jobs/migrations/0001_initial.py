@@ -142,7 +142,6 @@ class Migration(migrations.Migration):
                     models.Index(models.F('retry_of'), condition=models.Q(('retry_of__isnull', False)), name='jobs_retries'),
                 ],
                 'constraints': [
-                    models.CheckConstraint(condition=models.Q(('status__in', ['canceled', 'failed', 'in_progress', 'pending', 'success', 'timed_out'])), name='job_status_is_known'),
                     models.CheckConstraint(condition=models.Q(models.Q(('status', 'in_progress'), ('lease_expires_at__isnull', False), ('lease_secret__isnull', False)), models.Q(models.Q(('status', 'in_progress'), _negated=True), ('lease_expires_at__isnull', True), ('lease_secret__isnull', True)), _connector='OR'), name='job_has_a_lease_exactly_while_in_progress'),
                     models.CheckConstraint(condition=models.Q(models.Q(('status', 'in_progress'), _negated=True), models.Q(('claimed_at__isnull', False), ('fence__gte', 1), ('worker__isnull', False)), _connector='OR'), name='job_in_progress_has_a_worker_and_a_claim'),
                     models.CheckConstraint(condition=models.Q(models.Q(('ended_at__isnull', False), ('status__in', ['canceled', 'failed', 'success', 'timed_out'])), models.Q(('ended_at__isnull', True), ('status__in', ['in_progress', 'pending'])), _connector='OR'), name='job_has_an_end_exactly_when_it_ended'),

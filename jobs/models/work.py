@@ -245,7 +245,6 @@ class Job(models.Model):
             ("choose_queue", "Can put jobs into any queue"),
         ]
         constraints = [
-            models.CheckConstraint(name="job_status_is_known", condition=Q(status__in=sorted(Status))),
             models.CheckConstraint(
                 name="job_has_a_lease_exactly_while_in_progress",
                 condition=(IN_PROGRESS & Q(lease_secret__isnull=False, lease_expires_at__isnull=False))

@@ -7,17 +7,13 @@ from pathlib import Path
 import pytest
 from django.apps import apps
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import NotSupportedError, connection, transaction
 
 from postgres import statements
 from postgres.backend.prepared import numbered
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PLANNED = re.compile(r"/\*.*?\*/\s*(WITH|SELECT|INSERT|UPDATE|DELETE)\b")  # not COPY, SET, NOTIFY
-
-
-class _UndoneError(Exception):
-    pass
 
 
 def _planned() -> list[statements.Statement]:
@@ -40,7 +36,7 @@ def test_no_statement_gives_whatever_columns_its_table_has() -> None:
     plans = {statement.name: _prepared(statement) for statement in _planned()}
     assert len(plans) > 60
     refused = []
-    with pytest.raises(_UndoneError), transaction.atomic(), connection.cursor() as cursor:
+    with transaction.atomic(), connection.cursor() as cursor:
         for table in {model._meta.db_table for model in apps.get_models()}:
             cursor.execute(f'ALTER TABLE "{table}" ADD COLUMN of_the_next_release integer')
         for statement, (name, parameters) in plans.items():
@@ -48,7 +44,7 @@ def test_no_statement_gives_whatever_columns_its_table_has() -> None:
             try:
                 with transaction.atomic():
                     cursor.execute(f"EXPLAIN EXECUTE {name}{values}")
-            except Exception as error:
+            except NotSupportedError as error:
                 refused.append(f"{statement}: {error}")
-        raise _UndoneError
+        transaction.set_rollback(True)
     assert refused == []

@@ -75,13 +75,11 @@ class TestAnEndedJob:
 
     def test_is_guarded_in_every_column_but_those_that_may_change(self) -> None:
         """Who it belongs to may go away; what a lease is made of is null by a constraint. A new column is guarded by
-        a migration that makes the trigger anew, or named here."""
+        a migration that makes the function anew, or named here."""
         with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE tgname = 'an_ended_job_is_never_changed'"
-            )
-            [(condition,)] = cursor.fetchall()
-        guarded = set(re.findall(r"\bnew\.(\w+)", condition))
+            cursor.execute("SELECT pg_get_functiondef('jobs_keep_ended'::regproc)")
+            [(function,)] = cursor.fetchall()
+        guarded = set(re.findall(r"\bNEW\.(\w+)", function))
         columns = {field.column for field in Job._meta.concrete_fields}
         assert columns - guarded == {
             "owner_id", "group_id", "retry_of_id", "lease_secret", "lease_expires_at", "deadline_at",

@@ -69,7 +69,11 @@ class TestHowManyStatements:
             "output": ["jobs.write_output", "NOTIFY"],
             "finish one": ["BEGIN", "jobs.succeed", "jobs.free", "COMMIT", "NOTIFY"],
             "finish twenty": ["BEGIN", "jobs.succeed", "jobs.free", "COMMIT", "NOTIFY"],
-            "submit one": ["jobs.kind", "jobs.submit_one", "NOTIFY"],  # one statement is a transaction by itself
+            "submit one": [
+                "jobs.kind",
+                "jobs.submit_one",
+                "NOTIFY",
+            ],  # one statement is a transaction by itself
             "submit a hundred": [
                 "jobs.kind",
                 "BEGIN",

@@ -33,24 +33,24 @@ async def test_what_many_threads_touch_arrives(here: hub.Hub) -> None:
 
 @pytest.mark.usefixtures("here")
 async def test_what_many_threads_touch_goes_in_few_messages_each_topic_once() -> None:
-    with listening() as heard:
+    with listening() as published:
         await _touch_all()
         await home.leave(asyncio.get_running_loop())
-        payloads = heard()
+        payloads = published()
     assert sorted(_topics(payloads)) == sorted(TOPICS)
     assert len(payloads) <= len(TOPICS) / 4
 
 
 async def test_what_was_handed_over_has_gone_out_when_the_hub_has_stopped(here: hub.Hub) -> None:
-    with listening() as heard:
+    with listening() as published:
         await connections.run(operations.touch, "job:1")
         await connections.run(operations.touch, "job:2")
         await here.stop()
-        assert _topics(heard()) == ["job:1", "job:2"]
+        assert _topics(published()) == ["job:1", "job:2"]
 
 
 async def test_what_is_touched_when_the_hub_has_stopped_goes_at_once(here: hub.Hub) -> None:
     await here.stop()
-    with listening() as heard:
+    with listening() as published:
         await connections.run(operations.touch, "job:3")
-        assert _topics(heard()) == ["job:3"]
+        assert _topics(published()) == ["job:3"]
