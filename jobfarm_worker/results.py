@@ -15,7 +15,7 @@ from jobfarm_worker.protocol import ClaimedJob, JobResult
 
 WAIT_S = 0.01  # from the first end to the call, unless another is under way, or was until just now
 LONGEST_PAUSE_S = (
-    0.05  # between calls, if they take as long: a worker shall spend half its time on its jobs at least
+    0.05  # between calls, which keep a worker from its jobs; twice the last call where that is less
 )
 MOST = 100  # outcomes in one call
 SMALL = 2_000  # characters; a longer result is handed in by itself. A hundred of them fit into a message of the socket
@@ -96,7 +96,7 @@ class Results:
 
     async def _gathered(self) -> None:
         """Wait for more, no longer than WAIT_S after the first one ended."""
-        pause_s = min(self._lasted_s, LONGEST_PAUSE_S)
+        pause_s = min(2 * self._lasted_s, LONGEST_PAUSE_S)
         try:
             async with asyncio.timeout_at(max(self._first_s + WAIT_S, self._ended_s + pause_s)):
                 await self._at_once.wait()

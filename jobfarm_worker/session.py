@@ -157,7 +157,8 @@ class Session:
             task = asyncio.create_task(work, context=self._context.copy())  # not of the job that ended
             self._runs.add(task)
             task.add_done_callback(self._runs.discard)
-        self._freed.set()
+        if self._free_count():
+            self._freed.set()
 
     def _return(self, jobs: Sequence[ClaimedJob]) -> None:
         """Give back jobs that nobody here has begun, beside everything else."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import pytest
-
 from jobfarm_worker import Job, Worker
 from tests.worker.unit.outside import KEY, FarmServer, SayNo, StoredJob, until, working
 
