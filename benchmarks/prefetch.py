@@ -17,6 +17,7 @@ from benchmarks.results import Table
 from benchmarks.web import server
 from jobfarm_worker import Job, Worker
 from jobfarm_worker.farm import Transport
+from jobfarm_worker.prefetching import MOST_READY
 from jobs import kinds, operations
 from jobs.models import Job as Row
 
@@ -38,8 +39,8 @@ def main(options: Options) -> list[Table]:
             for number in range(-1, options.rounds):  # the first warms the server up
                 for (seconds, transport), table in tables.items():
                     _refill(options)
-                    for who, most in ((CALL, {"prefetch": 0}), (AHEAD, {})):
-                        worker = Worker(f"http://127.0.0.1:{port}", key, transport=transport, **most)
+                    for who, most in ((CALL, 0), (AHEAD, MOST_READY)):
+                        worker = Worker(f"http://127.0.0.1:{port}", key, transport=transport, prefetch=most)
                         rate = asyncio.run(_rate(worker, seconds, SLICE_S / (4 if options.quick else 1)))
                         if number >= 0:
                             table.add(who, rate)

@@ -58,7 +58,7 @@ class Session:
         self._returning: set[asyncio.Task[None]] = set()
         self._prefetching = Prefetching(concurrency=settings.concurrency, most=settings.prefetch)
         self._intake = Intake(give_back=self._return)
-        self._asked_for = 0  # jobs that finish calls under way are to bring
+        self._requested = 0  # jobs that finish calls under way are to bring
         self._results = Results(
             farm, claim_next=self._claim_for_free, on_jobs=self._came, on_answer=self._begin
         )
@@ -117,7 +117,7 @@ class Session:
 
     def _room(self) -> int:
         """How many jobs more may lie ready."""
-        held = len(self._intake) + self._asked_for
+        held = len(self._intake) + self._requested
         return max(0, self._prefetching.room(self.farm.heartbeat_s) - held)
 
     async def _free_slots(self) -> int:
@@ -218,11 +218,11 @@ class Session:
 
     async def _finish(self, claimed: ClaimedJob, outcome: JobResult) -> None:
         claim_next = self._claim_next(1)
-        self._asked_for += claim_next
+        self._requested += claim_next
         try:
             jobs = await finish(claimed, outcome, farm=self.farm, claim_next=claim_next)
         finally:
-            self._asked_for -= claim_next
+            self._requested -= claim_next
         self._came(jobs)
 
     def _came(self, jobs: Sequence[ClaimedJob]) -> None:
