@@ -25,6 +25,7 @@ ROWS = (
     "throughput",
     "pickup",
     "network",
+    "prefetch",
     "scheduled",
     "backlog",
     "watched",

@@ -12,6 +12,7 @@ from jobfarm_worker import status
 from jobfarm_worker.errors import BadOption, WorkerError
 from jobfarm_worker.handlers import named
 from jobfarm_worker.options import VERSION
+from jobfarm_worker.prefetching import MOST_READY
 from jobfarm_worker.worker import Worker
 
 EXAMPLES = """\
@@ -63,6 +64,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--concurrency", type=int, default=1, metavar="N", help="jobs at a time (1)")
     add("--transport", choices=("auto", "ws", "http"), default="auto", help="WebSocket, HTTP, or what works")
     add("--grace", type=float, default=10.0, metavar="SECONDS", help="for running jobs after a signal (10)")
+    add(
+        "--prefetch",
+        type=int,
+        default=MOST_READY,
+        metavar="N",
+        help=f"short jobs kept ready at most ({MOST_READY}); 0: none, and one call a job",
+    )
     add("--name", help="what to call this process in the farm's logs (the host's name)")
     add("--verbose", action="store_true", help="log also what goes wrong and is retried")
     add("--version", action="version", version=VERSION)
@@ -80,6 +88,7 @@ def _worker(options: argparse.Namespace) -> Worker:
         concurrency=options.concurrency,
         transport=options.transport,
         grace_s=options.grace,
+        prefetch=options.prefetch,
     )
     worker.name = options.name or worker.name
     sys.path.insert(

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from jobfarm_worker import logs, protocol, tracing
 from jobfarm_worker.errors import Failed, Refused, Unreachable, WorkerError
@@ -20,6 +21,9 @@ from jobfarm_worker.running import failure, is_async, perform
 from jobfarm_worker.scoreboard import Ending, Scoreboard
 
 STILL_RUNS_S = 30.0
+HandIn = Callable[[ClaimedJob, JobResult, float], Awaitable[None]]
+"""Reports how an attempt ended that kept its slot for so many seconds; raises Refused or Unauthorized."""
+
 log = logging.getLogger("jobfarm_worker")
 
 
@@ -45,35 +49,34 @@ class HeldJob:
             claimed, farm=farm, outbox=self._outbox, on_lost=self.stop, on_fatal=on_fatal
         )
         self._job = Job(claimed, outbox=self._outbox, confirmed=self._reporter.confirmed)
-        self._stopped = asyncio.Event()
+        self._change = asyncio.Event()  # it was stopped, or what is waited for has come
         self._running: asyncio.Task[JobResult] | None = None
         self._is_finishing = False
         self._is_over = asyncio.Event()
         self._lost_because = ""
         self._is_note_due = False
 
-    async def run(self, *, claim_next: Callable[[], int]) -> list[ClaimedJob]:
-        """Run the handler and finish the job; returns the jobs that came with the farm's answer.
+    async def run(self, *, hand_in: HandIn) -> None:
+        """Run the handler and hand in how it ended.
 
-        `claim_next` says, at the moment of finishing, how many are wanted. Returns when the handler has
-        really ended, also for a job that was stopped: until then its slot is not free.
+        Returns when the farm has that, and the handler has really ended, also for a job that was stopped.
         """
         try:
-            return await self._run(claim_next)
+            await self._run(hand_in)
         finally:
             self._is_over.set()
 
-    async def _run(self, claim_next: Callable[[], int]) -> list[ClaimedJob]:
+    async def _run(self, hand_in: HandIn) -> None:
         started_s = time.monotonic()
-        with self._board.running(self._claimed), tracing.attempt(self._claimed) as attempt:
+        with tracing.attempt(self._claimed) as attempt:
             async with self._reporter:
-                outcome = await self._performed()
-                ending, jobs = await self._ended(outcome, claim_next)
+                with self._board.running(self._claimed):
+                    outcome = await self._performed()
+                ending = await self._ended(outcome, hand_in, time.monotonic() - started_s)
             attempt.ended(ending, error=outcome.error if outcome else "")
         self._board.count(ending)
         why = f" ({self._lost_because})" if ending == "stopped" and self._lost_because else ""
         log.info("%s: %s after %.1f s%s", self._claimed, ending, time.monotonic() - started_s, why)
-        return jobs
 
     @property
     def heartbeat_s(self) -> float:
@@ -108,10 +111,17 @@ class HeldJob:
 
     def _halt(self) -> None:
         self._outbox.stop()
-        self._stopped.set()
+        self._change.set()
         self._reporter.end()
         if self._running is not None and is_async(self._handler):
             self._running.cancel()
+        self._loop.call_later(STILL_RUNS_S, self._note_running_on)
+
+    def _note_running_on(self) -> None:
+        """A stopped handler keeps its slot until it has come to its end, however long that takes."""
+        if self._running is not None and not self._running.done():
+            log.warning("%s was stopped, but its handler runs on", self._claimed)
+            self._loop.call_later(STILL_RUNS_S, self._note_running_on)
 
     def _woken(self) -> None:
         """Called by handlers, in whatever thread they run; many calls make one note."""
@@ -128,38 +138,40 @@ class HeldJob:
 
     async def _performed(self) -> JobResult | None:
         """How the handler ended, with everything it wrote confirmed; None when the job was stopped."""
-        stop = asyncio.create_task(self._stopped.wait())
+        if not (self._claimed.retry_when_lost or await self._is_ours()):
+            return None
+        self._running = asyncio.create_task(perform(self._handler, self._job), name=repr(self._job))
         try:
-            await self._allowed_to_begin(stop)
-            if self._outbox.stopped:
-                return None
-            self._running = asyncio.create_task(perform(self._handler, self._job), name=repr(self._job))
-            await asyncio.wait({self._running, stop}, return_when=asyncio.FIRST_COMPLETED)
-            if stop.done():
-                await _wound_up(self._running, self._claimed)
-                return None
-            return await self._confirmed(self._running.result(), stop)
-        finally:
-            stop.cancel()
-            if self._running is not None:
-                self._running.cancel()
+            outcome = await self._running
+        except asyncio.CancelledError:  # of the handler by `_halt`, or of ourselves
+            if not (self._outbox.stopped and self._running.cancelled()):
+                raise
+        return None if self._outbox.stopped else await self._confirmed(outcome)
 
-    async def _allowed_to_begin(self, stop: asyncio.Task[bool]) -> None:
+    async def _is_ours(self) -> bool:
         """A job that must not run twice begins once its lease is confirmed: until then another may get it."""
-        if self._claimed.retry_when_lost:
-            return
         confirmed = asyncio.create_task(self._reporter.lease_confirmed.wait())
         try:
-            await asyncio.wait({confirmed, stop}, return_when=asyncio.FIRST_COMPLETED)
+            await self._unless_stopped(confirmed)
         finally:
             confirmed.cancel()
+        return not self._outbox.stopped
 
-    async def _confirmed(self, outcome: JobResult, stop: asyncio.Task[bool]) -> JobResult | None:
+    async def _unless_stopped(self, task: asyncio.Task[Any]) -> None:
+        """Wait until the task is done or the job was stopped."""
+        task.add_done_callback(lambda _: self._change.set())
+        while not (task.done() or self._outbox.stopped):
+            self._change.clear()
+            await self._change.wait()
+
+    async def _confirmed(self, outcome: JobResult) -> JobResult | None:
         """The outcome, once the farm has all text and files: what it refused makes a failure of a success."""
+        if self._reporter.is_silent and not self._outbox.has_unsent:
+            return outcome
         self._outbox.flush()
         confirmed = asyncio.create_task(self._reporter.confirmed())
         try:
-            await asyncio.wait({confirmed, stop}, return_when=asyncio.FIRST_COMPLETED)
+            await self._unless_stopped(confirmed)
             if self._outbox.stopped:
                 return None
             confirmed.result()
@@ -169,46 +181,31 @@ class HeldJob:
             confirmed.cancel()
         return outcome
 
-    async def _ended(
-        self, outcome: JobResult | None, claim_next: Callable[[], int]
-    ) -> tuple[Ending, list[ClaimedJob]]:
+    async def _ended(self, outcome: JobResult | None, hand_in: HandIn, took_s: float) -> Ending:
         if outcome is None:
-            return "stopped", []
+            return "stopped"
         self._is_finishing = True
         self._reporter.stop_beating()
-        ending: Ending = "success" if outcome.success else "failed"
         if not outcome.success:
             log.warning("%s failed: %s", self._claimed, _last_line(outcome.error))
         try:
-            return ending, await self._finish(outcome, claim_next())
+            await hand_in(self._claimed, outcome, took_s)
         except Refused as error:
             if error.is_lease_lost:
                 self._lost_because = error.why_lost
-                return "stopped", []
-            return "failed", await self._finish_refused(outcome, error)
+                return "stopped"
+            await self._finish_refused(outcome, error)
+            return "failed"
+        return "success" if outcome.success else "failed"
 
-    async def _finish(self, outcome: JobResult, claim_next: int) -> list[ClaimedJob]:
-        return await finish(self._claimed, outcome, farm=self._farm, claim_next=claim_next)
-
-    async def _finish_refused(self, outcome: JobResult, refusal: Refused) -> list[ClaimedJob]:
+    async def _finish_refused(self, outcome: JobResult, refusal: Refused) -> None:
         """The farm will not take this result (too large, for instance): report that as a failure, once."""
         log.error("%s: the farm refused how it ended: %s", self._claimed, refusal)
         if not outcome.success:
-            return []
+            return
         error = f"The farm refused the result: {refusal}"
         with contextlib.suppress(Refused):
-            await self._finish(failure(error, retryable=False), 0)
-        return []
-
-
-async def _wound_up(running: asyncio.Task[JobResult], claimed: ClaimedJob) -> None:
-    """Wait for a stopped handler to come to its end, however long it takes."""
-    while not running.done():
-        await asyncio.wait({running}, timeout=STILL_RUNS_S)
-        if not running.done():
-            log.warning("%s was stopped, but its handler runs on", claimed)
-    if not running.cancelled():
-        running.exception()
+            await finish(self._claimed, failure(error, retryable=False), farm=self._farm, claim_next=0)
 
 
 async def finish(claimed: ClaimedJob, outcome: JobResult, *, farm: Farm, claim_next: int) -> list[ClaimedJob]:
@@ -227,6 +224,12 @@ async def give_back(claimed: ClaimedJob, *, farm: Farm) -> None:
     call = Call(verb="release", job=claimed.id, body={"lease": claimed.lease})
     with contextlib.suppress(Refused):
         await farm.insist(call, heartbeat_s=claimed.heartbeat_s)
+
+
+async def unclaim(jobs: Sequence[ClaimedJob], *, farm: Farm) -> None:
+    """Give back jobs that were not begun; raises Unauthorized. What the farm refuses goes back by itself."""
+    with contextlib.suppress(Refused):
+        await farm.insist(protocol.unclaim(jobs), heartbeat_s=min(job.heartbeat_s for job in jobs))
 
 
 def _last_line(error: str) -> str:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from jobfarm_worker.errors import BadOption
 from jobfarm_worker.farm import Transport
+from jobfarm_worker.prefetching import MOST_READY
 
 VERSION = "0.1.0"
 
@@ -22,6 +23,7 @@ class Options:
     concurrency: int
     transport: Transport
     grace_s: float
+    prefetch: int
 
     @property
     def socket_url(self) -> str:
@@ -42,6 +44,7 @@ def checked(
     concurrency: int,
     transport: Transport,
     grace_s: float,
+    prefetch: int = MOST_READY,
 ) -> Options:
     """The options, tidied; raises BadOption with a sentence that says what to change."""
     if concurrency < 1:
@@ -52,6 +55,8 @@ def checked(
         raise BadOption("Queues are a list of names, not one string.")
     if not grace_s >= 0:
         raise BadOption(f"The grace is a number of seconds from 0 up, not {grace_s}.")
+    if prefetch < 0:
+        raise BadOption(f"A worker keeps 0 jobs or more ready, not {prefetch}.")
     return Options(
         url=_url(url),
         key=_key(key),
@@ -59,6 +64,7 @@ def checked(
         concurrency=concurrency,
         transport=transport,
         grace_s=grace_s,
+        prefetch=prefetch,
     )
 
 

@@ -93,6 +93,11 @@ class Outbox:
         self._wake()  # also for the first word of a text that is not due: its second begins
 
     @property
+    def has_unsent(self) -> bool:
+        """Whether there is text or a file that was not taken out yet."""
+        return bool(self._young or self._due or self._files)
+
+    @property
     def due_in_s(self) -> float | None:
         """Seconds until the text that is not due becomes so by its age; None when there is none."""
         with self._changed:

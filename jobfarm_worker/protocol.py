@@ -28,7 +28,8 @@ class Call:
     def path(self) -> str:
         """Where the verb lives over HTTP, below the farm's address."""
         prefix = "" if self.job is None else f"jobs/{self.job}/"
-        return f"/api/v1/worker/{prefix}{self.verb}"
+        verb = "finish" if self.verb == "finish_many" else self.verb
+        return f"/api/v1/worker/{prefix}{verb}"
 
     def message(self, *, ref: int) -> str:
         """The same call as a WebSocket message."""
@@ -64,6 +65,7 @@ class JobResult:
     result: Any = None
     error: str = ""
     retryable: bool = True
+    size: int = field(default=0, compare=False)  # bytes of the result or the error
 
     def fields(self) -> dict[str, Any]:
         """The fields of the finish body for the outcome."""
@@ -82,13 +84,12 @@ def storable(text: str) -> str:
     return text.replace("\0", REPLACEMENT).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def why_not_json(value: Any) -> str:
-    """A sentence that says why `value` cannot be a result, or nothing when it can."""
+def size_of_json(value: Any) -> int:
+    """Bytes of `value` as a result; raises ValueError with a sentence when it cannot be one."""
     try:
-        dumps(value).encode()
+        return len(dumps(value).encode())
     except (TypeError, ValueError, RecursionError) as error:
-        return f"The handler returned something that is not JSON: {error}"
-    return ""
+        raise ValueError(f"The handler returned something that is not JSON: {error}") from error
 
 
 def parsed(text: str | bytes) -> dict[str, Any]:
@@ -154,6 +155,20 @@ def finish(claimed: ClaimedJob, outcome: JobResult, *, claim_next: int = 0) -> C
     claim_fields = {"claim_next": claim_next} if claim_next else {}
     body = {"lease": claimed.lease, "request_id": _request_id(), **outcome.fields(), **claim_fields}
     return Call(verb="finish", job=claimed.id, body=body)
+
+
+def finish_many(finished: Sequence[tuple[ClaimedJob, JobResult]], *, claim_next: int) -> Call:
+    """Report how several attempts ended, by one call."""
+    entries = [
+        {"id": claimed.id, "lease": claimed.lease, **outcome.fields()} for claimed, outcome in finished
+    ]
+    claim_fields = {"claim_next": claim_next} if claim_next else {}
+    return Call(verb="finish_many", body={"finished": entries, "request_id": _request_id(), **claim_fields})
+
+
+def unclaim(jobs: Sequence[ClaimedJob]) -> Call:
+    """Give back jobs that were not begun and that no call has named."""
+    return Call(verb="unclaim", body={"jobs": [{"id": job.id, "lease": job.lease} for job in jobs]})
 
 
 def _request_id() -> str:

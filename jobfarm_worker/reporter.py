@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from jobfarm_worker import pace
 from jobfarm_worker.backoff import Backoff
@@ -49,18 +49,23 @@ class Reporter:
         self._text: Lane[str] = Lane(take=lambda: outbox.take_text() or None, send=self._send_text)
         self._files: Lane[File] = Lane(take=outbox.take_file, send=self._send_file)
         self._beat_now = asyncio.Event()
+        self._confirming: asyncio.TimerHandle | None = None
+        self._is_beating = False
         self._tasks: list[asyncio.Task[None]] = []
+        self.is_silent = True
+        """Nothing was sent of what the handler wrote, and nothing is under way."""
 
     async def __aenter__(self) -> Reporter:
-        work = (self._beat(), self._text.run(), self._files.run())
-        self._tasks = [asyncio.create_task(each, name=f"job {self._claimed.id}") for each in work]
+        """Tasks begin when there is something for them: a job of a millisecond has none."""
+        self._confirming = asyncio.get_running_loop().call_later(self._confirm_after_s(), self._begin_beating)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.end()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def stop_beating(self) -> None:
         """Send no further heartbeat: the finish follows. An answer to one under way is ignored."""
@@ -69,18 +74,29 @@ class Reporter:
     def end(self) -> None:
         """Send nothing more of this job, and give up what is under way."""
         self._is_ending = True
-        if self._flushing is not None:
-            self._flushing.cancel()
+        for timer in (self._flushing, self._confirming):
+            if timer is not None:
+                timer.cancel()
         for task in self._tasks:
             task.cancel()
 
     def wake(self) -> None:
         """There is something in the outbox (call on the loop's thread)."""
-        self._text.wake()
-        self._files.wake()
+        self._wake_lanes()
         self._flush_in_time()
         if self._outbox.has_progress:
-            self._beat_now.set()
+            self.beat_now()
+
+    def _wake_lanes(self) -> None:
+        if self.is_silent and not self._is_ending:
+            self.is_silent = False
+            self._start(self._text.run())
+            self._start(self._files.run())
+        self._text.wake()
+        self._files.wake()
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.append(asyncio.create_task(work, name=f"job {self._claimed.id}"))
 
     def _flush_in_time(self) -> None:
         """See to it that text which the flush rule leaves lying is sent a second after it was written."""
@@ -98,11 +114,17 @@ class Reporter:
     def beat_now(self) -> None:
         """Check at once whether the lease is still ours, for instance after a reconnect."""
         self._beat_now.set()
+        self._begin_beating()
+
+    def _begin_beating(self) -> None:
+        if not (self._is_beating or self._is_ending):
+            self._is_beating = True
+            self._start(self._beat())
 
     async def confirmed(self) -> None:
         """Wait until the farm has all due text and every file; raises Failed when it refused one for good."""
+        self._wake_lanes()
         for lane in (self._text, self._files):
-            lane.wake()
             await lane.idle.wait()
         if self._trouble:
             raise Failed(self._trouble, retryable=False)
@@ -147,7 +169,8 @@ class Reporter:
         The first one confirms it, soon after the job came, unless another call has named the lease by then.
         A heartbeat that did not arrive is sent again soon, with backoff, not one interval later.
         """
-        is_due = await self._wait_for_beat(self._confirm_after_s()) or not self._is_named
+        is_due = self._beat_now.is_set() or not self._is_named
+        self._beat_now.clear()
         while not self._is_ending:
             if is_due:
                 await self._beat_until_received()

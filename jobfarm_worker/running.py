@@ -13,7 +13,7 @@ from typing import Any
 
 from jobfarm_worker.errors import Failed
 from jobfarm_worker.job import Job
-from jobfarm_worker.protocol import JobResult, storable, why_not_json
+from jobfarm_worker.protocol import JobResult, size_of_json, storable
 from jobfarm_worker.registry import Handler
 
 LONGEST_ERROR = 20_000  # characters; the end of a traceback matters most
@@ -39,14 +39,16 @@ async def perform(function: Handler, job: Job) -> JobResult:
         return failure(traceback.format_exc())
     except (Exception, SystemExit):  # a handler that calls sys.exit() ends its attempt, not the worker
         return failure(traceback.format_exc())
-    problem = why_not_json(result)
-    return failure(problem) if problem else JobResult(success=True, result=result)
+    try:
+        return JobResult(success=True, result=result, size=size_of_json(result))
+    except ValueError as error:
+        return failure(str(error))
 
 
 def failure(error: str, *, retryable: bool = True) -> JobResult:
     """A failed attempt with what people and the log shall read, cut to its end when it is very long."""
-    text = storable(error)
-    return JobResult(success=False, error=text[-LONGEST_ERROR:], retryable=retryable)
+    error = storable(error)[-LONGEST_ERROR:]
+    return JobResult(success=False, error=error, retryable=retryable, size=len(error))
 
 
 async def _in_thread(function: Handler, job: Job) -> Any:

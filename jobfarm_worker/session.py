@@ -4,26 +4,44 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import functools
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jobfarm_worker import logs
-from jobfarm_worker.claims import AT_ONCE_S, Claims
-from jobfarm_worker.errors import Refused
+from jobfarm_worker.claims import AT_ONCE_S, MOST_CLAIMED, Claims
+from jobfarm_worker.errors import LOST, Refused
 from jobfarm_worker.farm import Farm
-from jobfarm_worker.held import HeldJob, finish, give_back
+from jobfarm_worker.held import HeldJob, finish, unclaim
+from jobfarm_worker.intake import Intake
 from jobfarm_worker.options import Options
-from jobfarm_worker.protocol import ClaimedJob
+from jobfarm_worker.prefetching import Prefetching
+from jobfarm_worker.protocol import ClaimedJob, JobResult
 from jobfarm_worker.registry import Handlers
+from jobfarm_worker.results import SMALL, Results
 from jobfarm_worker.running import failure
 from jobfarm_worker.scoreboard import Scoreboard
 
 CLAIM_ENDS_S = 2.0  # how long a claim under way may take to answer when the worker stops
 GIVE_BACK_S = 5.0  # for all releases together; a job that could not be released is lost at the farm
 log = logging.getLogger("jobfarm_worker")
+
+
+class Slot:
+    """One of the jobs at a time; `free` may be called twice."""
+
+    def __init__(self, on_free: Callable[[], None]) -> None:
+        self._on_free = on_free
+        self._is_free = False
+
+    def free(self) -> None:
+        """The next job may begin."""
+        if not self._is_free:
+            self._is_free = True
+            self._on_free()
 
 
 class Session:
@@ -35,8 +53,16 @@ class Session:
         self._handlers = handlers
         self._board = board
         self._held: dict[int, HeldJob] = {}
-        self._slots: set[asyncio.Task[None]] = set()
+        self._taken = 0  # slots
+        self._runs: set[asyncio.Task[None]] = set()  # jobs at work, and those whose answer is to come
         self._returning: set[asyncio.Task[None]] = set()
+        self._prefetching = Prefetching(concurrency=settings.concurrency, most=settings.prefetch)
+        self._intake = Intake(give_back=self._return)
+        self._requested = 0  # jobs that finish calls under way are to bring
+        self._results = Results(
+            farm, claim_next=self._claim_for_free, on_jobs=self._came, on_answer=self._begin
+        )
+        self._context = contextvars.copy_context()
         self._freed = asyncio.Event()
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -48,9 +74,8 @@ class Session:
 
     async def run(self) -> None:
         """Claim and run until stopped, then let go of everything; raises what ended the worker."""
-        background = [
-            asyncio.create_task(self._guarded(each)) for each in (self._claim_all, self.farm.keep_socket)
-        ]
+        work = (self._claim_all, self.farm.keep_socket, self._results.run)
+        background = [asyncio.create_task(self._guarded(each)) for each in work]
         try:
             await _any_of(self._stopping.wait(), self._fatal)
             await asyncio.wait(background[:1], timeout=CLAIM_ENDS_S if self._stopping.is_set() else 0)
@@ -67,6 +92,8 @@ class Session:
         else:
             log.info("stopping: %d running", len(self._held))
         self._stopping.set()
+        self._intake.return_all()
+        self._results.hurry()
 
     async def _guarded(self, work: Callable[[], Any]) -> None:
         try:
@@ -79,36 +106,64 @@ class Session:
             self._fatal.set_exception(error)
 
     async def _claim_all(self) -> None:
-        """Keep every slot busy: claim as many jobs as there are free slots, wait, claim again."""
+        """Keep every slot busy: claim as many jobs as there are free slots and room, wait, claim again."""
         claims = Claims(self.farm, options=self._options, stop=self._stopping)
         while not self._stopping.is_set():
             free = await self._free_slots()
             started_s = asyncio.get_running_loop().time()
-            jobs = await claims.claim(free) if free else []
-            for job in jobs:
-                self._start(job)
+            jobs = await claims.claim(free + self._room()) if free else []
+            self._take(jobs)
             await claims.rest(claimed_count=len(jobs), took_s=asyncio.get_running_loop().time() - started_s)
 
+    def _room(self) -> int:
+        """How many jobs more may lie ready."""
+        held = len(self._intake) + self._requested
+        return max(0, self._prefetching.room(self.farm.heartbeat_s) - held)
+
     async def _free_slots(self) -> int:
-        while (free := self._options.concurrency - len(self._slots)) < 1:
+        while (free := self._free_count()) < 1:
             self._freed.clear()
             await _any_of(self._freed.wait(), self._stopping.wait())
             if self._stopping.is_set():
                 return 0
         return free
 
-    def _start(self, claimed: ClaimedJob) -> None:
-        self.farm.heartbeat_s = claimed.heartbeat_s
-        if self._stopping.is_set():
-            self._return(claimed)
-            return
-        slot = asyncio.create_task(self._guarded(functools.partial(self._work, claimed)))
-        self._slots.add(slot)
-        slot.add_done_callback(self._free)
+    def _free_count(self) -> int:
+        """Slots that no answer under way may fill."""
+        if self._results.is_pending and not self._options.queues:
+            return 0
+        return self._options.concurrency - self._taken
 
-    def _return(self, claimed: ClaimedJob) -> None:
-        """Give back a job that nobody here will run, beside everything else."""
-        self._let_return(functools.partial(give_back, claimed, farm=self.farm))
+    def _take(self, jobs: Sequence[ClaimedJob]) -> None:
+        """Jobs that came: slots that are free begin, the others take theirs when they are."""
+        if not jobs:
+            return
+        self.farm.heartbeat_s = jobs[-1].heartbeat_s
+        if self._stopping.is_set():
+            self._return(jobs)
+            return
+        self._intake.put(jobs)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Let the jobs that lie ready begin on the slots that are free."""
+        while self._taken < self._options.concurrency and not self._stopping.is_set():
+            if (job := self._intake.next()) is None:
+                if self._results.is_pending and not self._taken:
+                    self._results.hurry()  # nothing is left to do until its answer comes
+                break
+            self._taken += 1
+            work = self._guarded(functools.partial(self._run, job))
+            task = asyncio.create_task(work, context=self._context.copy())  # not of the job that ended
+            self._runs.add(task)
+            task.add_done_callback(self._runs.discard)
+        if self._free_count():
+            self._freed.set()
+
+    def _return(self, jobs: Sequence[ClaimedJob]) -> None:
+        """Give back jobs that nobody here has begun, beside everything else."""
+        log.info("%d not begun: given back", len(jobs))
+        self._let_return(functools.partial(unclaim, jobs, farm=self.farm))
 
     def _return_late(self, claimed: ClaimedJob) -> None:
         """A job that came with an answer nobody waited for any more: given back if nothing else may bring it.
@@ -117,70 +172,97 @@ class Session:
         would be somebody else's while it runs here. What no repeat brings goes back by itself: nobody confirms it.
         """
         if self._stopping.is_set() and claimed.id not in self._held:
-            self._return(claimed)
+            self._return([claimed])
 
     def _let_return(self, giving: Callable[[], Any]) -> None:
         task = asyncio.create_task(self._guarded(giving))
         self._returning.add(task)
         task.add_done_callback(self._returning.discard)
 
-    def _free(self, slot: asyncio.Task[None]) -> None:
-        self._slots.discard(slot)
-        self._freed.set()
+    async def _run(self, claimed: ClaimedJob) -> None:
+        """Run a job on a slot that is taken for it, and free the slot: of a short job before the farm has answered."""
+        slot = Slot(self._free)
+        try:
+            with logs.about(claimed):
+                await self._run_on(slot, claimed)
+        finally:
+            slot.free()
 
-    async def _work(self, claimed: ClaimedJob) -> None:
-        """One slot: this job, then whatever came with the answer to its finish."""
-        following = [claimed]
-        while following:
-            job, *others = following
-            for other in others:
-                self._start(other)
-            following = await self._one(job)
-            if following:  # then there may be more for the slots that wait, and no push will come
-                self.farm.poll_now()
-            if self._stopping.is_set():
-                for each in following:
-                    self._return(each)
-                return
+    async def _run_on(self, slot: Slot, claimed: ClaimedJob) -> None:
+        handler = self._handlers.get(claimed.kind)
+        if handler is None:
+            await self._refuse(claimed)
+            return
+        held = HeldJob(claimed, handler=handler, farm=self.farm, board=self._board, on_fatal=self._end)
+        log.info("%s: attempt %s", claimed, claimed.attempt)
+        self._held[claimed.id] = held
+        try:
+            await held.run(hand_in=functools.partial(self._hand_in, slot))
+        finally:
+            if self._held.get(claimed.id) is held:
+                del self._held[claimed.id]
 
-    async def _one(self, claimed: ClaimedJob) -> list[ClaimedJob]:
-        with logs.about(claimed):
-            handler = self._handlers.get(claimed.kind)
-            if handler is None:
-                return await self._refuse(claimed)
-            held = HeldJob(claimed, handler=handler, farm=self.farm, board=self._board, on_fatal=self._end)
-            log.info("%s: attempt %s", claimed, claimed.attempt)
-            self._held[claimed.id] = held
-            try:
-                return await held.run(claim_next=self._claim_next)
-            finally:
-                if self._held.get(claimed.id) is held:
-                    del self._held[claimed.id]
+    def _free(self) -> None:
+        self._taken -= 1
+        self._begin()
 
-    def _claim_next(self) -> int:
-        """One more for the slot that becomes free; none when stopping, or when only some queues will do.
+    async def _hand_in(self, slot: Slot, claimed: ClaimedJob, outcome: JobResult, took_s: float) -> None:
+        """Say how an attempt ended: with others while jobs are short, else at once."""
+        self._prefetching.note(took_s)
+        if outcome.size > SMALL or not (self._intake or self._results.is_pending):
+            await self._finish(claimed, outcome)
+            return
+        handing_in = self._results.hand_in(claimed, outcome)
+        slot.free()
+        await handing_in
+
+    async def _finish(self, claimed: ClaimedJob, outcome: JobResult) -> None:
+        claim_next = self._claim_next(1)
+        self._requested += claim_next
+        try:
+            jobs = await finish(claimed, outcome, farm=self.farm, claim_next=claim_next)
+        finally:
+            self._requested -= claim_next
+        self._came(jobs)
+
+    def _came(self, jobs: Sequence[ClaimedJob]) -> None:
+        """Jobs that came with an answer: there may be more for the slots that wait, and no push will come."""
+        self._take(jobs)
+        if jobs:
+            self.farm.poll_now()
+
+    def _claim_for_free(self) -> int:
+        return self._claim_next(self._options.concurrency - self._taken)
+
+    def _claim_next(self, free: int) -> int:
+        """As many as become free, and what may lie ready; none when stopping, or when only some queues will do.
 
         The finish call names no queues, so what comes with it may be from any.
         """
-        return 0 if self._stopping.is_set() or self._options.queues else 1
+        if self._stopping.is_set() or self._options.queues:
+            return 0
+        return min(MOST_CLAIMED, free + self._room())
 
-    async def _refuse(self, claimed: ClaimedJob) -> list[ClaimedJob]:
+    async def _refuse(self, claimed: ClaimedJob) -> None:
         """Fail the attempt rather than release it: released, it would come back to us at once, for ever."""
         known = ", ".join(self._handlers)
         log.warning("%s: no handler for this kind (there is: %s)", claimed, known)
         outcome = failure(f"This worker has no handler for the kind {claimed.kind!r}; it knows {known}.")
         self._board.count("failed")
         try:
-            return await finish(claimed, outcome, farm=self.farm, claim_next=self._claim_next())
+            await self._finish(claimed, outcome)
         except Refused as error:
             log.warning("%s: %s", claimed, error)
-            return []
 
     def _shortest_heartbeat_s(self) -> float:
         return min((held.heartbeat_s for held in self._held.values()), default=math.inf)
 
     def _beat_all(self) -> None:
-        """The socket was away: what happened meanwhile was not pushed, so every job sends a heartbeat."""
+        """The socket was away: what happened meanwhile was not pushed, so every job sends a heartbeat.
+
+        What was not begun goes back: it may have been canceled.
+        """
+        self._intake.return_all()
         for held in self._held.values():
             held.beat_now()
 
@@ -188,6 +270,9 @@ class Session:
         held = self._held.get(job)
         if held is not None:
             held.stop(reason)
+        elif self._intake.drop(job):
+            log.warning("job %d was not begun, and will not be: %s", job, LOST.get(reason, reason))
+            self._board.count("stopped")
         else:  # its claim may be on the way from the socket to a slot: let it send a heartbeat in a moment
             asyncio.get_running_loop().call_later(AT_ONCE_S, self._beat_one, job)
 
@@ -197,8 +282,8 @@ class Session:
 
     async def _let_finish(self) -> None:
         """Wait for running jobs, for the grace at most; not at all after a second signal or a refused key."""
-        if self._slots and not self._fatal.done():
-            done = asyncio.wait(set(self._slots), timeout=self._options.grace_s)
+        if (tasks := set(self._runs)) and not self._fatal.done():
+            done = asyncio.wait(tasks, timeout=self._options.grace_s)
             await _any_of(done, self._hurry.wait(), self._fatal)
 
     async def _let_go(self, background: list[asyncio.Task[None]]) -> None:
@@ -209,7 +294,7 @@ class Session:
                 held.stop("the worker ends")
         else:
             await self._give_all_back()
-        tasks = [*background, *self._slots, *self._returning]
+        tasks = [*background, *self._runs, *self._returning]
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks, timeout=AT_ONCE_S)

@@ -12,6 +12,7 @@ from jobfarm_worker import options
 from jobfarm_worker.errors import BadOption
 from jobfarm_worker.farm import Farm, Transport
 from jobfarm_worker.http_link import HttpLink
+from jobfarm_worker.prefetching import MOST_READY
 from jobfarm_worker.registry import Handlers, HandlerT
 from jobfarm_worker.scoreboard import Scoreboard
 from jobfarm_worker.session import Session
@@ -40,16 +41,24 @@ class Worker:
         concurrency: int = 1,
         transport: Transport = "auto",
         grace_s: float = 10.0,
+        prefetch: int = MOST_READY,
     ) -> None:
         """A worker of the farm at `url`, known there by `key`.
 
         `queues`: take jobs of these only (default: the worker's own queues, then stealing).
         `concurrency`: jobs at a time. `transport`: `auto` is a WebSocket where one can be had, else HTTP.
         `grace_s`: on a stop, seconds that running jobs have to finish before they are given back.
+        `prefetch`: while jobs are short, so many at most are kept ready; 0: one call a job, none kept ready.
         Raises BadOption when one of them makes no sense.
         """
         self.options = options.checked(
-            url=url, key=key, queues=queues, concurrency=concurrency, transport=transport, grace_s=grace_s
+            url=url,
+            key=key,
+            queues=queues,
+            concurrency=concurrency,
+            transport=transport,
+            grace_s=grace_s,
+            prefetch=prefetch,
         )
         self.name = socket.gethostname()
         self.board = Scoreboard()

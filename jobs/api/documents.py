@@ -80,7 +80,7 @@ A worker made of curl, from the claim to the result:
 
 The same verbs travel over one WebSocket at `/ws/worker/`, with the same key in the same header: send
 `{"type": "claim", "ref": 1, "limit": 1}`, get `{"type": "claim", "ref": 1, "jobs": [...]}`; where a path
-here names a job, the message has it as `"job"`. Types: `claim heartbeat output finish finish_many release`.
+here names a job, the message has it as `"job"`. Types: `claim heartbeat output finish finish_many release unclaim`.
 An error is `{"type": "error", "ref": 1, "status": 409, "error": "lease_lost", "message": "..."}`. Without
 being asked the farm says `{"type": "work", "available": true}` after a claim that got fewer jobs than it
 asked for, as soon as there is something for this worker, and `{"type": "stop", "job": 7, "reason":
@@ -146,6 +146,13 @@ down. From the fourth time in a row on the job waits a while.
 
     curl -sS $FARM/api/v1/worker/jobs/$JOB/release -H "Authorization: Bearer $KEY" \\
          -H 'Content-Type: application/json' -d '{"lease": "'$LEASE'"}'
+"""
+UNCLAIM: Final = """
+Gives back jobs that were not begun: those whose leases no call has named since they came wait again at once, as if
+they had not been claimed. Others are left alone. For a worker that took several at a time; may be sent again.
+
+    curl -sS $FARM/api/v1/worker/unclaim -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' \\
+         -d '{"jobs": [{"id": '$JOB', "lease": "'$LEASE'"}]}'
 """
 FINISH_MANY: Final = """
 Ends several attempts in one transaction. The answer has an entry for each, in order: its new `status`, or

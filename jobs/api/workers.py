@@ -110,6 +110,18 @@ def release(request: HttpRequest, job_id: int, body: verbs.Release) -> verbs.Rel
 
 
 @router.post(
+    "/unclaim",
+    response={200: verbs.Unclaimed, documents.REFUSALS: Problem},
+    summary="Give back jobs that were not begun",
+    description=documents.UNCLAIM,
+    openapi_extra=documents.with_body(documents.UNCLAIM),
+)
+def unclaim(request: HttpRequest, body: verbs.Unclaim) -> verbs.Unclaimed:
+    """Give back jobs that no call has named since they were claimed."""
+    return verbs.unclaim(_worker(request), body)
+
+
+@router.post(
     "/finish",
     response={200: verbs.EndedMany, documents.REFUSALS: Problem},
     summary="Hand in several jobs, and take the next",

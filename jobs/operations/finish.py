@@ -105,13 +105,16 @@ def release(worker: Worker, job_id: int, lease: Lease) -> None:
 
 
 @transactions.retried
-def withdraw(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> None:
-    """Take back at once what `worker` was given and will not get, since its call is gone: as if never claimed.
+def withdraw(worker: Worker, leases: Sequence[tuple[int, Lease]]) -> list[int]:
+    """Take back at once what `worker` was given and does not begin: as if never claimed. The jobs that wait again.
 
     A lease that it has named meanwhile, or lost, is left alone.
     """
     rows = [row for row in moves.lock_held(worker, leases) if row.confirmed_fence < row.fence]
-    settle([decide(row, AttemptOutcome.UNCONFIRMED, retryable=True, error="") for row in rows], rows=rows)
+    settled = settle(
+        [decide(row, AttemptOutcome.UNCONFIRMED, retryable=True, error="") for row in rows], rows=rows
+    )
+    return list(settled)
 
 
 @transactions.retried

@@ -127,9 +127,14 @@ def note(leases: Leases, call: Call, answer: BaseModel | None) -> None:
             leases.pop(call.job_id, None)
         else:
             leases[call.job_id] = call.body.parsed
-    if isinstance(answer, EndedMany):
-        for entry in answer.finished:
-            if isinstance(entry, EndedOne):
-                leases.pop(entry.id, None)
+    for job_id in _left(answer):
+        leases.pop(job_id, None)
     for job in () if answer is None else claimed(answer):
         leases[job.id] = Lease.parse(job.lease)
+
+
+def _left(answer: BaseModel | None) -> Sequence[int]:
+    """The jobs that left the worker by a call that names several."""
+    if isinstance(answer, EndedMany):
+        return [entry.id for entry in answer.finished if isinstance(entry, EndedOne)]
+    return answer.unclaimed if isinstance(answer, verbs.Unclaimed) else ()

@@ -103,6 +103,18 @@ class Release(Leased):
     """Give a job back."""
 
 
+class NamedLease(Leased):
+    """A job and its lease."""
+
+    id: JobId
+
+
+class Unclaim(Body):
+    """Give back jobs that were not begun."""
+
+    jobs: Annotated[list[NamedLease], Field(min_length=1, max_length=1000)]
+
+
 class ClaimedJob(BaseModel):
     """A job that this worker holds now."""
 
@@ -201,6 +213,12 @@ class Released(BaseModel):
     status: Status = Status.PENDING
 
 
+class Unclaimed(BaseModel):
+    """The jobs that wait again because of this call."""
+
+    unclaimed: list[int]
+
+
 def claim(worker: Worker, body: Claim) -> Claimed:
     """Claim once, without waiting. Raises UnknownQueue, QueueNotAllowed."""
     jobs = operations.claim(worker, queues=body.queues, limit=body.limit, request_id=body.request_id)
@@ -251,6 +269,13 @@ def release(worker: Worker, job_id: int, body: Release) -> Released:
     return Released()
 
 
+def unclaim(worker: Worker, body: Unclaim) -> Unclaimed:
+    """Give back what no call has named since it was claimed, as if it had not been; the rest is left alone."""
+    leases = [(named.id, _lease_or_loss(named)) for named in body.jobs]
+    real = [(job_id, lease) for job_id, lease in leases if isinstance(lease, Lease)]
+    return Unclaimed(unclaimed=operations.withdraw(worker, real))
+
+
 def interest(worker: Worker, queues: Sequence[str] | None) -> Interest:
     """What a worker that polls `queues` waits for. None: its own and those it steals from; `*`: all."""
     names = [*worker.queues, *worker.steals] if queues is None else queues
@@ -273,6 +298,7 @@ VERBS: Mapping[str, Verb] = {
     "finish": Verb(body=Finish, perform=finish),
     "finish_many": Verb(body=FinishMany, perform=finish_many, about_a_job=False),
     "release": Verb(body=Release, perform=release),
+    "unclaim": Verb(body=Unclaim, perform=unclaim, about_a_job=False),
 }
 
 
@@ -287,9 +313,9 @@ def _finished(job_id: int, ending: Ending) -> operations.Finished:
     )
 
 
-def _lease_or_loss(ending: Ending) -> Lease | LeaseLost:
+def _lease_or_loss(leased: Leased) -> Lease | LeaseLost:
     try:
-        return ending.parsed
+        return leased.parsed
     except LeaseLost as lost:
         return lost
 

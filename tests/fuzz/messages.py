@@ -54,7 +54,7 @@ def of_workers(*, job: int, lease: str) -> st.SearchStrategy[str | bytes]:
     }
     fields = {
         "type": st.sampled_from(
-            ["claim", "heartbeat", "output", "finish", "finish_many", "release", "steal"]
+            ["claim", "heartbeat", "output", "finish", "finish_many", "release", "unclaim", "steal"]
         ),
         "ref": ANYTHING,
         "job": jobs,
@@ -70,6 +70,7 @@ def of_workers(*, job: int, lease: str) -> st.SearchStrategy[str | bytes]:
         "error": _TEXTS,
         "claim_next": st.integers(0, 2),
         "finished": st.lists(_near(ending), max_size=3),
+        "jobs": st.lists(_near({"id": jobs, "lease": leases}), max_size=3),
     }
     return _texts(_near(fields) | ANYTHING)
 

@@ -97,6 +97,7 @@ POST /api/v1/worker/jobs/<jobid:job_id>/finish                       401  401  4
 POST /api/v1/worker/jobs/<jobid:job_id>/heartbeat                    401  401  401  401  401  200+ 401  401  401
 POST /api/v1/worker/jobs/<jobid:job_id>/output                       401  401  401  401  401  200+ 401  401  401
 POST /api/v1/worker/jobs/<jobid:job_id>/release                      401  401  401  401  401  200+ 401  401  401
+POST /api/v1/worker/unclaim                                          401  401  401  401  401  200  401  401  401
 
 # The chat: for who is in the room.
 GET  /chat/                                                          in   200  200  200  200  in   200  200  200

@@ -230,3 +230,25 @@ class TestEnds:
             assert (refused.status_code, refused.json()["error"]) == (409, "lease_lost"), verb
         assert farm.everything(job) == before
         assert Job.objects.get(pk=job.pk).status == "canceled"
+
+
+class TestUnclaim:
+    def test_gives_back_what_no_call_has_named_as_if_never_claimed(self, crew: Crew) -> None:
+        farm.submit(3, "chat")
+        jobs = crew.claim(limit=3)
+        assert crew.post(f"jobs/{jobs[0]['id']}/heartbeat", lease=jobs[0]["lease"]).status_code == 200
+        named = [{"id": job["id"], "lease": job["lease"]} for job in jobs]
+
+        first, again = (crew.post("unclaim", jobs=named).json() for _ in range(2))
+
+        assert (sorted(first["unclaimed"]), again) == ([jobs[1]["id"], jobs[2]["id"]], {"unclaimed": []})
+        assert farm.status(Job.objects.get(pk=jobs[0]["id"])) == "in_progress"
+        waiting = Job.objects.filter(pk__in=first["unclaimed"])
+        assert set(waiting.values_list("status", "failures", "releases")) == {("pending", 0, 0)}
+
+    def test_leaves_alone_what_another_holds_and_what_is_no_lease(self, crew: Crew) -> None:
+        farm.submit(1, "chat")
+        [job] = crew.claim(limit=1)
+        assert crew.post("unclaim", jobs=[{"id": job["id"], "lease": "nonsense"}]).json() == {"unclaimed": []}
+        assert crew.post("unclaim", jobs=[]).status_code == 422
+        assert farm.status(Job.objects.get(pk=job["id"])) == "in_progress"

@@ -281,3 +281,35 @@ class TestProcess:
             )
             assert (ran.returncode, ran.stderr.count("\n")) == (1, 1)
             assert "does not accept this key" in ran.stderr
+
+
+class TestShortJobs:
+    def test_that_were_not_begun_are_given_back_as_if_never_claimed(
+        self, server: Server, transport: Any
+    ) -> None:
+        handlers, reached, go_on = Handlers(), threading.Event(), threading.Event()
+
+        @handlers.handler("work")
+        async def work(job: HeldJob) -> None:
+            if job.payload == "long":
+                reached.set()
+                await asyncio.to_thread(go_on.wait, 20)
+
+        before = [one_job(number) for number in range(40)]
+        long, after = one_job("long"), [one_job(number) for number in range(20)]
+        back = Job.objects.filter(pk__in=[job.pk for job in after], status="pending", fence=1, releases=0)
+        with working(server, handlers, transport=transport):
+            assert reached.wait(20)
+            until(back.exists, what="jobs given back")
+            until(
+                lambda: Job.objects.filter(pk__in=[j.pk for j in after], status="in_progress").count() == 0,
+                what="all",
+            )
+            assert (status(long), Attempt.objects.exclude(outcome="unconfirmed").count()) == (
+                "in_progress",
+                0,
+            )
+            go_on.set()
+            until(lambda: not Job.objects.exclude(status="success").exists(), what="the end")
+
+        assert Job.objects.filter(pk__in=[job.pk for job in [*before, long, *after]], attempt=1).count() == 61

@@ -80,6 +80,11 @@ class FarmServer(Jobs):
     def cut_sockets(self, code: int = 1012) -> None:
         self._push({"close": code})
 
+    def _unclaim(self, body: dict[str, Any]) -> dict[str, Any]:
+        answer = super()._unclaim(body)
+        self._push({"type": "work", "available": True}, only_waiting=True)
+        return answer
+
     def _push(self, message: dict[str, Any], *, only_waiting: bool = False) -> None:
         def deliver() -> None:
             for queue, marks in self.sockets.values():
@@ -235,7 +240,7 @@ def _understood(scope: Scope, raw: bytes, *, base: str) -> tuple[str, dict[str, 
     body = json.loads(raw)
     if parts[0] == "jobs":
         body["job"] = int(parts[1])
-    return parts[-1], body
+    return "finish_many" if parts == ["finish"] else parts[-1], body
 
 
 @contextmanager

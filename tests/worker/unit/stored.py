@@ -174,3 +174,26 @@ class Jobs:
             job = self._held(body)
             job.status, job.finished_by = "pending", body["lease"]
         return {}
+
+    def _finish_many(self, body: dict[str, Any]) -> dict[str, Any]:
+        request = body["request_id"]
+        entries = [self._finished(entry) for entry in body["finished"]]
+        if self._taken_by[request]:
+            return {"finished": entries, "jobs": self._once_more(request)}
+        following = self._claim({"limit": body.get("claim_next", 0), "request_id": request})
+        return {"finished": entries, **following}
+
+    def _finished(self, entry: dict[str, Any]) -> dict[str, Any]:
+        try:
+            answer = self._finish({"job": entry["id"], **entry})
+        except SayNo as no:
+            self.refused_leases.append("finish_many")
+            return {"id": entry["id"], **no.body}
+        return {"id": entry["id"], "status": answer["status"]}
+
+    def _unclaim(self, body: dict[str, Any]) -> dict[str, Any]:
+        held = [(self.jobs[entry["id"]], entry["lease"]) for entry in body["jobs"]]
+        back = [job for job, lease in held if job.lease == lease and not job.is_confirmed]
+        for job in back:
+            job.status, job.lease, job.attempt = "pending", "", job.attempt - 1
+        return {"unclaimed": [job.id for job in back]}
