@@ -30,6 +30,7 @@ ROWS = (
     "watched",
     "floods",
     "idle",
+    "rest",
     "depth",
     "snapshot",
     "cost",
