@@ -11,6 +11,7 @@ import signal
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from multiprocessing import get_context
 from multiprocessing.connection import wait
 from typing import Any
@@ -19,6 +20,7 @@ from django.conf import settings
 from django.db import Error as DatabaseFailure
 from django.db import connections
 
+from core import forked
 from scheduling.cluster import channel, database, django_q2, process_group, tasks
 from scheduling.cluster.broker import Broker
 from scheduling.cluster.channel import Channel, TaskQueue
@@ -33,8 +35,12 @@ log = logging.getLogger(__name__)
 _FORK = get_context("fork")
 
 TICK_S = 0.2
+RESTING_S = 1.0  # while every worker is free
 REPORT_S = 1.0
-SWEEP_S = 2.0
+REST_REPORT_S = 4.0  # when there is nothing new to report: others wait for two of these and a half (clusters.SILENT_S)
+SWEEP_S = 10.0
+OVERDUE_S = 60.0  # how often the queue is looked at while the pusher is at work; while it is silent, at each report
+PUSHER_SILENT_S = 3.0
 LONG_S = 1.0
 STUCK_S = 2.0  # a task that waits while a worker was free for this long is not on its way
 PUSHER_ENDS_S = 2.0
@@ -53,14 +59,16 @@ class Sentinel:
     """One life of one cluster, in a session of its own. `run` returns after SIGTERM."""
 
     def __init__(
-        self, *, cluster_id: uuid.UUID, kind: Kind, queues: list[str] | None, workers: int, supervisor: int
+        self, *, cluster_id: uuid.UUID, kind: Kind, queues: list[str] | None, board: Scoreboard, supervisor: int
     ) -> None:
+        django_q2.serve(kind)
         self.cluster_id = cluster_id
         self.kind = kind
+        self._queues = queues
         self._supervisor = supervisor
         self.pid = self.parent_pid = os.getpid()
         self.name = f"{kind.value}s"
-        self.board = Scoreboard(workers, spares=workers if kind is Kind.MUTATION else 0)
+        self.board = board
         self.task_queue = TaskQueue(self.board, function=tasks.FUNCTIONS[kind])
         self.result_queue = Results()
         self.broker = Broker(list_key=django_q2.Conf.CLUSTER_NAME)
@@ -81,23 +89,25 @@ class Sentinel:
         self.tob = None
         self.timeout = django_q2.Conf.TIMEOUT
         self._must_stop = False
+        self._reported: Report | None = None
+        self._overdue = False
 
     def run(self) -> None:
         """Live until SIGTERM, or until whoever started us is gone; then end in order."""
+        signals = forked.Signals()
         signal.signal(signal.SIGTERM, self._on_term)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         process_group.end_with(self._supervisor, by=signal.SIGTERM)
         channel.belongs_to(os.getpid())
         self._persist(lambda: clusters.begin(self.cluster_id, role=self.name))
-        gc.collect()
-        gc.freeze()  # what Django loaded is never garbage: no child spends 50 ms in looking through it
+        gc.freeze()
         for position in range(self.board.workers):
             self._spawn_worker(position)
-        self.monitor = self._spawn(django_q2.monitor, self.result_queue, self.broker)
         self.pusher = self._spawn(_push, self.task_queue, self.board, self.broker)
         while not (self._must_stop or process_group.is_orphan(self._supervisor)):
             self._tick()
-            time.sleep(TICK_S)
+            results = self.result_queue.fileno() if self.monitor is None else None
+            signals.wait(RESTING_S if self._is_at_rest() else TICK_S, or_fd=results)
         self.stop()
 
     def stop(self) -> None:
@@ -109,8 +119,10 @@ class Sentinel:
             process.kill()
             process.join()
             self._record_end(process)
-        self.result_queue.put("STOP")
-        self._end(self.monitor, within_s=PUSHER_ENDS_S)
+        self._watch_monitor()
+        if self.monitor is not None:
+            self.result_queue.put("STOP")
+            self._end(self.monitor, within_s=PUSHER_ENDS_S)
         self._attempt(self._settle_the_dead)
         self._attempt(lambda: clusters.end(self.cluster_id, ending="stopped"))
 
@@ -133,8 +145,7 @@ class Sentinel:
             if not process.is_alive() and (position := self._record_end(process)) < self.board.workers:
                 self._spawn_worker(position)
         self._stand_in()
-        if not self.monitor.is_alive():
-            self.monitor = self._respawn(django_q2.monitor, self.result_queue, self.broker)
+        self._watch_monitor()
         if not self.pusher.is_alive():
             self.pusher = self._respawn(_push, self.task_queue, self.board, self.broker)
         self._attempt(self._settle_the_dead)
@@ -144,6 +155,16 @@ class Sentinel:
             self._now_and_then(
                 "scheduler", django_q2.SCHEDULER_S, lambda: django_q2.scheduler(broker=self.broker)
             )
+
+    def _watch_monitor(self) -> None:
+        """It comes with the first result of one of django-q2's own tasks: most farms have none."""
+        if self.monitor is None and not self.result_queue.empty():
+            self.monitor = self._spawn(django_q2.monitor, self.result_queue, self.broker)
+        elif self.monitor is not None and not self.monitor.is_alive():
+            self.monitor = self._respawn(django_q2.monitor, self.result_queue, self.broker)
+
+    def _is_at_rest(self) -> bool:
+        return self.board.count_free() >= self.board.workers
 
     def _stand_in(self) -> None:
         """A worker that runs one mutation for long is replaced for that time, so that the others lose nothing by it."""
@@ -156,19 +177,39 @@ class Sentinel:
             self.board.dismiss(max(present))
 
     def _report(self) -> None:
+        """Look at the cluster each second; write that down when it has changed, else now and then."""
+        facts = self._facts()
+        free = facts.free > 0
+        every_s = REPORT_S if self._overdue or self.board.is_pusher_silent(for_s=PUSHER_SILENT_S) else OVERDUE_S
+        if free:
+            self._now_and_then("overdue", every_s, self._look_for_overdue)
+        self.board.note(waits=facts.waits, overdue=free and self._overdue)
+        if facts == self._reported:
+            self._now_and_then("write", REST_REPORT_S, lambda: self._write(facts))
+        else:
+            self._write(facts)
+
+    def _facts(self) -> Report:
         stuck = self.board.count_free(for_s=STUCK_S) > 0 and self.task_queue.waits() > 0
-        facts = Report(
+        return Report(
             workers=self.board.workers,
             free=self.board.count_free(),
             waits=stuck,
             dispatched=self.board.count_sent(),
-            stat=django_q2.stat(self),
         )
-        if not clusters.report(self.cluster_id, facts):
+
+    def _look_for_overdue(self) -> None:
+        self._overdue = False  # what cannot be asked is not known
+        self._overdue = clusters.is_overdue(self.kind, queues=self._queues)
+
+    def _write(self, facts: Report) -> None:
+        self._due["write"] = time.monotonic() + REST_REPORT_S
+        if not clusters.report(self.cluster_id, replace(facts, stat=django_q2.stat(self))):
             # Others took us for dead and took over what we had: nothing here may go on.
             log.error("This cluster was given up by the others; it ends at once")
             process_group.kill_group(os.getpid())
             os._exit(1)
+        self._reported = facts
 
     def _spawn_worker(self, position: int) -> None:
         self.board.gone(position)
@@ -235,6 +276,7 @@ class Sentinel:
 
     def _attempt(self, do: Callable[[], object]) -> bool:
         """What needs the database is retried at its next turn."""
+        self.board.sentinel_works()
         try:
             do()
         except DatabaseFailure as error:
@@ -263,7 +305,9 @@ class _Stopping:
 
 def _begin(parent: int, target: Callable[..., Any], *args: Any) -> None:
     """The first thing a forked process does."""
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGTERM, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
     process_group.end_with(parent, by=signal.SIGKILL)
     target(*args)
 
