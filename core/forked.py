@@ -131,10 +131,9 @@ class Signals:
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, _nothing)
 
-    def wait(self, seconds: float, *, or_fd: int | None = None) -> None:
-        """Wait so long, or until a signal comes or has come since the last wait, or until `or_fd` is readable."""
-        fds = [self._read] if or_fd is None else [self._read, or_fd]
-        ready, _, _ = select.select(fds, [], [], max(seconds, 0.0))
+    def wait(self, seconds: float, *, or_fds: Collection[int] = ()) -> None:
+        """Wait so long, or until a signal comes or has come since the last wait, or until one of `or_fds` is readable."""
+        ready, _, _ = select.select([self._read, *or_fds], [], [], max(seconds, 0.0))
         with contextlib.suppress(BlockingIOError):
             while self._read in ready and os.read(self._read, 4096):
                 pass

@@ -9,5 +9,5 @@ from webhooks.operations.maintenance import drain_sandbox_queue, reconcile, reta
 declare("digest cache invalidation", daily(hour=0, minute=5), invalidate_digests, missed=Missed.ONCE)
 declare("model catalog refresh", daily(hour=0), refresh_model_catalog, missed=Missed.ONCE)
 declare("reconciliation", interval(minutes=5), reconcile)
-declare(DRAIN, interval(minutes=5), drain_sandbox_queue)
+declare(DRAIN, interval(minutes=15), drain_sandbox_queue)
 declare("webhook retention", daily(hour=3), retain, missed=Missed.ONCE)

@@ -34,6 +34,10 @@ class Scoreboard:
         self._wakeup_read, self._wakeup_write = os.pipe()
         os.set_blocking(self._wakeup_read, False)
         os.set_blocking(self._wakeup_write, False)
+        # A byte in this one: no worker is free, the sentinel may hire another.
+        self._hire_read, self._hire_write = os.pipe()
+        os.set_blocking(self._hire_read, False)
+        os.set_blocking(self._hire_write, False)
         # A byte in this one, which nobody takes out: the cluster stops.
         self._stop_read, self._stop_write = os.pipe()
 
@@ -55,6 +59,28 @@ class Scoreboard:
         self._free_since[worker] = _NEVER
         self._busy_with[worker] = message
         self._received[worker] = message
+        if not self.count_free():
+            with contextlib.suppress(BlockingIOError):
+                os.write(self._hire_write, b".")
+
+    @property
+    def hire_fd(self) -> int:
+        """Readable when a worker took a message and none was free after that."""
+        return self._hire_read
+
+    def clear_hire(self) -> None:
+        """Empty that pipe."""
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self._hire_read, 4096):
+                pass
+
+    def is_free(self, worker: int, *, for_s: float) -> bool:
+        """Whether this worker has been waiting for at least so long."""
+        return bool(_NEVER < self._free_since[worker] <= time.monotonic() - for_s)
+
+    def is_starting(self, worker: int) -> bool:
+        """Whether this worker, which was forked, has not asked for a task yet."""
+        return bool(self._free_since[worker] == _NEVER and not self._busy_with[worker])
 
     def runs(self, worker: int, function_id: int) -> None:
         """This worker begins a mutation; 0: it has ended."""
@@ -179,7 +205,8 @@ class Scoreboard:
 
     def close(self) -> None:
         """Let go of the pipes in this process."""
-        for end in (self._wakeup_read, self._wakeup_write, self._stop_read, self._stop_write):
+        wakeup, hire = (self._wakeup_read, self._wakeup_write), (self._hire_read, self._hire_write)
+        for end in (*wakeup, *hire, self._stop_read, self._stop_write):
             os.close(end)
 
     def clear_wakeup(self) -> None:

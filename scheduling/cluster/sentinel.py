@@ -41,6 +41,7 @@ REST_REPORT_S = 4.0  # when there is nothing new to report: others wait for two 
 SWEEP_S = 10.0
 OVERDUE_S = 60.0  # how often the queue is looked at while the pusher is at work; while it is silent, at each report
 PUSHER_SILENT_S = 3.0
+NEEDLESS_S = 60.0  # a second worker that was free for so long ends
 LONG_S = 1.0
 STUCK_S = 2.0  # a task that waits while a worker was free for this long is not on its way
 PUSHER_ENDS_S = 2.0
@@ -101,13 +102,12 @@ class Sentinel:
         channel.belongs_to(os.getpid())
         self._persist(lambda: clusters.begin(self.cluster_id, role=self.name))
         gc.freeze()
-        for position in range(self.board.workers):
-            self._spawn_worker(position)
         self.pusher = self._spawn(_push, self.task_queue, self.board, self.broker)
+        self._hire()
         while not (self._must_stop or process_group.is_orphan(self._supervisor)):
             self._tick()
-            results = self.result_queue.fileno() if self.monitor is None else None
-            signals.wait(RESTING_S if self._is_at_rest() else TICK_S, or_fd=results)
+            fds = [self.board.hire_fd, *([] if self.monitor else [self.result_queue.fileno()])]
+            signals.wait(RESTING_S if self._is_at_rest() else TICK_S, or_fds=fds)
         self.stop()
 
     def stop(self) -> None:
@@ -131,7 +131,7 @@ class Sentinel:
         if self.board.is_stopping:
             return django_q2.Conf.STOPPING
         return (
-            django_q2.Conf.IDLE if self.board.count_free() >= self.board.workers else django_q2.Conf.WORKING
+            django_q2.Conf.IDLE if self._is_at_rest() else django_q2.Conf.WORKING
         )
 
     def _tick(self) -> None:
@@ -142,8 +142,9 @@ class Sentinel:
                 )
                 process.kill()
                 process.join()
-            if not process.is_alive() and (position := self._record_end(process)) < self.board.workers:
-                self._spawn_worker(position)
+            if not process.is_alive():
+                self._record_end(process)
+        self._hire()
         self._stand_in()
         self._watch_monitor()
         if not self.pusher.is_alive():
@@ -164,7 +165,19 @@ class Sentinel:
             self.monitor = self._respawn(django_q2.monitor, self.result_queue, self.broker)
 
     def _is_at_rest(self) -> bool:
-        return self.board.count_free() >= self.board.workers
+        return self.board.count_free() >= len(self.pool)
+
+    def _hire(self) -> None:
+        """One worker is free, as long as there are not as many as there shall be: the next comes when the last one
+        takes something, and one that was not needed for a while goes."""
+        self.board.clear_hire()
+        present = {slot.worker for slot in self._slots.values()}
+        missing = [position for position in range(self.board.workers) if position not in present]
+        if missing and not self.board.count_free() and not any(map(self.board.is_starting, present)):
+            self._spawn_worker(missing[0])
+        for position in present.intersection(range(1, self.board.workers)):
+            if self.board.count_free() > 1 and self.board.is_free(position, for_s=NEEDLESS_S):
+                self.board.dismiss(position)
 
     def _stand_in(self) -> None:
         """A worker that runs one mutation for long is replaced for that time, so that the others lose nothing by it."""
@@ -193,7 +206,7 @@ class Sentinel:
         stuck = self.board.count_free(for_s=STUCK_S) > 0 and self.task_queue.waits() > 0
         return Report(
             workers=self.board.workers,
-            free=self.board.count_free(),
+            free=max(self.board.workers - (len(self.pool) - self.board.count_free()), 0),
             waits=stuck,
             dispatched=self.board.count_sent(),
         )

@@ -80,6 +80,6 @@ class TestAWaitForSignals:
     def test_is_ended_by_another_file(self, signals: forked.Signals) -> None:
         reading, writing = os.pipe()
         os.write(writing, b".")
-        signals.wait(30, or_fd=reading)
+        signals.wait(30, or_fds=[reading])
         os.close(reading)
         os.close(writing)

@@ -166,9 +166,9 @@ def _victims(one: Supervisor, which: str) -> list[int]:
     assert sentinel is not None
     return {
         "the sentinel": [sentinel],
-        "all workers": one.processes()[:2],
-        "the pusher": one.processes()[2:],
-        "the sentinel and a worker": [sentinel, one.processes()[0]],
+        "all workers": one.processes()[1:],
+        "the pusher": one.processes()[:1],
+        "the sentinel and a worker": [sentinel, one.processes()[1]],
     }[which]
 
 
@@ -227,7 +227,7 @@ class TestAFrozenCluster:
             until(lambda: states().get("in_progress") == 2, what=lambda: three.log)
             old, sentinel = one.everything()[1:] + two.everything()[1:], two.sentinel()
             assert sentinel is not None
-            kill(one.processes()[-1], signal.SIGSTOP)
+            kill(one.processes()[0], signal.SIGSTOP)
             kill(sentinel, signal.SIGSTOP)
             insert([replace(new(sample.put, {"row": n}), queue=("one", "two")[n % 2]) for n in range(20)])
             until(
@@ -281,7 +281,8 @@ class TestDjangoQsOwn:
             until(lambda: Task.objects.count() == 3, what=lambda: one.log)
             until(lambda: not OrmQ.objects.exists(), what=lambda: one.log)
             [seen] = Stat.get_all()
-            assert (len(seen.workers), seen.sentinel) == (2, one.sentinel())
+            assert len(seen.workers) in {1, 2}, "the second comes when the first is busy"
+            assert seen.sentinel == one.sentinel()
         assert Task.objects.get(id=good).result == 3
         assert Task.objects.get(id=bad).success is False
         assert Task.objects.get(group="product").result == 42
