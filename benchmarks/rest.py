@@ -115,9 +115,7 @@ def _measured(farm: int, folder: Path, window_s: float, options: Options) -> Fou
     for pid in pids:
         options.say(f"{_pss_mb(pid):8.1f} MB  {_name(pid)}")
     statements = _statements(place, window_s)
-    return Found(
-        cpu=cpu, processes=len(pids), memory_mb=memory_mb, statements=statements, seconds=window_s
-    )
+    return Found(cpu=cpu, processes=len(pids), memory_mb=memory_mb, statements=statements, seconds=window_s)
 
 
 def _statements(place: embedded.Location, seconds: float) -> Counter[str]:
@@ -128,8 +126,8 @@ def _statements(place: embedded.Location, seconds: float) -> Counter[str]:
     time.sleep(seconds)
     text = logged.since()
     _log(place, "RESET log_statement")
-    asked = (_short(match[1]) for match in STATEMENT.finditer(text))
-    return Counter(name for name in asked if not name.startswith(NOT_OURS))
+    found = (_short(match[1]) for match in STATEMENT.finditer(text))
+    return Counter(name for name in found if not name.startswith(NOT_OURS))
 
 
 def _log(place: embedded.Location, change: str) -> None:

@@ -67,13 +67,15 @@ def start(run: Callable[[], object], *, name: str = "") -> Forked:
     1 with a traceback. It begins with the signals' default actions and without standard input; `ps -o comm` shows 15
     characters of its name.
 
-    What is there now is shared, and never collected. Close pools of connections first. Threads do not come along, and what they hold stays held: a warning names them.
+    What is there now is shared, and never collected. Close pools of connections first. Threads do not come along, and
+    what they hold stays held: a warning names them.
     """
     if threading.active_count() > 1:
         log.warning("A process is forked beside threads, which it does not have: %s", threading.enumerate())
     gc.freeze()  # no child looks for garbage in what is here now: it would copy all of it
     _flush()
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)  # none reaches the parent's handlers in the child
+    # None may reach the parent's handlers in the child.
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
     pid = os.fork()
     if pid == 0:
         _live(run, blocked, name)
@@ -132,7 +134,7 @@ class Signals:
         signal.signal(signal.SIGCHLD, _nothing)
 
     def wait(self, seconds: float, *, or_fds: Collection[int] = ()) -> None:
-        """Wait so long, or until a signal comes or has come since the last wait, or until one of `or_fds` is readable."""
+        """Wait so long, or until a signal comes or has come since the last wait, or one of `or_fds` is readable."""
         ready, _, _ = select.select([self._read, *or_fds], [], [], max(seconds, 0.0))
         with contextlib.suppress(BlockingIOError):
             while self._read in ready and os.read(self._read, 4096):

@@ -79,7 +79,9 @@ def overview_charts(*, period: str = "hour") -> Mapping[str, Any]:
     counted_at = rollups.last_counted_at()
     return {
         "period": chosen,
-        "stale_since": counted_at if counted_at and rollups.is_behind(counted_at, until=now - STALE) else None,
+        "stale_since": counted_at
+        if counted_at and rollups.is_behind(counted_at, until=now - STALE)
+        else None,
         "history": history,
         "table": [point for point in reversed(points) if point.arrived or point.ended],
         "throughput": charts.stack(

@@ -53,6 +53,7 @@ __all__ = [
     "forget_idempotency_keys",
     "heartbeat",
     "links",
+    "next_due_s",
     "measure_usage",
     "on_behalf_of",
     "once",

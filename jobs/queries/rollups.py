@@ -115,7 +115,9 @@ def is_behind(counted_at: datetime, *, until: datetime) -> bool:
     nothing to count."""
     if counted_at >= until:
         return False
-    submitted = Job.objects.filter(pk__gte=first_since(counted_at), created_at__gt=counted_at, created_at__lte=until)
+    submitted = Job.objects.filter(
+        pk__gte=first_since(counted_at), created_at__gt=counted_at, created_at__lte=until
+    )
     attempts = Attempt.objects.filter(pk__gte=first_since(counted_at, of=ATTEMPTS))
     return submitted.exists() or attempts.filter(ended_at__gt=counted_at, ended_at__lte=until).exists()
 

@@ -61,8 +61,9 @@ class Channel:
     def is_ready(self, *, within_s: float, or_fd: int | None = None) -> bool:
         """Whether a message is there, or comes within so many seconds, or until `or_fd` is readable. Another process
         may still be quicker."""
-        others = [] if or_fd is None else [or_fd]
-        return self._receiving in select.select([self._receiving, *others], [], [], within_s)[0]
+        own = self._receiving.fileno()
+        fds = [own] if or_fd is None else [own, or_fd]
+        return own in select.select(fds, [], [], within_s)[0]
 
     def try_get(self) -> tuple[bool, Any]:
         """(True, a message) if one is there for us, (False, None) if another process was quicker."""

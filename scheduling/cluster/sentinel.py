@@ -37,9 +37,13 @@ _FORK = get_context("fork")
 TICK_S = 0.2
 RESTING_S = 1.0  # while every worker is free
 REPORT_S = 1.0
-REST_REPORT_S = 4.0  # when there is nothing new to report: others wait for two of these and a half (clusters.SILENT_S)
+REST_REPORT_S = (
+    4.0  # when there is nothing new to report: others wait for two of these and a half (clusters.SILENT_S)
+)
 SWEEP_S = 10.0
-OVERDUE_S = 60.0  # how often the queue is looked at while the pusher is at work; while it is silent, at each report
+OVERDUE_S = (
+    60.0  # how often the queue is looked at while the pusher is at work; while it is silent, at each report
+)
 PUSHER_SILENT_S = 3.0
 NEEDLESS_S = 60.0  # a second worker that was free for so long ends
 LONG_S = 1.0
@@ -60,7 +64,13 @@ class Sentinel:
     """One life of one cluster, in a session of its own. `run` returns after SIGTERM."""
 
     def __init__(
-        self, *, cluster_id: uuid.UUID, kind: Kind, queues: list[str] | None, board: Scoreboard, supervisor: int
+        self,
+        *,
+        cluster_id: uuid.UUID,
+        kind: Kind,
+        queues: list[str] | None,
+        board: Scoreboard,
+        supervisor: int,
     ) -> None:
         django_q2.serve(kind)
         self.cluster_id = cluster_id
@@ -86,8 +96,7 @@ class Sentinel:
         self._due: dict[str, float] = {}
         self.monitor: Any = None
         self.pusher: Any = None
-        self.reincarnations = 0
-        self.tob = None
+        self.reincarnations, self.tob = 0, None
         self.timeout = django_q2.Conf.TIMEOUT
         self._must_stop = False
         self._reported: Report | None = None
@@ -130,9 +139,7 @@ class Sentinel:
         """The word that django-q2's monitor shows."""
         if self.board.is_stopping:
             return django_q2.Conf.STOPPING
-        return (
-            django_q2.Conf.IDLE if self._is_at_rest() else django_q2.Conf.WORKING
-        )
+        return django_q2.Conf.IDLE if self._is_at_rest() else django_q2.Conf.WORKING
 
     def _tick(self) -> None:
         for process in list(self.pool):
@@ -193,7 +200,9 @@ class Sentinel:
         """Look at the cluster each second; write that down when it has changed, else now and then."""
         facts = self._facts()
         free = facts.free > 0
-        every_s = REPORT_S if self._overdue or self.board.is_pusher_silent(for_s=PUSHER_SILENT_S) else OVERDUE_S
+        every_s = (
+            REPORT_S if self._overdue or self.board.is_pusher_silent(for_s=PUSHER_SILENT_S) else OVERDUE_S
+        )
         if free:
             self._now_and_then("overdue", every_s, self._look_for_overdue)
         self.board.note(waits=facts.waits, overdue=free and self._overdue)

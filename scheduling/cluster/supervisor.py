@@ -98,7 +98,11 @@ class Supervisor:
         """One life of the cluster, in the process that was forked for it."""
         try:
             Sentinel(
-                cluster_id=cluster_id, kind=self._kind, queues=self._queues, board=board, supervisor=supervisor
+                cluster_id=cluster_id,
+                kind=self._kind,
+                queues=self._queues,
+                board=board,
+                supervisor=supervisor,
             ).run()
         finally:
             embedded.release()
@@ -126,7 +130,9 @@ class Supervisor:
         life.check_at = time.monotonic() + CHECK_S
         why = life.watch.is_frozen(_facts(life.board), now=time.monotonic())
         if why is not None and not _database_answers():
-            life.watch = Watch(started_at=time.monotonic())  # everybody waits for it; begin anew when it is back
+            life.watch = Watch(
+                started_at=time.monotonic()
+            )  # everybody waits for it; begin anew when it is back
             life.check_at = time.monotonic() + MARGIN_S
             return None
         return why
@@ -166,8 +172,7 @@ def _facts(board: Scoreboard) -> Facts:
 
 def _database_answers() -> bool:
     try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
+        connection.ensure_connection()  # a new one: none is kept here
     except DatabaseFailure:
         return False
     finally:

@@ -44,7 +44,9 @@ class Declared:
 
 
 _declared: dict[str, Declared] = {}
-_hastened_until: dict[tuple[str, float], float] = {}  # a cron within so many seconds; by this process's monotonic clock
+_hastened_until: dict[
+    tuple[str, float], float
+] = {}  # a cron within so many seconds; by this process's monotonic clock
 
 
 # As for `run_after`: see the note [Which arguments a type checker compares].

@@ -36,12 +36,12 @@ class TestAForkedProcess:
         assert "ZeroDivisionError" in capfd.readouterr().err
 
     def test_leads_a_session_reads_nothing_and_has_a_name(self, tmp_path: Path) -> None:
-        def tell() -> None:
+        def report() -> None:
             name = Path("/proc/self/comm").read_text().strip() if sys.platform == "linux" else "janitor"
             seen = [os.getsid(0) == os.getpid(), os.read(0, 1), name]
             (tmp_path / "seen").write_text(repr(seen))
 
-        assert forked.start(tell, name="janitor").wait(5) == 0
+        assert forked.start(report, name="janitor").wait(5) == 0
         assert (tmp_path / "seen").read_text() == repr([True, b"", "janitor"])
 
     def test_is_ended_by_a_signal_that_its_parent_handles(self) -> None:

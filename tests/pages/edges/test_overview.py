@@ -106,7 +106,9 @@ class TestCharts:
         client = browse(little_farm.oscar)
         assert "The charts were last updated" not in client.get("/").content.decode()
         RollupWatermark.objects.update(counted_at=F("counted_at") - timedelta(minutes=20))
-        assert "The charts were last updated" not in client.get("/").content.decode(), "nothing is to be counted"
+        assert "The charts were last updated" not in client.get("/").content.decode(), (
+            "nothing is to be counted"
+        )
         monkeypatch.setattr(farm_queries, "STALE", timedelta())
         assert "The charts were last updated" in client.get("/").content.decode()
 
