@@ -27,7 +27,7 @@ test: .venv/ready-dev  ## run every test, the browser's included
 
 # No browser, no process that is killed (tests/architecture/test_fast.py sees to that), and no program to install.
 FAST := tests/architecture tests/*/unit
-NOT_FAST := tests/worker/unit/test_worker_cli.py
+NOT_FAST := tests/worker/unit/test_worker_cli.py tests/core/unit/test_forked.py
 test-fast: .venv/ready-dev  ## run the rules alone, in a minute: no browser, no killed process
 	$(TESTED) --dist worksteal $(FAST) $(NOT_FAST:%=--ignore=%)
 

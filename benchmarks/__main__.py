@@ -31,6 +31,7 @@ ROWS = (
     "watched",
     "floods",
     "idle",
+    "rest",
     "depth",
     "snapshot",
     "cost",

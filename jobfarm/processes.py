@@ -15,9 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from core import forked
+from postgres import connections
+
 LONGEST_PAUSE_S = 30.0
 KILLED_WITHIN_S = 5.0
 POLL_S = 0.2
+RESTING_S = 5.0  # while all run: the end of one is a signal
 SHORT_S = 0.02
 SILENCE_S = 1.5  # whoever presses Ctrl-C and sees nothing happen for longer wants to know why
 STEADY_S = 60.0  # a process that ran this long is well again: its next restart is quick
@@ -35,21 +39,37 @@ class Child:
     """
 
     name: str
-    argv: Sequence[str]
+    argv: Sequence[str] = ()
+    run: Callable[[], object] | None = None  # in a process forked from this one, which has Django loaded
     environment: dict[str, str] = field(default_factory=dict)
     inherited: Sequence[int] = ()
     credentials: Mapping[str, Any] = field(default_factory=dict)  # of `subprocess`: whose rights it has
     grace_s: float = 10.0
     hurry: signal.Signals = signal.SIGKILL
     stop_order: int = 0
-    process: "subprocess.Popen[bytes] | None" = None
+    process: "subprocess.Popen[bytes] | forked.Forked | None" = None
     started_at: float = 0.0
     deaths: int = 0
     due_at: float = 0.0
 
     def start(self, *, now: float) -> None:
         """Start it in a session of its own, so that Ctrl-C at the terminal reaches only the supervisor."""
-        self.process = subprocess.Popen(
+        self.process = self._spawn() if self.run is None else self._fork(self.run)
+        self.started_at = now
+
+    def _fork(self, run: Callable[[], object]) -> forked.Forked:
+        connections.close_before_fork()
+        end_with_the_parent = _die_with_the_parent(os.getpid())
+
+        def live() -> None:
+            end_with_the_parent()
+            os.environ.update(self.environment)
+            run()
+
+        return forked.start(live, name=self.name.removeprefix("the "))
+
+    def _spawn(self) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
             self.argv,
             env=os.environ | self.environment,
             pass_fds=self.inherited,
@@ -59,7 +79,6 @@ class Child:
             preexec_fn=_die_with_the_parent(os.getpid()),  # noqa: PLW1509 (the supervisor has no other threads)
             **self.credentials,
         )
-        self.started_at = now
 
     def died(self) -> int | None:
         """Its exit code if it ended, None while it runs or was never started."""
@@ -86,6 +105,7 @@ class Child:
         if self.process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.kill()  # one that was forked a moment ago leads no group yet
             self.process.wait()
 
 
@@ -102,17 +122,20 @@ class Supervisor:
 
     def run(self) -> None:
         """Start all and watch them; returns after SIGINT or SIGTERM, with nothing left running."""
+        self._signals = forked.Signals()
         previous = {
             number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)
         }
         try:
             while not self._stop_requests:
                 self._tend(now=time.monotonic())
-                time.sleep(POLL_S)
+                is_complete = all(child.process is not None for child in self._children)
+                self._signals.wait(RESTING_S if is_complete else POLL_S)
         finally:
             self._stop_all()
             for number, handler in previous.items():
                 signal.signal(number, handler)
+            self._signals.close()
 
     def _on_signal(self, _number: int, _frame: object) -> None:
         self._stop_requests += 1

@@ -204,7 +204,7 @@ UNFOLD = {
 JOBFARM: dict[str, Any] = {
     "LEASE_S": float(os.environ.get("JOBFARM_LEASE_S", "60")),
     "HEARTBEAT_S": float(os.environ.get("JOBFARM_HEARTBEAT_S", "20")),
-    "JANITOR_S": 2.0,  # the longest the janitor sleeps: half of the 5 s in which a silent worker is noticed
+    "JANITOR_S": 3.0,  # the longest the janitor sleeps: of the 5 s in which a silent worker is noticed, 2 s are left
     "EXCLUSION_S": 30.0,  # how long a worker that failed a job leaves it to the others
     "WORKER_ALIVE_S": 90.0,  # a worker last seen within this counts as live: a lease and half
     "RETENTION_DAYS": int(os.environ.get("JOBFARM_RETENTION_DAYS", "30")),

@@ -14,6 +14,7 @@ import django.db
 from psycopg.conninfo import make_conninfo
 
 from postgres import configuration
+from postgres.backend.base import DatabaseWrapper
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -61,6 +62,12 @@ def released() -> Iterator[None]:
         for connection in django.db.connections.all(initialized_only=True):
             if not connection.in_atomic_block:
                 connection.close()
+
+
+def close_before_fork() -> None:
+    """Close every connection of this thread, and the process's pools with their threads: a fork shares neither."""
+    django.db.connections.close_all()
+    DatabaseWrapper.close_pools()
 
 
 async def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -3,4 +3,4 @@
 from ratelimits import operations
 from scheduling.operations import declare, interval
 
-declare("prune limits", interval(minutes=5), operations.prune)
+declare("prune limits", interval(minutes=15), operations.prune)

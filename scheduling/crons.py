@@ -2,4 +2,4 @@
 
 from scheduling.operations import declare, interval, retain
 
-declare("forget old functions", interval(minutes=10), retain)
+declare("forget old functions", interval(minutes=15), retain)

@@ -44,14 +44,18 @@ def create_token(
     if queries.guest(user):
         raise MembersOnly
     key = domain.KEY_PREFIX + secrets.token_urlsafe(32)
-    token = ApiToken.objects.create(
-        user=user,
-        name=name.strip(),
-        key_hash=domain.hashed(key),
-        key_hint=domain.hint(key),
-        scopes=scope_words,
-        expires_at=None if days is None else clock.now() + timedelta(days=days),
-    )
+    expires_at = None if days is None else clock.now() + timedelta(days=days)
+    with transaction.atomic():
+        token = ApiToken.objects.create(
+            user=user,
+            name=name.strip(),
+            key_hash=domain.hashed(key),
+            key_hint=domain.hint(key),
+            scopes=scope_words,
+            expires_at=expires_at,
+        )
+        if expires_at is not None:
+            scheduling.run_at(expires_at, end_tokens)
     return token, key
 
 

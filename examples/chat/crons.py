@@ -3,4 +3,4 @@
 from examples.chat import operations
 from scheduling.operations import declare, interval
 
-declare("chat reconciliation", interval(minutes=1), operations.reconcile)
+declare("chat reconciliation", interval(minutes=15), operations.reconcile)

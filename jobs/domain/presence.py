@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 EVERY_S: Final = (
-    4.0  # how often a process reports; with the two seconds a janitor sleeps, at most 6 s lie between
+    4.0  # how often a process reports; with the three seconds a janitor sleeps, at most 7 s lie between
 )
 SILENT_S: Final = 15.0  # two reports in a row are missing, and the third is late
 GONE_S: Final = 60.0  # nobody takes so long to come back: it was killed

@@ -14,7 +14,7 @@ from postgres import clock
 
 ON_OVERVIEW = 20  # running jobs and workers
 ENDED_ON_OVERVIEW = 10
-STALE = timedelta(minutes=1)  # the roll-up runs every ten seconds
+STALE = timedelta(minutes=1)  # the roll-up counts what happened within ten seconds
 
 
 @live_query(
@@ -79,7 +79,9 @@ def overview_charts(*, period: str = "hour") -> Mapping[str, Any]:
     counted_at = rollups.last_counted_at()
     return {
         "period": chosen,
-        "stale_since": counted_at if counted_at is not None and now - counted_at > STALE else None,
+        "stale_since": counted_at
+        if counted_at and rollups.is_behind(counted_at, until=now - STALE)
+        else None,
         "history": history,
         "table": [point for point in reversed(points) if point.arrived or point.ended],
         "throughput": charts.stack(

@@ -9,7 +9,7 @@ from jobs.operations.claim import Claimed, claim, finish_and_claim
 from jobs.operations.finish import Cancellation, Finished, cancel, finish, release, withdraw
 from jobs.operations.hooks import Link, links, on_behalf_of, register_links, resync
 from jobs.operations.idempotency import Repeatable, forget_idempotency_keys, once, repeatable
-from jobs.operations.janitor import Sweep, delete_orphaned_files, expire, retain, sweep
+from jobs.operations.janitor import Sweep, delete_orphaned_files, expire, next_due_s, retain, sweep
 from jobs.operations.queues import create_kind, pause, resume, set_ceiling, sync
 from jobs.operations.quotas import setting_of, used
 from jobs.operations.report import heartbeat, put_file, write_output
@@ -53,6 +53,7 @@ __all__ = [
     "forget_idempotency_keys",
     "heartbeat",
     "links",
+    "next_due_s",
     "measure_usage",
     "on_behalf_of",
     "once",

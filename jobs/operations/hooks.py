@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
@@ -32,7 +32,12 @@ from live import operations as live
 from observing import fields
 from postgres import transactions
 from scheduling import context
+from scheduling import operations as crons
 
+# Crons that find something to do when something happened to a job, and how soon they are to find it.
+COUNT_JOBS: Final = "count jobs for the charts"
+MEASURE_USAGE: Final = "measure usage"
+COUNTED_WITHIN_S: Final = 10.0
 WATERMARKS = Watermarks()
 Viewer = AbstractBaseUser | AnonymousUser
 log = logging.getLogger(__name__)
@@ -67,11 +72,17 @@ def submitted(due: Iterable[tuple[str, datetime | None]]) -> None:
     Their own topics are not named: nobody can have read a job before it was there.
     """
     live.touch("jobs", *(_work(queue, at) for queue, at in due))
+    _count_soon()
 
 
 def changed(job_ids: Iterable[int], *extra: str) -> None:
     """Something about these jobs changed."""
     live.touch("jobs", *(f"job:{job_id}" for job_id in job_ids), *extra)
+    _count_soon()
+
+
+def _count_soon() -> None:
+    crons.hasten(COUNT_JOBS, MEASURE_USAGE, within_s=COUNTED_WITHIN_S)
 
 
 def available(queue: str, at: datetime | None = None) -> None:

@@ -56,6 +56,11 @@ def sweep(*, between: Callable[[], None] = lambda: None) -> Sweep:
     )
 
 
+def next_due_s() -> float | None:
+    """In how many seconds `sweep` has something to do, below zero when it has; None: nothing is in sight."""
+    return reads.next_wake_s()
+
+
 @action(idempotent=True, own_writes=True)
 def expire() -> int:
     """End jobs that waited longer than they may; how many.

@@ -14,10 +14,12 @@ from django.db import transaction
 
 from jobs.domain import rollups
 from jobs.models import ALL_JOBS
+from jobs.operations import hooks
 from jobs.queries import bulks, usage
 from jobs.queries import rollups as queries
 from live import operations as live
 from postgres import transactions
+from scheduling import operations as crons
 from scheduling.operations import action
 
 TOPIC = "rollups"
@@ -26,6 +28,7 @@ _MINUTE = timedelta(seconds=rollups.MINUTE_S)
 _FIRST = timedelta(days=8)
 _CHUNK = timedelta(hours=1)
 BUDGET_S = 5.0
+SETTLED_WITHIN_S: Final = 60.0  # what was counted is over for good by then, mostly: the next count settles it
 _SHARE: Final = 50  # counting what waits takes this part of the time at most, however much waits
 log = logging.getLogger(__name__)
 
@@ -42,6 +45,8 @@ def roll_up() -> int:
     changed = count(queries.moments())
     queries.forget()
     bulks.forget()
+    if changed:
+        crons.hasten(hooks.COUNT_JOBS, within_s=SETTLED_WITHIN_S)
     return changed
 
 

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 
 from jobs.domain import charts, rollups
 from jobs.domain.rollups import Period
-from jobs.models import Rollup, RollupWatermark
+from jobs.models import Attempt, Job, Rollup, RollupWatermark
 from postgres import halving, statements
 
 # How far the order of ids may differ from that of the times of submission: a statement takes its time when it begins
@@ -108,6 +108,18 @@ def lock_watermark(*, settled_until: datetime) -> RollupWatermark:
 def last_counted_at() -> datetime | None:
     """When the roll-up last counted; None if it never did."""
     return RollupWatermark.objects.values_list("counted_at", flat=True).first()
+
+
+def is_behind(counted_at: datetime, *, until: datetime) -> bool:
+    """Whether a job came, or an attempt ended, after the last count and until a moment. Where nothing did, there is
+    nothing to count."""
+    if counted_at >= until:
+        return False
+    submitted = Job.objects.filter(
+        pk__gte=first_since(counted_at), created_at__gt=counted_at, created_at__lte=until
+    )
+    attempts = Attempt.objects.filter(pk__gte=first_since(counted_at, of=ATTEMPTS))
+    return submitted.exists() or attempts.filter(ended_at__gt=counted_at, ended_at__lte=until).exists()
 
 
 def count_minutes(*, since: datetime, until: datetime) -> int:

@@ -15,9 +15,9 @@ from postgres.backend.posting import Connection
 # attempt that is under way.
 RECONNECT_S = 5.0
 
-# A connection that somebody has just used is not checked with a round trip, but only polled: the
-# kernel says at once when the server has closed it.
-TRUSTED_S = 5.0
+# A connection that was used within this is not checked with a round trip, but only polled: the kernel says at once when
+# the server has closed it, and notices a server that vanished within 25 s (postgres.configuration.KEEPALIVE).
+TRUSTED_S = 60.0
 
 
 class Pool(ConnectionPool[Connection]):

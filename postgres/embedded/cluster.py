@@ -20,6 +20,9 @@ FIXED = ("-c", "listen_addresses=", "-c", "unix_socket_permissions=0700")
 TUNABLES = {
     "max_connections": "200",
     "shared_buffers": "128MB",
+    # Processes that would lie idle: data are read by whoever asks for them, and nobody subscribes to this server.
+    "io_method": "sync",
+    "max_logical_replication_workers": "0",
     "timezone": "UTC",
     "log_timezone": "UTC",
     "logging_collector": "on",  # a file for each day of the week, emptied when that day comes round again

@@ -12,7 +12,10 @@ import select
 import socket
 import sys
 import tempfile
+import time
 from typing import Any
+
+from django.db import connections
 
 from scheduling.cluster import django_q2
 from scheduling.cluster.scoreboard import Scoreboard
@@ -20,7 +23,8 @@ from scheduling.queries.functions import Dispatch
 
 # Beyond this a message travels as an open file: the kernel takes some 200 KB in one piece on Linux, 2 KB on a Mac.
 _INLINE_BYTES = 100_000 if sys.platform == "linux" else 1500
-_POLL_S = 0.2
+IDLE_S = 30.0  # a process of a cluster that had nothing to do for so long keeps no session of the server's
+_POLL_S = 1.0  # a worker looks this often whether it was dismissed, and who its parent is
 
 
 class Channel:
@@ -54,9 +58,12 @@ class Channel:
             file.seek(0)
             return pickle.load(file)  # noqa: S301
 
-    def is_ready(self, *, within_s: float) -> bool:
-        """Whether a message is there, or comes within so many seconds. Another process may still be quicker."""
-        return bool(select.select([self._receiving], [], [], within_s)[0])
+    def is_ready(self, *, within_s: float, or_fd: int | None = None) -> bool:
+        """Whether a message is there, or comes within so many seconds, or until `or_fd` is readable. Another process
+        may still be quicker."""
+        own = self._receiving.fileno()
+        fds = [own] if or_fd is None else [own, or_fd]
+        return own in select.select(fds, [], [], within_s)[0]
 
     def try_get(self) -> tuple[bool, Any]:
         """(True, a message) if one is there for us, (False, None) if another process was quicker."""
@@ -67,6 +74,10 @@ class Channel:
             return False, None
         finally:
             self._receiving.setblocking(True)
+
+    def fileno(self) -> int:
+        """Readable while a message waits."""
+        return self._receiving.fileno()
 
     def empty(self) -> bool:
         """Whether nothing waits right now."""
@@ -120,8 +131,11 @@ class WorkersEnd:
     def get(self) -> Any:
         """The next task, or "STOP" when the cluster stops or its sentinel is gone."""
         self._board.free(self._worker)
+        idle_since = time.monotonic()
         while not self._must_end():
-            if not self._tasks.is_ready(within_s=_POLL_S):
+            if not self._tasks.is_ready(within_s=_POLL_S, or_fd=self._board.stop_fd):
+                if time.monotonic() > idle_since + IDLE_S:
+                    connections.close_all()  # the next task opens one, in some 5 ms
                 continue
             mine, task = self._take()
             if mine:

@@ -71,8 +71,14 @@ class Dispatcher:
             self._sent[self.post.tasks.send(one)] = one
         self._is_full = len(batch) == room
         self._pace.begin(now=time.monotonic())
-        self._count_clusters()
+        if batch:
+            self._count_clusters()
         return len(batch)
+
+    def is_idle(self) -> bool:
+        """Whether nothing is in the hands of the workers."""
+        self._forget()
+        return not (self._sent or self._barren)
 
     def next_wake_s(self) -> float:
         """How long the pusher may sleep when nothing wakes it; after a look at a part, until the next at the whole."""

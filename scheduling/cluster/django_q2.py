@@ -26,6 +26,7 @@ from django_q.status import Stat  # what that is; reads attributes of our sentin
 from django_q.worker import worker  # the loop that calls functions, and ends after so many
 
 from postgres import clock, statements
+from scheduling.domain.states import Kind
 from scheduling.operations import notifications
 from scheduling.queries import clusters as cluster_queries
 
@@ -136,6 +137,13 @@ def is_for_monitor(result: Any) -> bool:
 def stat(sentinel: object) -> bytes:
     """What its own monitor shows of a cluster."""
     return bytes(SignedPackage.dumps(Stat(sentinel), compressed=True).encode())
+
+
+def serve(kind: Kind) -> None:
+    """Be a cluster for this kind from now on, as Q_CLUSTER_NAME would make it before Django is loaded: that for actions
+    runs django-q2's own tasks and schedules, that for mutations does not."""
+    if kind is Kind.MUTATION:
+        Conf.CLUSTER_NAME, Conf.SCHEDULER = "mutations", False
 
 
 def is_used() -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Collection
 import psycopg
 
 from postgres import connections
+from postgres.statements import Params, Statement
 from scheduling.cluster.scoreboard import Scoreboard
 
 log = logging.getLogger(__name__)
@@ -33,18 +34,34 @@ class Listener:
         self._connection.execute("LISTEN scheduling")
         return True
 
-    def wait(self, seconds: float, *, board: Scoreboard | None = None) -> bool:
-        """Wait for a notification, at most so long; True if there was one. A free worker ends it too, with False.
+    def wait(self, seconds: float, *, board: Scoreboard | None = None, for_workers: bool = False) -> bool:
+        """Wait for a notification, at most so long; True if there was one. The cluster's end ends it too, with False;
+        `for_workers`, so does a worker that becomes free.
 
         Raises psycopg.Error when the connection is lost.
         """
         assert self._connection is not None
-        wakeup_fds = [board.wakeup_fd] if board else []
-        ready, _, _ = select.select([self._connection.fileno(), *wakeup_fds], [], [], max(seconds, 0.0))
+        fds = [self._connection.fileno(), *([board.stop_fd] if board else [])]
+        fds += [board.wakeup_fd] if board and for_workers else []
+        ready, _, _ = select.select(fds, [], [], max(seconds, 0.0))
         if board and board.wakeup_fd in ready:
             board.clear_wakeup()
         if self._connection.fileno() not in ready:
             return False
+        return self._was_notified()
+
+    def ask(self, statement: Statement, params: Params) -> tuple[tuple[object, ...], bool]:
+        """The one row that a statement returns, by this connection; and whether a notification came meanwhile.
+
+        Raises psycopg.Error.
+        """
+        assert self._connection is not None
+        row = self._connection.execute(statement.sql.encode(), params).fetchone()
+        assert row is not None
+        return row, self._was_notified()
+
+    def _was_notified(self) -> bool:
+        assert self._connection is not None
         payloads = [notify.payload for notify in self._connection.notifies(timeout=0)]
         return any(payload in self._payloads for payload in payloads)
 

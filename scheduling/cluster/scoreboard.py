@@ -28,11 +28,18 @@ class Scoreboard:
         self._dismissed: Any = RawArray("b", queueing)
         self._sent: Any = RawArray("q", 1)
         self._low: Any = RawArray("q", 1)
-        self._flags: Any = RawArray("b", 1)
+        self._flags: Any = RawArray("b", 3)
+        self._seen_at: Any = RawArray("d", 2)  # when the sentinel, and the pusher, was at work last
         # A byte in this pipe: a worker became free. It never fills up: nobody waits to write.
         self._wakeup_read, self._wakeup_write = os.pipe()
         os.set_blocking(self._wakeup_read, False)
         os.set_blocking(self._wakeup_write, False)
+        # A byte in this one: no worker is free, the sentinel may hire another.
+        self._hire_read, self._hire_write = os.pipe()
+        os.set_blocking(self._hire_read, False)
+        os.set_blocking(self._hire_write, False)
+        # A byte in this one, which nobody takes out: the cluster stops.
+        self._stop_read, self._stop_write = os.pipe()
 
     def free(self, worker: int) -> None:
         """This worker waits for a task."""
@@ -52,6 +59,28 @@ class Scoreboard:
         self._free_since[worker] = _NEVER
         self._busy_with[worker] = message
         self._received[worker] = message
+        if not self.count_free():
+            with contextlib.suppress(BlockingIOError):
+                os.write(self._hire_write, b".")
+
+    @property
+    def hire_fd(self) -> int:
+        """Readable when a worker took a message and none was free after that."""
+        return self._hire_read
+
+    def clear_hire(self) -> None:
+        """Empty that pipe."""
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self._hire_read, 4096):
+                pass
+
+    def is_free(self, worker: int, *, for_s: float) -> bool:
+        """Whether this worker has been waiting for at least so long."""
+        return bool(_NEVER < self._free_since[worker] <= time.monotonic() - for_s)
+
+    def is_starting(self, worker: int) -> bool:
+        """Whether this worker, which was forked, has not asked for a task yet."""
+        return bool(self._free_since[worker] == _NEVER and not self._busy_with[worker])
 
     def runs(self, worker: int, function_id: int) -> None:
         """This worker begins a mutation; 0: it has ended."""
@@ -126,6 +155,7 @@ class Scoreboard:
     def stop(self) -> None:
         """Let every worker end after what it does now."""
         self._flags[0] = 1
+        os.write(self._stop_write, b".")
 
     @property
     def is_stopping(self) -> bool:
@@ -133,14 +163,51 @@ class Scoreboard:
         return bool(self._flags[0])
 
     @property
+    def stop_fd(self) -> int:
+        """Readable from then on."""
+        return self._stop_read
+
+    def sentinel_works(self) -> None:
+        """The sentinel is at work at this moment."""
+        self._seen_at[0] = time.monotonic()
+
+    def seen_ago_s(self) -> float | None:
+        """How long ago the sentinel was; None: it never was."""
+        return None if self._seen_at[0] == _NEVER else time.monotonic() - self._seen_at[0]
+
+    def pusher_works(self) -> None:
+        """The pusher is at work at this moment."""
+        self._seen_at[1] = time.monotonic()
+
+    def is_pusher_silent(self, *, for_s: float) -> bool:
+        """Whether the pusher has not been for so long."""
+        return bool(time.monotonic() > self._seen_at[1] + for_s)
+
+    def note(self, *, waits: bool, overdue: bool) -> None:
+        """What the sentinel sees: a task that waits beside a free worker, and a function that should have been
+        dispatched."""
+        self._flags[1], self._flags[2] = waits, overdue
+
+    @property
+    def waits(self) -> bool:
+        """Whether a task lies in the queue although a worker was free all the time."""
+        return bool(self._flags[1])
+
+    @property
+    def overdue(self) -> bool:
+        """Whether a function should have been dispatched seconds ago."""
+        return bool(self._flags[2])
+
+    @property
     def wakeup_fd(self) -> int:
         """Readable when a worker became free."""
         return self._wakeup_read
 
     def close(self) -> None:
-        """Let go of the wake-up pipe in this process."""
-        os.close(self._wakeup_read)
-        os.close(self._wakeup_write)
+        """Let go of the pipes in this process."""
+        wakeup, hire = (self._wakeup_read, self._wakeup_write), (self._hire_read, self._hire_write)
+        for end in (*wakeup, *hire, self._stop_read, self._stop_write):
+            os.close(end)
 
     def clear_wakeup(self) -> None:
         """Empty the wake-up pipe."""

@@ -11,6 +11,7 @@ import signal
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from multiprocessing import get_context
 from multiprocessing.connection import wait
 from typing import Any
@@ -19,6 +20,7 @@ from django.conf import settings
 from django.db import Error as DatabaseFailure
 from django.db import connections
 
+from core import forked
 from scheduling.cluster import channel, database, django_q2, process_group, tasks
 from scheduling.cluster.broker import Broker
 from scheduling.cluster.channel import Channel, TaskQueue
@@ -33,8 +35,17 @@ log = logging.getLogger(__name__)
 _FORK = get_context("fork")
 
 TICK_S = 0.2
+RESTING_S = 1.0  # while every worker is free
 REPORT_S = 1.0
-SWEEP_S = 2.0
+REST_REPORT_S = (
+    4.0  # when there is nothing new to report: others wait for two of these and a half (clusters.SILENT_S)
+)
+SWEEP_S = 10.0
+OVERDUE_S = (
+    60.0  # how often the queue is looked at while the pusher is at work; while it is silent, at each report
+)
+PUSHER_SILENT_S = 3.0
+NEEDLESS_S = 60.0  # a second worker that was free for so long ends
 LONG_S = 1.0
 STUCK_S = 2.0  # a task that waits while a worker was free for this long is not on its way
 PUSHER_ENDS_S = 2.0
@@ -53,14 +64,22 @@ class Sentinel:
     """One life of one cluster, in a session of its own. `run` returns after SIGTERM."""
 
     def __init__(
-        self, *, cluster_id: uuid.UUID, kind: Kind, queues: list[str] | None, workers: int, supervisor: int
+        self,
+        *,
+        cluster_id: uuid.UUID,
+        kind: Kind,
+        queues: list[str] | None,
+        board: Scoreboard,
+        supervisor: int,
     ) -> None:
+        django_q2.serve(kind)
         self.cluster_id = cluster_id
         self.kind = kind
+        self._queues = queues
         self._supervisor = supervisor
         self.pid = self.parent_pid = os.getpid()
         self.name = f"{kind.value}s"
-        self.board = Scoreboard(workers, spares=workers if kind is Kind.MUTATION else 0)
+        self.board = board
         self.task_queue = TaskQueue(self.board, function=tasks.FUNCTIONS[kind])
         self.result_queue = Results()
         self.broker = Broker(list_key=django_q2.Conf.CLUSTER_NAME)
@@ -77,27 +96,27 @@ class Sentinel:
         self._due: dict[str, float] = {}
         self.monitor: Any = None
         self.pusher: Any = None
-        self.reincarnations = 0
-        self.tob = None
+        self.reincarnations, self.tob = 0, None
         self.timeout = django_q2.Conf.TIMEOUT
         self._must_stop = False
+        self._reported: Report | None = None
+        self._overdue = False
 
     def run(self) -> None:
         """Live until SIGTERM, or until whoever started us is gone; then end in order."""
+        signals = forked.Signals()
         signal.signal(signal.SIGTERM, self._on_term)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         process_group.end_with(self._supervisor, by=signal.SIGTERM)
         channel.belongs_to(os.getpid())
         self._persist(lambda: clusters.begin(self.cluster_id, role=self.name))
-        gc.collect()
-        gc.freeze()  # what Django loaded is never garbage: no child spends 50 ms in looking through it
-        for position in range(self.board.workers):
-            self._spawn_worker(position)
-        self.monitor = self._spawn(django_q2.monitor, self.result_queue, self.broker)
+        gc.freeze()
         self.pusher = self._spawn(_push, self.task_queue, self.board, self.broker)
+        self._hire()
         while not (self._must_stop or process_group.is_orphan(self._supervisor)):
             self._tick()
-            time.sleep(TICK_S)
+            fds = [self.board.hire_fd, *([] if self.monitor else [self.result_queue.fileno()])]
+            signals.wait(RESTING_S if self._is_at_rest() else TICK_S, or_fds=fds)
         self.stop()
 
     def stop(self) -> None:
@@ -109,8 +128,10 @@ class Sentinel:
             process.kill()
             process.join()
             self._record_end(process)
-        self.result_queue.put("STOP")
-        self._end(self.monitor, within_s=PUSHER_ENDS_S)
+        self._watch_monitor()
+        if self.monitor is not None:
+            self.result_queue.put("STOP")
+            self._end(self.monitor, within_s=PUSHER_ENDS_S)
         self._attempt(self._settle_the_dead)
         self._attempt(lambda: clusters.end(self.cluster_id, ending="stopped"))
 
@@ -118,9 +139,7 @@ class Sentinel:
         """The word that django-q2's monitor shows."""
         if self.board.is_stopping:
             return django_q2.Conf.STOPPING
-        return (
-            django_q2.Conf.IDLE if self.board.count_free() >= self.board.workers else django_q2.Conf.WORKING
-        )
+        return django_q2.Conf.IDLE if self._is_at_rest() else django_q2.Conf.WORKING
 
     def _tick(self) -> None:
         for process in list(self.pool):
@@ -130,11 +149,11 @@ class Sentinel:
                 )
                 process.kill()
                 process.join()
-            if not process.is_alive() and (position := self._record_end(process)) < self.board.workers:
-                self._spawn_worker(position)
+            if not process.is_alive():
+                self._record_end(process)
+        self._hire()
         self._stand_in()
-        if not self.monitor.is_alive():
-            self.monitor = self._respawn(django_q2.monitor, self.result_queue, self.broker)
+        self._watch_monitor()
         if not self.pusher.is_alive():
             self.pusher = self._respawn(_push, self.task_queue, self.board, self.broker)
         self._attempt(self._settle_the_dead)
@@ -144,6 +163,28 @@ class Sentinel:
             self._now_and_then(
                 "scheduler", django_q2.SCHEDULER_S, lambda: django_q2.scheduler(broker=self.broker)
             )
+
+    def _watch_monitor(self) -> None:
+        """It comes with the first result of one of django-q2's own tasks: most farms have none."""
+        if self.monitor is None and not self.result_queue.empty():
+            self.monitor = self._spawn(django_q2.monitor, self.result_queue, self.broker)
+        elif self.monitor is not None and not self.monitor.is_alive():
+            self.monitor = self._respawn(django_q2.monitor, self.result_queue, self.broker)
+
+    def _is_at_rest(self) -> bool:
+        return self.board.count_free() >= len(self.pool)
+
+    def _hire(self) -> None:
+        """One worker is free, as long as there are not as many as there shall be: the next comes when the last one
+        takes something, and one that was not needed for a while goes."""
+        self.board.clear_hire()
+        present = {slot.worker for slot in self._slots.values()}
+        missing = [position for position in range(self.board.workers) if position not in present]
+        if missing and not self.board.count_free() and not any(map(self.board.is_starting, present)):
+            self._spawn_worker(missing[0])
+        for position in present.intersection(range(1, self.board.workers)):
+            if self.board.count_free() > 1 and self.board.is_free(position, for_s=NEEDLESS_S):
+                self.board.dismiss(position)
 
     def _stand_in(self) -> None:
         """A worker that runs one mutation for long is replaced for that time, so that the others lose nothing by it."""
@@ -156,19 +197,41 @@ class Sentinel:
             self.board.dismiss(max(present))
 
     def _report(self) -> None:
+        """Look at the cluster each second; write that down when it has changed, else now and then."""
+        facts = self._facts()
+        free = facts.free > 0
+        every_s = (
+            REPORT_S if self._overdue or self.board.is_pusher_silent(for_s=PUSHER_SILENT_S) else OVERDUE_S
+        )
+        if free:
+            self._now_and_then("overdue", every_s, self._look_for_overdue)
+        self.board.note(waits=facts.waits, overdue=free and self._overdue)
+        if facts == self._reported:
+            self._now_and_then("write", REST_REPORT_S, lambda: self._write(facts))
+        else:
+            self._write(facts)
+
+    def _facts(self) -> Report:
         stuck = self.board.count_free(for_s=STUCK_S) > 0 and self.task_queue.waits() > 0
-        facts = Report(
+        return Report(
             workers=self.board.workers,
-            free=self.board.count_free(),
+            free=max(self.board.workers - (len(self.pool) - self.board.count_free()), 0),
             waits=stuck,
             dispatched=self.board.count_sent(),
-            stat=django_q2.stat(self),
         )
-        if not clusters.report(self.cluster_id, facts):
+
+    def _look_for_overdue(self) -> None:
+        self._overdue = False  # what cannot be asked is not known
+        self._overdue = clusters.is_overdue(self.kind, queues=self._queues)
+
+    def _write(self, facts: Report) -> None:
+        self._due["write"] = time.monotonic() + REST_REPORT_S
+        if not clusters.report(self.cluster_id, replace(facts, stat=django_q2.stat(self))):
             # Others took us for dead and took over what we had: nothing here may go on.
             log.error("This cluster was given up by the others; it ends at once")
             process_group.kill_group(os.getpid())
             os._exit(1)
+        self._reported = facts
 
     def _spawn_worker(self, position: int) -> None:
         self.board.gone(position)
@@ -235,6 +298,7 @@ class Sentinel:
 
     def _attempt(self, do: Callable[[], object]) -> bool:
         """What needs the database is retried at its next turn."""
+        self.board.sentinel_works()
         try:
             do()
         except DatabaseFailure as error:
@@ -263,7 +327,9 @@ class _Stopping:
 
 def _begin(parent: int, target: Callable[..., Any], *args: Any) -> None:
     """The first thing a forked process does."""
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGTERM, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
     process_group.end_with(parent, by=signal.SIGKILL)
     target(*args)
 

@@ -1,31 +1,32 @@
 """Keeps one cluster alive: starts its processes, watches them, and starts others when they die or freeze."""
 
+import gc
 import logging
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from django.conf import settings
 from django.db import Error as DatabaseFailure
-from django.db import connections
+from django.db import connection, connections
 
+from core import forked
 from core.backoff import Backoff
+from postgres import embedded
 from scheduling.cluster import process_group
+from scheduling.cluster.scoreboard import Scoreboard
+from scheduling.cluster.sentinel import Sentinel
 from scheduling.domain.clusters import Facts, Watch
 from scheduling.domain.states import Kind
 from scheduling.operations import clusters
-from scheduling.queries import clusters as cluster_queries
 
 log = logging.getLogger(__name__)
 
 TICK_S = 0.2
-SHORT_S = 0.02
 CHECK_S = 1.0
 STEADY_S = 30.0  # a cluster that lived this long is well again
 MARGIN_S = 5.0  # beyond the grace, until the cluster is killed
@@ -34,10 +35,11 @@ TRIES_TO_RECORD_END = 20
 
 @dataclass(slots=True, kw_only=True)
 class Life:
-    """One life of the cluster: its cluster id, its process, and the eye on it."""
+    """One life of the cluster: its cluster id, its process, what that says of itself, and the eye on it."""
 
     cluster_id: uuid.UUID
-    process: "subprocess.Popen[bytes]"
+    process: forked.Forked
+    board: Scoreboard
     watch: Watch
     check_at: float = 0.0
 
@@ -46,16 +48,15 @@ class Supervisor:
     """Runs a cluster until SIGINT or SIGTERM, with nothing left running afterwards. A second one, or SIGQUIT, ends
     it at once: its running actions are unknown then.
 
-    `command` starts the sentinel for a cluster id, as a process of its own. DESIGN section 7: frozen means that a
-    function is overdue while a worker is free, or that it does not report; long actions are no alarm.
+    The sentinel is forked from this process, which has Django loaded and holds neither connection nor thread
+    (docs/adr/0061). DESIGN section 7: frozen means that a function is overdue while a worker is free, or that it does
+    not report; long actions are no alarm.
     """
 
-    def __init__(
-        self, *, kind: Kind, queues: list[str] | None, command: Callable[[uuid.UUID], list[str]]
-    ) -> None:
+    def __init__(self, *, kind: Kind, queues: list[str] | None, workers: int) -> None:
         self._kind = kind
         self._queues = queues
-        self._command = command
+        self._workers = workers
         # Set by the signal handlers, looked at by the loops: a handler must not touch a lock that the code it
         # interrupted may hold, as an Event's.
         self._must_stop = self._is_in_a_hurry = False
@@ -64,13 +65,17 @@ class Supervisor:
 
     def run(self) -> None:
         """Start the cluster again and again, until a signal to stop."""
+        self._signals = forked.Signals()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
             signal.signal(number, self._on_signal)
+        gc.collect()
         while not self._must_stop:
             life = self._start()
             ending, why = self._keep(life)
             process_group.kill_group(life.process.pid)
+            life.process.kill()
             life.process.wait()
+            life.board.close()
             self._record_end(life, ending=ending, why=why)
             if ending != "stopped":
                 log.error("A cluster for %ss ended (%s); another one starts", self._kind.value, why)
@@ -82,13 +87,25 @@ class Supervisor:
 
     def _start(self) -> Life:
         cluster_id = uuid.uuid4()
-        environment = os.environ | {
-            "Q_CLUSTER_NAME": "mutations" if self._kind is Kind.MUTATION else "jobfarm"
-        }
-        process = subprocess.Popen(
-            self._command(cluster_id), env=environment, stdin=subprocess.DEVNULL, start_new_session=True
-        )
-        return Life(cluster_id=cluster_id, process=process, watch=Watch(started_at=time.monotonic()))
+        board = Scoreboard(self._workers, spares=self._workers if self._kind is Kind.MUTATION else 0)
+        connections.close_all()
+        run = partial(self._live, cluster_id, board, os.getpid())
+        process = forked.start(run, name=f"{self._kind.value}s: sentinel"[:15])
+        watch = Watch(started_at=time.monotonic())
+        return Life(cluster_id=cluster_id, process=process, board=board, watch=watch)
+
+    def _live(self, cluster_id: uuid.UUID, board: Scoreboard, supervisor: int) -> None:
+        """One life of the cluster, in the process that was forked for it."""
+        try:
+            Sentinel(
+                cluster_id=cluster_id,
+                kind=self._kind,
+                queues=self._queues,
+                board=board,
+                supervisor=supervisor,
+            ).run()
+        finally:
+            embedded.release()
 
     def _keep(self, life: Life) -> tuple[str, str | None]:
         """Watch until it ends, however that comes; how it ended, and why."""
@@ -98,36 +115,27 @@ class Supervisor:
             why = self._check(life)
             if why is not None:
                 return "frozen", why
-            time.sleep(TICK_S)
+            self._signals.wait(CHECK_S)
         life.process.terminate()
         until = time.monotonic() + settings.SCHEDULING["GRACE_S"] + MARGIN_S
         while life.process.poll() is None and not self._is_in_a_hurry:
             if time.monotonic() > until:
                 return "frozen", "it did not stop when it was told to"
-            time.sleep(SHORT_S)
+            self._signals.wait(TICK_S)
         return "stopped", "it was told to end at once" if self._is_in_a_hurry else None
 
     def _check(self, life: Life) -> str | None:
         if time.monotonic() < life.check_at:
             return None
         life.check_at = time.monotonic() + CHECK_S
-        try:
-            facts = self._facts(life)
-        except DatabaseFailure:
-            connections.close_all()
-            life.watch = Watch(started_at=time.monotonic())  # nobody can report now; begin anew when one can
+        why = life.watch.is_frozen(_facts(life.board), now=time.monotonic())
+        if why is not None and not _database_answers():
+            life.watch = Watch(
+                started_at=time.monotonic()
+            )  # everybody waits for it; begin anew when it is back
             life.check_at = time.monotonic() + MARGIN_S
             return None
-        return life.watch.is_frozen(facts, now=time.monotonic())
-
-    def _facts(self, life: Life) -> Facts:
-        row, seen_ago_s = cluster_queries.find(life.cluster_id)
-        if row is None or seen_ago_s is None:
-            return Facts(seen_ago_s=None)
-        overdue = row.free > 0 and clusters.is_overdue(self._kind, queues=self._queues)
-        return Facts(
-            seen_ago_s=seen_ago_s, free=row.free, waits=row.waits, overdue=overdue, dispatched=row.dispatched
-        )
+        return why
 
     def _record_end(self, life: Life, *, ending: str, why: str | None) -> None:
         """Give its work to others. If the database stays away, they find out by themselves (SILENT_S)."""
@@ -139,6 +147,7 @@ class Supervisor:
                 connections.close_all()
                 time.sleep(TICK_S)
             else:
+                connections.close_all()
                 return
 
     def _pause(self, life: Life) -> None:
@@ -148,12 +157,27 @@ class Supervisor:
             self._pauses.delay_s(self._deaths - 1, rng=_FIXED_RNG) if self._deaths > 1 else 0.0
         )
         while time.monotonic() < until and not self._must_stop:
-            time.sleep(TICK_S)
+            self._signals.wait(TICK_S)
+
+
+def _facts(board: Scoreboard) -> Facts:
+    return Facts(
+        seen_ago_s=board.seen_ago_s(),
+        free=board.count_free(),
+        waits=board.waits,
+        overdue=board.overdue,
+        dispatched=board.count_sent(),
+    )
+
+
+def _database_answers() -> bool:
+    try:
+        connection.ensure_connection()  # a new one: none is kept here
+    except DatabaseFailure:
+        return False
+    finally:
+        connections.close_all()
+    return True
 
 
 _FIXED_RNG = random.Random(0)  # noqa: S311 (the pauses have no jitter)
-
-
-def manage(*words: str) -> list[str]:
-    """The command line of a management command, run by this Python."""
-    return [sys.executable, sys.argv[0], *words]

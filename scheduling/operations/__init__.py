@@ -15,7 +15,16 @@ from scheduling.errors import (
     WriteOutsideMutation,
 )
 from scheduling.operations.clusters import retain, run_due, sweep
-from scheduling.operations.crons import declare, fire_due, pause, resume, run_now, sync_crons, upcoming
+from scheduling.operations.crons import (
+    declare,
+    fire_due,
+    hasten,
+    pause,
+    resume,
+    run_now,
+    sync_crons,
+    upcoming,
+)
 from scheduling.operations.decorators import action, mutation
 from scheduling.operations.functions import Cancellation, cancel, run_after, run_again, run_at
 from scheduling.operations.health import Health, health
@@ -43,6 +52,7 @@ __all__ = [
     "daily",
     "declare",
     "fire_due",
+    "hasten",
     "health",
     "hourly",
     "interval",

@@ -72,7 +72,7 @@ def share(cluster_id: UUID) -> Share:
 
 
 def next_wake_s(kind: Kind, lanes: Sequence[Lane], *, excluded: Collection[int] = ()) -> float:
-    """How long a cluster may sleep when nothing wakes it: until something is due, at most two seconds."""
+    """How long a cluster may sleep when nothing wakes it: until something is due, at most four seconds."""
     seconds = functions.next_wake_s(kind, lanes, excluded=excluded)
     return POLL_S if seconds is None else min(max(seconds, 0.0), POLL_S)
 
@@ -98,8 +98,7 @@ def process_died(holder: Holder) -> int:
 
 def sweep() -> int:
     """Take over from clusters that fell silent, or whose end was cut short; how many that were."""
-    lost = clusters.lose_silent(silent_s=SILENT_S)
-    over = {*lost, *clusters.with_leftovers()}
+    over = clusters.lose_silent(silent_s=SILENT_S)
     for cluster_id in over:
         _give_up(cluster_id, ran_by=None)
     return len(over)

@@ -25,7 +25,7 @@ from scheduling.queries.functions import NewFunction
 P = ParamSpec("P")
 
 # Clusters look by themselves this often, so what is due later than that needs no message.
-POLL_S = 2.0
+POLL_S = 4.0
 
 
 # Note [Which arguments a type checker compares]

@@ -63,14 +63,9 @@ def end(cluster_id: UUID, *, ending: str, why: str | None) -> bool:
 
 
 def lose_silent(*, silent_s: float) -> list[UUID]:
-    """End those that have not reported for so long; their cluster ids."""
+    """End those that have not reported for so long. The cluster ids of these, and of ended clusters that still have an
+    action in progress."""
     rows = statements.load("scheduling", "lost_clusters").run({"silent_s": silent_s})
-    return [row.cluster_id for row in rows]
-
-
-def with_leftovers() -> list[UUID]:
-    """The cluster ids of ended clusters that still have an action in progress."""
-    rows = statements.load("scheduling", "leftovers").run()
     return [row.cluster_id for row in rows]
 
 

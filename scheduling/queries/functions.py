@@ -223,6 +223,15 @@ def next_wake_s(kind: Kind, lanes: Sequence[Lane], *, excluded: Collection[int] 
     return None if row.seconds is None else float(row.seconds)
 
 
+def rest(
+    kind: Kind, *, queues: Sequence[str] | None, own: str | None
+) -> tuple[statements.Statement, statements.Params]:
+    """The statement, and its parameters, for a connection of one's own, that says in how many seconds anything of these
+    queues, a cron or a task of django-q2's queue `own` is due; null if nothing is ahead."""
+    params = {"kind": kind.value, "queues": _some(queues), "own": own}
+    return statements.load("scheduling", "rest"), params
+
+
 def unqueue(function_id: int) -> bool:
     """Take a function out of the queue unless somebody has its row locked; whether that was done."""
     with transaction.atomic():

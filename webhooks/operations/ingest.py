@@ -23,7 +23,7 @@ from webhooks.domain.names import Source
 from webhooks.domain.states import Status
 from webhooks.errors import BadSignature, NoSecret
 from webhooks.operations import attempts, tokens
-from webhooks.operations.deliveries import touch
+from webhooks.operations.deliveries import drain_soon, touch
 from webhooks.operations.secrets import keyring
 from webhooks.queries import inbox
 from webhooks.queries import secrets as secret_queries
@@ -217,6 +217,8 @@ def _schedule(stored: Sequence[Any], repeated: Sequence[Any]) -> None:
     ]
     if wanted:
         insert(wanted)
+    if len(wanted) < len(fresh | again):
+        drain_soon()
     rows = [*stored, *repeated]
     touch([row.id for row in rows], sources=[row.source for row in rows])
 

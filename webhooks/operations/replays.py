@@ -15,7 +15,7 @@ from webhooks.domain.states import WAITING, is_replayable
 from webhooks.errors import CannotReplay, NotFound
 from webhooks.models import Delivery
 from webhooks.operations import attempts
-from webhooks.operations.deliveries import touch
+from webhooks.operations.deliveries import drain_soon, touch
 from webhooks.queries import inbox
 
 # Of a replay of many: so many at once, and so long a pause, so that what arrives meanwhile does not wait behind it.
@@ -98,4 +98,6 @@ def _requeue(rows: list[Delivery], *, with_jobs: bool) -> None:
     ]
     if runs:
         insert(runs)
+    if len(runs) < len(rows):
+        drain_soon()
     touch([row.pk for row in rows], sources=[row.source for row in rows])

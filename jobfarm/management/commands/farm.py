@@ -1,10 +1,12 @@
 """`manage.py farm`: everything that a farm on one machine needs, in one command."""
 
+import gc
 import os
 import signal
 import socket
 import sys
 from argparse import ArgumentParser
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -48,8 +50,9 @@ class Command(BaseCommand):
 
     def handle(self, *, host: str, port: int, with_worker: bool, **_: Any) -> None:
         """Run until Ctrl-C or SIGTERM."""
-        if with_worker:  # for trying out and developing: mistakes are to be found there
-            os.environ.setdefault("SCHEDULING_GUARDS", "1")
+        if with_worker and "SCHEDULING_GUARDS" not in os.environ:
+            # For trying out and developing: mistakes are to be found there, also by processes forked from here.
+            os.environ["SCHEDULING_GUARDS"], settings.SCHEDULING_GUARDS = "1", True
         processes.end_leftovers(settings.JOBFARM_DATA)
         processes.allow_many_files()
         listener = self._bind(host, port)
@@ -57,9 +60,10 @@ class Command(BaseCommand):
         try:
             self._prepare()
             lowered = rights.of_servants()
-            children = [_web(listener, lowered), _janitor(), *_clusters()]
+            children = [_web(listener, lowered), _janitor(listener), *_clusters(listener)]
             children += [_worker(url, lowered)] if with_worker else []
             self._welcome(url, lowered.complaint)
+            gc.collect()
             processes.Supervisor(children, folder=settings.JOBFARM_DATA, report=self._print).run()
         finally:
             listener.close()
@@ -103,16 +107,18 @@ class Command(BaseCommand):
         self.stdout.flush()
 
 
-# The farm was checked when it started; those of its processes that need no addresses save 0.3 s each without.
+# What runs Django is forked from this process, which has it loaded (docs/adr/0061), and was checked when it started.
 # They are stopped in order: the worker first, so that what it holds is given back while the server still answers;
 # the server last, so that one can watch the others finish.
 
 
 def _web(listener: socket.socket, lowered: Rights) -> Child:
+    """Forked as the others are, unless it has an account of its own: then its settings are others."""
     fd = listener.fileno()
     return Child(
         name="web",
         argv=_manage("web", "--fd", str(fd)),
+        run=None if lowered.credentials else lambda: call_command("web", fd=fd, skip_checks=False),
         inherited=[fd],
         stop_order=4,
         environment=dict(lowered.environment),
@@ -120,16 +126,16 @@ def _web(listener: socket.socket, lowered: Rights) -> Child:
     )
 
 
-def _janitor() -> Child:
-    return Child(name="janitor", argv=_manage("janitor", "--skip-checks"), stop_order=3)
+def _janitor(listener: socket.socket) -> Child:
+    return Child(name="janitor", run=partial(_without, listener, "janitor"), stop_order=3)
 
 
-def _clusters() -> list[Child]:
+def _clusters(listener: socket.socket) -> list[Child]:
     """Each keeps and watches the processes of its cluster; the farm watches those who keep."""
     return [
         Child(
             name=f"the cluster for {kind}",
-            argv=_manage("cluster", f"--{kind}", "--skip-checks"),
+            run=partial(_without, listener, "cluster", f"--{kind}"),
             grace_s=settings.SCHEDULING["GRACE_S"] + CLUSTER_ENDS_S,
             hurry=signal.SIGQUIT,
             stop_order=2,
@@ -147,6 +153,12 @@ def _worker(url: str, lowered: Rights) -> Child:
     return Child(
         name="worker", argv=argv, environment=environment, stop_order=1, credentials=lowered.credentials
     )
+
+
+def _without(listener: socket.socket, *words: str) -> None:
+    """A command, in a process that was forked from the farm and has nothing to do with its socket."""
+    listener.close()
+    call_command(*words, skip_checks=True)
 
 
 def _manage(*words: str) -> list[str]:

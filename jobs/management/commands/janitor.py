@@ -26,7 +26,7 @@ class Command(BaseCommand):
     help = "Watch over running and waiting jobs until SIGINT or SIGTERM. Run one or more, anywhere."
 
     def handle(self, **_: Any) -> None:
-        """Sweep, sleep until something is due (two seconds at most), and so on."""
+        """Sweep, sleep until something is due (three seconds at most), and so on."""
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
@@ -64,7 +64,7 @@ class Reports:
 
 
 def watch(stop: threading.Event, reports: Reports) -> None:
-    """Sweep until `stop` is set. A database that is away for a while is waited for."""
+    """Look and sweep until `stop` is set. A database that is away for a while is waited for."""
     while not stop.is_set():
         try:
             reports.begin()
@@ -77,10 +77,17 @@ def watch(stop: threading.Event, reports: Reports) -> None:
 
 
 def _round(reports: Reports) -> float:
-    """One sweep; how long to sleep after it."""
-    sweep = operations.sweep(between=reports.report)
+    """Look whether something is due, and sweep if it is; how long to sleep after that. One statement for most."""
+    next_in_s = operations.next_due_s()
+    if next_in_s is not None and next_in_s <= 0:
+        next_in_s = _sweep(reports)
     reports.report()
+    longest: float = settings.JOBFARM["JANITOR_S"]
+    return longest if next_in_s is None else min(max(next_in_s, SHORTEST_S), longest)
+
+
+def _sweep(reports: Reports) -> float | None:
+    sweep = operations.sweep(between=reports.report)
     if sweep.taken_back or sweep.expired:
         log.info("took back %s running jobs and timed out %s waiting ones", sweep.taken_back, sweep.expired)
-    longest: float = settings.JOBFARM["JANITOR_S"]
-    return longest if sweep.next_in_s is None else min(max(sweep.next_in_s, SHORTEST_S), longest)
+    return sweep.next_in_s

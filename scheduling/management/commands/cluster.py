@@ -1,7 +1,5 @@
 """`manage.py cluster`: the processes that run scheduled functions."""
 
-import os
-import uuid
 from argparse import ArgumentParser
 from typing import Any
 
@@ -11,8 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from postgres import embedded
 from scheduling import operations
 from scheduling.cluster.database import keep_connections
-from scheduling.cluster.sentinel import Sentinel
-from scheduling.cluster.supervisor import Supervisor, manage
+from scheduling.cluster.supervisor import Supervisor
 from scheduling.domain.states import Kind
 from scheduling.operations import clusters
 
@@ -38,10 +35,6 @@ class Command(BaseCommand):
         parser.add_argument(
             "--once", action="store_true", help="run what is due now, in this process, and end"
         )
-        parser.add_argument(
-            "--cluster-id", type=uuid.UUID, help="(internal) be the sentinel of this life of a cluster"
-        )
-        parser.add_argument("--supervisor", type=int, help="(internal) the process that keeps the sentinel")
 
     def handle(
         self,
@@ -50,23 +43,18 @@ class Command(BaseCommand):
         workers: int,
         queues: list[str] | None,
         once: bool,
-        cluster_id: uuid.UUID | None,
-        **options: Any,
+        **_: Any,
     ) -> None:
-        """Keep a cluster, or be one life of it."""
+        """Keep a cluster."""
         if workers < 1:
             raise CommandError("--workers must be at least 1.")
         keep_connections(kind)
         try:
             if once:
                 self._run_once(kind, queues)
-            elif cluster_id is None:
-                self._keep(kind, workers=workers, queues=queues)
             else:
-                supervisor: int = options["supervisor"]
-                Sentinel(
-                    cluster_id=cluster_id, kind=kind, queues=queues, workers=workers, supervisor=supervisor
-                ).run()
+                operations.sync_crons()
+                Supervisor(kind=kind, queues=queues, workers=workers).run()
         finally:
             embedded.release()
 
@@ -74,15 +62,3 @@ class Command(BaseCommand):
         operations.fire_due()
         count = clusters.run_due(kinds=[kind], queues=queues)
         self.stdout.write(f"{count} run")
-
-    def _keep(self, kind: Kind, *, workers: int, queues: list[str] | None) -> None:
-        operations.sync_crons()
-        # Its supervisor was checked; each life of the cluster begins 0.3 s sooner without.
-        words = ["cluster", "--skip-checks", f"--{kind.value}s", "--workers", str(workers)]
-        words += ["--supervisor", str(os.getpid())]
-        words += [word for queue in queues or [] for word in ("--queue", queue)]
-        Supervisor(
-            kind=kind,
-            queues=queues,
-            command=lambda cluster_id: manage(*words, "--cluster-id", str(cluster_id)),
-        ).run()

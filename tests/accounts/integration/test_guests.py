@@ -246,7 +246,7 @@ class TestWhatRanOut:
             "guests whose time is over": "17 * * * * in UTC",
             "captchas that ran out": "37 * * * * in UTC",
             "sessions that ran out": "47 * * * * in UTC",
-            "tokens that ran out": "every 30 s",
+            "tokens that ran out": "every 900 s",
         }
 
     def test_goes_on_at_once_where_more_ran_out_than_go_in_one_transaction(

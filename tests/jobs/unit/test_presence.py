@@ -34,7 +34,7 @@ class TestAProcess:
         assert process(silent_s=20, has_ended=True).state is State.ENDED
 
     def test_misses_two_reports_before_it_counts_as_silent(self) -> None:
-        assert 2 * (presence.EVERY_S + 2) < presence.SILENT_S
+        assert 2 * (presence.EVERY_S + 3) < presence.SILENT_S
 
 
 class TestTheFarm:

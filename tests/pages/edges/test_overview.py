@@ -11,6 +11,7 @@ from django.utils.module_loading import autodiscover_modules
 
 from jobfarm import live_queries
 from jobs import operations
+from jobs.live_queries import farm as farm_queries
 from jobs.models import RollupWatermark
 from live import registry
 from live.registry import Viewer
@@ -98,10 +99,17 @@ class TestCharts:
         assert "No job arrived or ended in the last hour." in page
 
     @pytest.mark.usefixtures("counted")
-    def test_that_stand_still_say_so(self, browse: Browse, little_farm: Farm) -> None:
+    def test_that_stand_still_say_so(
+        self, browse: Browse, little_farm: Farm, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Those of a farm where nothing happened are not behind."""
         client = browse(little_farm.oscar)
         assert "The charts were last updated" not in client.get("/").content.decode()
-        RollupWatermark.objects.update(counted_at=F("counted_at") - timedelta(minutes=2))
+        RollupWatermark.objects.update(counted_at=F("counted_at") - timedelta(minutes=20))
+        assert "The charts were last updated" not in client.get("/").content.decode(), (
+            "nothing is to be counted"
+        )
+        monkeypatch.setattr(farm_queries, "STALE", timedelta())
         assert "The charts were last updated" in client.get("/").content.decode()
 
     def test_break_no_page_with_an_unknown_period(self, browse: Browse, little_farm: Farm) -> None:

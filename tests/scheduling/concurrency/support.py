@@ -64,7 +64,7 @@ class Supervisor:
         return next(iter(children(self.pid)), None)
 
     def processes(self) -> list[int]:
-        """The sentinel's children: workers, pusher, monitor."""
+        """The sentinel's children: the pusher, workers, and with the first result of django-q2's own the monitor."""
         sentinel = self.sentinel()
         return children(sentinel) if sentinel else []
 

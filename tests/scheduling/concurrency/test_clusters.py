@@ -58,7 +58,7 @@ class TestClustersSideBySide:
                 insert([new(sample.append, {"path": str(ledger), "line": str(n)}) for n in range(200)])
             until(all_ended, what=lambda: f"{states()} {[k.log for k in started]}")
             processes = [pid for k in started for pid in k.everything()]
-            assert len(processes) == 3 * (1 + 1 + 2 + 2)
+            assert len(processes) == 3 * (1 + 1 + 2 + 1)  # a supervisor, a sentinel, workers, and a pusher
             sentinels = {one.sentinel(), two.sentinel()}
         assert states() == {"success": 2 * count + 200}
         assert marks() == list(range(2 * count))
@@ -115,7 +115,7 @@ class TestAStop:
             mutations.terminate()
             actions.terminate()
             until(
-                lambda: [len(k.processes()) for k in (mutations, actions)] == [2, 3]
+                lambda: [len(k.processes()) for k in (mutations, actions)] == [1, 2]
             )  # who is free, and who pushes, ends first
             end.touch()
             assert (mutations.wait(60), actions.wait(60)) == (0, 0)
@@ -166,15 +166,15 @@ def _victims(one: Supervisor, which: str) -> list[int]:
     assert sentinel is not None
     return {
         "the sentinel": [sentinel],
-        "all workers": one.processes()[:2],
-        "monitor and pusher": one.processes()[2:],
-        "the sentinel and a worker": [sentinel, one.processes()[0]],
+        "all workers": one.processes()[1:],
+        "the pusher": one.processes()[:1],
+        "the sentinel and a worker": [sentinel, one.processes()[1]],
     }[which]
 
 
 class TestAKilledProcess:
     @pytest.mark.parametrize(
-        "which", ["the sentinel", "all workers", "monitor and pusher", "the sentinel and a worker"]
+        "which", ["the sentinel", "all workers", "the pusher", "the sentinel and a worker"]
     )
     def test_is_replaced_and_nothing_is_left_of_the_others(self, which: str, tmp_path: Path) -> None:
         with supervisor("--actions") as one:
@@ -188,7 +188,7 @@ class TestAKilledProcess:
             until(lambda: are_gone(old if "sentinel" in which else victims))
             after = scheduling.run_after(0, sample.say, word="after")
             until(lambda: state_of(after) == "success", within_s=BACK_WITHIN_S, what=lambda: one.log)
-            expected = "in_progress" if which == "monitor and pusher" else "unknown"
+            expected = "in_progress" if which == "the pusher" else "unknown"
             until(lambda: state_of(cut_off) == expected, within_s=BACK_WITHIN_S, what=lambda: one.log)
             if "sentinel" in which:
                 assert Cluster.objects.filter(ending="died").count() == 1
@@ -227,7 +227,7 @@ class TestAFrozenCluster:
             until(lambda: states().get("in_progress") == 2, what=lambda: three.log)
             old, sentinel = one.everything()[1:] + two.everything()[1:], two.sentinel()
             assert sentinel is not None
-            kill(one.processes()[-1], signal.SIGSTOP)
+            kill(one.processes()[0], signal.SIGSTOP)
             kill(sentinel, signal.SIGSTOP)
             insert([replace(new(sample.put, {"row": n}), queue=("one", "two")[n % 2]) for n in range(20)])
             until(
@@ -281,7 +281,8 @@ class TestDjangoQsOwn:
             until(lambda: Task.objects.count() == 3, what=lambda: one.log)
             until(lambda: not OrmQ.objects.exists(), what=lambda: one.log)
             [seen] = Stat.get_all()
-            assert (len(seen.workers), seen.sentinel) == (2, one.sentinel())
+            assert len(seen.workers) in {1, 2}, "the second comes when the first is busy"
+            assert seen.sentinel == one.sentinel()
         assert Task.objects.get(id=good).result == 3
         assert Task.objects.get(id=bad).success is False
         assert Task.objects.get(group="product").result == 42

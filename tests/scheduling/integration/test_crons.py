@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 
 import pytest
+from django.db import transaction
 
 from postgres import clock
 from scheduling import operations as scheduling
@@ -216,3 +217,54 @@ class TestByHand:
         for operation in (scheduling.pause, scheduling.resume, scheduling.run_now):
             with pytest.raises(NotFound):
                 operation("nothing")
+
+
+class TestACronThatIsHastened:
+    @pytest.fixture(autouse=True)
+    def no_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As in a process that has just begun."""
+        monkeypatch.setattr(crons, "_hastened_until", {})
+
+    def _rests(self) -> datetime:
+        declared()
+        ahead = clock.now() + timedelta(minutes=5)
+        Cron.objects.update(next_at=ahead)
+        return ahead
+
+    def _next_s(self) -> float:
+        next_at = Cron.objects.get().next_at
+        assert next_at is not None
+        return (next_at - clock.now()).total_seconds()
+
+    def test_fires_soon_after_the_commit_and_not_before_it(self) -> None:
+        ahead = self._rests()
+        with transaction.atomic():
+            scheduling.hasten("greet", within_s=10)
+            assert Cron.objects.get().next_at == ahead
+        assert 9 < self._next_s() <= 10
+
+    def test_is_left_alone_by_a_transaction_that_is_rolled_back(self) -> None:
+        ahead = self._rests()
+        with transaction.atomic():
+            scheduling.hasten("greet", within_s=10)
+            transaction.set_rollback(True)
+        assert Cron.objects.get().next_at == ahead
+
+    def test_that_is_due_sooner_stays_and_so_does_one_that_is_paused_or_unknown(self) -> None:
+        self._rests()
+        scheduling.hasten("greet", "nobody", within_s=600)
+        assert 290 < self._next_s() <= 300
+        scheduling.pause("greet")
+        crons._hastened_until.clear()
+        scheduling.hasten("greet", within_s=10)
+        assert 290 < self._next_s() <= 300
+
+    def test_is_written_once_in_that_time_by_a_process(self) -> None:
+        ahead = self._rests()
+        scheduling.hasten("greet", within_s=10)
+        Cron.objects.update(next_at=ahead)
+        scheduling.hasten("greet", within_s=10)
+        assert Cron.objects.get().next_at == ahead, "its firing would have seen what this one is about"
+        crons._hastened_until["greet", 10] -= 11
+        scheduling.hasten("greet", within_s=10)
+        assert 9 < self._next_s() <= 10
