@@ -127,6 +127,7 @@ class TestDocument:
         assert calls == {
             "POST /api/v1/worker/claim",
             "POST /api/v1/worker/finish",
+            "POST /api/v1/worker/unclaim",
             "POST /api/v1/worker/jobs/{job_id}/heartbeat",
             "POST /api/v1/worker/jobs/{job_id}/output",
             "PUT /api/v1/worker/jobs/{job_id}/files/{name}",
@@ -172,7 +173,7 @@ class TestTheDocument:
             for operation in operations_of.values()
             if "application/json" in operation.get("requestBody", {}).get("content", {})
         }
-        assert len(taken) == 8
+        assert len(taken) == 9
         assert [path for path, body in taken.items() if not body] == []
         assert taken["/api/v1/worker/finish"] == {
             "finished": [{"id": 7, "lease": "1-9f86d081", "outcome": "success"}], "claim_next": 1,

@@ -69,8 +69,8 @@ class TestTheCrons:
     def test_are_these(self) -> None:
         found = dict(Cron.objects.values_list("name", "schedule"))
         assert found["expire waiting jobs"] == "every 60 s"
-        assert found["forget old jobs"] == found["prune limits"] == "every 300 s"
-        assert found["forget idempotency keys"] == "every 300 s"
+        assert found["forget old jobs"] == found["prune limits"] == "every 900 s"
+        assert found["forget idempotency keys"] == "every 900 s"
 
     def test_forget_old_jobs_and_their_files(self) -> None:
         file = old_job_with_a_file()

@@ -53,10 +53,12 @@ class Site:
     def __init__(self) -> None:
         self.admission = Admission(self._page)
         self.shared: list[Bucket | None] = []
+        self._sockets: list[Socket] = []  # a task that nobody keeps may be collected with what it serves
 
     async def opens(self, address: str | None = "192.0.2.1", **how: bool) -> Socket:
         """One more socket, of which all is done that needs no waiting."""
         socket = Socket(self.admission, address, **how)
+        self._sockets.append(socket)
         await settled()
         return socket
 
