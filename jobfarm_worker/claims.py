@@ -22,8 +22,7 @@ log = logging.getLogger("jobfarm_worker")
 class Empties:
     """How long to pause after a claim: not at all, unless two in a row brought nothing and did not wait for it.
 
-    One that soon ends without a job is good news: over a socket it ends when the farm pushes that there is work, and to
-    pause then was 25 ms of each job's 30. A second one is a farm that is wrong about it, or does not know how to wait.
+    Somebody else may have been faster once. A second one is a farm or a proxy that does not know how to wait.
     """
 
     def __init__(self, backoff: Backoff) -> None:

@@ -24,8 +24,7 @@ Opener = Callable[[float], Awaitable[SocketLink]]
 FILE_S = 300.0
 OPEN_S = 10.0
 QUIET_S = 1.0  # a farm that closes the socket does so before
-LONG_POLL_S = 25
-POLL_S = 30.0  # a push that got lost costs this much, not the job
+WAIT_S = 25  # of a claim: proxies hang up on what is silent for longer
 SOCKET_AGAIN_S = 60.0  # after a server that does not open sockets; HTTP serves meanwhile
 STEADY_S = 5.0  # a socket that lived this long was no accident
 log = logging.getLogger("jobfarm_worker")
@@ -52,7 +51,6 @@ class Farm:
         self._socket: SocketLink | None = None
         self._up = asyncio.Event()
         self._tried = asyncio.Event()
-        self._work = asyncio.Event()
         self.on_up: Callable[[], None] = _nothing
         self.on_stop: Callable[[int, str], None] = _nothing_for
         self.on_unclaimed: Callable[[ClaimedJob], None] = _nothing_for
@@ -69,26 +67,16 @@ class Farm:
 
         Raises Refused, Unauthorized, Unreachable or WrongServer.
         """
-        timeout_s = pace.answer_s(self.heartbeat_s)
-        socket = await self._socket_for(timeout_s)
-        if socket is None:
-            return await self._long_poll(protocol.waiting(call, seconds=LONG_POLL_S), stop=stop)
-        self._work.clear()  # before the claim: a push that comes after this belongs to the next round
-        answer = await socket.call(call, timeout_s=timeout_s)
-        jobs = protocol.claimed_jobs(answer)
-        if not jobs:
-            await _first(self._work.wait(), socket.closed(), stop.wait(), timeout_s=POLL_S)
-        return jobs
-
-    async def _long_poll(self, call: Call, *, stop: asyncio.Event) -> list[ClaimedJob]:
-        timeout_s = LONG_POLL_S + pace.answer_s(self.heartbeat_s)
-        polling = asyncio.create_task(self._http.call(call, timeout_s=timeout_s))
+        answer_s = pace.answer_s(self.heartbeat_s)
+        link = await self._socket_for(answer_s) or self._http
+        waiting = protocol.waiting(call, seconds=WAIT_S)
+        claiming = asyncio.create_task(link.call(waiting, timeout_s=WAIT_S + answer_s))
         try:
-            await _first(asyncio.shield(polling), stop.wait(), timeout_s=None)
-            return protocol.claimed_jobs(polling.result()) if polling.done() else []
+            await _first(asyncio.shield(claiming), stop.wait(), timeout_s=None)
+            return protocol.claimed_jobs(claiming.result()) if claiming.done() else []
         finally:
-            polling.cancel()
-            await asyncio.gather(polling, return_exceptions=True)
+            claiming.cancel()
+            await asyncio.gather(claiming, return_exceptions=True)
 
     async def call(self, call: Call, *, heartbeat_s: float) -> dict[str, Any]:
         """Send one call once, for a job with this heartbeat interval.
@@ -210,16 +198,13 @@ class Farm:
             return self._pause_s(backoff)
         raise WrongServer(f"{error} Is the key right, and the address? HTTP may do: --transport http.")
 
-    def poll_now(self) -> None:
-        """End the waiting of a claim: there may be work that no push announced."""
-        self._work.set()
-
     def pushed(self, message: dict[str, Any]) -> None:
-        """Take a message that nobody waits for: there is work, a job is to stop, an answer comes late."""
+        """Take a message that nobody waits for: a job is to stop, an answer comes late.
+
+        That there is work is said to who just came, and to who does not wait by a claim.
+        """
         if message.get("ref") is not None:
             self._late(message)
-        elif message.get("type") == "work":
-            self._work.set()
         elif message.get("type") == "stop" and isinstance(message.get("job"), int):
             self.on_stop(message["job"], str(message.get("reason") or "canceled"))
         elif message.get("type") == "error":

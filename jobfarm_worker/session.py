@@ -60,7 +60,7 @@ class Session:
         self._intake = Intake(give_back=self._return)
         self._requested = 0  # jobs that finish calls under way are to bring
         self._results = Results(
-            farm, claim_next=self._claim_for_free, on_jobs=self._came, on_answer=self._begin
+            farm, claim_next=self._claim_for_free, on_jobs=self._take, on_answer=self._begin
         )
         self._context = contextvars.copy_context()
         self._freed = asyncio.Event()
@@ -223,13 +223,7 @@ class Session:
             jobs = await finish(claimed, outcome, farm=self.farm, claim_next=claim_next)
         finally:
             self._requested -= claim_next
-        self._came(jobs)
-
-    def _came(self, jobs: Sequence[ClaimedJob]) -> None:
-        """Jobs that came with an answer: there may be more for the slots that wait, and no push will come."""
         self._take(jobs)
-        if jobs:
-            self.farm.poll_now()
 
     def _claim_for_free(self) -> int:
         return self._claim_next(self._options.concurrency - self._taken)

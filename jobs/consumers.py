@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from core import asgi
@@ -18,6 +19,7 @@ from jobs.errors import InvalidKey, LeaseLost
 from jobs.protocol import messages, sessions
 from jobs.protocol.messages import Call, Unreadable
 from jobs.protocol.sessions import Arrival, Performed
+from jobs.protocol.verbs import ClaimedJob
 from jobs.queries.reads import Interest
 from jobs.waiting.notifier import Notifier
 from jobs.waiting.seen import Seen
@@ -38,6 +40,15 @@ TOO_MANY: Final = {
 }
 
 Refuse = Callable[[Exception], tuple[int, Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """A call, and until when on the loop's clock its answer may wait for jobs. `is_over`: it did, and there were none."""
+
+    call: Call
+    until: float
+    is_over: bool = False
 
 
 class WorkerSocket:
@@ -80,7 +91,9 @@ class Session:
     """One worker while it is connected.
 
     Three tasks and no slow work in any of them: one receives calls, one performs them in order, one watches the
-    worker's leases. A fourth waits at the notifier while the worker has too little to do.
+    worker's leases. A fourth waits at the notifier while the worker has too little to do: for the claim that waits for
+    its answer, which is then made again, or else to push that there is work. A worker that has once claimed with `wait`
+    gets no such pushes: it would not come for them, and hold up whoever would.
     """
 
     def __init__(self, key: str, arrival: Arrival, *, notifier: Notifier, refuse: Refuse, send: Send) -> None:
@@ -94,7 +107,9 @@ class Session:
         self._refuse = refuse
         self._send_raw = send
         self._sending = asyncio.Lock()
-        self._calls: asyncio.Queue[Call | None] = asyncio.Queue()
+        self._calls: asyncio.Queue[Received | None] = asyncio.Queue()
+        self._parked: Received | None = None  # the claim that waits for its answer
+        self._claims_with_wait = False
         self._touched = asyncio.Event()
         self._touches = 0
         self._wakeup: Wakeup | None = None
@@ -137,22 +152,25 @@ class Session:
             await self._refuse_to(unreadable.ref, unreadable.why)
             return
         if self._calls.qsize() < MOST_QUEUED:
-            self._calls.put_nowait(call)
+            self._calls.put_nowait(Received(call=call, until=_now() + sessions.wait_s(call)))
         else:
             await self._send(messages.error(call.ref, status=429, body=TOO_MANY))
 
     async def _do(self) -> None:
         """Perform the calls, one after the other. When the worker is gone, what it reported still counts."""
-        while (call := await self._calls.get()) is not None:
-            wanted = sessions.without_claiming(call) if self._is_gone else call
-            if wanted is not None:
-                await self._do_one(wanted)
+        while (received := await self._calls.get()) is not None:
+            call = sessions.without_claiming(received.call) if self._is_gone else received.call
+            if received.is_over:
+                await self._send(messages.answer(received.call, sessions.nothing()))
+            elif call is not None:
+                await self._do_one(replace(received, call=call))
 
-    async def _do_one(self, call: Call) -> None:
+    async def _do_one(self, received: Received) -> None:
+        call = received.call
         claims = sessions.wanted_jobs(call) > 0
         if claims:
-            self._stop_waiting()
-        polled_at, touches = asyncio.get_running_loop().time(), self._touches
+            await self._take_the_place(call)
+        polled_at, touches = _now(), self._touches
         try:
             performed = await connections.run(sessions.perform, self._key, call)
         except InvalidKey:
@@ -163,24 +181,44 @@ class Session:
             self._end_wakeup(got_jobs=False)
             await self._refuse_to(call.ref, error)
             return
-        await self._answer(call, performed, polled_at=polled_at, claims=claims)
+        await self._answer(received, performed, polled_at=polled_at, claims=claims)
         if touches != self._touches:  # a job may have been taken from us before we had noted that it was ours
             self._touched.set()
 
-    async def _answer(self, call: Call, performed: Performed, *, polled_at: float, claims: bool) -> None:
+    async def _take_the_place(self, call: Call) -> None:
+        """A new claim ends the waiting of the last one; other calls that bring jobs leave it alone."""
+        if self._parked is None:
+            self._stop_waiting()
+        elif sessions.is_claim(call):
+            parked, self._parked = self._parked, None
+            self._stop_waiting()
+            await self._send(messages.answer(parked.call, sessions.nothing()))
+
+    async def _answer(
+        self, received: Received, performed: Performed, *, polled_at: float, claims: bool
+    ) -> None:
+        call = received.call
         jobs = sessions.claimed(performed.answer)
         sessions.note(self._leases, call, performed.answer)
         if claims:
             self._end_wakeup(got_jobs=bool(jobs))
         if self._is_gone:
-            if jobs:
-                leases = {job.id: self._leases[job.id] for job in jobs}
-                await connections.run(sessions.withdraw, self._key, leases)
+            await self._withdraw(jobs)
             return
-        await self._send(messages.answer(call, performed.answer))
-        if performed.waits_for is not None:
+        self._claims_with_wait = self._claims_with_wait or sessions.wait_s(call) > 0
+        if parks := sessions.is_claim(call) and not jobs and _now() < received.until:
+            self._parked = received
+        else:
+            await self._send(messages.answer(call, performed.answer))
+        if performed.waits_for is not None and (parks or not self._claims_with_wait):
             self._queues = sessions.queues(call)
             self._wait_for_work(performed.waits_for, polled_at=polled_at)
+
+    async def _withdraw(self, jobs: Sequence[ClaimedJob]) -> None:
+        """Nobody is there to take these: they are for others at once."""
+        if jobs:
+            leases = {job.id: self._leases[job.id] for job in jobs}
+            await connections.run(sessions.withdraw, self._key, leases)
 
     async def _watch_leases(self) -> None:
         """Whenever something about the worker changed: is its key good, are its jobs still its own?"""
@@ -210,13 +248,25 @@ class Session:
     def _wait_for_work(self, interest: Interest, *, polled_at: float) -> None:
         self._stop_waiting()
         self._interest = interest
-        self._waiting = asyncio.create_task(self._push_work(interest, polled_at))
+        waiting = self._push_work(polled_at) if self._parked is None else self._wait_parked(self._parked, polled_at)
+        self._waiting = asyncio.create_task(waiting)
 
-    async def _push_work(self, interest: Interest, polled_at: float) -> None:
-        wakeup = await self._notifier.wait(interest, polled_at=polled_at, timeout_s=None)
+    async def _push_work(self, polled_at: float) -> None:
+        wakeup = await self._notifier.wait(self._interest, polled_at=polled_at, timeout_s=None)
         if wakeup is not None:
             self._wakeup = wakeup
             await self._send(messages.work())
+
+    async def _wait_parked(self, parked: Received, polled_at: float) -> None:
+        """Have the parked claim made again when there may be jobs, or answered when its time is over."""
+        wakeup = await self._notifier.wait(
+            self._interest,
+            polled_at=polled_at,
+            timeout_s=max(0.0, parked.until - _now()),
+            claims_itself=True,
+        )
+        self._wakeup, self._parked = wakeup, None
+        self._calls.put_nowait(replace(parked, is_over=wakeup is None))
 
     def _stop_waiting(self) -> None:
         if self._waiting is not None:
@@ -263,3 +313,7 @@ class Session:
         for task in (doing, *others):
             if not task.cancelled() and (error := task.exception()) and not isinstance(error, InvalidKey):
                 logger.error("A worker's socket failed", exc_info=error)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -5,7 +5,7 @@ import os
 from dataclasses import dataclass
 
 import awa
-from rollup import Rollup
+from job_counter import JobCounter
 from verbs import main as run
 
 URL = os.environ["BENCH_URL"]
@@ -38,12 +38,12 @@ def one(sent_at):
 
 
 async def _work():
-    rollup = Rollup()
+    counter = JobCounter()
     client = awa.AsyncClient(URL)
 
     @client.task(Noop, queue="default")
     async def noop(job):
-        rollup.job(job.args.sent)
+        counter.job(job.args.sent)
 
     await client.start([("default", 50)], poll_interval_ms=50)
     await asyncio.Event().wait()

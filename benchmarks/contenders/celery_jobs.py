@@ -3,19 +3,19 @@
 import os
 
 from celery import Celery
-from rollup import Rollup
+from job_counter import JobCounter
 from verbs import main as run
 
 app = Celery("bench", broker=os.environ["BENCH_REDIS"])
 app.conf.update(
     task_ignore_result=True, worker_prefetch_multiplier=100, broker_connection_retry_on_startup=True
 )
-rollup = Rollup()
+counter = JobCounter()
 
 
 @app.task(name="noop", ignore_result=True)
 def noop(sent=None):
-    rollup.job(sent)
+    counter.job(sent)
 
 
 def bulk(count):

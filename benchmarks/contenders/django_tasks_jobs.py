@@ -8,16 +8,16 @@ peer_django.set_up(
 
 from django.core.management import call_command  # noqa: E402 (Django has to be set up first)
 from django_tasks import task  # noqa: E402
-from rollup import Rollup  # noqa: E402
+from job_counter import JobCounter  # noqa: E402
 from verbs import main as run  # noqa: E402
 
-rollup = Rollup()
+counter = JobCounter()
 
 
 @task()
 def noop(sent=None):
     """What is run."""
-    rollup.job(sent)
+    counter.job(sent)
 
 
 noop.func.__module__ = "django_tasks_jobs"

@@ -1,6 +1,6 @@
 // graphile-worker with its local queue, completions in batches.
 import { createRequire } from "node:module";
-import { main, job } from "./tally.mjs";
+import { main, job } from "./job_counter.mjs";
 
 const require = createRequire(process.env.BENCH_NODE + "/");
 const { run, makeWorkerUtils, Logger } = require("graphile-worker");

@@ -17,7 +17,7 @@ import psycopg  # noqa: E402 (Django has to be set up first)
 from django.core.management import call_command  # noqa: E402
 
 from benchmarks.contenders import verbs  # noqa: E402
-from benchmarks.contenders.rollup import Rollup  # noqa: E402
+from benchmarks.contenders.job_counter import JobCounter  # noqa: E402
 from jobs import kinds, operations  # noqa: E402
 from jobs.models import Worker  # noqa: E402
 from postgres import connections  # noqa: E402
@@ -53,13 +53,13 @@ def one(sent_at: float | None) -> None:
 def work() -> None:
     """Claim and finish until there is nothing more; then wait to be told."""
     worker = Worker.objects.filter(name=f"bench{os.environ.get('BENCH_WORKER', '0')}").get()
-    rollup = Rollup()
+    counter = JobCounter()
     with psycopg.connect(connections.direct_conninfo(), autocommit=True) as listening:
         listening.execute("LISTEN live")
         while True:
             while claimed := operations.claim(worker, limit=BATCH):
                 for job in claimed:
-                    rollup.job(job.payload.get("sent"))
+                    counter.job(job.payload.get("sent"))
                 done = [operations.Finished(job_id=c.id, lease=c.lease, outcome="success") for c in claimed]
                 operations.finish(worker, done)
             for notice in listening.notifies(timeout=5):

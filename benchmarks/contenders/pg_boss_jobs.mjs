@@ -1,6 +1,6 @@
 // pg-boss: bulk insert; fetch and complete by the hundred.
 import { createRequire } from "node:module";
-import { main, job } from "./tally.mjs";
+import { main, job } from "./job_counter.mjs";
 
 const require = createRequire(process.env.BENCH_NODE + "/");
 const PgBoss = require("pg-boss");

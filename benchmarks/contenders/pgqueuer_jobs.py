@@ -9,7 +9,7 @@ import uvloop
 from pgqueuer import PgQueuer
 from pgqueuer.db import AsyncpgDriver
 from pgqueuer.queries import Queries
-from rollup import Rollup
+from job_counter import JobCounter
 from verbs import main as run
 
 
@@ -29,12 +29,12 @@ async def _bulk(count: int) -> None:
 
 
 async def _work() -> None:
-    rollup = Rollup()
+    counter = JobCounter()
     workers = PgQueuer(await _driver())
 
     @workers.entrypoint("noop")
     async def noop(job):
-        rollup.job(json.loads(job.payload or b"{}").get("sent"))
+        counter.job(json.loads(job.payload or b"{}").get("sent"))
 
     await workers.run(dequeue_timeout=timedelta(seconds=5), batch_size=100)
 

@@ -4,11 +4,11 @@ import asyncio
 import os
 
 import procrastinate
-from rollup import Rollup
+from job_counter import JobCounter
 from verbs import main as run
 
 CONNECT = os.environ["BENCH_CONNINFO"]
-rollup = Rollup()
+counter = JobCounter()
 
 
 def _app(connector):
@@ -16,7 +16,7 @@ def _app(connector):
 
     @app.task(name="noop", pass_context=False)
     async def noop(sent=None):
-        rollup.job(sent)
+        counter.job(sent)
 
     return app, noop
 

@@ -6,7 +6,7 @@ It checks no lease, reads no payload, keeps no attempt, and tells nobody.
 import os
 
 import psycopg
-from rollup import Rollup
+from job_counter import JobCounter
 from verbs import main as run
 
 CONNECT = os.environ["BENCH_CONNINFO"]
@@ -62,11 +62,11 @@ def one(sent_at: float | None) -> None:
 
 def work() -> None:
     """Claim and finish by the hundred, until there is nothing more."""
-    rollup = Rollup()
+    counter = JobCounter()
     with _connection() as connection:
         while ids := [row[0] for row in connection.execute(CLAIM, prepare=True).fetchall()]:
             for _ in ids:
-                rollup.job()
+                counter.job()
             connection.execute(FINISH, [ids], prepare=True)
     input()
 

@@ -115,6 +115,21 @@ def wanted_jobs(call: Call) -> int:
     return call.body.claim_next if isinstance(call.body, Finish | FinishMany) else 0
 
 
+def is_claim(call: Call) -> bool:
+    """Whether a call does nothing but claim."""
+    return isinstance(call.body, verbs.Claim)
+
+
+def wait_s(call: Call) -> float:
+    """How many seconds a call may wait for its first job."""
+    return call.body.wait if isinstance(call.body, verbs.Claim) else 0.0
+
+
+def nothing() -> BaseModel:
+    """The answer to a claim for which there was no job."""
+    return verbs.Claimed(jobs=[])
+
+
 def queues(call: Call) -> Sequence[str] | None:
     """Where a call wants its jobs from; None: the worker's own queues."""
     return call.body.queues if isinstance(call.body, verbs.Claim) else None

@@ -35,7 +35,7 @@ class Claim(Body):
     limit: Annotated[Whole, Field(ge=1, le=MOST_CLAIMED)] = Field(1, description="How many jobs at most.")
     wait: Annotated[Number, Field(ge=0, le=LONGEST_WAIT_S)] = Field(
         0,
-        description="Seconds to wait for the first one. A WebSocket answers at once, and says `work` later.",
+        description="Seconds to wait for the first one, over a WebSocket too.",
     )
     request_id: RequestId | None = Field(None, description=_REPEATED)
 

@@ -97,7 +97,9 @@ class LongPoll:
             await self._check_key(scope)
         if not self._is_touched:
             self._waiting = asyncio.ensure_future(
-                self._notifier.wait(waits.interest, polled_at=polled_at, timeout_s=timeout_s)
+                self._notifier.wait(
+                    waits.interest, polled_at=polled_at, timeout_s=timeout_s, claims_itself=True
+                )
             )
             try:
                 wakeup = await self._waiting

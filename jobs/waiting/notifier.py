@@ -1,6 +1,7 @@
 """The notifier: one per process.
 
-It counts claimable jobs, once for all who wait for the same, and wakes as many waiters.
+It counts claimable jobs, once for all who wait for the same, and wakes as many waiters. The first of those who claim
+within this process is woken before anything is counted: its claim is as good as a count, and one round trip earlier.
 
 It counts when something changed (topics `work:` and `due:`), when a job becomes due, and every 5 s in any
 case, always in one statement for all. A woken waiter claims through Django and reports the result (`Wakeup`).
@@ -74,14 +75,18 @@ class Notifier:
         self._subscription = hub.current().watch_topics(["work:*", "due:*"], self._on_topics)
         self._task = self._loop.create_task(self._run(), name="jobs: notifier")
 
-    async def wait(self, interest: Interest, *, polled_at: float, timeout_s: float | None) -> Wakeup | None:
+    async def wait(
+        self, interest: Interest, *, polled_at: float, timeout_s: float | None, claims_itself: bool = False
+    ) -> Wakeup | None:
         """Wait until this caller is woken to claim; None when `timeout_s` or the process ended before.
 
-        `polled_at` is the loop's time from just before the caller's last claim, which got nothing (or NEVER): what
+        `claims_itself`: it claims at once when it is woken, and is not only told to somebody. `polled_at` is the loop's time from just before the caller's last claim, which got nothing (or NEVER): what
         happened since then counts. The caller ends the wakeup. Cancelling is safe: one that has begun is passed on.
         """
         group = self._group(interest)
-        waiter = Waiter(polled_at=polled_at, wakeup=self._loop.create_future())
+        waiter = Waiter(
+            polled_at=polled_at, claims_itself=claims_itself, wakeup=self._loop.create_future()
+        )
         if self._stopping:
             return None
         group.join(waiter, fresh_after=self._loop.time() - POLL_S)
@@ -129,13 +134,26 @@ class Notifier:
     def _wake_all(self) -> None:
         self._all_woken_at = self._loop.time()
         for group in self._groups.values():
-            group.notify(self._all_woken_at)
+            self._notify(group, self._all_woken_at)
 
     def _wake_queue(self, queue: str) -> None:
         now = self._woken[queue] = self._loop.time()
         for group in self._groups.values():
             if group.covers(queue):
-                group.notify(now)
+                self._notify(group, now)
+
+    def _notify(self, group: WaitGroup, now: float) -> None:
+        """Something may be claimable since `now`. With one that waits its claim is all that is asked."""
+        group.notify(now)
+        if group.claims_uncounted():
+            self._wake_next(group)
+
+    def _wake_next(self, group: WaitGroup) -> bool:
+        """Wake one more, who has a while to claim. Whether there was one."""
+        wakeup = group.wake_next()
+        if wakeup is not None:
+            wakeup.expiry = self._loop.call_later(WAKEUP_S, wakeup.passed)
+        return wakeup is not None
 
     def _expect(self, queue: str, due_ms: int) -> None:
         """A job becomes due at a moment of the database's clock.
@@ -204,11 +222,9 @@ class Notifier:
         if is_poll and answer.jobs > wakeups and self._has_new_work(group, answer.jobs):
             group.woken_at = group.answered_at
         for _ in range(answer.jobs - wakeups):
-            wakeup = group.wake_next()
-            if wakeup is None:
+            if not self._wake_next(group):
                 group.residue = answer.jobs
                 break
-            wakeup.expiry = self._loop.call_later(WAKEUP_S, wakeup.passed)
 
     def _has_new_work(self, group: WaitGroup, jobs: int) -> bool:
         """Whether what the poll found is more than what hid from all who wait: then a message was lost."""
@@ -220,7 +236,12 @@ class Notifier:
             group.due = None
         if due_in_s is not None:
             # A timer that fires a hair early would cause one count after the other.
-            group.due = self._loop.call_later(due_in_s + 0.002, lambda: group.notify(self._loop.time()))
+            group.due = self._loop.call_later(due_in_s + 0.002, self._due, group)
+
+    def _due(self, group: WaitGroup) -> None:
+        """A job is due by now. When the next one is, the next count says."""
+        group.stale = True
+        self._notify(group, self._loop.time())
 
     def _forget_the_abandoned(self) -> None:
         since = self._loop.time() - RETENTION_S

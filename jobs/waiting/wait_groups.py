@@ -14,9 +14,14 @@ NEVER = float("-inf")
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Waiter:
-    """Somebody whose claim got nothing, at `polled_at` on the loop's clock (NEVER: none was made yet)."""
+    """Somebody whose claim got nothing, at `polled_at` on the loop's clock (NEVER: none was made yet).
+
+    `claims_itself`: once woken it claims within this process, and needs no count to begin with. The others are workers
+    that are told that there is something, and come by a call.
+    """
 
     polled_at: float
+    claims_itself: bool
     wakeup: "asyncio.Future[Wakeup | None]"
 
 
@@ -102,6 +107,11 @@ class WaitGroup:
     def wants_an_answer(self) -> bool:
         """Whether a count is needed now: for an untried waiter, or for the next due time."""
         return bool(self.waiters) and (self.stale or (self.dirty and self.untried() is not None))
+
+    def claims_uncounted(self) -> bool:
+        """Whether the next to be woken claims sooner than a count is there, and nobody is at it already."""
+        waiter = None if self.wakeups else self.untried()
+        return waiter is not None and waiter.claims_itself
 
     def untried(self) -> Waiter | None:
         """Who has waited longest of those that have not claimed in this round."""

@@ -49,11 +49,16 @@ async def ringing(ask: Callable[..., Any] = bells.claimable) -> AsyncIterator[No
 
 
 def waiting(
-    notifier: Notifier, interest: Interest = CHAT, *, timeout_s: float | None = None
+    notifier: Notifier,
+    interest: Interest = CHAT,
+    *,
+    timeout_s: float | None = None,
+    claims_itself: bool = False,
 ) -> "asyncio.Task[Wakeup | None]":
     """Somebody who has just asked and found nothing."""
     polled_at = asyncio.get_running_loop().time()
-    return asyncio.create_task(notifier.wait(interest, polled_at=polled_at, timeout_s=timeout_s))
+    wait = notifier.wait(interest, polled_at=polled_at, timeout_s=timeout_s, claims_itself=claims_itself)
+    return asyncio.create_task(wait)
 
 
 async def woken(tasks: Sequence["asyncio.Task[Wakeup | None]"]) -> Wakeup:
@@ -102,6 +107,28 @@ class TestWaking:
             await settled(counted)
             assert done(tasks) == [0, 1]
             wakeup.used()
+
+    async def test_needs_no_count_for_the_first_who_claims_by_itself(self, transactional_db: None) -> None:
+        counted = Counted()
+        async with ringing(counted) as notifier:
+            alone = waiting(notifier, claims_itself=True)
+            await settled(counted)
+            notifier._polled_at = asyncio.get_running_loop().time()  # no poll comes between
+            counted.calls.clear()
+            await connections.run(farm.submit, 1, "chat")
+            (await woken([alone])).used()
+            assert counted.calls == []
+
+    async def test_counts_for_the_others_while_the_first_claims(self, transactional_db: None) -> None:
+        counted = Counted()
+        async with ringing(counted) as notifier:
+            tasks = [waiting(notifier, claims_itself=True) for _ in range(5)]
+            await settled(counted)
+            await connections.run(farm.submit, 3, "chat")
+            first = await asyncio.wait_for(asyncio.shield(tasks[0]), PATIENCE_S)
+            assert first is not None
+            await settled(counted)
+            assert done(tasks) == [0, 1, 2]
 
     async def test_passes_the_turn_on_until_everybody_has_tried(self, transactional_db: None) -> None:
         counted = Counted()

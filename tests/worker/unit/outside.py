@@ -43,11 +43,10 @@ class FarmServer(Jobs):
             False  # a wrong key is shown out after the socket was opened, as the real farm does
         )
         self.never_waits = False
-        self.is_silent = False
         self.lose_answers: Counter[str] = Counter()  # verb: so many answers are lost after they took effect
         self.hold: set[str] = set()  # verbs that take effect, and whose answers wait until they are taken out
         self.answered: Counter[str] = Counter()  # verb: answers that left late
-        self.sockets: dict[int, tuple[asyncio.Queue[dict[str, Any]], set[str]]] = {}
+        self.sockets: dict[int, asyncio.Queue[dict[str, Any]]] = {}
         self.opened = 0  # sockets so far
         self._late: set[asyncio.Task[None]] = set()
         self.base = ""  # the path below which this farm lives
@@ -60,8 +59,6 @@ class FarmServer(Jobs):
         with self._lock:
             job = StoredJob(id=len(self.jobs) + 1, kind=kind, payload=payload, queue=queue, **fields)
             self.jobs[job.id] = job
-        if not self.is_silent:
-            self._push({"type": "work", "available": True}, only_waiting=True)
         return job
 
     def cancel(self, job: StoredJob) -> None:
@@ -80,16 +77,10 @@ class FarmServer(Jobs):
     def cut_sockets(self, code: int = 1012) -> None:
         self._push({"close": code})
 
-    def _unclaim(self, body: dict[str, Any]) -> dict[str, Any]:
-        answer = super()._unclaim(body)
-        self._push({"type": "work", "available": True}, only_waiting=True)
-        return answer
-
-    def _push(self, message: dict[str, Any], *, only_waiting: bool = False) -> None:
+    def _push(self, message: dict[str, Any]) -> None:
         def deliver() -> None:
-            for queue, marks in self.sockets.values():
-                if not only_waiting or "waiting" in marks:
-                    queue.put_nowait(message)
+            for queue in self.sockets.values():
+                queue.put_nowait(message)
 
         if self._loop is not None:
             self._loop.call_soon_threadsafe(deliver)
@@ -128,18 +119,25 @@ class FarmServer(Jobs):
         verb, body = _understood(scope, raw, base=self.base)
         self.ways["http"] += 1
         try:
-            answer = self.answer(verb, body)
-            deadline = time.monotonic() + body.get("wait", 0)
-            while (
-                verb == "claim" and not (answer["jobs"] or self.never_waits) and time.monotonic() < deadline
-            ):
-                await asyncio.sleep(0.02)
-                answer = self._claim(body)
+            answer = await self._waited(verb, body)
         except SayNo as no:
             await self._held_back(verb)
             return no.status, no.body
         await self._held_back(verb)
         return 200, None if self._loses(verb) else answer
+
+    async def _waited(
+        self, verb: str, body: dict[str, Any], *, while_there: Callable[[], bool] = lambda: True
+    ) -> dict[str, Any]:
+        """The answer to a call; to a claim that may wait, with the first job that comes meanwhile."""
+        answer = self.answer(verb, body)
+        deadline = time.monotonic() + body.get("wait", 0)
+        while verb == "claim" and not (answer["jobs"] or self.never_waits) and time.monotonic() < deadline:
+            await asyncio.sleep(0.02)
+            if not while_there():
+                break
+            answer = self._claim(body)
+        return answer
 
     async def _held_back(self, verb: str) -> None:
         while verb in self.hold:  # noqa: ASYNC110 (taken out by another thread)
@@ -162,9 +160,8 @@ class FarmServer(Jobs):
             return
         self.opened += 1
         queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        marks: set[str] = set()
-        self.sockets[id(queue)] = (queue, marks)
-        reader = asyncio.create_task(self._read(receive, queue, marks))
+        self.sockets[id(queue)] = queue
+        reader = asyncio.create_task(self._read(receive, queue))
         try:
             while "close" not in (message := await queue.get()):
                 await send({"type": "websocket.send", "text": json.dumps(message)})
@@ -174,37 +171,27 @@ class FarmServer(Jobs):
             del self.sockets[id(queue)]
             reader.cancel()
 
-    async def _read(self, receive: Receive, queue: asyncio.Queue[dict[str, Any]], marks: set[str]) -> None:
+    async def _read(self, receive: Receive, queue: asyncio.Queue[dict[str, Any]]) -> None:
         while (message := await receive())["type"] == "websocket.receive":
             body = json.loads(message["text"])
-            verb, ref = body["type"], body["ref"]
             self.ways["ws"] += 1
-            await self._answer_to(verb, body, queue, marks, ref)
+            answering = asyncio.create_task(self._answer_to(body, queue))
+            self._late.add(answering)
         queue.put_nowait({"close": 1000})
 
-    async def _answer_to(
-        self, verb: str, body: dict[str, Any], queue: asyncio.Queue[dict[str, Any]], marks: set[str], ref: Any
-    ) -> None:
+    async def _answer_to(self, body: dict[str, Any], queue: asyncio.Queue[dict[str, Any]]) -> None:
+        verb, ref = body["type"], body["ref"]
         try:
-            answer = {"type": verb, "ref": ref, **self.answer(verb, body)}
+            waited = await self._waited(verb, body, while_there=lambda: id(queue) in self.sockets)
+            answer = {"type": verb, "ref": ref, **waited}
         except SayNo as no:
             answer = {**no.body, "type": "error", "ref": ref, "status": no.status}
         else:
-            if verb == "claim":
-                (marks.discard if len(answer["jobs"]) == body["limit"] else marks.add)("waiting")
             answer = {"close": 1012} if self._loses(verb) else answer
-        if verb not in self.hold:
-            queue.put_nowait(answer)
-            return
-        task = asyncio.create_task(self._answer_later(verb, answer, queue))
-        self._late.add(task)
-
-    async def _answer_later(
-        self, verb: str, answer: dict[str, Any], queue: asyncio.Queue[dict[str, Any]]
-    ) -> None:
+        was_held = verb in self.hold
         await self._held_back(verb)
         queue.put_nowait(answer)
-        self.answered[verb] += 1
+        self.answered[verb] += was_held
 
     def served_by(self, door: Door) -> FarmServer:
         """Take the place behind this door, below a path that no farm had before."""

@@ -240,7 +240,6 @@ class TestConfirmation:
             job = farm.submit("pay", retry_when_lost=False)
             await until(lambda: worker.board.endings)
             farm.take_back(job)
-            farm.announce()
             await until(lambda: job.finishes)
 
         assert (runs, dict(worker.board.endings)) == ([job.id], {"stopped": 1, "success": 1})

@@ -11,7 +11,7 @@ import time
 IDLE_S = 0.5  # after so long without a job it says what it has
 
 
-class Rollup:
+class JobCounter:
     """Say `job` for each job, with the moment at which its enqueue began, if that is known."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-// What a worker of any contender counts: see tally.py. hrtime is CLOCK_MONOTONIC too.
+// What a worker of any contender counts: see job_counter.py. hrtime is CLOCK_MONOTONIC too.
 const IDLE_S = 0.5;
 let count = 0, said = 0, first = 0, last = 0;
 const waits = [];

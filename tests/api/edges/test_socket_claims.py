@@ -1,0 +1,133 @@
+"""A claim that waits over the worker's WebSocket: it is answered with its jobs, claimed for it when they come."""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection
+
+from jobs import operations
+from jobs.models import Worker
+from live import operations as live
+from tests import farm
+from tests.api.edges import callers
+from tests.api.edges.callers import PATIENCE_S, Crew, ask
+from tests.servers import Server
+
+pytestmark = pytest.mark.django_db(transaction=True)
+LONG_S = 60
+
+
+@pytest.fixture
+def socket(crew: Crew) -> Iterator[ClientConnection]:
+    with crew.socket() as open_socket:
+        yield open_socket
+
+
+def wait(socket: ClientConnection, *, ref: int = 1, **fields: Any) -> None:
+    """Have a claim wait. Calls are done in order: when the one behind it is answered, it does."""
+    socket.send(json.dumps({"type": "claim", "ref": ref, "wait": LONG_S, **fields}))
+    answer = ask(socket, type="unclaim", ref="behind", jobs=[{"id": 1, "lease": "1-0"}])
+    assert (answer["ref"], answer["type"]) == ("behind", "unclaim")
+
+
+def answer(socket: ClientConnection) -> dict[str, Any]:
+    """What comes next, which nobody asked for since."""
+    message: dict[str, Any] = json.loads(socket.recv(PATIENCE_S))
+    return message
+
+
+class TestAClaimThatWaits:
+    def test_is_answered_with_its_job_and_no_word_before(self, socket: ClientConnection) -> None:
+        wait(socket)
+        job = operations.submit("chat", {"n": 1})
+        got = answer(socket)
+        assert (got["type"], got["ref"], [one["id"] for one in got["jobs"]]) == ("claim", 1, [job.pk])
+        lease = got["jobs"][0]["lease"]
+        done = ask(socket, type="finish", ref=2, job=job.pk, lease=lease, outcome="success")
+        assert done["status"] == "success"
+
+    def test_is_answered_at_once_where_there_is_a_job(self, socket: ClientConnection) -> None:
+        job = operations.submit("chat", {})
+        assert [one["id"] for one in ask(socket, type="claim", wait=LONG_S)["jobs"]] == [job.pk]
+
+    def test_is_answered_without_jobs_when_its_time_is_over(self, socket: ClientConnection) -> None:
+        assert ask(socket, type="claim", ref=1, wait=0.2) == {"type": "claim", "ref": 1, "jobs": []}
+
+    def test_is_answered_when_its_job_becomes_due(self, socket: ClientConnection) -> None:
+        wait(socket)
+        soon = operations.submit("chat", {}, run_at=timezone.now() + timedelta(seconds=0.5))
+        assert [one["id"] for one in answer(socket)["jobs"]] == [soon.pk]
+
+    def test_holds_up_no_other_call(self, socket: ClientConnection) -> None:
+        job = operations.submit("chat", {})
+        [held] = ask(socket, type="claim", ref=0)["jobs"]
+        wait(socket)
+        beat = ask(socket, type="heartbeat", ref=2, job=job.pk, lease=held["lease"])
+        assert beat["type"] == "heartbeat"
+
+    def test_is_left_alone_by_a_finish_that_brings_the_next_job(self, socket: ClientConnection) -> None:
+        first, second = operations.submit("chat", 1), operations.submit("chat", 2)
+        [held] = ask(socket, type="claim", ref=0)["jobs"]
+        about = {"type": "finish", "outcome": "success", "claim_next": 1}
+        [following] = ask(socket, job=first.pk, lease=held["lease"], **about)["jobs"]
+        assert following["id"] == second.pk
+        wait(socket)
+        assert ask(socket, job=second.pk, lease=following["lease"], **about)["jobs"] == []
+        third = operations.submit("chat", 3)
+        got = answer(socket)
+        assert (got["ref"], [one["id"] for one in got["jobs"]]) == (1, [third.pk])
+
+    def test_is_answered_before_the_next_claim_that_waits_in_its_place(
+        self, socket: ClientConnection
+    ) -> None:
+        wait(socket, ref=1)
+        socket.send(json.dumps({"type": "claim", "ref": 2, "wait": LONG_S}))
+        assert answer(socket) == {"type": "claim", "ref": 1, "jobs": []}
+        operations.submit("chat", {})
+        assert (answer(socket))["ref"] == 2
+
+    def test_gets_jobs_of_a_queue_that_became_the_workers_own(
+        self, crew: Crew, socket: ClientConnection
+    ) -> None:
+        wait(socket)
+        operations.submit("image", {})
+        Worker.objects.filter(pk=crew.worker.pk).update(queues=["chat", "image"])
+        live.touch(f"worker:{crew.worker.pk}")
+        assert [one["queue"] for one in answer(socket)["jobs"]] == ["image"]
+
+    def test_ends_with_the_key(self, crew: Crew, socket: ClientConnection) -> None:
+        wait(socket)
+        operations.revoke(crew.worker)
+        with pytest.raises(ConnectionClosed) as closed:
+            socket.recv(PATIENCE_S)
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 4401
+
+    def test_takes_no_job_for_a_worker_that_left(self, server: Server) -> None:
+        gone, there = callers.crew(server), callers.crew(server)
+        with there.socket() as staying:
+            with gone.socket() as leaving:
+                wait(leaving)
+                wait(staying)
+            job = operations.submit("chat", {})
+            assert [one["id"] for one in answer(staying)["jobs"]] == [job.pk]
+
+
+class TestManyClaimsThatWait:
+    def test_get_one_job_each_in_the_order_in_which_they_came(self, server: Server) -> None:
+        with ExitStack() as stack:
+            sockets = [stack.enter_context(callers.crew(server).socket()) for _ in range(6)]
+            for socket in sockets:
+                wait(socket)
+            first = operations.submit("chat", 1)
+            assert [one["id"] for one in answer(sockets[0])["jobs"]] == [first.pk]
+            farm.submit(4, "chat")
+            got = [answer(socket)["jobs"] for socket in sockets[1:5]]
+            assert [len(jobs) for jobs in got] == [1] * 4
+            assert ask(sockets[5], type="claim", ref=9)["ref"] == 1  # it waited until now
