@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,33 @@ class TestTheOldestPython:
         )  # fmt: skip
         assert ran.returncode == 1
         assert "3.12" in ran.stdout
+
+
+class TestBenchmarks:
+    def test_import_what_is_there(self) -> None:
+        """Their scripts run in environments of their own: no linter and no other test loads them all."""
+        folder = ROOT / "benchmarks"
+        pins = "".join((folder / name).read_text() for name in ("peers.py", "ratelimits.py"))
+        missing = [
+            f"{path.name}: {module}"
+            for path in sorted(folder.rglob("*.py"))
+            for module in _modules(path.read_text())
+            if not (_is_file(module, path) or module.split(".")[0] in pins.replace("-", "_") or _is_installed(module))
+        ]
+        assert missing == []
+
+
+def _modules(source: str) -> set[str]:
+    nodes = ast.walk(ast.parse(source))
+    return {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
+
+
+def _is_file(module: str, path: Path) -> bool:
+    return path.with_name(f"{module}.py").exists()
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
