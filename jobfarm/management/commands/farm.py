@@ -50,7 +50,7 @@ class Command(BaseCommand):
 
     def handle(self, *, host: str, port: int, with_worker: bool, **_: Any) -> None:
         """Run until Ctrl-C or SIGTERM."""
-        if with_worker and "SCHEDULING_GUARDS" not in os.environ:
+        if with_worker and not os.environ.get("SCHEDULING_GUARDS"):
             # For trying out and developing: mistakes are to be found there, also by processes forked from here.
             os.environ["SCHEDULING_GUARDS"], settings.SCHEDULING_GUARDS = "1", True
         processes.end_leftovers(settings.JOBFARM_DATA)

@@ -1,0 +1,61 @@
+"""Where settings come from: the environment, an environment file below it, and files that hold one secret each.
+
+`load` is called once by jobfarm.settings, so every command and server has it (docs/adr/0068).
+"""
+
+import os
+import sys
+from collections.abc import Mapping, MutableMapping
+from typing import Any
+
+from jobfarm.environment import file, misspelled, secret_files, table
+from jobfarm.environment.secret_files import pair
+from jobfarm.placeholders import complaints as placeholders
+
+__all__ = ["fill", "load", "read"]
+
+
+def load() -> Mapping[str, Any]:
+    """Return the value of every variable in `table`, by its name.
+
+    Fills os.environ from the file and the secrets' files, so that processes started from here, which may not be able
+    to read those, have the same settings. Ends the process with one sentence for each mistake, and code 1.
+    """
+    if "pytest" in sys.modules:  # tests read no file of the machine that they run on, nor do their processes
+        os.environ.setdefault(file.VARIABLE, "")
+    found = file.find(os.environ)
+    fill(os.environ, found.values)
+    unreadable = secret_files.resolve(os.environ)
+    values, wrong = read(os.environ)
+    for warning in misspelled.warnings(os.environ, found.values):
+        sys.stderr.write(f"{warning}\n")
+    if mistakes := [*found.complaints, *unreadable, *wrong, *placeholders(os.environ)]:
+        sys.exit("\n".join(mistakes))
+    return values
+
+
+def read(environ: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
+    """Return the values of all variables in this environment, and a sentence for each that is wrong.
+
+    One that is empty counts as not given.
+    """
+    values: dict[str, Any] = {}
+    wrong = []
+    for variable in table.VARIABLES:
+        given = environ.get(variable.name, "")
+        text = given if variable.is_secret else given.strip()
+        try:
+            values[variable.name] = variable.read(variable.name, text) if text.strip() else variable.default
+        except ValueError as error:
+            wrong.append(str(error))
+    return values, wrong
+
+
+def fill(environ: MutableMapping[str, str], values: Mapping[str, str]) -> None:
+    """What the real environment says of a variable, by value or by file, wins over both lines of the file."""
+    given = set(environ)
+    for name, value in values.items():
+        if not given & pair(name):
+            environ[name] = value
+    if "PYTHONPATH" in values and "PYTHONPATH" not in given:  # Python has read its own before this
+        sys.path += [folder for folder in values["PYTHONPATH"].split(os.pathsep) if folder not in sys.path]
