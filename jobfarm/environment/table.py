@@ -49,7 +49,7 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
         Variable("JOBFARM_DATA", values.folder, _CODE / "var",
             "the folder of the embedded database, result files and the secret key. As root the database lies in "
             "`/var/lib/jobfarm/`, under a name made from this path", shown="`var/` beside `manage.py`"),
-        Variable("PORT", whole(0, 65535), 8000, "of the web server"),
+        Variable("PORT", whole(0, 65535), 8000, "of the web server", shown="8000"),
         Variable("JOBFARM_APPS", values.apps, [],
             "apps of your own, from folders on `PYTHONPATH` ([your-own-app.md](your-own-app.md))"),
     ),
