@@ -1,6 +1,6 @@
 """The environment file: lines of NAME=value that mean the same to systemd, to docker and to us.
 
-The three differ in quotes, backslashes, `$`, `export` and what comes after a `#` (docs/adr/0068). A line on which they
+The three differ in quotes, backslashes, `$`, `#`, `export` and spaces at the ends (docs/adr/0068). A line on which they
 differ is refused, so what is left needs no rules: the value is what stands behind the first `=`.
 """
 
@@ -23,7 +23,7 @@ _DIFFERENCES: Final[Mapping[str, str]] = {
     r"[\"']": "begins with a quote, which docker keeps and systemd drops: leave the quotes out, spaces need none",
     r".*\\": "holds a backslash, which systemd and docker read differently",
     r".*\$": "holds a $, which compose replaces: write %24 in an address, or choose another secret",
-    r"(.*\s)?#": "holds a # behind a space or at its beginning, where compose begins a comment",
+    r".*#": "holds a #, where compose begins a comment: write %23 in an address, or choose another secret",
 }
 
 
@@ -66,7 +66,7 @@ def _assignments(line: str) -> Iterator[tuple[str, str]]:
         if line.endswith("\\"):
             raise ValueError("a comment that ends with a backslash hides the next line from systemd")
         return
-    if re.match(r"export\s", line):
+    if line.startswith("export"):
         raise ValueError("leave out `export`, which systemd and docker do not know")
     match = _LINE.fullmatch(line)
     if match is None:
