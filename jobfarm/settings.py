@@ -21,6 +21,7 @@ import postgres.configuration
 BASE_DIR = Path(__file__).resolve().parent.parent
 _ENV = jobfarm.environment.load()  # before anything is served, or opened with a key that is a placeholder
 JOBFARM_DATA: Path = _ENV["JOBFARM_DATA"]
+PORT: int = _ENV["PORT"]  # of the web server
 
 
 def _own_secret() -> str:
@@ -297,7 +298,7 @@ WEBHOOKS: dict[str, Any] = {
     "RETENTION_DAYS": _ENV["WEBHOOKS_RETENTION_DAYS"],
     "SANDBOX_RETENTION_DAYS": _ENV["WEBHOOKS_SANDBOX_RETENTION_DAYS"],
     # Where this farm answers, for test deliveries.
-    "OWN_URL": _ENV["WEBHOOKS_OWN_URL"] or f"http://127.0.0.1:{_ENV['PORT']}",
+    "OWN_URL": _ENV["WEBHOOKS_OWN_URL"] or f"http://127.0.0.1:{PORT}",
 }
 # OpenAI-compatible servers whose models are listed every night: addresses that /models is added to, comma between.
 # A key for all of them, if they need one, is LLM_API_KEY.

@@ -48,6 +48,10 @@ def read(environ: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
             values[variable.name] = variable.read(variable.name, text) if text.strip() else variable.default
         except ValueError as error:
             wrong.append(str(error))
+    if environ.get("DATABASE_DIRECT_URL") and not environ.get("DATABASE_URL"):
+        wrong.append(
+            "DATABASE_DIRECT_URL is set without DATABASE_URL, past whose pooler it goes: set both or neither."
+        )
     return values, wrong
 
 

@@ -158,7 +158,8 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
         Variable("JOBFARM_PAGE_SOCKETS_PER_ADDRESS", whole(1), 500, "and of them from one address"),
         Variable("JOBFARM_PAGE_BURST", whole(1), 300,
             "what a page may ask for at once: a message weighs 10, each kilobyte and each part of the page 1"),
-        Variable("JOBFARM_PAGE_PER_SECOND", whole(1), 10, "and a second after that; what exceeds it waits, and twice the burst closes the socket with 4429"),
+        Variable("JOBFARM_PAGE_PER_SECOND", whole(1), 10,
+            "and a second after that; what exceeds it waits, and twice the burst closes the socket with 4429"),
     ),
     "Logs and numbers": (
         Variable("JOBFARM_LOG", values.one_of(*observing.logs.FORMS), "text",

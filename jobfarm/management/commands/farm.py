@@ -41,7 +41,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Where to listen, and whether a worker comes along."""
         parser.add_argument("--host", default="127.0.0.1")
-        parser.add_argument("--port", type=int, default=int(os.environ.get("PORT", "8000")))
+        parser.add_argument("--port", type=int, default=settings.PORT)
         worker_help = (
             "start a worker too (a demonstrator, unless a server is configured), and turn SCHEDULING_GUARDS on, "
             "unless the environment says otherwise"

@@ -98,9 +98,13 @@ class TestAValue:
     @pytest.mark.parametrize("name", ["DATABASE_URL", "DATABASE_DIRECT_URL"])
     def test_that_is_no_address_of_a_database_is_not_repeated(self, name: str) -> None:
         for address in ("mysql://a:s3cret@h/x", "postgresql://a:s3cret@h/x?connect_timeout=soon"):
-            _, (sentence,) = environment.read({name: address})
+            _, (sentence,) = environment.read({"DATABASE_URL": "postgresql://h/x", name: address})
             assert sentence.startswith(f"{name} is not usable: it")
             assert "s3cret" not in sentence
+
+    def test_of_a_way_past_a_pooler_needs_the_pooler(self) -> None:
+        _, (sentence,) = environment.read({"DATABASE_DIRECT_URL": "postgresql://h/x"})
+        assert sentence.startswith("DATABASE_DIRECT_URL is set without DATABASE_URL")
 
     def test_beside_others_is_said_with_them(self) -> None:
         _, wrong = environment.read({"PORT": "x", "DEBUG": "maybe", "JOBFARM_LEASE_S": "5"})
