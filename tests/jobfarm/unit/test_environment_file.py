@@ -1,6 +1,8 @@
 """The environment file: what systemd, docker and the farm read alike is taken, all else is refused by its line."""
 
 import os
+import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,23 @@ from django.conf import settings
 from jobfarm.environment import file
 
 EXAMPLE = Path(settings.BASE_DIR) / "deploy" / "environment"
+# Reads files as systemd itself does, by the same function, and prints what it read as a shell would be told.
+SYSTEMD = Path("/usr/lib/systemd/user-environment-generators/30-systemd-environment-d-generator")
+READ_ALIKE: list[tuple[str, dict[str, str]]] = [
+    ("PORT=8000", {"PORT": "8000"}),
+    ("  PORT=8000", {"PORT": "8000"}),
+    ("PORT=8000\r", {"PORT": "8000"}),
+    ("REDIS_URL=", {"REDIS_URL": ""}),
+    (
+        "DATABASE_URL=postgresql://a:b%24c%23d@h/x?sslmode=require",
+        {"DATABASE_URL": "postgresql://a:b%24c%23d@h/x?sslmode=require"},
+    ),
+    ("JOBFARM_GAME_BLOCKED=two words, it's=one", {"JOBFARM_GAME_BLOCKED": "two words, it's=one"}),
+    ("# PORT=8000", {}),
+    (" # 'a comment'", {}),
+    ("", {}),
+    (" \t", {}),
+]
 
 
 @pytest.fixture
@@ -26,21 +45,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path,
 class TestALine:
     @pytest.mark.parametrize(
         ("line", "expected"),
-        [
-            ("PORT=8000", {"PORT": "8000"}),
-            ("  PORT=8000", {"PORT": "8000"}),
-            ("PORT=8000\r", {"PORT": "8000"}),
-            ("REDIS_URL=", {"REDIS_URL": ""}),
-            (
-                "DATABASE_URL=postgresql://a:b%24c%23d@h/x?sslmode=require",
-                {"DATABASE_URL": "postgresql://a:b%24c%23d@h/x?sslmode=require"},
-            ),
-            ("JOBFARM_GAME_BLOCKED=two words, it's=one", {"JOBFARM_GAME_BLOCKED": "two words, it's=one"}),
-            ("# PORT=8000", {}),
-            (" # 'a comment'", {}),
-            ("", {}),
-            (" \t", {}),
-        ],
+        READ_ALIKE,
     )
     def test_that_all_three_read_alike_is_taken_as_it_stands(
         self, line: str, expected: dict[str, str]
@@ -76,6 +81,21 @@ class TestALine:
         ]
         assert reason in found.complaints[0]
         assert "s3" not in found.complaints[0]
+
+    @pytest.mark.skipif(not SYSTEMD.exists(), reason="no systemd here")
+    def test_is_read_so_by_systemd(self, tmp_path: Path) -> None:
+        """It says nothing of empty values there."""
+        (tmp_path / "environment.d").mkdir()
+        lines = [line for line, expected in READ_ALIKE if "" not in expected.values()]
+        text = "\n".join([*lines, EXAMPLE.read_text()])
+        (tmp_path / "environment.d" / "farm.conf").write_bytes(text.encode())
+        done = subprocess.run(
+            [SYSTEMD], env={"XDG_CONFIG_HOME": str(tmp_path)}, capture_output=True, text=True, check=True
+        )
+        printed = dict(shlex.split(line)[0].split("=", 1) for line in done.stdout.splitlines())
+        ours = file.parse(text, name="f")
+        assert ours.complaints == []
+        assert {name: printed.get(name) for name in ours.values} == ours.values
 
     def test_of_the_example_is_one_of_those(self) -> None:
         found = file.parse(EXAMPLE.read_text(), name="f")
