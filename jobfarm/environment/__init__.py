@@ -23,13 +23,13 @@ def load() -> Mapping[str, Any]:
     """
     if "pytest" in sys.modules:  # tests read no file of the machine that they run on, nor do their processes
         os.environ.setdefault(file.VARIABLE, "")
-    found = file.find(os.environ)
-    fill(os.environ, found.values)
+    contents = file.find(os.environ)
+    fill(os.environ, contents.values)
     unreadable = secret_files.resolve(os.environ)
     values, wrong = read(os.environ)
-    for warning in misspelled.warnings(os.environ, found.values):
+    for warning in misspelled.warnings(os.environ, contents.values):
         sys.stderr.write(f"{warning}\n")
-    if mistakes := [*found.complaints, *unreadable, *wrong, *placeholders(os.environ)]:
+    if mistakes := [*contents.complaints, *unreadable, *wrong, *placeholders(os.environ)]:
         sys.exit("\n".join(mistakes))
     return values
 
@@ -42,8 +42,8 @@ def read(environ: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
     values: dict[str, Any] = {}
     wrong = []
     for variable in table.VARIABLES:
-        given = environ.get(variable.name, "")
-        text = given if variable.is_secret else given.strip()
+        raw = environ.get(variable.name, "")
+        text = raw if variable.is_secret else raw.strip()
         try:
             values[variable.name] = variable.read(variable.name, text) if text.strip() else variable.default
         except ValueError as error:
@@ -57,9 +57,9 @@ def read(environ: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
 
 def fill(environ: MutableMapping[str, str], values: Mapping[str, str]) -> None:
     """What the real environment says of a variable, by value or by file, wins over both lines of the file."""
-    given = set(environ)
+    present = set(environ)
     for name, value in values.items():
-        if not given & pair(name):
+        if not present & pair(name):
             environ[name] = value
-    if "PYTHONPATH" in values and "PYTHONPATH" not in given:  # Python has read its own before this
+    if "PYTHONPATH" in values and "PYTHONPATH" not in present:  # Python has read its own before this
         sys.path += [folder for folder in values["PYTHONPATH"].split(os.pathsep) if folder not in sys.path]

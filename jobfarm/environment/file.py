@@ -28,27 +28,27 @@ _DIFFERENCES: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What the file says, and a sentence for each line, or for the whole file, that cannot be used."""
+class Contents:
+    """What a file says, and a sentence for each line, or for the whole file, that cannot be used."""
 
     values: Mapping[str, str] = field(default_factory=dict)
     complaints: list[str] = field(default_factory=list)
 
 
-def find(environ: Mapping[str, str]) -> Found:
+def find(environ: Mapping[str, str]) -> Contents:
     """Read the file that JOBFARM_ENV_FILE names (empty: none), else the first that is there of `jobfarm.env` beside
     manage.py, `jobfarm.env` in the working directory and /etc/jobfarm/environment."""
     named = environ.get(VARIABLE)
     path = _first_there() if named is None else Path(named) if named else None
     if path is None:
-        return Found()
+        return Contents()
     try:
-        return Found(complaints=[theirs]) if (theirs := _somebody_elses(path, named)) else _read(path)
+        return Contents(complaints=[theirs]) if (theirs := _somebody_elses(path, named)) else _read(path)
     except OSError as error:
-        return Found(complaints=[_unreadable(path, named, error)])
+        return Contents(complaints=[_unreadable(path, named, error)])
 
 
-def parse(text: str, *, name: str) -> Found:
+def parse(text: str, *, name: str) -> Contents:
     """Read the text of a file of that name."""
     values: dict[str, str] = {}
     complaints = []
@@ -57,7 +57,7 @@ def parse(text: str, *, name: str) -> Found:
             values.update(_assignments(line.removesuffix("\r").lstrip(" \t")))
         except ValueError as error:
             complaints.append(f"{name}, line {number}: {error}.")
-    return Found(values=values, complaints=complaints)
+    return Contents(values=values, complaints=complaints)
 
 
 def _assignments(line: str) -> Iterator[tuple[str, str]]:
@@ -77,11 +77,11 @@ def _assignments(line: str) -> Iterator[tuple[str, str]]:
     yield match[1], match[2]
 
 
-def _read(path: Path) -> Found:
+def _read(path: Path) -> Contents:
     try:
         return parse(path.read_bytes().decode(), name=str(path))
     except UnicodeDecodeError:
-        return Found(complaints=[f"{path} is not a text in UTF-8."])
+        return Contents(complaints=[f"{path} is not a text in UTF-8."])
 
 
 def _first_there() -> Path | None:

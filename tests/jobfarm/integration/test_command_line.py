@@ -177,8 +177,8 @@ class TestAFirstStart:
             assert sentence.startswith(f'{data} belongs to a farm whose database is "{name}" at ')
             assert f"delete {data / mark.FILE} to use an embedded database" in sentence
         assert not embedded.location(data).home.exists()
-        told = {"DATABASE_URL": database_url, "SECRET_KEY": KEY, "JOBFARM_DATA": str(data)}
-        assert manage("create_groups", folder=tmp_path, **told).returncode == 0
+        own = {"DATABASE_URL": database_url, "SECRET_KEY": KEY, "JOBFARM_DATA": str(data)}
+        assert manage("create_groups", folder=tmp_path, **own).returncode == 0
 
 
 class TestAnEnvironmentFile:

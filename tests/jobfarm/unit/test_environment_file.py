@@ -50,7 +50,7 @@ class TestALine:
     def test_that_all_three_read_alike_is_taken_as_it_stands(
         self, line: str, expected: dict[str, str]
     ) -> None:
-        assert file.parse(line, name="f") == file.Found(values=expected)
+        assert file.parse(line, name="f") == file.Contents(values=expected)
 
     @pytest.mark.parametrize(
         ("line", "reason"),
@@ -105,7 +105,7 @@ class TestALine:
 
 class TestWhichFile:
     def test_is_the_first_that_is_there(self, places: tuple[Path, ...]) -> None:
-        assert file.find({}) == file.Found()
+        assert file.find({}) == file.Contents()
         for number, path in reversed(list(enumerate(places))):
             path.write_text(f"PORT={number}\n")
             path.chmod(0o600)
@@ -116,7 +116,7 @@ class TestWhichFile:
         own = tmp_path / "own"
         own.write_text("PORT=2\n")
         assert file.find({"JOBFARM_ENV_FILE": str(own)}).values == {"PORT": "2"}
-        assert file.find({"JOBFARM_ENV_FILE": ""}) == file.Found()
+        assert file.find({"JOBFARM_ENV_FILE": ""}) == file.Contents()
 
     def test_that_is_named_and_not_there_is_said(self, tmp_path: Path) -> None:
         named = tmp_path / "typo"
