@@ -85,8 +85,15 @@ def _read(path: Path) -> Contents:
 
 
 def _first_there() -> Path | None:
-    places = (_CODE / NAME, Path.cwd() / NAME, OF_THE_MACHINE)
+    places = (_CODE / NAME, _here() / NAME, OF_THE_MACHINE)
     return next(filter(_is_there, places), None)
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:  # it was deleted
+        return _CODE
 
 
 def _is_there(path: Path) -> bool:

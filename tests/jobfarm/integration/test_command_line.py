@@ -91,7 +91,7 @@ class TestWithoutAFarm:
         assert f"There is no farm in {tmp_path}" in done.stdout + done.stderr
         assert "Traceback" not in done.stdout + done.stderr
 
-    @pytest.mark.parametrize("command", ["help", "check", "version"])
+    @pytest.mark.parametrize("command", ["help", "check", "version", "web --help"])
     def test_what_needs_none_goes_on(self, command: str, tmp_path: Path) -> None:
         assert manage(command, folder=tmp_path, JOBFARM_DATA=str(tmp_path)).returncode == 0
 
@@ -132,7 +132,9 @@ class TestAServerOfOnesOwn:
         )
         assert meaning in failed_with(done) or "does not let this user in" in failed_with(done)
 
-    @pytest.mark.parametrize("command", ["create_token ada", "jobs list", "create_worker laptop --queue q"])
+    @pytest.mark.parametrize(
+        "command", ["create_token ada", "jobs list", "web", "janitor", "cluster --actions"]
+    )
     def test_without_our_tables_is_one_sentence(
         self, command: str, database_url: str, tmp_path: Path
     ) -> None:

@@ -111,6 +111,11 @@ class TestWhichFile:
             path.chmod(0o600)
             assert file.find({}).values == {"PORT": str(number)}
 
+    def test_is_looked_for_where_the_folder_is_gone_too(self, places: tuple[Path, ...]) -> None:
+        places[1].parent.rmdir()
+        places[2].write_text("PORT=1\n")
+        assert file.find({}).values == {"PORT": "1"}
+
     def test_can_be_named_and_can_be_none(self, places: tuple[Path, ...], tmp_path: Path) -> None:
         places[0].write_text("PORT=1\n")
         own = tmp_path / "own"
