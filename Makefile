@@ -71,8 +71,9 @@ format: .venv/ready-dev  ## put the code in its standard form
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
 
-docs: .venv/ready-dev  ## write docs/python.md from signatures and docstrings
+docs: .venv/ready-dev  ## write docs/python.md from docstrings, and docs/settings.md from the table of variables
 	$(PY) -m scripts.python_docs
+	$(PY) -m scripts.settings_docs
 
 screenshots: .venv/ready-dev  ## take the pictures in docs/screenshots anew
 	@sh scripts/test-tools

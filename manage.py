@@ -10,21 +10,9 @@ def main() -> None:
     """Run one management command. A database that does not answer is one sentence and exit code 1."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "jobfarm.settings")
     gc.disable()  # half a million objects are made and none is garbage: 0.3 of the start's 2 s (docs/adr/0039)
-    import django  # noqa: PLC0415 (settings must be named first)
-    from django.core.management import execute_from_command_line  # noqa: PLC0415
+    from jobfarm import command_line  # noqa: PLC0415 (settings must be named first)
 
-    from postgres.reachability import explain_unreachable  # noqa: PLC0415
-
-    try:
-        django.setup()
-        gc.freeze()
-        gc.enable()
-        execute_from_command_line(sys.argv)
-    except Exception as error:
-        sentence = explain_unreachable(error)
-        if sentence is None:
-            raise
-        sys.exit(sentence)
+    sys.exit(command_line.run(sys.argv))
 
 
 if __name__ == "__main__":

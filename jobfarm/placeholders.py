@@ -12,16 +12,16 @@ _SHORTEST: Final = {"SECRET_KEY": 32, "JOBFARM_METRICS_TOKEN": 16}
 _DATABASES: Final = ("DATABASE_URL", "DATABASE_DIRECT_URL")
 
 
-def complaint(environment: Mapping[str, str]) -> str:
-    """One sentence that names the first secret which is a placeholder or too short; empty if there is none.
+def complaints(environment: Mapping[str, str]) -> list[str]:
+    """One sentence for each secret that is a placeholder or too short; it names the variable, and not the value.
 
     Only checked in an environment that names a database: the embedded one is for trying out.
     """
     if not environment.get("DATABASE_URL"):
-        return ""
+        return []
     secrets = [(name, environment.get(name, "")) for name in _SHORTEST]
     passwords = [(name, _password(environment.get(name, ""))) for name in _DATABASES]
-    return next(filter(None, (_wrong(name, value) for name, value in secrets + passwords)), "")
+    return list(filter(None, (_wrong(name, value) for name, value in secrets + passwords)))
 
 
 def _wrong(name: str, value: str) -> str:

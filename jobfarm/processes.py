@@ -182,6 +182,7 @@ class Supervisor:
     def _write_note(self) -> None:
         running = [(child.name, child.process.pid) for child in self._children if child.process is not None]
         text = json.dumps([{"name": name, "pid": pid, "born": born(pid)} for name, pid in running])
+        self._note.parent.mkdir(parents=True, exist_ok=True)
         draft = self._note.with_suffix(".new")
         draft.write_text(text)
         draft.replace(self._note)  # who reads it after a kill finds all of it or all of the one before

@@ -59,8 +59,8 @@ _REMEDY: Final = "Put the farm where others may read it (/opt/jobfarm, say), or 
 
 
 def _environment() -> dict[str, str]:
-    """The key lies in a file of root's; and a server of another account's is reached, not started."""
-    own = {"SECRET_KEY": settings.SECRET_KEY}
+    """The key lies in a file of root's, as the settings may; a server of another account's is reached, not started."""
+    own = {"SECRET_KEY": settings.SECRET_KEY, "JOBFARM_ENV_FILE": ""}
     database = settings.DATABASES["default"]
     return own | ({"JOBFARM_EMBEDDED_SOCKET": database["HOST"]} if "EMBEDDED" in database else {})
 

@@ -1,8 +1,10 @@
-"""Settings of the farm. What differs from one machine to the next comes from the environment (docs/settings.md)."""
+"""Settings of the farm. What differs from one machine to the next comes from the environment: jobfarm.environment.table
+has the names, bounds and defaults, and docs/settings.md is written from there."""
 
 import os
 import secrets
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,46 +12,41 @@ import django
 from django.templatetags.static import static
 from django.urls import reverse_lazy
 
-import jobfarm.placeholders
+import jobfarm.environment
 import jobfarm.storage
 import live.configuration
 import observing.logs
 import postgres.configuration
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-JOBFARM_DATA = Path(os.environ.get("JOBFARM_DATA", BASE_DIR / "var")).resolve()
-
-
-def _flag(name: str, *, default: bool) -> bool:
-    return os.environ.get(name, "1" if default else "0").lower() in {"1", "true", "yes", "on"}
+_ENV = jobfarm.environment.load()  # before anything is served, or opened with a key that is a placeholder
+JOBFARM_DATA: Path = _ENV["JOBFARM_DATA"]
+PORT: int = _ENV["PORT"]  # of the web server
 
 
 def _own_secret() -> str:
     """The key that signs sessions: given, or made once and kept where only this user can read it."""
     path = JOBFARM_DATA / "secret_key"
-    path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(secrets.token_urlsafe(50))
         return path.read_text().strip()
-    with os.fdopen(descriptor, "w") as file:
-        file.write(secrets.token_urlsafe(50))
-    return path.read_text().strip()
+    except OSError as error:
+        sys.exit(
+            f"The secret key of this farm is in {path}, which cannot be used: {error.strerror}. Set JOBFARM_DATA."
+        )
 
 
-def _words(name: str) -> list[str]:
-    return os.environ.get(name, "").replace(",", " ").split()
-
-
-if _complaint := jobfarm.placeholders.complaint(os.environ):
-    sys.exit(_complaint)  # before anything is served, or opened with such a key
-DEBUG = _flag("DEBUG", default=False)
-SECRET_KEY = os.environ.get("SECRET_KEY") or _own_secret()
-ALLOWED_HOSTS = os.environ.get("ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]").split(",")
-CSRF_TRUSTED_ORIGINS = [origin for origin in os.environ.get("CSRF_TRUSTED_ORIGINS", "").split(",") if origin]
+DEBUG: bool = _ENV["DEBUG"]
+SECRET_KEY = _ENV["SECRET_KEY"] or _own_secret()
+ALLOWED_HOSTS = _ENV["ALLOWED_HOSTS"]
+CSRF_TRUSTED_ORIGINS = _ENV["CSRF_TRUSTED_ORIGINS"]
 
 # Apps of one's own, from folders on PYTHONPATH (docs/your-own-app.md).
-JOBFARM_APPS = _words("JOBFARM_APPS")
+JOBFARM_APPS: list[str] = _ENV["JOBFARM_APPS"]
 INSTALLED_APPS = [
     "unfold",
     "jobfarm.lazy_admin.LazyAdminConfig",  # Django's administration
@@ -113,13 +110,18 @@ TEMPLATES: list[dict[str, Any]] = [
     }
 ]
 
-DATABASES = {"default": postgres.configuration.database(os.environ.get("DATABASE_URL"), data=JOBFARM_DATA)}
+DATABASES = {"default": postgres.configuration.database(_ENV["DATABASE_URL"], data=JOBFARM_DATA)}
+_IS_TEST = "pytest" in sys.modules or "JOBFARM_TEST_DATABASE" in os.environ
 if _test_database := os.environ.get(
     "JOBFARM_TEST_DATABASE"
 ):  # a server that a test starts (tests/servers.py)
     DATABASES["default"]["NAME"] = _test_database
+if _ENV["DATABASE_URL"] and not _IS_TEST:
+    DATABASES["default"]["MARK_IN"] = (
+        JOBFARM_DATA  # so that no embedded database is used there (postgres.embedded.mark)
+    )
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-CHANNEL_LAYERS = live.configuration.channel_layers(os.environ.get("REDIS_URL"))
+CHANNEL_LAYERS = live.configuration.channel_layers(_ENV["REDIS_URL"])
 
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
@@ -131,14 +133,14 @@ LOGOUT_REDIRECT_URL = reverse_lazy("accounts:login")
 
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
-SECURE_COOKIES = _flag("SECURE_COOKIES", default=False)  # on behind TLS; off for http://127.0.0.1
+SECURE_COOKIES: bool = _ENV["SECURE_COOKIES"]  # on behind TLS; off for http://127.0.0.1
 SESSION_COOKIE_SECURE = SECURE_COOKIES
 CSRF_COOKIE_SECURE = SECURE_COOKIES
 # Once all of a name is served over TLS: browsers then refuse anything else for so many seconds (docs/security.md).
-SECURE_HSTS_SECONDS = int(os.environ.get("SECURE_HSTS_SECONDS", "0"))
-SECURE_HSTS_INCLUDE_SUBDOMAINS = _flag("SECURE_HSTS_INCLUDE_SUBDOMAINS", default=False)
-SECURE_HSTS_PRELOAD = _flag("SECURE_HSTS_PRELOAD", default=False)
-SECURE_SSL_REDIRECT = _flag("SECURE_SSL_REDIRECT", default=False)
+SECURE_HSTS_SECONDS = _ENV["SECURE_HSTS_SECONDS"]
+SECURE_HSTS_INCLUDE_SUBDOMAINS = _ENV["SECURE_HSTS_INCLUDE_SUBDOMAINS"]
+SECURE_HSTS_PRELOAD = _ENV["SECURE_HSTS_PRELOAD"]
+SECURE_SSL_REDIRECT = _ENV["SECURE_SSL_REDIRECT"]
 SECURE_REDIRECT_EXEMPT = [r"^health/", r"^metrics$"]  # load balancers and Prometheus come by plain HTTP
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
@@ -155,7 +157,7 @@ STATIC_ROOT = JOBFARM_DATA / "static"
 WHITENOISE_USE_FINDERS = True  # no collectstatic needed: files are found where they lie
 WHITENOISE_AUTOREFRESH = DEBUG
 MEDIA_ROOT = JOBFARM_DATA / "files"
-_FILES = jobfarm.storage.files(os.environ.get("FILES_URL"))
+_FILES = jobfarm.storage.files(_ENV["FILES_URL"])
 FILES_ORIGIN = _FILES.origin  # where browsers fetch result files from, when it is not here
 STORAGES = {
     "default": _FILES.storage,
@@ -163,11 +165,9 @@ STORAGES = {
 }
 
 # Lines for people, or one JSON object a line (docs/operations.md names its fields).
-LOGGING = observing.logs.configuration(
-    form=os.environ.get("JOBFARM_LOG", "text"), level=os.environ.get("LOG_LEVEL", "WARNING")
-)
+LOGGING = observing.logs.configuration(form=_ENV["JOBFARM_LOG"], level=_ENV["LOG_LEVEL"])
 # What Prometheus shows to read /metrics; without it there is no such page.
-METRICS_TOKEN = os.environ.get("JOBFARM_METRICS_TOKEN", "")
+METRICS_TOKEN = _ENV["JOBFARM_METRICS_TOKEN"]
 
 # The picture that guests read. Its letters are chosen in accounts.domain.
 CAPTCHA_FONT_SIZE = 36
@@ -202,43 +202,43 @@ UNFOLD = {
 
 # How the farm treats jobs. Durations in seconds.
 JOBFARM: dict[str, Any] = {
-    "LEASE_S": float(os.environ.get("JOBFARM_LEASE_S", "60")),
-    "HEARTBEAT_S": float(os.environ.get("JOBFARM_HEARTBEAT_S", "20")),
+    "LEASE_S": _ENV["JOBFARM_LEASE_S"],
+    "HEARTBEAT_S": _ENV["JOBFARM_HEARTBEAT_S"],
     "JANITOR_S": 3.0,  # the longest the janitor sleeps: of the 5 s in which a silent worker is noticed, 2 s are left
     "EXCLUSION_S": 30.0,  # how long a worker that failed a job leaves it to the others
     "WORKER_ALIVE_S": 90.0,  # a worker last seen within this counts as live: a lease and half
-    "RETENTION_DAYS": int(os.environ.get("JOBFARM_RETENTION_DAYS", "30")),
+    "RETENTION_DAYS": _ENV["JOBFARM_RETENTION_DAYS"],
     "PAYLOAD_BYTES": 1_000_000,
     "FILE_BYTES": 50_000_000,
     # What one attempt, and all attempts of one job, may hand in (docs/adr/0057).
-    "OUTPUT_BYTES_PER_ATTEMPT": int(os.environ.get("JOBFARM_OUTPUT_BYTES_PER_ATTEMPT", "50000000")),
-    "OUTPUT_BYTES_PER_JOB": int(os.environ.get("JOBFARM_OUTPUT_BYTES_PER_JOB", "200000000")),
-    "OUTPUT_PIECES_PER_ATTEMPT": int(os.environ.get("JOBFARM_OUTPUT_PIECES_PER_ATTEMPT", "500000")),
-    "FILES_PER_ATTEMPT": int(os.environ.get("JOBFARM_FILES_PER_ATTEMPT", "200")),
-    "FILES_PER_JOB": int(os.environ.get("JOBFARM_FILES_PER_JOB", "1000")),
-    "FILE_BYTES_PER_ATTEMPT": int(os.environ.get("JOBFARM_FILE_BYTES_PER_ATTEMPT", "500000000")),
-    "FILE_BYTES_PER_JOB": int(os.environ.get("JOBFARM_FILE_BYTES_PER_JOB", "2000000000")),
+    "OUTPUT_BYTES_PER_ATTEMPT": _ENV["JOBFARM_OUTPUT_BYTES_PER_ATTEMPT"],
+    "OUTPUT_BYTES_PER_JOB": _ENV["JOBFARM_OUTPUT_BYTES_PER_JOB"],
+    "OUTPUT_PIECES_PER_ATTEMPT": _ENV["JOBFARM_OUTPUT_PIECES_PER_ATTEMPT"],
+    "FILES_PER_ATTEMPT": _ENV["JOBFARM_FILES_PER_ATTEMPT"],
+    "FILES_PER_JOB": _ENV["JOBFARM_FILES_PER_JOB"],
+    "FILE_BYTES_PER_ATTEMPT": _ENV["JOBFARM_FILE_BYTES_PER_ATTEMPT"],
+    "FILE_BYTES_PER_JOB": _ENV["JOBFARM_FILE_BYTES_PER_JOB"],
     # What the jobs of one owner, and all jobs together, may have until they are deleted (docs/adr/0057); 0: no quota.
-    "WAITING_JOBS_PER_OWNER": int(os.environ.get("JOBFARM_WAITING_JOBS_PER_OWNER", "100000")),
-    "WAITING_JOBS_IN_ALL": int(os.environ.get("JOBFARM_WAITING_JOBS_IN_ALL", "10000000")),
-    "OUTPUT_BYTES_PER_OWNER": int(os.environ.get("JOBFARM_OUTPUT_BYTES_PER_OWNER", "5000000000")),
-    "OUTPUT_BYTES_IN_ALL": int(os.environ.get("JOBFARM_OUTPUT_BYTES_IN_ALL", "100000000000")),
-    "FILES_PER_OWNER": int(os.environ.get("JOBFARM_FILES_PER_OWNER", "100000")),
-    "FILES_IN_ALL": int(os.environ.get("JOBFARM_FILES_IN_ALL", "10000000")),
-    "FILE_BYTES_PER_OWNER": int(os.environ.get("JOBFARM_FILE_BYTES_PER_OWNER", "20000000000")),
-    "FILE_BYTES_IN_ALL": int(os.environ.get("JOBFARM_FILE_BYTES_IN_ALL", "500000000000")),
+    "WAITING_JOBS_PER_OWNER": _ENV["JOBFARM_WAITING_JOBS_PER_OWNER"],
+    "WAITING_JOBS_IN_ALL": _ENV["JOBFARM_WAITING_JOBS_IN_ALL"],
+    "OUTPUT_BYTES_PER_OWNER": _ENV["JOBFARM_OUTPUT_BYTES_PER_OWNER"],
+    "OUTPUT_BYTES_IN_ALL": _ENV["JOBFARM_OUTPUT_BYTES_IN_ALL"],
+    "FILES_PER_OWNER": _ENV["JOBFARM_FILES_PER_OWNER"],
+    "FILES_IN_ALL": _ENV["JOBFARM_FILES_IN_ALL"],
+    "FILE_BYTES_PER_OWNER": _ENV["JOBFARM_FILE_BYTES_PER_OWNER"],
+    "FILE_BYTES_IN_ALL": _ENV["JOBFARM_FILE_BYTES_IN_ALL"],
     "BODY_BYTES": 10_000_000,  # of any other request: ten payloads in one call
     # Requests of one address of which a part has come: each holds a socket and room for its body.
-    "HALF_SENT_PER_ADDRESS": int(os.environ.get("JOBFARM_HALF_SENT_PER_ADDRESS", "100")),
+    "HALF_SENT_PER_ADDRESS": _ENV["JOBFARM_HALF_SENT_PER_ADDRESS"],
     # Jobs that come in with one API token, on average and at once; a person may have twice as many with all of theirs.
-    "SUBMIT_PER_MINUTE": float(os.environ.get("JOBFARM_SUBMIT_PER_MINUTE", "600")),
-    "SUBMIT_BURST": float(os.environ.get("JOBFARM_SUBMIT_BURST", "2000")),
+    "SUBMIT_PER_MINUTE": _ENV["JOBFARM_SUBMIT_PER_MINUTE"],
+    "SUBMIT_BURST": _ENV["JOBFARM_SUBMIT_BURST"],
     # What people without the rights to raise priorities and to choose queues may ask for (docs/adr/0055): beside a
     # kind's own priority at most this one, and beside its own queue these; * is every queue.
-    "MEMBER_PRIORITY": int(os.environ.get("JOBFARM_MEMBER_PRIORITY", "0")),
-    "MEMBER_QUEUES": tuple(_words("JOBFARM_MEMBER_QUEUES")),
-    "SIGN_UP": _flag("JOBFARM_SIGN_UP", default=True),  # whether people may make accounts by themselves
-    "GUESTS": _flag("JOBFARM_GUESTS", default=True),  # whether a captcha lets visitors in for a while
+    "MEMBER_PRIORITY": _ENV["JOBFARM_MEMBER_PRIORITY"],
+    "MEMBER_QUEUES": tuple(_ENV["JOBFARM_MEMBER_QUEUES"]),
+    "SIGN_UP": _ENV["JOBFARM_SIGN_UP"],  # whether people may make accounts by themselves
+    "GUESTS": _ENV["JOBFARM_GUESTS"],  # whether a captcha lets visitors in for a while
 }
 DATA_UPLOAD_MAX_MEMORY_SIZE = JOBFARM["BODY_BYTES"]
 # Templates that other apps add to the page of one's own account: accounts knows none of them.
@@ -249,26 +249,24 @@ ACCOUNT_CARDS = ("jobs/parts/account_card.html",)
 LIVE: dict[str, int] = live.configuration.limits()
 
 # The chat (examples/chat). Tokens of the language models that all answers together may take.
-CHAT = {"TOKENS_PER_MINUTE": float(os.environ.get("JOBFARM_CHAT_TOKENS_PER_MINUTE", "300000"))}
+CHAT = {"TOKENS_PER_MINUTE": _ENV["JOBFARM_CHAT_TOKENS_PER_MINUTE"]}
 
 # The scheduler. Durations in seconds.
 SCHEDULING: dict[str, Any] = {
     "LEASE_S": 5.0,  # a function that a worker had in its hands and that was not started is given to one again
     # A mutation that collided in so many runs, or whose process died so often while it ran, is failed.
-    "MOST_COLLISIONS": int(os.environ.get("SCHEDULING_MOST_COLLISIONS", "100")),
-    "MOST_DEATHS": int(os.environ.get("SCHEDULING_MOST_DEATHS", "3")),
-    "GRACE_S": float(os.environ.get("SCHEDULING_GRACE_S", "30")),  # for running actions, after SIGTERM
+    "MOST_COLLISIONS": _ENV["SCHEDULING_MOST_COLLISIONS"],
+    "MOST_DEATHS": _ENV["SCHEDULING_MOST_DEATHS"],
+    "GRACE_S": _ENV["SCHEDULING_GRACE_S"],  # for running actions, after SIGTERM
     # An action that ignores its timeout (a C library that holds everything up) is killed after this much more.
-    "HOPELESS_S": float(os.environ.get("SCHEDULING_HOPELESS_S", "10")),
-    "RETENTION_DAYS": float(os.environ.get("SCHEDULING_RETENTION_DAYS", "7")),
-    "WORKERS": int(
-        os.environ.get("SCHEDULING_WORKERS", "2")
-    ),  # of each cluster, unless --workers says otherwise
+    "HOPELESS_S": _ENV["SCHEDULING_HOPELESS_S"],
+    "RETENTION_DAYS": _ENV["SCHEDULING_RETENTION_DAYS"],
+    "WORKERS": _ENV["SCHEDULING_WORKERS"],  # of each cluster, unless --workers says otherwise
 }
-_IS_TEST = "pytest" in sys.modules or "JOBFARM_TEST_DATABASE" in os.environ
 SCHEDULING["CRONS"] = not _IS_TEST  # in tests only those fire that a test declares
 # Outside connections in a mutation, and writes of an action past its mutations, are errors while one develops.
-SCHEDULING_GUARDS = _flag("SCHEDULING_GUARDS", default=DEBUG or _IS_TEST)
+_GUARDS: bool | None = _ENV["SCHEDULING_GUARDS"]
+SCHEDULING_GUARDS = DEBUG or _IS_TEST if _GUARDS is None else _GUARDS
 TASKS = {"default": {"BACKEND": "scheduling.backend.SchedulingBackend", "QUEUES": []}}
 # django-q2 is the pool of processes; its own tasks and schedules (async_task) are run by the cluster for actions.
 Q_CLUSTER: dict[str, Any] = {
@@ -289,35 +287,29 @@ Q_CLUSTER: dict[str, Any] = {
 # The webhook inbox. Durations in seconds unless the name says days.
 WEBHOOKS: dict[str, Any] = {
     # Requests from one address to one source; GitHub (which never repeats) and telemetry may send five times that.
-    "PER_MINUTE": float(os.environ.get("WEBHOOKS_PER_MINUTE", "3000")),
+    "PER_MINUTE": _ENV["WEBHOOKS_PER_MINUTE"],
     # GitHub hangs up after 10 s. Who was not answered by then, and not by the database, gets a Retry-After.
-    "ANSWER_WITHIN_S": float(os.environ.get("WEBHOOKS_ANSWER_WITHIN_S", "8")),
-    "ATTEMPTS": int(os.environ.get("WEBHOOKS_ATTEMPTS", "5")),
-    "FIRST_RETRY_S": float(os.environ.get("WEBHOOKS_FIRST_RETRY_S", "60")),  # then 4, 16, 60 times that
+    "ANSWER_WITHIN_S": _ENV["WEBHOOKS_ANSWER_WITHIN_S"],
+    "ATTEMPTS": _ENV["WEBHOOKS_ATTEMPTS"],
+    "FIRST_RETRY_S": _ENV["WEBHOOKS_FIRST_RETRY_S"],  # then 4, 16, 60 times that
     # Atlassian signs no time stamp: how old an event in a signed body may be.
-    "ATLASSIAN_OLDEST_S": float(os.environ.get("WEBHOOKS_ATLASSIAN_OLDEST_S", "86400")),
+    "ATLASSIAN_OLDEST_S": _ENV["WEBHOOKS_ATLASSIAN_OLDEST_S"],
     # More than any sender resends for (Stripe: 30): what was forgotten would count as new.
-    "RETENTION_DAYS": float(os.environ.get("WEBHOOKS_RETENTION_DAYS", "90")),
-    "SANDBOX_RETENTION_DAYS": float(os.environ.get("WEBHOOKS_SANDBOX_RETENTION_DAYS", "14")),
+    "RETENTION_DAYS": _ENV["WEBHOOKS_RETENTION_DAYS"],
+    "SANDBOX_RETENTION_DAYS": _ENV["WEBHOOKS_SANDBOX_RETENTION_DAYS"],
     # Where this farm answers, for test deliveries.
-    "OWN_URL": os.environ.get("WEBHOOKS_OWN_URL", f"http://127.0.0.1:{os.environ.get('PORT', '8000')}"),
+    "OWN_URL": _ENV["WEBHOOKS_OWN_URL"] or f"http://127.0.0.1:{PORT}",
 }
 # OpenAI-compatible servers whose models are listed every night: addresses that /models is added to, comma between.
 # A key for all of them, if they need one, is LLM_API_KEY.
-LLM_SERVERS = [url.strip() for url in os.environ.get("LLM_SERVERS", "").split(",") if url.strip()]
-LLM_API_KEY = os.environ.get("LLM_API_KEY", "")
+LLM_SERVERS = _ENV["LLM_SERVERS"]
+LLM_API_KEY = _ENV["LLM_API_KEY"]
 
 # The image game. Durations in seconds; a stage ends sooner when everybody has done their part.
 IMAGEGAME: dict[str, Any] = {
-    "BLOCKED": [  # words, and rows of words, that nothing is painted for
-        word.strip()
-        for word in os.environ.get(
-            "JOBFARM_GAME_BLOCKED", "nude, naked, porn, gore, beheading, torture, swastika"
-        ).split(",")
-        if word.strip()
-    ],
+    "BLOCKED": _ENV["JOBFARM_GAME_BLOCKED"],  # words, and rows of words, that nothing is painted for
     # A painting: that long until a worker takes it, and that long until it is finished.
-    "PICTURE_S": float(os.environ.get("JOBFARM_GAME_PICTURE_S", "30")),
+    "PICTURE_S": _ENV["JOBFARM_GAME_PICTURE_S"],
     "LOBBY_S": 3600.0,
     "PAINTING_S": 180.0,
     "NAMING_S": 60.0,

@@ -30,10 +30,10 @@ def files(url: str | None) -> Files:
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     if parts.scheme != "s3" or not parts.netloc or "@" in parts.netloc or options.keys() - _KNOWN:
-        raise ValueError(f"FILES_URL is {_FORM}, and holds no keys; got {_shown(url)}")
+        raise ValueError(f"FILES_URL is {_FORM}, and holds no keys; got {_shown(url)}.")
     region, endpoint = options.get("region") or USUAL_REGION, options.get("endpoint") or None
     if endpoint is not None and urlsplit(endpoint).scheme not in {"http", "https"}:
-        raise ValueError(f"the endpoint in FILES_URL begins with https:// (or http://); got {endpoint!r}")
+        raise ValueError(f"the endpoint in FILES_URL begins with https:// (or http://); got {endpoint!r}.")
     options, origin = _addressing(parts.netloc, region, endpoint)
     return Files(storage=_s3(options | {"location": parts.path.strip("/")}), origin=origin)
 

@@ -61,8 +61,8 @@ def database(
         "CONN_MAX_AGE": 0,  # what a pool asks for: a connection goes back to it after each request
         "CONN_HEALTH_CHECKS": True,
         # A cursor that outlives its transaction cannot pass a pooler in transaction mode.
-        "DISABLE_SERVER_SIDE_CURSORS": "DATABASE_DIRECT_URL" in environ
-        or environ.get("JOBFARM_PREPARE") == "0",
+        "DISABLE_SERVER_SIDE_CURSORS": bool(environ.get("DATABASE_DIRECT_URL"))
+        or _is_off("JOBFARM_PREPARE", environ),
     }
 
 
@@ -83,6 +83,8 @@ def parse(url: str, *, variable: str = "DATABASE_URL") -> dict[str, Any]:
         raise InvalidDatabaseUrl(variable=variable, reason="there is an unencoded @ in it (write %40)")
     if not parameters.get("dbname"):
         raise InvalidDatabaseUrl(variable=variable, reason="it names no database")
+    if not str(parameters.get("connect_timeout", "0")).isdecimal():
+        raise InvalidDatabaseUrl(variable=variable, reason="its connect_timeout is no number of seconds")
     return parameters
 
 
@@ -116,16 +118,20 @@ def _options(environ: Mapping[str, str], *, pool_max: int | None) -> dict[str, A
         "pool": {"min_size": 0, "max_size": most, "timeout": POOL_TIMEOUT_S},
         "connect_timeout": CONNECT_TIMEOUT_S,
         **KEEPALIVE,
-        "prepare_threshold": PREPARE_THRESHOLD if environ.get("JOBFARM_PREPARE") != "0" else None,
+        "prepare_threshold": None if _is_off("JOBFARM_PREPARE", environ) else PREPARE_THRESHOLD,
     }
-    if environ.get("JOBFARM_DB_STARTUP_OPTIONS") != "0":
+    if not _is_off("JOBFARM_DB_STARTUP_OPTIONS", environ):
         options["options"] = STARTUP_OPTIONS
     return options
 
 
+def _is_off(variable: str, environ: Mapping[str, str]) -> bool:
+    return environ.get(variable, "").lower() in {"0", "false", "no", "off"}
+
+
 def number(variable: str, default: int, *, environ: Mapping[str, str] = os.environ) -> int:
     """The whole number, at least 1, in an environment variable, or `default`. Raises InvalidSetting."""
-    value = environ.get(variable, str(default))
+    value = environ.get(variable, "") or str(default)
     if not value.isdecimal() or int(value) < 1:
         raise InvalidSetting(variable=variable, value=value, least=1)
     return int(value)

@@ -61,6 +61,25 @@ class BinariesMissing(EmbeddedError):
     major: int
 
 
+class NoFarm(EmbeddedError):
+    """There is no farm in {data}, and this command makes none. Set JOBFARM_DATA to the folder of the farm or
+    DATABASE_URL to its database, here or in /etc/jobfarm/environment, or make a new farm there with `manage.py farm` or
+    `manage.py migrate`."""
+
+    code = "no_farm"
+    data: Path
+
+
+class DatabaseElsewhere(EmbeddedError):
+    """{data} belongs to a farm whose database is {database}, and DATABASE_URL is not set: set it, here or in
+    /etc/jobfarm/environment, or delete {mark} to use an embedded database there."""
+
+    code = "database_elsewhere"
+    data: Path
+    database: str
+    mark: Path
+
+
 class WrongMajorVersion(EmbeddedError):
     """The data in {cluster} was written by PostgreSQL {actual}, and this farm brings PostgreSQL {expected},
     which cannot read it. Dump it with the old version of the farm (pg_dump) and load it into the new one, or

@@ -48,10 +48,10 @@ def explain_unreachable(error: BaseException, *, using: str = "default") -> str 
         if isinstance(cause, PostgresError):
             return str(cause)
         if isinstance(cause, PoolTimeout):
-            return f"{_server_name(using)} answers, but this process has no connection left: raise JOBFARM_DB_POOL."
+            return f"{server_name(using)} answers, but this process has no connection left: raise JOBFARM_DB_POOL."
         # An error that the server gave to a statement has an SQLSTATE; one of connecting has none.
         if isinstance(cause, psycopg.OperationalError) and cause.sqlstate is None:
-            return f"{_server_name(using)} {_meaning(str(cause))}."
+            return f"{server_name(using)} {_meaning(str(cause))}."
     return None
 
 
@@ -67,7 +67,8 @@ def note_trouble(logger: logging.Logger, failure: str, error: Exception) -> bool
     return is_away
 
 
-def _server_name(using: str) -> str:
+def server_name(using: str = "default") -> str:
+    """Host, port, database and user of a database, for a sentence."""
     settings = connections[using].settings_dict
     host = settings["HOST"] or "the local socket"
     port = settings["PORT"] or "5432"

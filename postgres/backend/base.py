@@ -18,6 +18,7 @@ from postgres.backend.client import DatabaseClient
 from postgres.backend.pool import Pool
 from postgres.backend.posting import Connection, PostingCursor
 from postgres.backend.prepared import DatabaseOperations, PreparedCursor
+from postgres.embedded import mark
 from postgres.exits import at_exit
 
 
@@ -57,10 +58,13 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if self.pool and self.pool.closed:
             self._knock()
         try:
-            return cast("Connection", super().get_new_connection(conn_params))
+            connection = cast("Connection", super().get_new_connection(conn_params))
         except PoolTimeout:
             self._knock()
             raise
+        if folder := self.settings_dict.pop("MARK_IN", None):  # once: it answers, so it is the right one
+            mark.write(Path(folder), self.settings_dict)
+        return connection
 
     def prepared_cursor(self) -> CursorWrapper:
         """A cursor on this connection whose statements are bound and prepared by the server

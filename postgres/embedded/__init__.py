@@ -12,15 +12,27 @@ from pathlib import Path
 from django.conf import settings
 from django.utils.asyncio import async_unsafe
 
+from postgres.embedded import mark
 from postgres.embedded.binaries import bin_folder
 from postgres.embedded.locks import Lock
 from postgres.embedded.places import DATABASE, PORT, ROLE, Location, location
 from postgres.embedded.server import Server
 from postgres.embedded.watch import Watch
-from postgres.errors import ServerReleased
+from postgres.errors import NoFarm, ServerReleased
 from postgres.exits import at_exit
 
-__all__ = ["DATABASE", "PORT", "ROLE", "Location", "bin_folder", "ensure", "location", "release"]
+__all__ = [
+    "DATABASE",
+    "PORT",
+    "ROLE",
+    "Location",
+    "bin_folder",
+    "ensure",
+    "forbid_new",
+    "location",
+    "release",
+    "require",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +56,26 @@ class _Process:
 
 
 _process = _Process()
+_may_be_new = threading.Event()  # also in forked children
+_may_be_new.set()
+
+
+def forbid_new() -> None:
+    """From now on this process, and those forked from it, make no new database: a command that is to work on a farm
+    has been started beside it. `ensure` then raises NoFarm."""
+    _may_be_new.clear()
+
+
+def require() -> None:
+    """Raise NoFarm or DatabaseElsewhere if `ensure` would, and start nothing."""
+    if configured := settings.DATABASES["default"].get("EMBEDDED"):
+        _check(Path(configured))
+
+
+def _check(data: Path) -> None:
+    mark.check(data)
+    if not _may_be_new.is_set() and not location(data).cluster.exists():
+        raise NoFarm(data=data)
 
 
 def ensure(data: Path | None = None) -> None:
@@ -92,6 +124,7 @@ def _attach(data: Path) -> None:
         hold = _process.holds.get(data)
         if hold is not None and not hold.postmaster.is_dead():
             return
+        _check(data)
         _leave_at_exit()
         _process.holds[data] = _take(Server.at(location(data)), hold)
         if hold:

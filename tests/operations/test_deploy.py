@@ -12,6 +12,8 @@ import pytest
 import yaml
 from django.core.management import get_commands, load_command_class
 
+from jobfarm.environment import table
+
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 UNITS = sorted((DEPLOY / "systemd").iterdir())
@@ -42,12 +44,29 @@ def words() -> dict[str, list[str]]:
     return commands | {f"compose {name}": list(service["command"]) for name, service in OURS.items()}
 
 
-def read_by_the_farm() -> set[str]:
-    """The environment variables that our code reads."""
-    asks = re.compile(r"""(?:environ(?:\.get)?[\[(]\s*|_flag\(|\bnumber\(|variable=)["']([A-Z][A-Z_]+)["']""")
-    apps = ("jobfarm", "postgres", "jobs", "scheduling", "live", "webhooks")
+def read_in_passing() -> set[str]:
+    """The environment variables that our code reads by themselves."""
+    asks = re.compile(
+        r"""(?:environ(?:\.get)?[\[(]\s*|_is_off\(|\bnumber\(|variable=)["']([A-Z][A-Z_]+)["']"""
+    )
+    apps = (
+        "jobfarm",
+        "postgres",
+        "jobs",
+        "scheduling",
+        "live",
+        "webhooks",
+        "accounts",
+        "examples",
+        "observing",
+    )
     sources = [source for app in apps for source in (ROOT / app).rglob("*.py")]
     return {name for source in sources for name in asks.findall(source.read_text())}
+
+
+def declared() -> set[str]:
+    """Those that the table of variables has."""
+    return {variable.name for variable in table.VARIABLES}
 
 
 class TestCommandLines:
@@ -72,14 +91,21 @@ class TestSettings:
         given = {line.partition("=")[0] for line in lines if line and not line.startswith("#")}
         for service in OURS.values():
             given |= set(service["environment"])
-        assert given - OTHERS - read_by_the_farm() == set()
+        assert given - OTHERS - declared() == set()
 
-    def test_are_all_in_a_manual(self) -> None:
-        """A setting that nobody can find is none. Tests have their own, and Django its usual one."""
-        manuals = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
-        manual_text = "".join(manual.read_text() for manual in manuals)
+    def test_that_are_read_are_declared(self) -> None:
+        """What is not in the table is neither checked nor in the manual. Tests have their own, and Django its usual
+        one."""
         own = {"JOBFARM_TEST_DATABASE", "DJANGO_SETTINGS_MODULE", "Q_CLUSTER_NAME"}
-        assert {name for name in read_by_the_farm() - own if name not in manual_text} == set()
+        assert read_in_passing() - own - declared() == set()
+
+    def test_that_are_declared_are_read(self) -> None:
+        """By the settings, by those that read in passing, or by Amazon's library."""
+        in_settings = set(
+            re.findall(r"""_ENV\[["'](\w+)["']\]""", (ROOT / "jobfarm" / "settings.py").read_text())
+        )
+        amazons = {name for name in declared() if name.startswith("AWS_")}
+        assert declared() - in_settings - amazons - read_in_passing() == set()
 
 
 class TestUnits:

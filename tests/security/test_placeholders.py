@@ -33,7 +33,11 @@ PLACEHOLDERS = [
 
 
 def started(*command: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    inherited = {name: os.environ[name] for name in ("PATH", "HOME", "JOBFARM_DATA") if name in os.environ}
+    inherited = {
+        name: os.environ[name]
+        for name in ("PATH", "HOME", "JOBFARM_DATA", "JOBFARM_ENV_FILE")
+        if name in os.environ
+    }
     return subprocess.run(
         [sys.executable, *command],
         cwd=settings.BASE_DIR, env=inherited | environment, capture_output=True, text=True, timeout=60, check=False,
@@ -42,14 +46,14 @@ def started(*command: str, **environment: str) -> "subprocess.CompletedProcess[s
 
 @pytest.mark.parametrize(("name", "value"), PLACEHOLDERS)
 def test_are_refused_with_a_sentence_that_names_the_setting(name: str, value: str) -> None:
-    sentence = placeholders.complaint(GOOD | {name: value})
+    (sentence,) = placeholders.complaints(GOOD | {name: value})
     assert sentence.startswith(f"{name} ")
     assert value not in sentence
 
 
 @pytest.mark.parametrize(("name", "value"), PLACEHOLDERS[:-2])
 def test_do_not_matter_to_the_embedded_database(name: str, value: str) -> None:
-    assert placeholders.complaint({name: value}) == ""
+    assert placeholders.complaints({name: value}) == []
 
 
 @pytest.mark.parametrize(
@@ -63,7 +67,7 @@ def test_do_not_matter_to_the_embedded_database(name: str, value: str) -> None:
     ],
 )
 def test_what_was_chosen_is_taken(environment: dict[str, str]) -> None:
-    assert placeholders.complaint(environment) == ""
+    assert placeholders.complaints(environment) == []
 
 
 def test_of_the_example_environment_are_all_found() -> None:
@@ -75,7 +79,8 @@ def test_of_the_example_environment_are_all_found() -> None:
     secrets = {name: value for name, _, value in lines if name != "POSTGRES_PASSWORD"}
     assert len(secrets) == 4
     for name, value in secrets.items():
-        assert placeholders.complaint(GOOD | {name: value}).startswith(name)
+        (sentence,) = placeholders.complaints(GOOD | {name: value})
+        assert sentence.startswith(name)
 
 
 @pytest.mark.parametrize(

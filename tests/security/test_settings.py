@@ -19,7 +19,11 @@ def test_the_documented_settings_pass_djangos_deployment_checks() -> None:
     documented = dict(re.findall(r"^export (\w+)=(\S+)", block[1], re.MULTILINE))
     assert documented.keys() >= {"SECRET_KEY", "ALLOWED_HOSTS", "SECURE_COOKIES", "SECURE_HSTS_SECONDS"}
     documented["SECRET_KEY"] = secrets.token_urlsafe(50)
-    inherited = {name: os.environ[name] for name in ("PATH", "HOME", "JOBFARM_DATA") if name in os.environ}
+    inherited = {
+        name: os.environ[name]
+        for name in ("PATH", "HOME", "JOBFARM_DATA", "JOBFARM_ENV_FILE")
+        if name in os.environ
+    }
     checked = subprocess.run(
         [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"],
         cwd=settings.BASE_DIR, env=inherited | documented, capture_output=True, text=True, timeout=120, check=False,

@@ -1,8 +1,8 @@
 """manage.py login_link USER [--minutes N] [--url URL]"""
 
-import os
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandError, CommandParser
 
@@ -26,7 +26,7 @@ class Command(PersonCommand):
         )
         parser.add_argument(
             "--url",
-            default=f"http://127.0.0.1:{os.environ.get('PORT', '8000')}",
+            default=f"http://127.0.0.1:{settings.PORT}",
             help="How people reach this site (%(default)s).",
         )
 

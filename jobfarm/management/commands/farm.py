@@ -41,7 +41,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Where to listen, and whether a worker comes along."""
         parser.add_argument("--host", default="127.0.0.1")
-        parser.add_argument("--port", type=int, default=int(os.environ.get("PORT", "8000")))
+        parser.add_argument("--port", type=int, default=settings.PORT)
         worker_help = (
             "start a worker too (a demonstrator, unless a server is configured), and turn SCHEDULING_GUARDS on, "
             "unless the environment says otherwise"
@@ -50,7 +50,7 @@ class Command(BaseCommand):
 
     def handle(self, *, host: str, port: int, with_worker: bool, **_: Any) -> None:
         """Run until Ctrl-C or SIGTERM."""
-        if with_worker and "SCHEDULING_GUARDS" not in os.environ:
+        if with_worker and not os.environ.get("SCHEDULING_GUARDS"):
             # For trying out and developing: mistakes are to be found there, also by processes forked from here.
             os.environ["SCHEDULING_GUARDS"], settings.SCHEDULING_GUARDS = "1", True
         processes.end_leftovers(settings.JOBFARM_DATA)

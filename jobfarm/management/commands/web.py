@@ -1,6 +1,5 @@
 """`manage.py web`: the HTTP and WebSocket server alone."""
 
-import os
 import signal
 import socket
 from argparse import ArgumentParser
@@ -24,7 +23,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Where to listen, or on which inherited socket."""
         parser.add_argument("--host", default="127.0.0.1")
-        parser.add_argument("--port", type=int, default=int(os.environ.get("PORT", "8000")))
+        parser.add_argument("--port", type=int, default=settings.PORT)
         parser.add_argument("--fd", type=int, help="a listening socket that the parent opened")
 
     def handle(self, *, host: str, port: int, fd: int | None, **_: Any) -> None:

@@ -15,6 +15,7 @@ from jobs import operations
 from jobs.domain.presence import EVERY_S, Part
 from jobs.operations.workers import Presence
 from postgres import embedded
+from postgres.reachability import explain_unreachable
 
 SHORTEST_S = 0.05  # between two rounds, so that a row which cannot be handled is no hot loop
 log = logging.getLogger(__name__)
@@ -70,7 +71,9 @@ def watch(stop: threading.Event, reports: Reports) -> None:
             reports.begin()
             pause = _round(reports)
         except (DatabaseError, InterfaceError) as error:
-            log.warning("the janitor lost the database and tries again: %s", error)
+            log.warning(
+                "the janitor lost the database and tries again: %s", explain_unreachable(error) or error
+            )
             connections.close_all()
             pause = 1.0
         stop.wait(pause)

@@ -21,3 +21,12 @@ class TestTheNote:
         assert (entry["name"], entry["pid"]) == ("one", child.process.pid)
         assert [path.name for path in tmp_path.iterdir()] == ["farm.json"]
         child.end()
+
+    def test_of_a_first_start_makes_its_folder(self, tmp_path: Path) -> None:
+        """With a key in SECRET_KEY, and a database that lies elsewhere, nothing else has made it."""
+        folder = tmp_path / "some" / "folder"
+        child = Child(name="one", argv=["sleep", "60"])
+        Supervisor([child], folder=folder, report=print)._tend(now=time.monotonic())
+        assert child.process is not None
+        child.end()
+        assert [path.name for path in folder.iterdir()] == ["farm.json"]

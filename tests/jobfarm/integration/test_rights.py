@@ -59,7 +59,10 @@ def farm(place: Path) -> Iterator[Farm]:
 @pytest.mark.skipif(os.geteuid() != 0, reason="nobody but root has rights to give up")
 class TestRoot:
     def test_gives_the_rights_of_the_web_process_and_of_the_worker_up(self, farm: Farm) -> None:
-        farm.environment |= {"PYTHONPATH": str(PACKAGES)}
+        own = farm.data / "environment"  # which the account may not read: it has its settings from its parent
+        own.write_text(f"PYTHONPATH={PACKAGES}\n")
+        own.chmod(0o600)
+        farm.environment |= {"PYTHONPATH": str(PACKAGES), "JOBFARM_ENV_FILE": str(own)}
         (farm.data / "files").mkdir()
         (farm.data / "files" / "old").write_text("of an earlier farm")
         farm.start("--with-worker", python=open_python())

@@ -175,6 +175,7 @@ class Farm:
             "PYTHONDONTWRITEBYTECODE": "1",
             "DJANGO_SETTINGS_MODULE": "private_settings",
             "JOBFARM_DATA": str(self.data),
+            "JOBFARM_ENV_FILE": "",
         }
         pipe = subprocess.PIPE
         process = subprocess.Popen(

@@ -73,6 +73,10 @@ class TestAUrl:
             ("postgresql://ann:s3cret@half@db/farm", "there is an unencoded @ in it (write %40)"),
             ("postgresql://ann:s3cret@db/farm?colour=red", "PostgreSQL cannot read it"),
             ("postgresql://ann:s3cret%zz@db/farm", "PostgreSQL cannot read it"),
+            (
+                "postgresql://ann:s3cret@db/farm?connect_timeout=soon",
+                "its connect_timeout is no number of seconds",
+            ),
         ],
     )
     def test_that_is_wrong_is_refused_without_being_repeated(self, url: str, reason: str) -> None:
@@ -110,10 +114,11 @@ class TestNoUrl:
 class TestTheEnvironment:
     def test_sets_the_size_of_the_pool(self) -> None:
         assert database(None, JOBFARM_DB_POOL="7")["OPTIONS"]["pool"]["max_size"] == 7
+        assert database(None, JOBFARM_DB_POOL="")["OPTIONS"]["pool"]["max_size"] == 20
         given = configuration.database(None, data=DATA, pool_max=3, environ={"JOBFARM_DB_POOL": "7"})
         assert given["OPTIONS"]["pool"]["max_size"] == 3
 
-    @pytest.mark.parametrize("value", ["0", "-1", "many", "", "1.5"])
+    @pytest.mark.parametrize("value", ["0", "-1", "many", "1.5"])
     def test_is_refused_where_a_number_is_none(self, value: str) -> None:
         with pytest.raises(InvalidSetting) as caught:
             database(None, JOBFARM_DB_POOL=value)
@@ -121,8 +126,9 @@ class TestTheEnvironment:
             f'The environment variable JOBFARM_DB_POOL must be a whole number of at least 1, not "{value}".'
         )
 
-    def test_makes_peace_with_poolers(self) -> None:
-        without = database(None, JOBFARM_PREPARE="0", JOBFARM_DB_STARTUP_OPTIONS="0")
+    @pytest.mark.parametrize("off", ["0", "false", "No", "off"])
+    def test_makes_peace_with_poolers(self, off: str) -> None:
+        without = database(None, JOBFARM_PREPARE=off, JOBFARM_DB_STARTUP_OPTIONS=off)
         assert without["OPTIONS"]["prepare_threshold"] is None
         assert "options" not in without["OPTIONS"]
         assert without["DISABLE_SERVER_SIDE_CURSORS"] is True

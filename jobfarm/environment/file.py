@@ -1,0 +1,126 @@
+"""The environment file: lines of NAME=value that mean the same to systemd, to docker and to us.
+
+The three differ in quotes, backslashes, `$`, `#`, `export` and spaces at the ends (docs/adr/0068). A line on which they
+differ is refused, so what is left needs no rules: the value is what stands behind the first `=`.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+VARIABLE: Final = "JOBFARM_ENV_FILE"
+NAME: Final = "jobfarm.env"
+OF_THE_MACHINE: Final = Path("/etc/jobfarm/environment")
+_CODE: Final = Path(__file__).resolve().parents[2]
+_LINE: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_OTHERS_MAY_WRITE: Final = 0o022
+_DIFFERENCES: Final[Mapping[str, str]] = {
+    r".*[\x00-\x1f\x7f]": "holds a control character",
+    r"\s|.*\s\Z": "begins or ends with a space, which docker keeps and systemd drops",
+    r"[\"']": "begins with a quote, which docker keeps and systemd drops: leave the quotes out, spaces need none",
+    r".*\\": "holds a backslash, which systemd and docker read differently",
+    r".*\$": "holds a $, which compose replaces: write %24 in an address, or choose another secret",
+    r".*#": "holds a #, where compose begins a comment: write %23 in an address, or choose another secret",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """What a file says, and a sentence for each line, or for the whole file, that cannot be used."""
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    complaints: list[str] = field(default_factory=list)
+
+
+def find(environ: Mapping[str, str]) -> Contents:
+    """Read the file that JOBFARM_ENV_FILE names (empty: none), else the first that is there of `jobfarm.env` beside
+    manage.py, `jobfarm.env` in the working directory and /etc/jobfarm/environment."""
+    named = environ.get(VARIABLE)
+    path = _first_there() if named is None else Path(named) if named else None
+    if path is None:
+        return Contents()
+    try:
+        return Contents(complaints=[theirs]) if (theirs := _somebody_elses(path, named)) else _read(path)
+    except OSError as error:
+        return Contents(complaints=[_unreadable(path, named, error)])
+
+
+def parse(text: str, *, name: str) -> Contents:
+    """Read the text of a file of that name."""
+    values: dict[str, str] = {}
+    complaints = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        try:
+            values.update(_assignments(line.removesuffix("\r").lstrip(" \t")))
+        except ValueError as error:
+            complaints.append(f"{name}, line {number}: {error}.")
+    return Contents(values=values, complaints=complaints)
+
+
+def _assignments(line: str) -> Iterator[tuple[str, str]]:
+    """The one of this line, or none. Raises ValueError, which never repeats a value: it may be a secret."""
+    if not line or line.startswith("#"):
+        if line.endswith("\\"):
+            raise ValueError("a comment that ends with a backslash hides the next line from systemd")
+        return
+    if line.startswith("export"):
+        raise ValueError("leave out `export`, which systemd and docker do not know")
+    match = _LINE.fullmatch(line)
+    if match is None:
+        raise ValueError("it is not NAME=value, with no space around the =")
+    for difference, why in _DIFFERENCES.items():
+        if re.match(difference, match[2], re.DOTALL):
+            raise ValueError(f"{match[1]} {why}")
+    yield match[1], match[2]
+
+
+def _read(path: Path) -> Contents:
+    try:
+        return parse(path.read_bytes().decode(), name=str(path))
+    except UnicodeDecodeError:
+        return Contents(complaints=[f"{path} is not a text in UTF-8."])
+
+
+def _first_there() -> Path | None:
+    places = (_CODE / NAME, _here() / NAME, OF_THE_MACHINE)
+    return next(filter(_is_there, places), None)
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:  # it was deleted
+        return _CODE
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:  # it is there, or its folder is closed to us: reading says so
+        return True
+    return True
+
+
+def _somebody_elses(path: Path, named: str | None) -> str:
+    """A file that merely lies where a command was typed decides which code is run: it has to be ours."""
+    if named is not None or path.name != NAME or path.parent == _CODE:
+        return ""
+    status = path.stat()
+    if status.st_uid in {0, os.geteuid()} and not status.st_mode & _OTHERS_MAY_WRITE:
+        return ""
+    return f"{path} can be changed by others than you: name it in {VARIABLE} if it is to be read, or chmod 600 it."
+
+
+def _unreadable(path: Path, named: str | None, error: OSError) -> str:
+    reason = error.strerror or str(error)
+    if named is not None:
+        return f"{VARIABLE} names {path}, which cannot be read: {reason}."
+    return (
+        f"{path} has the settings of this farm and cannot be read: {reason}. Run this as a user who may, or let the "
+        f"farm's group read it (chgrp jobfarm, chmod 640); {VARIABLE}= (empty) reads no file."
+    )

@@ -1,0 +1,173 @@
+"""Every variable that the server reads: its name, what it may be, its default, and what docs/settings.md says of it.
+
+`make docs` writes that page's tables from here. A default of None is worked out elsewhere, as `shown` says.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import observing.logs
+from jobfarm.environment import values
+from jobfarm.environment.values import Reader, flag, number, positive, text, whole
+from postgres.configuration import POOL_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One variable. `is_secret`: it may be given as a file, in NAME_FILE, and is never repeated in a sentence."""
+
+    name: str
+    read: Reader
+    default: Any
+    meaning: str
+    unit: str = ""
+    shown: str = ""
+    is_secret: bool = False
+
+
+_CODE: Final = Path(__file__).resolve().parents[2]
+_BLOCKED: Final = ["nude", "naked", "porn", "gore", "beheading", "torture", "swastika"]
+_quota: Final = whole(0)
+
+SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
+    "Where things are": (
+        Variable("DATABASE_URL", values.database, "",
+            "`postgresql://user:password@host:5432/name`, in place of the embedded server (tested on 18; 15 or "
+            "newer)", is_secret=True),
+        Variable("DATABASE_DIRECT_URL", values.database, "",
+            "past a pooler in transaction mode, for LISTEN, migrations and backups", is_secret=True),
+        Variable("REDIS_URL", values.redis, "",
+            "`redis://host:6379/0`: live messages go through Redis in place of NOTIFY", is_secret=True),
+        Variable("FILES_URL", values.bucket, "",
+            "`s3://bucket/prefix?region=...&endpoint=https://...`: result files in S3 or what speaks like it, in "
+            "place of the disk ([examples.md](examples.md#files))", is_secret=True),
+        Variable("AWS_ACCESS_KEY_ID", text, "",
+            "the key for that, else a profile or the machine's role", is_secret=True),
+        Variable("AWS_SECRET_ACCESS_KEY", text, "", "its secret", is_secret=True),
+        Variable("JOBFARM_DATA", values.folder, _CODE / "var",
+            "the folder of the embedded database, result files and the secret key. As root the database lies in "
+            "`/var/lib/jobfarm/`, under a name made from this path", shown="`var/` beside `manage.py`"),
+        Variable("PORT", whole(0, 65535), 8000, "of the web server", shown="8000"),
+        Variable("JOBFARM_APPS", values.apps, [],
+            "apps of your own, from folders on `PYTHONPATH` ([your-own-app.md](your-own-app.md))"),
+    ),
+    "A name and TLS": (
+        Variable("SECRET_KEY", text, "",
+            "signs sessions and seals secrets; every process of a farm has the same ([security.md](security.md))",
+            shown="made once, in `JOBFARM_DATA`", is_secret=True),
+        Variable("ALLOWED_HOSTS", values.hosts, ["127.0.0.1", "localhost", "[::1]"],
+            "by these names the site is asked for"),
+        Variable("CSRF_TRUSTED_ORIGINS", values.origins, [],
+            "such as `https://farm.example.org`: where forms are sent from"),
+        Variable("SECURE_COOKIES", flag, False, "behind TLS: cookies are sent over it alone"),
+        Variable("SECURE_HSTS_SECONDS", whole(0), 0, "so long browsers refuse anything but TLS", "s"),
+        Variable("SECURE_HSTS_INCLUDE_SUBDOMAINS", flag, False, "for names below this one too"),
+        Variable("SECURE_HSTS_PRELOAD", flag, False, "browsers may know it before the first visit"),
+        Variable("SECURE_SSL_REDIRECT", flag, False,
+            "plain HTTP is sent to HTTPS, but for health checks and `/metrics`"),
+        Variable("DEBUG", flag, False, "error pages show settings: for development alone"),
+    ),
+    "Jobs": (
+        Variable("JOBFARM_LEASE_S", positive, 60.0, "how long a silent worker keeps its job", "s"),
+        Variable("JOBFARM_HEARTBEAT_S", positive, 20.0, "how often a worker reports", "s"),
+        Variable("JOBFARM_RETENTION_DAYS", whole(0), 30, "how long ended jobs are kept", "days"),
+        Variable("JOBFARM_SUBMIT_PER_MINUTE", positive, 600.0,
+            "jobs that come in with one API token, on average; a person may have twice that"),
+        Variable("JOBFARM_SUBMIT_BURST", positive, 2000.0, "and at once"),
+        Variable("JOBFARM_MEMBER_PRIORITY", whole(-100, 100), 0,
+            "the highest priority that members may choose beside what a kind says "
+            "([accounts.md](accounts.md#priorities-and-queues))"),
+        Variable("JOBFARM_MEMBER_QUEUES", values.words, [], "and the queues; `*` is all"),
+        Variable("JOBFARM_HALF_SENT_PER_ADDRESS", whole(1), 100,
+            "requests of one address that may be half sent at a time"),
+        Variable("JOBFARM_SIGN_UP", flag, True, "people make accounts by themselves ([accounts.md](accounts.md))"),
+        Variable("JOBFARM_GUESTS", flag, True, "a captcha lets visitors in"),
+    ),
+    "Quotas": (
+        Variable("JOBFARM_OUTPUT_BYTES_PER_ATTEMPT", _quota, 50_000_000,
+            "output of one attempt ([operations.md](operations.md#quotas))", "bytes"),
+        Variable("JOBFARM_OUTPUT_BYTES_PER_JOB", _quota, 200_000_000, "output of all attempts of a job", "bytes"),
+        Variable("JOBFARM_OUTPUT_PIECES_PER_ATTEMPT", _quota, 500_000, "pieces of it"),
+        Variable("JOBFARM_FILES_PER_ATTEMPT", _quota, 200, "files of one attempt"),
+        Variable("JOBFARM_FILES_PER_JOB", _quota, 1000, "files of all attempts of a job"),
+        Variable("JOBFARM_FILE_BYTES_PER_ATTEMPT", _quota, 500_000_000, "in these files", "bytes"),
+        Variable("JOBFARM_FILE_BYTES_PER_JOB", _quota, 2_000_000_000, "in these files", "bytes"),
+        Variable("JOBFARM_WAITING_JOBS_PER_OWNER", _quota, 100_000,
+            "waiting jobs of one owner; here and below 0 is no quota"),
+        Variable("JOBFARM_WAITING_JOBS_IN_ALL", _quota, 10_000_000, "waiting jobs"),
+        Variable("JOBFARM_OUTPUT_BYTES_PER_OWNER", _quota, 5_000_000_000, "output of one owner's jobs", "bytes"),
+        Variable("JOBFARM_OUTPUT_BYTES_IN_ALL", _quota, 100_000_000_000, "output of all jobs", "bytes"),
+        Variable("JOBFARM_FILES_PER_OWNER", _quota, 100_000, "files of one owner's jobs"),
+        Variable("JOBFARM_FILES_IN_ALL", _quota, 10_000_000, "files of all jobs"),
+        Variable("JOBFARM_FILE_BYTES_PER_OWNER", _quota, 20_000_000_000, "in these files", "bytes"),
+        Variable("JOBFARM_FILE_BYTES_IN_ALL", _quota, 500_000_000_000, "in these files", "bytes"),
+    ),
+    "Examples": (
+        Variable("JOBFARM_CHAT_TOKENS_PER_MINUTE", positive, 300_000.0,
+            "tokens of language models that all answers of the chat together may take"),
+        Variable("JOBFARM_GAME_PICTURE_S", positive, 30.0,
+            "so long a picture of the image game may wait, and again be painted", "s"),
+        Variable("JOBFARM_GAME_BLOCKED", values.phrases, _BLOCKED,
+            "words that the game paints nothing for, with commas between them"),
+    ),
+    "Scheduler": (
+        Variable("SCHEDULING_WORKERS", whole(1), 2, "processes of each cluster"),
+        Variable("SCHEDULING_GRACE_S", number, 30.0, "how long actions may go on after SIGTERM", "s"),
+        Variable("SCHEDULING_HOPELESS_S", number, 10.0,
+            "how long after its timeout an action that ignores it is killed", "s"),
+        Variable("SCHEDULING_RETENTION_DAYS", number, 7.0, "how long ended functions are kept", "days"),
+        Variable("SCHEDULING_MOST_COLLISIONS", whole(1), 100, "runs of a mutation that collided, until it is failed"),
+        Variable("SCHEDULING_MOST_DEATHS", whole(1), 3, "deaths of the process that ran it, until it is failed"),
+        Variable("SCHEDULING_GUARDS", flag, None,
+            "what leaves a mutation, and what actions write past mutations, is an error "
+            "([scheduling.md](scheduling.md#what-the-guards-see))", shown="0, and 1 under `make run` and with `DEBUG`"),
+    ),
+    "Webhooks": (
+        Variable("WEBHOOKS_PER_MINUTE", positive, 3000.0,
+            "requests from one address to one source ([webhooks.md](webhooks.md#settings))"),
+        Variable("WEBHOOKS_ANSWER_WITHIN_S", positive, 8.0, "after so long a sender is answered 503", "s"),
+        Variable("WEBHOOKS_ATTEMPTS", whole(1), 5, "attempts before a delivery is dead"),
+        Variable("WEBHOOKS_FIRST_RETRY_S", number, 60.0,
+            "the wait after the first; each next one is four times as long", "s"),
+        Variable("WEBHOOKS_ATLASSIAN_OLDEST_S", positive, 86400.0,
+            "how old an event of Jira or Confluence may be", "s"),
+        Variable("WEBHOOKS_RETENTION_DAYS", number, 90.0,
+            "how long what came by webhooks and ended well is kept", "days"),
+        Variable("WEBHOOKS_SANDBOX_RETENTION_DAYS", number, 14.0, "the same for what sandboxes print", "days"),
+        Variable("WEBHOOKS_OWN_URL", values.address, None,
+            "where this farm answers, for test deliveries", shown="`http://127.0.0.1:PORT`"),
+        Variable("LLM_SERVERS", values.addresses, [], "OpenAI-compatible servers whose models are listed every night"),
+        Variable("LLM_API_KEY", text, "", "the key for all of them", is_secret=True),
+    ),
+    "Processes and connections": (
+        Variable("JOBFARM_DB_POOL", whole(1), POOL_MAX, "connections of a process to the database"),
+        Variable("JOBFARM_DB_THREADS", whole(1), 4,
+            "threads of a process that ask the database for sockets and webhooks"),
+        Variable("JOBFARM_PREPARE", flag, True, "prepared statements; 0 for poolers without them"),
+        Variable("JOBFARM_DB_STARTUP_OPTIONS", flag, True,
+            "`options` when connecting; 0 for poolers that refuse them, then set `jit = off` and `plan_cache_mode "
+            "= force_generic_plan` for the role"),
+        Variable("JOBFARM_EMBEDDED_SOCKET", text, "",
+            "set by `manage.py farm` itself for a process without root's rights ([ADR "
+            "2](adr/0002-embedded-postgresql.md))"),
+        Variable("JOBFARM_PAGE_SOCKETS", whole(1), None,
+            "sockets of pages that one process takes; others get 403 and come back ([ADR "
+            "56](adr/0056-what-a-page-socket-may-ask-for.md))", shown="5,000, at most half of `ulimit -n`"),
+        Variable("JOBFARM_PAGE_SOCKETS_PER_ADDRESS", whole(1), 500, "and of them from one address"),
+        Variable("JOBFARM_PAGE_BURST", whole(1), 300,
+            "what a page may ask for at once: a message weighs 10, each kilobyte and each part of the page 1"),
+        Variable("JOBFARM_PAGE_PER_SECOND", whole(1), 10,
+            "and a second after that; what exceeds it waits, and twice the burst closes the socket with 4429"),
+    ),
+    "Logs and numbers": (
+        Variable("JOBFARM_LOG", values.one_of(*observing.logs.FORMS), "text",
+            "log lines for people, or as JSON ([operations.md](operations.md#logs))"),
+        Variable("LOG_LEVEL", values.one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"), "WARNING",
+            "from which level on"),
+        Variable("JOBFARM_METRICS_TOKEN", text, "",
+            "what Prometheus shows to read `/metrics`, which is closed without it", is_secret=True),
+    ),
+}  # fmt: skip
+VARIABLES: Final = tuple(variable for section in SECTIONS.values() for variable in section)

@@ -1,0 +1,178 @@
+"""What the text of a variable may be: each function reads one, or raises ValueError with a sentence that names it."""
+
+import importlib.util
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+import jobfarm.storage
+import postgres.configuration
+
+Reader = Callable[[str, str], Any]
+
+_FLAGS: Final = {
+    "1": True,
+    "true": True,
+    "yes": True,
+    "on": True,
+    "0": False,
+    "false": False,
+    "no": False,
+    "off": False,
+}
+
+
+def text(_name: str, raw: str) -> str:
+    """Any."""
+    return raw
+
+
+def flag(name: str, raw: str) -> bool:
+    """Yes or no."""
+    if raw.lower() not in _FLAGS:
+        raise ValueError(f'{name} must be 1 (true, yes, on) or 0 (false, no, off), not "{raw}".')
+    return _FLAGS[raw.lower()]
+
+
+def whole(least: int, most: int | None = None) -> Reader:
+    """A whole number within bounds."""
+    bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+
+    def read(name: str, raw: str) -> int:
+        is_number = re.fullmatch(r"[+-]?[0-9]{1,18}", raw)
+        if not is_number or int(raw) < least or (most is not None and int(raw) > most):
+            raise ValueError(f'{name} must be a whole number {bounds}, not "{raw}".')
+        return int(raw)
+
+    return read
+
+
+def number(name: str, raw: str) -> float:
+    """A number that is not negative."""
+    if (value := _number(raw)) is None or value < 0:
+        raise ValueError(f'{name} must be a number of at least 0, not "{raw}".')
+    return value
+
+
+def positive(name: str, raw: str) -> float:
+    """A number above 0."""
+    if (value := _number(raw)) is None or value <= 0:
+        raise ValueError(f'{name} must be a number above 0, not "{raw}".')
+    return value
+
+
+def one_of(*words: str) -> Reader:
+    """One of these words, in small or capital letters."""
+
+    def read(name: str, raw: str) -> str:
+        for word in words:
+            if raw.casefold() == word.casefold():
+                return word
+        raise ValueError(f'{name} must be one of {", ".join(words)}, not "{raw}".')
+
+    return read
+
+
+def words(_name: str, raw: str) -> list[str]:
+    """Words with commas or spaces between them."""
+    return raw.replace(",", " ").split()
+
+
+def phrases(_name: str, raw: str) -> list[str]:
+    """Words, and rows of words, with commas between them."""
+    return [phrase.strip() for phrase in raw.split(",") if phrase.strip()]
+
+
+def hosts(name: str, raw: str) -> list[str]:
+    """Names of hosts, with commas between them."""
+    items = phrases(name, raw)
+    for host in items:
+        if "/" in host:
+            raise ValueError(f'{name} must hold names of hosts, such as farm.example.org, not "{host}".')
+    return items
+
+
+def origins(name: str, raw: str) -> list[str]:
+    """Schemes with hosts, with commas between them."""
+    items = phrases(name, raw)
+    for origin in items:
+        if not re.fullmatch(r"https?://[^/\s]+", origin):
+            raise ValueError(f'{name} must hold origins, such as https://farm.example.org, not "{origin}".')
+    return items
+
+
+def address(name: str, raw: str) -> str:
+    """One of HTTP."""
+    if not re.match(r"https?://[^/\s]", raw):
+        raise ValueError(f'{name} must begin with http:// or https:// and a host; "{raw}" does not.')
+    return raw
+
+
+def addresses(name: str, raw: str) -> list[str]:
+    """Addresses of HTTP, with commas between them."""
+    return [address(name, one) for one in phrases(name, raw)]
+
+
+def redis(name: str, raw: str) -> str:
+    """The address of a Redis. It may hold a password: no sentence repeats it."""
+    try:
+        is_right = urlsplit(raw).scheme in {"redis", "rediss", "unix"} and urlsplit(raw).port != 0
+    except ValueError:  # brackets that do not close, or a port that is none
+        is_right = False
+    if not is_right:
+        raise ValueError(f"{name} must be written as redis://host:6379/0 (or rediss:// or unix://).")
+    return raw
+
+
+def database(name: str, raw: str) -> str:
+    """The address of a PostgreSQL. It may hold a password: no sentence repeats it."""
+    try:
+        postgres.configuration.parse(raw, variable=name)
+    except ImproperlyConfigured as error:
+        raise ValueError(str(error)) from None
+    return raw
+
+
+def bucket(_name: str, raw: str) -> str:
+    """Where files lie, as jobfarm.storage reads it."""
+    jobfarm.storage.files(raw)
+    return raw
+
+
+def folder(name: str, raw: str) -> Path:
+    """A folder, whether it is there or not."""
+    path = Path(raw).resolve()
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"{name} must be a folder, and {path} is none.")
+    return path
+
+
+def apps(name: str, raw: str) -> list[str]:
+    """Names of apps that Python finds."""
+    items = words(name, raw)
+    for app in items:
+        if not _is_importable(app.partition(".")[0]):
+            raise ValueError(
+                f'{name} names "{app}", which Python does not find: PYTHONPATH must have its folder.'
+            )
+    return items
+
+
+def _number(raw: str) -> float | None:
+    try:
+        value = float(raw)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _is_importable(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ValueError:  # an empty name
+        return False

@@ -1,0 +1,226 @@
+"""Commands of an operator whose settings are not those of the farm: one sentence and code 1, and nothing is made."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import pytest
+from django.conf import settings
+from psycopg.conninfo import conninfo_to_dict
+from pytest_django import DjangoDbBlocker
+
+from jobfarm import command_line
+from postgres import connections, embedded
+from postgres.embedded import mark
+from tests.operations.databases import empty_database
+from tests.postgres.integration.farms import until
+
+ROOT: Final = Path(settings.BASE_DIR)
+DEADLINE_S: Final = 90
+KEY: Final = "q3vX7hZk0uJ2mB9dT5sW8yR1aP4cF6eG"
+# One of every app that has some, with what it needs to get as far as the database.
+COMMANDS: Final = (
+    "create_token ada", "login_link ada", "create_worker laptop --queue q", "create_kind k", "jobs list",
+    "webhooks secret list", "create_groups", "cluster --mutations --once", "backup {folder}", "showmigrations",
+)  # fmt: skip
+PORT_OF_NOBODY: Final = "postgresql://ann:s3cret@127.0.0.1:{port}/farm"
+
+
+def closed_port() -> int:
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        return int(server.getsockname()[1])
+
+
+def environment(**given: str) -> dict[str, str]:
+    """What a process gets: no file of this machine, and no setting of this run."""
+    inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    return inherited | {"JOBFARM_ENV_FILE": "", "PYTHONUNBUFFERED": "1"} | given
+
+
+def manage(command: str, *, folder: Path, **given: str) -> "subprocess.CompletedProcess[str]":
+    """Run a command, typed in `folder`."""
+    words = [word.format(folder=folder / "new") for word in command.split()]
+    return subprocess.run(
+        [sys.executable, str(ROOT / "manage.py"), *words], cwd=folder, env=environment(**given),
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=DEADLINE_S, check=False,
+    )  # fmt: skip
+
+
+def failed_with(done: "subprocess.CompletedProcess[str]") -> str:
+    """The one sentence that it ended with; Django puts a word before those that a command raises itself."""
+    assert (done.returncode, done.stdout) == (1, ""), done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    return done.stderr.strip().removeprefix("CommandError: ")
+
+
+@pytest.fixture
+def database_url(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[str]:
+    """The address of a new database, which has no tables."""
+    with django_db_blocker.unblock(), empty_database() as name:
+        given = conninfo_to_dict(connections.conninfo())
+        login = quote(str(given["user"])) + (
+            f":{quote(str(given['password']))}" if given.get("password") else ""
+        )
+        yield f"postgresql://{login}@/{name}?host={quote(str(given['host']), safe='')}&port={given['port']}"
+
+
+class TestWithoutAFarm:
+    @pytest.mark.parametrize(
+        "command", ["create_token ada", "jobs list", "backup {folder}", "web", "janitor"]
+    )
+    def test_a_command_makes_none(self, command: str, tmp_path: Path) -> None:
+        data = tmp_path / "typo"
+        sentence = failed_with(manage(command, folder=tmp_path, JOBFARM_DATA=str(data)))
+        assert sentence.startswith(
+            f"There is no farm in {data}, and this command makes none. Set JOBFARM_DATA to"
+        )
+        assert "DATABASE_URL" in sentence
+        assert not embedded.location(data).home.exists()
+        assert not (tmp_path / "new").exists()
+
+    def test_the_doctor_says_so_too(self, tmp_path: Path) -> None:
+        done = manage("doctor", folder=tmp_path, JOBFARM_DATA=str(tmp_path))
+        assert done.returncode == 1
+        assert f"There is no farm in {tmp_path}" in done.stdout + done.stderr
+        assert "Traceback" not in done.stdout + done.stderr
+
+    @pytest.mark.parametrize("command", ["help", "check", "version", "web --help"])
+    def test_what_needs_none_goes_on(self, command: str, tmp_path: Path) -> None:
+        assert manage(command, folder=tmp_path, JOBFARM_DATA=str(tmp_path)).returncode == 0
+
+    def test_only_these_make_one(self) -> None:
+        """docs/settings.md names them."""
+        page = (ROOT / "docs" / "settings.md").read_text()
+        assert [
+            name for name in command_line.MAKERS if f"`{name}`" not in page and f" {name}`" not in page
+        ] == []
+
+
+class TestAServerOfOnesOwn:
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_that_refuses_is_one_sentence(self, command: str, tmp_path: Path) -> None:
+        url = PORT_OF_NOBODY.format(port=closed_port())
+        done = manage(command, folder=tmp_path, DATABASE_URL=url, JOBFARM_DATA=str(tmp_path), SECRET_KEY=KEY)
+        assert "refuses connections: check" in failed_with(done)
+        assert "s3cret" not in done.stderr
+        assert not (tmp_path / mark.FILE).exists(), "an address that nobody answers at marks no folder"
+
+    def test_that_nobody_knows_is_one_sentence(self, tmp_path: Path) -> None:
+        url = "postgresql://ann:s3cret@no-such-host.invalid/farm"
+        done = manage(
+            "create_token ada", folder=tmp_path, DATABASE_URL=url, SECRET_KEY=KEY, JOBFARM_DATA=str(tmp_path)
+        )
+        assert "cannot be found: check the host's name" in failed_with(done)
+
+    @pytest.mark.parametrize(
+        ("part", "wrong", "meaning"),
+        [("@/", "@/no_such_", "has no such database"), ("://", "://no_such_", "does not know this user")],
+    )
+    def test_that_lacks_what_is_named_is_one_sentence(
+        self, part: str, wrong: str, meaning: str, database_url: str, tmp_path: Path
+    ) -> None:
+        url = database_url.replace(part, wrong, 1)
+        done = manage(
+            "create_token ada", folder=tmp_path, DATABASE_URL=url, SECRET_KEY=KEY, JOBFARM_DATA=str(tmp_path)
+        )
+        assert meaning in failed_with(done) or "does not let this user in" in failed_with(done)
+
+    @pytest.mark.parametrize(
+        "command", ["create_token ada", "jobs list", "web", "janitor", "cluster --actions"]
+    )
+    def test_without_our_tables_is_one_sentence(
+        self, command: str, database_url: str, tmp_path: Path
+    ) -> None:
+        done = manage(
+            command, folder=tmp_path, DATABASE_URL=database_url, SECRET_KEY=KEY, JOBFARM_DATA=str(tmp_path)
+        )
+        sentence = failed_with(done)
+        assert sentence.startswith("PostgreSQL at ")
+        assert sentence.endswith(" migrations of this version: run manage.py migrate.")
+
+    def test_shows_the_whole_of_an_error_to_who_asks_for_it(self, tmp_path: Path) -> None:
+        url = PORT_OF_NOBODY.format(port=closed_port())
+        done = manage(
+            "create_groups --traceback", folder=tmp_path, DATABASE_URL=url, JOBFARM_DATA=str(tmp_path)
+        )
+        assert done.returncode == 1
+        assert "Traceback" in done.stderr
+
+
+class TestAFirstStart:
+    def test_with_a_server_of_ones_own_needs_no_folder_and_claims_it(
+        self, database_url: str, tmp_path: Path
+    ) -> None:
+        """Then a command without DATABASE_URL finds whose folder it is, and works on no other database."""
+        data = tmp_path / "some" / "folder"
+        process = subprocess.Popen(
+            [sys.executable, "manage.py", "farm", "--port", "0"], cwd=ROOT, stdout=subprocess.PIPE, text=True,
+            env=environment(DATABASE_URL=database_url, SECRET_KEY=KEY, JOBFARM_DATA=str(data)),
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            until((data / "farm.json").exists)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=DEADLINE_S) == 0
+        finally:
+            process.kill()
+            process.communicate()
+        name = database_url.partition("@/")[2].partition("?")[0]
+        assert (data / mark.FILE).read_text().startswith(f'"{name}" at ')
+        for command in ("create_token ada", "backup {folder}", "migrate", "web"):
+            sentence = failed_with(manage(command, folder=tmp_path, JOBFARM_DATA=str(data)))
+            assert sentence.startswith(f'{data} belongs to a farm whose database is "{name}" at ')
+            assert f"delete {data / mark.FILE} to use an embedded database" in sentence
+        assert not embedded.location(data).home.exists()
+        own = {"DATABASE_URL": database_url, "SECRET_KEY": KEY, "JOBFARM_DATA": str(data)}
+        assert manage("create_groups", folder=tmp_path, **own).returncode == 0
+
+
+class TestAnEnvironmentFile:
+    @pytest.mark.parametrize(
+        "command",
+        [("manage.py", "check"), ("manage.py", "web"), ("-m", "uvicorn", "jobfarm.asgi:application")],
+    )
+    def test_is_read_by_whatever_is_started(self, command: tuple[str, ...], tmp_path: Path) -> None:
+        file = tmp_path / "environment"
+        file.write_text("LOG_LEVEL=loud\nPORT=none\nJOBFARM_LEASE=5\nSECRET_KEY='quoted'\n")
+        done = subprocess.run(
+            [sys.executable, *command], cwd=ROOT, env=environment(JOBFARM_ENV_FILE=str(file)),
+            capture_output=True, text=True, timeout=DEADLINE_S, check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout) == (1, "")
+        first_words = [line.split(" ")[0] for line in done.stderr.splitlines()]
+        assert first_words == ["JOBFARM_LEASE", f"{file},", "PORT", "LOG_LEVEL"]
+
+    def test_gives_a_typed_command_the_farms_database(self, tmp_path: Path) -> None:
+        """With the password in a file of its own; a real variable wins."""
+        port, other = closed_port(), closed_port()
+        secret = tmp_path / "url"
+        secret.write_text(PORT_OF_NOBODY.format(port=port) + "\n")
+        file = tmp_path / "environment"
+        file.write_text(f"DATABASE_URL_FILE={secret}\nJOBFARM_DATA={tmp_path}\nSECRET_KEY={KEY}\n")
+        named = str(file)
+        assert f"port {port} " in failed_with(
+            manage("create_token ada", folder=tmp_path, JOBFARM_ENV_FILE=named)
+        )
+        real = manage(
+            "create_token ada",
+            folder=tmp_path,
+            JOBFARM_ENV_FILE=named,
+            DATABASE_URL=PORT_OF_NOBODY.format(port=other),
+        )
+        assert f"port {other} " in failed_with(real)
+
+    def test_has_apps_and_the_folders_that_they_lie_in(self, tmp_path: Path) -> None:
+        (tmp_path / "apps" / "notes").mkdir(parents=True)
+        (tmp_path / "apps" / "notes" / "__init__.py").touch()
+        file = tmp_path / "environment"
+        file.write_text(f"JOBFARM_APPS=notes\nPYTHONPATH={tmp_path / 'apps'}\nJOBFARM_DATA={tmp_path}\n")
+        assert manage("check", folder=tmp_path, JOBFARM_ENV_FILE=str(file)).returncode == 0

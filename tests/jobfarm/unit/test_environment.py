@@ -1,0 +1,203 @@
+"""Settings from the environment: each wrong one is a sentence that names it, secrets may lie in files."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import live.configuration
+from jobfarm import environment
+from jobfarm.environment import misspelled, secret_files, table
+from postgres import connections
+
+BY_NAME = {variable.name: variable for variable in table.VARIABLES}
+SECRETS = sorted(variable.name for variable in table.VARIABLES if variable.is_secret)
+
+
+def value(name: str, text: str) -> Any:
+    values, wrong = environment.read({name: text})
+    assert wrong == []
+    return values[name]
+
+
+class TestAnEmptyEnvironment:
+    def test_has_every_default(self) -> None:
+        values, wrong = environment.read({})
+        assert wrong == []
+        assert values == {variable.name: variable.default for variable in table.VARIABLES}
+
+    def test_is_what_empty_variables_are(self) -> None:
+        assert environment.read(dict.fromkeys(BY_NAME, "")) == environment.read({})
+
+    def test_has_the_defaults_of_those_who_read_by_themselves(self) -> None:
+        limits = live.configuration.limits({})
+        assert BY_NAME["JOBFARM_PAGE_SOCKETS_PER_ADDRESS"].default == limits["SOCKETS_PER_ADDRESS"]
+        assert BY_NAME["JOBFARM_PAGE_BURST"].default == limits["BURST"]
+        assert BY_NAME["JOBFARM_PAGE_PER_SECOND"].default == limits["PER_SECOND"]
+        assert BY_NAME["JOBFARM_DB_THREADS"].default == connections.THREADS
+
+
+class TestAValue:
+    @pytest.mark.parametrize(
+        ("name", "text", "expected"),
+        [
+            ("JOBFARM_SIGN_UP", "Off", False),
+            ("DEBUG", "yes", True),
+            ("JOBFARM_LEASE_S", " 1.5 ", 1.5),
+            ("JOBFARM_MEMBER_PRIORITY", "-5", -5),
+            ("ALLOWED_HOSTS", "a.example, b.example,", ["a.example", "b.example"]),
+            ("JOBFARM_MEMBER_QUEUES", "a,b c", ["a", "b", "c"]),
+            ("JOBFARM_GAME_BLOCKED", "a b, c", ["a b", "c"]),
+            ("LOG_LEVEL", "debug", "DEBUG"),
+            ("JOBFARM_LOG", "JSON", "json"),
+            ("REDIS_URL", "rediss://:pw@cache:6380/1", "rediss://:pw@cache:6380/1"),
+            ("REDIS_URL", "unix:///run/redis.sock", "unix:///run/redis.sock"),
+            ("JOBFARM_APPS", "tests", ["tests"]),
+            ("SECRET_KEY", " a space ", " a space "),
+            ("CSRF_TRUSTED_ORIGINS", "https://a.org,https://*.b:84", ["https://a.org", "https://*.b:84"]),
+        ],
+    )  # fmt: skip
+    def test_is_read(self, name: str, text: str, expected: object) -> None:
+        assert value(name, text) == expected
+
+    @pytest.mark.parametrize(
+        ("name", "text", "sentence"),
+        [
+            ("JOBFARM_SIGN_UP", "ture", 'must be 1 (true, yes, on) or 0 (false, no, off), not "ture".'),
+            ("JOBFARM_LEASE_S", "a minute", 'must be a number above 0, not "a minute".'),
+            ("JOBFARM_LEASE_S", "0", 'must be a number above 0, not "0".'),
+            ("JOBFARM_LEASE_S", "nan", 'must be a number above 0, not "nan".'),
+            ("SCHEDULING_GRACE_S", "-1", 'must be a number of at least 0, not "-1".'),
+            ("SCHEDULING_GRACE_S", "inf", 'must be a number of at least 0, not "inf".'),
+            ("JOBFARM_RETENTION_DAYS", "1.5", 'must be a whole number of at least 0, not "1.5".'),
+            ("JOBFARM_DB_POOL", "0", 'must be a whole number of at least 1, not "0".'),
+            ("PORT", "80000", 'must be a whole number from 0 to 65535, not "80000".'),
+            ("JOBFARM_MEMBER_PRIORITY", "101", 'must be a whole number from -100 to 100, not "101".'),
+            ("LOG_LEVEL", "loud", 'must be one of DEBUG, INFO, WARNING, ERROR, CRITICAL, not "loud".'),
+            ("JOBFARM_LOG", "xml", 'must be one of text, json, not "xml".'),
+            ("ALLOWED_HOSTS", "https://a.example", 'must hold names of hosts, such as farm.example.org, not "https://a.example".'),
+            ("CSRF_TRUSTED_ORIGINS", "a.b", 'must hold origins, such as https://farm.example.org, not "a.b".'),
+            ("WEBHOOKS_OWN_URL", "a.example", 'must begin with http:// or https:// and a host; "a.example" does not.'),
+            ("LLM_SERVERS", "http://a/v1,b/v1", 'must begin with http:// or https:// and a host; "b/v1" does not.'),
+            ("REDIS_URL", "http://s3cret@cache", "must be written as redis://host:6379/0 (or rediss:// or unix://)."),
+            ("REDIS_URL", "redis://s3cret@cache:port", "must be written as redis://host:6379/0 (or rediss:// or unix://)."),
+            ("JOBFARM_DATA", __file__, f"must be a folder, and {__file__} is none."),
+            ("JOBFARM_APPS", "no.app", 'names "no.app", which Python does not find: PYTHONPATH must have its folder.'),
+        ],
+    )  # fmt: skip
+    def test_that_is_none_is_one_sentence_that_names_it(self, name: str, text: str, sentence: str) -> None:
+        _, wrong = environment.read({name: text})
+        assert wrong == [f"{name} {sentence}"]
+        assert "s3cret" not in wrong[0]
+
+    def test_that_is_no_bucket_is_not_repeated(self) -> None:
+        _, (sentence,) = environment.read({"FILES_URL": "http://s3cret@bucket"})
+        assert sentence.startswith("FILES_URL is s3://BUCKET/PREFIX?region=REGION")
+        assert "s3cret" not in sentence
+
+    @pytest.mark.parametrize("name", ["DATABASE_URL", "DATABASE_DIRECT_URL"])
+    def test_that_is_no_address_of_a_database_is_not_repeated(self, name: str) -> None:
+        for address in ("mysql://a:s3cret@h/x", "postgresql://a:s3cret@h/x?connect_timeout=soon"):
+            _, (sentence,) = environment.read({"DATABASE_URL": "postgresql://h/x", name: address})
+            assert sentence.startswith(f"{name} is not usable: it")
+            assert "s3cret" not in sentence
+
+    def test_of_a_way_past_a_pooler_needs_the_pooler(self) -> None:
+        _, (sentence,) = environment.read({"DATABASE_DIRECT_URL": "postgresql://h/x"})
+        assert sentence.startswith("DATABASE_DIRECT_URL is set without DATABASE_URL")
+
+    def test_beside_others_is_said_with_them(self) -> None:
+        _, wrong = environment.read({"PORT": "x", "DEBUG": "maybe", "JOBFARM_LEASE_S": "5"})
+        assert [sentence.partition(" ")[0] for sentence in wrong] == ["PORT", "DEBUG"]
+
+
+class TestASecret:
+    def test_is_everything_that_opens_something(self) -> None:
+        assert SECRETS == [
+            "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "DATABASE_DIRECT_URL", "DATABASE_URL", "FILES_URL",
+            "JOBFARM_METRICS_TOKEN", "LLM_API_KEY", "REDIS_URL", "SECRET_KEY",
+        ]  # fmt: skip
+
+    @pytest.mark.parametrize("name", SECRETS)
+    @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+    def test_may_lie_in_a_file(self, name: str, end: str, tmp_path: Path) -> None:
+        path = tmp_path / "secret"
+        path.write_bytes(f"s3cret{end}".encode())
+        environ = {f"{name}_FILE": str(path), "PORT": "1"}
+        assert secret_files.resolve(environ) == []
+        assert environ == {name: "s3cret", "PORT": "1"}
+
+    def test_in_two_places_is_refused(self, tmp_path: Path) -> None:
+        path = tmp_path / "secret"
+        path.write_text("s3cret")
+        environ = {"SECRET_KEY": "another", "SECRET_KEY_FILE": str(path)}
+        assert secret_files.resolve(environ) == [
+            "SECRET_KEY and SECRET_KEY_FILE are both set: leave one of them out."
+        ]
+
+    @pytest.mark.parametrize(
+        ("content", "reason"),
+        [
+            (None, "which cannot be read: No such file or directory."),
+            (b"", "which does not hold one line with the secret."),
+            (b"s3cret\ntwo\n", "which does not hold one line with the secret."),
+            (b"s3\xffcret", "which is not a text in UTF-8."),
+        ],
+    )
+    def test_that_cannot_be_read_is_one_sentence(
+        self, content: bytes | None, reason: str, tmp_path: Path
+    ) -> None:
+        path = tmp_path / "secret"
+        if content is not None:
+            path.write_bytes(content)
+        assert secret_files.resolve({"REDIS_URL_FILE": str(path)}) == [
+            f"REDIS_URL_FILE names {path}, {reason}"
+        ]
+
+    @pytest.mark.parametrize(
+        ("real", "of_the_file", "expected"),
+        [
+            (
+                {"SECRET_KEY": "real"},
+                {"SECRET_KEY_FILE": "/x", "PORT": "1"},
+                {"SECRET_KEY": "real", "PORT": "1"},
+            ),
+            ({"SECRET_KEY_FILE": "/x"}, {"SECRET_KEY": "file"}, {"SECRET_KEY_FILE": "/x"}),
+            ({"PORT": "2"}, {"PORT": "1"}, {"PORT": "2"}),
+            ({}, {"SECRET_KEY": "a", "SECRET_KEY_FILE": "/x"}, {"SECRET_KEY": "a", "SECRET_KEY_FILE": "/x"}),
+        ],
+    )
+    def test_of_the_real_environment_wins_in_both_forms(
+        self, real: dict[str, str], of_the_file: dict[str, str], expected: dict[str, str]
+    ) -> None:
+        environ = dict(real)
+        environment.fill(environ, of_the_file)
+        assert environ == expected
+
+
+class TestAMisspelledName:
+    @pytest.mark.parametrize(
+        ("name", "near"),
+        [
+            ("JOBFARM_LEASE", "JOBFARM_LEASE_S"),
+            ("JOBFARM_RETENTION", "JOBFARM_RETENTION_DAYS"),
+            ("WEBHOOKS_ATEMPTS", "WEBHOOKS_ATTEMPTS"),
+            ("SCHEDULING_WORKER", "SCHEDULING_WORKERS"),
+            ("jobfarm_lease_s", "JOBFARM_LEASE_S"),
+            ("JOBFARM_METRICS_TOKEN_FILES", "JOBFARM_METRICS_TOKEN_FILE"),
+            ("JOBFARM_ENVFILE", "JOBFARM_ENV_FILE"),
+        ],
+    )
+    def test_is_said_with_the_one_it_looks_like(self, name: str, near: str) -> None:
+        assert list(misspelled.warnings({name: "1"}, {})) == [
+            f"{name} is not a setting, and is not read; did you mean {near}?"
+        ]
+
+    def test_without_our_prefix_is_said_of_the_file_alone(self) -> None:
+        assert list(misspelled.warnings({"ALLOWED_HOST": "a"}, {})) == []
+        (warning,) = misspelled.warnings({}, {"ALLOWED_HOST": "a"})
+        assert warning.endswith("did you mean ALLOWED_HOSTS?")
+
+    @pytest.mark.parametrize("name", ["JOBFARM_URL", "JOBFARM_KEY", "JOBFARM_NOTES_FOLDER", *BY_NAME])
+    def test_is_none_that_somebody_reads_or_that_is_unlike_all(self, name: str) -> None:
+        assert list(misspelled.warnings({name: "1"}, {name: "1"})) == []

@@ -1,0 +1,33 @@
+"""docs/settings.md is what the table of variables says."""
+
+import re
+
+from jobfarm.environment import file, misspelled, secret_files, table
+from scripts import settings_docs
+from tests.architecture.test_tidiness import tracked
+
+
+def test_is_what_the_generator_writes() -> None:
+    assert settings_docs.PAGE.read_text() == settings_docs.page(), "make docs"
+
+
+def test_has_each_variable_once_with_its_default() -> None:
+    rows = re.findall(r"^\| `(\w+)`[^|]* \| ([^|]*) \|", settings_docs.page(), re.MULTILINE)
+    assert [name for name, _ in rows] == [variable.name for variable in table.VARIABLES]
+    shown = dict(rows)
+    assert shown["JOBFARM_LEASE_S"] == "60 s"
+    assert shown["JOBFARM_FILE_BYTES_IN_ALL"] == "500,000,000,000 bytes"
+    assert shown["SECURE_COOKIES"] == "0"
+    assert shown["ALLOWED_HOSTS"] == "`127.0.0.1,localhost,[::1]`"
+    assert shown["JOBFARM_DATA"] == "`var/` beside `manage.py`"
+
+
+def test_no_page_names_a_variable_that_is_none() -> None:
+    known = {variable.name for variable in table.VARIABLES} | secret_files.names() | misspelled.OF_OTHERS
+    pages = [*tracked("docs/*.md"), settings_docs.ROOT / "README.md"]
+    named = {
+        name
+        for path in pages
+        for name in re.findall(r"`((?:JOBFARM|SCHEDULING|WEBHOOKS)_[A-Z_]+[A-Z])[`=]", path.read_text())
+    }
+    assert named - known == {file.VARIABLE}
