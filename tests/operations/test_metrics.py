@@ -204,7 +204,7 @@ class TestBuckets:
         assert made["4.0"] == 4
         assert made["16384.0"] == 4
         assert made["+Inf"] == 5
-        assert job_metrics.total_s(counts) == pytest.approx(100_004, rel=0.1)
+        assert rollups.total_s(counts) == pytest.approx(100_004, rel=0.1)
 
 
 def _families(names: Iterable[str]) -> set[str]:
