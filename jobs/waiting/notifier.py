@@ -17,6 +17,7 @@ from jobs.operations.claim import count_claimable
 from jobs.queries.reads import Claimable, Interest
 from jobs.waiting.wait_groups import NEVER, Waiter, WaitGroup, Wakeup
 from live import hub
+from observing import fields
 from postgres import connections
 
 logger = logging.getLogger("jobs")
@@ -72,7 +73,8 @@ class Notifier:
         self._polled_at = NEVER
         self._changed = asyncio.Event()
         self._subscription = hub.current().watch_topics(["work:*", "due:*"], self._on_topics)
-        self._task = self._loop.create_task(self._run(), name="jobs: notifier")
+        with fields.apart():
+            self._task = self._loop.create_task(self._run(), name="jobs: notifier")
 
     async def wait(self, interest: Interest, *, polled_at: float, timeout_s: float | None) -> Wakeup | None:
         """Wait until this caller is woken to claim; None when `timeout_s` or the process ended before.
