@@ -92,7 +92,7 @@ class TestAPanel:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_every_number_that_is_asked_for_is_one_that_a_running_farm_shows() -> None:
+def test_every_number_that_is_wanted_labels_is_one_that_a_running_farm_shows() -> None:
     """By panels and by alerts: of a web node, a janitor and a cluster."""
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
         ports = [listener.getsockname()[1] for listener in (one, other)]
@@ -109,15 +109,15 @@ def test_every_number_that_is_asked_for_is_one_that_a_running_farm_shows() -> No
     assert named - shown == set()
 
 
-def test_every_label_that_is_asked_for_is_one_of_that_number() -> None:
+def test_every_label_that_is_wanted_labels_is_one_of_that_number() -> None:
     manual = (ROOT / "docs" / "operations.md").read_text()
     rows = re.findall(r"^\| `(jobfarm_\w+)` \|([\w, ]*)\|", manual, re.MULTILINE)
     labels = {re.sub(r"_total$", "", name): set(text.replace(",", " ").split()) for name, text in rows}
     for query in [*QUERIES, *(rule["expr"] for rule in ALERTS)]:
         for name, matchers in re.findall(r"\b([a-z]\w+)\{([^}]*)\}", query):
-            asked_for = set(re.findall(r"(\w+)[=!]", matchers)) - LABELS_OF_ALL
+            wanted_labels = set(re.findall(r"(\w+)[=!]", matchers)) - LABELS_OF_ALL
             if not OF_ALL.fullmatch(name):
-                assert asked_for <= labels[re.sub(r"_(?:total|bucket)$", "", name)], query
+                assert wanted_labels <= labels[re.sub(r"_(?:total|bucket)$", "", name)], query
         for grouped in re.findall(r"by \(([^)]*)\)", query):
             names = [re.sub(r"_(?:total|bucket)$", "", name) for name in re.findall(r"\bjobfarm_\w+", query)]
             known = LABELS_OF_ALL.union(*(labels[name] for name in names))
