@@ -15,6 +15,7 @@ from ninja.utils import check_csrf
 from accounts import operations
 from accounts.errors import CsrfFailed, InsufficientScope, MembersOnly, Unauthorized
 from accounts.models import ApiToken
+from observing import fields
 from ratelimits import http as limits
 
 View = TypeVar("View", bound=Callable[..., Any])
@@ -33,6 +34,7 @@ def _token(request: HttpRequest) -> ApiToken | None:
     except Unauthorized:
         return None
     request.__dict__[_LET_IN_BY] = token.pk
+    fields.note(user=token.user_id, token=token.pk)
     return token
 
 

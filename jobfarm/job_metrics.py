@@ -72,7 +72,7 @@ class Past:
         family = HistogramMetricFamily(f"jobfarm_job_{name}_seconds", about, labels=["queue"])
         for queue_name, queue in sorted(self._queues.items()):
             counts = queue.ran if name == "run" else queue.waited
-            family.add_metric([queue_name], buckets=buckets(counts), sum_value=total_s(counts))
+            family.add_metric([queue_name], buckets=buckets(counts), sum_value=rollups.total_s(counts))
         return family
 
 
@@ -83,8 +83,3 @@ def buckets(counts: rollups.Counts) -> Sequence[tuple[str, float]]:
         for bound_s in BOUNDS_S
     ]
     return [*below, ("+Inf", float(sum(counts.values())))]
-
-
-def total_s(counts: rollups.Counts) -> float:
-    """About what the durations add up to, each taken as the middle of its bucket: within a tenth."""
-    return sum(number * sum(rollups.bounds_s(int(key))) / 2 for key, number in counts.items())

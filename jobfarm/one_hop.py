@@ -12,11 +12,12 @@ from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, get_script_prefix
 from django.core.signals import request_started
 from django.db import close_old_connections
-from django.http import FileResponse
+from django.http import FileResponse, HttpRequest
 from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
 
 from core.asgi import Receive, Send
+from observing import fields
 from postgres import connections
 
 T = TypeVar("T")
@@ -68,6 +69,7 @@ class OneHop(ASGIHandler):
         request_started.send(sender=self.__class__, scope=scope)
         request, refusal = self.create_request(scope, body)
         response: Any = refusal if request is None else self.get_response(request)
+        _note_person(request)
         response._handler_class = self.__class__  # noqa: SLF001 (the sender of the signal at its close)
         if response.streaming:
             close_old_connections()
@@ -96,3 +98,10 @@ class OneHop(ASGIHandler):
     async def _until_it_has_gone(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
+
+
+def _note_person(request: HttpRequest | None) -> None:
+    """Whose session it was, for the access log, if anybody asked."""
+    person = getattr(request, "_cached_user", None)  # where Django's own middleware keeps it
+    if person is not None and person.pk is not None:
+        fields.note(user=person.pk)

@@ -2,16 +2,14 @@
 
 import re
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
 from core.asgi import App, Message, Receive, Scope, Send, header
+from jobfarm import access
 from observing import fields, numbers, traces
 
-REQUEST_ID: Final = "x-request-id"
-_PROXY_ID: Final = re.compile(r"[A-Za-z0-9._-]{8,64}")  # a proxy's, if it is one that may stand in a log line
 _JOB: Final = re.compile(r"/(?:api/v1/(?:worker/)?)?jobs/([0-9]{1,19})(?:/|$)")
 WAITS: Final = "waits"  # these last as long as nothing happens, so how long they take means nothing
 # Which part of the site answers: what stands first fits first. Few, so that every one may be a time series.
@@ -36,36 +34,39 @@ class Observed:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         path = scope["path"].removeprefix(scope.get("root_path", ""))
-        request_id = _request_id(scope)
-        answered: list[int] = []
+        request_id = access.request_id(scope)
+        answer = access.Answer()
 
-        async def answer(message: Message) -> None:
+        async def send_named(message: Message) -> None:
+            answer.note(message)
             if message["type"] == "http.response.start":
-                answered.append(message["status"])
-                message = {
-                    **message,
-                    "headers": [*message["headers"], (REQUEST_ID.encode(), request_id.encode())],
-                }
+                headers = [*message["headers"], (access.REQUEST_ID.encode(), request_id.encode())]
+                message = {**message, "headers": headers}
             await send(message)
 
         job = _JOB.match(path)
         about = fields.about(request_id=request_id, job_id=int(job[1]) if job else None)
-        with about, traces.carrying(header(scope, "traceparent")), _counted(_part(path), answered):
-            await self._app(scope, receive, answer)
+        trace, counted = traces.carrying(header(scope, "traceparent")), _counted(_part(path), answer)
+        try:
+            with fields.noting() as noted, about, trace, counted, access.logged(scope, path, answer, noted):
+                await self._app(scope, receive, send_named)
+        except Exception:
+            fields.note(request_id=request_id)  # what the server logs of it has it too
+            raise
 
 
 @contextmanager
-def _counted(part: str, answered: list[int]) -> Iterator[None]:
-    """Count the request, by the status in `answered` when it is over; 499 for a client that left before, 500 for an
+def _counted(part: str, answer: access.Answer) -> Iterator[None]:
+    """Count the request, by the status of its answer when it is over; 499 for a client that left before, 500 for an
     error that nobody caught."""
     since = time.perf_counter()
     waiting = numbers.OPEN.labels("waiting requests") if part == WAITS else None
     if waiting is not None:
         waiting.inc()
-    status = 500
+    status = access.BROKE
     try:
         yield
-        status = answered[0] if answered else 499
+        status = answer.status
     finally:
         numbers.REQUESTS.labels(part, str(status)).inc()
         if waiting is not None:
@@ -76,8 +77,3 @@ def _counted(part: str, answered: list[int]) -> Iterator[None]:
 
 def _part(path: str) -> str:
     return next((part for pattern, part in _PARTS if pattern.fullmatch(path)), "pages")
-
-
-def _request_id(scope: Scope) -> str:
-    request_id = header(scope, REQUEST_ID)
-    return request_id if _PROXY_ID.fullmatch(request_id) else uuid.uuid4().hex

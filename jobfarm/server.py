@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 
 from core.asgi import App, Receive, Scope, Send
 from jobfarm import refusals
+from jobfarm.access import LoggedSocket
 from jobfarm.bodies import BoundedBodies
 from jobfarm.one_hop import OneHop
 from jobfarm.requests import Observed
@@ -95,7 +96,7 @@ class Running:
         else:
             label = "browsers' sockets" if socket is live.application else "workers' sockets"
             with numbers.OPEN.labels(label).track_inprogress():
-                await socket(scope, receive, send)
+                await LoggedSocket(socket)(scope, receive, send)
 
     def begin_to_stop(self) -> None:
         """Send home whoever waits.

@@ -44,7 +44,7 @@ Refuse = Callable[[Exception], tuple[int, Mapping[str, Any]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """A call, and until when on the loop's clock its answer may wait for jobs. `is_over`: it did, and there were none."""
+    """A call, and until when on the loop's clock its answer may wait for jobs. `is_over`: none came until then."""
 
     call: Call
     until: float
@@ -248,7 +248,9 @@ class Session:
     def _wait_for_work(self, interest: Interest, *, polled_at: float) -> None:
         self._stop_waiting()
         self._interest = interest
-        waiting = self._push_work(polled_at) if self._parked is None else self._wait_parked(self._parked, polled_at)
+        waiting = (
+            self._push_work(polled_at) if self._parked is None else self._wait_parked(self._parked, polled_at)
+        )
         self._waiting = asyncio.create_task(waiting)
 
     async def _push_work(self, polled_at: float) -> None:

@@ -179,6 +179,13 @@ class NotAllowed(JobsError):
     http_status = 403
 
 
+class OperatorsOnly(JobsError):
+    """These numbers are of everybody's jobs: they are for operators, who may see all of them."""
+
+    code = "forbidden"
+    http_status = 403
+
+
 class PriorityNotAllowed(JobsError):
     """The priority {priority} takes the right {right}: without it {what} may have {highest} at most."""
 

@@ -16,7 +16,7 @@ from live.feeds import Watch
 from live.outbox import Outbox
 from live.pacing import Bucket
 from live.subscriptions import Subscription
-from observing import numbers
+from observing import fields, numbers
 
 logger = logging.getLogger("live")
 
@@ -121,6 +121,7 @@ class Conversation:
 
     async def _work_off(self) -> int:
         self._user = await self._person()
+        fields.note(user=self._user.pk)
         self._rights_subscriptions.add(self._hub.watch_topics(_own_topics(self._user), self._rights_changed))
         self._recheck_in(_RECHECK_EVERY_S)
         while True:

@@ -15,6 +15,7 @@ from core.backoff import Backoff
 from live import rendering
 from live.registry import StateQuery, StreamQuery
 from live.semaphore import FairSemaphore
+from observing import fields
 
 logger = logging.getLogger("live")
 T = TypeVar("T")
@@ -113,7 +114,8 @@ class Feed(ABC):
         """Read soon, for those who are behind."""
         self._stale = True
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._refresh(), name="live: feed")
+            with fields.apart():
+                self._task = asyncio.get_running_loop().create_task(self._refresh(), name="live: feed")
 
     def stop(self) -> "asyncio.Task[None] | None":
         """Read no more. Returns what still has to be cancelled, if a read is under way."""

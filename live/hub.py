@@ -16,6 +16,7 @@ from live.feeds import Feed, Sink, StateFeed, StreamFeed, Watch
 from live.publishing import home
 from live.semaphore import FairSemaphore
 from live.subscriptions import Callback, Subscription, Subscriptions
+from observing import fields
 from postgres import connections
 
 logger = logging.getLogger("live")
@@ -62,10 +63,11 @@ class Hub:
         self._channel = ""
         self._joined = asyncio.Event()
         self._stopping = asyncio.Event()
-        self._tasks = [
-            self._loop.create_task(self._receive_for_ever(), name="live: hub"),
-            self._loop.create_task(self._poll_for_ever(), name="live: slow poll"),
-        ]
+        with fields.apart():
+            self._tasks = [
+                self._loop.create_task(self._receive_for_ever(), name="live: hub"),
+                self._loop.create_task(self._poll_for_ever(), name="live: slow poll"),
+            ]
         home.settle(self._loop)
 
     async def ready(self) -> None:

@@ -17,6 +17,7 @@ from django.db import connections as django_connections
 
 from live import topics
 from live.listening import Listener
+from observing import fields
 from postgres import connections
 from postgres.backend.base import DatabaseWrapper
 
@@ -134,7 +135,8 @@ class NotifyChannelLayer(BaseChannelLayer):  # type: ignore[misc]  # channels sh
                 raise RuntimeError("This process already listens on another event loop; receive there.")
             self._start_over()
         if self._task is None or self._task.done():
-            self._task = loop.create_task(self._listener().run(), name="live: LISTEN")
+            with fields.apart():
+                self._task = loop.create_task(self._listener().run(), name="live: LISTEN")
 
     def _listener(self) -> Listener:
         return Listener(

@@ -16,6 +16,7 @@ from channels.layers import get_channel_layer
 
 from live import topics as topic_names
 from live.layer import NotifyChannelLayer
+from observing import fields
 from postgres import connections
 
 logger = logging.getLogger("live")
@@ -59,7 +60,8 @@ class _Outgoing:
 
     def _begin(self) -> asyncio.Task[None]:
         if self._task is None:
-            self._task = self.loop.create_task(self._send_all(), name="live: publish")
+            with fields.apart():
+                self._task = self.loop.create_task(self._send_all(), name="live: publish")
         return self._task
 
     async def _send_all(self) -> None:

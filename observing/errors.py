@@ -11,3 +11,10 @@ class UnknownLogForm(ObservingError):
     def __init__(self, *, form: str) -> None:
         super().__init__(f"JOBFARM_LOG is {form!r}; it may be text or json.")
         self.form = form
+
+
+class NoMetricsToken(ObservingError):
+    """Numbers are shown to nobody without a token: set JOBFARM_METRICS_TOKEN."""
+
+    def __init__(self) -> None:
+        super().__init__("--metrics takes JOBFARM_METRICS_TOKEN: what Prometheus has to show as bearer.")

@@ -4,7 +4,7 @@ database instead (jobfarm.metrics).
 Labels have few values each, all of them ours: queues, names of limits, sources. Nothing that a stranger chooses.
 """
 
-from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
 # When a series began is another series; nothing here asks.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -33,3 +33,23 @@ PAGE_MESSAGES_DELAYED = Counter(
     "jobfarm_page_messages_delayed", "Parts of messages that waited because their socket asks too fast."
 )
 OPEN = Gauge("jobfarm_open_connections", "What this process holds open now.", ["kind"])
+
+# Of janitors alone: apart from the others, so that no web process shows them.
+JANITOR = CollectorRegistry()
+SWEPT = Counter(
+    "jobfarm_janitor_jobs",
+    "Jobs that this janitor took back, timed out while they waited, or opened to their workers again.",
+    ["result"],
+    registry=JANITOR,
+)
+SWEEP_SECONDS = Histogram(
+    "jobfarm_janitor_sweep_seconds",
+    "How long its sweeps took.",
+    buckets=(0.005, 0.025, 0.1, 0.5, 2.5, 10),
+    registry=JANITOR,
+)
+JANITOR_ERRORS = Counter(
+    "jobfarm_janitor_errors", "Times that it lost the database and tried again.", registry=JANITOR
+)
+for _result in ("taken_back", "expired", "exclusions_cleared"):
+    SWEPT.labels(_result)  # from the beginning, so that a first one is an increase

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import asyncpg
 import uvloop
+from job_counter import JobCounter
 from pgqueuer import PgQueuer
 from pgqueuer.db import AsyncpgDriver
 from pgqueuer.queries import Queries
-from job_counter import JobCounter
 from verbs import main as run
 
 

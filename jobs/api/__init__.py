@@ -2,10 +2,11 @@
 
 from ninja import Router
 
-from jobs.api import clients, workers
+from jobs.api import clients, scaling, workers
 
 router = Router()
 router.add_router("/worker", workers.router)
 router.add_router("", clients.router)
+router.add_router("", scaling.router)
 
 __all__ = ["router"]

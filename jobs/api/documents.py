@@ -271,6 +271,20 @@ code and a label, and `method` and `path` where it is a call that you may make.
 Remedies: `wait`, `run_now`, `cancel`, `retry`, `resume_queue`, `raise_ceiling`, `raise_limit`, `add_worker`,
 `ask_for_queue` (of a worker whose process names other queues than its key has).
 """
+SCALE: Final = """
+How much there is to do, and how many workers keep up with what arrives and have what waits begun within `drain_s`
+seconds. For autoscalers: `deploy/keda` has an example.
+
+    curl -sS "$FARM/api/v1/scale?queue=chat&drain_s=60" -H "Authorization: Bearer $TOKEN"
+
+With `queue` the answer is flat; without it, `{"queues": [...]}`. The token is an operator's with the scope `read`, or
+that of `/metrics`; 403 `forbidden` for other people, 422 `unknown_queue`.
+
+`wanted_workers` is (`arrivals_per_s` x `mean_run_s` + `waiting` x the smaller of 1 and `mean_run_s` / `drain_s`),
+rounded up, at least 1 and at most `ceiling`, but never fewer than `running`; all of it divided by
+`jobs_per_worker`. 0 when nothing waits or runs. A paused queue wants what it runs. While no run has ended in an hour,
+each waiting job counts as one.
+"""
 
 
 def with_body(description: str) -> dict[str, Any]:

@@ -79,6 +79,17 @@ def merged(counts: Iterable[Counts]) -> dict[str, int]:
     return total
 
 
+def total_s(counts: Counts) -> float:
+    """About what the durations add up to, each taken as the middle of its bucket: within a tenth."""
+    return sum(number * sum(bounds_s(int(key))) / 2 for key, number in counts.items())
+
+
+def mean_s(counts: Counts) -> float | None:
+    """About what a duration is on average, in seconds; None if nothing was counted."""
+    number = sum(counts.values())
+    return total_s(counts) / number if number else None
+
+
 def quantile_s(counts: Counts, share: float) -> float | None:
     """The duration that this share of all stayed below, in seconds; None if nothing was counted.
 

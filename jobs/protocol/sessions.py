@@ -50,6 +50,7 @@ class Performed:
 def arrive(key: str) -> Arrival:
     """Let a worker in. Raises InvalidKey."""
     worker = operations.authenticate(key)
+    fields.note(worker=worker.name)
     running = Job.objects.filter(worker_id=worker.pk, status=Status.IN_PROGRESS)
     held = running.values_list("pk", "fence", "lease_secret")
     return Arrival(

@@ -18,6 +18,7 @@ from jobs.operations.claim import count_claimable
 from jobs.queries.reads import Claimable, Interest
 from jobs.waiting.wait_groups import NEVER, Waiter, WaitGroup, Wakeup
 from live import hub
+from observing import fields
 from postgres import connections
 
 logger = logging.getLogger("jobs")
@@ -73,20 +74,20 @@ class Notifier:
         self._polled_at = NEVER
         self._changed = asyncio.Event()
         self._subscription = hub.current().watch_topics(["work:*", "due:*"], self._on_topics)
-        self._task = self._loop.create_task(self._run(), name="jobs: notifier")
+        with fields.apart():
+            self._task = self._loop.create_task(self._run(), name="jobs: notifier")
 
     async def wait(
         self, interest: Interest, *, polled_at: float, timeout_s: float | None, claims_itself: bool = False
     ) -> Wakeup | None:
         """Wait until this caller is woken to claim; None when `timeout_s` or the process ended before.
 
-        `claims_itself`: it claims at once when it is woken, and is not only told to somebody. `polled_at` is the loop's time from just before the caller's last claim, which got nothing (or NEVER): what
-        happened since then counts. The caller ends the wakeup. Cancelling is safe: one that has begun is passed on.
+        `polled_at` is the loop's time from just before the caller's last claim, which got nothing (or NEVER): what
+        happened since then counts. `claims_itself`: a wakeup is a claim at once, and no message to somebody who may
+        claim. The caller ends the wakeup. Cancelling is safe: one that has begun is passed on.
         """
         group = self._group(interest)
-        waiter = Waiter(
-            polled_at=polled_at, claims_itself=claims_itself, wakeup=self._loop.create_future()
-        )
+        waiter = Waiter(polled_at=polled_at, claims_itself=claims_itself, wakeup=self._loop.create_future())
         if self._stopping:
             return None
         group.join(waiter, fresh_after=self._loop.time() - POLL_S)

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Final
 
 from jobs import operations
+from observing import fields
 from postgres import connections
 
 logger = logging.getLogger("jobs")
@@ -27,7 +28,8 @@ class Seen:
         """A socket of this worker is open now."""
         self._connected[worker_id] += 1
         if self._task is None:
-            self._task = asyncio.create_task(self._note_for_ever(), name="jobs: seen")
+            with fields.apart():
+                self._task = asyncio.create_task(self._note_for_ever(), name="jobs: seen")
 
     def went(self, worker_id: int) -> None:
         """A socket of this worker was closed."""

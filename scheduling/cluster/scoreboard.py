@@ -9,16 +9,19 @@ import time
 from multiprocessing.sharedctypes import RawArray
 from typing import Any, Final
 
+from observing.functions import FunctionCounts
+
 _NEVER: Final = 0.0
 
 
 class Scoreboard:
     """One line for each worker, and for `spares` that may stand in for some. Made before the processes are forked;
-    times are of the machine's monotonic clock."""
+    times are of the machine's monotonic clock. `counts` may outlive it."""
 
-    def __init__(self, workers: int, *, spares: int = 0) -> None:
+    def __init__(self, workers: int, *, spares: int = 0, counts: FunctionCounts | None = None) -> None:
         self.workers, self.spares = workers, spares
         queueing = workers + spares
+        self.counts = counts or FunctionCounts(queueing)
         self._free_since: Any = RawArray("d", queueing)
         self._deadline: Any = RawArray("d", queueing)
         self._received: Any = RawArray("q", queueing)  # the number of the last message each worker took

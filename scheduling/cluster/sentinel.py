@@ -249,6 +249,8 @@ class Sentinel:
         slot = self._slots.pop(process)
         holder = slot.holder(process.pid)
         self._died.append(holder)
+        if process.exitcode and not self.board.is_stopping:
+            self.board.counts.worker_died()
         if (function_id := self.board.runs_now(slot.worker)) and not self.board.is_stopping:
             self._fatal.append((function_id, holder))
         self.board.gone(slot.worker)

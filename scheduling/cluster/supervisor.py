@@ -7,15 +7,21 @@ import random
 import signal
 import time
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
 from django.conf import settings
 from django.db import Error as DatabaseFailure
 from django.db import connection, connections
+from prometheus_client import REGISTRY, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
 
 from core import forked
 from core.backoff import Backoff
+from observing import exposition
+from observing.functions import FunctionCounts
 from postgres import embedded
 from scheduling.cluster import process_group
 from scheduling.cluster.scoreboard import Scoreboard
@@ -53,10 +59,20 @@ class Supervisor:
     not report; long actions are no alarm.
     """
 
-    def __init__(self, *, kind: Kind, queues: list[str] | None, workers: int) -> None:
+    def __init__(
+        self,
+        *,
+        kind: Kind,
+        queues: list[str] | None,
+        workers: int,
+        metrics: tuple[str, int] | None = None,
+    ) -> None:
         self._kind = kind
         self._queues = queues
         self._workers = workers
+        self._spares = workers if kind is Kind.MUTATION else 0
+        self._counts = FunctionCounts(workers + self._spares)
+        self._exposition = self._expose(metrics) if metrics else None
         # Set by the signal handlers, looked at by the loops: a handler must not touch a lock that the code it
         # interrupted may hold, as an Event's.
         self._must_stop = self._is_in_a_hurry = False
@@ -78,6 +94,7 @@ class Supervisor:
             life.board.close()
             self._record_end(life, ending=ending, why=why)
             if ending != "stopped":
+                self._counts.restarts += 1
                 log.error("A cluster for %ss ended (%s); another one starts", self._kind.value, why)
                 self._pause(life)
 
@@ -87,7 +104,7 @@ class Supervisor:
 
     def _start(self) -> Life:
         cluster_id = uuid.uuid4()
-        board = Scoreboard(self._workers, spares=self._workers if self._kind is Kind.MUTATION else 0)
+        board = Scoreboard(self._workers, spares=self._spares, counts=self._counts)
         connections.close_all()
         run = partial(self._live, cluster_id, board, os.getpid())
         process = forked.start(run, name=f"{self._kind.value}s: sentinel"[:15])
@@ -96,6 +113,8 @@ class Supervisor:
 
     def _live(self, cluster_id: uuid.UUID, board: Scoreboard, supervisor: int) -> None:
         """One life of the cluster, in the process that was forked for it."""
+        if self._exposition is not None:
+            self._exposition.close()
         try:
             Sentinel(
                 cluster_id=cluster_id,
@@ -115,7 +134,7 @@ class Supervisor:
             why = self._check(life)
             if why is not None:
                 return "frozen", why
-            self._signals.wait(CHECK_S)
+            self._wait(CHECK_S)
         life.process.terminate()
         until = time.monotonic() + settings.SCHEDULING["GRACE_S"] + MARGIN_S
         while life.process.poll() is None and not self._is_in_a_hurry:
@@ -123,6 +142,20 @@ class Supervisor:
                 return "frozen", "it did not stop when it was told to"
             self._signals.wait(TICK_S)
         return "stopped", "it was told to end at once" if self._is_in_a_hurry else None
+
+    def _wait(self, seconds: float) -> None:
+        """Wait so long, or until a signal; or answer whoever asks for the numbers."""
+        self._signals.wait(seconds, or_fds=[self._exposition.fileno()] if self._exposition else [])
+        if self._exposition is not None:
+            self._exposition.answer()
+
+    def _expose(self, address: tuple[str, int]) -> exposition.Exposition | None:
+        return exposition.opened(address, token=settings.METRICS_TOKEN, render=self._numbers)
+
+    def _numbers(self) -> bytes:
+        return generate_latest(REGISTRY) + generate_latest(
+            _Numbers(self._counts, role=f"{self._kind.value}s")
+        )
 
     def _check(self, life: Life) -> str | None:
         if time.monotonic() < life.check_at:
@@ -158,6 +191,17 @@ class Supervisor:
         )
         while time.monotonic() < until and not self._must_stop:
             self._signals.wait(TICK_S)
+
+
+class _Numbers(Collector):
+    """What this cluster counted, in the form that prometheus_client writes."""
+
+    def __init__(self, counts: FunctionCounts, *, role: str) -> None:
+        self._counts, self._role = counts, role
+
+    def collect(self) -> Iterator[Metric]:
+        """All of it."""
+        return self._counts.families(self._role)
 
 
 def _facts(board: Scoreboard) -> Facts:

@@ -13,6 +13,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connections
 
+from observing import functions
 from scheduling.cluster.channel import WorkersEnd
 from scheduling.cluster.scoreboard import Scoreboard
 from scheduling.domain.states import Kind
@@ -51,6 +52,7 @@ _here = _Here()
 def take_slot(slot: WorkerSlot, queue: WorkersEnd) -> None:
     """This process is a worker from now on."""
     _here.slot, _here.queue = slot, queue
+    functions.count_into(slot.board.counts, slot.worker)
 
 
 def mutations(first: Dispatch) -> None:

@@ -17,6 +17,7 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
 
 from core.backoff import Backoff
+from observing import functions as counts
 from postgres import transactions
 from scheduling import context, guards, registry
 from scheduling.domain import arguments
@@ -77,6 +78,7 @@ def mutation(dispatch: Dispatch, *, by: Holder) -> bool:
         _roll_back(run, error)
     if run.is_committed:
         notifications.over(dispatch.id, task_backend=run.task_backend)
+    run.count()
     return run.is_committed
 
 
@@ -109,13 +111,14 @@ def action(
     if row is None:
         return False
     notifications.changed([row.pk])
-    call = _call_of(row)
+    call, since = _call_of(row), time.monotonic()
     timeout_s = _timeout_s(call)
     deadline(timeout_s)
     try:
         ending = _perform(call, timeout_s=timeout_s)
     finally:
         deadline(None)
+    counts.ran(outcome=ending.status.value, seconds=time.monotonic() - since)
     _until_it_holds(lambda: settle(call, ending, by=by))
     return True
 
@@ -162,6 +165,7 @@ class _Run:
     task_backend: str | None = None
     function: str | None = None
     is_committed: bool = False
+    has_failed: bool = False
 
     def note(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
         """Around each statement."""
@@ -174,6 +178,12 @@ class _Run:
     def commit(self) -> None:
         """It holds."""
         self.is_committed = True
+
+    def count(self) -> None:
+        """It is over. Every try but the last one collided."""
+        outcome = "success" if self.is_committed else "failed" if self.has_failed else "again"
+        collisions, seconds = max(self.attempts - 1, 0), time.monotonic() - self.since
+        counts.ran(outcome=outcome, seconds=seconds, collisions=collisions)
 
 
 def _is_gone(dispatch: Dispatch) -> bool:
@@ -283,6 +293,7 @@ def _result(call: Call, value: Any) -> str | None:
 
 def _fail(run: _Run, error: BaseException) -> None:
     """Record a mutation's failure. Whoever has its row locked meanwhile decides instead."""
+    run.has_failed = True
     ending, elapsed_s = endings.failed(error), time.monotonic() - run.since
     if functions.fail_pending(run.dispatch.id, by=run.by, ending=ending, elapsed_s=elapsed_s):
         notifications.changed([run.dispatch.id])

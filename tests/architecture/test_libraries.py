@@ -129,7 +129,11 @@ class TestBenchmarks:
             f"{path.name}: {module}"
             for path in sorted(folder.rglob("*.py"))
             for module in _modules(path.read_text())
-            if not (_is_file(module, path) or module.split(".")[0] in pins.replace("-", "_") or _is_installed(module))
+            if not (
+                _is_file(module, path)
+                or module.split(".")[0] in pins.replace("-", "_")
+                or _is_installed(module)
+            )
         ]
         assert missing == []
 

@@ -90,6 +90,7 @@ GET  /api/v1/jobs/<jobid:job_id>/why                                 401  404  4
 POST /api/v1/jobs/bulk                                               401  403  201+ 201+ 201+ 401  201+ 201+ 201+
 GET  /api/v1/openapi.json                                            200  200  200  200  200  200  200  200  200
 POST /api/v1/openapi.json                                            200  200  200  200  200  200  200  200  200
+GET  /api/v1/scale                                                   401  403  403  403  403  401  200  200  200
 POST /api/v1/worker/claim                                            401  401  401  401  401  200+ 401  401  401
 POST /api/v1/worker/finish                                           401  401  401  401  401  200+ 401  401  401
 PUT  /api/v1/worker/jobs/<jobid:job_id>/files/<name>                 401  401  401  401  401  201+ 401  401  401

@@ -8,6 +8,7 @@ from typing import Final
 
 from django.db import DataError, IntegrityError
 
+from observing import fields
 from postgres import connections
 from webhooks.domain.names import Source
 from webhooks.errors import Busy
@@ -41,7 +42,8 @@ class BatchWriter:
         self._waiting.append((delivery, answer))
         self._waiting_bytes += len(delivery.body)
         if self._work is None or self._work.done():
-            self._work = asyncio.create_task(self._store_all())
+            with fields.apart():
+                self._work = asyncio.create_task(self._store_all())
         return await answer
 
     async def _store_all(self) -> None:

@@ -21,10 +21,12 @@ from jobfarm import administration, listening, processes, rights
 from jobfarm.processes import Child
 from jobfarm.rights import Rights
 from jobs import operations as jobs
+from observing import exposition
 from postgres import embedded
 from postgres.errors import PostgresError
 from postgres.reachability import explain_unreachable
 
+Address = tuple[str, int]
 DEMONSTRATOR = "demonstrator"
 LINK_MIN = 15  # good for: it stands in the terminal's scrollback
 CLUSTER_ENDS_S = 10.0  # beyond the grace for its actions, until its end is written and its processes are gone
@@ -47,8 +49,12 @@ class Command(BaseCommand):
             "unless the environment says otherwise"
         )
         parser.add_argument("--with-worker", action="store_true", help=worker_help)
+        metrics_help = "show the janitor's numbers at this port, those of the clusters at the next two"
+        parser.add_argument("--metrics", type=exposition.address, metavar="[HOST:]PORT", help=metrics_help)
 
-    def handle(self, *, host: str, port: int, with_worker: bool, **_: Any) -> None:
+    def handle(
+        self, *, host: str, port: int, with_worker: bool, metrics: Address | None = None, **_: Any
+    ) -> None:
         """Run until Ctrl-C or SIGTERM."""
         if with_worker and not os.environ.get("SCHEDULING_GUARDS"):
             # For trying out and developing: mistakes are to be found there, also by processes forked from here.
@@ -60,7 +66,7 @@ class Command(BaseCommand):
         try:
             self._prepare()
             lowered = rights.of_servants()
-            children = [_web(listener, lowered), _janitor(listener), *_clusters(listener)]
+            children = [_web(listener, lowered), _janitor(listener, metrics), *_clusters(listener, metrics)]
             children += [_worker(url, lowered)] if with_worker else []
             self._welcome(url, lowered.complaint)
             gc.collect()
@@ -126,21 +132,28 @@ def _web(listener: socket.socket, lowered: Rights) -> Child:
     )
 
 
-def _janitor(listener: socket.socket) -> Child:
-    return Child(name="janitor", run=partial(_without, listener, "janitor"), stop_order=3)
+def _janitor(listener: socket.socket, metrics: Address | None) -> Child:
+    return Child(
+        name="janitor", run=partial(_without, listener, "janitor", *_shown(metrics, 0)), stop_order=3
+    )
 
 
-def _clusters(listener: socket.socket) -> list[Child]:
+def _shown(metrics: Address | None, further: int) -> list[str]:
+    """Where a part shows its numbers: so many ports further than the first."""
+    return ["--metrics", f"{metrics[0]}:{metrics[1] + further}"] if metrics else []
+
+
+def _clusters(listener: socket.socket, metrics: Address | None) -> list[Child]:
     """Each keeps and watches the processes of its cluster; the farm watches those who keep."""
     return [
         Child(
             name=f"the cluster for {kind}",
-            run=partial(_without, listener, "cluster", f"--{kind}"),
+            run=partial(_without, listener, "cluster", f"--{kind}", *_shown(metrics, further)),
             grace_s=settings.SCHEDULING["GRACE_S"] + CLUSTER_ENDS_S,
             hurry=signal.SIGQUIT,
             stop_order=2,
         )
-        for kind in ("mutations", "actions")
+        for further, kind in enumerate(("mutations", "actions"), start=1)
     ]
 
 

@@ -56,6 +56,7 @@ def configuration() -> uvicorn.Config:
         lifespan="on",
         log_config=None,  # its lines look like ours (observing.logs)
         log_level="warning",
+        access_log=False,  # jobfarm.access writes ours
         server_header=False,
         timeout_graceful_shutdown=DRAIN_S,
         proxy_headers=True,

@@ -5,15 +5,18 @@ import logging
 import signal
 import threading
 import time
+from argparse import ArgumentParser
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.db import DatabaseError, InterfaceError, connections
+from prometheus_client import REGISTRY, generate_latest
 
 from jobs import operations
 from jobs.domain.presence import EVERY_S, Part
 from jobs.operations.workers import Presence
+from observing import exposition, numbers
 from postgres import embedded
 from postgres.reachability import explain_unreachable
 
@@ -26,8 +29,17 @@ class Command(BaseCommand):
 
     help = "Watch over running and waiting jobs until SIGINT or SIGTERM. Run one or more, anywhere."
 
-    def handle(self, **_: Any) -> None:
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Where it shows its numbers."""
+        parser.add_argument(
+            "--metrics", type=exposition.address, metavar="[HOST:]PORT",
+            help="show what it counts to Prometheus, which shows JOBFARM_METRICS_TOKEN as bearer",
+        )  # fmt: skip
+
+    def handle(self, *, metrics: tuple[str, int] | None = None, **_: Any) -> None:
         """Sweep, sleep until something is due (three seconds at most), and so on."""
+        if metrics:
+            _expose(metrics)
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
@@ -37,6 +49,17 @@ class Command(BaseCommand):
             reports.end()
         finally:
             embedded.release()
+
+
+def _expose(address: tuple[str, int]) -> None:
+    """Answer Prometheus in a thread: a sweep that has much to do takes long."""
+    shown = exposition.opened(address, token=settings.METRICS_TOKEN, render=_numbers)
+    if shown is not None:
+        threading.Thread(target=shown.serve, name="metrics", daemon=True).start()
+
+
+def _numbers() -> bytes:
+    return generate_latest(REGISTRY) + generate_latest(numbers.JANITOR)
 
 
 class Reports:
@@ -71,6 +94,7 @@ def watch(stop: threading.Event, reports: Reports) -> None:
             reports.begin()
             pause = _round(reports)
         except (DatabaseError, InterfaceError) as error:
+            numbers.JANITOR_ERRORS.inc()
             log.warning(
                 "the janitor lost the database and tries again: %s", explain_unreachable(error) or error
             )
@@ -90,7 +114,10 @@ def _round(reports: Reports) -> float:
 
 
 def _sweep(reports: Reports) -> float | None:
-    sweep = operations.sweep(between=reports.report)
+    with numbers.SWEEP_SECONDS.time():
+        sweep = operations.sweep(between=reports.report)
+    for result in ("taken_back", "expired", "exclusions_cleared"):
+        numbers.SWEPT.labels(result).inc(getattr(sweep, result))
     if sweep.taken_back or sweep.expired:
         log.info("took back %s running jobs and timed out %s waiting ones", sweep.taken_back, sweep.expired)
     return sweep.next_in_s

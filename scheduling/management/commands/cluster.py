@@ -6,12 +6,15 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from observing import exposition
 from postgres import embedded
 from scheduling import operations
 from scheduling.cluster.database import keep_connections
 from scheduling.cluster.supervisor import Supervisor
 from scheduling.domain.states import Kind
 from scheduling.operations import clusters
+
+METRICS_HELP = "show what this cluster counts to Prometheus, which shows JOBFARM_METRICS_TOKEN as bearer"
 
 
 class Command(BaseCommand):
@@ -36,6 +39,8 @@ class Command(BaseCommand):
             "--once", action="store_true", help="run what is due now, in this process, and end"
         )
 
+        parser.add_argument("--metrics", type=exposition.address, metavar="[HOST:]PORT", help=METRICS_HELP)
+
     def handle(
         self,
         *,
@@ -43,6 +48,7 @@ class Command(BaseCommand):
         workers: int,
         queues: list[str] | None,
         once: bool,
+        metrics: tuple[str, int] | None,
         **_: Any,
     ) -> None:
         """Keep a cluster."""
@@ -54,7 +60,7 @@ class Command(BaseCommand):
                 self._run_once(kind, queues)
             else:
                 operations.sync_crons()
-                Supervisor(kind=kind, queues=queues, workers=workers).run()
+                Supervisor(kind=kind, queues=queues, workers=workers, metrics=metrics).run()
         finally:
             embedded.release()
 

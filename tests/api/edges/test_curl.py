@@ -144,18 +144,21 @@ class TestDocument:
             "POST /api/v1/jobs/{job_id}/retry",
             "POST /api/v1/jobs/{job_id}/run_now",
             "GET /api/v1/jobs/{job_id}/why",
+            "GET /api/v1/scale",
         }
 
     def test_has_a_summary_an_example_and_the_right_key_for_every_call(self, server: Server) -> None:
         document = httpx.get(f"{server.url}/api/v1/openapi.json").json()
-        assert document["components"]["securitySchemes"].keys() == {"WorkerKey", "TokenAuth", "SessionAuth"}
+        people = {"TokenAuth", "SessionAuth"}
+        assert document["components"]["securitySchemes"].keys() == {"WorkerKey", "MetricsToken", *people}
         for path, methods in document["paths"].items():
             for method, call in methods.items():
                 assert call["summary"], (method, path)
                 assert "curl -sS" in call["description"], (method, path)
                 keys = {name for scheme in call["security"] for name in scheme}
-                expected = {"WorkerKey"} if "/worker/" in path else {"TokenAuth", "SessionAuth"}
-                assert keys == expected, (method, path)
+                expected = {"WorkerKey"} if "/worker/" in path else people
+                scrapers = {"MetricsToken"} if path == "/api/v1/scale" else set()
+                assert keys == expected | scrapers, (method, path)
 
     def test_is_shown_as_a_page_without_anything_from_elsewhere(self, server: Server) -> None:
         page = httpx.get(f"{server.url}/api/docs")

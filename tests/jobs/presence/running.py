@@ -28,10 +28,10 @@ REPORTED_WITHIN_S = 30
 
 
 @contextlib.contextmanager
-def janitor(**environment: str) -> Iterator["subprocess.Popen[bytes]"]:
+def janitor(*words: str, **environment: str) -> Iterator["subprocess.Popen[bytes]"]:
     """A janitor that has reported; killed at the end, whatever the test did to it."""
     name = {"JOBFARM_TEST_DATABASE": str(connection.settings_dict["NAME"])}
-    command = [sys.executable, "manage.py", "janitor", "--skip-checks"]
+    command = [sys.executable, "manage.py", "janitor", "--skip-checks", *words]
     process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **name, **environment})
     try:
         farm.until(lambda: Process.objects.filter(pid=process.pid).exists(), what="the janitor's report")
