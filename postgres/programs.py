@@ -91,9 +91,11 @@ def _end(reader: subprocess.Popen[bytes], writer: subprocess.Popen[bytes]) -> No
     assert writer.stdin is not None
     reader.stdout.close()
     reader.wait()
-    if not writer.stdin.closed and writer.poll() is None and reader.returncode != 0:
+    if not writer.stdin.closed:  # not all came; of one that ended by itself the exit code stays
         writer.kill()
     writer.wait()
+    with suppress(BrokenPipeError):
+        writer.stdin.close()
 
 
 def _preamble(script: IO[bytes], names: set[bytes]) -> Iterator[bytes]:
