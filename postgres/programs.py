@@ -151,11 +151,11 @@ def _newest() -> Path:
 def _versions(name: str) -> dict[int, Path]:
     """The folders that have this program, by its major version. Raises ProgramMissing if there is none."""
     folders = [folder for folder in _folders() if (folder / name).exists() and (folder / "psql").exists()]
-    found = {_major(folder / name): folder for folder in reversed(folders)}
-    found.pop(0, None)
-    if not found:
+    by_version = {_major(folder / name): folder for folder in reversed(folders)}
+    by_version.pop(0, None)
+    if not by_version:
         raise ProgramMissing(name=name)
-    return found
+    return by_version
 
 
 def _folders() -> list[Path]:
