@@ -4,6 +4,7 @@ The three belong together: without its SECRET_KEY the secrets of webhooks cannot
 and a job's row says which files there are.
 """
 
+import hashlib
 import json
 import os
 import secrets
@@ -17,6 +18,7 @@ from django.conf import settings
 from django.db import connection
 
 from postgres import clock, programs, statements
+from postgres.errors import ProgramFailed
 
 DUMP: Final = "database.dump"
 KEY: Final = "secret_key"
@@ -49,6 +51,29 @@ class NoBackup(BackupError):
     folder: Path
 
 
+class DamagedBackup(BackupError):
+    """{folder}/database.dump is not what was written there (its SHA-256 differs). Use another copy of this backup."""
+
+    code = "damaged_backup"
+    folder: Path
+
+
+class FilesMissing(BackupError):
+    """{folder} was made with result files, and has no folder files. Use another copy of this backup."""
+
+    code = "files_missing"
+    folder: Path
+
+
+class UnreadableDump(BackupError):
+    """{folder} was made by a newer PostgreSQL than the programs of this machine, or is damaged: {reason}
+    Install the newest postgresql-client, or use another copy."""
+
+    code = "unreadable_dump"
+    folder: Path
+    reason: str
+
+
 class DatabaseInUse(BackupError):
     """The database {name} is not empty. Restore into a new one: an earlier JOBFARM_DATA, or createdb."""
 
@@ -65,32 +90,34 @@ class OtherKey(BackupError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """The note of a backup. `with_files` False: they lie in a bucket (FILES_URL), whose copies are its own."""
+    """The note of a backup. `with_files` False: they lie in a bucket (FILES_URL), whose copies are its own.
+
+    `digest` is the SHA-256 of the dump; empty in backups of before it was kept."""
 
     format: int
     made_at: datetime
     postgresql: str
     with_files: bool
+    digest: str = ""
 
 
 def make(folder: Path) -> Note:
     """Write a backup while the farm runs: the database as of one moment, then the files. Whole or not there at all.
 
     Files come after the database, so all that its rows name are in it, unless retention deleted a job in between.
-    Raises AlreadyThere, ProgramMissing, ProgramFailed, OSError.
+    Raises AlreadyThere, ProgramMissing, ProgramTooOld, ProgramFailed, OSError.
     """
     if folder.exists():
         raise AlreadyThere(folder=folder)
     unfinished = folder.with_name(f"{folder.name}.unfinished-{secrets.token_hex(4)}")
     unfinished.mkdir(mode=0o700, parents=True)
+    made_at = clock.now()
     try:
-        note = _note()
-        programs.run(
-            "pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={unfinished / DUMP}"
-        )
+        programs.dump(unfinished / DUMP)
+        note = _note(made_at, unfinished)
         _write_secret(unfinished / KEY, settings.SECRET_KEY)
-        if note.with_files and settings.MEDIA_ROOT.exists():
-            shutil.copytree(settings.MEDIA_ROOT, unfinished / FILES, ignore=_gone)
+        if note.with_files:
+            _copy_files(unfinished / FILES)
         (unfinished / NOTE).write_text(json.dumps(asdict(note), default=str, indent=2) + "\n")
         unfinished.rename(folder)
     except BaseException:
@@ -102,15 +129,14 @@ def make(folder: Path) -> Note:
 def restore(folder: Path) -> Note:
     """Fill an empty database, the place for files and, where none is given, the secret key from a backup.
 
-    The database is filled by one transaction. Raises NoBackup, DatabaseInUse, OtherKey, ProgramMissing, ProgramFailed.
+    The database is filled by one transaction. Nothing is touched before the backup proved to be whole. Raises NoBackup,
+    DamagedBackup, FilesMissing, UnreadableDump, DatabaseInUse, OtherKey, ProgramMissing, ProgramFailed.
     """
     note = read(folder)
+    _check_whole(folder, note)
     _check_empty()
     _take_key(folder)
-    programs.run(
-        "pg_restore", "--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error",
-        f"--dbname={connection.settings_dict['NAME']}", str(folder / DUMP),
-    )  # fmt: skip
+    programs.fill(folder / DUMP)
     if (folder / FILES).exists():
         shutil.copytree(folder / FILES, settings.MEDIA_ROOT, dirs_exist_ok=True)
     return note
@@ -128,10 +154,38 @@ def read(folder: Path) -> Note:
     return note
 
 
-def _note() -> Note:
+def _note(made_at: datetime, folder: Path) -> Note:
     [version] = statements.load("jobfarm", "version").run()
-    with_files = not settings.FILES_ORIGIN
-    return Note(format=FORMAT, made_at=clock.now(), postgresql=version.name, with_files=with_files)
+    return Note(
+        format=FORMAT, made_at=made_at, postgresql=version.name, with_files=not settings.FILES_ORIGIN,
+        digest=_digest(folder / DUMP),
+    )  # fmt: skip
+
+
+def _copy_files(folder: Path) -> None:
+    """A farm that never had a file has no folder of them. Its backup has an empty one: a lost one is noticed."""
+    if settings.MEDIA_ROOT.exists():
+        shutil.copytree(settings.MEDIA_ROOT, folder, ignore=_gone)
+    else:
+        folder.mkdir()
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _check_whole(folder: Path, note: Note) -> None:
+    if note.digest and note.digest != _digest(folder / DUMP):
+        raise DamagedBackup(folder=folder)
+    if note.digest and note.with_files and not (folder / FILES).is_dir():
+        raise FilesMissing(folder=folder)
+    if not (folder / KEY).exists():
+        raise NoBackup(folder=folder)
+    try:
+        programs.check(folder / DUMP)
+    except ProgramFailed as failure:
+        raise UnreadableDump(folder=folder, reason=failure.output) from None
 
 
 def _check_empty() -> None:

@@ -70,7 +70,9 @@ def parse(url: str, *, variable: str = "DATABASE_URL") -> dict[str, Any]:
     """The parameters of libpq that `url` stands for (host, port, dbname, user, password, sslmode, ...).
 
     libpq's own parser reads it, so percent signs, several hosts, IPv6 and sockets mean what its manual says
-    (34.1.1.2). Raises InvalidDatabaseUrl, naming `variable`."""
+    (34.1.1.2). Of several hosts the one that takes writes is used, unless the URL says otherwise.
+
+    Raises InvalidDatabaseUrl, naming `variable`."""
     if not url.startswith(("postgres://", "postgresql://")):
         raise InvalidDatabaseUrl(
             variable=variable, reason="it does not begin with postgresql:// or postgres://"
@@ -85,6 +87,8 @@ def parse(url: str, *, variable: str = "DATABASE_URL") -> dict[str, Any]:
         raise InvalidDatabaseUrl(variable=variable, reason="it names no database")
     if not str(parameters.get("connect_timeout", "0")).isdecimal():
         raise InvalidDatabaseUrl(variable=variable, reason="its connect_timeout is no number of seconds")
+    if "," in str(parameters.get("host", "")):  # a farm writes: the first that answers may be a standby
+        parameters.setdefault("target_session_attrs", "read-write")
     return parameters
 
 

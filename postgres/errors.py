@@ -158,6 +158,16 @@ class ProgramMissing(PostgresError):
     name: str
 
 
+class ProgramTooOld(PostgresError):
+    """PostgreSQL {server} cannot be read by {name} of version {newest}, the newest on this machine. Install its own
+    client programs (Debian: apt-get install postgresql-client-{server})."""
+
+    code = "program_too_old"
+    name: str
+    server: int
+    newest: int
+
+
 class ProgramFailed(PostgresError):
     """{name} ended with code {code_of_exit}: {output}"""
 

@@ -2,6 +2,7 @@
 
 import json
 import stat
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from accounts import operations as accounts
 from jobfarm import backups
 from jobs import operations
 from jobs.models import Job, Worker
+from postgres import programs
+from postgres.errors import ProgramFailed
 from ratelimits import operations as ratelimits
 from ratelimits.operations import TokenBucket
 from scheduling import operations as scheduling
@@ -127,6 +130,44 @@ class TestRestore:
         (place / backups.NOTE).write_text(sentence)
         with pytest.raises(CommandError, match="no whole backup"):
             call_command("restore", str(place))
+
+    @pytest.mark.parametrize(
+        ("damage", "sentence"),
+        [
+            (lambda folder: (folder / backups.DUMP).write_bytes(b"PGDMP"), "is not what was written there"),
+            (lambda folder: (folder / backups.FILES).rmdir(), "has no folder files"),
+            (lambda folder: (folder / backups.DUMP).unlink(), "no whole backup"),
+            (lambda folder: (folder / backups.KEY).unlink(), "no whole backup"),
+        ],
+        ids=["other dump", "no files", "no dump", "no key"],
+    )
+    def test_refuses_a_folder_that_is_not_whole_before_anything_is_touched(
+        self, place: Path, damage: Callable[[Path], object], sentence: str
+    ) -> None:
+        folder = place / "backup"
+        call_command("backup", str(folder))
+        damage(folder)
+        with empty_database() as name, on(name):
+            with pytest.raises(CommandError, match=sentence):
+                call_command("restore", str(folder))
+            assert connection.introspection.table_names() == []
+
+    def test_of_a_dump_that_breaks_off_commits_nothing(self, place: Path) -> None:
+        """Its table of contents is whole, so it is noticed only while the rows are read."""
+        folder = place / "backup"
+        call_command("backup", str(folder))
+        dump = (folder / backups.DUMP).read_bytes()
+        (folder / backups.DUMP).write_bytes(dump[: len(dump) - 2000])
+        with empty_database() as name, on(name):
+            with pytest.raises(ProgramFailed, match="pg_restore"):
+                programs.fill(folder / backups.DUMP)
+            assert connection.introspection.table_names() == []
+
+    def test_says_what_postgresql_refused(self, place: Path) -> None:
+        folder = place / "backup"
+        call_command("backup", str(folder))
+        with pytest.raises(ProgramFailed, match=r"psql ended.*already exists"):
+            programs.fill(folder / backups.DUMP)
 
 
 def _busy(ada: Any) -> tuple[Worker, operations.Claimed, int]:
