@@ -9,7 +9,8 @@ import json
 import os
 import secrets
 import shutil
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import ClassVar, Final
@@ -17,7 +18,8 @@ from typing import ClassVar, Final
 from django.conf import settings
 from django.db import connection
 
-from postgres import clock, programs, statements
+from jobfarm import backup_proof
+from postgres import clock, programs, snapshots, statements
 from postgres.errors import ProgramFailed
 
 DUMP: Final = "database.dump"
@@ -81,6 +83,14 @@ class DatabaseInUse(BackupError):
     name: str
 
 
+class RestoreDiffers(BackupError):
+    """What was restored from {folder} is not the farm that was backed up, do not start it: {why}"""
+
+    code = "restore_differs"
+    folder: Path
+    why: str
+
+
 class OtherKey(BackupError):
     """SECRET_KEY is another than the one that this backup was made under. Set it to what {folder}/secret_key holds."""
 
@@ -92,13 +102,15 @@ class OtherKey(BackupError):
 class Note:
     """The note of a backup. `with_files` False: they lie in a bucket (FILES_URL), whose copies are its own.
 
-    `digest` is the SHA-256 of the dump; empty in backups of before it was kept."""
+    `digest` is the SHA-256 of the dump, `rows` how many rows each table has in it; empty in backups of before they were
+    kept."""
 
     format: int
     made_at: datetime
     postgresql: str
     with_files: bool
     digest: str = ""
+    rows: Mapping[str, int] = field(default_factory=dict)
 
 
 def make(folder: Path) -> Note:
@@ -113,8 +125,10 @@ def make(folder: Path) -> Note:
     unfinished.mkdir(mode=0o700, parents=True)
     made_at = clock.now()
     try:
-        programs.dump(unfinished / DUMP)
-        note = _note(made_at, unfinished)
+        with snapshots.one_moment() as snapshot:
+            rows = backup_proof.counts()
+            programs.dump(unfinished / DUMP, snapshot=snapshot)
+        note = _note(made_at, unfinished, rows)
         _write_secret(unfinished / KEY, settings.SECRET_KEY)
         if note.with_files:
             _copy_files(unfinished / FILES)
@@ -137,9 +151,17 @@ def restore(folder: Path) -> Note:
     _check_empty()
     _take_key(folder)
     programs.fill(folder / DUMP)
+    if differences := backup_proof.differences(note.rows):
+        raise RestoreDiffers(folder=folder, why=" ".join(differences))
     if (folder / FILES).exists():
         shutil.copytree(folder / FILES, settings.MEDIA_ROOT, dirs_exist_ok=True)
     return note
+
+
+def prove(folder: Path, note: Note) -> None:
+    """Read of the restored and migrated farm what a page would. Raises RestoreDiffers."""
+    if unreadable := backup_proof.unreadable(with_files=note.with_files):
+        raise RestoreDiffers(folder=folder, why=" ".join(unreadable))
 
 
 def read(folder: Path) -> Note:
@@ -154,11 +176,11 @@ def read(folder: Path) -> Note:
     return note
 
 
-def _note(made_at: datetime, folder: Path) -> Note:
+def _note(made_at: datetime, folder: Path, rows: Mapping[str, int]) -> Note:
     [version] = statements.load("jobfarm", "version").run()
     return Note(
         format=FORMAT, made_at=made_at, postgresql=version.name, with_files=not settings.FILES_ORIGIN,
-        digest=_digest(folder / DUMP),
+        digest=_digest(folder / DUMP), rows=rows,
     )  # fmt: skip
 
 

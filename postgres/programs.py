@@ -35,13 +35,20 @@ _PREAMBLE: Final = re.compile(rb"\s*$|--|SET |SELECT pg_catalog\.set_config|\\re
 _SETTING: Final = re.compile(rb"SET (\w+) ")
 
 
-def dump(archive: Path, *, using: str = "default") -> None:
-    """Write the database into a file of pg_dump's own form, past a pooler (DATABASE_DIRECT_URL).
+def dump(archive: Path, *, snapshot: str, using: str = "default") -> None:
+    """Write the database as of a snapshot (snapshots.one_moment) into a file of pg_dump's own form, past a pooler
+    (DATABASE_DIRECT_URL).
 
     By the pg_dump of the server's own major version where this machine has it, else by the oldest newer one.
     Raises ProgramMissing, ProgramTooOld, and ProgramFailed with its output.
     """
-    options = ["--format=custom", "--no-owner", "--no-privileges", f"--file={archive}"]
+    options = [
+        "--format=custom",
+        "--no-owner",
+        "--no-privileges",
+        f"--snapshot={snapshot}",
+        f"--file={archive}",
+    ]
     _run([str(_dumper(_server(using))), *options], using=using)
 
 

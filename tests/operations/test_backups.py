@@ -1,6 +1,8 @@
 """`manage.py backup` and `restore`, tried: a farm comes back as it was, and goes on."""
 
 import json
+import os
+import shutil
 import stat
 from collections.abc import Callable
 from datetime import timedelta
@@ -104,6 +106,43 @@ class TestBackup:
         assert sorted(path.name for path in place.iterdir()) == ["file", "var"]
 
 
+class TestSeries:
+    def test_keeps_the_newest_and_touches_nothing_that_is_not_of_it(self, place: Path) -> None:
+        folder = place / "backups"
+        call_command("backup", str(folder), keep=2)
+        [first] = folder.iterdir()
+        for name in ("20200101T000000Z", "20210101T000000Z", "before-0.2.0"):
+            shutil.copytree(first, folder / name)
+        (folder / "20190101T000000Z").mkdir()  # nothing that we know
+        moment = first.name
+        first.rename(folder / "20220101T000000Z")
+        call_command("backup", str(folder), keep=2)
+        unknown, second, newest, named = sorted(path.name for path in folder.iterdir())
+        assert (unknown, second, named) == ("20190101T000000Z", "20220101T000000Z", "before-0.2.0")
+        assert newest >= moment
+        backups.read(folder / newest)
+
+    def test_that_fails_removes_nothing(self, place: Path, settings: Settings) -> None:
+        folder = place / "backups"
+        call_command("backup", str(folder), keep=1)
+        [first] = folder.iterdir()
+        settings.MEDIA_ROOT = place / "file"
+        settings.MEDIA_ROOT.write_text("no folder")
+        with pytest.raises(CommandError):
+            call_command("backup", str(folder), keep=1)
+        assert list(folder.iterdir()) == [first]
+
+    def test_clears_what_a_killed_process_left_a_day_ago(self, place: Path) -> None:
+        folder = place / "backups"
+        old, new = (folder / f"2020010{n}T000000Z.unfinished-0123abcd" for n in (1, 2))
+        for remains in (old, new):
+            (remains / "files").mkdir(parents=True)
+        for path in (old / "files", old):
+            os.utime(path, (0, 0))
+        call_command("backup", str(folder), keep=1)
+        assert (old.exists(), new.exists()) == (False, True)
+
+
 class TestRestore:
     def test_refuses_a_database_with_anything_in_it(self, place: Path) -> None:
         folder = place / "backup"
@@ -124,6 +163,40 @@ class TestRestore:
             with pytest.raises(CommandError, match="SECRET_KEY is another"):
                 call_command("restore", str(folder))
             assert connection.introspection.table_names() == []
+
+    def test_says_when_the_tables_are_not_those_that_were_counted(self, place: Path) -> None:
+        farm.kind()
+        farm.submit(2)
+        folder = place / "backup"
+        call_command("backup", str(folder))
+        note = json.loads((folder / "backup.json").read_text())
+        assert note["rows"]["jobs_job"] == note["rows"]["jobs_body"] == 2
+        note["rows"]["jobs_job"] = 3
+        (folder / "backup.json").write_text(json.dumps(note))
+        with (
+            empty_database() as name,
+            on(name),
+            pytest.raises(CommandError, match="do not start it: jobs_job has 2 rows, and had 3"),
+        ):
+            call_command("restore", str(folder))
+
+    def test_reads_the_newest_job_that_ended_with_its_file(self, place: Path) -> None:
+        farm.kind()
+        worker = farm.worker()
+        [job] = farm.submit(1)
+        held = farm.claim_one(worker)
+        operations.put_file(worker, held.id, held.lease, name="picture.png", content=ContentFile(b"PNG"))
+        farm.succeed(worker, held, {"made": 1})
+        folder = place / "backup"
+        call_command("backup", str(folder))
+        [file] = (folder / "files").rglob("picture.png")
+        file.write_bytes(b"")
+        with (
+            empty_database() as name,
+            on(name),
+            pytest.raises(CommandError, match=f"picture.png of job {job.pk} has 0 bytes, and had 3"),
+        ):
+            call_command("restore", str(folder))
 
     @pytest.mark.parametrize("sentence", ["", "{}", '{"format": 2}', "[]"])
     def test_refuses_what_is_no_backup(self, place: Path, sentence: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from jobfarm import backups
+from jobfarm import backup_series, backups
 from postgres.errors import PostgresError
 
 
@@ -17,13 +17,20 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Where to."""
-        parser.add_argument("folder", type=Path, help="a folder that does not exist yet")
+        """Where to, and how many to keep there."""
+        parser.add_argument("folder", type=Path, help="a folder that does not exist yet; with --keep any")
+        keep_help = "write a new folder in this one, named for the moment, and keep so many there: the newest"
+        parser.add_argument("--keep", type=int, metavar="N", help=keep_help)
 
-    def handle(self, *, folder: Path, **_: Any) -> None:
+    def handle(self, *, folder: Path, keep: int | None, **_: Any) -> None:
         """Write it, and say what is in it."""
+        if keep is not None and keep < 1:
+            raise CommandError("--keep must be at least 1.")
         try:
-            note = backups.make(folder)
+            if keep is None:
+                note = backups.make(folder)
+            else:
+                folder, note = backup_series.add(folder, keep=keep)
         except (backups.BackupError, PostgresError, OSError) as error:
             raise CommandError(str(error)) from None
         files = "with the result files" if note.with_files else "without result files, which lie in a bucket"

@@ -24,10 +24,11 @@ class Command(BaseCommand):
         parser.add_argument("folder", type=Path, help="a folder that `manage.py backup` wrote")
 
     def handle(self, *, folder: Path, **_: Any) -> None:
-        """Restore, then migrate."""
+        """Restore, migrate, and read what was restored."""
         try:
             note = backups.restore(folder)
+            call_command("migrate", interactive=False, verbosity=0)
+            backups.prove(folder, note)
         except (backups.BackupError, PostgresError, OSError) as error:
             raise CommandError(str(error)) from None
-        call_command("migrate", interactive=False, verbosity=0)
         self.stdout.write(f"This is the farm of {note.made_at:%Y-%m-%d %H:%M:%S} UTC again. Start it.")
