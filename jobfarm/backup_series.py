@@ -15,14 +15,14 @@ _REMAINS: Final = re.compile(rf"{_NAME.pattern}\.unfinished-[0-9a-f]{{8}}")
 REMAINS_AFTER: Final = timedelta(days=1)  # without a write: no lock, since folders of NFS cannot be locked
 
 
-def add(folder: Path, *, keep: int) -> tuple[Path, Note]:
+def add(folder: Path, *, keep: int, with_files: bool = True) -> tuple[Path, Note]:
     """Write a backup into a new folder below `folder`, and remove what is older than the newest `keep` of them.
 
     They go only when the new one is whole. What has another name, or is no whole backup, is not touched; what a killed
     process left unfinished goes when nobody has written to it for a day. Raises what `backups.make` raises.
     """
     path = folder / f"{clock.now().astimezone(UTC):%Y%m%dT%H%M%SZ}"
-    note = backups.make(path)
+    note = backups.make(path, with_files=with_files)
     for remains in _remains(folder):
         shutil.rmtree(remains)
     for old in _whole(folder)[:-keep]:

@@ -18,7 +18,7 @@ from typing import ClassVar, Final
 from django.conf import settings
 from django.db import connection
 
-from jobfarm import backup_proof
+from jobfarm import backup_files, backup_proof
 from postgres import clock, programs, snapshots, statements
 from postgres.errors import ProgramFailed
 
@@ -100,7 +100,7 @@ class OtherKey(BackupError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """The note of a backup. `with_files` False: they lie in a bucket (FILES_URL), whose copies are its own.
+    """The note of a backup. `with_files` False: they were left out.
 
     `digest` is the SHA-256 of the dump, `rows` how many rows each table has in it; empty in backups of before they were
     kept."""
@@ -113,7 +113,7 @@ class Note:
     rows: Mapping[str, int] = field(default_factory=dict)
 
 
-def make(folder: Path) -> Note:
+def make(folder: Path, *, with_files: bool = True) -> Note:
     """Write a backup while the farm runs: the database as of one moment, then the files. Whole or not there at all.
 
     Files come after the database, so all that its rows name are in it, unless retention deleted a job in between.
@@ -128,10 +128,10 @@ def make(folder: Path) -> Note:
         with snapshots.one_moment() as snapshot:
             rows = backup_proof.counts()
             programs.dump(unfinished / DUMP, snapshot=snapshot)
-        note = _note(made_at, unfinished, rows)
+        note = _note(made_at, unfinished, rows=rows, with_files=with_files)
         _write_secret(unfinished / KEY, settings.SECRET_KEY)
         if note.with_files:
-            _copy_files(unfinished / FILES)
+            backup_files.take(unfinished / FILES)
         (unfinished / NOTE).write_text(json.dumps(asdict(note), default=str, indent=2) + "\n")
         unfinished.rename(folder)
     except BaseException:
@@ -154,7 +154,7 @@ def restore(folder: Path) -> Note:
     if differences := backup_proof.differences(note.rows):
         raise RestoreDiffers(folder=folder, why=" ".join(differences))
     if (folder / FILES).exists():
-        shutil.copytree(folder / FILES, settings.MEDIA_ROOT, dirs_exist_ok=True)
+        backup_files.put(folder / FILES)
     return note
 
 
@@ -176,20 +176,12 @@ def read(folder: Path) -> Note:
     return note
 
 
-def _note(made_at: datetime, folder: Path, rows: Mapping[str, int]) -> Note:
+def _note(made_at: datetime, folder: Path, *, rows: Mapping[str, int], with_files: bool) -> Note:
     [version] = statements.load("jobfarm", "version").run()
     return Note(
-        format=FORMAT, made_at=made_at, postgresql=version.name, with_files=not settings.FILES_ORIGIN,
+        format=FORMAT, made_at=made_at, postgresql=version.name, with_files=with_files,
         digest=_digest(folder / DUMP), rows=rows,
     )  # fmt: skip
-
-
-def _copy_files(folder: Path) -> None:
-    """A farm that never had a file has no folder of them. Its backup has an empty one: a lost one is noticed."""
-    if settings.MEDIA_ROOT.exists():
-        shutil.copytree(settings.MEDIA_ROOT, folder, ignore=_gone)
-    else:
-        folder.mkdir()
 
 
 def _digest(path: Path) -> str:
@@ -229,8 +221,3 @@ def _write_secret(path: Path, key: str) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(key)
-
-
-def _gone(folder: str, names: list[str]) -> set[str]:
-    """What retention deleted since the folder was read."""
-    return {name for name in names if not os.path.lexists(os.path.join(folder, name))}

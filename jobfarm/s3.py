@@ -1,7 +1,10 @@
 """The storage behind FILES_URL. A module of its own: who keeps files on disk does not load Amazon's library."""
 
+from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
+from boto3.exceptions import Boto3Error
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from storages.backends.s3 import S3Storage
@@ -37,6 +40,26 @@ class Files(S3Storage):  # type: ignore[misc]  # django-storages ships no types
             super().delete(name)
         except (BotoCoreError, ClientError) as error:
             raise OSError(f"the file {name} could not be deleted: {error}") from error
+
+    def download(self, name: str, path: Path) -> None:
+        """Copy a file to a disk, in parts. One that is not there is left out. Raises OSError."""
+        try:
+            self.bucket.download_file(self._key(name), str(path))
+        except ClientError as error:
+            if error.response["ResponseMetadata"]["HTTPStatusCode"] != HTTPStatus.NOT_FOUND:
+                raise OSError(f"the file {name} could not be fetched: {error}") from error
+        except (BotoCoreError, Boto3Error) as error:
+            raise OSError(f"the file {name} could not be fetched: {error}") from error
+
+    def upload(self, path: Path, name: str) -> None:
+        """Copy a file of a disk here, in parts, under exactly this name. Raises OSError."""
+        try:
+            self.bucket.upload_file(str(path), self._key(name))
+        except (BotoCoreError, Boto3Error, ClientError) as error:
+            raise OSError(f"the file {name} could not be stored: {error}") from error
+
+    def _key(self, name: str) -> str:
+        return str(self._normalize_name(name))
 
     def complaint(self) -> str | None:
         """Why the bucket cannot be used now; None if it answers."""

@@ -4,22 +4,25 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.core.management import CommandError, call_command
 from django.db import connection
+from moto.server import ThreadedMotoServer
 from pytest_django import Settings
 
 from accounts import operations as accounts
-from jobfarm import backups
+from jobfarm import backups, storage
 from jobs import operations
-from jobs.models import Job, Worker
+from jobs.models import Job, ResultFile, Worker
 from postgres import programs
 from postgres.errors import ProgramFailed
 from ratelimits import operations as ratelimits
@@ -104,6 +107,49 @@ class TestBackup:
         with pytest.raises(CommandError):
             call_command("backup", str(place / "backup"))
         assert sorted(path.name for path in place.iterdir()) == ["file", "var"]
+
+
+class TestFilesInABucket:
+    def test_come_along_and_go_back_to_a_bucket_or_to_a_disk(
+        self, place: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with buckets(monkeypatch, "first", "second") as address:
+            _files_in(settings, f"s3://first/farm?endpoint={address}")
+            job = _with_a_file()
+            folder = place / "backup"
+            call_command("backup", str(folder))
+            _files_in(settings, f"s3://second/other?endpoint={address}")
+            with empty_database() as name, on(name):
+                call_command("restore", str(folder))
+                assert _content(job) == b"PNG"
+            _files_in(settings, None)
+            with empty_database() as name, on(name):
+                call_command("restore", str(folder))
+                assert _content(job) == b"PNG"
+        assert next(settings.MEDIA_ROOT.rglob("picture.png")).read_bytes() == b"PNG"
+
+    def test_stay_there_if_the_operator_says_so(
+        self, place: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with buckets(monkeypatch, "first") as address:
+            _files_in(settings, f"s3://first/farm?endpoint={address}")
+            job = _with_a_file()
+            folder = place / "backup"
+            call_command("backup", str(folder), without_files=True)
+            assert not (folder / "files").exists()
+            with empty_database() as name, on(name):
+                call_command("restore", str(folder))
+                assert _content(job) == b"PNG"
+
+    def test_that_cannot_be_fetched_fail_the_backup(
+        self, place: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with buckets(monkeypatch, "first") as address:
+            _files_in(settings, f"s3://first/farm?endpoint={address}")
+            _with_a_file()
+        with pytest.raises(CommandError, match="could not be fetched"):
+            call_command("backup", str(place / "backup"))
+        assert not (place / "backup").exists()
 
 
 class TestSeries:
@@ -241,6 +287,47 @@ class TestRestore:
         call_command("backup", str(folder))
         with pytest.raises(ProgramFailed, match=r"psql ended.*already exists"):
             programs.fill(folder / backups.DUMP)
+
+
+@contextmanager
+def buckets(monkeypatch: pytest.MonkeyPatch, *names: str) -> Iterator[str]:
+    """An S3 of this machine with these buckets; its address."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        address = "http://{}:{}".format(*server.get_host_and_port())
+        client = boto3.client("s3", endpoint_url=address, region_name="us-east-1")
+        for name in names:
+            client.create_bucket(Bucket=name)
+        yield address
+    finally:
+        server.stop()
+
+
+def _files_in(settings: Settings, url: str | None) -> None:
+    """Keep result files there from now on."""
+    files = storage.files(url)
+    settings.STORAGES = {**settings.STORAGES, "default": files.storage}
+    settings.FILES_ORIGIN = files.origin
+
+
+def _with_a_file() -> Job:
+    farm.kind()
+    worker = farm.worker()
+    [job] = farm.submit(1)
+    held = farm.claim_one(worker)
+    operations.put_file(worker, held.id, held.lease, name="picture.png", content=ContentFile(b"PNG"))
+    farm.succeed(worker, held)
+    return job
+
+
+def _content(job: Job) -> bytes:
+    """What its file holds, where files lie now."""
+    [file] = ResultFile.objects.filter(job=job)
+    with default_storage.open(file.stored_as) as stored:
+        return bytes(stored.read())
 
 
 def _busy(ada: Any) -> tuple[Worker, operations.Claimed, int]:

@@ -22,17 +22,22 @@ class Command(BaseCommand):
         keep_help = "write a new folder in this one, named for the moment, and keep so many there: the newest"
         parser.add_argument("--keep", type=int, metavar="N", help=keep_help)
 
-    def handle(self, *, folder: Path, keep: int | None, **_: Any) -> None:
+        files_help = "leave the result files out: a bucket that has copies of its own, say"
+        parser.add_argument("--without-files", action="store_true", help=files_help)
+
+    def handle(self, *, folder: Path, keep: int | None, without_files: bool, **_: Any) -> None:
         """Write it, and say what is in it."""
         if keep is not None and keep < 1:
             raise CommandError("--keep must be at least 1.")
         try:
             if keep is None:
-                note = backups.make(folder)
+                note = backups.make(folder, with_files=not without_files)
             else:
-                folder, note = backup_series.add(folder, keep=keep)
+                folder, note = backup_series.add(folder, keep=keep, with_files=not without_files)
         except (backups.BackupError, PostgresError, OSError) as error:
             raise CommandError(str(error)) from None
-        files = "with the result files" if note.with_files else "without result files, which lie in a bucket"
-        self.stdout.write(f"{folder} holds the farm of {note.made_at:%Y-%m-%d %H:%M:%S} UTC, {files}.")
+        files = "with" if note.with_files else "without"
+        self.stdout.write(
+            f"{folder} holds the farm of {note.made_at:%Y-%m-%d %H:%M:%S} UTC, {files} its result files."
+        )
         self.stdout.write("It holds the secret key too: keep it where only operators read.")
