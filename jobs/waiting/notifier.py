@@ -1,6 +1,6 @@
 """The notifier: one per process.
 
-It counts claimable jobs, once for all who wait for the same, and wakes as many waiters. The first of those who claim
+It counts claimable jobs, once for all who wait for the same, and wakes as many waiters. One of those who claim
 within this process is woken before anything is counted: its claim is as good as a count, and one round trip earlier.
 
 It counts when something changed (topics `work:` and `due:`), when a job becomes due, and every 5 s in any
@@ -135,19 +135,21 @@ class Notifier:
     def _wake_all(self) -> None:
         self._all_woken_at = self._loop.time()
         for group in self._groups.values():
-            self._notify(group, self._all_woken_at)
+            group.notify(self._all_woken_at)
 
     def _wake_queue(self, queue: str) -> None:
         now = self._woken[queue] = self._loop.time()
-        for group in self._groups.values():
-            if group.covers(queue):
-                self._notify(group, now)
+        groups = [group for group in self._groups.values() if group.covers(queue)]
+        for group in groups:
+            group.notify(now)
+        self._wake_uncounted(groups)
 
-    def _notify(self, group: WaitGroup, now: float) -> None:
-        """Something may be claimable since `now`. With one that waits its claim is all that is asked."""
-        group.notify(now)
-        if group.claims_uncounted():
-            self._wake_next(group)
+    def _wake_uncounted(self, groups: Sequence[WaitGroup]) -> None:
+        """Wake one of those who claim by themselves before anything is counted: one claim for a change, however many
+        groups there are. Who serves everybody comes first: the job may be anybody's."""
+        ready = [group for group in groups if group.claims_uncounted()]
+        if ready:
+            self._wake_next(min(ready, key=lambda group: group.interest.owner_id is not None))
 
     def _wake_next(self, group: WaitGroup) -> bool:
         """Wake one more, who has a while to claim. Whether there was one."""
@@ -242,7 +244,8 @@ class Notifier:
     def _due(self, group: WaitGroup) -> None:
         """A job is due by now. When the next one is, the next count says."""
         group.stale = True
-        self._notify(group, self._loop.time())
+        group.notify(self._loop.time())
+        self._wake_uncounted([group])
 
     def _forget_the_abandoned(self) -> None:
         since = self._loop.time() - RETENTION_S

@@ -1,6 +1,7 @@
 """The bell on a real database and a real hub: who is woken, how often it asks."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -129,6 +130,29 @@ class TestWaking:
             assert first is not None
             await settled(counted)
             assert done(tasks) == [0, 1, 2]
+
+    async def test_makes_one_claim_uncounted_however_many_groups_wait_and_first_who_serves_everybody(
+        self, transactional_db: None
+    ) -> None:
+        may_count = threading.Event()
+        may_count.set()
+
+        def count(wanted: Sequence[tuple[Interest, int]]) -> Sequence[Claimable]:
+            may_count.wait(PATIENCE_S)
+            return counted(wanted)
+
+        counted = Counted()
+        async with ringing(count) as notifier:
+            interests = [Interest(queues=("chat",), owner_id=7), CHAT, Interest(queues=("chat", "image"))]
+            tasks = [waiting(notifier, interest, claims_itself=True) for interest in interests]
+            await settled(counted)
+            may_count.clear()
+            await connections.run(farm.submit, 1, "chat")
+            await woken(tasks)
+            assert done(tasks) == [1]
+            may_count.set()
+            await settled(counted)
+            assert done(tasks) == [1, 2]  # for whom was counted as well: the first may not take it
 
     async def test_passes_the_turn_on_until_everybody_has_tried(self, transactional_db: None) -> None:
         counted = Counted()
