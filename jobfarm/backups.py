@@ -102,14 +102,14 @@ class OtherKey(BackupError):
 class Note:
     """The note of a backup. `with_files` False: they were left out.
 
-    `digest` is the SHA-256 of the dump, `rows` how many rows each table has in it; empty in backups of before they were
+    `sha256` is that of the dump, `rows` how many rows each table has in it; empty in backups of before they were
     kept."""
 
     format: int
     made_at: datetime
     postgresql: str
     with_files: bool
-    digest: str = ""
+    sha256: str = ""
     rows: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -180,19 +180,19 @@ def _note(made_at: datetime, folder: Path, *, rows: Mapping[str, int], with_file
     [version] = statements.load("jobfarm", "version").run()
     return Note(
         format=FORMAT, made_at=made_at, postgresql=version.name, with_files=with_files,
-        digest=_digest(folder / DUMP), rows=rows,
+        sha256=_sha256(folder / DUMP), rows=rows,
     )  # fmt: skip
 
 
-def _digest(path: Path) -> str:
+def _sha256(path: Path) -> str:
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_sha256(file, "sha256").hexdigest()
 
 
 def _check_whole(folder: Path, note: Note) -> None:
-    if note.digest and note.digest != _digest(folder / DUMP):
+    if note.sha256 and note.sha256 != _sha256(folder / DUMP):
         raise DamagedBackup(folder=folder)
-    if note.digest and note.with_files and not (folder / FILES).is_dir():
+    if note.sha256 and note.with_files and not (folder / FILES).is_dir():
         raise FilesMissing(folder=folder)
     if not (folder / KEY).exists():
         raise NoBackup(folder=folder)

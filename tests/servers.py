@@ -176,7 +176,8 @@ def database_away() -> Iterator[None]:
         admin.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
         try:
             admin.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> %s",
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> %s"
+                " AND backend_type = 'client backend'",  # who cleans up is nobody's to end
                 [name, connection.connection.info.backend_pid],
             )
             yield
