@@ -186,7 +186,7 @@ def _note(made_at: datetime, folder: Path, *, rows: Mapping[str, int], with_file
 
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
-        return hashlib.file_sha256(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _check_whole(folder: Path, note: Note) -> None:
