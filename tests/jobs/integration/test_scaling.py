@@ -1,12 +1,9 @@
 """/api/v1/scale: what it says, who may ask, and what it costs when much waits."""
 
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
-import yaml
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
@@ -16,7 +13,6 @@ from accounts import operations as accounts
 from jobs import operations
 from jobs.models import Job
 from jobs.operations import rollup
-from jobs.protocol.scaling import QueueScale
 from jobs.queries import gauges, scaling
 from jobs.queries.rollups import Moments
 from postgres import statements
@@ -24,7 +20,6 @@ from tests import farm
 
 pytestmark = pytest.mark.django_db
 TOKEN = "a-token-of-prometheus"
-FILE = Path(__file__).parents[3] / "deploy" / "keda" / "scaledobject.yaml"
 
 
 @pytest.fixture(autouse=True)
@@ -147,49 +142,6 @@ def _read_at_most(node: dict[str, Any]) -> float:
     if node.get("Relation Name") == "jobs_job":
         own = (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * loops
     return max([own, *map(_read_at_most, node.get("Plans", []))])
-
-
-class TestKeda:
-    """deploy/keda asks what there is, in the way that is answered."""
-
-    documents = list(yaml.safe_load_all(FILE.read_text()))
-
-    def test_asks_the_route_for_a_number_that_it_has(self) -> None:
-        farm.kind("images")
-        farm.submit(3, "images")
-        [trigger] = self._scaled()["triggers"]
-        metadata = trigger["metadata"]
-        url = urlsplit(metadata["url"])
-        assert trigger["type"] == "metrics-api"
-        assert url.path == "/api/v1/scale"
-        params = {name: values[0] for name, values in parse_qs(url.query).items()}
-        assert scale(**params)[metadata["valueLocation"]] == 3
-        assert metadata["valueLocation"] in QueueScale.model_fields
-        assert (metadata["targetValue"], trigger["metricType"]) == ("1", "AverageValue")
-
-    def test_shows_its_token_as_the_route_wants_it(self) -> None:
-        [trigger] = self._scaled()["triggers"]
-        authentication = self._of_kind("TriggerAuthentication")
-        assert trigger["metadata"]["authMode"] == "bearer"
-        assert trigger["authenticationRef"]["name"] == authentication["metadata"]["name"]
-        [secret] = authentication["spec"]["secretTargetRef"]
-        assert secret["parameter"] == "token"
-
-    def test_is_what_the_document_of_the_api_has(self) -> None:
-        document = Client().get("/api/v1/openapi.json").json()
-        parameters = {each["name"] for each in document["paths"]["/api/v1/scale"]["get"]["parameters"]}
-        [trigger] = self._scaled()["triggers"]
-        assert parse_qs(urlsplit(trigger["metadata"]["url"]).query).keys() <= parameters
-        named = document["components"]["schemas"]["QueueScale"]["properties"]
-        assert trigger["metadata"]["valueLocation"] in named
-
-    def _scaled(self) -> Any:
-        return self._of_kind("ScaledObject")["spec"]
-
-    def _of_kind(self, kind: str) -> Any:
-        [only] = [document for document in self.documents if document["kind"] == kind]
-        assert only["apiVersion"] == "keda.sh/v1alpha1"
-        return only
 
 
 def _token(person: User, scope: str) -> str:
