@@ -202,7 +202,7 @@ class Notifier:
         if is_poll:
             self._polled_at = self._loop.time()
             self._forget_the_abandoned()
-        under_way = [len(group.wakeups) for group in groups]
+        ended = [group.begun - len(group.wakeups) for group in groups]
         for group in groups:
             group.dirty = group.stale = False
         wanted = [(group.interest, len(group.waiters) + len(group.wakeups)) for group in groups]
@@ -212,16 +212,18 @@ class Notifier:
             for group in groups:
                 group.dirty = group.stale = True
             raise
-        for group, answer, wakeups in zip(groups, answers, under_way, strict=True):
-            self._answered(group, answer, wakeups=wakeups, is_poll=is_poll)
+        for group, answer, ended_before in zip(groups, answers, ended, strict=True):
+            self._answered(group, answer, wakeups=group.begun - ended_before, is_poll=is_poll)
 
     def _answered(self, group: WaitGroup, answer: Claimable, *, wakeups: int, is_poll: bool) -> None:
         group.answered_at = self._loop.time()
         group.residue = min(group.residue, answer.jobs)
         self._arm(group, answer.next_due_in_s)
-        # Wakeups that were under way at the count take a job each: of those that were counted, if they had
-        # not claimed yet, else of none; then they cause another count.
+        # Wakeups that were under way at any moment of the count take a job each: of those that were counted, if they
+        # had not claimed yet, else of none; then they cause another count, at once if they are over by now.
         group.deducted = wakeups > 0 and answer.jobs > 0
+        if group.deducted and wakeups > len(group.wakeups):
+            group.recount()
         if is_poll and answer.jobs > wakeups and self._has_new_work(group, answer.jobs):
             group.woken_at = group.answered_at
         for _ in range(answer.jobs - wakeups):

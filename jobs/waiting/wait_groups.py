@@ -72,6 +72,7 @@ class WaitGroup:
     stale: bool = True  # it is not known when the next job becomes due
     dirty: bool = False  # the count of this round may have changed
     deducted: bool = False  # the last count was cut by wakeups that were under way
+    begun: int = 0  # wakeups so far
     residue: int = 0  # jobs that were left when all had been woken: hidden from every waiter here
     due: asyncio.TimerHandle | None = None
     waiters: dict[Waiter, None] = field(default_factory=dict)
@@ -89,13 +90,13 @@ class WaitGroup:
 
     def join(self, waiter: Waiter, *, fresh_after: float) -> None:
         """Add a waiter; count for it if something happened since its claim, or nothing was counted since
-        `fresh_after`."""
+        `fresh_after`. The first to wait is told of in any case: while nobody waits no poll is due."""
         self.waiters[waiter] = None
         if waiter.polled_at < self.woken_at:
             self.dirty = True
         if self.answered_at < fresh_after:
             self.stale = True
-        if self.dirty or self.stale:
+        if self.dirty or self.stale or len(self.waiters) == 1:
             self.on_change()
 
     def leave(self, waiter: Waiter, *, now: float) -> None:
@@ -125,6 +126,7 @@ class WaitGroup:
         del self.waiters[waiter]
         wakeup = Wakeup(group=self)
         self.wakeups.add(wakeup)
+        self.begun += 1
         waiter.wakeup.set_result(wakeup)
         return wakeup
 
@@ -135,5 +137,9 @@ class WaitGroup:
         """
         self.wakeups.discard(wakeup)
         if not got_jobs or self.deducted:
-            self.dirty = True
-            self.on_change()
+            self.recount()
+
+    def recount(self) -> None:
+        """The last count is not good any more."""
+        self.dirty = True
+        self.on_change()

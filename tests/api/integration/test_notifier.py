@@ -26,13 +26,16 @@ PATIENCE_S = 20
 
 
 class Counted:
-    """Asks the database as the bell does, and remembers what it asked."""
+    """Asks the database as the bell does, and remembers what it asked. While `may_count` is not set, it waits."""
 
     def __init__(self) -> None:
         self.calls: list[list[tuple[Interest, int]]] = []
+        self.may_count = threading.Event()
+        self.may_count.set()
 
     def __call__(self, wanted: Sequence[tuple[Interest, int]]) -> Sequence[Claimable]:
         self.calls.append(list(wanted))
+        assert self.may_count.wait(PATIENCE_S)
         return bells.claimable(wanted)
 
 
@@ -134,25 +137,54 @@ class TestWaking:
     async def test_makes_one_claim_uncounted_however_many_groups_wait_and_first_who_serves_everybody(
         self, transactional_db: None
     ) -> None:
-        may_count = threading.Event()
-        may_count.set()
-
-        def count(wanted: Sequence[tuple[Interest, int]]) -> Sequence[Claimable]:
-            may_count.wait(PATIENCE_S)
-            return counted(wanted)
-
         counted = Counted()
-        async with ringing(count) as notifier:
+        async with ringing(counted) as notifier:
             interests = [Interest(queues=("chat",), owner_id=7), CHAT, Interest(queues=("chat", "image"))]
             tasks = [waiting(notifier, interest, claims_itself=True) for interest in interests]
             await settled(counted)
-            may_count.clear()
+            counted.may_count.clear()
             await connections.run(farm.submit, 1, "chat")
             await woken(tasks)
             assert done(tasks) == [1]
-            may_count.set()
+            counted.may_count.set()
             await settled(counted)
             assert done(tasks) == [1, 2]  # for whom was counted as well: the first may not take it
+
+    async def test_wakes_no_further_one_for_a_claim_that_began_during_the_count(
+        self, transactional_db: None
+    ) -> None:
+        counted = Counted()
+        async with ringing(counted) as notifier:
+            tasks = [waiting(notifier, claims_itself=True) for _ in range(3)]
+            await settled(counted)
+            counted.may_count.clear()
+            notifier._on_topics(
+                {"due:chat:0"}
+            )  # what happened before: this count knows of no claim under way
+            await settled(counted)
+            await connections.run(farm.submit, 2, "chat")
+            await woken(tasks)
+            counted.may_count.set()
+            await settled(counted)
+            assert done(tasks) == [0, 1]
+
+    async def test_counts_again_after_a_claim_that_ended_during_the_count(
+        self, transactional_db: None
+    ) -> None:
+        counted = Counted()
+        async with ringing(counted) as notifier:
+            worker = await connections.run(farm.worker, "w", "chat")
+            tasks = [waiting(notifier, claims_itself=True) for _ in range(2)]
+            await settled(counted)
+            counted.may_count.clear()
+            await connections.run(farm.submit, 2, "chat")
+            wakeup = await woken(tasks)
+            await connections.run(farm.claim_one, worker)
+            wakeup.used()
+            notifier._polled_at = asyncio.get_running_loop().time()  # no poll comes to the rescue
+            counted.may_count.set()
+            await settled(counted)
+            assert done(tasks) == [0, 1]
 
     async def test_passes_the_turn_on_until_everybody_has_tried(self, transactional_db: None) -> None:
         counted = Counted()
@@ -237,6 +269,22 @@ class TestWaking:
             task = waiting(notifier)
             await settled(counted)
             notifier._subscription.close()  # deaf: as if every message were lost
+            await connections.run(farm.submit, 1, "chat")
+            assert await asyncio.wait_for(task, bells.POLL_S * 3)
+
+    async def test_comes_after_lost_messages_for_who_waits_when_nobody_else_did(
+        self, transactional_db: None
+    ) -> None:
+        counted = Counted()
+        async with ringing(counted) as notifier:
+            image = Interest(queues=("image",))
+            assert await waiting(notifier, image, timeout_s=0.1) is None
+            assert await waiting(notifier, timeout_s=0.1) is None
+            notifier._on_topics({"work:image"})  # while nobody waits there is no poll to come
+            await settled(counted)
+            task = waiting(notifier)
+            await settled(counted)
+            notifier._subscription.close()
             await connections.run(farm.submit, 1, "chat")
             assert await asyncio.wait_for(task, bells.POLL_S * 3)
 
