@@ -1,9 +1,11 @@
 """PostgreSQL servers of the tests' own, of any version on this machine: on a socket in a folder below /tmp, as a user
 without rights, ended with the block. The system's cluster is not touched."""
 
+import importlib.util
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).parents[2]
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 _ACCOUNT: dict[str, Any] = (
     {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
@@ -34,14 +37,42 @@ def url(*servers: Server, name: str = "farm") -> str:
     return f"postgresql:///{name}?host={','.join(str(server.folder) for server in servers)}&user=farm"
 
 
+def manage(url: str, data: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """`manage.py` on this database, as an operator runs it."""
+    variables = os.environ | {"DATABASE_URL": url, "JOBFARM_DATA": str(data), "SECRET_KEY": "of-a-test" * 8}
+    variables.pop("DATABASE_DIRECT_URL", None)
+    return subprocess.run(
+        [sys.executable, "manage.py", *words],
+        cwd=ROOT,
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 @contextmanager
-def primary(programs: Path) -> Iterator[Server]:
-    """A new server with an empty database `farm`."""
-    with _folder() as folder:
+def programs_16() -> Iterator[Path]:
+    """The programs of PostgreSQL 16, where a user without rights can run them: those of the wheel lie in our .venv."""
+    spec = importlib.util.find_spec("pgserver")
+    assert spec is not None
+    assert spec.origin is not None
+    packages = Path(spec.origin).parents[1]
+    with folder_of_its_own() as folder:
+        for name in ("pgserver", "pgserver.libs"):
+            shutil.copytree(packages / name, folder / name)
+        yield folder / "pgserver" / "pginstall" / "bin"
+
+
+@contextmanager
+def primary(programs: Path, *, configuration: str = "") -> Iterator[Server]:
+    """A new server with an empty database `farm`, and these lines in its postgresql.conf."""
+    with folder_of_its_own() as folder:
         _run(
             programs, "initdb", "-D", f"{folder}/data", "-U", "farm", "-A", "trust", "--no-sync", "-E", "UTF8"
         )
-        with _started(programs, folder) as server:
+        append(folder / "data" / "postgresql.conf", configuration)
+        with started(programs, folder) as server:
             server.run("createdb", "farm")
             yield server
 
@@ -49,14 +80,21 @@ def primary(programs: Path) -> Iterator[Server]:
 @contextmanager
 def standby(of: Server) -> Iterator[Server]:
     """A standby that follows the primary and takes no writes."""
-    with _folder() as folder:
+    with folder_of_its_own() as folder:
         of.run("pg_basebackup", "-D", f"{folder}/data", "-R", "--no-sync", "--checkpoint=fast")
-        with _started(of.programs, folder) as server:
+        with started(of.programs, folder) as server:
             yield server
 
 
+def append(file: Path, lines: str) -> None:
+    """Append these lines to a file of a server's folder."""
+    with file.open("a") as open_file:
+        open_file.write(f"\n{lines}\n")
+
+
 @contextmanager
-def _folder() -> Iterator[Path]:
+def folder_of_its_own() -> Iterator[Path]:
+    """A folder that a server may write to, gone behind the block."""
     folder = Path(tempfile.mkdtemp(prefix="jobfarm-pg-", dir="/tmp"))  # a socket's path has at most 107 bytes
     if _ACCOUNT:
         shutil.chown(folder, _ACCOUNT["user"], _ACCOUNT["group"])
@@ -67,7 +105,8 @@ def _folder() -> Iterator[Path]:
 
 
 @contextmanager
-def _started(programs: Path, folder: Path) -> Iterator[Server]:
+def started(programs: Path, folder: Path) -> Iterator[Server]:
+    """The server whose data lie in `folder`/data."""
     settings = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off"
     control = ("-D", f"{folder}/data", "-w", "-l", f"{folder}/log")
     _run(programs, "pg_ctl", "start", *control, "-o", settings)

@@ -1,5 +1,6 @@
 """`manage.py backup` and `restore`, tried: a farm comes back as it was, and goes on."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -268,6 +269,20 @@ class TestRestore:
         damage(folder)
         with empty_database() as name, on(name):
             with pytest.raises(CommandError, match=sentence):
+                call_command("restore", str(folder))
+            assert connection.introspection.table_names() == []
+
+    def test_refuses_a_dump_that_only_newer_programs_read(self, place: Path) -> None:
+        """Bytes 6 and 7 of an archive are the version of its form (pg_backup_archiver.h of PostgreSQL)."""
+        folder = place / "backup"
+        call_command("backup", str(folder))
+        dump = bytearray((folder / backups.DUMP).read_bytes())
+        dump[6] += 1
+        (folder / backups.DUMP).write_bytes(dump)
+        note = json.loads((folder / backups.NOTE).read_text())
+        (folder / backups.NOTE).write_text(json.dumps(note | {"sha256": hashlib.sha256(dump).hexdigest()}))
+        with empty_database() as name, on(name):
+            with pytest.raises(CommandError, match="newer PostgreSQL than the programs of this machine"):
                 call_command("restore", str(folder))
             assert connection.introspection.table_names() == []
 
