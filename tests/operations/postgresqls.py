@@ -15,7 +15,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
-_ACCOUNT: dict[str, Any] = (
+ACCOUNT: dict[str, Any] = (
     {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
 )
 
@@ -96,8 +96,8 @@ def append(file: Path, lines: str) -> None:
 def folder_of_its_own() -> Iterator[Path]:
     """A folder that a server may write to, gone behind the block."""
     folder = Path(tempfile.mkdtemp(prefix="jobfarm-pg-", dir="/tmp"))  # a socket's path has at most 107 bytes
-    if _ACCOUNT:
-        shutil.chown(folder, _ACCOUNT["user"], _ACCOUNT["group"])
+    if ACCOUNT:
+        shutil.chown(folder, ACCOUNT["user"], ACCOUNT["group"])
     try:
         yield folder
     finally:
@@ -123,5 +123,5 @@ def _run(programs: Path, name: str, *options: str) -> None:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         cwd="/",
-        **_ACCOUNT,
+        **ACCOUNT,
     )

@@ -16,12 +16,12 @@ from jobfarm.environment import table
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
-UNITS = sorted((DEPLOY / "systemd").iterdir())
+UNITS = sorted(path for path in (DEPLOY / "systemd").iterdir() if path.is_file())
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OURS = {name: service for name, service in SERVICES.items() if service.get("image") == "jobfarm"}
-# Read by others than the farm: uvicorn, and compose.yaml itself.
-OTHERS = {"FORWARDED_ALLOW_IPS", "POSTGRES_PASSWORD", "FARM_ADDRESS"}
+# Read by others than the farm: uvicorn, libpq, and compose.yaml itself.
+OTHERS = {"FORWARDED_ALLOW_IPS", "PGPASSWORD", "POSTGRES_PASSWORD", "FARM_ADDRESS"}
 GRACE_S = 40  # of a cluster: SCHEDULING_GRACE_S, and until its end is written
 
 
@@ -123,6 +123,25 @@ class TestUnits:
         )
         about_ours = [line for line in done.stderr.splitlines() if "jobfarm" in line]
         assert (done.returncode, about_ours) == (0, [])
+
+    @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
+    def test_are_exposed_to_little(self, tmp_path: Path) -> None:
+        """`systemd-analyze security` adds up what a unit may do, from 0 to 10; without hardening.conf they have 9.2."""
+        folder = tmp_path / "etc" / "systemd" / "system"
+        shutil.copytree(DEPLOY / "systemd", folder)
+        for unit in UNITS:
+            shutil.copy(unit, folder / unit.name.replace("@", "@1"))
+        for name in [unit.name.replace("@", "@1") for unit in UNITS if unit.suffix == ".service"]:
+            command = [
+                "systemd-analyze",
+                "security",
+                "--offline=yes",
+                "--threshold=25",
+                f"--root={tmp_path}",
+                name,
+            ]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stdout.splitlines()[-1:] + done.stderr.splitlines()
 
     def test_give_what_they_stop_its_grace(self) -> None:
         for unit in UNITS:
