@@ -9,11 +9,9 @@ from datetime import UTC, datetime
 import psycopg
 from django.conf import settings
 from django.core.files.storage import storages
-from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
 from psycopg import sql
 
-from jobfarm import presence
+from jobfarm import database_health, presence
 from jobfarm.findings import Check, Finding, Level
 from jobs import operations as jobs
 from jobs.models import ALL_JOBS
@@ -22,13 +20,11 @@ from postgres import clock, connections, statements
 from scheduling import operations as scheduling
 from webhooks import operations as webhooks
 
-OLDEST_VERSION = 150000  # of PostgreSQL, as server_version_num; the tests run on 18
 NOTICED_WITHIN_S = 5.0  # DESIGN promise 5
-LONG_TRANSACTION_S = 300.0
-MANY_DEAD = 100_000
 ROOM_BYTES = 1 << 30
 SKEW_S = 2.0
 NOTIFICATION_WITHIN_S = 2.0
+REDIS_WITHIN_S = 1.5
 
 
 def examine(*, surroundings: Callable[[], Iterable[Finding]] | None = None) -> Iterator[Finding]:
@@ -50,29 +46,6 @@ def examine_surroundings() -> Iterator[Finding]:
     """Check what is not in the database: that may take seconds when something is wrong with it."""
     for check in SURROUNDINGS:
         yield from check()
-
-
-def database() -> Iterator[Finding]:
-    """Whether it answers, and is new enough."""
-    [version] = statements.load("jobfarm", "version").run()
-    if version.number < OLDEST_VERSION:
-        yield Finding(
-            level=Level.ERROR, sentence=f"PostgreSQL {version.name} is too old.", remedy="Use 15 or newer."
-        )
-    else:
-        yield Finding(level=Level.FINE, sentence=f"PostgreSQL {version.name} answers.")
-
-
-def migrations() -> Iterator[Finding]:
-    """Whether all tables are as the code expects them."""
-    executor = MigrationExecutor(connection)
-    missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
-    if missing:
-        yield Finding(
-            level=Level.ERROR,
-            sentence=f"{len(missing)} migrations are missing.",
-            remedy="Run manage.py migrate.",
-        )
 
 
 def _clock() -> Iterator[Finding]:
@@ -216,6 +189,27 @@ def _notifications() -> Iterator[Finding]:
         )
 
 
+def redis() -> Iterator[Finding]:
+    """Whether the Redis answers that carries live messages, if there is one."""
+    hosts = settings.CHANNEL_LAYERS["default"].get("CONFIG", {}).get("hosts", [])
+    if not hosts:
+        return
+    from redis import Redis, RedisError  # noqa: PLC0415 (most farms have none, and it is 60 ms of each start)
+
+    for host in hosts:
+        within = {"socket_connect_timeout": REDIS_WITHIN_S, "socket_timeout": REDIS_WITHIN_S}
+        try:
+            with Redis.from_url(host["address"], **within) as client:
+                client.ping()
+        except RedisError as error:
+            yield Finding(
+                level=Level.WARNING,
+                sentence=f"Redis, which carries live messages, cannot be used: {type(error).__name__}.",
+                remedy="Pages and waiting workers look only every few seconds meanwhile. Start it, or look at "
+                "REDIS_URL; without that variable messages go through PostgreSQL.",
+            )
+
+
 def _workers() -> Iterator[Finding]:
     live = keys.count_live()
     if live:
@@ -282,27 +276,6 @@ def _absence() -> Level:
     return Level.STARTING if presence.is_starting() else Level.WARNING
 
 
-def _snapshots() -> Iterator[Finding]:
-    for oldest in statements.load("jobfarm", "oldest_snapshot").run():
-        if oldest.seconds > LONG_TRANSACTION_S:
-            end = f"select pg_terminate_backend({oldest.pid});"
-            yield Finding(
-                level=Level.WARNING,
-                sentence=f"A transaction of {oldest.client} (pid {oldest.pid}) is open since {oldest.seconds:.0f} s.",
-                remedy=f"Dead rows cannot be cleaned while it lasts. To end it: {end}",
-            )
-
-
-def _dead_rows() -> Iterator[Finding]:
-    for rows in statements.load("jobfarm", "dead_rows").run():
-        if rows.dead > MANY_DEAD and rows.dead > rows.live:
-            yield Finding(
-                level=Level.WARNING,
-                sentence=f"jobs_job has {rows.dead:,} dead rows beside {rows.live:,} live ones.",
-                remedy="Look for old transactions, then VACUUM jobs_job.",
-            )
-
-
 def _files() -> Iterator[Finding]:
     if settings.FILES_ORIGIN:
         if complaint := getattr(storages["default"], "complaint", lambda: None)():
@@ -334,8 +307,14 @@ def _settings() -> Iterator[Finding]:
         )
 
 
-FOUNDATIONS: Mapping[str, Check] = {"database": database, "migrations": migrations}
+FOUNDATIONS: Mapping[str, Check] = {
+    "database": database_health.database, "writes": database_health.writes, "migrations": database_health.migrations,
+}  # fmt: skip
 CHECKS: tuple[Check, ...] = (
-    janitor, presence.web, scheduler, _webhooks, _rules, _workers, _queues, quotas, _snapshots, _dead_rows, _settings,
+    janitor, presence.web, scheduler, _webhooks, _rules, _workers, _queues, quotas,
+    database_health.snapshots, database_health.dead_rows, _settings,
 )  # fmt: skip
-SURROUNDINGS: tuple[Check, ...] = (_clock, _notifications, _files)
+SURROUNDINGS: tuple[Check, ...] = (
+    _clock, _notifications, redis, _files, database_health.disk, database_health.schema, database_health.autovacuum,
+    database_health.pooler,
+)  # fmt: skip

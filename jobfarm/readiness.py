@@ -12,6 +12,7 @@ WORDS = {Level.FINE: "ok", Level.STARTING: "starting", Level.WARNING: "warning",
 # What a server can serve without. A load balancer that sent its visitors elsewhere for these would mend nothing.
 SURROUNDINGS: Mapping[str, Check] = {
     "janitor": health.janitor, "scheduler": health.scheduler, "web": presence.web, "queues": health.served,
+    "redis": health.redis,
 }  # fmt: skip
 log = logging.getLogger(__name__)
 

@@ -33,6 +33,7 @@ _MEANINGS = {
     r"too many clients|remaining connection slots|too many connections": (
         "has no connection left: raise max_connections there, or lower JOBFARM_DB_POOL here"
     ),
+    r"no space left|could not write init file": "has no room left on its disk: make some",
     r"starting up|shutting down|recovery mode": "is starting or stopping: try again in a moment",
     r"ssl|certificate": "and this machine do not agree on encryption: check sslmode in DATABASE_URL",
 }

@@ -40,6 +40,7 @@ REPORT_S = 1.0
 REST_REPORT_S = (
     4.0  # when there is nothing new to report: others wait for two of these and a half (clusters.SILENT_S)
 )
+LATE_REPORT_S = 1.0  # with the longest pause before it still less than clusters.SILENT_S
 SWEEP_S = 10.0
 OVERDUE_S = (
     60.0  # how often the queue is looked at while the pusher is at work; while it is silent, at each report
@@ -62,6 +63,9 @@ class Results(Channel):
 
 class Sentinel:
     """One life of one cluster, in a session of its own. `run` returns after SIGTERM."""
+
+    monitor: Any = None
+    pusher: Any = None
 
     def __init__(
         self,
@@ -94,13 +98,14 @@ class Sentinel:
             tuple[int, Holder]
         ] = []  # mutations, and the processes that died while they ran them
         self._due: dict[str, float] = {}
-        self.monitor: Any = None
-        self.pusher: Any = None
         self.reincarnations, self.tob = 0, None
         self.timeout = django_q2.Conf.TIMEOUT
         self._must_stop = False
         self._reported: Report | None = None
         self._overdue = False
+        self._reported_at = self._steady_since = (
+            time.monotonic()
+        )  # the last report that was taken, and the first of a row
 
     def run(self) -> None:
         """Live until SIGTERM, or until whoever started us is gone; then end in order."""
@@ -158,7 +163,7 @@ class Sentinel:
             self.pusher = self._respawn(_push, self.task_queue, self.board, self.broker)
         self._attempt(self._settle_the_dead)
         self._now_and_then("report", REPORT_S, self._report)
-        self._now_and_then("sweep", SWEEP_S, clusters.sweep)
+        self._now_and_then("sweep", SWEEP_S, self._sweep)
         if django_q2.Conf.SCHEDULER:
             self._now_and_then(
                 "scheduler", django_q2.SCHEDULER_S, lambda: django_q2.scheduler(broker=self.broker)
@@ -224,6 +229,12 @@ class Sentinel:
         self._overdue = False  # what cannot be asked is not known
         self._overdue = clusters.is_overdue(self.kind, queues=self._queues)
 
+    def _sweep(self) -> None:
+        """Silence of others counts once they had the time to report: a database that was read-only, or let commits
+        wait, kept all of us from it, and takes our reports again one moment before theirs."""
+        steady_s = time.monotonic() - self._steady_since
+        clusters.sweep(judges_silence=steady_s >= clusters.SILENT_S)
+
     def _write(self, facts: Report) -> None:
         self._due["write"] = time.monotonic() + REST_REPORT_S
         if not clusters.report(self.cluster_id, replace(facts, stat=django_q2.stat(self))):
@@ -232,6 +243,9 @@ class Sentinel:
             process_group.kill_group(os.getpid())
             os._exit(1)
         self._reported = facts
+        if time.monotonic() - self._reported_at > REST_REPORT_S + LATE_REPORT_S:
+            self._steady_since = time.monotonic()
+        self._reported_at = time.monotonic()
 
     def _spawn_worker(self, position: int) -> None:
         self.board.gone(position)

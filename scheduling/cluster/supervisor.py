@@ -13,7 +13,7 @@ from functools import partial
 
 from django.conf import settings
 from django.db import Error as DatabaseFailure
-from django.db import connection, connections
+from django.db import connections
 from prometheus_client import REGISTRY, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
@@ -22,7 +22,9 @@ from core import forked
 from core.backoff import Backoff
 from observing import exposition
 from observing.functions import FunctionCounts
-from postgres import embedded
+from postgres import embedded, probe
+from postgres.errors import PostgresError
+from postgres.probe import Verdict
 from scheduling.cluster import process_group
 from scheduling.cluster.scoreboard import Scoreboard
 from scheduling.cluster.sentinel import Sentinel
@@ -48,6 +50,7 @@ class Life:
     board: Scoreboard
     watch: Watch
     check_at: float = 0.0
+    is_suspected: bool = False
 
 
 class Supervisor:
@@ -162,13 +165,14 @@ class Supervisor:
             return None
         life.check_at = time.monotonic() + CHECK_S
         why = life.watch.is_frozen(_facts(life.board), now=time.monotonic())
-        if why is not None and not _database_answers():
-            life.watch = Watch(
-                started_at=time.monotonic()
-            )  # everybody waits for it; begin anew when it is back
+        if why is not None and not _takes_writes():
+            # Everybody waits for it; begin anew when it is back.
+            life.watch = Watch(started_at=time.monotonic())
             life.check_at = time.monotonic() + MARGIN_S
-            return None
-        return why
+            why = None
+        # Twice in a row: one that waited for the database goes on a moment after that does.
+        life.is_suspected, was_suspected = why is not None, life.is_suspected
+        return why if was_suspected else None
 
     def _record_end(self, life: Life, *, ending: str, why: str | None) -> None:
         """Give its work to others. If the database stays away, they find out by themselves (SILENT_S)."""
@@ -214,14 +218,11 @@ def _facts(board: Scoreboard) -> Facts:
     )
 
 
-def _database_answers() -> bool:
+def _takes_writes() -> bool:
     try:
-        connection.ensure_connection()  # a new one: none is kept here
-    except DatabaseFailure:
+        return probe.probe() is Verdict.WRITABLE
+    except PostgresError:  # the embedded server is away
         return False
-    finally:
-        connections.close_all()
-    return True
 
 
 _FIXED_RNG = random.Random(0)  # noqa: S311 (the pauses have no jitter)

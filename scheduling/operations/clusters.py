@@ -22,6 +22,7 @@ from scheduling.queries.functions import Dispatch, Holder, Lane, Share
 
 # How long a cluster may be silent until the others take what it had. Its own watcher is much quicker.
 SILENT_S = 10.0
+NEVER_S = 1e9
 # How late a row must be to say that its cluster does not dispatch any more.
 OVERDUE_S = 5.0
 MOST_SHARES = 16  # clusters of a role that divide the head of the queue among them
@@ -96,9 +97,12 @@ def process_died(holder: Holder) -> int:
     return _give_up(holder.cluster_id, ran_by=holder.ran_by)
 
 
-def sweep() -> int:
-    """Take over from clusters that fell silent, or whose end was cut short; how many that were."""
-    over = clusters.lose_silent(silent_s=SILENT_S)
+def sweep(*, judges_silence: bool = True) -> int:
+    """Take over from clusters whose end was cut short, and from those that fell silent; how many that were.
+
+    `judges_silence` False: the database took no reports for a while, so that silence means nothing yet.
+    """
+    over = clusters.lose_silent(silent_s=SILENT_S if judges_silence else NEVER_S)
     for cluster_id in over:
         _give_up(cluster_id, ran_by=None)
     return len(over)

@@ -4,9 +4,11 @@ without rights, ended with the block. The system's cluster is not touched."""
 import importlib.util
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -65,9 +67,9 @@ def programs_16() -> Iterator[Path]:
 
 
 @contextmanager
-def primary(programs: Path, *, configuration: str = "") -> Iterator[Server]:
+def primary(programs: Path, *, configuration: str = "", on: Path = Path("/tmp")) -> Iterator[Server]:
     """A new server with an empty database `farm`, and these lines in its postgresql.conf."""
-    with folder_of_its_own() as folder:
+    with folder_of_its_own(on=on) as folder:
         _run(
             programs, "initdb", "-D", f"{folder}/data", "-U", "farm", "-A", "trust", "--no-sync", "-E", "UTF8"
         )
@@ -86,6 +88,39 @@ def standby(of: Server) -> Iterator[Server]:
             yield server
 
 
+@contextmanager
+def pooler(before: Server, *, port: int) -> Iterator[int]:
+    """PgBouncer in transaction mode before a server, as it is without any setting for prepared statements; its port."""
+    settings = (
+        f"[databases]\n* = host={before.folder} user=farm\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n"
+        "auth_type = any\npool_mode = transaction\nunix_socket_dir =\nignore_startup_parameters = options\n"
+    )
+    file = before.folder / "pgbouncer.ini"
+    file.write_text(settings)
+    with (before.folder / "pgbouncer.log").open("wb") as log:
+        path = f"{os.environ['PATH']}:/usr/sbin"
+        process = subprocess.Popen(
+            [str(shutil.which("pgbouncer", path=path)), str(file)], stdout=log, stderr=log, cwd="/", **ACCOUNT
+        )
+    try:
+        _wait_for(port)
+        yield port
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+
+
+def _wait_for(port: int) -> None:
+    end = time.monotonic() + 20
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+
+
 def append(file: Path, lines: str) -> None:
     """Append these lines to a file of a server's folder."""
     with file.open("a") as open_file:
@@ -93,9 +128,9 @@ def append(file: Path, lines: str) -> None:
 
 
 @contextmanager
-def folder_of_its_own() -> Iterator[Path]:
+def folder_of_its_own(*, on: Path = Path("/tmp")) -> Iterator[Path]:
     """A folder that a server may write to, gone behind the block."""
-    folder = Path(tempfile.mkdtemp(prefix="jobfarm-pg-", dir="/tmp"))  # a socket's path has at most 107 bytes
+    folder = Path(tempfile.mkdtemp(prefix="jobfarm-pg-", dir=on))  # a socket's path has at most 107 bytes
     if ACCOUNT:
         shutil.chown(folder, ACCOUNT["user"], ACCOUNT["group"])
     try:

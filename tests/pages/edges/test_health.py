@@ -35,7 +35,7 @@ from webhooks.domain.names import Source
 from webhooks.models import Delivery, Secret
 from webhooks.operations import secrets
 
-AROUND = ("janitor", "scheduler", "web", "queues")
+AROUND = ("janitor", "scheduler", "web", "queues", "redis")
 NO_MUTATIONS = "No cluster for mutations runs: no mutation is run, however long it is due."
 NO_ACTIONS = "No cluster for actions runs: no action is run, however long it is due."
 
@@ -65,7 +65,7 @@ class TestReady:
         for part in Part:
             Presence(part=part).report()
         answer = Client().get("/health/ready")
-        names = ["database", "migrations", "janitor", "scheduler", "web", "queues"]
+        names = ["database", "writes", "migrations", "janitor", "scheduler", "web", "queues", "redis"]
         assert (answer.status_code, answer.json()) == (
             200,
             {"status": "ready", "checks": {name: {"status": "ok"} for name in names}},
@@ -86,6 +86,7 @@ class TestReady:
             "status": "not ready",
             "checks": {
                 "database": {"status": "ok"},
+                "writes": {"status": "ok"},
                 "migrations": {"status": "error", "messages": ["1 migrations are missing."]},
                 **{name: {"status": "skipped"} for name in AROUND},
             },
@@ -105,6 +106,7 @@ class TestReady:
                     "status": "not ready",
                     "checks": {
                         "database": {"status": "error", "messages": ["The database does not answer."]},
+                        "writes": {"status": "skipped"},
                         "migrations": {"status": "skipped"},
                         **{name: {"status": "skipped"} for name in AROUND},
                     },

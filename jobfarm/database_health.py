@@ -1,0 +1,170 @@
+"""What may be wrong with the database, for `manage.py doctor`, the overview and /health/ready."""
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from django.db import connection, transaction
+from django.db.migrations.executor import MigrationExecutor
+
+from jobfarm import schema_objects
+from jobfarm.findings import Finding, Level
+from postgres import probe, statements
+from postgres.probe import Verdict
+
+OLDEST_VERSION: Final = 150000  # of PostgreSQL, as server_version_num; the tests run on 15 and 18
+LONG_TRANSACTION_S: Final = 300.0
+MANY_DEAD: Final = 100_000
+ROOM_BYTES: Final = 1 << 30
+MOST_NAMED: Final = 5
+_OF_DOCTOR: Final = "jobfarm_doctor"  # a prepared statement
+_WRITES: Final = probe.Shared()
+_UNWRITABLE: Final[Mapping[Verdict, tuple[str, str]]] = {
+    Verdict.READ_ONLY: (
+        "The database is read-only: nothing is submitted, claimed or finished.",
+        """DATABASE_URL leads to a standby, or default_transaction_read_only is on. Name the primary, or all hosts
+        with commas between them.""",
+    ),
+    Verdict.DISK_FULL: (
+        "The disk of the database is full: nothing is submitted, claimed or finished.",
+        """Make room on it: old logs, an archive, a replication slot that nobody reads (select * from
+        pg_replication_slots). Nothing is lost, and all goes on by itself.""",
+    ),
+    Verdict.STALLED: (
+        f"A commit did not end within {probe.WITHIN_S} s.",
+        """PostgreSQL waits for a synchronous standby that is not there (select * from pg_stat_replication; to go on
+        without it: alter system reset synchronous_standby_names; select pg_reload_conf();), or its disk hangs.""",
+    ),
+    Verdict.AWAY: (
+        f"The database did not answer a new connection within {probe.WITHIN_S} s.",
+        "Look at its load and its log. Behind a pooler DATABASE_DIRECT_URL has to lead past it.",
+    ),
+}
+
+
+def database() -> Iterator[Finding]:
+    """Whether it answers, and is new enough."""
+    [version] = statements.load("jobfarm", "version").run()
+    if version.number < OLDEST_VERSION:
+        yield Finding(
+            level=Level.ERROR, sentence=f"PostgreSQL {version.name} is too old.", remedy="Use 15 or newer."
+        )
+    else:
+        yield Finding(level=Level.FINE, sentence=f"PostgreSQL {version.name} answers.")
+
+
+def writes() -> Iterator[Finding]:
+    """Whether it takes writes: a server that does not answers every other question here."""
+    verdict = _WRITES.verdict()
+    if verdict is not Verdict.WRITABLE:
+        sentence, remedy = _UNWRITABLE[verdict]
+        yield Finding(level=Level.ERROR, sentence=sentence, remedy=" ".join(remedy.split()))
+
+
+def migrations() -> Iterator[Finding]:
+    """Whether all tables are as the code expects them."""
+    executor = MigrationExecutor(connection)
+    missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    if missing:
+        yield Finding(
+            level=Level.ERROR,
+            sentence=f"{len(missing)} migrations are missing.",
+            remedy="Run manage.py migrate.",
+        )
+
+
+def schema() -> Iterator[Finding]:
+    """Whether every index and trigger of the models and migrations is there."""
+    missing = schema_objects.missing()
+    if missing:
+        named = ", ".join(missing[:MOST_NAMED])
+        more = f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
+        yield Finding(
+            level=Level.ERROR,
+            sentence=f"The database lacks what the migrations made: {named}{more}.",
+            remedy="Without an index calls read whole tables, without a trigger a promise is not kept. "
+            "manage.py sqlmigrate shows how each was made: make it again (an index with CONCURRENTLY), and find out "
+            "who dropped it.",
+        )
+
+
+def autovacuum() -> Iterator[Finding]:
+    """Whether dead rows are cleaned."""
+    off = [row.name for row in statements.load("jobfarm", "autovacuum_off").run()]
+    if off:
+        yield Finding(
+            level=Level.WARNING,
+            sentence=f"Autovacuum is off for {', '.join(off[:MOST_NAMED])}.",
+            remedy="Every claim leaves a dead row, and nobody cleans: tables grow and claims become slow. Set "
+            "autovacuum and track_counts on; for a table: alter table NAME reset (autovacuum_enabled);",
+        )
+
+
+def disk() -> Iterator[Finding]:
+    """Whether the disk of a database on this machine has room; of one elsewhere its own monitor says so."""
+    host = str(connection.settings_dict["HOST"])
+    if host and not host.startswith("/") and host not in {"127.0.0.1", "::1", "localhost"}:
+        return
+    for folder in (Path(row.name) for row in statements.load("jobfarm", "data_directory").run()):
+        if not os.access(folder, os.X_OK):
+            return
+        free = shutil.disk_usage(folder).free
+        if free < ROOM_BYTES:
+            yield Finding(
+                level=Level.WARNING,
+                sentence=f"The disk of the database has {free >> 20} MiB left.",
+                remedy=f"Make room where {folder} is, or lower JOBFARM_RETENTION_DAYS: a full disk stops the farm.",
+            )
+
+
+def pooler() -> Iterator[Finding]:
+    """Whether a statement that is prepared on a connection is there when it is used again: a pooler gives each
+    transaction any of its own, and PgBouncer knows prepared statements from 1.21 on, if it is told to."""
+    if (
+        connection.settings_dict["OPTIONS"].get("prepare_threshold") is None
+        or not _passes_prepared_statements()
+    ):
+        return
+    yield Finding(
+        level=Level.ERROR,
+        sentence="A pooler stands before the database, and knows nothing of prepared statements.",
+        remedy='Calls fail now and then: "prepared statement does not exist". Set JOBFARM_PREPARE=0, or use '
+        "PgBouncer 1.22 or newer with max_prepared_statements.",
+    )
+
+
+def _passes_prepared_statements() -> bool:
+    """Whether somebody is between us and the server (the process that serves us is another than we were told), who
+    leaves the name of a prepared statement as it is: PgBouncer gives those that it knows names of its own."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        pgconn = cursor.connection.pgconn
+        pgconn.prepare(_OF_DOCTOR.encode(), statements.load("jobfarm", "version").sql.encode())
+        rows = statements.load("jobfarm", "prepared_by_name").run({"name": _OF_DOCTOR})
+        if rows:
+            pgconn.close_prepared(_OF_DOCTOR.encode())
+    return any(row.pid != pgconn.backend_pid for row in rows)
+
+
+def snapshots() -> Iterator[Finding]:
+    """Whether somebody's transaction keeps dead rows alive."""
+    for oldest in statements.load("jobfarm", "oldest_snapshot").run():
+        if oldest.seconds > LONG_TRANSACTION_S:
+            end = f"select pg_terminate_backend({oldest.pid});"
+            yield Finding(
+                level=Level.WARNING,
+                sentence=f"A transaction of {oldest.client} (pid {oldest.pid}) is open since {oldest.seconds:.0f} s.",
+                remedy=f"Dead rows cannot be cleaned while it lasts. To end it: {end}",
+            )
+
+
+def dead_rows() -> Iterator[Finding]:
+    """Whether the table of jobs is mostly dead rows."""
+    for rows in statements.load("jobfarm", "dead_rows").run():
+        if rows.dead > MANY_DEAD and rows.dead > rows.live:
+            yield Finding(
+                level=Level.WARNING,
+                sentence=f"jobs_job has {rows.dead:,} dead rows beside {rows.live:,} live ones.",
+                remedy="Look for old transactions, then VACUUM jobs_job.",
+            )

@@ -1,0 +1,124 @@
+"""Whether the database takes writes now, answered in a bounded time whatever is wrong with it.
+
+A server that cannot write answers every SELECT: one that is read-only, whose disk is full, or whose commits wait for a
+synchronous standby that is not there. `statement_timeout` does not end that last wait (PostgreSQL, 27.2.8: it can be
+canceled, with the transaction committed here alone). So the probe has a connection of its own, speaks libpq without
+waiting, and is gone at its deadline: no thread and no connection of the pool stays behind.
+"""
+
+import select
+import threading
+import time
+from enum import StrEnum
+from typing import Final
+
+import psycopg
+from psycopg import pq
+
+from postgres import connections, statements
+
+WITHIN_S: Final = 1.8  # for /health/ready, which answers within 2 s
+FRESH_S: Final = 1.0
+_READ_ONLY: Final = "25006"
+_DISK_FULL: Final = "53100"
+
+
+class Verdict(StrEnum):
+    """What came of a probe."""
+
+    WRITABLE = "writable"
+    READ_ONLY = "read_only"
+    DISK_FULL = "disk_full"
+    STALLED = "stalled"  # connected, and the commit did not end in time
+    AWAY = "away"  # no connection in time, or it broke
+
+
+def probe(conninfo: str | None = None, *, within_s: float = WITHIN_S) -> Verdict:
+    """Write and commit a few bytes, within so many seconds (looking up a host's name not counted): in the database of
+    Django, past a pooler, unless another is named.
+
+    Nothing is left of it but a record in the write-ahead log. Raises InvalidDatabaseUrl.
+    """
+    deadline = time.monotonic() + within_s
+    pgconn = pq.PGconn.connect_start((conninfo or connections.direct_conninfo()).encode())
+    try:
+        if not _connected(pgconn, deadline):
+            return Verdict.AWAY
+        return _written(pgconn, deadline)
+    except psycopg.Error:
+        return Verdict.AWAY
+    finally:
+        pgconn.finish()
+
+
+class Shared:
+    """One probe for all who ask at about the same time, however many they are."""
+
+    def __init__(self, *, fresh_s: float = FRESH_S) -> None:
+        self._lock = threading.Lock()
+        self._fresh_s = fresh_s
+        self._verdict = Verdict.AWAY
+        self._until = float("-inf")
+
+    def verdict(self) -> Verdict:
+        """Of a probe that ended within the last second, or else of one made now."""
+        with self._lock:
+            if time.monotonic() >= self._until:
+                self._verdict = probe()
+                self._until = time.monotonic() + self._fresh_s
+            return self._verdict
+
+
+def _connected(pgconn: pq.abc.PGconn, deadline: float) -> bool:
+    status = pgconn.connect_poll()
+    while status in {pq.PollingStatus.READING, pq.PollingStatus.WRITING}:
+        if not _is_ready(pgconn, deadline, to_write=status == pq.PollingStatus.WRITING):
+            return False
+        status = pgconn.connect_poll()
+    return status == pq.PollingStatus.OK
+
+
+def _written(pgconn: pq.abc.PGconn, deadline: float) -> Verdict:
+    pgconn.nonblocking = 1
+    pgconn.send_query(statements.load("postgres", "probe").sql.encode())
+    while pgconn.flush():
+        if not _is_ready(pgconn, deadline, to_write=True):
+            return _abandoned(pgconn)
+    verdict = Verdict.WRITABLE
+    while True:
+        while pgconn.is_busy():
+            if not _is_ready(pgconn, deadline):
+                return _abandoned(pgconn)
+            pgconn.consume_input()
+        result = pgconn.get_result()
+        if result is None:
+            return verdict
+        verdict = _of(result, verdict)
+
+
+def _abandoned(pgconn: pq.abc.PGconn) -> Verdict:
+    """The server's process waits no longer for us. The cancel is not waited for: it is one more thing that may hang."""
+    cancel = pgconn.cancel_conn()
+    cancel.start()
+    until = time.monotonic() + 0.1
+    while cancel.poll() in {pq.PollingStatus.READING, pq.PollingStatus.WRITING} and time.monotonic() < until:
+        select.select([cancel.socket], [cancel.socket], [], 0.01)
+    cancel.finish()
+    return Verdict.STALLED
+
+
+def _of(result: pq.abc.PGresult, so_far: Verdict) -> Verdict:
+    if result.status == pq.ExecStatus.TUPLES_OK:
+        return so_far
+    if result.status != pq.ExecStatus.FATAL_ERROR:
+        return so_far
+    state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+    return {_READ_ONLY: Verdict.READ_ONLY, _DISK_FULL: Verdict.DISK_FULL}.get(state, Verdict.AWAY)
+
+
+def _is_ready(pgconn: pq.abc.PGconn, deadline: float, *, to_write: bool = False) -> bool:
+    remaining_s = deadline - time.monotonic()
+    if remaining_s <= 0:
+        return False
+    reads, writes = ([], [pgconn.socket]) if to_write else ([pgconn.socket], [])
+    return any(select.select(reads, writes, [], remaining_s))
