@@ -5,6 +5,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,43 @@ class TestUnits:
             if "cluster" in unit.read_text():
                 assert grace is not None
                 assert int(grace[1]) > GRACE_S
+
+
+class TestImage:
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "deploy/.env",
+            "jobfarm.env",
+            "my.env",
+            "var/secret_key",
+            "2026-11-21/secret_key",
+            "privkey.pem",
+            ".git/config",
+        ],
+    )
+    def test_holds_no_secret(self, path: str) -> None:
+        """As docker reads it: a pattern that fits a folder leaves out all in it, and `**/` stands for any depth."""
+        patterns = (ROOT / ".dockerignore").read_text().split()
+        parts = path.split("/")
+        folders = ["/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
+        assert any(_fits(folder, pattern) for folder in folders for pattern in patterns)
+
+    def test_holds_all_that_the_code_opens(self) -> None:
+        patterns = (ROOT / ".dockerignore").read_text().split()
+        needed = [
+            "manage.py",
+            "requirements.txt",
+            "templates/base.html",
+            "jobs/sql/claim.sql",
+            "jobfarm/releases.json",
+        ]
+        assert [path for path in needed if any(_fits(path, pattern) for pattern in patterns)] == []
+
+
+def _fits(path: str, pattern: str) -> bool:
+    bare = pattern.removeprefix("**/")
+    return fnmatchcase(path.rpartition("/")[2] if bare != pattern else path, bare)
 
 
 class TestCompose:
