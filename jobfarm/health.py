@@ -12,6 +12,7 @@ from django.core.files.storage import storages
 from psycopg import sql
 
 from jobfarm import database_health, presence
+from jobfarm.bounds import bounded
 from jobfarm.findings import Check, Finding, Level
 from jobs import operations as jobs
 from jobs.models import ALL_JOBS
@@ -28,7 +29,8 @@ REDIS_WITHIN_S = 1.5
 
 
 def examine(*, surroundings: Callable[[], Iterable[Finding]] | None = None) -> Iterator[Finding]:
-    """Check everything, one finding after the other. Raises the database's error if it cannot be reached.
+    """Check everything, one finding after the other. Raises the database's error if it cannot be reached at first; a
+    check that fails or hangs later is a finding.
 
     `surroundings` returns the findings of `examine_surroundings` where the caller has them already.
     """
@@ -38,14 +40,14 @@ def examine(*, surroundings: Callable[[], Iterable[Finding]] | None = None) -> I
         if any(finding.level is Level.ERROR for finding in findings):
             return  # the others would stumble over the same thing
     for check in CHECKS:
-        yield from check()
+        yield from bounded(check)
     yield from surroundings() if surroundings else examine_surroundings()
 
 
 def examine_surroundings() -> Iterator[Finding]:
     """Check what is not in the database: that may take seconds when something is wrong with it."""
     for check in SURROUNDINGS:
-        yield from check()
+        yield from bounded(check)
 
 
 def _clock() -> Iterator[Finding]:

@@ -12,9 +12,12 @@ WORDS = {Level.FINE: "ok", Level.STARTING: "wait", Level.WARNING: "look", Level.
 
 
 class Command(BaseCommand):
-    """Print every finding; exit code 1 if something is wrong."""
+    """Print every finding. Exit code 0: nothing is wrong, though something may be worth a look; 1: something is."""
 
-    help = "Say what is wrong with this farm and what to do about it. Exit code 1 if something is."
+    help = (
+        "Say what is wrong with this farm and what to do about it. Exit code 1 if something is WRONG, else 0. "
+        "A check that fails, or takes longer than 10 s, is itself a finding."
+    )
 
     def handle(self, **_: Any) -> None:
         """Look at everything."""
