@@ -33,6 +33,16 @@ class Server:
         """Run one of its programs on it."""
         _run(self.programs, name, "-h", str(self.folder), "-U", "farm", *options)
 
+    def control(self, what: str) -> None:
+        """Have pg_ctl do it, and wait for that: "promote"."""
+        _run(self.programs, "pg_ctl", what, "-D", f"{self.folder}/data", "-w")
+
+    @contextmanager
+    def again(self) -> Iterator[None]:
+        """Start a server that was killed once more, for a block."""
+        with started(self.programs, self.folder):
+            yield
+
 
 def url(*servers: Server, name: str = "farm") -> str:
     """DATABASE_URL of these servers, in this order."""
@@ -148,13 +158,14 @@ def started(programs: Path, folder: Path) -> Iterator[Server]:
     try:
         yield Server(programs=programs, folder=folder)
     finally:
-        _run(programs, "pg_ctl", "stop", *control, "-m", "immediate")
+        # One that a test killed does not run any more: pg_ctl says so by its exit code.
+        _run(programs, "pg_ctl", "stop", *control, "-m", "immediate", check=False)
 
 
-def _run(programs: Path, name: str, *options: str) -> None:
+def _run(programs: Path, name: str, *options: str, check: bool = True) -> None:
     subprocess.run(
         [programs / name, *options],
-        check=True,
+        check=check,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         cwd="/",
