@@ -1,4 +1,4 @@
-"""What `manage.py` does: one management command, whose expected failures are one sentence and exit code 1."""
+"""What `jobfarm` and `manage.py` do: one command, whose expected failures are one sentence and exit code 1."""
 
 import gc
 from collections.abc import Sequence
@@ -12,12 +12,13 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
 from psycopg import errors
 
+from core import commands
 from postgres import embedded, reachability
 from postgres.connections import close_before_fork
 from postgres.errors import causes
 
 # These may begin an embedded database where there is none. All others work on a farm, and say where they found none.
-MAKERS: Final = frozenset({"farm", "migrate", "restore", "test", "testserver", "makemigrations"})
+MAKERS: Final = frozenset({"start", "farm", "migrate", "restore", "test", "testserver", "makemigrations"})
 # These wait for a database that is away. One that was never made, or never migrated, is said at once.
 SERVERS: Final = frozenset({"web", "janitor", "cluster", "runserver"})
 _NOT_THERE: Final = (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction)
@@ -73,4 +74,5 @@ def _lacking() -> str | None:
     missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if not missing:
         return None
-    return f"{reachability.server_name()} lacks {len(missing)} migrations of this version: run manage.py migrate."
+    lacking = f"{reachability.server_name()} lacks {len(missing)} migrations of this version"
+    return f"{lacking}: run {commands.MANAGE} migrate."

@@ -9,6 +9,7 @@ from typing import Final
 from django.db import connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 
+from core.commands import MANAGE
 from jobfarm import schema_objects
 from jobfarm.findings import Finding, Level
 from postgres import probe, statements
@@ -71,7 +72,7 @@ def migrations() -> Iterator[Finding]:
         yield Finding(
             level=Level.ERROR,
             sentence=f"{len(missing)} migrations are missing.",
-            remedy="Run manage.py migrate.",
+            remedy=f"Run {MANAGE} migrate.",
         )
 
 
@@ -85,7 +86,7 @@ def schema() -> Iterator[Finding]:
             level=Level.ERROR,
             sentence=f"The database lacks what the migrations made: {named}{more}.",
             remedy="Without an index calls read whole tables, without a trigger a promise is not kept. "
-            "manage.py sqlmigrate shows how each was made: make it again (an index with CONCURRENTLY), and find out "
+            f"{MANAGE} sqlmigrate shows how each was made: make it again (an index with CONCURRENTLY), and find out "
             "who dropped it.",
         )
 

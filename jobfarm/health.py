@@ -11,6 +11,7 @@ from django.conf import settings
 from django.core.files.storage import storages
 from psycopg import sql
 
+from core.commands import MANAGE
 from jobfarm import database_health, presence
 from jobfarm.bounds import bounded
 from jobfarm.findings import Check, Finding, Level
@@ -68,7 +69,7 @@ def janitor() -> Iterator[Finding]:
         yield Finding(
             level=Level.ERROR,
             sentence=f"A running job is {late:.0f} s past its lease and nobody has noticed.",
-            remedy="The log of the janitors says what they fail at; if none runs, start manage.py janitor.",
+            remedy=f"The log of the janitors says what they fail at; if none runs, start {MANAGE} janitor.",
         )
 
 
@@ -113,7 +114,7 @@ def _no_cluster(role: str) -> Finding:
     return Finding(
         level=Level.ERROR,
         sentence=f"No cluster for {role} runs: no {role[:-1]} is run, however long it is due.",
-        remedy=f"Start manage.py cluster --{role} (manage.py farm does).",
+        remedy=f"Start {MANAGE} cluster --{role} ({MANAGE} farm does).",
     )
 
 
@@ -222,7 +223,7 @@ def _workers() -> Iterator[Finding]:
         yield Finding(
             level=Level.WARNING,
             sentence="No live worker: nothing will run.",
-            remedy="manage.py create_worker NAME --queue Q prints a key; start python -m jobfarm_worker with it.",
+            remedy=f"{MANAGE} create_worker NAME --queue Q prints a key; start python -m jobfarm_worker with it.",
         )
 
 
@@ -245,7 +246,7 @@ def _queues() -> Iterator[Finding]:
                 level=_absence(),
                 sentence=f"Jobs wait in the queue {queue.name} that none of its live workers may take.",
                 remedy="Each of them serves the jobs of its owner and of the owner's groups alone. Start one that "
-                f"serves everybody: manage.py create_worker NAME --queue {queue.name}.",
+                f"serves everybody: {MANAGE} create_worker NAME --queue {queue.name}.",
             )
 
 

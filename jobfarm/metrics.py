@@ -17,7 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import Collector
 from psycopg_pool import PoolTimeout
 
-from jobfarm import job_metrics, presence, releases
+from jobfarm import __version__, job_metrics, presence
 from jobs import operations as jobs
 from jobs.models import ALL_JOBS
 from jobs.queries import gauges, keys, reads
@@ -55,8 +55,7 @@ class Farm(Collector):
             if self._reading is None or time.monotonic() > self._reading.at + KEPT_S:
                 self._reading = Reading(at=time.monotonic(), families=self._read())
             families = self._reading.families
-        version = releases.known()[-1].version
-        yield InfoMetricFamily("jobfarm", "Which release this process runs.", value={"version": version})
+        yield InfoMetricFamily("jobfarm", "Which release this process runs.", value={"version": __version__})
         yield from families
         yield from _pool()
 

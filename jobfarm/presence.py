@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from core.commands import MANAGE
 from jobfarm.findings import Finding, Level
 from jobs.domain import presence
 from jobs.domain.presence import Part, Process, State
@@ -27,13 +28,13 @@ WORDS: Final = {
         noun="web process",
         plural="web processes",
         absence="no page is served, and no call of a worker is heard",
-        start="Start manage.py web (manage.py farm does).",
+        start=f"Start {MANAGE} web ({MANAGE} farm does).",
     ),
     Part.JANITOR: Words(
         noun="janitor",
         plural="janitors",
         absence="nobody notices leases that run out, nor jobs that wait too long",
-        start="Start manage.py janitor (manage.py farm does).",
+        start=f"Start {MANAGE} janitor ({MANAGE} farm does).",
     ),
 }
 

@@ -17,8 +17,9 @@ import jobfarm.storage
 import live.configuration
 import observing.logs
 import postgres.configuration
+from core.commands import CODE
 
-BASE_DIR = Path(__file__).resolve().parent.parent
+BASE_DIR = CODE
 _ENV = jobfarm.environment.load()  # before anything is served, or opened with a key that is a placeholder
 JOBFARM_DATA: Path = _ENV["JOBFARM_DATA"]
 PORT: int = _ENV["PORT"]  # of the web server

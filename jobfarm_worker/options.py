@@ -82,7 +82,7 @@ def _url(url: str) -> str:
 def _key(key: str) -> str:
     plain = key.strip()
     if not plain:
-        raise BadOption("A worker needs its key; `manage.py create_worker NAME` on the farm prints one.")
+        raise BadOption("A worker needs its key; the command `create_worker NAME` of the farm prints one.")
     if not plain.isascii() or not plain.isprintable() or " " in plain:
         raise BadOption("The key holds characters that no key has; was it copied whole, and alone?")
     return plain

@@ -1,6 +1,6 @@
 """Each attempt as a span of the trace in which its job was submitted, where OpenTelemetry is installed.
 
-`pip install '.[worker,tracing]'` and an SDK: `opentelemetry-instrument python -m jobfarm_worker ...` configures it by
+`pip install 'jobfarm[tracing]'` and an SDK: `opentelemetry-instrument python -m jobfarm_worker ...` configures it by
 the usual OTEL_* variables, so spans go where the rest of that machine's go. Without them nothing happens here.
 """
 

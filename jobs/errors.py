@@ -44,7 +44,7 @@ class OutputGap(JobsError):
 
 
 class UnknownKind(JobsError):
-    """No kind of job is called {kind!r}: declare it in code, or make it with `manage.py create_kind`."""
+    """No kind of job is called {kind!r}: declare it in code, or make it with the command `create_kind`."""
 
     code = "unknown_kind"
     http_status = 422

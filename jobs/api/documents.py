@@ -42,9 +42,9 @@ EVENT_STREAM: Final[dict[str, Any]] = {
 API: Final = """
 Two kinds of callers, two kinds of keys, both sent as `Authorization: Bearer <key>`:
 
-* **Workers** take jobs and report on them. `manage.py create_worker NAME --queue QUEUE` makes a worker and
+* **Workers** take jobs and report on them. The command `create_worker NAME --queue QUEUE` makes a worker and
   prints its key (`jfw_...`) once; the admin does the same.
-* **Clients** submit jobs, follow and cancel them. The account page, or `manage.py create_token USER`, makes
+* **Clients** submit jobs, follow and cancel them. The account page, or the command `create_token USER`, makes
   a person's API token (`jft_...`) and shows it once. In a browser the session of whoever is logged in
   serves as well; calls that change something then need the header `X-CSRFToken`.
 

@@ -1,11 +1,12 @@
 """`manage.py farm`: everything that a farm on one machine needs, in one command."""
 
 import gc
+import importlib.util
 import os
 import signal
 import socket
-import sys
 from argparse import ArgumentParser
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
 from accounts import operations as accounts
+from core import commands
 from examples import config as examples
 from jobfarm import administration, listening, processes, rights
 from jobfarm.processes import Child
@@ -29,6 +31,7 @@ from postgres.reachability import explain_unreachable
 Address = tuple[str, int]
 DEMONSTRATOR = "demonstrator"
 LINK_MIN = 15  # good for: it stands in the terminal's scrollback
+PAINTS_WITH = ("numpy", "PIL")
 CLUSTER_ENDS_S = 10.0  # beyond the grace for its actions, until its end is written and its processes are gone
 
 
@@ -68,7 +71,7 @@ class Command(BaseCommand):
             lowered = rights.of_servants()
             children = [_web(listener, lowered), _janitor(listener, metrics), *_clusters(listener, metrics)]
             children += [_worker(url, lowered)] if with_worker else []
-            self._welcome(url, lowered.complaint)
+            self._welcome(url, [lowered.complaint, _lacking() if with_worker else ""])
             gc.collect()
             processes.Supervisor(children, folder=settings.JOBFARM_DATA, report=self._print).run()
         finally:
@@ -88,13 +91,13 @@ class Command(BaseCommand):
         except (OperationalError, PostgresError) as error:
             raise CommandError(explain_unreachable(error) or str(error)) from None
 
-    def _welcome(self, url: str, complaint: str) -> None:
+    def _welcome(self, url: str, complaints: Iterable[str]) -> None:
         administrator, is_new = accounts.ensure_administrator()
         if is_new:
             for example in examples.installed():
                 example.set_up(administrator)
         self._print(f"\njobfarm is starting at {url}")
-        if complaint:
+        for complaint in filter(None, complaints):
             self._print(complaint)
         self._print(self._way_in(administrator, url))
         self._print("Ctrl-C stops all of it.\n")
@@ -104,7 +107,8 @@ class Command(BaseCommand):
         and read by others: there the command that makes a link is named."""
         name = administrator.get_username()
         if not self.stdout.isatty():
-            return f"This is no terminal. For a link that logs {name} in: manage.py login_link {name} --url {url}"
+            command = f"{commands.MANAGE} login_link {name} --url {url}"
+            return f"This is no terminal. For a link that logs {name} in: {command}"
         link = accounts.one_time_link(administrator, minutes=LINK_MIN)
         return f"Log in as {name}, once, within {LINK_MIN} minutes: {url}{link}"
 
@@ -123,7 +127,7 @@ def _web(listener: socket.socket, lowered: Rights) -> Child:
     fd = listener.fileno()
     return Child(
         name="web",
-        argv=_manage("web", "--fd", str(fd)),
+        argv=commands.argv("web", "--fd", str(fd)),
         run=None if lowered.credentials else lambda: call_command("web", fd=fd, skip_checks=False),
         inherited=[fd],
         stop_order=4,
@@ -159,12 +163,26 @@ def _clusters(listener: socket.socket, metrics: Address | None) -> list[Child]:
 
 def _worker(url: str, lowered: Rights) -> Child:
     """The worker that comes along. Its key is new at each start and travels where no list of processes shows it."""
-    key = jobs.ensure_worker(DEMONSTRATOR, queues=["image", "chat"])
-    argv = [sys.executable, "-m", "jobfarm_worker", "--url", url, "--handler", "chat", "--handler", "image"]
-    argv += ["--concurrency", "2", "--grace", "2"]
-    environment = {"JOBFARM_KEY": key}
+    kinds = _demonstrated()
+    key = jobs.ensure_worker(DEMONSTRATOR, queues=kinds)
+    argv = [*commands.module("jobfarm_worker"), "--url", url, "--concurrency", "2", "--grace", "2"]
+    argv += [word for kind in kinds for word in ("--handler", kind)]
+    environment = {"JOBFARM_KEY": key} | commands.importable()
     return Child(
         name="worker", argv=argv, environment=environment, stop_order=1, credentials=lowered.credentials
+    )
+
+
+def _demonstrated() -> list[str]:
+    """What the worker that comes along does: paint too, where the packages for it are installed."""
+    return ["image", "chat"] if all(map(importlib.util.find_spec, PAINTS_WITH)) else ["chat"]
+
+
+def _lacking() -> str:
+    return (
+        ""
+        if "image" in _demonstrated()
+        else "Nothing paints pictures here: that takes pip install 'jobfarm[demo]'."
     )
 
 
@@ -172,7 +190,3 @@ def _without(listener: socket.socket, *words: str) -> None:
     """A command, in a process that was forked from the farm and has nothing to do with its socket."""
     listener.close()
     call_command(*words, skip_checks=True)
-
-
-def _manage(*words: str) -> list[str]:
-    return [sys.executable, str(settings.BASE_DIR / "manage.py"), *words]

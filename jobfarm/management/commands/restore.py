@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
+from core.commands import MANAGE
 from jobfarm import backups
 from postgres.errors import PostgresError
 
@@ -15,13 +16,13 @@ class Command(BaseCommand):
     """Fill an empty database from a backup, and bring it to what this version expects."""
 
     help = (
-        "Fill an empty farm from the folder that `manage.py backup` wrote, of this version or an earlier one."
+        f"Fill an empty farm from the folder that `{MANAGE} backup` wrote, of this version or an earlier one."
     )
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Where from."""
-        parser.add_argument("folder", type=Path, help="a folder that `manage.py backup` wrote")
+        parser.add_argument("folder", type=Path, help=f"a folder that `{MANAGE} backup` wrote")
 
     def handle(self, *, folder: Path, **_: Any) -> None:
         """Restore, migrate, and read what was restored."""

@@ -9,6 +9,7 @@ import uvicorn
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from core import commands
 from jobfarm import listening
 from postgres import embedded
 
@@ -18,7 +19,7 @@ DRAIN_S = 5  # open requests get this long after SIGTERM; waiting ones are answe
 class Command(BaseCommand):
     """Serve the site with uvicorn until SIGINT or SIGTERM."""
 
-    help = "Serve pages, API and sockets at HOST:PORT. `manage.py farm` starts this for you."
+    help = f"Serve pages, API and sockets at HOST:PORT. `{commands.MANAGE} farm` starts this for you."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Where to listen, or on which inherited socket."""

@@ -36,7 +36,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path,
     code, here, etc = tmp_path / "code", tmp_path / "here", tmp_path / "etc"
     for folder in (code, here, etc):
         folder.mkdir()
-    monkeypatch.setattr(file, "_CODE", code)
+    monkeypatch.setattr(file, "CODE", code)
     monkeypatch.setattr(file, "OF_THE_MACHINE", etc / "environment")
     monkeypatch.chdir(here)
     return code / "jobfarm.env", here / "jobfarm.env", etc / "environment"

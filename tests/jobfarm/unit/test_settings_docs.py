@@ -19,7 +19,10 @@ def test_has_each_variable_once_with_its_default() -> None:
     assert shown["JOBFARM_FILE_BYTES_IN_ALL"] == "500,000,000,000 bytes"
     assert shown["SECURE_COOKIES"] == "0"
     assert shown["ALLOWED_HOSTS"] == "`127.0.0.1,localhost,[::1]`"
-    assert shown["JOBFARM_DATA"] == "`var/` beside `manage.py`"
+    assert (
+        shown["JOBFARM_DATA"]
+        == "`var/` in a checkout; else `~/.local/share/jobfarm`, as root `/var/lib/jobfarm-files`"
+    )
 
 
 def test_no_page_names_a_variable_that_is_none() -> None:

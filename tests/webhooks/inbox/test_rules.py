@@ -104,7 +104,7 @@ class TestHealth:
         sentences = [finding.sentence for finding in [*health._rules(), *health._webhooks()]]
         assert (
             "The rule broken starts no job when a webhook comes. Its kind: No kind of job is called 'gone': declare it "
-            "in code, or make it with `manage.py create_kind`."
+            "in code, or make it with the command `create_kind`."
         ) in sentences
         assert "Jobs that a webhook should have started within a day, and did not: 1." in sentences
 

@@ -1,0 +1,34 @@
+"""How commands of the farm are typed and started: `manage.py X` in a checkout, `jobfarm X` where a wheel is installed
+(docs/adr/0071)."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+CODE: Final = Path(__file__).resolve().parents[1]
+"""The folder that holds every package of the farm: a checkout, or the site-packages of an environment."""
+
+IS_CHECKOUT: Final = (CODE / "manage.py").is_file() and (CODE / "pyproject.toml").is_file()
+
+MANAGE: Final = "manage.py" if IS_CHECKOUT else "jobfarm"
+"""What sentences name: whoever reads "Run manage.py migrate." types it."""
+
+# -P: a folder `jobs` where somebody types a command is not ours.
+_ENTRY: Final = [str(CODE / "manage.py")] if IS_CHECKOUT else ["-P", "-m", "jobfarm"]
+
+
+def argv(*words: str) -> list[str]:
+    """Return the command line of a management command in a process of its own, whatever its working directory is."""
+    return [sys.executable, *_ENTRY, *words]
+
+
+def module(name: str) -> list[str]:
+    """Return the command line that runs one of our packages in a process whose environment has `importable()`."""
+    return [sys.executable, "-P", "-m", name]
+
+
+def importable() -> dict[str, str]:
+    """Return the variables by which Python finds our packages: those of a checkout lie in no folder that it knows."""
+    known = os.environ.get("PYTHONPATH", "")
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [str(CODE), known]))} if IS_CHECKOUT else {}

@@ -1,0 +1,16 @@
+"""`jobfarm start`: a farm to try out, with a worker, in one command."""
+
+from argparse import ArgumentParser
+
+from jobfarm.management.commands import farm
+
+
+class Command(farm.Command):
+    """`farm --with-worker`."""
+
+    help = f"{farm.Command.help} A worker comes along: `farm` starts all but that."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Those of `farm`."""
+        super().add_arguments(parser)
+        parser.set_defaults(with_worker=True)
