@@ -39,6 +39,7 @@ def jobs(*, whose: int, before: int = 0, **texts: str) -> Mapping[str, Any]:
     params = filters.as_dict()
     return {
         "page": page,
+        "is_narrowed": bool(params),
         "newest_url": f"?{urlencode(params)}" if before else None,
         "older_url": f"?{urlencode({**params, 'before': page.older})}" if page.older else None,
     }

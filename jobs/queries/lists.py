@@ -11,10 +11,22 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from django.contrib.auth.models import Group, User
-from django.db.models import OuterRef, Q, QuerySet, Subquery, TextField
+from django.db.models import (
+    Case,
+    F,
+    Func,
+    IntegerField,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    TextField,
+    Value,
+    When,
+)
 from django.db.models.fields.json import KeyTextTransform
-from django.db.models.functions import Cast, Left
-from django.db.models.lookups import IsNull
+from django.db.models.functions import Cast, Coalesce, Left, NullIf, Right
+from django.db.models.lookups import GreaterThan, IsNull
 
 from jobs.domain.filters import DESCRIBED, Filters, moment
 from jobs.domain.states import Status
@@ -28,7 +40,10 @@ PAGE = 50  # jobs in a list
 SCAN_LIMIT = 100_000  # jobs that one page of a narrowed list passes by at most
 TEXT_SCAN_LIMIT = 5_000  # as many payloads and errors are read by one page that looks for a text
 MOST_LIVE = 5_000  # among so many that wait or run a page may choose; with more, many of the newest jobs do
-EXCERPT = 120  # characters of a prompt in a list
+EXCERPT = 120  # characters of a payload in a list
+ABOUT: Final = ("prompt", "title", "name", "url", "text")  # what a job is about, by the first of these keys
+SHORT_BYTES = 2_000  # as stored, compressed: what is longer lies outside of the row
+ERROR_END = 400  # characters
 _NOBODY = -1
 
 
@@ -41,7 +56,7 @@ class JobPage:
 
 
 def page(*, viewer: int, filters: Filters, before: int | None = None) -> JobPage:
-    """A page of jobs with ids below `before` (None: the newest), each with its owner, group and `excerpt`.
+    """A page of jobs with ids below `before` (None: the newest), each with its owner, group, `excerpt` and `last_error`.
 
     What no index leads to is searched for among SCAN_LIMIT jobs at most (TEXT_SCAN_LIMIT for a text), so a rare one
     costs a page without rows and not a read of the whole table; `older` then goes on where this page stopped.
@@ -86,9 +101,10 @@ def narrowed(filters: Filters) -> Q:
 
 
 def dressed(jobs: QuerySet[Job]) -> QuerySet[Job]:
-    """With what a row of a list shows."""
-    prompt = KeyTextTransform("prompt", "body__payload")
-    return jobs.select_related("owner", "group").annotate(excerpt=Left(prompt, EXCERPT))
+    """With what a row of a list shows: `excerpt`, what the job is about, and `last_error` of one that failed."""
+    return jobs.select_related("owner", "group").annotate(
+        excerpt=Left(_about(), EXCERPT), last_error=_last_error()
+    )
 
 
 def id_range(filters: Filters) -> tuple[int, int]:
@@ -111,6 +127,22 @@ def live_ids(status: str) -> list[int] | None:
     jobs = Job.objects.filter(status=status).order_by(*order)
     ids = list(jobs.values_list("pk", flat=True)[: MOST_LIVE + 1])
     return ids if len(ids) <= MOST_LIVE else None
+
+
+def _about() -> Case:
+    """The prompt or the like, else the payload as JSON; of a long one, which is read whole for each key, the prompt."""
+    prompt, *others = [NullIf(KeyTextTransform(key, "body__payload"), Value("")) for key in ABOUT]
+    text = NullIf(Cast("body__payload", TextField()), Value("{}"))
+    stored_bytes = Func(F("body__payload"), function="pg_column_size", output_field=IntegerField())
+    is_long = When(GreaterThan(stored_bytes, SHORT_BYTES), then=prompt)
+    return Case(is_long, default=Coalesce(prompt, *others, text), output_field=TextField())
+
+
+def _last_error() -> Case:
+    """The end of what the last attempt of an unhappy job wrote: the last line of a traceback is the error."""
+    attempts = Attempt.objects.filter(job_id=OuterRef("pk")).exclude(error="").order_by("-number")
+    end = Subquery(attempts.annotate(end=Right("error", ERROR_END)).values("end")[:1])
+    return Case(When(status__in=[Status.FAILED, Status.TIMED_OUT], then=end), default=Value(""))
 
 
 def _below(filters: Filters, before: int | None) -> Q:
