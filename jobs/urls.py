@@ -3,11 +3,13 @@
 from django.urls import path
 
 import jobs.http  # noqa: F401  # declares the converter
-from jobs.views import bulks, files, lists, one, queues, shared, submit, workers
+from jobs.views import bulks, export, files, lists, one, queues, shared, submit, workers
 
 app_name = "jobs"
 urlpatterns = [
     path("jobs/", lists.jobs, name="list"),
+    path("jobs/export.csv", export.as_csv, name="export_csv"),
+    path("jobs/export.jsonl", export.as_json_lines, name="export_json_lines"),
     path("jobs/new/", submit.new, name="submit"),
     path("jobs/bulk/", bulks.index, name="bulks"),
     path("jobs/bulk/<jobid:bulk_id>/", bulks.bulk, name="bulk"),

@@ -55,8 +55,8 @@ class JobPage:
     older: int | None
 
 
-def page(*, viewer: int, filters: Filters, before: int | None = None) -> JobPage:
-    """A page of jobs with ids below `before` (None: the newest), each with its owner, group, `excerpt` and `last_error`.
+def page(*, viewer: int, filters: Filters, before: int | None = None, limit: int = PAGE) -> JobPage:
+    """A page of `limit` jobs with ids below `before` (None: the newest), as `dressed` makes them.
 
     What no index leads to is searched for among SCAN_LIMIT jobs at most (TEXT_SCAN_LIMIT for a text), so a rare one
     costs a page without rows and not a read of the whole table; `older` then goes on where this page stopped.
@@ -65,9 +65,9 @@ def page(*, viewer: int, filters: Filters, before: int | None = None) -> JobPage
     where = narrowed(filters)
     arms = [arm & _below(filters, before) for arm in _arms(viewer, filters)]
     floor = _floor(arms, filters) if _may_pass_by_many(viewer, filters) else 0
-    jobs = newest([arm & where & Q(pk__gte=floor) for arm in arms], limit=PAGE + 1)
-    if len(jobs) > PAGE:
-        return JobPage(jobs=tuple(jobs[:PAGE]), older=jobs[PAGE - 1].pk)
+    jobs = newest([arm & where & Q(pk__gte=floor) for arm in arms], limit=limit + 1)
+    if len(jobs) > limit:
+        return JobPage(jobs=tuple(jobs[:limit]), older=jobs[limit - 1].pk)
     return JobPage(jobs=tuple(jobs), older=floor if floor > 0 else None)
 
 

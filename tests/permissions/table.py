@@ -50,6 +50,8 @@ POST /jobs/<jobid:job_id>/retry/                                     in   404  4
 POST /jobs/<jobid:job_id>/run-now/                                   in   404  404  302  302+ in   302  302+ 302+
 POST /jobs/<jobid:job_id>/share/                                     in   404  404  302  302+ in   302  302+ 302+
 POST /jobs/<jobid:job_id>/unshare/                                   in   404  404  302  302+ in   302  302+ 302+
+GET  /jobs/export.csv                                                in   200  200  200  200  in   200  200  200
+GET  /jobs/export.jsonl                                              in   200  200  200  200  in   200  200  200
 GET  /jobs/bulk/                                                     in   200  200  200  200  in   200  200  200
 POST /jobs/bulk/                                                     in   302+ 302+ 302+ 302+ in   302+ 302+ 302+
 GET  /jobs/bulk/<jobid:bulk_id>/                                     in   404  404  404  200  in   200  200  200

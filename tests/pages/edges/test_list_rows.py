@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from jobs import operations
+from jobs.models import Job
 from jobs.queries import lists
 from tests import farm
 from tests.pages.edges.conftest import Browse, Farm
@@ -33,7 +34,7 @@ TRACEBACK = (
 )
 def test_what_it_is_about_is_in_the_payload(little_farm: Farm, payload: Any, about: str | None) -> None:
     job = operations.submit("chat", payload, owner=little_farm.ada)
-    [row] = lists.newest([lists.Q(pk=job.pk)], limit=1)
+    row: Any = lists.dressed(Job.objects.filter(pk=job.pk)).get()
     assert row.excerpt == about
 
 

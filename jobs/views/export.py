@@ -1,0 +1,111 @@
+"""A filtered list of jobs as a file: CSV for spreadsheets, JSON lines for programs."""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from core import people
+from jobs.domain.filters import Filters
+from jobs.models import Job
+from jobs.queries import lists
+from jobs.views import access
+from jobs.views.lists import FilterForm
+
+MOST: Final = 10_000  # jobs in a file; some 2 MB
+AT_A_TIME: Final = 1_000
+COLUMNS: Final = (
+    "id", "kind", "queue", "status", "priority", "owner", "group", "worker", "attempt", "failures", "about", "error",
+    "created_at", "run_at", "claimed_at", "ended_at",
+)  # fmt: skip
+# What a spreadsheet takes for a formula (OWASP, "CSV Injection").
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+
+
+@login_required
+@require_safe
+@never_cache
+def as_csv(request: HttpRequest) -> HttpResponse:
+    """The jobs that the list would show, newest first, MOST at most. `before` stands in the Link to the next file."""
+    return _file(request, name="jobs.csv", content_type="text/csv; charset=utf-8", written=_csv)
+
+
+@login_required
+@require_safe
+@never_cache
+def as_json_lines(request: HttpRequest) -> HttpResponse:
+    """The same, an object on each line."""
+    return _file(request, name="jobs.jsonl", content_type="application/jsonl", written=_json_lines)
+
+
+def _file(
+    request: HttpRequest, *, name: str, content_type: str, written: Callable[[Sequence[Job]], str]
+) -> HttpResponse:
+    user = people.person(request)
+    form = FilterForm(request.GET, user=user)
+    if not form.is_valid():
+        return HttpResponse(form.errors.as_text(), status=422, content_type="text/plain; charset=utf-8")
+    jobs, older = _jobs(access.viewer(user), form.filters(), form.cleaned_data.get("before"))
+    response = HttpResponse(written(jobs), content_type=content_type)
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
+    if older:
+        query = request.GET.copy()
+        query["before"] = str(older)
+        response["Link"] = f'<{request.path}?{query.urlencode()}>; rel="next"'  # RFC 8288
+    return response
+
+
+def _jobs(viewer: int, filters: Filters, before: int | None) -> tuple[list[Job], int | None]:
+    """Pages of the list, until there are MOST or none are left; a page that only looked and met none ends it too."""
+    jobs: list[Job] = []
+    while True:
+        page = lists.page(viewer=viewer, filters=filters, before=before, limit=AT_A_TIME)
+        jobs += page.jobs
+        before = page.older
+        if before is None or len(jobs) >= MOST or len(page.jobs) < AT_A_TIME:
+            return jobs, before
+
+
+def _row(job: Job) -> dict[str, Any]:
+    dressed: Any = job  # with what `lists.dressed` adds
+    return {
+        **{name: getattr(job, name) for name in ("id", "kind", "queue", "status", "priority")},
+        "owner": job.owner.get_username() if job.owner else None,
+        "group": job.group.name if job.group else None,
+        "worker": job.worker_name,
+        "attempt": job.attempt,
+        "failures": job.failures,
+        "about": dressed.excerpt,
+        "error": dressed.last_error or None,
+        **{name: _moment(getattr(job, name)) for name in COLUMNS if name.endswith("_at")},
+    }
+
+
+def _moment(at: Any) -> str | None:
+    return None if at is None else at.isoformat()
+
+
+def _csv(jobs: Sequence[Job]) -> str:
+    text = io.StringIO()
+    rows = csv.writer(text)  # RFC 4180
+    rows.writerow(COLUMNS)
+    rows.writerows([_cell(value) for value in _row(job).values()] for job in jobs)
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+
+
+def _json_lines(jobs: Sequence[Job]) -> str:
+    return "".join(f"{line}\n" for line in _lines(jobs))
+
+
+def _lines(jobs: Sequence[Job]) -> Iterator[str]:
+    return (json.dumps(_row(job), ensure_ascii=False) for job in jobs)
