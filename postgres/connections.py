@@ -11,10 +11,12 @@ from functools import cache, partial
 from typing import Any, ParamSpec, TypeVar
 
 import django.db
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from postgres import configuration
+from postgres.backend import watchdog
 from postgres.backend.base import DatabaseWrapper
+from postgres.backend.posting import Connection
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -47,6 +49,20 @@ def direct_conninfo(using: str = "default") -> str:
     return make_conninfo(
         **{"connect_timeout": configuration.CONNECT_TIMEOUT_S, **configuration.KEEPALIVE, **direct}
     )
+
+
+def listening(*, application_name: str) -> Connection:
+    """A connection of the caller's own for LISTEN, past a pooler, without transactions; its waits end when the server
+    freezes and others are named in its URL.
+
+    Raises psycopg.Error when the database cannot be reached, and InvalidDatabaseUrl."""
+    parameters = conninfo_to_dict(direct_conninfo())
+    connection = Connection.connect(
+        make_conninfo(**parameters), autocommit=True, application_name=application_name
+    )
+    if "," in str(parameters.get("host") or ""):
+        watchdog.watch(connection)
+    return connection
 
 
 @contextmanager

@@ -13,7 +13,8 @@ from django.db.backends.postgresql import base
 from django.db.backends.utils import CursorWrapper
 from psycopg_pool import PoolTimeout
 
-from postgres import embedded
+from postgres import embedded, hosts
+from postgres.backend import watchdog
 from postgres.backend.client import DatabaseClient
 from postgres.backend.pool import Pool
 from postgres.backend.posting import Connection, PostingCursor
@@ -40,7 +41,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def get_connection_params(self) -> dict[str, Any]:
         if data := self.settings_dict.get("EMBEDDED"):
             embedded.ensure(Path(data))
-        return super().get_connection_params()
+        return hosts.ordered(super().get_connection_params())
 
     @property
     def pool(self) -> Pool | None:
@@ -90,7 +91,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         pool = Pool(
             database=self.settings_dict["NAME"],
             parameters=self._pooled_parameters,
-            configure=self._configure_connection,
+            configure=self._configured,
             is_checked=bool(self.settings_dict["CONN_HEALTH_CHECKS"]),
             options=options,
         )
@@ -105,6 +106,14 @@ class DatabaseWrapper(base.DatabaseWrapper):
             pool_in_use.close()
         return pool
 
+    def _configured(self, connection: Connection) -> None:
+        """Of several hosts the one that took this connection is tried first next time, and watched: another may take
+        its place."""
+        self._configure_connection(connection)
+        if "," in self.settings_dict["HOST"]:
+            hosts.remember(self.settings_dict["HOST"], host=connection.info.host, port=connection.info.port)
+            watchdog.watch(connection)
+
     def _pooled_parameters(self) -> dict[str, Any]:
         return {**self.get_connection_params(), "autocommit": True}  # Django turns it off where it wants to
 
@@ -114,11 +123,12 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     @classmethod
     def close_pools(cls) -> None:
-        """Close them all. At the end of the process that comes before the embedded server is given back, so
-        that no pool is found connecting to a server that stops."""
+        """Close them all, and end what watches them. At the end of the process that comes before the embedded
+        server is given back, so that no pool is found connecting to a server that stops."""
         while cls._connection_pools:
             _, pool = cls._connection_pools.popitem()
             pool.close()
+        watchdog.stop()
 
     @classmethod
     def leave_to_the_parent(cls) -> None:

@@ -1,6 +1,7 @@
 """A connection that can send a statement and fetch its outcome later: for what nobody has to wait for."""
 
 import logging
+import time
 from collections.abc import Generator
 from typing import Any
 
@@ -20,6 +21,7 @@ class Connection(psycopg.Connection[Any]):
     """
 
     used_at = float("-inf")  # when the pool got it back, by time.monotonic()
+    waiting_since = float("inf")  # for the server, by time.monotonic(); the watchdog looks at it
     _owes = False
 
     def post(self, statement: str) -> None:
@@ -35,7 +37,7 @@ class Connection(psycopg.Connection[Any]):
         if self._owes:
             self._owes = False
             try:
-                for result in super().wait(generators.fetch_many(self.pgconn)):
+                for result in self._awaited(generators.fetch_many(self.pgconn)):
                     if result.status == ExecStatus.FATAL_ERROR:
                         _log_failure(result.get_error_message())
             except psycopg.Error as error:
@@ -44,7 +46,14 @@ class Connection(psycopg.Connection[Any]):
     def wait(self, gen: PQGen[Any], *args: Any, **options: Any) -> Any:
         """As psycopg's."""
         self.settle()
-        return super().wait(gen, *args, **options)
+        return self._awaited(gen, *args, **options)
+
+    def _awaited(self, gen: PQGen[Any], *args: Any, **options: Any) -> Any:
+        self.waiting_since = time.monotonic()
+        try:
+            return super().wait(gen, *args, **options)
+        finally:
+            self.waiting_since = float("inf")
 
     def _post(self, statement: bytes) -> Generator[waiting.Wait, waiting.Ready | int, None]:
         self.pgconn.send_query(statement)

@@ -115,7 +115,7 @@ def test_what_was_acknowledged_is_there_and_done_once_after_a_failover(
     with ExitStack() as stack:
         fleet = Fleet(postgresqls.url(primary, standby), tmp_path, stack)
         acknowledged = [fleet.submit(f"before-{n}") for n in range(BEFORE)]
-        _kill(primary)
+        primary.signal(signal.SIGKILL)
         standby.control("promote")
         acknowledged += [fleet.submit(f"after-{n}") for n in range(AFTER)]
         succeeded = "SELECT count(*) FROM jobs_job WHERE status = 'success'"
@@ -134,14 +134,6 @@ def test_what_was_acknowledged_is_there_and_done_once_after_a_failover(
             assert probe.probe(postgresqls.url(primary)) is Verdict.STALLED, (
                 "nothing is acknowledged by the old one"
             )
-
-
-def _kill(server: Server) -> None:
-    """The postmaster and all of its processes at once, as when the machine is gone."""
-    postmaster = int((server.folder / "data" / "postmaster.pid").read_text().split()[0])
-    children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
-    for pid in [postmaster, *map(int, children)]:
-        os.kill(pid, signal.SIGKILL)
 
 
 def _ask(server: Server, query: str) -> str:
