@@ -56,11 +56,9 @@ def listening(*, application_name: str) -> Connection:
     freezes and others are named in its URL.
 
     Raises psycopg.Error when the database cannot be reached, and InvalidDatabaseUrl."""
-    parameters = conninfo_to_dict(direct_conninfo())
-    connection = Connection.connect(
-        make_conninfo(**parameters), autocommit=True, application_name=application_name
-    )
-    if "," in str(parameters.get("host") or ""):
+    where = direct_conninfo()
+    connection = Connection.connect(where, autocommit=True, application_name=application_name)
+    if "," in str(conninfo_to_dict(where).get("host") or ""):
         watchdog.watch(connection)
     return connection
 

@@ -76,7 +76,7 @@ class Shared:
 
 def _first_connected(attempts: list[pq.abc.PGconn], deadline: float) -> pq.abc.PGconn | None:
     """None when all have failed, or the time is over."""
-    waits = dict.fromkeys(attempts, pq.PollingStatus.WRITING)
+    waits: dict[pq.abc.PGconn, int] = dict.fromkeys(attempts, pq.PollingStatus.WRITING)
     ready = list(attempts)
     while waits:
         for attempt in ready:
@@ -91,7 +91,7 @@ def _first_connected(attempts: list[pq.abc.PGconn], deadline: float) -> pq.abc.P
     return None
 
 
-def _ready(waits: dict[pq.abc.PGconn, pq.PollingStatus], deadline: float) -> list[pq.abc.PGconn]:
+def _ready(waits: dict[pq.abc.PGconn, int], deadline: float) -> list[pq.abc.PGconn]:
     """Those whose socket has what they wait for, before the deadline."""
     sockets = {attempt: attempt.socket for attempt in waits}
     reads = [sockets[attempt] for attempt, wait in waits.items() if wait == pq.PollingStatus.READING]
