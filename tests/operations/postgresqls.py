@@ -179,15 +179,21 @@ def folder_of_its_own(*, on: Path = Path("/tmp")) -> Iterator[Path]:
 @contextmanager
 def started(programs: Path, folder: Path, *, port: int | None = None) -> Iterator[Server]:
     """The server whose data lie in `folder`/data; with a port, also on 127.0.0.1."""
-    listen = f"-c listen_addresses=127.0.0.1 -c port={port}" if port else "-c listen_addresses="
-    settings = f"{listen} -c unix_socket_directories={folder} -c fsync=off"
-    control = ("-D", f"{folder}/data", "-w", "-l", f"{folder}/log")
-    _run(programs, "pg_ctl", "start", *control, "-o", settings)
+    server = Server(programs=programs, folder=folder, port=port)
+    start(server)
     try:
-        yield Server(programs=programs, folder=folder, port=port)
+        yield server
     finally:
         # One that a test killed does not run any more: pg_ctl says so by its exit code.
-        _run(programs, "pg_ctl", "stop", *control, "-m", "immediate", check=False)
+        _run(programs, "pg_ctl", "stop", "-D", f"{folder}/data", "-w", "-m", "immediate", check=False)
+
+
+def start(server: Server) -> None:
+    """Start it, and wait until it takes connections; a standby those that read."""
+    listen = f"-c listen_addresses=127.0.0.1 -c port={server.port}" if server.port else "-c listen_addresses="
+    settings = f"{listen} -c unix_socket_directories={server.folder} -c fsync=off"
+    where = ("-D", f"{server.folder}/data", "-l", f"{server.folder}/log")
+    _run(server.programs, "pg_ctl", "start", *where, "-w", "-o", settings)
 
 
 def _run(programs: Path, name: str, *options: str, check: bool = True) -> None:
