@@ -10,15 +10,17 @@ from typing import Any
 PORT = "5432"  # libpq's, where none is named
 _last: dict[
     str, tuple[str, str]
-] = {}  # by the hosts as the URL has them: the host that took writes, and its port
+] = {}  # by the hosts as the URL has them: host and port of the one that took writes
+_frozen: set[tuple[str, str]] = set()
 
 
 def ordered(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The same parameters, with the host first that was remembered for them. Those with `hostaddr` stay as they are."""
+    """The same parameters, with the host first that was remembered for them, and those last that were frozen when
+    somebody last looked. Those with `hostaddr` stay as they are."""
     last, pairs = _last.get(str(parameters.get("host"))), _pairs(parameters)
-    if last not in pairs or parameters.get("hostaddr"):
+    if not {last, *_frozen}.intersection(pairs) or len(pairs) == 1 or parameters.get("hostaddr"):
         return dict(parameters)
-    pairs.sort(key=lambda pair: pair != last)
+    pairs.sort(key=lambda pair: (pair in _frozen, pair != last))
     hosts, ports = zip(*pairs, strict=True)
     return {**parameters, "host": ",".join(hosts), "port": ",".join(ports)}
 
@@ -34,6 +36,12 @@ def each(parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
 def remember(hosts: str, *, host: str, port: int | str) -> None:
     """Of these hosts, as the URL has them, this one took a connection that writes."""
     _last[hosts] = (host, str(port))
+    _frozen.discard(_last[hosts])
+
+
+def avoid(*, host: str, port: int | str) -> None:
+    """It is frozen: until it takes a connection again, others are tried before it."""
+    _frozen.add((host, str(port)))
 
 
 def _pairs(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:

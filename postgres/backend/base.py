@@ -4,8 +4,10 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any, ClassVar, cast
 
+import psycopg
 from django.conf import settings
 from django.db import connections
 from django.db.backends.base.base import NO_DB_ALIAS
@@ -17,10 +19,15 @@ from postgres import embedded, hosts
 from postgres.backend import watchdog
 from postgres.backend.client import DatabaseClient
 from postgres.backend.pool import Pool
-from postgres.backend.posting import Connection, PostingCursor
+from postgres.backend.posting import Connection, PostingCursor, WatchedConnection
 from postgres.backend.prepared import DatabaseOperations, PreparedCursor
 from postgres.embedded import mark
 from postgres.exits import at_exit
+
+_DRIVER = ModuleType(
+    "psycopg", "psycopg, whose connections can be watched also where there is no pool of them."
+)
+_DRIVER.__dict__.update(psycopg.__dict__ | {"connect": WatchedConnection.connect})
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
@@ -29,6 +36,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
     words, not with a time-out of the pool; the pool belongs to the database it was opened for, and to the
     process."""
 
+    Database = _DRIVER
     client_class = DatabaseClient
     ops_class = DatabaseOperations
     _connection_pools: dict[str, Pool] = {}
@@ -63,6 +71,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
         except PoolTimeout:
             self._knock()
             raise
+        if not self.pool:
+            self._note_host(connection)
         if folder := self.settings_dict.pop("MARK_IN", None):  # once: it answers, so it is the right one
             mark.write(Path(folder), self.settings_dict)
         return connection
@@ -107,11 +117,15 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return pool
 
     def _configured(self, connection: Connection) -> None:
+        self._configure_connection(connection)
+        self._note_host(connection)
+
+    def _note_host(self, connection: WatchedConnection) -> None:
         """Of several hosts the one that took this connection is tried first next time, and watched: another may take
         its place."""
-        self._configure_connection(connection)
-        if "," in self.settings_dict["HOST"]:
-            hosts.remember(self.settings_dict["HOST"], host=connection.info.host, port=connection.info.port)
+        named, taken = self.settings_dict["HOST"], connection.info
+        if "," in named:
+            hosts.remember(named, host=taken.host, port=taken.port)
             watchdog.watch(connection)
 
     def _pooled_parameters(self) -> dict[str, Any]:

@@ -13,7 +13,21 @@ from psycopg.pq import ExecStatus
 logger = logging.getLogger("postgres")
 
 
-class Connection(psycopg.Connection[Any]):
+class WatchedConnection(psycopg.Connection[Any]):
+    """psycopg's, and it shows since when it waits (postgres.backend.watchdog)."""
+
+    waiting_since = float("inf")  # by time.monotonic()
+
+    def wait(self, gen: PQGen[Any], *args: Any, **options: Any) -> Any:
+        """As psycopg's."""
+        self.waiting_since = time.monotonic()
+        try:
+            return super().wait(gen, *args, **options)
+        finally:
+            self.waiting_since = float("inf")
+
+
+class Connection(WatchedConnection):
     """psycopg's, with `post`. Whatever is done with it next fetches the outcome first.
 
     psycopg leads everything that talks to the server through `wait`; the pool is the only one that looks at the
@@ -21,7 +35,6 @@ class Connection(psycopg.Connection[Any]):
     """
 
     used_at = float("-inf")  # when the pool got it back, by time.monotonic()
-    waiting_since = float("inf")  # for the server, by time.monotonic(); the watchdog looks at it
     _owes = False
 
     def post(self, statement: str) -> None:
@@ -37,7 +50,7 @@ class Connection(psycopg.Connection[Any]):
         if self._owes:
             self._owes = False
             try:
-                for result in self._awaited(generators.fetch_many(self.pgconn)):
+                for result in super().wait(generators.fetch_many(self.pgconn)):
                     if result.status == ExecStatus.FATAL_ERROR:
                         _log_failure(result.get_error_message())
             except psycopg.Error as error:
@@ -46,14 +59,7 @@ class Connection(psycopg.Connection[Any]):
     def wait(self, gen: PQGen[Any], *args: Any, **options: Any) -> Any:
         """As psycopg's."""
         self.settle()
-        return self._awaited(gen, *args, **options)
-
-    def _awaited(self, gen: PQGen[Any], *args: Any, **options: Any) -> Any:
-        self.waiting_since = time.monotonic()
-        try:
-            return super().wait(gen, *args, **options)
-        finally:
-            self.waiting_since = float("inf")
+        return super().wait(gen, *args, **options)
 
     def _post(self, statement: bytes) -> Generator[waiting.Wait, waiting.Ready | int, None]:
         self.pgconn.send_query(statement)

@@ -17,18 +17,24 @@ from weakref import WeakKeyDictionary
 
 import psycopg
 
-from postgres.backend.posting import Connection
+from postgres import hosts
+from postgres.backend.posting import WatchedConnection
 
 logger = logging.getLogger("postgres")
 
-SLOW_S: Final = 5.0  # after this long the server of a wait is looked at
+SLOW_S: Final = 3.0  # after this long the server of a wait is looked at
 LOOK_S: Final = 2.0  # in which it has to answer
-LOOKS: Final = 2  # without an answer, one after the other, and it is called frozen
+LOOKS: Final = (
+    2  # without an answer, one after the other, and it is called frozen: 8 s after it froze at the latest,
+)
+# because a cluster that is silent for 10 s is replaced (scheduling), and one that starts takes as long again
 EVERY_S: Final = 1.0
 _SSL_REQUEST: Final = bytes.fromhex(
     "0000000804d2162f"
 )  # PostgreSQL's protocol, 54.7; answered with S, N or E
 
+# A connection of an event loop waits in ways of its own, mostly for nothing: it only ends with the others.
+Watchable = WatchedConnection | psycopg.AsyncConnection[Any]
 Address = Any  # of a socket: (host, port, ..) or a path
 
 
@@ -38,13 +44,13 @@ class Watchdog:
     def __init__(self, *, slow_s: float = SLOW_S, look_s: float = LOOK_S, every_s: float = EVERY_S) -> None:
         self._slow_s, self._look_s, self._every_s = slow_s, look_s, every_s
         self._lock = threading.Lock()
-        self._watched: WeakKeyDictionary[Connection, Address] = WeakKeyDictionary()
+        self._watched: WeakKeyDictionary[Watchable, Address] = WeakKeyDictionary()
         self._silences: dict[Address, int] = {}
         self._is_over = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def watch(self, connection: Connection) -> None:
-        """From now on no wait of this connection outlasts its server by more than some 10 s: it ends with
+    def watch(self, connection: Watchable) -> None:
+        """From now on no wait of this connection outlasts its server by more than some 8 s: it ends with
         OperationalError, as if the server had closed the connection."""
         with self._lock, contextlib.suppress(OSError, psycopg.Error), _socket_of(connection) as of_it:
             self._watched[connection] = of_it.getpeername()
@@ -63,7 +69,7 @@ class Watchdog:
             thread.join()
 
     def _run(self) -> None:
-        while not self._is_over.wait(self._every_s):
+        while not self._is_over.wait(0 if self._silences else self._every_s):
             watched = self._open()
             if not watched:
                 return
@@ -72,7 +78,7 @@ class Watchdog:
             except Exception:  # a watchdog that dies of an unlisted error leaves all to wait for ever
                 logger.exception("The watchdog of the connections failed")
 
-    def _open(self) -> dict[Connection, Address]:
+    def _open(self) -> dict[Watchable, Address]:
         """Those that are not closed; without any, the next that comes starts another thread."""
         with self._lock:
             for connection in [each for each in self._watched if each.closed]:
@@ -81,13 +87,20 @@ class Watchdog:
                 self._thread = None
             return dict(self._watched)
 
-    def _look(self, watched: dict[Connection, Address]) -> None:
+    def _look(self, watched: dict[Watchable, Address]) -> None:
         since = time.monotonic() - self._slow_s
-        late = {server for connection, server in watched.items() if connection.waiting_since < since}
+        late = {
+            server
+            for connection, server in watched.items()
+            if getattr(connection, "waiting_since", since) < since
+        }
         silent = [server for server in late if not is_alive(server, within_s=self._look_s)]
-        self._silences = {server: self._silences.get(server, 0) + 1 for server in silent}
+        silences = {server: self._silences.get(server, 0) + 1 for server in silent}
+        frozen = {server for server, count in silences.items() if count >= LOOKS}
+        self._silences = {server: count for server, count in silences.items() if server not in frozen}
         for connection, server in watched.items():
-            if self._silences.get(server, 0) >= LOOKS:
+            if server in frozen:
+                hosts.avoid(host=connection.info.host, port=connection.info.port)
                 _end(connection, server)
 
 
@@ -111,7 +124,7 @@ def _family(server: Address) -> socket.AddressFamily:
     return socket.AF_UNIX
 
 
-def _end(connection: Connection, server: Address) -> None:
+def _end(connection: Watchable, server: Address) -> None:
     """Whoever waits for it gets an error at once; whoever takes it out of the pool finds it closed."""
     with contextlib.suppress(OSError, psycopg.Error), _socket_of(connection) as of_it:
         if of_it.getpeername() == server:  # and not another that got its number meanwhile
@@ -119,14 +132,14 @@ def _end(connection: Connection, server: Address) -> None:
             logger.warning("The server at %s does not answer: a connection to it is given up", server)
 
 
-def _socket_of(connection: Connection) -> socket.socket:
+def _socket_of(connection: Watchable) -> socket.socket:
     return socket.socket(fileno=os.dup(connection.pgconn.socket))
 
 
 _of_process = Watchdog()
 
 
-def watch(connection: Connection) -> None:
+def watch(connection: Watchable) -> None:
     """By the watchdog of this process."""
     _of_process.watch(connection)
 

@@ -1,4 +1,4 @@
-"""`python -m tests.chaos.failover --rounds 20`: a primary dies or freezes, its standby takes over, all of it is counted.
+"""`python -m tests.chaos.failover --rounds 20`: a primary dies or freezes, its standby takes over.
 
 Each round kills or freezes the primary under load, promotes the standby as a failover manager would, measures how long
 the farm takes to be well, has the old primary come back as one, and makes it the new standby.

@@ -3,6 +3,7 @@
 import contextlib
 import shutil
 import signal
+import socket
 from typing import Any
 
 import psycopg
@@ -60,6 +61,8 @@ class Pair:
     def rejoin(self) -> None:
         """The old primary ends for good, and is made anew as the standby of the new one."""
         self.standby.signal(signal.SIGKILL)
+        if not until(lambda: not self._listens(self.standby), within_s=FOLLOWS_WITHIN_S):
+            raise TimeoutError("the old primary does not end")
         shutil.rmtree(self.standby.folder / "data")
         postgresqls.copy(self.primary, self.standby.folder)
         postgresqls.start(self.standby)
@@ -85,6 +88,10 @@ class Pair:
             self._ask(self.primary, "SELECT pg_reload_conf()")
             if not until(lambda: self._ask(self.primary, IN_STEP), within_s=FOLLOWS_WITHIN_S):
                 raise TimeoutError("the standby is not synchronous")
+
+    def _listens(self, server: Server) -> bool:
+        with socket.socket() as look:
+            return look.connect_ex(("127.0.0.1", server.port or 0)) == 0
 
     def _ask(self, server: Server, query: str) -> Any:
         with psycopg.connect(postgresqls.url(server), autocommit=True, connect_timeout=5) as connection:

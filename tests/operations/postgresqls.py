@@ -41,10 +41,12 @@ class Server:
         """To the postmaster and all of its processes at once: SIGKILL as when the machine is gone, SIGSTOP as when it
         hangs."""
         postmaster = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
-        os.kill(postmaster, number)  # first, so that it starts no others
-        for child in map(int, Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()):
+        if number != signal.SIGCONT:
+            os.kill(postmaster, signal.SIGSTOP)  # so that it starts no others
+        children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
+        for pid in [postmaster, *map(int, children)]:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(child, number)
+                os.kill(pid, number)
 
     def run(self, name: str, *options: str) -> None:
         """Run one of its programs on it."""

@@ -8,6 +8,7 @@ from postgres import hosts
 @pytest.fixture(autouse=True)
 def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hosts, "_last", {})
+    monkeypatch.setattr(hosts, "_frozen", set())
 
 
 def test_the_url_has_its_order_until_one_took_writes() -> None:
@@ -48,3 +49,12 @@ def test_each_host_has_its_own_port() -> None:
         {"host": "b", "port": "2"},
     ]
     assert hosts.each({"dbname": "farm"}) == [{"dbname": "farm"}]
+
+
+def test_a_frozen_one_is_tried_last_until_it_takes_a_connection() -> None:
+    hosts.remember("a,b,c", host="a", port=1)
+    hosts.avoid(host="a", port=1)
+    assert hosts.ordered({"host": "a,b,c", "port": "1,2,3"})["host"] == "b,c,a"
+    hosts.remember("a,b,c", host="a", port=1)
+    assert hosts.ordered({"host": "a,b,c", "port": "1,2,3"})["host"] == "a,b,c"
+    assert hosts.ordered({"host": "a", "port": "1"}) == {"host": "a", "port": "1"}
