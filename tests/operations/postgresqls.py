@@ -57,12 +57,6 @@ class Server:
         """Have pg_ctl do it, and wait for that: "promote"."""
         _run(self.programs, "pg_ctl", what, "-D", f"{self.folder}/data", "-w")
 
-    @contextmanager
-    def again(self) -> Iterator[None]:
-        """Start a server that was killed once more, for a block."""
-        with started(self.programs, self.folder, port=self.port):
-            yield
-
 
 def url(*servers: Server, name: str = "farm") -> str:
     """DATABASE_URL of these servers, in this order."""
