@@ -1,6 +1,7 @@
 """A primary and its standby on 127.0.0.1: killed or frozen, failed over, and put together again the other way round."""
 
 import contextlib
+import random
 import shutil
 import signal
 import socket
@@ -13,7 +14,6 @@ from postgres.probe import Verdict
 from tests.chaos.crew import until
 from tests.operations import postgresqls
 from tests.operations.postgresqls import Server
-from tests.operations.proxies import free_port
 
 FOLLOWS_WITHIN_S = 60.0
 PROBED_WITHIN_S = 3.0
@@ -32,10 +32,11 @@ class Pair:
         self.is_synchronous = is_synchronous
         self._struck_with = signal.SIGCONT
         self._stack = contextlib.ExitStack()
+        first, second = _ports()
         programs = embedded.bin_folder()
-        primary = postgresqls.primary(programs, configuration=SETTINGS, port=free_port())
+        primary = postgresqls.primary(programs, configuration=SETTINGS, port=first)
         self.primary = self._stack.enter_context(primary)
-        self.standby = self._stack.enter_context(postgresqls.standby(self.primary, port=free_port()))
+        self.standby = self._stack.enter_context(postgresqls.standby(self.primary, port=second))
         self.url = postgresqls.url(self.primary, self.standby)  # the order stays, whoever is the primary
         self._pair_up()
 
@@ -64,6 +65,8 @@ class Pair:
         if not until(lambda: not self._listens(self.standby), within_s=FOLLOWS_WITHIN_S):
             raise TimeoutError("the old primary does not end")
         shutil.rmtree(self.standby.folder / "data")
+        for left in self.standby.folder.glob(".s.PGSQL.*"):  # it names a process that may not be reaped yet
+            left.unlink()
         postgresqls.copy(self.primary, self.standby.folder)
         postgresqls.start(self.standby)
         self._pair_up()
@@ -98,3 +101,15 @@ class Pair:
             cursor = connection.execute(query)
             row = cursor.fetchone() if cursor.description else None
             return row[0] if row else None
+
+
+def _ports() -> list[int]:
+    """Two that nobody listens on, below those that the kernel gives to whoever connects: one who tries again and again
+    while a server is away would meet itself there, and the server find its port taken."""
+    found: list[int] = []
+    for port in random.sample(range(15_000, 32_000), 1000):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            found.append(port)
+        if len(found) == 2:
+            break
+    return found
