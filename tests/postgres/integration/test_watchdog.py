@@ -1,5 +1,6 @@
 """The watchdog of connections: the wait for a frozen server ends, and a long statement of a living one does not."""
 
+import asyncio
 import os
 import signal
 import threading
@@ -63,6 +64,21 @@ def test_a_wait_for_a_frozen_server_ends_and_so_do_its_idle_connections(
             assert not watchdog.is_alive(dog._watched.get(idle), within_s=0.2)
 
 
+def test_a_connection_of_an_event_loop_ends_with_the_others(server: Server, dog: Watchdog) -> None:
+    """It listens, mostly for nothing: that it waits says nothing of its server."""
+
+    async def listen() -> None:
+        async with await psycopg.AsyncConnection.connect(
+            postgresqls.url(server), autocommit=True
+        ) as listening:
+            dog.watch(listening)
+            await asyncio.to_thread(_meet_a_frozen, server, dog)
+            with pytest.raises(psycopg.OperationalError):
+                await asyncio.wait_for(listening.execute("SELECT 1"), timeout=5)
+
+    asyncio.run(listen())
+
+
 def test_a_long_statement_of_a_living_server_is_waited_for(server: Server, dog: Watchdog) -> None:
     with connect(server) as waiting:
         dog.watch(waiting)
@@ -100,6 +116,13 @@ def test_nobody_and_a_silent_listener_are_not_alive(tmp_path: Path) -> None:
     assert not watchdog.is_alive(str(tmp_path / "nobody"), within_s=0.2)
     assert not watchdog.is_alive(("127.0.0.1", free_port()), within_s=0.2)
     assert time.monotonic() - began < 1
+
+
+def _meet_a_frozen(server: Server, dog: Watchdog) -> None:
+    with connect(server) as waiting, frozen(server):
+        dog.watch(waiting)
+        with pytest.raises(psycopg.OperationalError):
+            waiting.execute("SELECT 1")
 
 
 def _is_hung_up(connection: Connection) -> bool:
