@@ -20,7 +20,7 @@ from tests.operations.postgresqls import DEBIAN_15, Server
 from tests.operations.proxies import free_port
 
 BEFORE, AFTER = 40, 40  # jobs that are acknowledged on either side of the failover
-WELL_WITHIN_S = 30.0
+WELL_WITHIN_S = 25.0  # 30 s are promised; the client of the test gives up after as many, and asks again
 
 
 @pytest.fixture
