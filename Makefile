@@ -51,10 +51,16 @@ test-django6: $(SECOND)/ready  ## run the tests of the scheduler, the limits and
 
 MINUTES ?= 3
 CHAOS ?=
-chaos: .venv/ready-dev  ## break a farm in every way (MINUTES=3), and search the models with new dice (docs/chaos.md)
+FAILOVER ?=
+chaos: .venv/ready-dev  ## break a farm in every way (MINUTES=3, or FAILOVER=20: rounds), and search the models (docs/chaos.md)
+ifneq ($(FAILOVER),)
+	$(PY) -m tests.chaos.failover --rounds $(FAILOVER) $(CHAOS)
+	$(PY) -m tests.chaos.failover --rounds $(FAILOVER) --asynchronous $(CHAOS)
+else
 	$(PY) -m tests.chaos --minutes $(MINUTES) $(CHAOS)
 	JOBFARM_DATA=$(CURDIR)/var/test JOBFARM_MODEL_EXAMPLES=$$(($(MINUTES) * 40)) $(PY) -m pytest -q tests/models
 	JOBFARM_DATA=$(CURDIR)/var/test JOBFARM_FUZZ_EXAMPLES=$$(($(MINUTES) * 40)) $(PY) -m pytest -q tests/fuzz
+endif
 
 lint: .venv/ready-dev  ## style, types, layers, migrations
 	.venv/bin/ruff check .

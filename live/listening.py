@@ -11,6 +11,7 @@ import psycopg
 from psycopg import sql
 
 from core.backoff import Backoff
+from postgres import connections
 
 logger = logging.getLogger("live")
 
@@ -77,9 +78,11 @@ class Listener:
 
     async def _connect(self) -> psycopg.AsyncConnection[tuple[object, ...]]:
         conninfo = await asyncio.to_thread(self._conninfo)
-        return await psycopg.AsyncConnection.connect(
+        connection = await psycopg.AsyncConnection.connect(
             conninfo, autocommit=True, prepare_threshold=None, application_name="jobfarm live", **_SOCKET
         )
+        connections.watch(connection, conninfo)
+        return connection
 
 
 def _first_line(error: Exception) -> str:

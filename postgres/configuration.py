@@ -28,6 +28,7 @@ from postgres.errors import InvalidDatabaseUrl, InvalidSetting
 POOL_MAX = 20
 POOL_TIMEOUT_S = 10.0  # how long a thread waits for a free connection before PoolTimeout
 CONNECT_TIMEOUT_S = 5  # a host that is not there is an error soon
+CONNECT_TIMEOUT_OF_SEVERAL_S = 3  # for each of several hosts: the one behind it may have taken its place
 # libpq's parameters for a server that is gone silently, or a network that drops everything: whoever waits for its
 # answer gets an error after 25 s, and not after the system's two hours (idle) or quarter of one (unacknowledged).
 KEEPALIVE: Mapping[str, int] = {
@@ -89,6 +90,7 @@ def parse(url: str, *, variable: str = "DATABASE_URL") -> dict[str, Any]:
         raise InvalidDatabaseUrl(variable=variable, reason="its connect_timeout is no number of seconds")
     if "," in str(parameters.get("host", "")):  # a farm writes: the first that answers may be a standby
         parameters.setdefault("target_session_attrs", "read-write")
+        parameters.setdefault("connect_timeout", str(CONNECT_TIMEOUT_OF_SEVERAL_S))
     return parameters
 
 

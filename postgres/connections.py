@@ -11,10 +11,12 @@ from functools import cache, partial
 from typing import Any, ParamSpec, TypeVar
 
 import django.db
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from postgres import configuration
+from postgres import configuration, hosts
+from postgres.backend import watchdog
 from postgres.backend.base import DatabaseWrapper
+from postgres.backend.posting import WatchedConnection
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -45,8 +47,29 @@ def direct_conninfo(using: str = "default") -> str:
     if current != _configured_name():  # tests have one of their own; else only the pooler calls it so
         direct["dbname"] = current
     return make_conninfo(
-        **{"connect_timeout": configuration.CONNECT_TIMEOUT_S, **configuration.KEEPALIVE, **direct}
+        **{
+            "connect_timeout": configuration.CONNECT_TIMEOUT_S,
+            **configuration.KEEPALIVE,
+            **hosts.ordered(direct),
+        }
     )
+
+
+def listening(*, application_name: str) -> WatchedConnection:
+    """A connection of the caller's own for LISTEN, past a pooler, without transactions; its waits end when the server
+    freezes and others are named in its URL.
+
+    Raises psycopg.Error when the database cannot be reached, and InvalidDatabaseUrl."""
+    where = direct_conninfo()
+    connection = WatchedConnection.connect(where, autocommit=True, application_name=application_name)
+    watch(connection, where)
+    return connection
+
+
+def watch(connection: watchdog.Watchable, conninfo: str) -> None:
+    """Where several hosts are named, end this connection when its server is found frozen."""
+    if "," in str(conninfo_to_dict(conninfo).get("host") or ""):
+        watchdog.watch(connection)
 
 
 @contextmanager

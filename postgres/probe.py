@@ -3,7 +3,8 @@
 A server that cannot write answers every SELECT: one that is read-only, whose disk is full, or whose commits wait for a
 synchronous standby that is not there. `statement_timeout` does not end that last wait (PostgreSQL, 27.2.8: it can be
 canceled, with the transaction committed here alone). So the probe has a connection of its own, speaks libpq without
-waiting, and is gone at its deadline: no thread and no connection of the pool stays behind.
+waiting, and is gone at its deadline: no thread and no connection of the pool stays behind. Of several hosts all are
+tried at once: one that is frozen would else use up the time of the one that took its place.
 """
 
 import select
@@ -14,8 +15,9 @@ from typing import Final
 
 import psycopg
 from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from postgres import connections, statements
+from postgres import connections, hosts, statements
 
 WITHIN_S: Final = 1.8  # for /health/ready, which answers within 2 s
 FRESH_S: Final = 1.0
@@ -40,15 +42,18 @@ def probe(conninfo: str | None = None, *, within_s: float = WITHIN_S) -> Verdict
     Nothing is left of it but a record in the write-ahead log. Raises InvalidDatabaseUrl.
     """
     deadline = time.monotonic() + within_s
-    pgconn = pq.PGconn.connect_start((conninfo or connections.direct_conninfo()).encode())
+    parameters = conninfo_to_dict(conninfo or connections.direct_conninfo())
+    attempts: list[pq.abc.PGconn] = [
+        pq.PGconn.connect_start(make_conninfo(**one).encode()) for one in hosts.each(parameters)
+    ]
     try:
-        if not _connected(pgconn, deadline):
-            return Verdict.AWAY
-        return _written(pgconn, deadline)
+        pgconn = _first_connected(attempts, deadline)
+        return _written(pgconn, deadline) if pgconn else Verdict.AWAY
     except psycopg.Error:
         return Verdict.AWAY
     finally:
-        pgconn.finish()
+        for attempt in attempts:
+            attempt.finish()
 
 
 class Shared:
@@ -69,13 +74,30 @@ class Shared:
             return self._verdict
 
 
-def _connected(pgconn: pq.abc.PGconn, deadline: float) -> bool:
-    status = pgconn.connect_poll()
-    while status in {pq.PollingStatus.READING, pq.PollingStatus.WRITING}:
-        if not _is_ready(pgconn, deadline, to_write=status == pq.PollingStatus.WRITING):
-            return False
-        status = pgconn.connect_poll()
-    return status == pq.PollingStatus.OK
+def _first_connected(attempts: list[pq.abc.PGconn], deadline: float) -> pq.abc.PGconn | None:
+    """None when all have failed, or the time is over."""
+    waits: dict[pq.abc.PGconn, int] = dict.fromkeys(attempts, pq.PollingStatus.WRITING)
+    ready = list(attempts)
+    while waits:
+        for attempt in ready:
+            waits[attempt] = attempt.connect_poll()
+            if waits[attempt] == pq.PollingStatus.OK:
+                return attempt
+            if waits[attempt] == pq.PollingStatus.FAILED:
+                del waits[attempt]
+        ready = _ready(waits, deadline) if waits else []
+        if not ready:
+            return None
+    return None
+
+
+def _ready(waits: dict[pq.abc.PGconn, int], deadline: float) -> list[pq.abc.PGconn]:
+    """Those whose socket has what they wait for, before the deadline."""
+    sockets = {attempt: attempt.socket for attempt in waits}
+    reads = [sockets[attempt] for attempt, wait in waits.items() if wait == pq.PollingStatus.READING]
+    writes = [sockets[attempt] for attempt, wait in waits.items() if wait == pq.PollingStatus.WRITING]
+    readable, writable, _ = select.select(reads, writes, [], max(deadline - time.monotonic(), 0))
+    return [attempt for attempt, of_it in sockets.items() if of_it in {*readable, *writable}]
 
 
 def _written(pgconn: pq.abc.PGconn, deadline: float) -> Verdict:

@@ -33,7 +33,7 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
     "Where things are": (
         Variable("DATABASE_URL", values.database, "",
             "`postgresql://user:password@host:5432/name`, in place of the embedded server (tested on 18; 15 or "
-            "newer)", is_secret=True),
+            "newer); of several hosts (`db1:5432,db2:5432`) the one that takes writes", is_secret=True),
         Variable("DATABASE_DIRECT_URL", values.database, "",
             "past a pooler in transaction mode, for LISTEN, migrations and backups", is_secret=True),
         Variable("REDIS_URL", values.redis, "",

@@ -4,8 +4,10 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any, ClassVar, cast
 
+import psycopg
 from django.conf import settings
 from django.db import connections
 from django.db.backends.base.base import NO_DB_ALIAS
@@ -13,13 +15,19 @@ from django.db.backends.postgresql import base
 from django.db.backends.utils import CursorWrapper
 from psycopg_pool import PoolTimeout
 
-from postgres import embedded
+from postgres import embedded, hosts
+from postgres.backend import watchdog
 from postgres.backend.client import DatabaseClient
 from postgres.backend.pool import Pool
-from postgres.backend.posting import Connection, PostingCursor
+from postgres.backend.posting import Connection, PostingCursor, WatchedConnection
 from postgres.backend.prepared import DatabaseOperations, PreparedCursor
 from postgres.embedded import mark
 from postgres.exits import at_exit
+
+_DRIVER = ModuleType(
+    "psycopg", "psycopg, whose connections can be watched also where there is no pool of them."
+)
+_DRIVER.__dict__.update(psycopg.__dict__ | {"connect": WatchedConnection.connect})
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
@@ -28,6 +36,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
     words, not with a time-out of the pool; the pool belongs to the database it was opened for, and to the
     process."""
 
+    Database = _DRIVER
     client_class = DatabaseClient
     ops_class = DatabaseOperations
     _connection_pools: dict[str, Pool] = {}
@@ -40,7 +49,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def get_connection_params(self) -> dict[str, Any]:
         if data := self.settings_dict.get("EMBEDDED"):
             embedded.ensure(Path(data))
-        return super().get_connection_params()
+        return hosts.ordered(super().get_connection_params())
 
     @property
     def pool(self) -> Pool | None:
@@ -62,6 +71,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
         except PoolTimeout:
             self._knock()
             raise
+        if not self.pool:
+            self._note_host(connection)
         if folder := self.settings_dict.pop("MARK_IN", None):  # once: it answers, so it is the right one
             mark.write(Path(folder), self.settings_dict)
         return connection
@@ -90,7 +101,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         pool = Pool(
             database=self.settings_dict["NAME"],
             parameters=self._pooled_parameters,
-            configure=self._configure_connection,
+            configure=self._configured,
             is_checked=bool(self.settings_dict["CONN_HEALTH_CHECKS"]),
             options=options,
         )
@@ -105,6 +116,18 @@ class DatabaseWrapper(base.DatabaseWrapper):
             pool_in_use.close()
         return pool
 
+    def _configured(self, connection: Connection) -> None:
+        self._configure_connection(connection)
+        self._note_host(connection)
+
+    def _note_host(self, connection: WatchedConnection) -> None:
+        """Of several hosts the one that took this connection is tried first next time, and watched: another may take
+        its place."""
+        named, taken = self.settings_dict["HOST"], connection.info
+        if "," in named:
+            hosts.remember(named, host=taken.host, port=taken.port)
+            watchdog.watch(connection)
+
     def _pooled_parameters(self) -> dict[str, Any]:
         return {**self.get_connection_params(), "autocommit": True}  # Django turns it off where it wants to
 
@@ -114,11 +137,12 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     @classmethod
     def close_pools(cls) -> None:
-        """Close them all. At the end of the process that comes before the embedded server is given back, so
-        that no pool is found connecting to a server that stops."""
+        """Close them all, and end what watches them. At the end of the process that comes before the embedded
+        server is given back, so that no pool is found connecting to a server that stops."""
         while cls._connection_pools:
             _, pool = cls._connection_pools.popitem()
             pool.close()
+        watchdog.stop()
 
     @classmethod
     def leave_to_the_parent(cls) -> None:

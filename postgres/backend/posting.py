@@ -1,6 +1,7 @@
 """A connection that can send a statement and fetch its outcome later: for what nobody has to wait for."""
 
 import logging
+import time
 from collections.abc import Generator
 from typing import Any
 
@@ -12,7 +13,21 @@ from psycopg.pq import ExecStatus
 logger = logging.getLogger("postgres")
 
 
-class Connection(psycopg.Connection[Any]):
+class WatchedConnection(psycopg.Connection[Any]):
+    """psycopg's, and it shows since when it waits (postgres.backend.watchdog)."""
+
+    waiting_since = float("inf")  # by time.monotonic()
+
+    def wait(self, gen: PQGen[Any], *args: Any, **options: Any) -> Any:
+        """As psycopg's."""
+        self.waiting_since = time.monotonic()
+        try:
+            return super().wait(gen, *args, **options)
+        finally:
+            self.waiting_since = float("inf")
+
+
+class Connection(WatchedConnection):
     """psycopg's, with `post`. Whatever is done with it next fetches the outcome first.
 
     psycopg leads everything that talks to the server through `wait`; the pool is the only one that looks at the

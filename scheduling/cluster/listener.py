@@ -28,9 +28,7 @@ class Listener:
         """
         if self._connection is not None and not self._connection.closed:
             return False
-        self._connection = psycopg.connect(
-            connections.direct_conninfo(), autocommit=True, application_name="jobfarm cluster"
-        )
+        self._connection = connections.listening(application_name="jobfarm cluster")
         self._connection.execute("LISTEN scheduling")
         return True
 

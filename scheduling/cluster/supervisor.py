@@ -23,6 +23,7 @@ from core.backoff import Backoff
 from observing import exposition
 from observing.functions import FunctionCounts
 from postgres import embedded, probe
+from postgres.connections import close_before_fork
 from postgres.errors import PostgresError
 from postgres.probe import Verdict
 from scheduling.cluster import process_group
@@ -108,7 +109,7 @@ class Supervisor:
     def _start(self) -> Life:
         cluster_id = uuid.uuid4()
         board = Scoreboard(self._workers, spares=self._spares, counts=self._counts)
-        connections.close_all()
+        close_before_fork()
         run = partial(self._live, cluster_id, board, os.getpid())
         process = forked.start(run, name=f"{self._kind.value}s: sentinel"[:15])
         watch = Watch(started_at=time.monotonic())

@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 
 from tests.chaos import crew
+from tests.chaos.pair import Pair
 from tests.chaos.proxy import Network, Proxy
 from tests.chaos.server import Disk, Postgres
 from tests.chaos.silences import Silences
@@ -77,28 +78,35 @@ class Redis:
 class Farm:
     """The whole of it. `url` of a web node goes past the proxies; workers and the farm's own processes go through."""
 
-    def __init__(self, folder: Path, *, with_redis: bool) -> None:
+    def __init__(self, folder: Path, *, with_redis: bool, pair: Pair | None = None) -> None:
+        """With a pair of servers the farm's processes speak to these, and to no proxy."""
         self.folder = folder
         self.data = folder / "var"
         self.runs, self.lines = folder / "runs", folder / "lines"
         for ledger in (self.runs, self.lines):
             ledger.touch()
         self.files = Disk(self.data / "files", megabytes=FILES_MB)
-        self.postgres = Postgres(self.data)
-        self.disk = Disk(self.postgres.place.home) if self.postgres.has_own_disk else None
+        self._pair = pair
+        self._server = None if pair else Postgres(self.data)
+        self.disk = Disk(self._server.place.home) if self._server and self._server.has_own_disk else None
         self.redis = Redis(folder) if with_redis else None
         self.network = Network()
         self.ports = {name: free_port() for name in WEBS}
-        self.to_database = {
-            name: Proxy(self.network, self.postgres.socket) for name in (*WEBS, "janitor", *CLUSTERS)
-        }
+        named = (*WEBS, "janitor", *CLUSTERS) if self._server else ()
+        self.to_database = {name: Proxy(self.network, self.postgres.socket) for name in named}
         self.to_web = {
             name: Proxy(self.network, ("127.0.0.1", self.ports[web])) for name, (web, *_) in WORKERS.items()
         }
         self.crew = crew.Crew(folder)
         self.silences = Silences()
         self.keys = Keys(token="", session="", secret="")
-        os.environ |= self._environment(self.postgres.direct_url)
+        os.environ |= self._environment(pair.url if pair else self.postgres.direct_url)
+
+    @property
+    def postgres(self) -> Postgres:
+        """The one server of a farm that has no pair of them."""
+        assert self._server is not None
+        return self._server
 
     def url(self, web: str) -> str:
         """Where a web node answers."""
@@ -137,15 +145,21 @@ class Farm:
         if self.redis is not None:
             self.redis.kill()
         self.files.remove()
-        self.postgres.remove()
+        if self._server is not None:
+            self._server.remove()
         return stuck
 
     def _answers(self, web: str) -> bool:
         return httpx.get(f"{self.url(web)}/health/live", timeout=2).is_success
 
     def _add(self, name: str, *argv: str) -> None:
-        url = f"postgresql://jobfarm@127.0.0.1:{self.to_database[name].port}/jobfarm?sslmode=disable&gssencmode=disable"
-        self.crew.add(name, *argv, environment=self._environment(url))
+        self.crew.add(name, *argv, environment=self._environment(self._database_of(name)))
+
+    def _database_of(self, name: str) -> str:
+        if self._pair is not None:
+            return self._pair.url
+        port = self.to_database[name].port
+        return f"postgresql://jobfarm@127.0.0.1:{port}/jobfarm?sslmode=disable&gssencmode=disable"
 
     def _add_worker(self, name: str, key: str) -> None:
         _, transport, off_s = WORKERS[name]
@@ -162,10 +176,10 @@ class Farm:
 
 
 @contextlib.contextmanager
-def farm(*, with_redis: bool, keep_logs: bool) -> Iterator[Farm]:
+def farm(*, with_redis: bool, keep_logs: bool, pair: Pair | None = None) -> Iterator[Farm]:
     """A farm that runs for the length of the block, and leaves nothing behind but, where wished, its logs."""
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
-    made = Farm(folder, with_redis=with_redis)
+    made = Farm(folder, with_redis=with_redis, pair=pair)
     try:
         yield made
     finally:

@@ -1,9 +1,11 @@
 """PostgreSQL servers of the tests' own, of any version on this machine: on a socket in a folder below /tmp, as a user
 without rights, ended with the block. The system's cluster is not touched."""
 
+import contextlib
 import importlib.util
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -28,25 +30,39 @@ class Server:
 
     programs: Path
     folder: Path
+    port: int | None = None  # on 127.0.0.1, beside the socket
+
+    @property
+    def host(self) -> str:
+        """As libpq names it."""
+        return "127.0.0.1" if self.port else str(self.folder)
+
+    def signal(self, number: signal.Signals) -> None:
+        """To the postmaster and all of its processes at once: SIGKILL as when the machine is gone, SIGSTOP as when it
+        hangs."""
+        postmaster = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+        if number != signal.SIGCONT:
+            os.kill(postmaster, signal.SIGSTOP)  # so that it starts no others
+        children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
+        for pid in [postmaster, *map(int, children)]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def run(self, name: str, *options: str) -> None:
         """Run one of its programs on it."""
-        _run(self.programs, name, "-h", str(self.folder), "-U", "farm", *options)
+        where = ("-h", str(self.folder), "-p", str(self.port or 5432))
+        _run(self.programs, name, *where, "-U", "farm", *options)
 
     def control(self, what: str) -> None:
         """Have pg_ctl do it, and wait for that: "promote"."""
         _run(self.programs, "pg_ctl", what, "-D", f"{self.folder}/data", "-w")
 
-    @contextmanager
-    def again(self) -> Iterator[None]:
-        """Start a server that was killed once more, for a block."""
-        with started(self.programs, self.folder):
-            yield
-
 
 def url(*servers: Server, name: str = "farm") -> str:
     """DATABASE_URL of these servers, in this order."""
-    return f"postgresql:///{name}?host={','.join(str(server.folder) for server in servers)}&user=farm"
+    hosts = ",".join(server.host for server in servers)
+    ports = ",".join(str(server.port or 5432) for server in servers)
+    return f"postgresql:///{name}?host={hosts}&port={ports}&user=farm"
 
 
 def manage(url: str, data: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -77,25 +93,32 @@ def programs_16() -> Iterator[Path]:
 
 
 @contextmanager
-def primary(programs: Path, *, configuration: str = "", on: Path = Path("/tmp")) -> Iterator[Server]:
+def primary(
+    programs: Path, *, configuration: str = "", on: Path = Path("/tmp"), port: int | None = None
+) -> Iterator[Server]:
     """A new server with an empty database `farm`, and these lines in its postgresql.conf."""
     with folder_of_its_own(on=on) as folder:
         _run(
             programs, "initdb", "-D", f"{folder}/data", "-U", "farm", "-A", "trust", "--no-sync", "-E", "UTF8"
         )
         append(folder / "data" / "postgresql.conf", configuration)
-        with started(programs, folder) as server:
+        with started(programs, folder, port=port) as server:
             server.run("createdb", "farm")
             yield server
 
 
 @contextmanager
-def standby(of: Server) -> Iterator[Server]:
+def standby(of: Server, *, port: int | None = None) -> Iterator[Server]:
     """A standby that follows the primary and takes no writes."""
     with folder_of_its_own() as folder:
-        of.run("pg_basebackup", "-D", f"{folder}/data", "-R", "--no-sync", "--checkpoint=fast")
-        with started(of.programs, folder) as server:
+        copy(of, folder)
+        with started(of.programs, folder, port=port) as server:
             yield server
+
+
+def copy(of: Server, folder: Path) -> None:
+    """The data of a running server, into `folder`/data, to be started as its standby."""
+    of.run("pg_basebackup", "-D", f"{folder}/data", "-R", "--no-sync", "--checkpoint=fast")
 
 
 @contextmanager
@@ -150,16 +173,23 @@ def folder_of_its_own(*, on: Path = Path("/tmp")) -> Iterator[Path]:
 
 
 @contextmanager
-def started(programs: Path, folder: Path) -> Iterator[Server]:
-    """The server whose data lie in `folder`/data."""
-    settings = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off"
-    control = ("-D", f"{folder}/data", "-w", "-l", f"{folder}/log")
-    _run(programs, "pg_ctl", "start", *control, "-o", settings)
+def started(programs: Path, folder: Path, *, port: int | None = None) -> Iterator[Server]:
+    """The server whose data lie in `folder`/data; with a port, also on 127.0.0.1."""
+    server = Server(programs=programs, folder=folder, port=port)
+    start(server)
     try:
-        yield Server(programs=programs, folder=folder)
+        yield server
     finally:
         # One that a test killed does not run any more: pg_ctl says so by its exit code.
-        _run(programs, "pg_ctl", "stop", *control, "-m", "immediate", check=False)
+        _run(programs, "pg_ctl", "stop", "-D", f"{folder}/data", "-w", "-m", "immediate", check=False)
+
+
+def start(server: Server) -> None:
+    """Start it, and wait until it takes connections; a standby those that read."""
+    listen = f"-c listen_addresses=127.0.0.1 -c port={server.port}" if server.port else "-c listen_addresses="
+    settings = f"{listen} -c unix_socket_directories={server.folder} -c fsync=off"
+    where = ("-D", f"{server.folder}/data", "-l", f"{server.folder}/log")
+    _run(server.programs, "pg_ctl", "start", *where, "-w", "-o", settings)
 
 
 def _run(programs: Path, name: str, *options: str, check: bool = True) -> None:

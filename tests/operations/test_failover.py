@@ -1,16 +1,13 @@
-"""A primary that dies, with a synchronous standby: nothing that was acknowledged is lost, nothing is done twice."""
+"""A primary that dies or freezes, with a synchronous standby: nothing that was acknowledged is lost, nothing is done
+twice, and the farm goes on in half a minute."""
 
-import json
-import os
+import contextlib
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-import httpx
 import psycopg
 import pytest
 
@@ -18,89 +15,21 @@ from postgres import probe
 from postgres.probe import Verdict
 from tests.farm import until
 from tests.operations import postgresqls
-from tests.operations.postgresqls import DEBIAN_15, ROOT, Server
+from tests.operations.fleets import Fleet
+from tests.operations.postgresqls import DEBIAN_15, Server
 from tests.operations.proxies import free_port
 
 BEFORE, AFTER = 40, 40  # jobs that are acknowledged on either side of the failover
-MAKE = """
-import json
-from accounts import operations as accounts
-from jobs import operations
-from tests import farm
-ada = farm.user()
-operations.create_kind(operations.Kind(name="work"))
-print(json.dumps([accounts.create_token(ada, name="tests")[1], operations.create_worker("w", queues=["work"])[1]]))
-"""
-
-
-class Fleet:
-    """A farm on both servers, whichever takes writes: web, janitor, clusters and a worker."""
-
-    def __init__(self, url: str, data: Path, stack: ExitStack) -> None:
-        done = postgresqls.manage(url, data, "migrate", "--verbosity=0")
-        assert done.returncode == 0, done.stderr
-        made = postgresqls.manage(url, data, "shell", "--no-imports", "-c", MAKE)
-        assert made.returncode == 0, made.stderr
-        token, key = json.loads(made.stdout)
-        self._data, self._stack = data, stack
-        self._environment = os.environ | {
-            "DATABASE_URL": url,
-            "JOBFARM_DATA": str(data),
-            "SECRET_KEY": "of-a-test" * 8,
-        }
-        self.address = f"http://127.0.0.1:{free_port()}"
-        self.client = stack.enter_context(
-            httpx.Client(base_url=self.address, headers={"Authorization": f"Bearer {token}"}, timeout=30)
-        )
-        manage = [sys.executable, "manage.py"]
-        self._start("web", *manage, "web", "--port", self.address.rpartition(":")[2])
-        self._start("janitor", *manage, "janitor")
-        self._start("mutations", *manage, "cluster", "--mutations")
-        until(self._is_up, within_s=60, what="the web server")
-        about = {"JOBFARM_KEY": key, "JOBFARM_URL": self.address}
-        self._start(
-            "worker", sys.executable, "-m", "jobfarm_worker", "--handler", "work=builtins:bool", **about
-        )
-
-    def submit(self, key: str) -> int:
-        """The id of a job that the farm acknowledged, asked for again until it does."""
-        end = time.monotonic() + 60
-        while True:
-            assert time.monotonic() < end, "the farm acknowledges nothing for a minute"
-            try:
-                answer = self.client.post(
-                    "/api/v1/jobs", json={"kind": "work", "payload": key}, headers={"Idempotency-Key": key}
-                )
-            except httpx.HTTPError:
-                continue
-            if answer.status_code in {200, 201}:
-                return int(answer.json()["id"])
-            assert answer.status_code >= 500, answer.text
-            time.sleep(0.1)
-
-    def logs(self) -> str:
-        """What all parts said."""
-        return "\n".join(f"== {log.name}\n{log.read_text()}" for log in sorted(self._data.glob("*.log")))
-
-    def _is_up(self) -> bool:
-        try:
-            return self.client.get("/health/ready").status_code == 200
-        except httpx.HTTPError:
-            return False
-
-    def _start(self, name: str, *command: str, **variables: str) -> None:
-        log = self._stack.enter_context((self._data / f"{name}.log").open("wb"))
-        process = subprocess.Popen(
-            command, cwd=ROOT, env=self._environment | variables, stdout=log, stderr=log
-        )
-        self._stack.callback(process.wait, 60)
-        self._stack.callback(process.send_signal, signal.SIGTERM)
+WELL_WITHIN_S = 25.0  # 30 s are promised; the client of the test gives up after as many, and asks again
 
 
 @pytest.fixture
 def servers() -> Iterator[tuple[Server, Server]]:
     """A primary whose commits wait for its standby."""
-    with postgresqls.primary(DEBIAN_15) as primary, postgresqls.standby(primary) as standby:
+    with (
+        postgresqls.primary(DEBIAN_15, port=free_port()) as primary,
+        postgresqls.standby(primary, port=free_port()) as standby,
+    ):
         _do(primary, "ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()")
         until(
             lambda: _ask(primary, "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") == "1"
@@ -108,16 +37,21 @@ def servers() -> Iterator[tuple[Server, Server]]:
         yield primary, standby
 
 
+@pytest.mark.parametrize("struck_with", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
 def test_what_was_acknowledged_is_there_and_done_once_after_a_failover(
-    servers: tuple[Server, Server], tmp_path: Path
+    servers: tuple[Server, Server], tmp_path: Path, struck_with: signal.Signals
 ) -> None:
     primary, standby = servers
     with ExitStack() as stack:
         fleet = Fleet(postgresqls.url(primary, standby), tmp_path, stack)
         acknowledged = [fleet.submit(f"before-{n}") for n in range(BEFORE)]
-        _kill(primary)
+        stack.callback(_fence, primary)
+        struck_at = time.monotonic()
+        primary.signal(struck_with)
         standby.control("promote")
-        acknowledged += [fleet.submit(f"after-{n}") for n in range(AFTER)]
+        acknowledged.append(fleet.submit("after-0"))
+        assert time.monotonic() - struck_at < WELL_WITHIN_S, fleet.logs()
+        acknowledged += [fleet.submit(f"after-{n}") for n in range(1, AFTER)]
         succeeded = "SELECT count(*) FROM jobs_job WHERE status = 'success'"
         try:
             until(
@@ -130,18 +64,19 @@ def test_what_was_acknowledged_is_there_and_done_once_after_a_failover(
         assert len(set(acknowledged)) == BEFORE + AFTER
         assert _ask(standby, "SELECT count(*) FROM jobs_job") == str(BEFORE + AFTER), "each key made one job"
         assert _ask(standby, "SELECT array_agg(id ORDER BY id) FROM jobs_job") == str(sorted(acknowledged))
-        with primary.again():
-            assert probe.probe(postgresqls.url(primary)) is Verdict.STALLED, (
-                "nothing is acknowledged by the old one"
-            )
+        if struck_with == signal.SIGSTOP:
+            primary.signal(signal.SIGCONT)
+        else:
+            postgresqls.start(primary)
+        assert probe.probe(postgresqls.url(primary)) is Verdict.STALLED, (
+            "nothing is acknowledged by the old one"
+        )
 
 
-def _kill(server: Server) -> None:
-    """The postmaster and all of its processes at once, as when the machine is gone."""
-    postmaster = int((server.folder / "data" / "postmaster.pid").read_text().split()[0])
-    children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
-    for pid in [postmaster, *map(int, children)]:
-        os.kill(pid, signal.SIGKILL)
+def _fence(server: Server) -> None:
+    """End it for good: whoever still waits there for a commit goes to the other one."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        server.signal(signal.SIGKILL)
 
 
 def _ask(server: Server, query: str) -> str:

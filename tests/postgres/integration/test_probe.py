@@ -103,6 +103,15 @@ def test_a_server_that_is_not_there_is_away(tmp_path: Path) -> None:
     assert probe.probe(f"host={tmp_path} dbname=farm", within_s=WITHIN_S) is Verdict.AWAY
 
 
+def test_a_frozen_host_does_not_hide_the_one_that_took_its_place() -> None:
+    with postgresqls.primary(DEBIAN_15) as frozen, postgresqls.primary(DEBIAN_15) as well:
+        frozen.signal(signal.SIGSTOP)
+        try:
+            assert probe.probe(postgresqls.url(frozen, well), within_s=WITHIN_S) is Verdict.WRITABLE
+        finally:
+            frozen.signal(signal.SIGCONT)
+
+
 def test_a_standby_is_read_only() -> None:
     with postgresqls.primary(DEBIAN_15) as primary, postgresqls.standby(primary) as standby:
         assert ask(standby) is Verdict.READ_ONLY

@@ -57,6 +57,12 @@ class TestAUrl:
         found = database(url)
         assert (found["HOST"], found["PORT"], found["USER"], found["NAME"]) == expected
 
+    def test_of_several_hosts_means_the_one_that_writes_and_has_3_s_for_each(self) -> None:
+        options = database("postgresql://db1,db2/farm")["OPTIONS"]
+        assert (options["target_session_attrs"], options["connect_timeout"]) == ("read-write", 3)
+        own = database("postgresql://db1,db2/farm?target_session_attrs=any&connect_timeout=9")["OPTIONS"]
+        assert (own["target_session_attrs"], own["connect_timeout"]) == ("any", 9)
+
     def test_keeps_its_own_options_beside_ours(self) -> None:
         url = "postgresql://db/farm?options=-c%20search_path%3Dx&connect_timeout=9&tcp_user_timeout=0"
         options = database(url)["OPTIONS"]

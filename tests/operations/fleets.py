@@ -1,0 +1,91 @@
+"""A small farm in processes, on a database that may go away."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+
+from tests.farm import until
+from tests.operations import postgresqls
+from tests.operations.postgresqls import ROOT
+from tests.operations.proxies import free_port
+
+MAKE = """
+import json
+from accounts import operations as accounts
+from jobs import operations
+from tests import farm
+ada = farm.user()
+operations.create_kind(operations.Kind(name="work"))
+print(json.dumps([accounts.create_token(ada, name="tests")[1], operations.create_worker("w", queues=["work"])[1]]))
+"""
+
+
+class Fleet:
+    """A farm on both servers, whichever takes writes: web, janitor, clusters and a worker."""
+
+    def __init__(self, url: str, data: Path, stack: ExitStack) -> None:
+        done = postgresqls.manage(url, data, "migrate", "--verbosity=0")
+        assert done.returncode == 0, done.stderr
+        made = postgresqls.manage(url, data, "shell", "--no-imports", "-c", MAKE)
+        assert made.returncode == 0, made.stderr
+        token, key = json.loads(made.stdout)
+        self._data, self._stack = data, stack
+        self._environment = os.environ | {
+            "DATABASE_URL": url,
+            "JOBFARM_DATA": str(data),
+            "SECRET_KEY": "of-a-test" * 8,
+        }
+        self.address = f"http://127.0.0.1:{free_port()}"
+        self.client = stack.enter_context(
+            httpx.Client(base_url=self.address, headers={"Authorization": f"Bearer {token}"}, timeout=30)
+        )
+        manage = [sys.executable, "manage.py"]
+        self._start("web", *manage, "web", "--port", self.address.rpartition(":")[2])
+        self._start("janitor", *manage, "janitor")
+        self._start("mutations", *manage, "cluster", "--mutations")
+        until(self._is_up, within_s=60, what="the web server")
+        about = {"JOBFARM_KEY": key, "JOBFARM_URL": self.address}
+        self._start(
+            "worker", sys.executable, "-m", "jobfarm_worker", "--handler", "work=builtins:bool", **about
+        )
+
+    def submit(self, key: str) -> int:
+        """The id of a job that the farm acknowledged, asked for again until it does."""
+        end = time.monotonic() + 60
+        while True:
+            assert time.monotonic() < end, "the farm acknowledges nothing for a minute"
+            try:
+                answer = self.client.post(
+                    "/api/v1/jobs", json={"kind": "work", "payload": key}, headers={"Idempotency-Key": key}
+                )
+            except httpx.HTTPError:
+                continue
+            if answer.status_code in {200, 201}:
+                return int(answer.json()["id"])
+            assert answer.status_code >= 500, answer.text
+            time.sleep(0.1)
+
+    def logs(self) -> str:
+        """What all parts said."""
+        return "\n".join(f"== {log.name}\n{log.read_text()}" for log in sorted(self._data.glob("*.log")))
+
+    def _is_up(self) -> bool:
+        try:
+            return self.client.get("/health/ready").status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    def _start(self, name: str, *command: str, **variables: str) -> None:
+        log = self._stack.enter_context((self._data / f"{name}.log").open("wb"))
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=self._environment | variables, stdout=log, stderr=log
+        )
+        self._stack.callback(process.wait, 60)
+        self._stack.callback(process.send_signal, signal.SIGTERM)

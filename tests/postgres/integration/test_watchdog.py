@@ -1,0 +1,133 @@
+"""The watchdog of connections: the wait for a frozen server ends, and a long statement of a living one does not."""
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from postgres import embedded
+from postgres.backend import watchdog
+from postgres.backend.posting import Connection
+from postgres.backend.watchdog import Watchdog
+from tests.farm import until
+from tests.operations import postgresqls
+from tests.operations.postgresqls import Server
+from tests.operations.proxies import free_port
+
+QUICK = {"slow_s": 0.3, "look_s": 0.3, "every_s": 0.1}
+
+
+@pytest.fixture(scope="module", params=["socket", "TCP"])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    port = free_port() if request.param == "TCP" else None
+    with postgresqls.primary(embedded.bin_folder(), port=port) as running:
+        yield running
+
+
+@pytest.fixture
+def dog() -> Iterator[Watchdog]:
+    made = Watchdog(**QUICK)
+    yield made
+    made.stop()
+
+
+def connect(server: Server) -> Connection:
+    return Connection.connect(postgresqls.url(server), autocommit=True)
+
+
+@contextmanager
+def frozen(server: Server) -> Iterator[None]:
+    server.signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        server.signal(signal.SIGCONT)
+
+
+def test_a_wait_for_a_frozen_server_ends_and_so_do_its_idle_connections(
+    server: Server, dog: Watchdog
+) -> None:
+    with connect(server) as waiting, connect(server) as idle:
+        dog.watch(waiting)
+        dog.watch(idle)
+        with frozen(server):
+            with pytest.raises(psycopg.OperationalError):
+                waiting.execute("SELECT 1")
+            until(lambda: _is_hung_up(idle))
+            assert not watchdog.is_alive(dog._watched.get(idle), within_s=0.2)
+
+
+def test_a_connection_of_an_event_loop_ends_with_the_others(server: Server, dog: Watchdog) -> None:
+    """It listens, mostly for nothing: that it waits says nothing of its server."""
+
+    async def listen() -> None:
+        async with await psycopg.AsyncConnection.connect(
+            postgresqls.url(server), autocommit=True
+        ) as listening:
+            dog.watch(listening)
+            await asyncio.to_thread(_meet_a_frozen, server, dog)
+            with pytest.raises(psycopg.OperationalError):
+                await asyncio.wait_for(listening.execute("SELECT 1"), timeout=5)
+
+    asyncio.run(listen())
+
+
+def test_a_long_statement_of_a_living_server_is_waited_for(server: Server, dog: Watchdog) -> None:
+    with connect(server) as waiting:
+        dog.watch(waiting)
+        assert waiting.execute("SELECT pg_sleep(1.5), 7").fetchone() == ("", 7)
+
+
+def test_one_silence_is_not_enough(server: Server, dog: Watchdog) -> None:
+    with connect(server) as waiting:
+        dog.watch(waiting)
+        server.signal(signal.SIGSTOP)
+        threading.Timer(0.6, server.signal, [signal.SIGCONT]).start()  # within the second look
+        assert waiting.execute("SELECT 7").fetchone() == (7,)
+
+
+def test_its_thread_ends_with_the_last_connection_and_comes_back(server: Server, dog: Watchdog) -> None:
+    for _ in range(2):
+        with connect(server) as watched:
+            dog.watch(watched)
+            assert dog._thread is not None
+        until(lambda: dog._thread is None)
+
+
+def test_a_forked_child_has_a_watchdog_of_its_own(server: Server) -> None:
+    with connect(server) as watched:
+        watchdog.watch(watched)
+        child = os.fork()
+        if not child:
+            os._exit(0 if not watchdog._of_process._watched else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        watchdog.stop()
+
+
+def test_nobody_and_a_silent_listener_are_not_alive(tmp_path: Path) -> None:
+    began = time.monotonic()
+    assert not watchdog.is_alive(str(tmp_path / "nobody"), within_s=0.2)
+    assert not watchdog.is_alive(("127.0.0.1", free_port()), within_s=0.2)
+    assert time.monotonic() - began < 1
+
+
+def _meet_a_frozen(server: Server, dog: Watchdog) -> None:
+    with connect(server) as waiting, frozen(server):
+        dog.watch(waiting)
+        with pytest.raises(psycopg.OperationalError):
+            waiting.execute("SELECT 1")
+
+
+def _is_hung_up(connection: Connection) -> bool:
+    try:
+        connection.execute("SELECT 1")
+    except psycopg.OperationalError:
+        return True
+    return False
