@@ -11,9 +11,11 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from django.db.utils import ConnectionHandler
 
-from postgres import embedded
+from postgres import configuration, embedded, hosts
 from postgres.backend import watchdog
+from postgres.backend.base import DatabaseWrapper
 from postgres.backend.posting import Connection
 from postgres.backend.watchdog import Watchdog
 from tests.farm import until
@@ -108,6 +110,27 @@ def test_a_forked_child_has_a_watchdog_of_its_own(server: Server) -> None:
         if not child:
             os._exit(0 if not watchdog._of_process._watched else 1)
         assert os.waitpid(child, 0)[1] == 0
+        watchdog.stop()
+
+
+@pytest.mark.parametrize("pool", [{"min_size": 0, "max_size": 2}, False], ids=["of a pool", "of a cluster"])
+def test_where_several_hosts_are_named_each_connection_is_watched(
+    server: Server, tmp_path: Path, pool: object
+) -> None:
+    """Those of clusters are kept for good, outside of any pool."""
+    nobody = Server(programs=server.programs, folder=tmp_path)
+    entry = configuration.database(postgresqls.url(nobody, server), data=tmp_path)
+    entry["OPTIONS"]["pool"] = pool
+    wrapper = ConnectionHandler({"default": {}, "several": entry})["several"]
+    assert isinstance(wrapper, DatabaseWrapper)
+    try:
+        connection = wrapper.get_new_connection(wrapper.get_connection_params())
+        assert connection in watchdog._of_process._watched
+        assert hosts.ordered(wrapper.get_connection_params())["host"].startswith(f"{server.host},")
+        connection.close()
+    finally:
+        if pool:
+            DatabaseWrapper._connection_pools.pop("several").close()
         watchdog.stop()
 
 
