@@ -71,6 +71,18 @@ def database_url(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> I
         yield f"postgresql://{login}@/{name}?host={quote(str(given['host']), safe='')}&port={given['port']}"
 
 
+def test_a_reader_who_has_enough_is_no_error(tmp_path: Path) -> None:
+    """`manage.py help web | head -1`."""
+    with subprocess.Popen(
+        [sys.executable, "manage.py", "help", "web"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=environment(JOBFARM_DATA=str(tmp_path), PYTHONUNBUFFERED=""),
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait(timeout=DEADLINE_S)) == (b"", 1)
+
+
 class TestWithoutAFarm:
     @pytest.mark.parametrize(
         "command", ["create_token ada", "jobs list", "backup {folder}", "web", "janitor"]
