@@ -186,10 +186,25 @@ def started(programs: Path, folder: Path, *, port: int | None = None) -> Iterato
 
 def start(server: Server) -> None:
     """Start it, and wait until it takes connections; a standby those that read."""
+    _forget_the_dead(server.folder)
     listen = f"-c listen_addresses=127.0.0.1 -c port={server.port}" if server.port else "-c listen_addresses="
     settings = f"{listen} -c unix_socket_directories={server.folder} -c fsync=off"
     where = ("-D", f"{server.folder}/data", "-l", f"{server.folder}/log")
-    _run(server.programs, "pg_ctl", "start", *where, "-w", "-o", settings)
+    try:
+        _run(server.programs, "pg_ctl", "start", *where, "-w", "-o", settings)
+    except subprocess.CalledProcessError as error:
+        error.add_note((server.folder / "log").read_text()[-2000:])
+        raise
+
+
+def _forget_the_dead(folder: Path) -> None:
+    """Locks of a postmaster that was killed and is not reaped yet: PostgreSQL takes it for one that runs."""
+    note = folder / "data" / "postmaster.pid"
+    if note.exists():
+        stat = Path(f"/proc/{note.read_text().split()[0]}/stat")
+        if not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] in "ZX":
+            for lock in [note, *folder.glob(".s.PGSQL.*")]:
+                lock.unlink()
 
 
 def _run(programs: Path, name: str, *options: str, check: bool = True) -> None:
