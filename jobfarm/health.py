@@ -215,8 +215,15 @@ def redis() -> Iterator[Finding]:
 
 def _workers() -> Iterator[Finding]:
     live = keys.count_live()
-    if live:
-        yield Finding(level=Level.FINE, sentence=f"{live} live workers.")
+    drained = f", {live.drained} of them drained" if live.drained else ""
+    if live.workers > live.drained:
+        yield Finding(level=Level.FINE, sentence=f"{live.workers} live workers{drained}.")
+    elif live.workers:
+        yield Finding(
+            level=Level.WARNING,
+            sentence="Every live worker is drained: nothing will run.",
+            remedy=f"Undrain one on its page, or by {MANAGE} workers undrain NAME.",
+        )
     elif presence.is_starting():
         yield Finding(level=Level.STARTING, sentence="No worker has reported yet.")
     else:

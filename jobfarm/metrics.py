@@ -105,7 +105,11 @@ def _queues() -> Iterator[Metric]:
 
 
 def _workers() -> Iterator[Metric]:
-    yield GaugeMetricFamily("jobfarm_workers_live", "Workers heard of lately.", value=keys.count_live())
+    live = keys.count_live()
+    yield GaugeMetricFamily("jobfarm_workers_live", "Workers seen lately.", value=live.workers)
+    yield GaugeMetricFamily(
+        "jobfarm_workers_drained", "Those of them that are drained: they are given no jobs.", value=live.drained
+    )
     yield GaugeMetricFamily(
         "jobfarm_lease_overdue_seconds",
         "By how much the running job most past its lease is; more than 5: janitors are missing or stuck.",

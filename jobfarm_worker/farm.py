@@ -53,6 +53,9 @@ class Farm:
         self._tried = asyncio.Event()
         self.on_up: Callable[[], None] = _nothing
         self.on_stop: Callable[[int, str], None] = _nothing_for
+        self.on_drained: Callable[[], None] = _nothing
+        self.is_drained = False
+        """People have this worker finish what it holds and take no more, as far as an answer or a push says."""
         self.on_unclaimed: Callable[[ClaimedJob], None] = _nothing_for
         self.heartbeat_of_held: Callable[[], float] = _infinite
         """The shortest heartbeat interval of the jobs that are held; infinite while there is none."""
@@ -73,7 +76,7 @@ class Farm:
         claiming = asyncio.create_task(link.call(waiting, timeout_s=WAIT_S + answer_s))
         try:
             await _first(asyncio.shield(claiming), stop.wait(), timeout_s=None)
-            return protocol.claimed_jobs(claiming.result()) if claiming.done() else []
+            return protocol.claimed_jobs(self._noted(claiming.result())) if claiming.done() else []
         finally:
             claiming.cancel()
             await asyncio.gather(claiming, return_exceptions=True)
@@ -86,8 +89,8 @@ class Farm:
         timeout_s = pace.answer_s(heartbeat_s)
         if (socket := await self._socket_for(timeout_s)) is not None:
             with contextlib.suppress(MessageTooLong):
-                return await socket.call(call, timeout_s=timeout_s)
-        return await self._http.call(call, timeout_s=timeout_s)
+                return self._noted(await socket.call(call, timeout_s=timeout_s))
+        return self._noted(await self._http.call(call, timeout_s=timeout_s))
 
     async def insist(self, call: Call, *, heartbeat_s: float) -> dict[str, Any]:
         """Send a call until the farm has answered it; only for calls that may arrive twice.
@@ -207,8 +210,20 @@ class Farm:
             self._late(message)
         elif message.get("type") == "stop" and isinstance(message.get("job"), int):
             self.on_stop(message["job"], str(message.get("reason") or "canceled"))
+        elif message.get("type") == "drained":
+            self._noted(message)
         elif message.get("type") == "error":
             log.error("the farm complains: %s", message.get("message"))
+
+    def _noted(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """The answer; whether this worker is drained, if it says so, is noted."""
+        is_drained = answer.get("drained", self.is_drained) is True
+        if is_drained != self.is_drained:
+            self.is_drained = is_drained
+            log.info("drained: the farm gives no more jobs" if is_drained else "not drained any more")
+            if is_drained:
+                self.on_drained()
+        return answer
 
     def _late(self, message: dict[str, Any]) -> None:
         """An answer to a call of ours that was given up. Nobody here runs the jobs that came with it."""

@@ -145,6 +145,11 @@ def claim(*, queues: Sequence[str] | None, limit: int) -> Call:
     return Call(verb="claim", body={**named, "limit": limit, "request_id": _request_id()})
 
 
+def hello(facts: Mapping[str, Any]) -> Call:
+    """Report what this worker is."""
+    return Call(verb="hello", body=facts)
+
+
 def waiting(call: Call, *, seconds: float) -> Call:
     """The same claim, to be answered only when there is a job, or after so long."""
     return replace(call, body={**call.body, "wait": seconds})

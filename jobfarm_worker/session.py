@@ -11,9 +11,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jobfarm_worker import logs
+from jobfarm_worker import facts, logs, protocol
 from jobfarm_worker.claims import AT_ONCE_S, MOST_CLAIMED, Claims
-from jobfarm_worker.errors import LOST, Refused
+from jobfarm_worker.errors import LOST, Refused, WrongServer
 from jobfarm_worker.farm import Farm
 from jobfarm_worker.held import HeldJob, finish, unclaim
 from jobfarm_worker.intake import Intake
@@ -70,11 +70,12 @@ class Session:
         farm.on_up = self._beat_all
         farm.on_stop = self._stop_job
         farm.on_unclaimed = self._return_late
+        farm.on_drained = self._intake.return_all
         farm.heartbeat_of_held = self._shortest_heartbeat_s
 
     async def run(self) -> None:
         """Claim and run until stopped, then let go of everything; raises what ended the worker."""
-        work = (self._claim_all, self.farm.keep_socket, self._results.run)
+        work = (self._claim_all, self.farm.keep_socket, self._results.run, self._introduce)
         background = [asyncio.create_task(self._guarded(each)) for each in work]
         try:
             await _any_of(self._stopping.wait(), self._fatal)
@@ -105,6 +106,17 @@ class Session:
         if not self._fatal.done():
             self._fatal.set_exception(error)
 
+    async def _introduce(self) -> None:
+        """Report what this worker is. A farm that has no such call lacks a line on a page, and nothing else."""
+        gathering = functools.partial(
+            facts.gathered, handlers=list(self._handlers), concurrency=self._options.concurrency
+        )
+        call = protocol.hello(await asyncio.to_thread(gathering))
+        try:
+            await self.farm.insist(call, heartbeat_s=self.farm.heartbeat_s)
+        except (Refused, WrongServer) as error:
+            log.debug("the farm does not take what this worker says of itself: %s", error)
+
     async def _claim_all(self) -> None:
         """Keep every slot busy: claim as many jobs as there are free slots and room, wait, claim again."""
         claims = Claims(self.farm, options=self._options, stop=self._stopping)
@@ -118,6 +130,8 @@ class Session:
     def _room(self) -> int:
         """How many jobs more may lie ready."""
         held = len(self._intake) + self._requested
+        if self.farm.is_drained:
+            return 0
         return max(0, self._prefetching.room(self.farm.heartbeat_s) - held)
 
     async def _free_slots(self) -> int:

@@ -100,6 +100,7 @@ class Session:
         self._key = key
         self._leases = dict(arrival.leases)
         self._interest = arrival.interest
+        self._is_drained = False  # as far as the worker was notified
         self._queues: Sequence[str] | None = None
         self._owner_id = arrival.owner_id
         self._worker_id = arrival.worker_id
@@ -161,7 +162,7 @@ class Session:
         while (received := await self._calls.get()) is not None:
             call = sessions.without_claiming(received.call) if self._is_gone else received.call
             if received.is_over:
-                await self._send(messages.answer(received.call, sessions.nothing()))
+                await self._send(messages.answer(received.call, sessions.nothing(is_drained=self._is_drained)))
             elif call is not None:
                 await self._do_one(replace(received, call=call))
 
@@ -192,7 +193,7 @@ class Session:
         elif sessions.is_claim(call):
             parked, self._parked = self._parked, None
             self._stop_waiting()
-            await self._send(messages.answer(parked.call, sessions.nothing()))
+            await self._send(messages.answer(parked.call, sessions.nothing(is_drained=self._is_drained)))
 
     async def _answer(
         self, received: Received, performed: Performed, *, polled_at: float, claims: bool
@@ -234,6 +235,7 @@ class Session:
                 logger.exception("Could not look after worker %s; its next call will tell", self._worker_id)
                 continue
             await self._send_stops(examined.stopped, leases)
+            await self._send_drained(examined.is_drained)
             waits = self._waiting is not None and not self._waiting.done()
             if waits and examined.interest != self._interest:
                 self._wait_for_work(examined.interest, polled_at=NEVER)
@@ -244,6 +246,11 @@ class Session:
             if self._leases.get(job_id) == examined[job_id]:
                 del self._leases[job_id]
                 await self._send(messages.stop(job_id, reason=reason))
+
+    async def _send_drained(self, is_drained: bool) -> None:  # noqa: FBT001
+        if is_drained != self._is_drained:
+            self._is_drained = is_drained
+            await self._send(messages.drained(is_drained))
 
     def _wait_for_work(self, interest: Interest, *, polled_at: float) -> None:
         self._stop_waiting()

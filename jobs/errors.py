@@ -57,6 +57,20 @@ class UnknownQueue(JobsError):
     http_status = 422
 
 
+class UnknownWorker(JobsError):
+    """There is no such worker, or you may not see it."""
+
+    code = "not_found"
+    http_status = 404
+
+
+class WorkerNotYours(JobsError):
+    """You may look at this worker, but not change it."""
+
+    code = "forbidden"
+    http_status = 403
+
+
 class QueueNotAllowed(JobsError):
     """This worker may not take jobs from the queue {queue!r}."""
 

@@ -135,6 +135,11 @@ class Waits:
     interest: Interest
     rights: tuple[str, ...]
 
+    @property
+    def is_drained(self) -> bool:
+        """Whether the worker was drained when it asked: then it waits for no queue's jobs."""
+        return not self.interest.queues
+
 
 def waits_for(interest: Interest, *, worker_id: int) -> str:
     """The note that says what an unanswered claim of this worker waits for."""

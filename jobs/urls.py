@@ -36,6 +36,8 @@ urlpatterns = [
     path("queues/<str:name>/ceiling/", queues.set_ceiling, name="ceiling"),
     path("workers/", workers.workers, name="workers"),
     path("workers/<jobid:worker_id>/", workers.worker, name="worker"),
+    path("workers/<jobid:worker_id>/drain/", workers.drain, name="drain"),
+    path("workers/<jobid:worker_id>/undrain/", workers.undrain, name="undrain"),
     path("workers/<jobid:worker_id>/rotate/", workers.rotate, name="rotate"),
     path("workers/<jobid:worker_id>/revoke/", workers.revoke, name="revoke"),
 ]

@@ -56,6 +56,11 @@ def worker(name: str = "w1", *queues: str, steals: Iterable[str] = (), owner: Us
     return made
 
 
+def stored_worker(worker: Worker) -> Worker:
+    """The worker as stored now."""
+    return Worker.objects.get(pk=worker.pk)
+
+
 def submit(count: int, kind: str = "work", **options: Any) -> list[Job]:
     """Jobs with their number as payload."""
     new = [operations.NewJob(kind=kind, payload={"n": n}, **options) for n in range(count)]

@@ -108,6 +108,31 @@ claimed the first time, as far as those leases still stand.
 409 `lease_lost` from any call means: this job is not yours, drop it. `reason` says why: `canceled`, `ended`
 (`job_status`: how), `taken_over`, `taken_back` or `unknown`. `traceparent` is the trace
 that the job was submitted in, from the header of that name; null if in none.
+
+`drained` true: people have this worker finish what it holds and take nothing more, until they end that. A claim with
+`wait` then waits its time out and brings nothing, unless that ends; give back what you have not begun (`unclaim`).
+"""
+HELLO: Final = """
+Says what this worker is, for the pages that people look at: nothing rests on it, and every field may be left out, the
+call too. Make it when you start, and again when something changed; the same again costs the farm nothing.
+
+    curl -sS $FARM/api/v1/worker/hello -H "Authorization: Bearer $KEY" \\
+         -H 'Content-Type: application/json' -d '{"host": "gpu-3", "handlers": ["chat"], "concurrency": 2}'
+"""
+WORKERS: Final = """
+Your workers; everybody's for operators. The 200 that were seen last, those first, revoked ones at the end.
+
+`presence` is `live`, `away` (not seen for 90 seconds), `never_connected` or `revoked`. `about` is what a worker
+reported of itself.
+
+    curl -sS $FARM/api/v1/workers -H "Authorization: Bearer $TOKEN"
+"""
+DRAIN: Final = """
+The worker finishes what it holds and is given nothing more, until `undrain`. It stays connected, and is notified. For
+its owner, and for staff who may operate the farm; of one that is drained already nothing changes. It is empty when
+`jobs` is.
+
+    curl -sS -X POST $FARM/api/v1/workers/$WORKER/drain -H "Authorization: Bearer $TOKEN"
 """
 HEARTBEAT: Final = """
 Renews the lease; `progress` and `detail` are shown to people and kept until you say something else.

@@ -10,6 +10,7 @@ from jobs import http, operations
 from jobs.api import documents
 from jobs.domain.leases import Lease
 from jobs.models import Worker
+from jobs.protocol import hello as introductions
 from jobs.protocol import jobs as protocol
 from jobs.protocol import verbs
 from jobs.protocol.clients import Problem
@@ -38,6 +39,18 @@ def claim(request: HttpRequest, body: verbs.Claim, response: HttpResponse) -> ve
         interest = verbs.interest(_worker(request), body.queues)
         response[http.WAITS_FOR] = http.waits_for(interest, worker_id=_worker(request).pk)
     return claimed
+
+
+@router.post(
+    "/hello",
+    response={200: introductions.Welcome, documents.REFUSALS: Problem},
+    summary="Say what you are",
+    description=documents.HELLO,
+    openapi_extra=documents.with_body(documents.HELLO),
+)
+def hello(request: HttpRequest, body: introductions.Hello) -> introductions.Welcome:
+    """Keep what a worker reports about itself."""
+    return introductions.hello(_worker(request), body)
 
 
 @router.post(

@@ -13,7 +13,9 @@ from jobs.domain.states import ENDED, Status
 # Numbers that speak of other people's jobs and workers, or of who runs the farm. No sentence holds them.
 FOR_OPERATORS: Final = frozenset({"running", "by", "others", "busy"})
 # Reasons that time alone does not remove.
-NEED_SOMEBODY: Final = frozenset({"queue_paused", "no_worker", "out_of_scope", "not_asked", "all_failed_it"})
+NEED_SOMEBODY: Final = frozenset(
+    {"queue_paused", "no_worker", "all_drained", "out_of_scope", "not_asked", "all_failed_it"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +26,7 @@ class Facts:
     Live workers whose key allows the queue: `servers`; of those the job is in the scope of `in_scope`, of those
     `workers` ask for the queue, and of those `excluded_alive` failed it. Of the rest `home_workers` serve the queue
     first; the others steal from it when idle, `busy_stealers` hold a job, `stealers_at_home` have jobs of their own
-    queues to take. `ahead` jobs of the queue, and something in the queues `first`, are taken before it by the worker
+    queues to take; `drained` more could take it if they were not drained. `ahead` jobs of the queue, and something in the queues `first`, are taken before it by the worker
     that is nearest to it. `is_free`: a worker that may take it holds no job. `is_unconfirmed`: it is in progress, and
     its worker has not named its lease yet.
     """
@@ -55,6 +57,7 @@ class Facts:
     limit_until: datetime | None = None
     limit_in_s: float = 0.0
     is_unconfirmed: bool = False
+    drained: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +88,9 @@ RUN_NOW: Final = Remedy(code="run_now", label="Run it now", call="run_now")
 RETRY: Final = Remedy(code="retry", label="Try it again, as a new job", call="retry")
 
 
+UNDRAIN: Final = Remedy(code="undrain_worker", label="Undrain one of them")
+
+
 RAISE_LIMIT: Final = Remedy(code="raise_limit", label="Raise the limit")
 
 
@@ -96,6 +102,7 @@ REMEDIES: Final[Mapping[str, Callable[[str], tuple[Remedy, ...]]]] = {
     "queue_paused": lambda queue: (resume_queue(queue),),
     "queue_full": lambda queue: (raise_ceiling(queue),),
     "no_worker": lambda queue: (add_worker(queue),),
+    "all_drained": lambda queue: (UNDRAIN, add_worker(queue)),
     "out_of_scope": lambda queue: (add_worker(queue),),
     "not_asked": lambda queue: (ask_for_queue(queue), add_worker(queue)),
     "stealers_busy": lambda queue: (wait("Wait until one of them is idle"), add_worker(queue)),
@@ -215,6 +222,8 @@ def _queue(facts: Facts) -> list[Reason]:
 def _workers(facts: Facts) -> list[Reason]:
     """Nobody takes it, or somebody will after something else; nothing if it is somebody's next."""
     queue = facts.queue
+    if facts.drained and not facts.workers:
+        return [_reason(facts, "all_drained", _all_drained(facts), drained=facts.drained)]
     if not facts.servers:
         return [_reason(facts, "no_worker", f"No live worker serves the queue {queue}.")]
     if not facts.in_scope:
@@ -229,6 +238,12 @@ def _workers(facts: Facts) -> list[Reason]:
         )
         return [_reason(facts, "all_failed_it", sentence, workers=facts.workers, until=facts.excluded_until)]
     return _later(facts) if facts.due_in_s <= 0 else []
+
+
+def _all_drained(facts: Facts) -> str:
+    if facts.drained == 1:
+        return "The only live worker that could take it is drained: it is given no jobs until that ends."
+    return f"All {facts.drained} live workers that could take it are drained: they are given no jobs until that ends."
 
 
 def _later(facts: Facts) -> list[Reason]:

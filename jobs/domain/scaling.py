@@ -1,7 +1,7 @@
 """How many workers a queue wants, for autoscalers. docs/operations.md has the formula with its reasons."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 DRAIN_S: Final = 60.0  # within which what waits is to have begun, unless the caller says otherwise
@@ -10,10 +10,11 @@ DRAIN_S: Final = 60.0  # within which what waits is to have begun, unless the ca
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
     """What a queue has to do. `waiting`: due jobs, of those that wait; `arrivals_per_s` and `mean_run_s` as of the last
-    minutes, `mean_run_s` None where no run ended in them; `ceiling`: how many may run, None for any number."""
+    minutes; `draining` of the running ones run on drained workers, which take no more; `mean_run_s` None where no run ended in them; `ceiling`: how many may run, None for any number."""
 
     waiting: int
     running: int
+    draining: int = 0
     arrivals_per_s: float = 0.0
     mean_run_s: float | None = None
     ceiling: int | None = None
@@ -31,12 +32,20 @@ def wanted_workers(load: Load, *, drain_s: float = DRAIN_S, jobs_per_worker: int
 
 
 def _wanted_runs(load: Load, *, drain_s: float) -> int:
-    """How many jobs are to run at a time. With a ceiling of 0 none is to; in a paused queue, those that do."""
+    """How many jobs are to run at a time. With a ceiling of 0 none is to; in a paused queue, those that do. What drained
+    workers run is no work for the others, and they are no workers for what waits."""
+    if load.draining:
+        return load.draining + _wanted_runs(_without_drained(load), drain_s=drain_s)
     if load.is_paused or load.waiting + load.running == 0:
         return load.running
     wanted = math.ceil(_steady(load) + _backlog(load, drain_s=drain_s) - 1e-9)  # 1e-9: of adding, no run
     allowed = max(wanted, 1) if load.ceiling is None else min(max(wanted, 1), load.ceiling)
     return max(load.running, allowed)
+
+
+def _without_drained(load: Load) -> Load:
+    ceiling = None if load.ceiling is None else max(load.ceiling - load.draining, 0)
+    return replace(load, running=load.running - load.draining, draining=0, ceiling=ceiling)
 
 
 def _steady(load: Load) -> float:

@@ -11,7 +11,7 @@ from jobs.models.history import (
     RollupWatermark,
     Stage,
 )
-from jobs.models.presence import Process, Reachability
+from jobs.models.presence import Process, Reachability, WorkerFacts
 from jobs.models.scores import HealthScore
 from jobs.models.usage import ALL_JOBS, Usage, UsageDelta
 from jobs.models.work import (
@@ -53,5 +53,6 @@ __all__ = [
     "Usage",
     "UsageDelta",
     "Worker",
+    "WorkerFacts",
     "valid_name",
 ]

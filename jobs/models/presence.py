@@ -1,8 +1,12 @@
-"""Who is there: the processes of the farm beside its clusters, which report to the scheduler."""
+"""Who is there: the processes of the farm beside its clusters, which report to the scheduler; and what workers report
+about themselves."""
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
+
+from jobs.models.work import Worker
 
 
 class Process(models.Model):
@@ -33,3 +37,24 @@ class Reachability(models.Model):
 
     class Meta:
         constraints = [models.CheckConstraint(name="there_is_one_reachability", condition=Q(id=1))]
+
+
+class WorkerFacts(models.Model):
+    """What a worker reported about itself (`POST /worker/hello`): nothing of it is checked, and nothing rests on it.
+
+    Apart from the worker's row, which every call reads and which is rewritten every few seconds.
+    """
+
+    worker = models.OneToOneField(Worker, models.CASCADE, primary_key=True, related_name="facts")
+    version = models.CharField(max_length=100)
+    host = models.CharField(max_length=255)
+    platform = models.CharField(max_length=200)
+    handlers = ArrayField(models.CharField(max_length=100), help_text="The kinds that it has a handler for.")
+    concurrency = models.IntegerField(null=True, help_text="How many jobs it runs at a time.")
+    cpus = models.IntegerField(null=True)
+    memory_bytes = models.BigIntegerField(null=True)
+    gpus = models.JSONField(default=list, help_text="Of each its name and, if known, its memory in bytes.")
+    reported_at = models.DateTimeField(db_default=Now(), help_text="When it last reported something new.")
+
+    def __str__(self) -> str:
+        return f"{self.host} ({self.version})"

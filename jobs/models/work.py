@@ -153,7 +153,14 @@ class Worker(models.Model):
     key_hash = models.CharField(max_length=64, unique=True, editable=False)
     key_hint = models.CharField(max_length=12, editable=False, help_text="How its key begins.")
     created_at = models.DateTimeField(db_default=Now(), editable=False)
+    connected_at = models.DateTimeField(
+        null=True, editable=False, help_text="Since when it is there without a gap of WORKER_ALIVE_S."
+    )
     last_seen_at = models.DateTimeField(null=True, blank=True, editable=False)
+    drained_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="While drained, it claims nothing."
+    )
+    drained_by = _loose(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, related_name="+", editable=False)
     revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     class Meta:
@@ -336,6 +343,7 @@ class Attempt(models.Model):
     class Meta:
         ordering = ["job", "number"]
         constraints = [models.UniqueConstraint(fields=["job", "number"], name="an_attempt_ends_once")]
+        indexes = [models.Index("worker", "ended_at", name="jobs_attempts_of_worker")]
 
     def __str__(self) -> str:
         return f"attempt {self.number} of job {self.job_id}"

@@ -16,7 +16,17 @@ from jobs.operations.report import heartbeat, put_file, write_output
 from jobs.operations.rollup import measure_usage, recount_usage, roll_up
 from jobs.operations.scores import score_also, score_yesterday
 from jobs.operations.submit import NewJob, check_submit, retry, run_now, share, submit, submit_many, unshare
-from jobs.operations.workers import authenticate, create_worker, ensure_worker, revoke, rotate_key, seen
+from jobs.operations.workers import (
+    authenticate,
+    create_worker,
+    drain,
+    ensure_worker,
+    introduce,
+    revoke,
+    rotate_key,
+    seen,
+    undrain,
+)
 from jobs.queries.fleet import workers_for
 from jobs.queries.pages import JobSnapshot, pictures, result_file, snapshot
 from jobs.queries.reads import is_operator as sees_all
@@ -46,12 +56,14 @@ __all__ = [
     "declare",
     "declared",
     "delete_orphaned_files",
+    "drain",
     "ensure_worker",
     "expire",
     "finish",
     "finish_and_claim",
     "forget_idempotency_keys",
     "heartbeat",
+    "introduce",
     "links",
     "next_due_s",
     "measure_usage",
@@ -87,6 +99,7 @@ __all__ = [
     "submit_many",
     "sweep",
     "sync",
+    "undrain",
     "unshare",
     "used",
     "withdraw",

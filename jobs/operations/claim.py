@@ -63,6 +63,8 @@ def claim(
 ) -> list[Claimed]:
     """Lease up to `limit` pending jobs (1,000 at most) to `worker`; empty only if there are none for it.
 
+    A drained worker is given nothing (`operations.drain`).
+
     Its home queues are served in their order, or `queues` in theirs. Only if they have nothing and the worker holds
     no job does it steal from the other queues it is allowed (DESIGN section 5), and of its claims at one moment one.
 
@@ -77,6 +79,8 @@ def claim(
     request = idempotency.claim_key(worker, request_id)
     if request is not None and (before := _claimed_before(worker, request)):
         return before
+    if worker.drained_at is not None:
+        return []
     note_polled(worker, queues)
     while True:
         taken, discarded = _whole_round(worker, home, steals, limit=min(limit, MOST), request=request)
@@ -175,6 +179,8 @@ def _claim_once(worker: Worker, *, limit: int, request: UUID | None = None) -> t
 
     After the commit `count` them; if some were left out and nothing was taken, there may be more: call `claim`.
     """
+    if worker.drained_at is not None:
+        return [], 0
     home, steals = _allowed(worker, None)
     note_polled(worker, None)
     return _round(worker, home, steals, limit=min(limit, MOST), request=request)

@@ -18,6 +18,7 @@ from django.contrib.auth.models import User
 from core import audit
 from jobs.domain import kinds, presence
 from jobs.domain.presence import Part
+from jobs.domain.workers import Facts
 from jobs.errors import InvalidKey, InvalidValue
 from jobs.models import Worker
 from jobs.operations.queues import ANY_QUEUE
@@ -119,6 +120,36 @@ def revoke(worker: Worker, *, by: User | None = None) -> None:
     keys.revoke(worker)
     audit.record(by, worker, "key revoked")
     live.touch(f"worker:{worker.pk}", "workers")
+
+
+@transactions.retried
+def introduce(worker: Worker, facts: Facts) -> None:
+    """Keep what a worker reports about itself when it connects. Nothing is written where that is known."""
+    if keys.keep_facts(worker.pk, facts):
+        live.touch(f"worker:{worker.pk}", "workers")
+
+
+@transactions.retried
+def drain(worker: Worker, *, by: User | None = None) -> bool:
+    """Let this worker finish what it holds and give it nothing more, until `undrain`; whether it was not drained yet.
+
+    A claim whose statement began before may still bring it jobs; none that begins after the commit does.
+    """
+    return _set_drained(worker, drained=True, by=by)
+
+
+@transactions.retried
+def undrain(worker: Worker, *, by: User | None = None) -> bool:
+    """Let this worker claim again; whether it was drained. One that waits for jobs is woken."""
+    return _set_drained(worker, drained=False, by=by)
+
+
+def _set_drained(worker: Worker, *, drained: bool, by: User | None) -> bool:
+    if not keys.set_drained(worker, drained=drained, by=by):
+        return False
+    audit.record(by, worker, "drained" if drained else "undrained")
+    live.touch(f"worker:{worker.pk}", "workers", "jobs")
+    return True
 
 
 def authenticate(key: str) -> Worker:

@@ -37,6 +37,7 @@ class Examined:
 
     stopped: Mapping[int, str]
     interest: Interest
+    is_drained: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,7 @@ def examine(key: str, leases: Leases, queues: Sequence[str] | None) -> Examined:
     return Examined(
         stopped={pk: statuses[pk] if statuses.get(pk) in ended else LOST for pk in gone},
         interest=verbs.interest(worker, queues),
+        is_drained=verbs.is_drained(worker),
     )
 
 
@@ -126,9 +128,9 @@ def wait_s(call: Call) -> float:
     return call.body.wait if isinstance(call.body, verbs.Claim) else 0.0
 
 
-def nothing() -> BaseModel:
+def nothing(*, is_drained: bool) -> BaseModel:
     """The answer to a claim for which there was no job."""
-    return verbs.Claimed(jobs=[])
+    return verbs.Claimed(jobs=[], drained=is_drained)
 
 
 def queues(call: Call) -> Sequence[str] | None:

@@ -13,6 +13,7 @@ from jobs.domain.leases import Lease
 from jobs.domain.states import Status
 from jobs.errors import LeaseLost
 from jobs.models import Worker
+from jobs.protocol.hello import Hello, hello
 from jobs.protocol.values import Body, JobId, LeaseText, Name, Number, RequestId, Text, Whole
 from jobs.queries.reads import Interest
 
@@ -24,6 +25,7 @@ _REPEATED = (
     "A name of your choice for this call: 1 to 64 printable ASCII characters without spaces. The same call with the "
     "same name again is answered as the first time."
 )
+_DRAINED = "True: this worker is drained, and gets no jobs until that ends. It may go on asking, or end."
 
 
 class Claim(Body):
@@ -162,6 +164,7 @@ class Claimed(BaseModel):
     """The jobs that came; none if there was nothing for this worker."""
 
     jobs: list[ClaimedJob]
+    drained: bool = Field(False, description=_DRAINED)
 
 
 class Renewed(BaseModel):
@@ -181,6 +184,7 @@ class Ended(BaseModel):
 
     status: Status
     jobs: list[ClaimedJob]
+    drained: bool = Field(False, description=_DRAINED)
 
 
 class EndedOne(BaseModel):
@@ -205,6 +209,7 @@ class EndedMany(BaseModel):
 
     finished: list[EndedOne | LostOne]
     jobs: list[ClaimedJob]
+    drained: bool = Field(False, description=_DRAINED)
 
 
 class Released(BaseModel):
@@ -222,7 +227,7 @@ class Unclaimed(BaseModel):
 def claim(worker: Worker, body: Claim) -> Claimed:
     """Claim once, without waiting. Raises UnknownQueue, QueueNotAllowed."""
     jobs = operations.claim(worker, queues=body.queues, limit=body.limit, request_id=body.request_id)
-    return Claimed(jobs=[ClaimedJob.of(job) for job in jobs])
+    return Claimed(jobs=[ClaimedJob.of(job) for job in jobs], drained=is_drained(worker))
 
 
 def heartbeat(worker: Worker, job_id: int, body: Heartbeat) -> Renewed:
@@ -247,7 +252,7 @@ def finish(worker: Worker, job_id: int, body: Finish) -> Ended:
     )
     if isinstance(status, LeaseLost):
         raise status
-    return Ended(status=status, jobs=[ClaimedJob.of(job) for job in jobs])
+    return Ended(status=status, jobs=[ClaimedJob.of(job) for job in jobs], drained=is_drained(worker))
 
 
 def finish_many(worker: Worker, body: FinishMany) -> EndedMany:
@@ -260,7 +265,8 @@ def finish_many(worker: Worker, body: FinishMany) -> EndedMany:
     settled = iter(ended)
     verdicts = [next(settled) if isinstance(lease, Lease) else lease for lease in leases]
     answers = [_ended(ending.id, verdict) for ending, verdict in zip(body.finished, verdicts, strict=True)]
-    return EndedMany(finished=answers, jobs=[ClaimedJob.of(job) for job in jobs])
+    taken = [ClaimedJob.of(job) for job in jobs]
+    return EndedMany(finished=answers, jobs=taken, drained=is_drained(worker))
 
 
 def release(worker: Worker, job_id: int, body: Release) -> Released:
@@ -276,8 +282,16 @@ def unclaim(worker: Worker, body: Unclaim) -> Unclaimed:
     return Unclaimed(unclaimed=operations.withdraw(worker, real))
 
 
+def is_drained(worker: Worker) -> bool:
+    """Whether this worker is given nothing."""
+    return worker.drained_at is not None
+
+
 def interest(worker: Worker, queues: Sequence[str] | None) -> Interest:
-    """What a worker that polls `queues` waits for. None: its own and those it steals from; `*`: all."""
+    """What a worker that polls `queues` waits for. None: its own and those it steals from; `*`: all. A drained one
+    waits for no queue's."""
+    if is_drained(worker):
+        return Interest(queues=(), owner_id=worker.owner_id)
     names = [*worker.queues, *worker.steals] if queues is None else queues
     return Interest(queues=tuple(sorted(set(names))), owner_id=worker.owner_id)
 
@@ -298,6 +312,7 @@ VERBS: Mapping[str, Verb] = {
     "finish": Verb(body=Finish, perform=finish),
     "finish_many": Verb(body=FinishMany, perform=finish_many, about_a_job=False),
     "release": Verb(body=Release, perform=release),
+    "hello": Verb(body=Hello, perform=hello, about_a_job=False),
     "unclaim": Verb(body=Unclaim, perform=unclaim, about_a_job=False),
 }
 

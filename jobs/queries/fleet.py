@@ -8,16 +8,18 @@ from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db.models import BooleanField, ExpressionWrapper, F, Q, QuerySet
+from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
 from jobs.domain.presence import Part
 from jobs.domain.presence import Process as Known
 from jobs.domain.states import Status
-from jobs.models import Job, Process, Queue, Worker
+from jobs.domain.workers import Presence, presence
+from jobs.errors import UnknownWorker, WorkerNotYours
+from jobs.models import Job, Process, Queue, Worker, WorkerFacts
 from jobs.queries.pages import EVERYBODY
-from jobs.queries.reads import COUNT_LIMIT, AnyUser
-from postgres import statements
+from jobs.queries.reads import COUNT_LIMIT, AnyUser, is_operator
+from postgres import clock, statements
 
 MOST_QUEUES = 200
 MOST_WORKERS = 200
@@ -53,11 +55,22 @@ class QueueRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRow:
-    """A worker, whether it was heard of lately, and the jobs that it runs."""
+    """A worker, whether it is there, what it reported about itself, and the jobs that it runs."""
 
     worker: Worker
-    is_alive: bool
+    presence: Presence
+    facts: WorkerFacts | None
     jobs: tuple[Job, ...]
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it was seen lately, and its key opens something. It may be drained."""
+        return self.presence is Presence.LIVE
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether it is given nothing, by somebody's wish."""
+        return self.worker.drained_at is not None and self.worker.revoked_at is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,13 +128,29 @@ def worker_row(worker_id: int) -> WorkerRow | None:
     return next(iter(_worker_rows(Worker.objects.filter(pk=worker_id))), None)
 
 
+def visible_worker(worker_id: int, *, user: AnyUser) -> WorkerRow:
+    """One worker that `user` may look at: its owner, or an operator. Raises UnknownWorker."""
+    row = worker_row(worker_id)
+    if row is None or not (row.worker.owner_id == user.pk or is_operator(user)):
+        raise UnknownWorker
+    return row
+
+
+def manageable_worker(worker_id: int, *, user: AnyUser) -> WorkerRow:
+    """One worker that `user` may change. Raises UnknownWorker, and WorkerNotYours for one that `user` may look at."""
+    row = visible_worker(worker_id, user=user)
+    if not may_manage(user, row.worker):
+        raise WorkerNotYours
+    return row
+
+
 def workers_for(queue: str, *, group_id: int) -> list[Serving]:
     """The live workers that take jobs of this group from this queue: those of the farm, then the members', by name."""
     since = Now() - timedelta(seconds=settings.JOBFARM["WORKER_ALIVE_S"])
     takes = Q(queues__contains=[queue]) | Q(steals__overlap=[queue, "*"])
     members = User.groups.through.objects.filter(group_id=group_id).values("user_id")
     serves = Q(owner=None) | Q(owner__in=members, owner__is_active=True)
-    workers = Worker.objects.filter(takes & serves, revoked_at=None, last_seen_at__gt=since)
+    workers = Worker.objects.filter(takes & serves, revoked_at=None, drained_at=None, last_seen_at__gt=since)
     workers = workers.select_related("owner").order_by(F("owner").asc(nulls_first=True), "name", "pk")[
         :MOST_WORKERS
     ]
@@ -187,15 +216,28 @@ def processes() -> list[Known]:
 
 
 def _worker_rows(workers: QuerySet[Worker]) -> list[WorkerRow]:
-    since = Now() - timedelta(seconds=settings.JOBFARM["WORKER_ALIVE_S"])
-    alive = Q(revoked_at__isnull=True, last_seen_at__gt=since)
-    is_alive = ExpressionWrapper(alive, output_field=BooleanField())
-    rows = list(workers.select_related("owner").annotate(is_alive=is_alive))
+    rows = list(workers.select_related("owner", "drained_by", "facts"))
+    now = clock.now()
     held = _held_by([worker.pk for worker in rows])
     return [
-        WorkerRow(worker=worker, is_alive=bool(worker.is_alive), jobs=tuple(held.get(worker.pk, ())))
+        WorkerRow(
+            worker=worker,
+            presence=presence_of(worker, now=now),
+            facts=getattr(worker, "facts", None),
+            jobs=tuple(held.get(worker.pk, ())),
+        )
         for worker in rows
     ]
+
+
+def presence_of(worker: Worker, *, now: datetime | None = None) -> Presence:
+    """Whether this worker is there, by the database's clock."""
+    return presence(
+        revoked_at=worker.revoked_at,
+        last_seen_at=worker.last_seen_at,
+        now=now or clock.now(),
+        alive_s=settings.JOBFARM["WORKER_ALIVE_S"],
+    )
 
 
 def _held_by(workers: Sequence[int]) -> dict[int, list[Job]]:

@@ -1,17 +1,19 @@
 """Statements about workers, queues and kinds."""
 
+import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from itertools import zip_longest
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import connection
-from django.db.models import Q
+from django.db.models import Count, Q
 from django.db.models.functions import Now
 
 from jobs.domain.states import Status
+from jobs.domain.workers import Facts
 from jobs.models import Job, Kind, Queue, Slot, Worker
 from postgres import clock, statements, transactions
 
@@ -35,6 +37,14 @@ class Caller:
     worker: Worker
     is_welcome: bool
     is_fresh: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """How many workers are live; `drained` of them are given nothing."""
+
+    workers: int
+    drained: int
 
 
 def worker_by_hash(key_hash: str) -> Caller | None:
@@ -170,11 +180,24 @@ def free_empty_slots() -> int:
     return len(statements.load("jobs", "free_empty").run())
 
 
-def count_live() -> int:
-    """How many workers that may claim were heard of lately."""
+def count_live() -> Live:
+    """How many workers were seen lately whose key and owner are welcome, and how many of them are drained."""
     since = Now() - timedelta(seconds=settings.JOBFARM["WORKER_ALIVE_S"])
     is_welcome = Q(owner=None) | Q(owner__is_active=True)
-    return Worker.objects.filter(is_welcome, revoked_at__isnull=True, last_seen_at__gt=since).count()
+    live = Worker.objects.filter(is_welcome, revoked_at__isnull=True, last_seen_at__gt=since)
+    return Live(**live.aggregate(workers=Count("pk"), drained=Count("drained_at")))
+
+
+def keep_facts(worker_id: int, facts: Facts) -> bool:
+    """Keep what a worker reports about itself; whether it was news."""
+    params = {**asdict(facts), "handlers": list(facts.handlers), "gpus": json.dumps(asdict(facts)["gpus"])}
+    return bool(statements.load("jobs", "keep_worker_facts").run({"worker": worker_id, **params}))
+
+
+def set_drained(worker: Worker, *, drained: bool, by: User | None = None) -> bool:
+    """Drain this worker from the database's now on, or end that; whether that changed anything."""
+    rows = Worker.objects.filter(pk=worker.pk, drained_at__isnull=drained, revoked_at=None)
+    return bool(rows.update(drained_at=clock.now() if drained else None, drained_by=by if drained else None))
 
 
 def revoke(worker: Worker) -> None:

@@ -41,6 +41,7 @@ def queue_loads(*, queue: str = "") -> list[QueueLoad]:
             load=Load(
                 waiting=row.waiting,
                 running=row.running,
+                draining=row.draining,
                 arrivals_per_s=arrived.get(row.name, 0) / ARRIVALS_OF.total_seconds(),
                 mean_run_s=rollups.mean_s(rollups.merged(ran[row.name])),
                 ceiling=row.ceiling,

@@ -12,6 +12,7 @@
 -- with no job but the queue's name ("crowded out"). Slots below `top` may be taken: below the ceiling, as a rule. While
 -- jobs still sit beyond a lowered ceiling they count too: then one job at a time, and all look at the same slot (the
 -- lowest free one), so that of two claims which saw room for one job only one gets it.
+-- A drained worker is given nothing, whatever its call knew when it began (docs/adr/0075).
 -- The lease is good for one heartbeat interval: the first call that names it confirms and renews it (heartbeat.sql).
 -- The UPDATE asks once more whether the job waits, in words that no partial index has: by `status = 'pending'` the
 -- planner may read all of the waiting jobs for it, when statistics from an idle hour say that there are none.
@@ -32,8 +33,9 @@ WITH RECURSIVE polled AS MATERIALIZED (
             SELECT CASE WHEN count(slot.job_id) < queue.ceiling
                         THEN coalesce(min(slot.n) FILTER (WHERE slot.job_id IS NULL) + 1, 0) ELSE 0 END
             FROM jobs_slot AS slot WHERE slot.queue_id = queue.name) END AS top) AS slots
-    WHERE NOT %(only_if_idle)s::boolean OR NOT EXISTS (
-        SELECT FROM jobs_job WHERE status = 'in_progress' AND worker_id = %(worker)s::bigint)
+    WHERE NOT EXISTS (SELECT FROM jobs_worker WHERE id = %(worker)s::bigint AND drained_at IS NOT NULL)
+      AND (NOT %(only_if_idle)s::boolean OR NOT EXISTS (
+        SELECT FROM jobs_job WHERE status = 'in_progress' AND worker_id = %(worker)s::bigint))
 ), excluded_set (name, excluded_workers, step) AS (
     SELECT name, '{}'::bigint[], 0 FROM polled WHERE room > 0
     UNION ALL

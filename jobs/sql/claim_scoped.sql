@@ -21,8 +21,9 @@ WITH RECURSIVE polled AS MATERIALIZED (
             SELECT CASE WHEN count(slot.job_id) < queue.ceiling
                         THEN coalesce(min(slot.n) FILTER (WHERE slot.job_id IS NULL) + 1, 0) ELSE 0 END
             FROM jobs_slot AS slot WHERE slot.queue_id = queue.name) END AS top) AS slots
-    WHERE NOT %(only_if_idle)s::boolean OR NOT EXISTS (
-        SELECT FROM jobs_job WHERE status = 'in_progress' AND worker_id = %(worker)s::bigint)
+    WHERE NOT EXISTS (SELECT FROM jobs_worker WHERE id = %(worker)s::bigint AND drained_at IS NOT NULL)
+      AND (NOT %(only_if_idle)s::boolean OR NOT EXISTS (
+        SELECT FROM jobs_job WHERE status = 'in_progress' AND worker_id = %(worker)s::bigint))
 ), whose (owner_id, group_id) AS MATERIALIZED (
     SELECT %(owner)s::integer, NULL::integer
     UNION ALL

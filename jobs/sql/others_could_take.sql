@@ -1,12 +1,12 @@
 -- Which of these queues-and-owners has a live worker that is not in the given set: for each job, is there another who
--- could take it? A worker counts as live while it was heard of within alive_s and its owner may log in; it takes from
--- the queues that it asks for (note_polled.sql), which may be fewer than its key allows.
+-- could take it? A worker counts as live while it was seen within alive_s, its owner may log in and it is not drained;
+-- it takes from the queues that it asks for (note_polled.sql), which may be fewer than its key allows.
 SELECT job.job_id
 FROM unnest(%(job)s::bigint[], %(queue)s::text[], %(owner)s::integer[], %(group)s::integer[], %(excluded_workers)s::text[])
      AS job (job_id, queue, owner_id, group_id, excluded_workers)
 WHERE EXISTS (
     SELECT FROM jobs_worker AS worker LEFT JOIN auth_user AS person ON person.id = worker.owner_id
-    WHERE worker.revoked_at IS NULL AND coalesce(person.is_active, true)
+    WHERE worker.revoked_at IS NULL AND worker.drained_at IS NULL AND coalesce(person.is_active, true)
       AND worker.last_seen_at > statement_timestamp() - make_interval(secs => %(alive_s)s::float8)
       AND NOT worker.id = ANY (job.excluded_workers::bigint[])
       AND (job.queue = ANY (worker.queues) OR worker.steals && ARRAY[job.queue, '*']::varchar[])

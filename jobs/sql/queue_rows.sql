@@ -1,5 +1,5 @@
 -- For the pages: every queue with how many of its jobs wait (counted up to a limit), how many run, and how many live
--- workers serve it. With viewer 0 of everybody; otherwise of that person and their groups. The jobs of an owner and of
+-- workers serve it that are not drained. With viewer 0 of everybody; otherwise of that person and their groups. The jobs of an owner and of
 -- a group are looked up apart: an OR between them would read every waiting job of the queue. What is counted is
 -- ordered as the index of waiting jobs is, for with a bare LIMIT the planner hopes to find enough in the whole table.
 WITH membership AS MATERIALIZED (
@@ -11,7 +11,8 @@ WITH membership AS MATERIALIZED (
     GROUP BY queue
 ), alive AS MATERIALIZED (
     SELECT queues, steals FROM jobs_worker
-    WHERE revoked_at IS NULL AND last_seen_at > statement_timestamp() - make_interval(secs => %(alive_s)s::float8)
+    WHERE revoked_at IS NULL AND drained_at IS NULL
+      AND last_seen_at > statement_timestamp() - make_interval(secs => %(alive_s)s::float8)
       AND (owner_id IS NULL OR %(viewer)s::bigint IN (0, owner_id))
 )
 SELECT queue.name, queue.paused_at, queue.ceiling, coalesce(running.jobs, 0) AS running,

@@ -1,5 +1,6 @@
 -- For autoscalers: every queue, or one, with how many of its jobs are due and wait (counted up to a limit), since how
--- many seconds the first of them has been due, and how many run. Waiting jobs are ordered by whom they hide from and by
+-- many seconds the first of them has been due, and how many run, also on
+-- drained workers alone. Waiting jobs are ordered by whom they hide from and by
 -- priority, and within one such pair by when they are due: the pairs are jumped over, a hundred at most, and in each
 -- those that are due are counted from its first, so no job that is due later is read.
 WITH RECURSIVE chosen AS MATERIALIZED (
@@ -7,7 +8,9 @@ WITH RECURSIVE chosen AS MATERIALIZED (
     WHERE %(name)s::text = '' OR name = %(name)s::text
     ORDER BY name LIMIT %(queues)s::bigint
 ), running AS MATERIALIZED (
-    SELECT queue, count(*) AS jobs FROM jobs_job
+    SELECT queue, count(*) AS jobs,
+           count(*) FILTER (WHERE worker_id IN (SELECT id FROM jobs_worker WHERE drained_at IS NOT NULL)) AS draining
+    FROM jobs_job
     WHERE status = 'in_progress' AND (%(name)s::text = '' OR queue = %(name)s::text) GROUP BY queue
 ), head (name, excluded_workers, priority, run_at, step) AS (
     SELECT chosen.name, first.excluded_workers, first.priority, first.run_at, 1
@@ -32,7 +35,7 @@ WITH RECURSIVE chosen AS MATERIALIZED (
     WHERE head.step < 100
 )
 SELECT chosen.name, chosen.paused_at IS NOT NULL AS is_paused, chosen.ceiling,
-       coalesce(running.jobs, 0) AS running,
+       coalesce(running.jobs, 0) AS running, coalesce(running.draining, 0) AS draining,
        (SELECT count(*) FROM (
             SELECT FROM head CROSS JOIN LATERAL (
                 SELECT FROM jobs_job AS job

@@ -1,7 +1,8 @@
 -- For the doctor: queues in which a due job waits, whether they are paused, whether a live worker serves them, and
 -- whether a job waits that none of those workers may take: each of them serves the jobs of its owner, and of the
 -- owner's groups.
--- A live worker serves the queues that it asks for (note_polled.sql), and none once its owner may not log in any more.
+-- A live worker serves the queues that it asks for (note_polled.sql), and none while it is drained or once its owner may
+-- not log in any more.
 -- Waiting jobs are ordered by whom they hide from and by priority: these pairs are jumped over, a hundred of them at
 -- most, so that jobs due later cost nothing. Of each pair the 200 that are due longest are looked at: what nobody may
 -- take stays there, and all before it is taken.
@@ -45,7 +46,7 @@ FROM jobs_queue AS queue CROSS JOIN LATERAL (
     FROM jobs_worker AS worker
     LEFT JOIN auth_user AS person ON person.id = worker.owner_id
     LEFT JOIN auth_user_groups AS membership ON membership.user_id = worker.owner_id
-    WHERE worker.revoked_at IS NULL AND coalesce(person.is_active, true)
+    WHERE worker.revoked_at IS NULL AND worker.drained_at IS NULL AND coalesce(person.is_active, true)
       AND worker.last_seen_at > statement_timestamp() - make_interval(secs => %(alive_s)s::float8)
       AND (queue.name = ANY (worker.queues) OR worker.steals && ARRAY[queue.name, '*']::varchar[])
       AND (worker.polled_queues IS NULL OR worker.polled_queues && ARRAY[queue.name, '*']::varchar[])) AS serving

@@ -1,6 +1,6 @@
 -- What stands between a waiting job and a worker: the facts, in one row and from one snapshot. Counting stops at the
 -- given limit.
--- server: the live workers whose key allows the job's queue. candidate: those that may take the job and ask for its
+-- present: the live workers whose key allows the job's queue; server: those of them that are not drained. candidate: those that may take the job and ask for its
 -- queue, without those that steal only when idle and hold a job; with the queues that each of them looks at before this
 -- one. All candidates that are alike in that, and in what they may take, are one profile.
 -- What a profile would take first is counted as a claim finds it (claim.sql): by queue and set of excluded workers, and
@@ -10,8 +10,8 @@ WITH RECURSIVE job AS MATERIALIZED (
     SELECT job.*, job.expires_at <= statement_timestamp() AS expired, job.status = 'pending' AS waits,
            job.run_at > statement_timestamp() AS is_early
     FROM jobs_job AS job WHERE job.id = %(job)s::bigint
-), server AS MATERIALIZED (
-    SELECT worker.id, worker.owner_id, worker.queues, worker.steals,
+), present AS MATERIALIZED (
+    SELECT worker.id, worker.drained_at IS NOT NULL AS is_drained, worker.owner_id, worker.queues, worker.steals,
            CASE WHEN '*' = ANY (worker.polled_queues) THEN NULL ELSE worker.polled_queues END AS named,
            worker.polled_queues IS NULL OR worker.polled_queues && ARRAY[job.queue, '*']::varchar[] AS asks,
            job.queue = ANY (worker.queues) AS is_home, worker.id = ANY (job.excluded_workers) AS is_excluded,
@@ -24,6 +24,8 @@ WITH RECURSIVE job AS MATERIALIZED (
      AND (job.queue = ANY (worker.queues) OR worker.steals && ARRAY[job.queue, '*']::varchar[])
     LEFT JOIN auth_user AS person ON person.id = worker.owner_id
     WHERE coalesce(person.is_active, true)
+), server AS MATERIALIZED (
+    SELECT * FROM present WHERE NOT is_drained
 ), able AS MATERIALIZED (
     SELECT server.*, NOT is_home AND EXISTS (
                SELECT FROM jobs_job AS held WHERE held.status = 'in_progress' AND held.worker_id = server.id) AS is_busy
@@ -123,7 +125,7 @@ SELECT job.status, job.queue, job.run_at, job.excluded_until, coalesce(job.expir
        queue.paused_at, person.username AS paused_by, queue.ceiling,
        ARRAY(SELECT slot.job_id FROM jobs_slot AS slot
              WHERE slot.queue_id = job.queue AND slot.job_id IS NOT NULL ORDER BY slot.n) AS running,
-       rollup.*, stealing.*,
+       rollup.*, draining.*, stealing.*,
        EXISTS (SELECT FROM candidate WHERE NOT EXISTS (
            SELECT FROM jobs_job AS held WHERE held.status = 'in_progress' AND held.worker_id = candidate.id)) AS is_free,
        coalesce(best.ahead, 0) AS ahead, coalesce(best.first, '{}') AS first
@@ -137,6 +139,8 @@ CROSS JOIN (
            count(*) FILTER (WHERE is_in_scope AND asks AND is_excluded) AS excluded_alive,
            count(*) FILTER (WHERE is_in_scope AND asks AND NOT is_excluded AND is_home) AS home_workers
     FROM server) AS rollup
+CROSS JOIN (
+    SELECT count(*) AS drained FROM present WHERE is_drained AND is_in_scope AND asks AND NOT is_excluded) AS draining
 CROSS JOIN (
     SELECT (SELECT count(*) FROM able WHERE is_busy) AS busy_stealers,
            (SELECT coalesce(sum(workers), 0)::bigint FROM outlook WHERE is_at_home) AS stealers_at_home) AS stealing

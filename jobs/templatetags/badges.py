@@ -48,8 +48,11 @@ QUEUES: Final = {
 }
 WORKERS: Final = {
     "revoked": Badge(status="canceled", label="revoked"),
+    "draining": Badge(status="paused", label="draining"),
+    "drained": Badge(status="paused", label="drained"),
     "live": Badge(status="on", label="live"),
-    "offline": Badge(status="off", label="offline"),
+    "away": Badge(status="off", label="away"),
+    "never_connected": Badge(status="off", label="never connected"),
 }
 
 
@@ -79,7 +82,7 @@ def queue_badge(queue: QueueRow) -> dict[str, str]:
 
 @register.inclusion_tag(_TEMPLATE)
 def worker_badge(row: WorkerRow) -> dict[str, str]:
-    """Whether a worker is live."""
+    """Whether a worker is there, and whether it is drained: one that still holds jobs is draining."""
     return _context(WORKERS[_status_of_worker(row)])
 
 
@@ -99,6 +102,6 @@ def _status_of_queue(queue: QueueRow) -> str:
 
 
 def _status_of_worker(row: WorkerRow) -> str:
-    if row.worker.revoked_at:
-        return "revoked"
-    return "live" if row.is_alive else "offline"
+    if row.is_alive and row.is_drained:
+        return "draining" if row.jobs else "drained"
+    return row.presence.value

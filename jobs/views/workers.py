@@ -16,8 +16,10 @@ from accounts import http as accounts_http
 from accounts import operations as accounts
 from core import people
 from jobs import operations
+from jobs.errors import UnknownWorker, WorkerNotYours
 from jobs.models import Worker
 from jobs.queries import fleet, reads
+from jobs.queries.fleet import WorkerRow
 from jobs.views import access
 from jobs.views.forms import WorkerForm
 
@@ -46,7 +48,7 @@ def workers(request: HttpRequest) -> HttpResponse:
 def worker(request: HttpRequest, worker_id: int) -> HttpResponse:
     """One worker, live, and what can be done with its key."""
     row = _visible(request, worker_id)
-    context = {"worker": row, "may_manage": fleet.may_manage(request.user, row)}
+    context = {"row": row, "worker": row.worker, "may_manage": fleet.may_manage(request.user, row.worker)}
     return render(request, "jobs/worker.html", context)
 
 
@@ -55,16 +57,35 @@ def worker(request: HttpRequest, worker_id: int) -> HttpResponse:
 @never_cache
 def rotate(request: HttpRequest, worker_id: int) -> HttpResponse:
     """Give the worker a new key and show it, this once; the old one is worthless from here on."""
-    row = _manageable(request, worker_id)
-    return _shown_once(request, row, operations.rotate_key(row, by=people.person(request)))
+    worker = _manageable(request, worker_id).worker
+    return _shown_once(request, worker, operations.rotate_key(worker, by=people.person(request)))
 
 
 @login_required
 @require_POST
 def revoke(request: HttpRequest, worker_id: int) -> HttpResponse:
     """Make the worker's key worthless."""
-    operations.revoke(_manageable(request, worker_id), by=people.person(request))
+    operations.revoke(_manageable(request, worker_id).worker, by=people.person(request))
     messages.success(request, "Its key is revoked. Its job is lost when the lease ends.")
+    return HttpResponseRedirect(reverse("jobs:worker", args=[worker_id]))
+
+
+@login_required
+@require_POST
+def drain(request: HttpRequest, worker_id: int) -> HttpResponse:
+    """Have the worker finish what it holds, and give it nothing more."""
+    row = _manageable(request, worker_id)
+    operations.drain(row.worker, by=people.person(request))
+    messages.success(request, "It is drained: it finishes what it holds, and is given no more jobs.")
+    return HttpResponseRedirect(reverse("jobs:worker", args=[worker_id]))
+
+
+@login_required
+@require_POST
+def undrain(request: HttpRequest, worker_id: int) -> HttpResponse:
+    """Let the worker claim again."""
+    operations.undrain(_manageable(request, worker_id).worker, by=people.person(request))
+    messages.success(request, "It is given jobs again.")
     return HttpResponseRedirect(reverse("jobs:worker", args=[worker_id]))
 
 
@@ -87,16 +108,17 @@ def _command(request: HttpRequest, key: str, handlers: list[str]) -> str:
     return f"python -m jobfarm_worker --url {farm} --key {key} {options}"
 
 
-def _visible(request: HttpRequest, worker_id: int) -> Worker:
-    user = people.person(request)
-    row = fleet.worker_row(worker_id)
-    if row is None or not (row.worker.owner_id == user.pk or reads.is_operator(user)):
-        raise Http404("There is no such worker.")
-    return row.worker
+def _visible(request: HttpRequest, worker_id: int) -> WorkerRow:
+    try:
+        return fleet.visible_worker(worker_id, user=people.person(request))
+    except UnknownWorker as error:
+        raise Http404(error.message) from None
 
 
-def _manageable(request: HttpRequest, worker_id: int) -> Worker:
-    row = _visible(request, worker_id)
-    if not fleet.may_manage(request.user, row):
-        raise PermissionDenied("You may look at this worker, but not change its key.")
-    return row
+def _manageable(request: HttpRequest, worker_id: int) -> WorkerRow:
+    try:
+        return fleet.manageable_worker(worker_id, user=people.person(request))
+    except UnknownWorker as error:
+        raise Http404(error.message) from None
+    except WorkerNotYours as error:
+        raise PermissionDenied(error.message) from None

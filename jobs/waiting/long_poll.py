@@ -67,14 +67,15 @@ class LongPoll:
     async def _first_answer(
         self, scope: Scope, body: bytes, client: clients.Connection, *, until: float
     ) -> Answer:
-        """The first answer that has something in it, or the last one."""
-        wakeup: Wakeup | None = None
+        """The first answer that has something in it, or the last one; at once that its worker was drained meanwhile."""
+        woken: Woken | None = None
         while True:
             polled_at = self._loop.time()
-            answer = await self._call(scope, body, wakeup)
+            answer = await self._call(scope, body, woken and woken.wakeup)
             waits_for = answer.notes.get(http.WAITS_FOR.lower())
             remaining_s = until - self._loop.time()
-            if waits_for is None or remaining_s <= 0 or self._stopping:
+            is_newly_drained = woken is not None and woken.wakeup is None and _is_drained(answer)
+            if waits_for is None or remaining_s <= 0 or self._stopping or is_newly_drained:
                 return answer
             waiting = self._wait(
                 scope, http.read_waits_for(waits_for), polled_at=polled_at, timeout_s=remaining_s
@@ -82,10 +83,9 @@ class LongPoll:
             woken = await client.during(waiting)
             if woken is None:
                 return answer
-            wakeup = woken.wakeup
             if client.is_gone:
-                if wakeup is not None:
-                    wakeup.passed()
+                if woken.wakeup is not None:
+                    woken.wakeup.passed()
                 return answer
 
     async def _wait(
@@ -94,7 +94,7 @@ class LongPoll:
         """Why to call again; None when the wait is over. A revoked key calls at once, and is refused."""
         if self._rights is None:
             self._rights = hub.current().watch_topics(waits.rights, self._touch)
-            await self._check_key(scope)
+            await self._check_worker(scope, waits)
         if not self._is_touched:
             self._waiting = asyncio.ensure_future(
                 self._notifier.wait(
@@ -115,11 +115,12 @@ class LongPoll:
         if self._waiting is not None:
             self._waiting.cancel()
 
-    async def _check_key(self, scope: Scope) -> None:
-        """Notice a key that was revoked after the first answer and before changes were watched."""
+    async def _check_worker(self, scope: Scope, waits: http.Waits) -> None:
+        """Notice what was done to the key, or to its worker, after the first answer and before changes were watched."""
         try:
             key = http.bearer(asgi.header(scope, "authorization"))
-            await connections.run(operations.authenticate, key)
+            worker = await connections.run(operations.authenticate, key)
+            self._is_touched = self._is_touched or waits.is_drained != (worker.drained_at is not None)
         except Exception:  # whatever it is, Django's answer explains it
             self._is_touched = True
 
@@ -145,6 +146,11 @@ class LongPoll:
 def _jobs(answer: Answer) -> list[Any]:
     body = answer.json if answer.status == 200 else None
     return list(body["jobs"]) if isinstance(body, dict) else []
+
+
+def _is_drained(answer: Answer) -> bool:
+    body = answer.json if answer.status == 200 else None
+    return isinstance(body, dict) and body.get("drained") is True
 
 
 def _wait_s(body: bytes) -> float:

@@ -72,6 +72,8 @@ POST /queues/<str:name>/resume/                                      in   403  4
 GET  /workers/                                                       in   200  200  200  200  in   200  200  200
 POST /workers/                                                       in   403  200+ 200+ 200+ in   200+ 200+ 200+
 GET  /workers/<jobid:worker_id>/                                     in   404  404  404  200  in   200  200  200
+POST /workers/<jobid:worker_id>/drain/                               in   404  404  404  302+ in   403  302+ 302+
+POST /workers/<jobid:worker_id>/undrain/                             in   404  404  404  302+ in   403  302+ 302+
 POST /workers/<jobid:worker_id>/revoke/                              in   404  404  404  302+ in   403  302+ 302+
 POST /workers/<jobid:worker_id>/rotate/                              in   404  404  404  200+ in   403  200+ 200+
 
@@ -93,9 +95,14 @@ POST /api/v1/jobs/bulk                                               401  403  2
 GET  /api/v1/openapi.json                                            200  200  200  200  200  200  200  200  200
 POST /api/v1/openapi.json                                            200  200  200  200  200  200  200  200  200
 GET  /api/v1/scale                                                   401  403  403  403  403  401  200  200  200
+GET  /api/v1/workers                                                 401  200  200  200  200  401  200  200  200
+GET  /api/v1/workers/<jobid:worker_id>                               401  404  404  404  200  401  200  200  200
+POST /api/v1/workers/<jobid:worker_id>/drain                         401  403  404  404  200+ 401  403  200+ 200+
+POST /api/v1/workers/<jobid:worker_id>/undrain                       401  403  404  404  200+ 401  403  200+ 200+
 POST /api/v1/worker/claim                                            401  401  401  401  401  200+ 401  401  401
 POST /api/v1/worker/finish                                           401  401  401  401  401  200+ 401  401  401
 PUT  /api/v1/worker/jobs/<jobid:job_id>/files/<name>                 401  401  401  401  401  201+ 401  401  401
+POST /api/v1/worker/hello                                            401  401  401  401  401  200+ 401  401  401
 POST /api/v1/worker/jobs/<jobid:job_id>/finish                       401  401  401  401  401  200+ 401  401  401
 POST /api/v1/worker/jobs/<jobid:job_id>/heartbeat                    401  401  401  401  401  200+ 401  401  401
 POST /api/v1/worker/jobs/<jobid:job_id>/output                       401  401  401  401  401  200+ 401  401  401

@@ -101,6 +101,8 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
     farm.submit(1, "chat", owner=owner, group=group)  # one that waits, for bulks and claims
     [later] = farm.submit(1, "chat", owner=owner, group=group, run_at=farm.now() + timedelta(hours=1))
     own, _ = operations.create_worker("adas", queues=["chat"], owner=owner)
+    drained, _ = operations.create_worker("adas too", queues=["chat"], owner=owner)
+    operations.drain(drained)
     bulk = operations.bulk.create(BulkAction.CANCEL, by=owner, filters=Filters())
     begun = operations.bulk.begin(
         operations.bulk.create(BulkAction.RUN_NOW, by=owner, filters=Filters()).pk, by=owner
@@ -123,6 +125,8 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
         "api/v1/jobs/<jobid:job_id>/retry": {"job_id": ended.pk},
         "jobs/<jobid:job_id>/run-now/": {"job_id": later.pk},
         "api/v1/jobs/<jobid:job_id>/run_now": {"job_id": later.pk},
+        "workers/<jobid:worker_id>/undrain/": {"worker_id": drained.pk},
+        "api/v1/workers/<jobid:worker_id>/undrain": {"worker_id": drained.pk},
         "jobs/bulk/": {"bulk_id": bulk.pk},
         "jobs/bulk/<jobid:bulk_id>/stop/": {"bulk_id": begun.pk},
         "jobs/bulk/<jobid:bulk_id>/undo/": {"bulk_id": over.pk},

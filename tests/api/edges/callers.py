@@ -84,7 +84,7 @@ def bearer(key: str) -> dict[str, str]:
 def ask(socket: ClientConnection, **message: Any) -> dict[str, Any]:
     """Send one message and return what comes next that is no push."""
     socket.send(json.dumps(message))
-    return next(answer for answer in messages_of(socket) if answer["type"] not in {"work", "stop"})
+    return next(answer for answer in messages_of(socket) if answer["type"] not in {"work", "stop", "drained"})
 
 
 def push(socket: ClientConnection, kind: str) -> dict[str, Any]:

@@ -59,6 +59,7 @@ class Jobs:
         self.bodies: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
         self.refusals: defaultdict[str, list[SayNo]] = defaultdict(list)
         self.heartbeat_every = 20.0
+        self.is_drained = False
         self.refused_leases: list[str] = []  # verbs that named a lease which is not good any more
         self._taken_by: defaultdict[str, list[tuple[int, str]]] = defaultdict(
             list
@@ -87,7 +88,12 @@ class Jobs:
         """The lease ran out: the job waits again."""
         job.lease, job.status, job.lost_because = "", "pending", "taken_back"
 
+    def _hello(self, _: dict[str, Any]) -> dict[str, Any]:
+        return {"worker": "w", "queues": ["default"], "drained": self.is_drained}
+
     def _claim(self, body: dict[str, Any]) -> dict[str, Any]:
+        if self.is_drained:
+            return {"jobs": [], "drained": True}
         request = body.get("request_id", "")
         if self._taken_by[request]:
             return {"jobs": self._once_more(request)}

@@ -1,0 +1,77 @@
+"""What people call about their workers: look at them, drain them, end that."""
+
+from django.contrib.auth.models import User
+from django.http import HttpRequest
+from ninja import Router
+
+from accounts import http as people
+from jobs import http, operations
+from jobs.api import documents
+from jobs.protocol.clients import Problem
+from jobs.protocol.fleet import Fleet, FleetWorker
+from jobs.queries import fleet, pages, reads
+
+router = Router(tags=["Fleet"])
+READ, OPERATE = map(people.callers, ("read", "operate"))
+
+
+def _user(request: HttpRequest) -> User:
+    user: User = request.auth  # type: ignore[attr-defined]  # set by ninja
+    return user
+
+
+@router.get(
+    "/workers",
+    auth=READ,
+    response={200: Fleet, documents.REFUSALS: Problem},
+    summary="List workers",
+    description=documents.WORKERS,
+)
+def workers(request: HttpRequest) -> Fleet:
+    """The caller's workers; everybody's for who runs the farm."""
+    http.refuse_unknown_parameters(request, [])
+    user = _user(request)
+    viewer = pages.EVERYBODY if reads.is_operator(user) else user.pk
+    rows = fleet.worker_rows(viewer=viewer, with_revoked=True)
+    return Fleet(workers=[FleetWorker.of(row) for row in rows])
+
+
+@router.get(
+    "/workers/{jobid:worker_id}",
+    auth=READ,
+    response={200: FleetWorker, documents.REFUSALS: Problem},
+    summary="Look at a worker",
+    description="One worker, as the list has it.",
+)
+def worker(request: HttpRequest, worker_id: int) -> FleetWorker:
+    """One worker."""
+    http.refuse_unknown_parameters(request, [])
+    return FleetWorker.of(fleet.visible_worker(worker_id, user=_user(request)))
+
+
+@router.post(
+    "/workers/{jobid:worker_id}/drain",
+    auth=OPERATE,
+    response={200: FleetWorker, documents.REFUSALS: Problem},
+    summary="Drain a worker",
+    description=documents.DRAIN,
+)
+def drain(request: HttpRequest, worker_id: int) -> FleetWorker:
+    """Give it nothing more."""
+    row = fleet.manageable_worker(worker_id, user=_user(request))
+    operations.drain(row.worker, by=_user(request))
+    return FleetWorker.of(fleet.visible_worker(worker_id, user=_user(request)))
+
+
+@router.post(
+    "/workers/{jobid:worker_id}/undrain",
+    auth=OPERATE,
+    response={200: FleetWorker, documents.REFUSALS: Problem},
+    summary="Undrain a worker",
+    description="It is given jobs again. For whoever may drain it; of one that is not drained nothing changes.",
+)
+def undrain(request: HttpRequest, worker_id: int) -> FleetWorker:
+    """Let it claim again."""
+    row = fleet.manageable_worker(worker_id, user=_user(request))
+    operations.undrain(row.worker, by=_user(request))
+    return FleetWorker.of(fleet.visible_worker(worker_id, user=_user(request)))

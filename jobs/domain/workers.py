@@ -1,0 +1,48 @@
+"""What is known of a worker: whether it is there, and what it reported about itself."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+
+class Presence(StrEnum):
+    """Whether a worker is there. Whether it is drained is another question: a drained one may be there or not."""
+
+    LIVE = "live"
+    AWAY = "away"
+    NEVER_CONNECTED = "never_connected"
+    REVOKED = "revoked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """One graphics processor, and its memory in bytes if that is known."""
+
+    name: str
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a worker reported about itself. Whatever it left out is empty or None."""
+
+    version: str = ""
+    host: str = ""
+    platform: str = ""
+    handlers: tuple[str, ...] = ()
+    concurrency: int | None = None
+    cpus: int | None = None
+    memory_bytes: int | None = None
+    gpus: tuple[Gpu, ...] = ()
+
+
+def presence(
+    *, revoked_at: datetime | None, last_seen_at: datetime | None, now: datetime, alive_s: float
+) -> Presence:
+    """Whether a worker is there, at `now` of the clock that wrote the other moments: it was seen within `alive_s`
+    seconds. The one rule of pages, admin, API, commands and metrics."""
+    if revoked_at is not None:
+        return Presence.REVOKED
+    if last_seen_at is None:
+        return Presence.NEVER_CONNECTED
+    return Presence.LIVE if last_seen_at > now - timedelta(seconds=alive_s) else Presence.AWAY

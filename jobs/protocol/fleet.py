@@ -1,0 +1,81 @@
+"""What is answered about workers."""
+
+from datetime import datetime
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from jobs.domain.workers import Presence
+from jobs.models import WorkerFacts
+from jobs.queries.fleet import WorkerRow
+
+
+class ReportedGpu(BaseModel):
+    """A graphics processor of a worker."""
+
+    name: str
+    memory_bytes: int | None = None
+
+
+class About(BaseModel):
+    """What a worker reported about itself; nothing of it is checked."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    version: str
+    host: str
+    platform: str
+    handlers: list[str]
+    concurrency: int | None
+    cpus: int | None
+    memory_bytes: int | None
+    gpus: list[ReportedGpu]
+    reported_at: datetime
+
+
+class FleetWorker(BaseModel):
+    """A worker, and what it does."""
+
+    id: int
+    name: str
+    owner: str | None = Field(description="Null: it serves everybody.")
+    queues: list[str]
+    steals: list[str]
+    presence: Presence
+    connected_at: datetime | None = Field(description="Since when it is there, or was when it was seen last.")
+    last_seen_at: datetime | None
+    drained_at: datetime | None = Field(description="Since when it is given no jobs; null: it is.")
+    drained_by: str | None
+    revoked_at: datetime | None
+    jobs: list[int] = Field(description="What it runs.")
+    about: About | None = Field(description="What it reported about itself; null: nothing.")
+
+    @classmethod
+    def of(cls, row: WorkerRow) -> Self:
+        """The wire form of a row of the fleet."""
+        worker = row.worker
+        return cls(
+            id=worker.pk,
+            name=worker.name,
+            owner=worker.owner.get_username() if worker.owner else None,
+            queues=worker.queues,
+            steals=worker.steals,
+            presence=row.presence,
+            connected_at=worker.connected_at,
+            last_seen_at=worker.last_seen_at,
+            drained_at=worker.drained_at,
+            drained_by=worker.drained_by.get_username() if worker.drained_by else None,
+            revoked_at=worker.revoked_at,
+            jobs=[job.pk for job in row.jobs],
+            about=_about(row.facts),
+        )
+
+
+class Fleet(BaseModel):
+    """Workers, those that were seen last first."""
+
+    workers: list[FleetWorker]
+
+
+def _about(facts: WorkerFacts | None) -> About | None:
+    return None if facts is None else About.model_validate(facts)

@@ -1,0 +1,55 @@
+"""What a worker may report about itself when it connects, and the answer."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+
+from jobs import operations
+from jobs.domain.workers import Facts, Gpu
+from jobs.models import Worker
+from jobs.protocol.values import BIGINT, INTEGER, Body, Name, Text, Whole
+
+MOST_GPUS = 64
+MOST_HANDLERS = 200
+
+Short = Annotated[Text, Field(max_length=100)]
+Count = Annotated[Whole, Field(ge=1, le=INTEGER)]
+Bytes = Annotated[Whole, Field(ge=0, le=BIGINT)]
+
+
+class ReportedGpu(Body):
+    """A graphics processor."""
+
+    name: Annotated[Text, Field(min_length=1, max_length=100)] = Field(examples=["NVIDIA GeForce RTX 4090"])
+    memory_bytes: Bytes | None = Field(None, examples=[25_757_220_864])
+
+
+class Hello(Body):
+    """What a worker is. Every field may be left out."""
+
+    version: Short = Field("", description="Of the program.", examples=["jobfarm-worker/0.1.0"])
+    host: Annotated[Text, Field(max_length=255)] = Field("", examples=["gpu-3"])
+    platform: Annotated[Text, Field(max_length=200)] = Field("", examples=["Linux x86_64, Python 3.11"])
+    handlers: Annotated[list[Name], Field(max_length=MOST_HANDLERS)] = Field(
+        default=[], description="The kinds that it can run."
+    )
+    concurrency: Count | None = Field(None, description="How many jobs it runs at a time.")
+    cpus: Count | None = None
+    memory_bytes: Bytes | None = None
+    gpus: Annotated[list[ReportedGpu], Field(max_length=MOST_GPUS)] = []
+
+
+class Welcome(BaseModel):
+    """Who the farm takes it for, and whether it is drained."""
+
+    worker: str
+    queues: list[str]
+    drained: bool
+
+
+def hello(worker: Worker, body: Hello) -> Welcome:
+    """Keep what a worker reports; the same again writes nothing."""
+    gpus = tuple(Gpu(name=gpu.name, memory_bytes=gpu.memory_bytes) for gpu in body.gpus)
+    fields = body.model_dump(exclude={"gpus", "handlers"})
+    operations.introduce(worker, Facts(**fields, handlers=tuple(dict.fromkeys(body.handlers)), gpus=gpus))
+    return Welcome(worker=worker.name, queues=worker.queues, drained=worker.drained_at is not None)
