@@ -35,6 +35,7 @@ urlpatterns = [
     path("queues/<str:name>/resume/", queues.resume, name="resume"),
     path("queues/<str:name>/ceiling/", queues.set_ceiling, name="ceiling"),
     path("workers/", workers.workers, name="workers"),
+    path("workers/connect/", workers.connect, name="connect"),
     path("workers/<jobid:worker_id>/", workers.worker, name="worker"),
     path("workers/<jobid:worker_id>/drain/", workers.drain, name="drain"),
     path("workers/<jobid:worker_id>/undrain/", workers.undrain, name="undrain"),

@@ -1,11 +1,13 @@
 """Workers: make one, see what it does, give it a new key, revoke it."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.postgres.forms import SimpleArrayField
 from django.db.models import QuerySet
+from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
@@ -18,8 +20,10 @@ from core import administration, people
 from jobs import live_queries, operations
 from jobs.admin import common
 from jobs.domain import kinds
+from jobs.domain.workers import Presence
 from jobs.models import Worker
 from jobs.operations.queues import ANY_QUEUE
+from jobs.queries import fleet
 from live import html
 
 
@@ -60,15 +64,20 @@ class WorkerForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own cla
         return names
 
 
+_DRAINED = "It finishes what it holds, and is given no more jobs until it is undrained."
+_UNDRAINED = "It is given jobs again."
+_LABELS = {"revoked": "danger", "live": "success", "drained": "warning", "away": "warning", "never connected": "info"}
+
+
 @admin.register(Worker)
 class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold ships no types
     """Who may claim jobs. Keys are stored hashed and shown once."""
 
     form = WorkerForm
-    list_display = ["name", "state", "serves", "queues", "steals", "its_jobs", "key_hint", "last_seen_at"]
-    list_filter = [("revoked_at", admin.EmptyFieldListFilter)]
-    list_select_related = ["owner"]
-    search_fields = ["name", "owner__username", "key_hint"]
+    list_display = ["name", "state", "host", "serves", "queues", "steals", "its_jobs", "last_seen_at"]
+    list_filter = [("revoked_at", admin.EmptyFieldListFilter), ("drained_at", admin.EmptyFieldListFilter)]
+    list_select_related = ["owner", "facts"]
+    search_fields = ["name", "owner__username", "key_hint", "facts__host"]
     paginator = administration.Counted
     show_full_result_count = False
     autocomplete_fields = ["owner"]
@@ -86,8 +95,8 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
         "revoked_at",
     ]
     readonly_fields = ["live_state", "its_jobs"]
-    actions = ["revoke_selected"]
-    actions_detail = ["rotate_one", "revoke_one"]
+    actions = ["drain_selected", "undrain_selected", "revoke_selected"]
+    actions_detail = ["drain_one", "undrain_one", "rotate_one", "revoke_one"]
 
     class Media(html.AdminMedia):
         """Its page is live."""
@@ -99,6 +108,10 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Who runs the farm."""
         return self.has_operate_permission(request)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Worker]:
+        """With the database's now beside each, which its presence is judged by."""
+        return super().get_queryset(request).annotate(read_at=Now())  # type: ignore[no-any-return]
 
     def save_model(self, request: HttpRequest, obj: Worker, form: Any, change: bool) -> None:  # noqa: ARG002
         """Make it; the key is kept on the object for the answer alone."""
@@ -123,10 +136,19 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
         for worker in queryset:
             self.delete_model(request, worker)
 
-    @display(description="Status", label={"revoked": "danger", "active": "success"})  # type: ignore[untyped-decorator]
+    @display(description="Status", label=_LABELS)  # type: ignore[untyped-decorator]
     def state(self, worker: Worker) -> str:
-        """Whether its key opens anything."""
-        return "revoked" if worker.revoked_at else "active"
+        """Whether it is there, as on the pages; of one that is there, whether it is drained."""
+        there = fleet.presence_of(worker, now=worker.read_at)
+        if there is Presence.AWAY:
+            return "away"
+        return "drained" if there is Presence.LIVE and worker.drained_at else there.replace("_", " ")
+
+    @display(description="Host")  # type: ignore[untyped-decorator]
+    def host(self, worker: Worker) -> str:
+        """Where it runs, by what it reported."""
+        facts = getattr(worker, "facts", None)
+        return facts.host if facts else "–"
 
     @display(description="Serves")  # type: ignore[untyped-decorator]
     def serves(self, worker: Worker) -> str:
@@ -145,6 +167,52 @@ class WorkerAdmin(common.Operated, ModelAdmin):  # type: ignore[misc]  # unfold 
     def live_state(self, worker: Worker) -> SafeString:
         """What it does, live."""
         return html.wrapper("worker", {"worker_id": worker.pk}, audience=live_queries.MEMBER)
+
+    @admin.action(description="Drain", permissions=["operate"])
+    def drain_selected(self, request: HttpRequest, queryset: QuerySet[Worker]) -> None:
+        """Have them finish what they hold and take nothing more."""
+        self._set_drained(request, queryset, drained=True)
+
+    @admin.action(description="Undrain", permissions=["operate"])
+    def undrain_selected(self, request: HttpRequest, queryset: QuerySet[Worker]) -> None:
+        """Let them claim again."""
+        self._set_drained(request, queryset, drained=False)
+
+    @action(description="Drain", url_path="drain", permissions=["operate", "drain_one"])  # type: ignore[untyped-decorator]
+    def drain_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Have it finish what it holds and take nothing more."""
+        return self._drained_one(request, object_id, drained=True)
+
+    @action(description="Undrain", url_path="undrain", permissions=["operate", "undrain_one"])  # type: ignore[untyped-decorator]
+    def undrain_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Let it claim again."""
+        return self._drained_one(request, object_id, drained=False)
+
+    def has_drain_one_permission(self, request: HttpRequest, object_id: Any = None) -> bool:  # noqa: ARG002
+        """Where it would change anything: of one that may claim."""
+        return Worker.objects.filter(pk=object_id, drained_at=None, revoked_at=None).exists()
+
+    def has_undrain_one_permission(self, request: HttpRequest, object_id: Any = None) -> bool:  # noqa: ARG002
+        """Where it would change anything: of one that is drained."""
+        return Worker.objects.filter(pk=object_id, drained_at__isnull=False, revoked_at=None).exists()
+
+    def _drained_one(self, request: HttpRequest, object_id: str, *, drained: bool) -> HttpResponse:
+        worker = self.get_object(request, object_id)
+        if worker is None:
+            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
+        if not administration.is_confirmed(request):
+            verb, lines = ("Drain", [_DRAINED]) if drained else ("Undrain", [_UNDRAINED])
+            return administration.question(
+                self, request, title=f"{verb} this worker?", lines=lines, button=f"{verb} it"
+            )
+        self._set_drained(request, [worker], drained=drained)
+        return self.response_post_save_change(request, worker)  # type: ignore[no-any-return]
+
+    def _set_drained(self, request: HttpRequest, workers: Iterable[Worker], *, drained: bool) -> None:
+        change = operations.drain if drained else operations.undrain
+        changed = [worker.name for worker in workers if change(worker, by=people.person(request))]
+        sentence = f"{'Drained' if drained else 'Undrained'}: {', '.join(changed) or 'none'}."
+        self.message_user(request, sentence, messages.SUCCESS if changed else messages.INFO)
 
     @admin.action(description="Revoke", permissions=["operate"])
     def revoke_selected(self, request: HttpRequest, queryset: QuerySet[Worker]) -> HttpResponse | None:

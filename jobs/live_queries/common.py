@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from jobs.queries import pages, reads
+from jobs.queries import fleet, pages, reads
 from live.registry import Viewer
 
 PUBLIC = "public"  # whoever holds the token of a share link
@@ -28,6 +28,15 @@ def audience_of_list(viewer: Viewer, **arguments: Any) -> str | None:
     if arguments["whose"] == pages.EVERYBODY:
         return OPERATOR if reads.is_operator(user) else None
     return MEMBER if user.is_authenticated and user.is_active and user.pk == arguments["whose"] else None
+
+
+def audience_of_worker(viewer: Viewer, *, worker_id: int, **_: Any) -> str | None:
+    """Member for the owner of the worker, and for operators."""
+    if not viewer.user.is_authenticated or not viewer.user.is_active:
+        return None
+    row = fleet.worker_row(worker_id)
+    mine = row is not None and (row.worker.owner_id == viewer.user.pk or reads.is_operator(viewer.user))
+    return MEMBER if mine else None
 
 
 def operators(viewer: Viewer, **_: Any) -> str | None:

@@ -6,10 +6,10 @@ from typing import Any
 
 from jobs.domain import charts
 from jobs.domain.rollups import PERIODS
-from jobs.live_queries.common import MEMBER, OPERATOR, audience_of_list, operators
+from jobs.live_queries.common import MEMBER, OPERATOR, audience_of_list, audience_of_worker, operators
 from jobs.operations import rollup
 from jobs.queries import fleet, gauges, pages, reads, rollups
-from live.registry import Viewer, live_query
+from live.registry import live_query
 from postgres import clock
 
 ON_OVERVIEW = 20  # running jobs and workers
@@ -131,7 +131,7 @@ def queue(*, whose: int, queue: str) -> Mapping[str, Any] | None:
 )
 def workers(*, whose: int) -> Mapping[str, Any]:
     """The workers and what each of them does."""
-    return {"workers": fleet.worker_rows(viewer=whose, with_revoked=True)}
+    return {"workers": fleet.worker_rows(viewer=whose, with_revoked=True, with_rates=True)}
 
 
 for part in (overview_states, overview_charts):
@@ -154,10 +154,4 @@ def worker(*, worker_id: int) -> Mapping[str, Any] | None:
     return None if row is None else {"row": row}
 
 
-@worker.may_see
-def _(viewer: Viewer, *, worker_id: int) -> str | None:
-    if not viewer.user.is_authenticated or not viewer.user.is_active:
-        return None
-    row = fleet.worker_row(worker_id)
-    mine = row is not None and (row.worker.owner_id == viewer.user.pk or reads.is_operator(viewer.user))
-    return MEMBER if mine else None
+worker.may_see(audience_of_worker)

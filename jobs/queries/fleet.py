@@ -1,7 +1,7 @@
 """Reads of queues, workers and processes. `viewer` is as in `pages`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import groupby
 from uuid import UUID
@@ -19,6 +19,7 @@ from jobs.errors import UnknownWorker, WorkerNotYours
 from jobs.models import Job, Process, Queue, Worker, WorkerFacts
 from jobs.queries.pages import EVERYBODY
 from jobs.queries.reads import COUNT_LIMIT, AnyUser, is_operator
+from jobs.queries.workers import per_hour
 from postgres import clock, statements
 
 MOST_QUEUES = 200
@@ -55,12 +56,14 @@ class QueueRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRow:
-    """A worker, whether it is there, what it reported about itself, and the jobs that it runs."""
+    """A worker, whether it is there, what it reported about itself, the jobs that it runs, and how many
+    an hour it ended lately."""
 
     worker: Worker
     presence: Presence
     facts: WorkerFacts | None
     jobs: tuple[Job, ...]
+    per_hour: float = 0.0
 
     @property
     def is_alive(self) -> bool:
@@ -114,13 +117,20 @@ def queue_rows(*, viewer: int, name: str = "") -> list[QueueRow]:
     return [QueueRow(**row._asdict()) for row in rows]
 
 
-def worker_rows(*, viewer: int, with_revoked: bool = False, limit: int = MOST_WORKERS) -> list[WorkerRow]:
-    """The workers heard of last, `limit` at most, and what they run; a person's are those they own."""
+def worker_rows(
+    *, viewer: int, with_revoked: bool = False, with_rates: bool = False, limit: int = MOST_WORKERS
+) -> list[WorkerRow]:
+    """The workers seen last, `limit` at most, and what they run; a person's are those they own. `with_rates`: also how
+    many jobs an hour each ended lately."""
     workers = Worker.objects.all() if viewer == EVERYBODY else Worker.objects.filter(owner_id=viewer)
     if not with_revoked:
         workers = workers.filter(revoked_at__isnull=True)
     order = (F("revoked_at").asc(nulls_first=True), F("last_seen_at").desc(nulls_last=True), "-pk")
-    return _worker_rows(workers.order_by(*order)[:limit])
+    rows = _worker_rows(workers.order_by(*order)[:limit])
+    if not rows or not with_rates:
+        return rows
+    rates = per_hour([row.worker.pk for row in rows])
+    return [replace(row, per_hour=rates.get(row.worker.pk, 0.0)) for row in rows]
 
 
 def worker_row(worker_id: int) -> WorkerRow | None:

@@ -196,8 +196,10 @@ class WorkerForm(forms.Form):
         help_text="Whose jobs it runs.",
     )
 
-    def __init__(self, data: Mapping[str, Any] | None, *, user: User) -> None:
-        super().__init__(data, auto_id="worker-%s")
+    def __init__(
+        self, data: Mapping[str, Any] | None, *, user: User, initial: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(data, auto_id="worker-%s", initial=dict(initial or {}))
         self._user = user
         if not fleet.runs_the_farm(user):  # a member's worker serves that member (DESIGN section 5)
             del self.fields["scope"]

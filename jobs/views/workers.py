@@ -20,8 +20,9 @@ from jobs.errors import UnknownWorker, WorkerNotYours
 from jobs.models import Worker
 from jobs.queries import fleet, reads
 from jobs.queries.fleet import WorkerRow
-from jobs.views import access
+from jobs.views import access, starting
 from jobs.views.forms import WorkerForm
+from postgres import clock
 
 _COMING_ALONG: Final = ("chat", "image")  # handlers of jobfarm_worker, named like their kinds and queues
 
@@ -40,6 +41,24 @@ def workers(request: HttpRequest) -> HttpResponse:
         return _shown_once(request, *made)
     context = {"form": form, "viewer": access.viewer(user), "is_operator": reads.is_operator(user)}
     return render(request, "jobs/workers.html", context, status=422 if form.is_bound else 200)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@sensitive_variables("made")
+def connect(request: HttpRequest) -> HttpResponse:
+    """A form for a new worker of the queues of `?queue=`; the answer to the POST has its key, how to start it, and
+    whether it has called."""
+    user = people.person(request)
+    if accounts.is_guest(user):
+        return accounts_http.for_members(request)
+    initial = {"queues": " ".join(request.GET.getlist("queue")[:20]) or "chat image"}
+    form = WorkerForm(request.POST if request.method == "POST" else None, user=user, initial=initial)
+    if form.is_bound and form.is_valid() and (made := form.create()) is not None:
+        return _shown_once(request, *made)
+    context = {"form": form, "queues": fleet.known_queues()[:100]}
+    return render(request, "jobs/connect.html", context, status=422 if form.is_bound else 200)
 
 
 @login_required
@@ -93,19 +112,16 @@ def undrain(request: HttpRequest, worker_id: int) -> HttpResponse:
 def _shown_once(request: HttpRequest, worker: Worker, key: str) -> HttpResponse:
     served = {*worker.queues, *worker.steals}
     handlers = [name for name in _COMING_ALONG if name in served or "*" in served]
+    options = " ".join(f"--handler {handler}" for handler in handlers or ["KIND=MODULE:FUNCTION"])
+    farm = request.build_absolute_uri("/").rstrip("/")
     context = {
         "worker": worker,
         "key": key,
-        "command": _command(request, key, handlers or ["KIND=MODULE:FUNCTION"]),
+        "commands": starting.commands(farm, key=key, options=options),
         "is_own_handler": not handlers,
+        "since_ms": int(clock.now().timestamp() * 1000),
     }
     return render(request, "jobs/worker_key.html", context)
-
-
-def _command(request: HttpRequest, key: str, handlers: list[str]) -> str:
-    farm = request.build_absolute_uri("/").rstrip("/")
-    options = " ".join(f"--handler {handler}" for handler in handlers)
-    return f"python -m jobfarm_worker --url {farm} --key {key} {options}"
 
 
 def _visible(request: HttpRequest, worker_id: int) -> WorkerRow:

@@ -66,6 +66,7 @@ def _of_jobs(seeded: Farm) -> list[Address]:
         Address(name="queues", path="/queues/"),
         Address(name="queue", path="/queues/transcribe/"),
         Address(name="workers", path="/workers/"),
+        Address(name="connect", path="/workers/connect/?queue=chat"),
         Address(name="worker", path=f"/workers/{seeded.worker.pk}/"),
     ]
 

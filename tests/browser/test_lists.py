@@ -118,7 +118,7 @@ class TestQueuesAndWorkers:
         page.get_by_role("button", name="Create the worker").click()
         key = page.inner_text("#key").strip()
         assert operations.authenticate(key).name == "the GPU under my desk"
-        assert f"--key {key} --handler chat --handler image" in page.inner_text("#command")
+        assert f"JOBFARM_KEY={key} " in page.inner_text("#command")
         page.get_by_role("link", name="Done").click()
         farmhands.shows(page.locator(".worker-state"), "live")
         page.get_by_role("button", name="Revoke").click()

@@ -33,6 +33,7 @@ FORMS: Final[Mapping[str, Any]] = {
     "jobs/new/": {"kind": "chat", "prompt": "Why?"},
     "jobs/bulk/": {"action": "cancel"},
     "queues/<str:name>/ceiling/": {"ceiling": "3"},
+    "workers/connect/": {"name": "another", "queues": "chat", "scope": "own"},
     "workers/": {"name": "another", "queues": "chat", "scope": "own"},
     "limits/reset/": {"name": "<limit>", "key": "<key>"},
     "inbox/sources/<str:name>/": {"grace": "", "secret": "", "name": "second"},

@@ -133,7 +133,7 @@ class TestWorkers:
         key = answer.context["key"]
         assert worker == operations.authenticate(key)
         assert (
-            f"python -m jobfarm_worker --url http://testserver --key {key} --handler chat"
+            f"JOBFARM_KEY={key} python -m jobfarm_worker --url http://testserver --handler chat"
             in answer.content.decode()
         )
         assert "no-store" in answer["Cache-Control"]

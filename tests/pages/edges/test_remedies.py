@@ -60,7 +60,7 @@ class TestThePage:
         operations.set_ceiling("work", 0)
         assert ['href="/queues/work/">Raise' in _page(job, who) for who in PEOPLE] == [False, False, True]
         operations.set_ceiling("work", None)
-        assert 'href="/workers/#new">Add a worker' in _page(job, "ada")
+        assert 'href="/workers/connect/?queue=work">Add a worker' in _page(job, "ada")
 
 
 class TestItsButtons:

@@ -1,0 +1,59 @@
+"""What a worker did: lately, in the last week, and by day. Each statement reads a bounded number of rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from jobs.models import HealthScore, Job, Worker
+from postgres import clock, statements
+
+MOST_READ: Final = 10_000  # of the newest ended jobs of the farm
+MOST_FAILED: Final = 2_000  # of a worker's newest failed attempts: four pages each, since the kind is their job's
+MOST_RATED: Final = 5_000  # for the numbers of jobs an hour, which the list of workers reads again and again
+LISTED: Final = 100
+DAYS: Final = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lately:
+    """What a worker did since a moment; its last jobs, LISTED at most, the newest first."""
+
+    since: datetime
+    succeeded: int
+    failed: int
+    jobs: tuple[Job, ...]
+
+    @property
+    def ended(self) -> int:
+        """Attempts that ended by themselves."""
+        return self.succeeded + self.failed
+
+
+def lately(worker_id: int) -> Lately:
+    """What this worker did within a day, as far as that lies among the MOST_READ newest ended jobs of the farm."""
+    params = {"worker": worker_id, "most": MOST_READ, "listed": LISTED}
+    [row] = statements.load("jobs", "worker_lately").run(params)
+    by_id = Job.objects.in_bulk(row.jobs)
+    jobs = tuple(by_id[job_id] for job_id in row.jobs if job_id in by_id)
+    return Lately(since=row.since, succeeded=row.succeeded, failed=row.failed, jobs=jobs)
+
+
+def failures(worker_id: int) -> list[statements.Row]:
+    """By kind the failed attempts of a week: rows of `kind day week last_at`."""
+    return statements.load("jobs", "worker_failures").run({"worker": worker_id, "most": MOST_FAILED})
+
+
+def per_hour(worker_ids: Sequence[int]) -> dict[int, float]:
+    """How many jobs an hour each of these workers ended lately; those that ended none are left out."""
+    rows = statements.load("jobs", "worker_rates").run({"workers": list(worker_ids), "most": MOST_RATED})
+    return {row.worker_id: row.per_hour for row in rows}
+
+
+def days(worker: Worker) -> list[HealthScore | None]:
+    """How each of the last DAYS whole days went (UTC), the oldest first; None for one that was not scored."""
+    today = clock.now().date()
+    wanted = [today - timedelta(days=ago) for ago in range(DAYS, 0, -1)]
+    kept = HealthScore.objects.filter(day__in=wanted, subject="worker", name=f"{worker.name} #{worker.pk}")
+    by_day = {score.day: score for score in kept}
+    return [by_day.get(day) for day in wanted]

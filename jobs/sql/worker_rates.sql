@@ -1,0 +1,13 @@
+-- Of each worker how many jobs an hour it ended, by the jobs of the last hour, or of as long as the newest ones reach
+-- back that are read at most.
+WITH lately AS MATERIALIZED (
+    SELECT worker_id, ended_at FROM jobs_job
+    WHERE ended_at > statement_timestamp() - interval '1 hour'
+    ORDER BY ended_at DESC, id DESC LIMIT %(most)s::bigint
+), reach AS (
+    SELECT CASE WHEN count(*) < %(most)s::bigint THEN 3600.0
+                ELSE greatest(extract(epoch FROM statement_timestamp() - min(ended_at)), 1) END::float8 AS seconds
+    FROM lately
+)
+SELECT worker_id, (count(*) * 3600 / min(reach.seconds))::float8 AS per_hour
+FROM lately CROSS JOIN reach WHERE worker_id = ANY (%(workers)s::bigint[]) GROUP BY worker_id
