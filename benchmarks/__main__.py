@@ -24,6 +24,7 @@ from benchmarks import options, peers, results
 ROWS = (
     "throughput",
     "pickup",
+    "mixed",
     "network",
     "prefetch",
     "scheduled",
