@@ -3,8 +3,8 @@
 .venv/bin/python -m benchmarks.mixed [--quick] [--rounds 3] [--only PgQueuer,pg-boss] [--without-peers]
 
 Two workers wait. One client submits, a commit each, as fast as it can: jobs done a second are the rate at which jobs
-pass. Then it submits at 60 % of that rate, by the clock, and the wait of each job is from before its enqueue call to the
-start of its handler. The pace is each contender's own, so the waits are compared beside the rates.
+pass. Then it submits at 60 % of that rate, by the clock, and the wait of each job is from before its enqueue call to
+the start of its handler. The pace is each contender's own, so the waits are compared beside the rates.
 """
 
 from collections.abc import Iterator
@@ -46,7 +46,9 @@ def _add(place: Place, options: Options, rate: Table, p50: Table, p99: Table) ->
     rate.add(name, passed)
     p50.add(name, median(waits) * 1000)
     p99.add(name, quantiles(waits, n=100)[98] * 1000)
-    options.say(f"{name}: {passed:,.0f}/s, p50 {p50.values[name][-1]:.1f} ms, p99 {p99.values[name][-1]:.1f} ms")
+    options.say(
+        f"{name}: {passed:,.0f}/s, p50 {p50.values[name][-1]:.1f} ms, p99 {p99.values[name][-1]:.1f} ms"
+    )
 
 
 def _round(place: Place, options: Options) -> tuple[float, list[float]]:
