@@ -1,6 +1,6 @@
 """Measure jobfarm beside its peers and its floors, and write benchmarks/RESULTS.md.
 
-make bench        (all of it: some 45 minutes, 20 of which are `snapshot`'s two flows; ten gigabytes while it runs)
+make bench        (all of it: some 95 minutes, 60 of which are `snapshot`'s two flows; ten gigabytes while it runs)
 .venv/bin/python -m benchmarks --quick        (a tenth of the jobs, one round: to see whether it works)
 .venv/bin/python -m benchmarks --rows throughput,pickup --rounds 3 --only PgQueuer,Celery
 
@@ -24,6 +24,7 @@ from benchmarks import options, peers, results
 ROWS = (
     "throughput",
     "pickup",
+    "mixed",
     "network",
     "prefetch",
     "scheduled",
@@ -52,7 +53,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=lambda text: text.split(","), default=list(ROWS))
     parser.add_argument(
-        "--minutes", type=float, default=10, help="how long the steady farm of `snapshot` runs"
+        "--minutes", type=float, default=30, help="how long the steady farm of `snapshot` runs"
     )
     given = options.read(parser)
     rows = parser.parse_known_args()[0].rows

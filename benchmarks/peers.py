@@ -10,7 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / "var" / "benchmarks"
 SCRIPTS = Path(__file__).with_name("contenders")
-NODE_PACKAGES = ("graphile-worker@0.17.3", "pg-boss@10.4.2", "pg@8.23.1")
+# Both want Node.js 22.18 or newer, and Debian 12 has 18: npm brings one.
+NODE_PACKAGES = ("node@22.23.3", "graphile-worker@0.18.0", "pg-boss@12.38.0", "pg@8.23.1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +27,7 @@ class Contender:
     def command(self) -> list[str]:
         """How its script is run."""
         if self.script.endswith(".mjs"):
-            return ["node", str(SCRIPTS / self.script)]
+            return [str(HOME / "node" / "node_modules" / ".bin" / "node"), str(SCRIPTS / self.script)]
         python = HOME / self.name / "bin" / "python" if self.packages else Path(sys.executable)
         return [str(python), str(SCRIPTS / self.script)]
 
@@ -80,7 +81,7 @@ def _install_python(contender: Contender) -> None:
 
 
 def _install_node() -> None:
-    """Node.js and npm are the machine's (apt-get install nodejs npm)."""
+    """npm is the machine's (apt-get install npm)."""
     folder = HOME / "node"
     stamp = folder / "installed.json"
     if stamp.exists() and stamp.read_text() == json.dumps(NODE_PACKAGES):

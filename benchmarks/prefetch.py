@@ -1,9 +1,11 @@
 """Jobs of 1 ms and of 50 ms with our worker, over HTTP and the socket: one call a job, and with prefetch.
 
-.venv/bin/python -m benchmarks.prefetch [--quick] [--rounds 3]
+.venv/bin/python -m benchmarks.prefetch [--quick] [--rounds 3] [--only PgQueuer,pg-boss] [--without-peers]
 
 The worker has default settings but for `prefetch=0` where that is switched off. All take turns, a slice each in every
 round. A job of 1 ms is an async handler that sleeps so long: one slot runs some 800 of them a second at most.
+Then the peers: one process of each one's own worker, beside the database, with its default settings; how many jobs it
+runs at once is part of these.
 """
 
 import asyncio
@@ -12,7 +14,9 @@ import os
 import time
 
 from benchmarks import own, results
+from benchmarks.arena import Place, Workers, places
 from benchmarks.options import Options, parse
+from benchmarks.peers import install
 from benchmarks.results import Table
 from benchmarks.web import server
 from jobfarm_worker import Job, Worker
@@ -24,6 +28,12 @@ from jobs.models import Job as Row
 SLICE_S = 5.0
 MARKS = {0.001: 8.0, 0.05: 1.0}
 TRANSPORTS: tuple[Transport, ...] = ("http", "ws")
+PEERS = ("PgQueuer", "graphile-worker", "pg-boss", "awa", "Procrastinate", "Celery")
+PEERS_RUN = (
+    "One worker of each peer with its default settings, beside the database, jobs of {ms:g} ms (jobs/s)"
+)
+PEER_JOBS = {0.001: 2_000, 0.05: 500}
+PEER_WITHIN_S = 60.0
 CALL, AHEAD = "one call a job", "prefetch"
 
 
@@ -45,7 +55,34 @@ def main(options: Options) -> list[Table]:
                         if number >= 0:
                             table.add(who, rate)
                             options.say(f"{seconds * 1000:g} ms, {transport}, {who}: {rate:,.0f}/s")
-    return list(tables.values())
+    return [*tables.values(), *_of_peers(options)]
+
+
+def _of_peers(options: Options) -> list[Table]:
+    peers = [peer for peer in options.peers if peer.name in PEERS]
+    for peer in peers:
+        install(peer)
+    tables = {seconds: Table(what=PEERS_RUN.format(ms=seconds * 1000)) for seconds in MARKS}
+    with places(peers) as prepared:
+        for _ in range(options.rounds if peers else 0):
+            for place, (seconds, table) in itertools.product(prepared.values(), tables.items()):
+                _add(place, seconds, table, options)
+    return [table for table in tables.values() if table.values]
+
+
+def _add(place: Place, seconds: float, table: Table, options: Options) -> None:
+    """A worker has so many jobs to drain; one that needs too long for them counts with what it had done."""
+    jobs = PEER_JOBS[seconds] // (4 if options.quick else 1)
+    place.run("bulk", jobs)
+    with Workers(place, how_many=1, more={"BENCH_JOB_S": str(seconds)}) as workers:
+        try:
+            counted = workers.drained(jobs, within_s=PEER_WITHIN_S)
+        except TimeoutError as late:
+            table.notes.append(f"{late} within {PEER_WITHIN_S:g} s.")
+            return
+    took_s = max(one["last"] for one in counted) - min(one["first"] for one in counted)
+    table.add(place.contender.name, jobs / took_s)
+    options.say(f"{seconds * 1000:g} ms, {place.contender.name}: {jobs / took_s:,.0f}/s")
 
 
 def _table(seconds: float, transport: str) -> Table:

@@ -2,8 +2,8 @@
 
 .venv/bin/python -m benchmarks.snapshot [--quick]
 
-Then the steady farm: 800 jobs a second come in and are done by two workers, for ten minutes (`--minutes`), without and
-with the snapshot: throughput and pick-up. The peers get a tenth of that time; what they lose, they lose in it.
+Then the steady farm: 800 jobs a second come in and are done by two workers, for thirty minutes (`--minutes`), without
+and with the snapshot: throughput and pick-up. The peers get a tenth of that time; what they lose, they lose in it.
 """
 
 import argparse
@@ -31,7 +31,7 @@ HELD = "snapshot held"
 STEADY_PEERS = ("PgQueuer", "graphile-worker")
 
 
-def main(options: Options, *, minutes: float = 10) -> list[Table]:
+def main(options: Options, *, minutes: float = 30) -> list[Table]:
     """Measure; a table for the claims, and two for the steady farm."""
     return [_claims(options), *_steady(options, seconds=20.0 if options.quick else minutes * 60)]
 
@@ -122,5 +122,5 @@ def held(conninfo: str) -> Iterator[None]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--minutes", type=float, default=30)
     results.show(main(read(parser), minutes=parser.parse_known_args()[0].minutes))

@@ -8,6 +8,8 @@ import awa
 from job_counter import JobCounter
 from verbs import main as run
 
+# How long a job takes; then it looks as often as it does by itself.
+JOB_S = float(os.environ.get("BENCH_JOB_S", "0"))
 URL = os.environ["BENCH_URL"]
 
 
@@ -44,8 +46,10 @@ async def _work():
     @client.task(Noop, queue="default")
     async def noop(job):
         counter.job(job.args.sent)
+        if JOB_S:
+            await asyncio.sleep(JOB_S)
 
-    await client.start([("default", 50)], poll_interval_ms=50)
+    await client.start([("default", 50)], **({} if JOB_S else {"poll_interval_ms": 50}))
     await asyncio.Event().wait()
 
 

@@ -4,6 +4,8 @@ import { main, job } from "./job_counter.mjs";
 
 const require = createRequire(process.env.BENCH_NODE + "/");
 const { run, makeWorkerUtils, Logger } = require("graphile-worker");
+// How long a job takes; then the worker has its default settings.
+const jobMs = Number(process.env.BENCH_JOB_S ?? 0) * 1000;
 const connectionString = process.env.BENCH_URL;
 const logger = new Logger(() => () => {});
 let utils;
@@ -19,6 +21,11 @@ await main({
   },
   one: async (sent) => (await ready()).addJob("noop", { sent }),
   work: async () => {
+    if (jobMs) {
+      const noop = async () => { job(); await new Promise((f) => setTimeout(f, jobMs)); };
+      await run({ connectionString, logger, taskList: { noop } });
+      return;
+    }
     const local = process.env.BENCH_LATENCY ? {} : { localQueue: { size: 500 }, completeJobBatchDelay: 0, failJobBatchDelay: 0 };
     await run({
       connectionString, logger, concurrency: 24, taskList: { noop: ({ sent }) => job(sent) },

@@ -1,34 +1,38 @@
-// pg-boss: bulk insert; fetch and complete by the hundred.
-import { createRequire } from "node:module";
+// pg-boss: bulk insert; its own worker, woken by NOTIFY, in batches of a hundred without a pause while they are full.
+import { pathToFileURL } from "node:url";
 import { main, job } from "./job_counter.mjs";
 
-const require = createRequire(process.env.BENCH_NODE + "/");
-const PgBoss = require("pg-boss");
+const { PgBoss } = await import(pathToFileURL(`${process.env.BENCH_NODE}/node_modules/pg-boss/dist/index.js`));
+// How long a job takes; then the worker has its default settings.
+const jobMs = Number(process.env.BENCH_JOB_S ?? 0) * 1000;
+const QUEUE = "noop";
 let boss;
 async function ready() {
   if (!boss) {
-    boss = new PgBoss({ connectionString: process.env.BENCH_URL, supervise: false, schedule: false });
+    boss = new PgBoss({ connectionString: process.env.BENCH_URL, supervise: false, schedule: false, useListenNotify: !jobMs });
+    boss.on("error", () => {});
     await boss.start();
   }
   return boss;
 }
 
 await main({
-  prepare: async () => (await ready()).createQueue("noop"),
+  prepare: async () => (await ready()).createQueue(QUEUE, { notify: true }),
   bulk: async (count) => {
     for (let begin = 0; begin < count; begin += 1000) {
       const size = Math.min(1000, count - begin);
-      await (await ready()).insert(Array.from({ length: size }, () => ({ name: "noop", data: {} })));
+      await (await ready()).insert(QUEUE, Array.from({ length: size }, () => ({ data: {} })));
     }
   },
-  one: async (sent) => (await ready()).send("noop", { sent }),
+  one: async (sent) => (await ready()).send(QUEUE, { sent }),
   work: async () => {
-    const queue = await ready();
-    for (;;) {
-      const jobs = await queue.fetch("noop", { batchSize: 100 });
-      if (jobs.length === 0) { await new Promise((f) => setTimeout(f, 500)); continue; } // its shortest interval
-      for (const one of jobs) job(one.data?.sent);
-      await queue.complete("noop", jobs.map((one) => one.id));
+    if (jobMs) {
+      await (await ready()).work(QUEUE, async () => { job(); await new Promise((f) => setTimeout(f, jobMs)); });
+      return;
     }
+    const options = { batchSize: 100, burstWhenBatchFull: true, pollingIntervalSeconds: 0.5 };
+    await (await ready()).work(QUEUE, options, async (jobs) => {
+      for (const one of jobs) job(one.data?.sent);
+    });
   },
 });

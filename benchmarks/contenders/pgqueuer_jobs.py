@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from datetime import timedelta
 
 import asyncpg
@@ -11,6 +12,9 @@ from pgqueuer import PgQueuer
 from pgqueuer.db import AsyncpgDriver
 from pgqueuer.queries import Queries
 from verbs import main as run
+
+# How long a job takes; then the worker has its default settings.
+JOB_S = float(os.environ.get("BENCH_JOB_S", "0"))
 
 
 async def _driver() -> AsyncpgDriver:
@@ -35,8 +39,10 @@ async def _work() -> None:
     @workers.entrypoint("noop")
     async def noop(job):
         counter.job(json.loads(job.payload or b"{}").get("sent"))
+        if JOB_S:
+            await asyncio.sleep(JOB_S)
 
-    await workers.run(dequeue_timeout=timedelta(seconds=5), batch_size=100)
+    await workers.run(**({} if JOB_S else {"dequeue_timeout": timedelta(seconds=5), "batch_size": 100}))
 
 
 class _One:

@@ -8,6 +8,8 @@ from job_counter import JobCounter
 from verbs import main as run
 
 CONNECT = os.environ["BENCH_CONNINFO"]
+# How long a job takes; then the worker has its default settings.
+JOB_S = float(os.environ.get("BENCH_JOB_S", "0"))
 counter = JobCounter()
 
 
@@ -17,6 +19,8 @@ def _app(connector):
     @app.task(name="noop", pass_context=False)
     async def noop(sent=None):
         counter.job(sent)
+        if JOB_S:
+            await asyncio.sleep(JOB_S)
 
     return app, noop
 
@@ -46,7 +50,7 @@ def bulk(count):
 async def _work():
     app, _ = _app(procrastinate.PsycopgConnector(conninfo=CONNECT))
     async with app.open_async():
-        await app.run_worker_async(concurrency=10, install_signal_handlers=False)
+        await app.run_worker_async(**({} if JOB_S else {"concurrency": 10}), install_signal_handlers=False)
 
 
 def prepare():

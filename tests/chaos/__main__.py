@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 CALM_S = 2.0  # of load before the first fault, and after each
 WELL_WITHIN_S = 90.0
-AT_REST_WITHIN_S = 150.0
-SHOWN_WITHIN_S = 30.0
 
 
 def main() -> int:
@@ -37,7 +35,7 @@ def main() -> int:
 
 def _run(farm: farms.Farm, options: argparse.Namespace) -> bool:
     # Modules that need Django's models, which the farm has set up by now.
-    from tests.chaos import faults, load, score, truth, watcher
+    from tests.chaos import ending, faults, load, score, truth, watcher
 
     result, rng = score.Score(), random.Random(options.seed)
     asking = load.Load(farm, seed=options.seed)
@@ -55,13 +53,8 @@ def _run(farm: farms.Farm, options: argparse.Namespace) -> bool:
         _break(farm, deck.pop(), asking, result, findings, rng)
     asking.stop()
     farm.heal()
-    if not until(truth.is_at_rest, within_s=AT_REST_WITHIN_S):
-        result.say(f"has not come to rest: {truth.waiting()}")
-    judged = truth.judge(farm, asking.book, began_at=asking.began_at)
-    until(lambda: not page.lies(truth.statuses()), within_s=SHOWN_WITHIN_S)
-    page.stop()
-    judged.untrue, judged.lost = findings.untrue + page.lies(truth.statuses()), findings.lost + judged.lost
-    result.sockets, result.cuts = page.lost, sum(proxy.cuts for proxy in farm.to_web.values())
+    judged = ending.judged(farm, asking, page, result, findings)
+    result.cuts = sum(proxy.cuts for proxy in farm.to_web.values())
     return result.show(asking.book, judged, stuck=farm.crew.stop())
 
 

@@ -31,8 +31,6 @@ NOTICED_S = 2.0  # what a failover manager needs to see it; Patroni has 30 as it
 BESIDE_S = 3.0  # the old primary lives beside the new one
 CALM_S = 2.0
 WELL_WITHIN_S = 90.0
-AT_REST_WITHIN_S = 150.0
-SHOWN_WITHIN_S = 30.0
 PROMISED_S = 30.0  # p99 of all rounds
 
 
@@ -78,7 +76,7 @@ def main() -> int:
 
 def _run(farm: farms.Farm, pair: Pair, *, rounds: int, seed: int) -> bool:
     # Modules that need Django's models, which the farm has set up by now.
-    from tests.chaos import load, score, truth, watcher
+    from tests.chaos import ending, load, score, truth, watcher
 
     result, asking, findings = score.Score(), load.Load(farm, seed=seed), truth.Findings()
     page = watcher.Watcher(farm, asking.book)
@@ -89,14 +87,7 @@ def _run(farm: farms.Farm, pair: Pair, *, rounds: int, seed: int) -> bool:
     played = Rounds()
     for name in _order(rounds, seed):
         _play(name, farm, pair, played, asking, result, findings)
-    asking.stop()
-    if not until(truth.is_at_rest, within_s=AT_REST_WITHIN_S):
-        result.say(f"has not come to rest: {truth.waiting()}")
-    judged = truth.judge(farm, asking.book, began_at=asking.began_at)
-    until(lambda: not page.lies(truth.statuses()), within_s=SHOWN_WITHIN_S)
-    page.stop()
-    judged.untrue, judged.lost = findings.untrue + page.lies(truth.statuses()), findings.lost + judged.lost
-    result.sockets = page.lost
+    judged = ending.judged(farm, asking, page, result, findings)
     is_true = result.show(asking.book, judged, stuck=farm.crew.stop())
     is_as_promised = played.show(is_synchronous=pair.is_synchronous)
     return is_as_promised and (is_true or not pair.is_synchronous)

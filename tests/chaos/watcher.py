@@ -14,7 +14,8 @@ from tests.chaos.farm import WEBS, Farm
 from tests.chaos.load import Book
 
 MOST = 150  # at a time; a socket may have 200
-PING_S = 2.0
+# Between two messages: one weighs ten watch requests, and a socket may ask for ten a second (`live.protocol`).
+TURN_S = 2.0
 SILENT_S = 6.0  # a browser waits longer, but it has more time
 LOOK_S = 0.3
 ENDED = frozenset({"success", "failed", "canceled", "timed_out"})
@@ -66,32 +67,28 @@ class Watcher:
             url, origin=Origin(base), additional_headers=headers, open_timeout=5, close_timeout=1
         ) as socket:
             watched: set[int] = set()
-            last_seen_at = polled_at = time.monotonic()
+            last_seen_at, turn_at = time.monotonic(), 0.0
             while not self._is_over.is_set():
-                self._ask_for_more(socket, watched)
-                if time.monotonic() > polled_at + PING_S:
-                    polled_at = time.monotonic()
-                    socket.send('{"ping": 1}')
+                if time.monotonic() > turn_at + TURN_S:
+                    turn_at = time.monotonic()
+                    self._take_turn(socket, watched)
                 try:
-                    self._receive(json.loads(socket.recv(timeout=LOOK_S)), socket, watched)
+                    self._receive(json.loads(socket.recv(timeout=LOOK_S)))
                     last_seen_at = time.monotonic()
                 except TimeoutError:
                     if time.monotonic() > last_seen_at + SILENT_S:
                         raise
 
-    def _ask_for_more(self, socket: ClientConnection, watched: set[int]) -> None:
+    def _take_turn(self, socket: ClientConnection, watched: set[int]) -> None:
+        """Send what has gathered as one message, as a browser does."""
+        ended = [pk for pk in watched if self.shown.get(pk) in ENDED]
+        watched.difference_update(ended)
         open_jobs = [pk for pk in list(self._book.jobs) if self.shown.get(pk) not in ENDED]
         new = [pk for pk in open_jobs if pk not in watched][: MOST - len(watched)]
-        if new:
-            watch_requests = [{"id": str(pk), "name": "job-json", "args": {"job_id": pk}} for pk in new]
-            socket.send(json.dumps({"watch": watch_requests}))
-            watched.update(new)
+        watched.update(new)
+        watch = [{"id": str(pk), "name": "job-json", "args": {"job_id": pk}} for pk in new]
+        socket.send(json.dumps({"unwatch": [str(pk) for pk in ended], "watch": watch, "ping": 1}))
 
-    def _receive(self, message: Any, socket: ClientConnection, watched: set[int]) -> None:
-        if "state" not in message:
-            return
-        pk = int(message["state"])
-        self.shown[pk] = message["data"]["job"]["status"]
-        if self.shown[pk] in ENDED:
-            watched.discard(pk)
-            socket.send(json.dumps({"unwatch": [str(pk)]}))
+    def _receive(self, message: Any) -> None:
+        if "state" in message:
+            self.shown[int(message["state"])] = message["data"]["job"]["status"]

@@ -73,7 +73,7 @@ class Fleet:
             time.sleep(0.1)
 
     def logs(self) -> str:
-        """What all parts said."""
+        """Return what all parts have logged."""
         return "\n".join(f"== {log.name}\n{log.read_text()}" for log in sorted(self._data.glob("*.log")))
 
     def _is_up(self) -> bool:

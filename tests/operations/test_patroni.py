@@ -75,7 +75,7 @@ class Node:
             return False
 
     def log(self) -> str:
-        """What its Patroni said."""
+        """Return what its Patroni has logged."""
         return (self.server.folder / "patroni.log").read_text()
 
     def lose(self) -> None:
