@@ -108,7 +108,9 @@ def _workers() -> Iterator[Metric]:
     live = keys.count_live()
     yield GaugeMetricFamily("jobfarm_workers_live", "Workers seen lately.", value=live.workers)
     yield GaugeMetricFamily(
-        "jobfarm_workers_drained", "Those of them that are drained: they are given no jobs.", value=live.drained
+        "jobfarm_workers_drained",
+        "Those of them that are drained: they are given no jobs.",
+        value=live.drained,
     )
     yield GaugeMetricFamily(
         "jobfarm_lease_overdue_seconds",

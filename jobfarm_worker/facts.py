@@ -1,4 +1,4 @@
-"""What this worker reports about itself: its program, its machine, and the graphics processors that `nvidia-smi` names."""
+"""What this worker reports about itself: its program, its machine, and the GPUs that `nvidia-smi` names."""
 
 from __future__ import annotations
 
@@ -39,9 +39,7 @@ def gpus() -> list[dict[str, Any]]:
     if program is None:
         return []
     try:
-        answer = subprocess.run(  # noqa: S603 (a fixed command of this machine)
-            [program, *_SMI], capture_output=True, text=True, timeout=SMI_S, check=True
-        )
+        answer = subprocess.run([program, *_SMI], capture_output=True, text=True, timeout=SMI_S, check=True)
     except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
         return []
     return [_gpu(line) for line in answer.stdout.splitlines() if line.strip()][:_MOST_GPUS]

@@ -162,7 +162,9 @@ class Session:
         while (received := await self._calls.get()) is not None:
             call = sessions.without_claiming(received.call) if self._is_gone else received.call
             if received.is_over:
-                await self._send(messages.answer(received.call, sessions.nothing(is_drained=self._is_drained)))
+                await self._send(
+                    messages.answer(received.call, sessions.nothing(is_drained=self._is_drained))
+                )
             elif call is not None:
                 await self._do_one(replace(received, call=call))
 
@@ -247,7 +249,7 @@ class Session:
                 del self._leases[job_id]
                 await self._send(messages.stop(job_id, reason=reason))
 
-    async def _send_drained(self, is_drained: bool) -> None:  # noqa: FBT001
+    async def _send_drained(self, is_drained: bool) -> None:
         if is_drained != self._is_drained:
             self._is_drained = is_drained
             await self._send(messages.drained(is_drained))

@@ -66,7 +66,13 @@ class WorkerForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own cla
 
 _DRAINED = "It finishes what it holds, and is given no more jobs until it is undrained."
 _UNDRAINED = "It is given jobs again."
-_LABELS = {"revoked": "danger", "live": "success", "drained": "warning", "away": "warning", "never connected": "info"}
+_LABELS = {
+    "revoked": "danger",
+    "live": "success",
+    "drained": "warning",
+    "away": "warning",
+    "never connected": "info",
+}
 
 
 @admin.register(Worker)

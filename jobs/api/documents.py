@@ -127,6 +127,16 @@ reported of itself.
 
     curl -sS $FARM/api/v1/workers -H "Authorization: Bearer $TOKEN"
 """
+WORKER: Final = """
+One worker, as the list has it.
+
+    curl -sS $FARM/api/v1/workers/$WORKER -H "Authorization: Bearer $TOKEN"
+"""
+UNDRAIN: Final = """
+The worker is given jobs again. For whoever may drain it; of one that is not drained nothing changes.
+
+    curl -sS -X POST $FARM/api/v1/workers/$WORKER/undrain -H "Authorization: Bearer $TOKEN"
+"""
 DRAIN: Final = """
 The worker finishes what it holds and is given nothing more, until `undrain`. It stays connected, and is notified. For
 its owner, and for staff who may operate the farm; of one that is drained already nothing changes. It is empty when

@@ -41,7 +41,7 @@ def workers(request: HttpRequest) -> Fleet:
     auth=READ,
     response={200: FleetWorker, documents.REFUSALS: Problem},
     summary="Look at a worker",
-    description="One worker, as the list has it.",
+    description=documents.WORKER,
 )
 def worker(request: HttpRequest, worker_id: int) -> FleetWorker:
     """One worker."""
@@ -68,7 +68,7 @@ def drain(request: HttpRequest, worker_id: int) -> FleetWorker:
     auth=OPERATE,
     response={200: FleetWorker, documents.REFUSALS: Problem},
     summary="Undrain a worker",
-    description="It is given jobs again. For whoever may drain it; of one that is not drained nothing changes.",
+    description=documents.UNDRAIN,
 )
 def undrain(request: HttpRequest, worker_id: int) -> FleetWorker:
     """Let it claim again."""

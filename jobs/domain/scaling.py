@@ -9,8 +9,9 @@ DRAIN_S: Final = 60.0  # within which what waits is to have begun, unless the ca
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What a queue has to do. `waiting`: due jobs, of those that wait; `arrivals_per_s` and `mean_run_s` as of the last
-    minutes; `draining` of the running ones run on drained workers, which take no more; `mean_run_s` None where no run ended in them; `ceiling`: how many may run, None for any number."""
+    """What a queue has to do. `waiting`: due jobs, of those that wait; `draining`: of the running ones those on drained
+    workers, which take no more; `arrivals_per_s` and `mean_run_s` as of the last minutes, `mean_run_s` None where no
+    run ended in them; `ceiling`: how many may run, None for any number."""
 
     waiting: int
     running: int
@@ -32,8 +33,9 @@ def wanted_workers(load: Load, *, drain_s: float = DRAIN_S, jobs_per_worker: int
 
 
 def _wanted_runs(load: Load, *, drain_s: float) -> int:
-    """How many jobs are to run at a time. With a ceiling of 0 none is to; in a paused queue, those that do. What drained
-    workers run is no work for the others, and they are no workers for what waits."""
+    """How many jobs are to run at a time. With a ceiling of 0 none is to; in a paused queue, those that do.
+
+    What drained workers run is no work for the others, and they are no workers for what waits."""
     if load.draining:
         return load.draining + _wanted_runs(_without_drained(load), drain_s=drain_s)
     if load.is_paused or load.waiting + load.running == 0:

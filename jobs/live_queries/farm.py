@@ -8,7 +8,7 @@ from jobs.domain import charts
 from jobs.domain.rollups import PERIODS
 from jobs.live_queries.common import MEMBER, OPERATOR, audience_of_list, audience_of_worker, operators
 from jobs.operations import rollup
-from jobs.queries import fleet, gauges, pages, reads, rollups
+from jobs.queries import fleet, gauges, pages, rollups
 from live.registry import live_query
 from postgres import clock
 

@@ -76,7 +76,7 @@ def stop(job_id: int, *, reason: str) -> str:
     return _dumps({"type": "stop", "job": job_id, "reason": reason})
 
 
-def drained(is_drained: bool) -> str:  # noqa: FBT001 (the whole of the message)
+def drained(is_drained: bool) -> str:
     """The push to a worker that was drained, or is not any more."""
     return _dumps({"type": "drained", "drained": is_drained})
 

@@ -9,7 +9,9 @@ from jobs.models import HealthScore, Job, Worker
 from postgres import clock, statements
 
 MOST_READ: Final = 10_000  # of the newest ended jobs of the farm
-MOST_FAILED: Final = 2_000  # of a worker's newest failed attempts: four pages each, since the kind is their job's
+MOST_FAILED: Final = (
+    2_000  # of a worker's newest failed attempts: four pages each, since the kind is their job's
+)
 MOST_RATED: Final = 5_000  # for the numbers of jobs an hour, which the list of workers reads again and again
 LISTED: Final = 100
 DAYS: Final = 30

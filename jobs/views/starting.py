@@ -1,4 +1,4 @@
-"""How a worker is started on another machine: the commands, with the address of the farm and the worker's key in them."""
+"""How a worker is started on another machine: commands with the address of the farm and the worker's key in them."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -71,7 +71,7 @@ class LongPoll:
         woken: Woken | None = None
         while True:
             polled_at = self._loop.time()
-            answer = await self._call(scope, body, woken and woken.wakeup)
+            answer = await self._call(scope, body, woken.wakeup if woken else None)
             waits_for = answer.notes.get(http.WAITS_FOR.lower())
             remaining_s = until - self._loop.time()
             is_newly_drained = woken is not None and woken.wakeup is None and _is_drained(answer)

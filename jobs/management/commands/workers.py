@@ -45,7 +45,9 @@ class Command(BaseCommand):
             was = "" if change(worker) else "already "
             row = fleet.worker_row(worker.pk)
             holds = f", holds {len(row.jobs)}" if row and drained else ""
-            self.stdout.write(f"{worker.name} #{worker.pk}: {was}{'drained' if drained else 'not drained'}{holds}")
+            self.stdout.write(
+                f"{worker.name} #{worker.pk}: {was}{'drained' if drained else 'not drained'}{holds}"
+            )
 
 
 def _named(text: str) -> Worker:
@@ -56,5 +58,7 @@ def _named(text: str) -> Worker:
     if not workers:
         raise CommandError(f"There is no worker {text!r}.")
     if len(workers) > 1:
-        raise CommandError(f"There are several workers {text!r}: name one by its number, which the list shows.")
+        raise CommandError(
+            f"There are several workers {text!r}: name one by its number, which the list shows."
+        )
     return workers[0]

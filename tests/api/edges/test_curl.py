@@ -15,7 +15,7 @@ from django.contrib.auth.models import User
 from accounts import operations as accounts
 from jobfarm.api import api
 from jobs import operations
-from jobs.models import Job, OutputChunk, ResultFile
+from jobs.models import Job, OutputChunk, ResultFile, Worker
 from tests import farm
 from tests.api.edges.callers import Crew
 from tests.servers import Server
@@ -85,7 +85,8 @@ class TestCurl:
         assert shell.example("post", "/api/v1/jobs/{job_id}/run_now")["id"] == waited.pk
         operations.cancel(waited.pk, by=None)
         shell.variables["JOB"] = str(submitted["id"])
-        assert shell.example("post", f"{job}/finish") == {"status": "success", "jobs": []}
+        ended = shell.example("post", f"{job}/finish")
+        assert ended == {"status": "success", "jobs": [], "drained": False}
 
         output = shell.example("get", "/api/v1/jobs/{job_id}/output")
         assert output["chunks"] == [{"seq": 0, "text": "Once upon a time"}]
@@ -109,6 +110,17 @@ class TestCurl:
         assert ended["finished"] == [{"id": claimed["id"], "status": "success"}]
         assert [job["id"] for job in ended["jobs"]] == [many["jobs"][1]["id"]]
 
+    def test_can_say_what_a_worker_is_and_drain_it(self, shell: Shell, crew: Crew, ada: User) -> None:
+        assert shell.example("post", "/api/v1/worker/hello")["drained"] is False
+        Worker.objects.update(owner=ada)
+        shell.variables["WORKER"] = str(crew.worker.pk)
+        [row] = shell.example("get", "/api/v1/workers")["workers"]
+        assert (row["presence"], row["about"]["host"], row["drained_at"]) == ("live", "gpu-3", None)
+        assert shell.example("post", "/api/v1/workers/{worker_id}/drain")["drained_by"] == "ada"
+        assert shell.example("post", "/api/v1/worker/hello")["drained"] is True
+        assert shell.example("post", "/api/v1/workers/{worker_id}/undrain")["drained_at"] is None
+        assert shell.example("get", "/api/v1/workers/{worker_id}")["presence"] == "live"
+
     def test_can_give_a_job_back(self, shell: Shell) -> None:
         job = operations.submit("chat", {})
         [claimed] = shell.example("post", "/api/v1/worker/claim")["jobs"]
@@ -126,6 +138,11 @@ class TestDocument:
         }
         assert calls == {
             "POST /api/v1/worker/claim",
+            "POST /api/v1/worker/hello",
+            "GET /api/v1/workers",
+            "GET /api/v1/workers/{worker_id}",
+            "POST /api/v1/workers/{worker_id}/drain",
+            "POST /api/v1/workers/{worker_id}/undrain",
             "POST /api/v1/worker/finish",
             "POST /api/v1/worker/unclaim",
             "POST /api/v1/worker/jobs/{job_id}/heartbeat",
@@ -176,7 +193,7 @@ class TestTheDocument:
             for operation in operations_of.values()
             if "application/json" in operation.get("requestBody", {}).get("content", {})
         }
-        assert len(taken) == 9
+        assert len(taken) == 10
         assert [path for path, body in taken.items() if not body] == []
         assert taken["/api/v1/worker/finish"] == {
             "finished": [{"id": 7, "lease": "1-9f86d081", "outcome": "success"}], "claim_next": 1,

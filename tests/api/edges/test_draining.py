@@ -72,7 +72,12 @@ class TestOverHttp:
 class TestOverTheSocket:
     def test_it_is_pushed_that_the_worker_is_drained_and_that_it_is_not(self, crew: Crew) -> None:
         with crew.socket() as socket:
-            assert ask(socket, type="claim", ref=1) == {"type": "claim", "ref": 1, "jobs": [], "drained": False}
+            assert ask(socket, type="claim", ref=1) == {
+                "type": "claim",
+                "ref": 1,
+                "jobs": [],
+                "drained": False,
+            }
             operations.drain(crew.worker)
             assert push(socket, "drained") == {"type": "drained", "drained": True}
             operations.submit("chat", {})

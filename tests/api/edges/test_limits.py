@@ -55,7 +55,7 @@ class TestASocket:
         before = drained(crew)
         with crew.socket() as socket:
             answers = [answer_to(socket, ref) for ref in range(20)]
-        assert answers == [{"type": "claim", "ref": ref, "jobs": []} for ref in range(20)]
+        assert answers == [{"type": "claim", "ref": ref, "jobs": [], "drained": False} for ref in range(20)]
         assert Bucket.objects.get(name=LIMIT).used == before
 
     def test_would_tell_a_refusal_in_the_form_that_http_has(self) -> None:

@@ -55,7 +55,7 @@ class TestClaim:
 
     def test_answers_without_the_notes_that_are_for_the_wrapper(self, crew: Crew) -> None:
         response = crew.post("claim")
-        assert response.json() == {"jobs": []}
+        assert response.json() == {"jobs": [], "drained": False}
         assert not [name for name in response.headers if name.startswith("x-jobfarm")]
 
 
@@ -132,7 +132,7 @@ class TestEnds:
         job = operations.submit("chat", {})
         lease = crew.claim_one()["lease"]
         ended = crew.post(f"jobs/{job.pk}/finish", lease=lease, outcome="failed", error="Traceback: boom")
-        assert ended.json() == {"status": "pending", "jobs": []}
+        assert ended.json() == {"status": "pending", "jobs": [], "drained": False}
         assert job.attempts.get().error == "Traceback: boom"
 
     def test_a_second_finish_of_one_lease_is_answered_as_the_first_and_changes_nothing(
@@ -143,7 +143,7 @@ class TestEnds:
         crew.post(f"jobs/{job.pk}/finish", lease=lease, outcome="success", result="first")
         before = farm.everything(job)
         again = crew.post(f"jobs/{job.pk}/finish", lease=lease, outcome="success", result="second")
-        assert (again.status_code, again.json()) == (200, {"status": "success", "jobs": []})
+        assert (again.status_code, again.json()) == (200, {"status": "success", "jobs": [], "drained": False})
         assert farm.everything(job) == before
 
     def test_a_finish_again_brings_the_same_next_jobs(self, crew: Crew) -> None:

@@ -1,4 +1,4 @@
-"""A drained worker finishes what it holds and is given nothing more; everything that asks who could take a job knows."""
+"""A drained worker finishes what it holds and is given nothing more; whatever asks who could take a job knows it."""
 
 from io import StringIO
 

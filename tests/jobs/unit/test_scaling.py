@@ -28,6 +28,8 @@ DRAINS_S = st.floats(1, 86_400)
         (0, Load(waiting=0, running=0, arrivals_per_s=5, mean_run_s=10)),
         (1, Load(waiting=1, running=0, mean_run_s=0.01)),
         (1, Load(waiting=0, running=1)),
+        (5, Load(waiting=1, running=4, draining=4, mean_run_s=1.0)),
+        (4, Load(waiting=9, running=4, draining=4, ceiling=4)),
         (6, Load(waiting=0, running=3, arrivals_per_s=0.5, mean_run_s=12)),  # Little's law
         (20, Load(waiting=120, running=0, mean_run_s=10)),  # 1200 s of work in 60 s
         (26, Load(waiting=120, running=3, arrivals_per_s=0.6, mean_run_s=10)),

@@ -74,6 +74,11 @@ class FarmServer(Jobs):
         """Say that there is work, whether or not there is."""
         self._push({"type": "work", "available": True})
 
+    def drain(self) -> None:
+        """Give nothing more, and say so."""
+        self.is_drained = True
+        self._push({"type": "drained", "drained": True})
+
     def cut_sockets(self, code: int = 1012) -> None:
         self._push({"close": code})
 

@@ -51,7 +51,7 @@ class TestAClaimThatWouldNotWait:
         assert int(refused.headers["Retry-After"]) == refused.json()["retry_after"] in (100, 101)
         assert refused.json()["error"] == "rate_limited"
         assert not [name for name in refused.headers if name.startswith("X-Jobfarm")]
-        assert Asker("w2").post("claim").json() == {"jobs": []}
+        assert Asker("w2").post("claim").json() == {"jobs": [], "drained": False}
 
     def test_gets_a_job_that_is_there_however_often_it_asked_in_vain(self, asker: Asker) -> None:
         asker.drain()
@@ -73,7 +73,7 @@ class TestNothingIsCounted:
         farm.submit(1, "chat")
         [job] = asker.post("claim").json()["jobs"]
         ended = asker.post(f"jobs/{job['id']}/finish", lease=job["lease"], outcome="success", claim_next=3)
-        assert ended.json() == {"status": "success", "jobs": []}
+        assert ended.json() == {"status": "success", "jobs": [], "drained": False}
         assert used(LIMIT) == before
 
     def test_of_a_claim_that_was_refused(self, asker: Asker) -> None:
