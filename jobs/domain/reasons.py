@@ -27,8 +27,9 @@ class Facts:
     `workers` ask for the queue, and of those `excluded_alive` failed it. Of the rest `home_workers` serve the queue
     first; the others steal from it when idle, `busy_stealers` hold a job, `stealers_at_home` have jobs of their own
     queues to take; `drained` more could take it if they were not drained. `ahead` jobs of the queue, and something in
-    the queues `first`, are taken before it by the worker that is nearest to it. `is_free`: a worker that may take it holds no job. `is_unconfirmed`: it is in progress, and
-    its worker has not named its lease yet.
+    the queues `first`, are taken before it by the worker that is nearest to it.
+    `is_free`: a worker that may take it holds no job. `is_unconfirmed`: it is in progress, and its worker has not named
+    its lease yet.
     """
 
     status: Status

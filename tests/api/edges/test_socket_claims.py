@@ -59,7 +59,12 @@ class TestAClaimThatWaits:
         assert [one["id"] for one in ask(socket, type="claim", wait=LONG_S)["jobs"]] == [job.pk]
 
     def test_is_answered_without_jobs_when_its_time_is_over(self, socket: ClientConnection) -> None:
-        assert ask(socket, type="claim", ref=1, wait=0.2) == {"type": "claim", "ref": 1, "jobs": [], "drained": False}
+        assert ask(socket, type="claim", ref=1, wait=0.2) == {
+            "type": "claim",
+            "ref": 1,
+            "jobs": [],
+            "drained": False,
+        }
 
     def test_is_answered_when_its_job_becomes_due(self, socket: ClientConnection) -> None:
         wait(socket)
@@ -136,4 +141,9 @@ class TestManyClaimsThatWait:
             assert [len(jobs) for jobs in got] == [1] * 4
             [(left, socket)] = [(one, socket) for one, socket in answers.items() if not one.done()]
             socket.send(json.dumps({"type": "claim", "ref": 9}))
-            assert left.result() == {"type": "claim", "ref": 1, "jobs": [], "drained": False}  # it waited until now
+            assert left.result() == {
+                "type": "claim",
+                "ref": 1,
+                "jobs": [],
+                "drained": False,
+            }  # it waited until now
