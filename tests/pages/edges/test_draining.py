@@ -96,4 +96,5 @@ class TestConnecting:
         operations.introduce(worker, REPORTED)
         since = answer.context["since_ms"]
         part = worker_arrival.read(worker_id=worker.pk, since_ms=since)
+        assert part is not None
         assert part["has_arrived"] is True
