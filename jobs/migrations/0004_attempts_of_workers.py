@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     atomic = False
 
-    dependencies = [('jobs', '0002_worker_facts')]
+    dependencies = [('jobs', '0003_worker_facts')]
 
     operations = [
         AddIndexConcurrently(

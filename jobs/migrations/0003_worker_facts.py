@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 
 class Migration(migrations.Migration):
     dependencies = [
-        ('jobs', '0001_initial'),
+        ('jobs', '0002_saved_filters'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
