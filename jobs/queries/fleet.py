@@ -226,12 +226,12 @@ def processes() -> list[Known]:
 
 
 def _worker_rows(workers: QuerySet[Worker]) -> list[WorkerRow]:
-    rows = list(workers.select_related("owner", "drained_by", "facts").annotate(read_at=Now()))
+    rows = list(workers.select_related("owner", "drained_by", "facts").annotate(clock_now=Now()))
     held = _held_by([worker.pk for worker in rows])
     return [
         WorkerRow(
             worker=worker,
-            presence=presence_of(worker, now=worker.read_at),
+            presence=presence_of(worker, now=worker.clock_now),
             facts=getattr(worker, "facts", None),
             jobs=tuple(held.get(worker.pk, ())),
         )
