@@ -5,9 +5,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, TypeVar
 
+from django.conf import settings
 from django.contrib.auth.models import User
 
-from jobfarm import health, presence
+from jobfarm import front, health, presence
 from jobfarm.findings import Finding, Level
 from jobs.operations.rollup import TOPIC
 from jobs.operations.workers import PROCESSES_TOPIC
@@ -22,9 +23,10 @@ from webhooks import operations as webhooks
 
 T = TypeVar("T")
 
-OPERATOR = "operator"
+OPERATOR, PUBLIC = "operator", "public"
 EXAMINED_EVERY_S: Final = 3.0  # however many watch: 20 ms of some thirty short statements
 SURROUNDINGS_EVERY_S: Final = 10.0  # a bucket that is away, or a pooler that swallows LISTEN, takes seconds
+PUBLIC_EVERY_S: Final = 5.0  # however many visitors come, some four statements
 NEXT_FIRINGS: Final = 6
 NEARLY_EMPTY: Final = 0.2  # of what a limit holds when it is full
 MOST_GAUGES: Final = 6
@@ -125,6 +127,27 @@ def overview_webhooks() -> Mapping[str, Any]:
     """Deliveries that wait for a person, and requests that were refused."""
     inbox = webhooks.health()
     return {"inbox": inbox, "refused": sum(inbox.refused.values())}
+
+
+public_numbers: Final = _Remembered(front.numbers, for_s=PUBLIC_EVERY_S)
+
+
+@live_query(
+    "front",
+    topics=lambda: [TOPIC, "jobs", "workers"],
+    audiences=(PUBLIC,),
+    template="jobfarm/live/front.html",
+    at_most_every_s=PUBLIC_EVERY_S,
+    anonymous="always",
+)
+def front_numbers() -> Mapping[str, Any]:
+    """The farm as a whole, in numbers that name no job, queue, kind or person."""
+    return {"numbers": public_numbers()}
+
+
+@front_numbers.may_see
+def _(_: Viewer) -> str | None:
+    return PUBLIC if settings.JOBFARM["PUBLIC_NUMBERS"] else None
 
 
 # Beside being an operator, what the page of each of them asks for: keys of limits are people's names and addresses.

@@ -20,6 +20,7 @@ BAR = (
     ("accounts:groups", "Groups", None),
     ("jobs:submit", "Submit", None),
 )
+FOR_MEMBERS = ("jobs:submit",)  # guests are refused there
 # Those in the menu beside it, for whoever looks after the farm: the bar has no room for all.
 OPERATIONS = (
     ("webhooks:inbox", "Webhook inbox", "webhooks.view_delivery"),
@@ -68,6 +69,8 @@ def links(request: HttpRequest) -> Navigation:
 
 
 def _links(request: HttpRequest, those: Sequence[tuple[str, str, str | None]]) -> list[tuple[str, str]]:
+    is_guest = getattr(request, "session", {}).get("is_guest")
+    those = [link for link in those if not (is_guest and link[0] in FOR_MEMBERS)]
     return [(label, url) for name, label, right in those if _may(request, right) and (url := _address(name))]
 
 

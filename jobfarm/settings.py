@@ -240,6 +240,7 @@ JOBFARM: dict[str, Any] = {
     "MEMBER_QUEUES": tuple(_ENV["JOBFARM_MEMBER_QUEUES"]),
     "SIGN_UP": _ENV["JOBFARM_SIGN_UP"],  # whether people may make accounts by themselves
     "GUESTS": _ENV["JOBFARM_GUESTS"],  # whether a captcha lets visitors in for a while
+    "PUBLIC_NUMBERS": _ENV["JOBFARM_PUBLIC_NUMBERS"],  # whether the front page shows them to everybody
 }
 DATA_UPLOAD_MAX_MEMORY_SIZE = JOBFARM["BODY_BYTES"]
 # Templates that other apps add to the page of one's own account: accounts knows none of them.

@@ -47,7 +47,7 @@ urlpatterns = [
     path("health/ready", views.ready, name="health_ready"),
     path("metrics", views.metrics, name="metrics"),
     *(path(example.url_prefix, include(f"{example.name}.urls")) for example in examples.installed()),
-    path("", views.overview, name="overview"),
+    path("", views.home, name="overview"),
     path("", include("jobs.urls")),
     *_of_own_apps(),  # the last: what is the farm's stays the farm's
 ]

@@ -1,7 +1,6 @@
 """Pages that span the whole farm."""
 
 from django.conf import settings
-from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils.crypto import constant_time_compare
@@ -46,9 +45,31 @@ def metrics(request: HttpRequest) -> HttpResponse:
     return HttpResponse(numbers.text(), content_type=CONTENT_TYPE_LATEST)
 
 
-@login_required
+# For a shell: whom the calls are for, a job, and its events until it has ended.
+_CURL = """\
+farm={farm}api/v1; auth="Authorization: Bearer YOUR_TOKEN"; json="Content-Type: application/json"
+curl $farm/jobs -H "$auth" -H "$json" -d '{{"kind": "image", "payload": {{"prompt": "a lighthouse"}}}}'
+curl -N $farm/jobs/ID/events -H "$auth"  # ID: from the answer above"""
+
+
 @require_safe
 @never_cache
+def home(request: HttpRequest) -> HttpResponse:
+    """The overview for who is logged in; for everybody else the front page."""
+    return overview(request) if request.user.is_authenticated else front(request)
+
+
+def front(request: HttpRequest) -> HttpResponse:
+    """What this is, how it does if the settings let everybody know, and the ways in that are open."""
+    context = {
+        "can_sign_up": settings.JOBFARM["SIGN_UP"],
+        "can_be_guest": settings.JOBFARM["GUESTS"],
+        "has_numbers": settings.JOBFARM["PUBLIC_NUMBERS"],
+        "curl": _CURL.format(farm=request.build_absolute_uri("/")),
+    }
+    return render(request, "jobfarm/front.html", context)
+
+
 def overview(request: HttpRequest) -> HttpResponse:
     """What the farm does at this moment: of everybody for operators, of their own for everybody else."""
     is_operator = reads.is_operator(request.user)

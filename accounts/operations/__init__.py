@@ -26,7 +26,7 @@ from accounts.operations.logins import (
     redeem,
 )
 from accounts.operations.retention import forget_captchas, forget_sessions, retire_guests
-from accounts.operations.signup import sign_up
+from accounts.operations.signup import check_username, sign_up
 from accounts.operations.tokens import authenticate, create_token, end_tokens, revoke_token, token
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "Invited",
     "authenticate",
     "begin_log_in",
+    "check_username",
     "create_group",
     "create_token",
     "end_guest",

@@ -43,6 +43,18 @@ def sign_up(
         raise UsernameTaken(username=name) from error
 
 
+def check_username(username: str, *, address: str) -> None:
+    """Refuse a name that `sign_up` would refuse, for a form with other faults: people see all of them at once.
+
+    It counts as a try of this address, so that nobody finds out by the thousand which names are taken. Raises
+    InvalidUsername, UsernameTaken, MixedScripts, RateLimited.
+    """
+    ratelimits.limit(limits.SIGN_UP_TRY, key=address, throws=True)
+    name = _checked(username)
+    if queries.has_name(name):
+        raise UsernameTaken(username=name)
+
+
 def _checked(username: str) -> str:
     name = User.normalize_username(username.strip())
     try:

@@ -53,13 +53,17 @@ class SignUpForm(forms.Form):
         password, again = cleaned.get("password"), cleaned.get("again")
         if password and again and password != again:
             self.add_error("again", "The passwords do not match.")
-        elif password:
-            person = User(username=cleaned.get("username", ""), email=cleaned.get("email", ""))
-            try:
-                password_validation.validate_password(password, person)
-            except forms.ValidationError as error:
-                self.add_error("password", error)
+        if password:
+            self._check_rules(password)
         return cleaned
+
+    def _check_rules(self, password: str) -> None:
+        # Of fields with faults of their own what was typed is compared: a password like the name is refused anyway.
+        person = User(username=self.data.get("username", ""), email=self.data.get("email", ""))
+        try:
+            password_validation.validate_password(password, person)
+        except forms.ValidationError as error:
+            self.add_error("password", error)
 
 
 @method_decorator([never_cache, sensitive_post_parameters("password", "again")], name="dispatch")
@@ -81,36 +85,44 @@ class SignUp(RedirectURLMixin, View):
         return self._page(request, SignUpForm(), status=200)
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        """Sign up, log in with a new session, and go on."""
+        """Sign up, log in with a new session, and go on; or name all that is wrong at once."""
         form = SignUpForm(request.POST)
-        if not form.is_valid():
-            return self._page(request, form, status=422)
         try:
-            user = self._sign_up(request, form.cleaned_data)
+            user = self._signed_up(request, form)
         except (InvalidUsername, MixedScripts, UsernameTaken) as refusal:
             form.add_error("username", refusal.message)
-            return self._page(request, form, status=422)
+            user = None
         except RateLimited as refusal:
             form.add_error(
                 None, f"Too many people are signing up right now. Try again in {refusal.numbers['words']}."
             )
             return too_often(self._page(request, form, status=429), refusal)
-        auth.login(request, user, backend=BACKEND)
-        messages.success(request, f"Welcome, {user.get_username()}.")
-        return HttpResponseRedirect(self.get_success_url())
+        if user is None:
+            return self._page(request, form, status=422)
+        return self._welcome(request, user)
 
     def get_default_redirect_url(self) -> str:
         """The page for who did not come from another."""
         return resolve_url("/")
 
-    def _sign_up(self, request: HttpRequest, fields: dict[str, Any]) -> User:
+    def _signed_up(self, request: HttpRequest, form: SignUpForm) -> User | None:
+        address = limits.address(request)
+        if not form.is_valid():
+            if "username" in form.cleaned_data:  # else it has a fault already
+                operations.check_username(form.cleaned_data["username"], address=address)
+            return None
         return operations.sign_up(
-            fields["username"],
-            password=fields["password"],
-            email=fields["email"],
-            address=limits.address(request),
+            form.cleaned_data["username"],
+            password=form.cleaned_data["password"],
+            email=form.cleaned_data["email"],
+            address=address,
             guest=request.user if isinstance(request.user, User) else None,
         )
+
+    def _welcome(self, request: HttpRequest, user: User) -> HttpResponse:
+        auth.login(request, user, backend=BACKEND)
+        messages.success(request, f"Welcome, {user.get_username()}.")
+        return HttpResponseRedirect(self.get_success_url())
 
     def _page(self, request: HttpRequest, form: SignUpForm, *, status: int) -> HttpResponse:
         context = {"form": form, "next": self.get_redirect_url()}

@@ -83,6 +83,9 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
             "requests of one address that may be half sent at a time"),
         Variable("JOBFARM_SIGN_UP", flag, True, "people make accounts by themselves ([accounts.md](accounts.md))"),
         Variable("JOBFARM_GUESTS", flag, True, "a captcha lets visitors in"),
+        Variable("JOBFARM_PUBLIC_NUMBERS", flag, False,
+            "the front page shows everybody how many jobs run and ended, and how many workers are live",
+            shown="0, and 1 under `make run`"),
     ),
     "Quotas": (
         Variable("JOBFARM_OUTPUT_BYTES_PER_ATTEMPT", _quota, 50_000_000,

@@ -53,6 +53,7 @@ def _of_jobs(seeded: Farm) -> list[Address]:
     each = [Address(name=f"job-{how}", path=f"/jobs/{job.pk}/") for how, job in seeded.jobs.items()]
     done = seeded.jobs["success"].pk
     return [
+        Address(name="front", path="/", by=""),
         Address(name="overview", path="/"),
         Address(name="overview-member", path="/?period=day", by="member"),
         Address(name="jobs", path="/jobs/"),

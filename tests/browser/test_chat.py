@@ -12,6 +12,7 @@ from django.contrib.auth.models import Group, User
 from playwright.sync_api import Locator, Page, expect
 
 from accounts import operations as accounts
+from examples.chat import operations as chat
 from examples.chat.models import Answer, Message
 from jobs import operations as jobs
 from tests import farm
@@ -82,6 +83,25 @@ def grows(page: Page) -> None:
     before = text.inner_text()
     expect(text).not_to_have_text(before, timeout=SOON_MS)
     assert text.inner_text().startswith(before.rstrip())
+
+
+class TestReading:
+    def test_further_up_is_not_moved_by_a_new_message_and_a_button_leads_to_it(
+        self, visit: Visit, room: Group, ada: User
+    ) -> None:
+        for number in range(40):
+            Message.objects.create(group=room, author=ada, role="user", text=f"message {number}")
+        page = visit(f"/chat/{room.pk}/", by=ada)
+        log, button = page.locator("#log"), page.get_by_role("button", name="New messages")
+        log.evaluate("log => { log.scrollTop = 100 }")
+        expect(button).to_be_hidden()
+        chat.post(room.pk, "the newest", by=ada, key="k", asks=False)
+        expect(button).to_be_visible(timeout=SOON_MS)
+        assert log.evaluate("log => log.scrollTop") == 100
+        button.click()
+        expect(button).to_be_hidden()
+        expect(page.get_by_text("the newest")).to_be_in_viewport()
+        expect(page.get_by_role("button", name="Send")).to_be_in_viewport()
 
 
 class TestTwoInARoom:

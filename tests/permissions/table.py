@@ -11,7 +11,7 @@ from tests.permissions.world import PEOPLE
 #                                                                   nobody    other     owner     reader    root
 #                                                                        guest     mate      key       staff
 ADDRESSES = """
-GET  /                                                               in   200  200  200  200  in   200  200  200
+GET  /                                                               200  200  200  200  200  200  200  200  200
 
 # People.
 GET  /accounts/                                                      in   200  200  200  200  in   200  200  200

@@ -32,6 +32,7 @@ delivery               -        -        -        -        -        -        ope
 delivery-badge         -        -        -        -        -        -        operator operator operator
 delivery-jobs          -        -        -        -        -        -        operator operator operator
 delivery-state         -        -        -        -        -        -        operator operator operator
+front                  -        -        -        -        -        -        -        -        -
 function-state         -        -        -        -        -        -        operator operator operator
 group-members          -        -        -        -        member   member   -        -        -
 imagegame-gallery      -        -        -        -        -        member   -        -        -

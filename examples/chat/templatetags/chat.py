@@ -1,11 +1,13 @@
-"""`{% load chat %}`: the badges of answers and workers."""
+"""`{% load chat %}`: the badges of answers and workers, and the text of an answer."""
 
 from typing import Any, Final
 
 from django import template
+from django.utils.safestring import SafeString, mark_safe
 
+from examples.chat.domain import markdown
 from examples.chat.domain.answers import LABELS, State
-from examples.chat.models import Answer
+from examples.chat.models import Answer, Message
 
 register = template.Library()
 
@@ -34,3 +36,9 @@ def worker_badge(worker: Any) -> dict[str, str]:
     if worker.is_busy:
         return {"status": "in_progress", "label": "busy"}
     return {"status": "on", "label": "idle"}
+
+
+@register.filter
+def formatted(message: Message) -> SafeString:
+    """The Markdown of a message as HTML."""
+    return mark_safe(markdown.to_html(message.text, key=str(message.pk)))  # noqa: S308  # it comes out of a sanitizer

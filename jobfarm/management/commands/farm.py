@@ -48,8 +48,8 @@ class Command(BaseCommand):
         parser.add_argument("--host", default="127.0.0.1")
         parser.add_argument("--port", type=int, default=settings.PORT)
         worker_help = (
-            "start a worker too (a demonstrator, unless a server is configured), and turn SCHEDULING_GUARDS on, "
-            "unless the environment says otherwise"
+            "start a worker too (a demonstrator, unless a server is configured), and turn SCHEDULING_GUARDS and "
+            "JOBFARM_PUBLIC_NUMBERS on, unless the environment says otherwise"
         )
         parser.add_argument("--with-worker", action="store_true", help=worker_help)
         metrics_help = "show the janitor's numbers at this port, those of the clusters at the next two"
@@ -59,9 +59,8 @@ class Command(BaseCommand):
         self, *, host: str, port: int, with_worker: bool, metrics: Address | None = None, **_: Any
     ) -> None:
         """Run until Ctrl-C or SIGTERM."""
-        if with_worker and not os.environ.get("SCHEDULING_GUARDS"):
-            # For trying out and developing: mistakes are to be found there, also by processes forked from here.
-            os.environ["SCHEDULING_GUARDS"], settings.SCHEDULING_GUARDS = "1", True
+        if with_worker:
+            _set_for_trying_out()
         processes.end_leftovers(settings.JOBFARM_DATA)
         processes.allow_many_files()
         listener = self._bind(host, port)
@@ -120,6 +119,15 @@ class Command(BaseCommand):
 # What runs Django is forked from this process, which has it loaded (docs/adr/0061), and was checked when it started.
 # They are stopped in order: the worker first, so that what it holds is given back while the server still answers;
 # the server last, so that one can watch the others finish.
+
+
+def _set_for_trying_out() -> None:
+    # For trying out and developing: mistakes are to be found there, and the front page has something to show. In the
+    # environment too, for processes that begin anew.
+    if not os.environ.get("SCHEDULING_GUARDS"):
+        os.environ["SCHEDULING_GUARDS"], settings.SCHEDULING_GUARDS = "1", True
+    if not os.environ.get("JOBFARM_PUBLIC_NUMBERS"):
+        os.environ["JOBFARM_PUBLIC_NUMBERS"], settings.JOBFARM["PUBLIC_NUMBERS"] = "1", True
 
 
 def _web(listener: socket.socket, lowered: Rights) -> Child:

@@ -61,6 +61,20 @@ class TestSignUp:
         assert " ".join(answer.context["form"].errors[field]).startswith(sentence)
         assert (User.objects.count(), SESSION_KEY in client.session) == (1, False)
 
+    def test_names_all_that_is_wrong_at_once_and_keeps_what_was_typed(self, client: Client) -> None:
+        farm.user("bob")
+        fields = {"username": "bob", "email": "no address", "password": "short", "again": "other"}
+        answer = client.post(PAGE, fields)
+        assert set(answer.context["form"].errors) == {"username", "email", "password", "again"}
+        summary = answer.text[answer.text.index('role="alert"') : answer.text.index("</ul>")]
+        assert [f'href="#id_{field}"' in summary for field in fields] == [True] * 4
+        assert ('value="bob"' in answer.text, 'value="short"' in answer.text) == (True, False)
+
+    def test_does_not_tell_by_the_thousand_which_names_are_taken(self, client: Client) -> None:
+        ratelimits.limit("sign-up/address", key="address:127.0.0.1", count=29)
+        statuses = [client.post(PAGE, GIVEN | {"again": "other"}).status_code for _ in range(2)]
+        assert statuses == [422, 429]
+
     def test_does_not_send_passwords_back(self, client: Client) -> None:
         assert farm.PASSWORD not in client.post(PAGE, GIVEN | {"username": "two words"}).text
 

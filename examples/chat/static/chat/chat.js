@@ -24,7 +24,24 @@
 
   log.addEventListener("scroll", () => {
     isAtEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 48;
+    if (isAtEnd) newest.hidden = true;
   }, { passive: true });
+
+  // Who reads further up stays there, and is offered the way to what came meanwhile.
+  const newest = document.getElementById("to-newest");
+  const lastKey = () => [...log.querySelectorAll(".message")].at(-1)?.dataset.key;
+  let seenKey = lastKey();
+
+  function offerNewest() {
+    if (follows && !isAtEnd && lastKey() !== seenKey) newest.hidden = false;
+    seenKey = lastKey();
+  }
+
+  newest.addEventListener("click", () => {
+    isAtEnd = true;
+    toEnd();
+    log.focus();
+  });
 
   // An answer's stream goes on through later attempts. The part shown is of one attempt; the room brings the next.
   function append(event) {
@@ -38,6 +55,7 @@
   document.addEventListener("live:append", append);
   document.addEventListener("live:updated", () => {
     mark();
+    offerNewest();
     toEnd();
   });
 

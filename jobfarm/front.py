@@ -1,0 +1,67 @@
+"""The numbers of the front page: the farm as a whole, for everybody, if the settings allow it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from jobs.domain.rollups import PERIODS
+from jobs.queries import fleet, pages, rollups
+from postgres import clock
+
+CHART_HEIGHT: Final = 40  # of the drawing, whose bars are ten units apart
+STEP: Final = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """A minute of the chart, in units of the drawing: where it begins, its upper edge and its height."""
+
+    x: int
+    y: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    """What everybody may know: sums over all queues, of this moment and of the last hour."""
+
+    running: int
+    workers: int
+    ended: int
+    success_share: float | None
+    bars: Sequence[Bar]
+
+    @property
+    def success(self) -> str:
+        """Of those that ended and were not canceled, how many succeeded: "97 %", or a dash if there were none."""
+        return "–" if self.success_share is None else f"{int(self.success_share * 100)} %"
+
+    @property
+    def width(self) -> int:
+        """Of the drawing."""
+        return STEP * len(self.bars)
+
+
+def numbers() -> Numbers:
+    """Count, in a handful of bounded statements."""
+    totals = fleet.totals(fleet.queue_rows(viewer=pages.EVERYBODY), fleet.worker_rows(viewer=pages.EVERYBODY))
+    points = rollups.history(PERIODS["hour"], now=clock.now()).points
+    success = sum(point.success for point in points)
+    judged = success + sum(point.failed + point.timed_out for point in points)
+    return Numbers(
+        running=totals.running,
+        workers=totals.alive,
+        ended=sum(point.ended for point in points),
+        success_share=success / judged if judged else None,
+        bars=bars([point.ended for point in points]),
+    )
+
+
+def bars(counts: Sequence[int]) -> list[Bar]:
+    """A bar for each count, the highest as high as the drawing."""
+    unit = CHART_HEIGHT / max([*counts, 1])
+    heights = [round(count * unit, 1) for count in counts]
+    return [
+        Bar(x=STEP * at, y=round(CHART_HEIGHT - height, 1), height=height)
+        for at, height in enumerate(heights)
+    ]
