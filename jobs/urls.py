@@ -3,13 +3,28 @@
 from django.urls import path
 
 import jobs.http  # noqa: F401  # declares the converter
-from jobs.views import bulks, export, files, lists, one, queues, shared, submit, workers
+from jobs.views import (
+    bulks,
+    export,
+    failures,
+    files,
+    lists,
+    one,
+    queues,
+    saved_filters,
+    shared,
+    submit,
+    workers,
+)
 
 app_name = "jobs"
 urlpatterns = [
     path("jobs/", lists.jobs, name="list"),
     path("jobs/export.csv", export.as_csv, name="export_csv"),
     path("jobs/export.jsonl", export.as_json_lines, name="export_json_lines"),
+    path("jobs/failures/", failures.failures, name="failures"),
+    path("jobs/filters/save/", saved_filters.save, name="save_filter"),
+    path("jobs/filters/<int:filter_id>/forget/", saved_filters.forget, name="forget_filter"),
     path("jobs/new/", submit.new, name="submit"),
     path("jobs/bulk/", bulks.index, name="bulks"),
     path("jobs/bulk/<jobid:bulk_id>/", bulks.bulk, name="bulk"),

@@ -23,12 +23,13 @@ _UNHAPPY: Final = frozenset({Status.FAILED, Status.CANCELED, Status.TIMED_OUT})
 class Filter:
     """How one filter is asked for, and how it becomes a condition.
 
-    `type` says what its text is: one of `choices`, one of the `kinds` or `queues` that are known, a moment, or any text
-    up to `longest` characters. `column` is what it is compared with; without one, `jobs.queries.lists` knows how.
-    `about` explains it to callers of the API (None: it has no such parameter). `is_further`: the form folds it away.
+    `type` says what its text is: one of `choices`, one of the `kinds` or `queues` that are known, a moment, `ids` with
+    commas between them, or any text up to `longest` characters. `column` is what it is compared with; without one,
+    `jobs.queries.lists` knows how. `about` explains it to callers of the API (None: it has no such parameter).
+    `is_further`: the form folds it away.
     """
 
-    type: Literal["text", "search", "choice", "kinds", "queues", "moment"] = "text"
+    type: Literal["text", "search", "choice", "kinds", "queues", "moment", "ids"] = "text"
     label: str | None = None
     choices: tuple[tuple[str, str], ...] = ()
     longest: int = 100
@@ -48,7 +49,8 @@ _SUBMITTED: Final = tuple((age, f"In the last {age}") for age in AGES)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
     """`owner`, `group` and `worker` are names. `age` is one of AGES; `since` and `until` bound the time of submission,
-    in UTC as ISO 8601 says it ("2026-09-30T14:05"). `text` is looked for in payloads and errors."""
+    in UTC as ISO 8601 says it ("2026-09-30T14:05"). `text` is looked for in payloads, results and errors, or as
+    `key:value` in payloads (`jobs.domain.searches`). `ids` are single jobs, "7,9"."""
 
     status: str = _filter(type="choice", choices=_STATUSES, column="status", about="How it stands.")
     kind: str = _filter(type="kinds", column="kind", about="Name of the kind.")
@@ -62,6 +64,7 @@ class Filters:
     since: str = _filter(type="moment", label="From (UTC)", is_further=True)
     until: str = _filter(type="moment", label="Until (UTC)", is_further=True)
     text: str = _filter(type="search", label="Text", longest=200)
+    ids: str = _filter(type="ids", label="Jobs", longest=1000)
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> "Filters":
@@ -71,6 +74,13 @@ class Filters:
     def as_dict(self) -> dict[str, str]:
         """What is narrowed, and nothing else: for an address, or to keep."""
         return {name: value for name, value in asdict(self).items() if value}
+
+    def for_address(self) -> dict[str, str]:
+        """`as_dict` with no more ids than an address holds, the first of them."""
+        values, longest = self.as_dict(), DESCRIBED["ids"].longest
+        if len(self.ids) > longest:
+            values["ids"] = self.ids[: longest + 1].rpartition(",")[0]
+        return values
 
     @property
     def named(self) -> frozenset[str]:
@@ -102,6 +112,11 @@ class Filters:
 
 
 DESCRIBED: Final[dict[str, Filter]] = {each.name: each.metadata["filter"] for each in fields(Filters)}
+
+
+def ids_of(text: str) -> list[int]:
+    """The ids that a text lists, "7,9"; what is no id is left out, as is what PostgreSQL's bigint does not hold."""
+    return [int(each) for each in text.split(",") if each.isascii() and each.isdigit() and int(each) < 2**63]
 
 
 def moment(text: str) -> datetime | None:

@@ -5,7 +5,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from jobs.domain.bulks import OVER, UNDOING, BulkAction, Phase, sentence
@@ -13,6 +13,8 @@ from jobs.domain.filters import DESCRIBED, Filters
 from jobs.live_queries.common import MEMBER, OPERATOR, audience_of_list
 from jobs.queries import bulks, lists, reads
 from live.registry import Viewer, live_query
+
+_ORDERS: Final = {"wait": "Longest wait first", "run": "Longest run first"}
 
 
 def _narrowed(read: Callable[..., Mapping[str, Any]]) -> Callable[..., Mapping[str, Any]]:
@@ -32,20 +34,45 @@ def _narrowed(read: Callable[..., Mapping[str, Any]]) -> Callable[..., Mapping[s
     at_most_every_s=1.0,
 )
 @_narrowed
-def jobs(*, whose: int, before: int = 0, **texts: str) -> Mapping[str, Any]:
-    """A page of a list of jobs; `before` 0 is the first one. The filters are those of `jobs.domain.filters`."""
+def jobs(*, whose: int, before: int = 0, sort: str = "", **texts: str) -> Mapping[str, Any]:
+    """A page of a list of jobs; `before` 0 is the first one. The filters are those of `jobs.domain.filters`; `sort` is
+    one of `jobs.queries.lists.RANKED`, or empty for the newest first."""
     filters = Filters(**texts)
-    page = lists.page(viewer=whose, filters=filters, before=before or None)
-    params = filters.as_dict()
+    if sort in lists.RANKED:
+        page = lists.ranked(viewer=whose, filters=filters, by=sort, skip=before)
+    else:
+        page = lists.page(viewer=whose, filters=filters, before=before or None)
+    params = filters.as_dict() | ({"sort": sort} if sort else {})
     return {
         "page": page,
-        "is_narrowed": bool(params),
+        "sort": sort,
+        "order": _ORDERS.get(sort) or ("Older jobs" if before else "Newest jobs"),
+        "is_narrowed": bool(filters.as_dict()),
         "newest_url": f"?{urlencode(params)}" if before else None,
         "older_url": f"?{urlencode({**params, 'before': page.older})}" if page.older else None,
     }
 
 
 jobs.may_see(audience_of_list)
+
+
+@live_query(
+    "jobs-count",
+    topics=lambda **_: ["jobs"],
+    audiences=(MEMBER, OPERATOR),
+    template="jobs/live/count.html",
+    at_most_every_s=5.0,
+)
+@_narrowed
+def count(*, whose: int, **texts: str) -> Mapping[str, Any]:
+    """How many jobs a list has on all its pages."""
+    filters = Filters(**texts)
+    matches = lists.count(viewer=whose, filters=filters)
+    most = lists.TEXT_SCAN_LIMIT if filters.text else lists.SCAN_LIMIT
+    return {"matches": matches, "most_counted": lists.MOST_COUNTED, "scanned": most}
+
+
+count.may_see(audience_of_list)
 
 
 @live_query(

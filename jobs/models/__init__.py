@@ -9,6 +9,7 @@ from jobs.models.history import (
     Origin,
     Rollup,
     RollupWatermark,
+    SavedFilter,
     Stage,
 )
 from jobs.models.presence import Process, Reachability
@@ -45,6 +46,7 @@ __all__ = [
     "Process",
     "Queue",
     "ResultFile",
+    "SavedFilter",
     "Share",
     "Slot",
     "Stage",

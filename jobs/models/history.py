@@ -149,6 +149,23 @@ class Bulk(models.Model):
         return f"{self.action.replace('_', ' ')} many #{self.pk}"
 
 
+class SavedFilter(models.Model):
+    """The filters of a list of jobs under a name, for one person."""
+
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, db_index=False, related_name="saved_filters"
+    )
+    name = models.CharField(max_length=60)
+    query = models.JSONField(help_text="The filters and the order, as the list's address has them.")
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [models.UniqueConstraint("owner", "name", name="jobs_saved_filter_has_one_name")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class BulkItem(models.Model):
     """One job that a bulk changed, and what is needed to take that back."""
 

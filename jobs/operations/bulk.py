@@ -25,7 +25,7 @@ from jobs.models import Bulk, BulkItem, Job
 from jobs.operations import hooks, queues
 from jobs.operations.finish import cancel_locked
 from jobs.operations.submit import submit_again
-from jobs.queries import bulks
+from jobs.queries import bulks, lists
 from live import operations as live
 from postgres import clock, transactions
 from ratelimits import operations as ratelimits
@@ -64,7 +64,7 @@ def create(action: BulkAction, *, by: User, filters: Filters, value: str = "") -
     """
     queues.check_bulk_value(action, value)
     queues.check_bulk(action, value, kind=filters.kind, by=by)
-    newest = bulks.top_id()
+    newest = min(bulks.top_id(), lists.id_range(filters)[1] - 1)
     with transaction.atomic():
         criteria = filters.at(clock.now()).as_dict()
         bulk = Bulk.objects.create(

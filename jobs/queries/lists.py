@@ -5,7 +5,6 @@ group, of an unhappy status, or those that live. What else is asked is looked at
 by many jobs without meeting one that fits, the way ends after SCAN_LIMIT of them and can be taken up again there.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -25,13 +24,13 @@ from django.db.models import (
     When,
 )
 from django.db.models.fields.json import KeyTextTransform
-from django.db.models.functions import Cast, Coalesce, Left, NullIf, Right
-from django.db.models.lookups import GreaterThan, IsNull
+from django.db.models.functions import Cast, Coalesce, Left, Now, NullIf, Right
+from django.db.models.lookups import GreaterThan
 
-from jobs.domain.filters import DESCRIBED, Filters, moment
+from jobs.domain.filters import DESCRIBED, Filters, ids_of, moment
 from jobs.domain.states import Status
-from jobs.models import Attempt, Body, Job
-from jobs.queries import rollups
+from jobs.models import Attempt, Job
+from jobs.queries import rollups, searches
 from jobs.queries.reads import BIGGEST_ID
 from postgres import clock
 
@@ -40,6 +39,7 @@ PAGE = 50  # jobs in a list
 SCAN_LIMIT = 100_000  # jobs that one page of a narrowed list passes by at most
 TEXT_SCAN_LIMIT = 5_000  # as many payloads and errors are read by one page that looks for a text
 MOST_LIVE = 5_000  # among so many that wait or run a page may choose; with more, many of the newest jobs do
+MOST_COUNTED = 10_000  # matches; a page says "more than" beyond, and sorts the newest so many
 EXCERPT = 120  # characters of a payload in a list
 ABOUT: Final = ("prompt", "title", "name", "url", "text")  # what a job is about, by the first of these keys
 SHORT_BYTES = 2_000  # as stored, compressed: what is longer lies outside of the row
@@ -49,7 +49,8 @@ _NOBODY = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPage:
-    """Jobs, newest first. `older` is the id before which the next page begins; None when there is none."""
+    """Jobs, newest first, or as `ranked` sorts them. `older` is the id before which the next page begins, in a ranking
+    the number of jobs before it; None when there is none."""
 
     jobs: tuple[Job, ...]
     older: int | None
@@ -69,6 +70,56 @@ def page(*, viewer: int, filters: Filters, before: int | None = None, limit: int
     if len(jobs) > limit:
         return JobPage(jobs=tuple(jobs[:limit]), older=jobs[limit - 1].pk)
     return JobPage(jobs=tuple(jobs), older=floor if floor > 0 else None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matches:
+    """How many jobs match, MOST_COUNTED at most. `is_all`: what no index leads to was met within the scan's bound."""
+
+    number: int
+    is_all: bool
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether there are so many, and not more."""
+        return self.is_all and self.number <= MOST_COUNTED
+
+
+def count(*, viewer: int, filters: Filters) -> Matches:
+    """Count what `page` would show, page after page, at a cost that is bounded as one page's is."""
+    ids, floor = _matching(viewer, filters)
+    return Matches(number=ids.count(), is_all=floor == 0)
+
+
+def ranked(*, viewer: int, filters: Filters, by: str, skip: int = 0, limit: int = PAGE) -> JobPage:
+    """The jobs that waited or ran longest (`by` is one of RANKS) among the newest MOST_COUNTED that match."""
+    ids, _ = _matching(viewer, filters)
+    chosen = set(ids) if ids.query.combinator else ids  # no subquery may be a union
+    jobs = dressed(Job.objects.filter(RANKED[by], pk__in=chosen))
+    rows = list(jobs.annotate(length=LENGTHS[by]).order_by("-length", "-pk")[skip : skip + limit + 1])
+    return JobPage(jobs=tuple(rows[:limit]), older=skip + limit if len(rows) > limit else None)
+
+
+def failed(*, viewer: int, filters: Filters, limit: int) -> list[Job]:
+    """The newest jobs that match and have failed, those that wait to be tried again included, with `last_error`."""
+    ids, _ = _matching(viewer, filters)
+    newest_ids = sorted(set(ids), reverse=True)
+    jobs = Job.objects.filter(~Q(status=Status.PENDING) | Q(failures__gt=0), pk__in=newest_ids)
+    return list(jobs.annotate(last_error=_last_error()).order_by("-pk")[:limit])
+
+
+def _matching(viewer: int, filters: Filters) -> tuple[QuerySet[Any], int]:
+    """The ids of the newest MOST_COUNTED and one that match, and the id up to which none was read (0: all were)."""
+    filters = filters.at(clock.now()) if filters.age else filters
+    where = narrowed(filters)
+    arms = [arm & _below(filters, None) for arm in _arms(viewer, filters)]
+    floor = _floor(arms, filters) if _may_pass_by_many(viewer, filters) else 0
+    first, *rest = [_ids(arm & where & Q(pk__gt=floor)) for arm in arms]
+    return first.union(*rest) if rest else first, floor
+
+
+def _ids(where: Q) -> QuerySet[Any]:
+    return Job.objects.filter(where).order_by("-pk").values_list("pk", flat=True)[: MOST_COUNTED + 1]
 
 
 def newest(arms: Sequence[Q], *, limit: int) -> list[Job]:
@@ -111,7 +162,9 @@ def id_range(filters: Filters) -> tuple[int, int]:
     """The ids between which all lie that the filters' times ask for: from the first, below the second."""
     since, until = moment(filters.since), moment(filters.until)
     low = rollups.first_since(since) if since else 0
-    return low, rollups.end_before(until) if until else BIGGEST_ID
+    high = rollups.end_before(until) if until else BIGGEST_ID
+    ids = ids_of(filters.ids)
+    return max(low, min(ids, default=0)), min(high, max(ids, default=BIGGEST_ID) + 1)
 
 
 def live_ids(status: str) -> list[int] | None:
@@ -139,10 +192,12 @@ def _about() -> Case:
 
 
 def _last_error() -> Case:
-    """The end of what the last attempt of an unhappy job wrote: the last line of a traceback is the error."""
+    """The end of what the last attempt of an unhappy job, or of one that is to be tried again, wrote: the last line of
+    a traceback is the error."""
     attempts = Attempt.objects.filter(job_id=OuterRef("pk")).exclude(error="").order_by("-number")
     end = Subquery(attempts.annotate(end=Right("error", ERROR_END)).values("end")[:1])
-    return Case(When(status__in=[Status.FAILED, Status.TIMED_OUT], then=end), default=Value(""))
+    is_unhappy = Q(status__in=[Status.FAILED, Status.TIMED_OUT]) | Q(status=Status.PENDING, failures__gt=0)
+    return Case(When(is_unhappy, then=Coalesce(end, Value(""))), default=Value(""))
 
 
 def _below(filters: Filters, before: int | None) -> Q:
@@ -167,6 +222,8 @@ def _arms(viewer: int, filters: Filters) -> list[Q]:
 
 def _may_pass_by_many(viewer: int, filters: Filters) -> bool:
     """Unless an index leads to exactly what is asked, the next one that fits may be far."""
+    if filters.ids:
+        return False
     named = filters.named - {"since", "until"}
     if viewer != EVERYBODY:
         return bool(named)
@@ -193,17 +250,6 @@ def _of_group(name: str) -> Q:
     return Q(group_id=_NOBODY if group is None else group)
 
 
-def _contains_text(text: str) -> Q:
-    """In the payload as JSON writes it (in a text, a quote or the end of a line is two characters); or in an error."""
-    if "\x00" in text:  # PostgreSQL's texts hold none
-        return Q(pk__in=[])
-    escaped = json.dumps(text, ensure_ascii=False)[1:-1]
-    bodies = Body.objects.annotate(payload_text=Cast("payload", TextField())).filter(job_id=OuterRef("pk"))
-    payload = bodies.filter(Q(payload_text__icontains=text) | Q(payload_text__icontains=escaped))
-    error = Attempt.objects.filter(job_id=OuterRef("pk"), error__icontains=text)
-    return Q(_there_is(payload)) | Q(_there_is(error))
-
-
 def _since(text: str) -> Q:
     return Q(created_at__gte=since) if (since := moment(text)) else Q()
 
@@ -212,14 +258,18 @@ def _until(text: str) -> Q:
     return Q(created_at__lt=until) if (until := moment(text)) else Q()
 
 
-def _there_is(rows: QuerySet[Any]) -> IsNull:
-    """EXISTS, asked of one job after the other. Of an EXISTS the planner may make a hash of all that fits, for which it
-    reads the payloads of a million jobs to judge five thousand."""
-    return IsNull(Subquery(rows.values("job_id")[:1]), False)
-
+# How long a job waited for its last start, or waits; and how long its last attempt ran, or runs.
+RANKED: Final = {
+    "wait": Q(run_at__lte=Now()) & (Q(claimed_at__isnull=False) | Q(ended_at__isnull=True)),
+    "run": Q(claimed_at__isnull=False) & ~Q(status=Status.PENDING),
+}
+LENGTHS: Final = {
+    "wait": Case(When(status=Status.PENDING, then=Now()), default=F("claimed_at")) - F("run_at"),
+    "run": Coalesce("ended_at", Now()) - F("claimed_at"),
+}
 
 # Filters that are more than a comparison with a column. An age was made a moment before.
 _CONDITIONS: Final[dict[str, Callable[[str], Q]]] = {
     "owner": _of_owner, "group": _of_group, "age": lambda _: Q(), "since": _since, "until": _until,
-    "text": _contains_text,
+    "text": searches.fits, "ids": lambda text: Q(pk__in=ids_of(text)),
 }  # fmt: skip

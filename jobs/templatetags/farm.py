@@ -3,6 +3,7 @@
 import json
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from django import template
 
@@ -59,6 +60,12 @@ def span(number: float) -> str:
 def mood(status: str) -> str:
     """The class of a progress bar in this state: "good", "bad" or none."""
     return {Status.SUCCESS: "good", Status.FAILED: "bad", Status.TIMED_OUT: "bad"}.get(Status(status), "")
+
+
+@register.filter
+def as_query(values: dict[str, str]) -> str:
+    """The values as the query of an address."""
+    return urlencode(values)
 
 
 @register.filter

@@ -43,7 +43,7 @@ def bulk(request: HttpRequest, bulk_id: int) -> HttpResponse:
     row = bulks.find(bulk_id)
     if row is None or not (row.by_id == user.pk or reads.is_operator(user)):
         raise Http404("There is no such bulk action.")
-    filters = Filters.of(row.filters).as_dict()
+    filters = Filters.of(row.filters).for_address()
     context = {
         "bulk": row,
         "filters": filters,
@@ -75,7 +75,10 @@ def undo(request: HttpRequest, bulk_id: int) -> HttpResponse:
 
 
 def _create(request: HttpRequest, user: User) -> HttpResponse:
-    narrowed, form = FilterForm(request.POST, user=user), BulkActionForm(request.POST)
+    data = request.POST.copy()
+    if chosen := data.getlist("job"):  # rows that were ticked, and not all that match
+        data["ids"] = ",".join(chosen)
+    narrowed, form = FilterForm(data, user=user), BulkActionForm(data)
     filters = narrowed.filters()
     back = f"{reverse('jobs:list')}?{urlencode(filters.as_dict())}"
     if not (narrowed.is_valid() and form.is_valid()):

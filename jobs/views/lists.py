@@ -14,12 +14,12 @@ from django.views.decorators.http import require_safe
 
 from core import people
 from jobs.domain.bulks import BulkAction
-from jobs.domain.filters import DESCRIBED, Filter, Filters, moment
-from jobs.queries import bulks, fleet, pages, reads
+from jobs.domain.filters import DESCRIBED, Filter, Filters, ids_of, moment
+from jobs.queries import bulks, fleet, pages, reads, saved_filters
 from jobs.views import access
 
 _ANY: Final = [("", "Any")]
-_WIDGETS: Final = {"search": forms.TextInput({"type": "search", "placeholder": "in payload or error"})}
+_WIDGETS: Final = {"search": forms.TextInput({"type": "search", "placeholder": "Text, or key:value"})}
 
 
 class Moment(forms.CharField):
@@ -35,11 +35,29 @@ class Moment(forms.CharField):
         return text
 
 
+class Ids(forms.CharField):
+    """Ids of jobs with commas between them; kept as text."""
+
+    widget = forms.HiddenInput
+
+    def clean(self, value: Any) -> str:
+        """The text, if it lists ids and nothing else."""
+        text: str = super().clean(value)
+        if text and len(ids_of(text)) != text.count(",") + 1:
+            raise forms.ValidationError("Enter ids of jobs with commas between them, like 7,9.")
+        return text
+
+
 class FilterForm(forms.Form):
     """What a list of jobs is filtered by; comes from the address."""
 
     before = forms.IntegerField(
         required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput, label="Page"
+    )
+
+    sort = forms.ChoiceField(
+        required=False,
+        choices=[("", "Newest first"), ("wait", "Longest wait first"), ("run", "Longest run first")],
     )
 
     def __init__(self, data: Mapping[str, Any], *, user: User) -> None:
@@ -50,12 +68,23 @@ class FilterForm(forms.Form):
 
     def shown(self) -> dict[str, Any]:
         """The arguments of the live query. A filter that makes no sense is left out, and its error shown."""
-        return {**asdict(self.filters()), "before": self.cleaned_data.get("before") or 0}
+        filters = asdict(self.filters())
+        return {
+            **filters,
+            "before": self.cleaned_data.get("before") or 0,
+            "sort": self.cleaned_data.get("sort") or "",
+        }
 
     def filters(self) -> Filters:
         """The filters that make sense."""
         self.is_valid()
         return Filters(**{name: self.cleaned_data.get(name) or "" for name in DESCRIBED})
+
+    def query(self) -> dict[str, str]:
+        """What the address says of it: the filters that make sense, and the order."""
+        query = self.filters().as_dict()
+        sort = self.cleaned_data.get("sort")
+        return query | {"sort": sort} if sort else query
 
     def is_further(self) -> bool:
         """Whether a filter is set, or wrong, that stands folded away."""
@@ -113,8 +142,12 @@ def jobs(request: HttpRequest) -> HttpResponse:
     context = {
         "form": form,
         "shown": form.shown(),
+        "counted": asdict(form.filters()),
         "kept": form.filters().as_dict(),
         "actions": BulkActionForm(),
+        "saved": saved_filters.of_person(user),
+        "query": form.query(),
+        "listed_ids": ids_of(form.filters().ids),
         "reaches_all": bulks.reaches_all(user),
         "viewer": access.viewer(user),
         "is_operator": reads.is_operator(user),
@@ -133,4 +166,6 @@ def _field(described: Filter) -> forms.Field:
             return forms.ChoiceField(choices=[*_ANY, *((name, name) for name in names)], **common)
         case "moment":
             return Moment(**common)
+        case "ids":
+            return Ids(max_length=described.longest, **common)
     return forms.CharField(max_length=described.longest, widget=_WIDGETS.get(described.type), **common)

@@ -57,6 +57,8 @@ def _of_jobs(seeded: Farm) -> list[Address]:
         Address(name="overview-member", path="/?period=day", by="member"),
         Address(name="jobs", path="/jobs/"),
         Address(name="jobs-none", path="/jobs/?text=nothing+like+it", by="member"),
+        Address(name="jobs-sorted", path="/jobs/?sort=run&status=failed"),
+        Address(name="jobs-failures", path="/jobs/failures/"),
         Address(name="jobs-submit", path="/jobs/new/"),
         *each,
         Address(name="job-shared", path=f"/jobs/shared/{seeded.share}/", by=""),

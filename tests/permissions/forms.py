@@ -31,6 +31,8 @@ FORMS: Final[Mapping[str, Any]] = {
     "accounts/groups/<int:group_id>/remove/": {"member": "<member>"},
     "jobs/new/": {"kind": "chat", "prompt": "Why?"},
     "jobs/bulk/": {"action": "cancel"},
+    "jobs/failures/": {"group": "none"},
+    "jobs/filters/save/": {"name": "failed", "status": "failed"},
     "queues/<str:name>/ceiling/": {"ceiling": "3"},
     "workers/": {"name": "another", "queues": "chat", "scope": "own"},
     "limits/reset/": {"name": "<limit>", "key": "<key>"},

@@ -58,6 +58,10 @@ GET  /jobs/bulk/<jobid:bulk_id>/                                     in   404  4
 POST /jobs/bulk/<jobid:bulk_id>/begin/                               in   404  404  404  302+ in   404  302+ 302+
 POST /jobs/bulk/<jobid:bulk_id>/stop/                                in   404  404  404  302+ in   404  302+ 302+
 POST /jobs/bulk/<jobid:bulk_id>/undo/                                in   404  404  404  302+ in   404  302+ 302+
+GET  /jobs/failures/                                                 in   200  200  200  200  in   200  200  200
+POST /jobs/failures/                                                 in   302  302  302  302  in   302  302  302
+POST /jobs/filters/save/                                             in   302+ 302+ 302+ 302+ in   302+ 302+ 302+
+POST /jobs/filters/<int:filter_id>/forget/                           in   404  404  404  302+ in   404  404  404
 GET  /jobs/new/                                                      in   403  200  200  200  in   200  200  200
 POST /jobs/new/                                                      in   403  302+ 302+ 302+ in   302+ 302+ 302+
 GET  /jobs/shared/<str:token>/                                       200  200  200  200  200  200  200  200  200

@@ -50,7 +50,9 @@ job-json               -        -        -        -        member   member   mem
 job-output             -        public   -        -        member   member   member   member   member
 job-why                -        -        -        -        member   member   operator operator operator
 jobs                   -        -        -        -        -        member   -        -        -
+jobs-count             -        -        -        -        -        member   -        -        -
 jobs*                  -        -        -        -        -        -        operator operator operator
+jobs-count*            -        -        -        -        -        -        operator operator operator
 limit                  -        -        -        -        -        -        operator operator operator
 limits                 -        -        -        -        -        -        operator operator operator
 overview               -        -        -        -        -        member   -        -        -

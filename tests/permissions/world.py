@@ -15,7 +15,7 @@ from examples.imagegame import operations as game
 from jobs import http, operations
 from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import Filters
-from jobs.models import Job, Worker
+from jobs.models import Job, SavedFilter, Worker
 from ratelimits import operations as ratelimits
 from scheduling import operations as scheduling
 from scheduling.models import Cron, ScheduledFunction
@@ -109,6 +109,7 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
         operations.bulk.create(BulkAction.RUN_NOW, by=owner, filters=Filters()).pk, by=owner
     )
     operations.bulk.stop(over.pk, by=owner)
+    kept = SavedFilter.objects.create(owner=owner, name="mine", query={"status": "failed"})
     names = {
         "job_id": job.pk,
         "fence": 1,
@@ -123,6 +124,7 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
         "api/v1/jobs/<jobid:job_id>/retry": {"job_id": ended.pk},
         "jobs/<jobid:job_id>/run-now/": {"job_id": later.pk},
         "api/v1/jobs/<jobid:job_id>/run_now": {"job_id": later.pk},
+        "jobs/filters/": {"filter_id": kept.pk},
         "jobs/bulk/": {"bulk_id": bulk.pk},
         "jobs/bulk/<jobid:bulk_id>/stop/": {"bulk_id": begun.pk},
         "jobs/bulk/<jobid:bulk_id>/undo/": {"bulk_id": over.pk},

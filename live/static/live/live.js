@@ -4,6 +4,8 @@
 //   live:updated  a part changed; detail holds {version} and for JSON {data}, or {cursor, items}
 //   live:append   cancelable, before items of a stream become text: whoever prevents it shows detail.items itself
 //   live:gone     a part is deleted or no longer this viewer's; it was emptied and has data-live-gone
+//   live:held     a part that has data-live-still was to change: what it shows was updated, and nothing came, went or
+//                 moved; detail holds {fresh}, the number of rows that wait. The event live:release lets it change
 //   live:ended    on document: the person is logged out; nothing is updated any more
 // <html data-live> says "on", "off" (being reconnected) or "ended". Why it is so: docs/adr/0004-live-queries.md
 (() => {
@@ -26,6 +28,7 @@
   const root = document.documentElement;
   const parts = new Map(); // id -> element
   const ids = new WeakMap(); // element -> id
+  const held = new WeakMap(); // element -> the HTML that it is to show once it may change
   let socket = null;
   let attempts = 0;
   let lastId = 0;
@@ -203,6 +206,8 @@
     const template = document.createElement("template");
     template.innerHTML = html;
     showTimes(template.content);
+    if (element.hasAttribute("data-live-still")) return hold(element, template.content, html);
+    held.delete(element);
     const focused = element.contains(document.activeElement) ? document.activeElement : null;
     const row = focused?.closest("[data-key]");
     const neighbours = row ? [...row.parentNode.children].filter((each) => each.dataset.key) : [];
@@ -210,6 +215,19 @@
     if (!focused || focused === document.activeElement) return;
     const heir = focused.isConnected ? focused : heirOf(row, neighbours);
     heir?.focus({ preventScroll: true });
+  }
+
+  function hold(element, content, html) {
+    held.set(element, html);
+    const shown = new Map([...element.querySelectorAll("[data-key]")].map((row) => [row.dataset.key, row]));
+    const rows = [...content.querySelectorAll("[data-key]")];
+    rows.forEach((row) => shown.has(row.dataset.key) && morph(shown.get(row.dataset.key), row));
+    emit(element, "live:held", { fresh: rows.filter((row) => !shown.has(row.dataset.key)).length });
+  }
+
+  function release({ target }) {
+    target.removeAttribute("data-live-still");
+    if (held.has(target)) swap(target, held.get(target));
   }
 
   // Whoever was in a row that is gone goes on in the one that followed it, or came before: not at the head of the page.
@@ -319,6 +337,7 @@
     scan();
     new MutationObserver(scanSoon).observe(document.body, { childList: true, subtree: true });
     setInterval(() => showTimes(document, "time[datetime][data-relative]"), RELATIVE_MS);
+    document.addEventListener("live:release", release);
     window.addEventListener("online", hurry);
     document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && hurry());
     window.addEventListener("pagehide", () => { leaving = true; });

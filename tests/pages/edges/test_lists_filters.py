@@ -156,3 +156,41 @@ class TestMany:
         found = re.search(r'rel="next" href="([^"]*)"', answer.content.decode())
         assert found
         assert all(part in found[1] for part in ("text=n", "age=day", "kind=image", "before="))
+
+
+class TestSearch:
+    @pytest.mark.parametrize(
+        ("text", "names"),
+        [
+            ("prompt:light", ["loud"]),
+            ("prompt:LIGHT", ["loud"]),
+            ("text:größe prompt:light", []),
+            ("deep.er:needle", ["new"]),
+            ("deep:needle", ["new"]),  # what the key holds, as JSON
+            ("prompt:needle", []),
+            ("text:42 größe", []),  # a number is the whole value
+            ('text:"42 %" größe', ["quiet"]),
+        ],
+    )
+    def test_of_a_key_is_found_in_its_value(
+        self, browse: Browse, little_farm: Farm, jobs: dict[str, int], text: str, names: list[str]
+    ) -> None:
+        shown = _shown(browse(little_farm.oscar).get(f"/jobs/?{urlencode({'text': text})}"))
+        assert names == [name for pk in shown for name, number in jobs.items() if pk == number]
+
+    def test_is_found_in_results(self, browse: Browse, little_farm: Farm) -> None:
+        farm.succeed(
+            little_farm.worker, farm.claim_one(little_farm.worker), {"answer": "Rayleigh scattering"}
+        )
+        assert _shown(browse(little_farm.ada).get("/jobs/?text=rayleigh")) == [little_farm.job.pk]
+
+
+class TestSingleJobs:
+    def test_are_listed_by_their_ids(self, browse: Browse, little_farm: Farm, jobs: dict[str, int]) -> None:
+        ids = f"{jobs['loud']},{jobs['new']}"
+        assert _shown(browse(little_farm.oscar).get(f"/jobs/?ids={ids}")) == [jobs["new"], jobs["loud"]]
+        assert _shown(browse(little_farm.eve).get(f"/jobs/?ids={ids}")) == []
+
+    @pytest.mark.parametrize("ids", ["x", "7,,8", "7;8", "-1"])
+    def test_that_are_no_ids_are_refused(self, browse: Browse, little_farm: Farm, ids: str) -> None:
+        assert browse(little_farm.ada).get("/jobs/", {"ids": ids}).status_code == 422

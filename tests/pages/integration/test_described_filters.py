@@ -20,15 +20,16 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("work_kind")]
 VALUES = {
     "status": "success", "kind": "no-such-kind", "queue": "no-such-queue", "owner": "nobody", "group": "no group",
     "worker": "no worker", "since": "2199-01-01T00:00", "until": "2001-01-01T00:00", "text": "no such text",
+    "ids": "9000001,9000002",
 }  # fmt: skip
 
 
 class TestEachFilter:
     def test_is_a_field_of_the_form(self, ada: User) -> None:
-        assert set(FilterForm({}, user=ada).fields) == {*DESCRIBED, "before"}
+        assert set(FilterForm({}, user=ada).fields) == {*DESCRIBED, "before", "sort"}
 
     def test_is_an_argument_of_the_live_query(self) -> None:
-        assert set(live_queries.jobs.parameters) == {*DESCRIBED, "whose", "before"}
+        assert set(live_queries.jobs.parameters) == {*DESCRIBED, "whose", "before", "sort"}
 
     def test_is_given_to_the_live_query_by_the_page(self, ada: User, client: Client) -> None:
         client.force_login(ada)

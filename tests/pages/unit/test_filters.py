@@ -1,10 +1,12 @@
 """What a list is narrowed to, as texts."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
-from jobs.domain.filters import Filters, moment
+from jobs.domain.filters import Filters, ids_of, moment
+from jobs.domain.searches import Terms, terms
 
 NOW = datetime(2026, 3, 29, 12, tzinfo=UTC)
 
@@ -43,3 +45,32 @@ class TestFilters:
 )
 def test_a_moment_without_a_zone_is_utc(text: str, expected: datetime | None) -> None:
     assert moment(text) == expected
+
+
+class TestIds:
+    def test_are_numbers_with_commas_between_them(self) -> None:
+        assert ids_of("7,9,10") == [7, 9, 10]
+
+    @pytest.mark.parametrize("text", ["", "x", "-1", "1.5", "٣", str(2**63)])
+    def test_that_are_none_are_left_out(self, text: str) -> None:
+        assert ids_of(text) == []
+
+
+class TestSearches:
+    @pytest.mark.parametrize(
+        ("text", "pairs", "rest"),
+        [
+            ("fog at dawn", [], "fog at dawn"),
+            ("model:sdxl", [(("model",), "sdxl")], ""),
+            ('model:"sdxl turbo" fog', [(("model",), "sdxl turbo")], "fog"),
+            ("options.seed:7 a:b", [(("options", "seed"), "7"), (("a",), "b")], ""),
+            ("https://example.org/x", [], "https://example.org/x"),
+            ("url:https://example.org/x", [(("url",), "https://example.org/x")], ""),
+            ("at 12:30", [], "at 12:30"),
+            ("KeyError: 7", [], "KeyError: 7"),
+            ('"er":7', [], '"er":7'),
+            ("  two  blanks ", [], "  two  blanks "),
+        ],
+    )
+    def test_have_pairs_and_the_rest(self, text: str, pairs: list[Any], rest: str) -> None:
+        assert terms(text) == Terms(pairs=tuple(pairs), text=rest)

@@ -1,0 +1,28 @@
+"""The filters of lists that people keep under names."""
+
+from django.contrib.auth.models import User
+
+from jobs.models import SavedFilter
+
+MOST = 50  # of a person
+
+
+def of_person(owner: User) -> list[SavedFilter]:
+    """All that this person keeps, by name."""
+    return list(SavedFilter.objects.filter(owner=owner).order_by("name")[:MOST])
+
+
+def is_full(owner: User, *, name: str) -> bool:
+    """Whether this person keeps as many as one may, none of them by this name."""
+    kept = SavedFilter.objects.filter(owner=owner)
+    return not kept.filter(name=name).exists() and kept.count() >= MOST
+
+
+def save(owner: User, *, name: str, query: dict[str, str]) -> None:
+    """Keep the query under this name, instead of what had it."""
+    SavedFilter.objects.update_or_create(owner=owner, name=name, defaults={"query": query})
+
+
+def forget(owner: User, pk: int) -> bool:
+    """Delete one of this person's; whether there was one."""
+    return SavedFilter.objects.filter(owner=owner, pk=pk).delete()[0] > 0

@@ -1,0 +1,52 @@
+"""Which jobs a person's search fits: payload, result, error, and `key:value` of the payload."""
+
+import json
+from typing import Any
+
+from django.db.models import OuterRef, Q, QuerySet, Subquery, TextField
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
+from django.db.models.functions import Cast
+from django.db.models.lookups import IsNull
+
+from jobs.domain.searches import is_whole, terms
+from jobs.models import Attempt, Body
+
+
+def fits(text: str) -> Q:
+    """Every pair and the text. The text is looked for in the payload and the result as JSON writes them (in a text, a
+    quote or the end of a line is two characters), and in errors."""
+    if "\x00" in text:  # PostgreSQL's texts hold none
+        return Q(pk__in=[])
+    wanted = terms(text)
+    where = Q()
+    for path, value in wanted.pairs:
+        where &= _has(path, value)
+    return where & _contains(wanted.text) if wanted.text else where
+
+
+def _contains(text: str) -> Q:
+    escaped = json.dumps(text, ensure_ascii=False)[1:-1]
+    bodies = Body.objects.filter(job_id=OuterRef("pk")).annotate(
+        payload_text=Cast("payload", TextField()), result_text=Cast("result", TextField())
+    )
+    written = Q()
+    for column in ("payload_text", "result_text"):
+        written |= Q(**{f"{column}__icontains": text}) | Q(**{f"{column}__icontains": escaped})
+    error = Attempt.objects.filter(job_id=OuterRef("pk"), error__icontains=text)
+    return Q(_there_is(bodies.filter(written))) | Q(_there_is(error))
+
+
+def _has(path: tuple[str, ...], value: str) -> Q:
+    *parents, last = path
+    at: Any = "payload"
+    for key in parents:
+        at = KeyTransform(key, at)
+    lookup = "iexact" if is_whole(value) else "icontains"
+    bodies = Body.objects.filter(job_id=OuterRef("pk")).annotate(at=KeyTextTransform(last, at))
+    return Q(_there_is(bodies.filter(**{f"at__{lookup}": value})))
+
+
+def _there_is(rows: QuerySet[Any]) -> IsNull:
+    """EXISTS, of one job after the other. Of an EXISTS the planner may make a hash of all that fits, for which it
+    reads the payloads of a million jobs to judge five thousand."""
+    return IsNull(Subquery(rows.values("job_id")[:1]), False)
