@@ -131,6 +131,20 @@ def queue(*, whose: int, queue: str) -> Mapping[str, Any] | None:
 
 
 @live_query(
+    "queue-durations",
+    topics=lambda **_: [rollup.TOPIC],
+    audiences=(OPERATOR,),
+    template="jobs/live/queue_durations.html",
+    at_most_every_s=5.0,
+)
+def queue_durations(*, queue: str) -> Mapping[str, Any]:
+    """Waits and runs of one queue over the last hour, day and week."""
+    now = clock.now()
+    totals = [(period, rollups.total(period, now=now, queue=queue)) for period in PERIODS.values()]
+    return {"queue": queue, "totals": totals if queue else []}
+
+
+@live_query(
     "workers",
     topics=lambda **_: ["jobs", "workers"],
     audiences=(MEMBER, OPERATOR),
@@ -142,7 +156,7 @@ def workers(*, whose: int) -> Mapping[str, Any]:
     return {"workers": fleet.worker_rows(viewer=whose, with_revoked=True)}
 
 
-for part in (overview_states, overview_charts):
+for part in (overview_states, overview_charts, queue_durations):
     part.may_see(operators)
 
 for listing in (overview, overview_figures, queues, queue, workers):

@@ -191,10 +191,11 @@ def history(period: Period, *, now: datetime) -> History:
     )
 
 
-def total(period: Period, *, now: datetime) -> Point:
-    """What happened in all queues in the period that ends now: the `total` of its `history`."""
+def total(period: Period, *, now: datetime, queue: str = "") -> Point:
+    """What happened in one queue, or in all of them, in the period that ends now: the `total` of its `history`."""
     since = next(_steps(period, now=now))
-    return _together(since, "", _rows(period, since=since, until=now))
+    rows = _rows(period, since=since, until=now)
+    return _together(since, queue, [row for row in rows if queue in ("", row.queue)])
 
 
 def _rows(period: Period, *, since: datetime, until: datetime) -> list[Rollup]:
