@@ -39,7 +39,7 @@ def overview(*, whose: int) -> Mapping[str, Any]:
 
 @live_query(
     "overview-figures",
-    topics=lambda **_: ["jobs", "workers", "queues"],
+    topics=lambda **_: ["jobs", "workers", "queues", rollup.TOPIC],
     audiences=(MEMBER, OPERATOR),
     template="jobs/live/figures.html",
     at_most_every_s=1.0,
@@ -48,7 +48,15 @@ def overview_figures(*, whose: int) -> Mapping[str, Any]:
     """The farm in four numbers."""
     queues = fleet.queue_rows(viewer=whose)
     workers = fleet.worker_rows(viewer=whose)
-    return {"totals": fleet.totals(queues, workers), "health": pages.health(pages.ended(viewer=whose))}
+    return {"totals": fleet.totals(queues, workers), "health": _health(whose)}
+
+
+def _health(whose: int) -> pages.Health:
+    """Of the farm in the last hour, as its charts count it; of a person the last jobs: the roll-up knows no owners."""
+    if whose != pages.EVERYBODY:
+        return pages.health(pages.ended(viewer=whose))
+    total = rollups.total(PERIODS["hour"], now=clock.now())
+    return pages.Health(ended=total.judged, succeeded=total.success, mean_s=None)
 
 
 @live_query(
@@ -123,6 +131,20 @@ def queue(*, whose: int, queue: str) -> Mapping[str, Any] | None:
 
 
 @live_query(
+    "queue-durations",
+    topics=lambda **_: [rollup.TOPIC],
+    audiences=(OPERATOR,),
+    template="jobs/live/queue_durations.html",
+    at_most_every_s=5.0,
+)
+def queue_durations(*, queue: str) -> Mapping[str, Any]:
+    """Waits and runs of one queue over the last hour, day and week."""
+    now = clock.now()
+    totals = [(period, rollups.total(period, now=now, queue=queue)) for period in PERIODS.values()]
+    return {"queue": queue, "totals": totals if queue else []}
+
+
+@live_query(
     "workers",
     topics=lambda **_: ["jobs", "workers"],
     audiences=(MEMBER, OPERATOR),
@@ -134,7 +156,7 @@ def workers(*, whose: int) -> Mapping[str, Any]:
     return {"workers": fleet.worker_rows(viewer=whose, with_revoked=True, with_rates=True)}
 
 
-for part in (overview_states, overview_charts):
+for part in (overview_states, overview_charts, queue_durations):
     part.may_see(operators)
 
 for listing in (overview, overview_figures, queues, queue, workers):

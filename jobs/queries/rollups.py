@@ -49,10 +49,14 @@ class Point:
         return self.success + self.failed + self.canceled + self.timed_out
 
     @property
+    def judged(self) -> int:
+        """How many ended and were not canceled."""
+        return self.success + self.failed + self.timed_out
+
+    @property
     def failure_share(self) -> float | None:
         """Of those that ended and were not canceled, the share that failed or timed out; None if there were none."""
-        judged = self.success + self.failed + self.timed_out
-        return (self.failed + self.timed_out) / judged if judged else None
+        return (self.failed + self.timed_out) / self.judged if self.judged else None
 
     @property
     def ran_p50_s(self) -> float | None:
@@ -65,6 +69,11 @@ class Point:
         return rollups.quantile_s(self.ran, 0.95)
 
     @property
+    def ran_p99_s(self) -> float | None:
+        """All but a hundredth of the runs took no longer."""
+        return rollups.quantile_s(self.ran, 0.99)
+
+    @property
     def waited_p50_s(self) -> float | None:
         """Half of the waits took no longer."""
         return rollups.quantile_s(self.waited, 0.5)
@@ -73,6 +82,11 @@ class Point:
     def waited_p95_s(self) -> float | None:
         """All but a twentieth of the waits took no longer."""
         return rollups.quantile_s(self.waited, 0.95)
+
+    @property
+    def waited_p99_s(self) -> float | None:
+        """All but a hundredth of the waits took no longer."""
+        return rollups.quantile_s(self.waited, 0.99)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,9 +172,7 @@ def forget() -> int:
 def history(period: Period, *, now: datetime) -> History:
     """What happened in the period that ends now."""
     steps = list(_steps(period, now=now))
-    rows = list(
-        Rollup.objects.filter(step_s=period.step_s, at__gte=steps[0], at__lte=now).order_by("at", "queue")
-    )
+    rows = _rows(period, since=steps[0], until=now)
     times: dict[datetime, list[Rollup]] = {at: [] for at in steps}
     queues: dict[str, list[Rollup]] = {}
     for row in rows:
@@ -177,6 +189,18 @@ def history(period: Period, *, now: datetime) -> History:
         ),
         total=_together(steps[0], "", rows),
     )
+
+
+def total(period: Period, *, now: datetime, queue: str = "") -> Point:
+    """What happened in one queue, or in all of them, in the period that ends now: the `total` of its `history`."""
+    since = next(_steps(period, now=now))
+    rows = _rows(period, since=since, until=now)
+    return _together(since, queue, [row for row in rows if queue in ("", row.queue)])
+
+
+def _rows(period: Period, *, since: datetime, until: datetime) -> list[Rollup]:
+    rows = Rollup.objects.filter(step_s=period.step_s, at__gte=since, at__lte=until)
+    return list(rows.order_by("at", "queue"))
 
 
 def _steps(period: Period, *, now: datetime) -> Iterator[datetime]:

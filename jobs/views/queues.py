@@ -92,6 +92,7 @@ def _page(request: HttpRequest, name: str, *, form: CeilingForm | None = None) -
         "queue": rows[0],
         "viewer": access.viewer(user),
         "may_run": fleet.runs_the_farm(user),
+        "is_operator": reads.is_operator(user),
         "form": form or CeilingForm(initial={"ceiling": rows[0].ceiling}),
     }
     return render(request, "jobs/queue.html", context, status=422 if form else 200)

@@ -69,6 +69,7 @@ overview-warnings      -        -        -        -        -        -        ope
 overview-webhooks      -        -        -        -        -        -        operator operator operator
 queue                  -        -        -        -        -        member   -        -        -
 queue*                 -        -        -        -        -        -        operator operator operator
+queue-durations        -        -        -        -        -        -        operator operator operator
 queues                 -        -        -        -        -        member   -        -        -
 queues*                -        -        -        -        -        -        operator operator operator
 scheduled-function     -        -        -        -        -        -        operator operator operator

@@ -11,8 +11,9 @@ from django.utils.module_loading import autodiscover_modules
 
 from jobfarm import live_queries
 from jobs import operations
+from jobs.domain.states import Status
 from jobs.live_queries import farm as farm_queries
-from jobs.models import RollupWatermark
+from jobs.models import Job, RollupWatermark
 from live import registry
 from live.registry import Viewer
 from ratelimits import operations as ratelimits
@@ -83,7 +84,7 @@ class TestCharts:
     ) -> None:
         page = browse(little_farm.oscar).get(f"/?period={period}").content.decode()
         words = " ".join(page.split())
-        assert f"Jobs in the last {period}: 3 arrived, 1 success, 1 failed, 1 canceled." in words
+        assert f"Jobs in the last {period}: 3 arrived, 1 success, 1 failed or timed out, 1 canceled." in words
         assert re.search(r'aria-label="Run: p50 [\d.]+ m?s, p95 [\d.]+ m?s', page)
         row = re.search(r'data-key="himage".*?</tr>', page, re.DOTALL)
         assert row
@@ -91,6 +92,15 @@ class TestCharts:
         assert dict(cells) | {"Failed": "50 %"} == {"Arrived": "2", "Ended": "2", "Failed": "50 %"}
         assert "50 %" in row[0]
         assert "style=" not in page
+
+    @pytest.mark.usefixtures("counted")
+    def test_have_the_p99_of_waits_and_runs_of_each_queue(self, browse: Browse, little_farm: Farm) -> None:
+        page = browse(little_farm.oscar).get("/").content.decode()
+        row = re.search(r'data-key="himage".*?</tr>', page, re.DOTALL)
+        assert row
+        time = r"[\d.]+ m?s"
+        for title in ("Wait", "Run"):
+            assert re.search(rf'"{title} p50 · p95 · p99"[^>]*>\s*{time} · {time} · {time}\s', row[0])
 
     def test_that_have_nothing_to_draw_say_what_would_fill_them(
         self, browse: Browse, little_farm: Farm
@@ -118,6 +128,39 @@ class TestCharts:
         context = query.read(period="x" * 900)
         assert context is not None
         assert context["period"].code == "hour"
+
+
+class TestSuccess:
+    @pytest.fixture
+    def ended(self, little_farm: Farm) -> None:
+        """One canceled, thirty successes, then two failures: of the last twenty, a tenth failed."""
+        worker, owner = little_farm.worker, little_farm.ada
+        operations.cancel(little_farm.job.pk, by=None)
+        for number in range(32):
+            operations.submit("image", {}, owner=owner)
+            claimed = farm.claim_one(worker)
+            if number < 30:
+                farm.succeed(worker, claimed)
+            else:
+                farm.fail(worker, claimed, retryable=False)
+        operations.roll_up()
+
+    @pytest.mark.usefixtures("ended")
+    def test_of_the_tile_the_chart_and_the_lists_is_one_number(
+        self, browse: Browse, little_farm: Farm
+    ) -> None:
+        page = " ".join(browse(little_farm.oscar).get("/").content.decode().split())
+        assert "Success in the last hour · of 32 jobs" in page
+        assert '<dd class="value"> 94 % </dd>' in page
+        assert "30 success, 2 failed or timed out, 1 canceled." in page
+        assert Job.objects.filter(status=Status.SUCCESS).count() == 30
+        assert Job.objects.filter(status__in=(Status.FAILED, Status.TIMED_OUT)).count() == 2
+
+    @pytest.mark.usefixtures("ended")
+    def test_of_a_member_says_of_which_jobs_it_is(self, browse: Browse, little_farm: Farm) -> None:
+        page = " ".join(browse(little_farm.ada).get("/").content.decode().split())
+        assert re.search(r"Success of your last \d+ jobs", page)
+        assert "in the last hour" not in page
 
 
 class TestStates:
