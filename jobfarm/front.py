@@ -34,7 +34,7 @@ class Numbers:
     @property
     def success(self) -> str:
         """Of those that ended and were not canceled, how many succeeded: "97 %", or a dash if there were none."""
-        return "–" if self.success_share is None else f"{int(self.success_share * 100)} %"
+        return "–" if self.success_share is None else f"{round(self.success_share * 100)} %"
 
     @property
     def width(self) -> int:

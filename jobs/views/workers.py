@@ -28,19 +28,13 @@ _COMING_ALONG: Final = ("chat", "image")  # handlers of jobfarm_worker, named li
 
 
 @login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@require_safe
 @never_cache
-@sensitive_variables("made")
 def workers(request: HttpRequest) -> HttpResponse:
-    """The workers, live, and a form for a new one; its key is in the answer to the POST, this once."""
+    """The workers, live."""
     user = people.person(request)
-    if request.method == "POST" and accounts.is_guest(user):
-        return accounts_http.for_members(request)
-    form = WorkerForm(request.POST if request.method == "POST" else None, user=user)
-    if form.is_bound and form.is_valid() and (made := form.create()) is not None:
-        return _shown_once(request, *made)
-    context = {"form": form, "viewer": access.viewer(user), "is_operator": reads.is_operator(user)}
-    return render(request, "jobs/workers.html", context, status=422 if form.is_bound else 200)
+    context = {"viewer": access.viewer(user), "is_operator": reads.is_operator(user)}
+    return render(request, "jobs/workers.html", context)
 
 
 @login_required

@@ -115,6 +115,7 @@ class TestQueuesAndWorkers:
 
     def test_a_worker_is_made_with_a_key_to_copy_and_revoked(self, visit: Visit, boss: User) -> None:
         page = visit("/workers/", by=boss)
+        page.get_by_role("link", name="Connect a worker").first.click()
         page.get_by_label("Name").fill("the GPU under my desk")
         page.get_by_role("button", name="Create the worker").click()
         key = page.inner_text("#key").strip()

@@ -124,7 +124,7 @@ LIMITS: dict[str, tuple[int, Call, int, int]] = {
         100, lambda at, n: at.fill_in("/accounts/tokens/", name="x" * n, scopes="read"), 200, 422,
     ),
     "name of a group": (60, lambda at, n: at.fill_in("/accounts/groups/", name="x" * n), 302, 422),
-    "name of a worker": (100, lambda at, n: at.fill_in("/workers/", name="x" * n, queues="chat"), 200, 422),
+    "name of a worker": (100, lambda at, n: at.fill_in("/workers/connect/", name="x" * n, queues="chat"), 200, 422),
 }  # fmt: skip
 
 

@@ -36,7 +36,6 @@ FORMS: Final[Mapping[str, Any]] = {
     "jobs/filters/save/": {"name": "failed", "status": "failed"},
     "queues/<str:name>/ceiling/": {"ceiling": "3"},
     "workers/connect/": {"name": "another", "queues": "chat", "scope": "own"},
-    "workers/": {"name": "another", "queues": "chat", "scope": "own"},
     "limits/reset/": {"name": "<limit>", "key": "<key>"},
     "inbox/sources/<str:name>/": {"grace": "", "secret": "", "name": "second"},
     "inbox/sources/<str:name>/secrets/<jobid:secret_id>/retire/": {"grace": "0"},

@@ -74,7 +74,6 @@ POST /queues/<str:name>/ceiling/                                     in   403  4
 POST /queues/<str:name>/pause/                                       in   403  403  403  403  in   403  302+ 302+
 POST /queues/<str:name>/resume/                                      in   403  403  403  403  in   403  302+ 302+
 GET  /workers/                                                       in   200  200  200  200  in   200  200  200
-POST /workers/                                                       in   403  200+ 200+ 200+ in   200+ 200+ 200+
 GET  /workers/connect/                                               in   403  200  200  200  in   200  200  200
 POST /workers/connect/                                               in   403  200+ 200+ 200+ in   200+ 200+ 200+
 GET  /workers/<jobid:worker_id>/                                     in   404  404  404  200  in   200  200  200

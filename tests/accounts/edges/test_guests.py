@@ -147,7 +147,7 @@ class TestAGuest:
             ("get", "/jobs/new/", 403),
             ("post", "/jobs/new/", 403),
             ("get", "/workers/", 200),
-            ("post", "/workers/", 403),
+            ("post", "/workers/connect/", 403),
             ("get", "/api/v1/jobs", 200),
             ("post", "/api/v1/jobs", 403),
         ],

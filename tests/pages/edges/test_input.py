@@ -118,7 +118,7 @@ class TestFiltering:
 class TestWorkers:
     def test_a_members_worker_is_scoped_to_them(self, browse: Browse, little_farm: Farm) -> None:
         form = {"name": "laptop", "queues": "chat, image", "scope": "everybody"}
-        answer = browse(little_farm.eve).post("/workers/", form)
+        answer = browse(little_farm.eve).post("/workers/connect/", form)
         worker = Worker.objects.get(name="laptop")
         assert (
             answer.status_code,
@@ -128,7 +128,7 @@ class TestWorkers:
 
     def test_the_key_is_shown_once_and_opens(self, browse: Browse, little_farm: Farm) -> None:
         client = browse(little_farm.eve)
-        answer = client.post("/workers/", {"name": "laptop", "queues": "chat"})
+        answer = client.post("/workers/connect/", {"name": "laptop", "queues": "chat"})
         worker = Worker.objects.get(name="laptop")
         key = answer.context["key"]
         assert worker == operations.authenticate(key)
@@ -141,8 +141,8 @@ class TestWorkers:
 
     def test_whoever_runs_the_farm_may_serve_everybody(self, browse: Browse, little_farm: Farm) -> None:
         client = browse(little_farm.oscar)
-        client.post("/workers/", {"name": "rack", "queues": "chat", "steals": "*", "scope": "everybody"})
-        client.post("/workers/", {"name": "mine", "queues": "chat", "scope": "own"})
+        client.post("/workers/connect/", {"name": "rack", "queues": "chat", "steals": "*", "scope": "everybody"})
+        client.post("/workers/connect/", {"name": "mine", "queues": "chat", "scope": "own"})
         made = {worker.name: (worker.owner_id, worker.steals) for worker in Worker.objects.exclude(name="w1")}
         assert {"rack": (None, ["*"]), "mine": (little_farm.oscar.pk, [])} == made
 
@@ -161,7 +161,7 @@ class TestWorkers:
     def test_an_error_stands_beside_its_field(
         self, browse: Browse, little_farm: Farm, form: dict[str, str], field: str
     ) -> None:
-        answer = browse(little_farm.eve).post("/workers/", form)
+        answer = browse(little_farm.eve).post("/workers/connect/", form)
         assert (422, [field]) == (answer.status_code, list(answer.context["form"].errors))
         assert Worker.objects.count() == 1
 
