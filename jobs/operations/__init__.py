@@ -10,7 +10,7 @@ from jobs.operations.finish import Cancellation, Finished, cancel, finish, relea
 from jobs.operations.hooks import Link, links, on_behalf_of, register_links, resync
 from jobs.operations.idempotency import Repeatable, forget_idempotency_keys, once, repeatable
 from jobs.operations.janitor import Sweep, delete_orphaned_files, expire, next_due_s, retain, sweep
-from jobs.operations.queues import create_kind, pause, resume, set_ceiling, sync
+from jobs.operations.queues import create_kind, known_kind, pause, resume, set_ceiling, sync
 from jobs.operations.quotas import setting_of, used
 from jobs.operations.report import heartbeat, put_file, write_output
 from jobs.operations.rollup import measure_usage, recount_usage, roll_up
@@ -64,6 +64,7 @@ __all__ = [
     "forget_idempotency_keys",
     "heartbeat",
     "introduce",
+    "known_kind",
     "links",
     "next_due_s",
     "measure_usage",

@@ -117,6 +117,14 @@ def set_ceiling(queue: str, ceiling: int | None, *, by: User | None = None) -> N
     hooks.available(queue)
 
 
+def known_kind(name: str) -> Kind | None:
+    """The kind called `name`, as `kind_of`; None if there is none any more."""
+    try:
+        return kind_of(name)
+    except UnknownKind:
+        return None
+
+
 def kind_of(name: str) -> Kind:
     """The kind called `name`: the one declared in code, or the row that a person made. Raises UnknownKind."""
     declared = kinds.DECLARED.get(name)

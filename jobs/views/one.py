@@ -1,6 +1,7 @@
 """The page of one job, and what can be done with it."""
 
-from typing import Final
+import json
+from typing import Any, Final
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -13,11 +14,14 @@ from django.views.decorators.http import require_POST, require_safe
 from core import people
 from core.verdicts import CancelVerdict
 from jobs import http, operations
+from jobs.domain import snippets
 from jobs.errors import JobsError, NotAllowed, NotFound, NotWaiting, WaitsForLimit
+from jobs.models import Job
 from jobs.queries import fleet, pages, reads
 from jobs.views import access
 from ratelimits.errors import RateLimitsError
 
+LONGEST_SNIPPET: Final = 20_000  # characters of a payload that is shown as a command
 VERDICTS: Final = {
     CancelVerdict.BEFORE_START: "Canceled before it started: no worker ever ran it.",
     CancelVerdict.BEFORE_RETRY: "Canceled before its next attempt: an earlier one ran, no further one will.",
@@ -41,6 +45,7 @@ def job(request: HttpRequest, job_id: int) -> HttpResponse:
         "origin": pages.origin(job_id),
         "offspring": pages.offspring(job_id),
         "belongs_to": operations.links(job_id, viewer=request.user),
+        "snippets": _snippets(request, row),
         "share_url": share and _share_url(request, share.token),
     }
     return render(request, "jobs/job.html", context)
@@ -121,6 +126,21 @@ def _sharing(request: HttpRequest, job_id: int, *, done: str, makes: bool) -> Ht
         return HttpResponseRedirect(page)
     messages.success(request, done)
     return HttpResponseRedirect(f"{page}#share")
+
+
+def _snippets(request: HttpRequest, job: Job) -> dict[str, str] | None:
+    """The calls that submit such a job again; None if they are too long for a page. Queue and priority are those of the
+    kind where the job has these: others take a right to choose them."""
+    body: dict[str, Any] = {"kind": job.kind, "payload": job.body.payload}
+    if len(json.dumps(body)) > LONGEST_SNIPPET:
+        return None
+    if (kind := operations.known_kind(job.kind)) is not None:
+        own = {"queue": kind.queue, "priority": kind.priority}
+        body |= {name: getattr(job, name) for name, value in own.items() if getattr(job, name) != value}
+    if job.group is not None:
+        body["group"] = job.group.name
+    url = request.build_absolute_uri("/api/v1/jobs")
+    return {"curl": snippets.curl(url, body), "python": snippets.python(url, body)}
 
 
 def _share_url(request: HttpRequest, token: str) -> str:

@@ -1,7 +1,8 @@
 """The page that submits a job."""
 
+import json
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
@@ -12,7 +13,9 @@ from django.views.decorators.http import require_http_methods
 from accounts.http import members_only
 from core import people
 from jobs import http
+from jobs.domain.filters import ids_of
 from jobs.models import Job
+from jobs.views import access
 from jobs.views.forms import ChatForm, ImageForm, OtherForm, SubmitForm
 from ratelimits.errors import RateLimited
 
@@ -41,7 +44,8 @@ def new(request: HttpRequest) -> HttpResponse:
     """A form for the kind of job that `?kind=` says; a good one leads to the job's page."""
     tab = next((tab for tab in TABS if tab.code == request.GET.get("kind")), TABS[0])
     user = people.person(request)
-    form = tab.form(request.POST if request.method == "POST" else None, user=user)
+    data = request.POST if request.method == "POST" else None
+    form = tab.form(data, user=user, initial=_like(request) if tab.form is OtherForm else {})
     refusal: RateLimited | None = None
     try:
         if form.is_bound and form.is_valid() and (job := _submitted(request, form)) is not None:
@@ -50,6 +54,16 @@ def new(request: HttpRequest) -> HttpResponse:
         refusal = too_many
         form.add_error(None, too_many.message)
     return _page(request, form, tab, refusal)
+
+
+def _like(request: HttpRequest) -> dict[str, Any]:
+    """What a form begins with for a copy of the job that `?like=` names, if this person may see it."""
+    number = request.GET.get("like", "")
+    if not ids_of(number):
+        return {}
+    job = access.visible(request, ids_of(number)[0])
+    text = json.dumps(job.body.payload, indent=2, ensure_ascii=False)
+    return {"kind_name": job.kind, "payload_text": text, "group": job.group_id}
 
 
 def _submitted(request: HttpRequest, form: SubmitForm) -> Job | None:

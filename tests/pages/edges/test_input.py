@@ -141,7 +141,9 @@ class TestWorkers:
 
     def test_whoever_runs_the_farm_may_serve_everybody(self, browse: Browse, little_farm: Farm) -> None:
         client = browse(little_farm.oscar)
-        client.post("/workers/connect/", {"name": "rack", "queues": "chat", "steals": "*", "scope": "everybody"})
+        client.post(
+            "/workers/connect/", {"name": "rack", "queues": "chat", "steals": "*", "scope": "everybody"}
+        )
         client.post("/workers/connect/", {"name": "mine", "queues": "chat", "scope": "own"})
         made = {worker.name: (worker.owner_id, worker.steals) for worker in Worker.objects.exclude(name="w1")}
         assert {"rack": (None, ["*"]), "mine": (little_farm.oscar.pk, [])} == made
