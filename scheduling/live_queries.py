@@ -7,13 +7,14 @@ from urllib.parse import urlencode
 from django.contrib.auth.models import PermissionsMixin
 
 from live.registry import StateQuery, Viewer, live_query
-from scheduling import operations
+from scheduling import operations, registry
 from scheduling.queries import pages
 
 OPERATOR = "operator"
 VIEW = "scheduling.view_scheduledfunction"
 ROWS = 50
 NEXT = 10
+_UNWELL = frozenset({"failed", "unknown"})
 
 
 @live_query(
@@ -74,8 +75,14 @@ def function_state(*, function_id: int) -> Mapping[str, Any] | None:
     at_most_every_s=2.0,
 )
 def crons() -> Mapping[str, Any]:
-    """All crons."""
-    return {"crons": pages.crons()}
+    """All crons, the farm's own apart."""
+    rows = list(pages.crons())
+    internal = [row for row in rows if registry.is_internal(row.function)]
+    return {
+        "own": [row for row in rows if row not in internal],
+        "internal": internal,
+        "unwell": sum(row.outcome in _UNWELL for row in internal),
+    }
 
 
 @live_query(

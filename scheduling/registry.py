@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from django.apps import apps
+from django.conf import settings
 from django.utils.module_loading import import_string
 
 from scheduling.domain import arguments, options
@@ -114,6 +116,13 @@ def dotted_name(call: Callable[..., Any]) -> str:
     """Module and name, as `import_string` takes it."""
     module, name = getattr(call, "__module__", None), getattr(call, "__qualname__", None)
     return f"{module}.{name}" if module and name else repr(call)
+
+
+def is_internal(name: str) -> bool:
+    """Whether the function of this dotted name is of an app of the farm, and not of one that JOBFARM_APPS adds."""
+    roots = {config.name.partition(".")[0] for config in apps.get_app_configs()}
+    added = {each.partition(".")[0] for each in settings.JOBFARM_APPS}
+    return name.partition(".")[0] in roots - added
 
 
 def everything() -> list[Function]:

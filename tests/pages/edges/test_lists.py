@@ -162,7 +162,7 @@ class TestCost:
         ("path", "most", "people"),
         [
             ("/", 20, ("ada",)),
-            ("/", 51, ("oscar",)),
+            ("/", 52, ("oscar",)),
             ("/jobs/", 13, ("ada", "oscar")),
             ("/jobs/?text=x&age=day&status=failed", 22, ("ada", "oscar")),
             ("/jobs/{job}/", 32, ("ada", "oscar")),

@@ -9,7 +9,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 from django.db.models.functions import Now
 from django.test import Client
-from pytest_django import DjangoAssertNumQueries
+from pytest_django import DjangoAssertNumQueries, Settings
 
 from scheduling import operations as scheduling
 from scheduling.models import Cron, ScheduledFunction
@@ -160,6 +160,20 @@ class TestAPage:
         greet, aged = page[order[0] : order[1]], page[order[1] :]
         assert ('data-status="success"' in greet, 'data-status="failed"' in greet) == (True, False)
         assert ('data-status="success"' in aged, 'data-status="failed"' in aged) == (False, True)
+
+    def test_of_the_farm_itself_are_folded_away_from_peoples_own(
+        self, operator: Client, settings: Settings
+    ) -> None:
+        operator.get("/crons/")
+        scheduling.declare("nightly", scheduling.daily(hour=3, tz="UTC"), sample.say, word="x")
+        scheduling.sync_crons()
+        Cron.objects.filter(name="nightly").update(function="accounts.operations.tidy")
+        page = operator.get("/crons/").content.decode()
+        own, internal = page.split('<details class="card flush internal">')
+        assert ('data-key="cnightly"' in own, 'data-key="cgreet"' in own) == (False, True)
+        assert "Crons of the farm itself: 1" in internal
+        settings.JOBFARM_APPS = ["accounts"]
+        assert 'class="card flush internal"' not in operator.get("/crons/").content.decode()
 
     def test_of_a_function_leads_to_its_next_try(self, operator: Client) -> None:
         first = scheduling.run_after(0, sample.break_down_and_be_tried_again, word="x")
