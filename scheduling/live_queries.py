@@ -76,7 +76,7 @@ def function_state(*, function_id: int) -> Mapping[str, Any] | None:
 )
 def crons() -> Mapping[str, Any]:
     """All crons, the farm's own apart."""
-    rows = list(pages.crons())
+    rows: list[Any] = list(pages.crons())  # with what it adds
     internal = [row for row in rows if registry.is_internal(row.function)]
     return {
         "own": [row for row in rows if row not in internal],
