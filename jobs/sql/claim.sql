@@ -12,7 +12,7 @@
 -- with no job but the queue's name ("crowded out"). Slots below `top` may be taken: below the ceiling, as a rule. While
 -- jobs still sit beyond a lowered ceiling they count too: then one job at a time, and all look at the same slot (the
 -- lowest free one), so that of two claims which saw room for one job only one gets it.
--- A drained worker is given nothing, whatever its call knew when it began (docs/adr/0075).
+-- A drained worker is given nothing, whatever its call knew when it began (docs/adr/0074).
 -- The lease is good for one heartbeat interval: the first call that names it confirms and renews it (heartbeat.sql).
 -- The UPDATE asks once more whether the job waits, in words that no partial index has: by `status = 'pending'` the
 -- planner may read all of the waiting jobs for it, when statistics from an idle hour say that there are none.
