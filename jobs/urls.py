@@ -14,6 +14,7 @@ from jobs.views import (
     saved_filters,
     shared,
     submit,
+    timeline,
     workers,
 )
 
@@ -49,6 +50,7 @@ urlpatterns = [
     path("queues/<str:name>/pause/", queues.pause, name="pause"),
     path("queues/<str:name>/resume/", queues.resume, name="resume"),
     path("queues/<str:name>/ceiling/", queues.set_ceiling, name="ceiling"),
+    path("timeline/", timeline.timeline, name="timeline"),
     path("workers/", workers.workers, name="workers"),
     path("workers/connect/", workers.connect, name="connect"),
     path("workers/<jobid:worker_id>/", workers.worker, name="worker"),

@@ -8,12 +8,13 @@ from jobs.domain import charts
 from jobs.domain.rollups import PERIODS
 from jobs.live_queries.common import MEMBER, OPERATOR, audience_of_list, audience_of_worker, operators
 from jobs.operations import rollup
-from jobs.queries import fleet, gauges, pages, rollups
+from jobs.queries import fleet, gauges, pages, rollups, timeline
 from live.registry import live_query
 from postgres import clock
 
 ON_OVERVIEW = 20  # running jobs and workers
 ENDED_ON_OVERVIEW = 10
+TIMELINE_MINUTES = (5, 15, 60)
 STALE = timedelta(minutes=1)  # the roll-up counts what happened within ten seconds
 
 
@@ -156,7 +157,19 @@ def workers(*, whose: int) -> Mapping[str, Any]:
     return {"workers": fleet.worker_rows(viewer=whose, with_revoked=True, with_rates=True)}
 
 
-for part in (overview_states, overview_charts, queue_durations):
+@live_query(
+    "timeline",
+    topics=lambda **_: ["jobs", "workers"],
+    audiences=(OPERATOR,),
+    template="jobs/live/timeline.html",
+    at_most_every_s=3.0,
+)
+def timeline_of_workers(*, minutes: int) -> Mapping[str, Any]:
+    """What all workers ran of late: a lane for each."""
+    return {"timeline": timeline.of_last(minutes if minutes in TIMELINE_MINUTES else TIMELINE_MINUTES[1])}
+
+
+for part in (overview_states, overview_charts, queue_durations, timeline_of_workers):
     part.may_see(operators)
 
 for listing in (overview, overview_figures, queues, queue, workers):

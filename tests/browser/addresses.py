@@ -68,6 +68,7 @@ def _of_jobs(seeded: Farm) -> list[Address]:
         Address(name="bulk", path=f"/jobs/bulk/{seeded.bulk.pk}/"),
         Address(name="queues", path="/queues/"),
         Address(name="queue", path="/queues/transcribe/"),
+        Address(name="timeline", path="/timeline/?minutes=60"),
         Address(name="workers", path="/workers/"),
         Address(name="connect", path="/workers/connect/?queue=chat"),
         Address(name="worker", path=f"/workers/{seeded.worker.pk}/"),

@@ -73,6 +73,7 @@ GET  /queues/<str:name>/                                             in   200  2
 POST /queues/<str:name>/ceiling/                                     in   403  403  403  403  in   403  302+ 302+
 POST /queues/<str:name>/pause/                                       in   403  403  403  403  in   403  302+ 302+
 POST /queues/<str:name>/resume/                                      in   403  403  403  403  in   403  302+ 302+
+GET  /timeline/                                                      in   403  403  403  403  in   200  200  200
 GET  /workers/                                                       in   200  200  200  200  in   200  200  200
 GET  /workers/connect/                                               in   403  200  200  200  in   200  200  200
 POST /workers/connect/                                               in   403  200+ 200+ 200+ in   200+ 200+ 200+

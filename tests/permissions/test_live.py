@@ -70,6 +70,7 @@ overview-webhooks      -        -        -        -        -        -        ope
 queue                  -        -        -        -        -        member   -        -        -
 queue*                 -        -        -        -        -        -        operator operator operator
 queue-durations        -        -        -        -        -        -        operator operator operator
+timeline               -        -        -        -        -        -        operator operator operator
 queues                 -        -        -        -        -        member   -        -        -
 queues*                -        -        -        -        -        -        operator operator operator
 scheduled-function     -        -        -        -        -        -        operator operator operator
@@ -108,7 +109,7 @@ def _arguments(farm: World) -> dict[str, Any]:
     return {
         **{name: names[name] for name in ("job_id", "worker_id")},
         **{name: inbox[name] for name in ("delivery_id", "first", "secret_id")},
-        "whose": owner, "me": owner, "queue": "chat", "source": "github", "name": "nightly", "group": 0, "since_ms": 0,
+        "whose": owner, "me": owner, "queue": "chat", "source": "github", "name": "nightly", "group": 0, "since_ms": 0, "minutes": 15,
         "submission_id": game["submission_id"], "game_id": Game.objects.get(code=game["code"]).pk,
         "group_id": farm.names("chat/")["group_id"], "bulk_id": farm.names("jobs/bulk/")["bulk_id"],
         "function_id": farm.names("functions/")["function_id"],

@@ -10,7 +10,7 @@ from django.db import connection
 from jobs import operations
 from jobs.domain.workers import Presence
 from jobs.models import HealthScore, Worker
-from jobs.queries import fleet, workers
+from jobs.queries import fleet, timeline, workers
 from postgres import statements
 from tests import farm
 
@@ -108,6 +108,7 @@ class TestPlans:
         most = {"most": workers.MOST_READ}
         _check("worker_lately", {"worker": busy.pk, "listed": workers.LISTED, **most})
         _check("worker_failures", {"worker": busy.pk, "most": workers.MOST_FAILED})
+        _check("timeline", timeline.bounds(minutes=60))
         _check("worker_rates", {"workers": [busy.pk], "most": workers.MOST_RATED})
 
 

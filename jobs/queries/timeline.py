@@ -1,0 +1,52 @@
+"""What all workers ran of late, as lanes."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from jobs.domain.lanes import Lane, Run, lanes
+from postgres import clock, statements
+
+MOST: Final = 2_000  # attempts that run, and as many that ended
+MOST_LANES: Final = 40
+MOST_WORKERS: Final = 200  # that were seen lately, and may have failed alone
+MOST_FAILED: Final = 100  # of each worker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """The lanes from `since` until `until`. `left_out`: workers beyond MOST_LANES; `is_all`: no attempt is left out."""
+
+    since: datetime
+    until: datetime
+    lanes: tuple[Lane, ...]
+    left_out: int
+    is_all: bool
+
+
+def bounds(*, minutes: int) -> dict[str, float]:
+    """The parameters of the statement."""
+    return {
+        "seconds": minutes * 60.0, "most": MOST, "most_workers": MOST_WORKERS, "most_failed": MOST_FAILED
+    }  # fmt: skip
+
+
+def of_last(minutes: int) -> Timeline:
+    """The attempts of so many minutes; of the workers those that ran most."""
+    until = clock.now()
+    since = until - timedelta(minutes=minutes)
+    rows = statements.load("jobs", "timeline").run(bounds(minutes=minutes))
+    drawn = lanes(map(_run, rows), begin_s=since.timestamp(), end_s=until.timestamp())
+    busiest = sorted(drawn, key=lambda lane: -len(lane.bars))[:MOST_LANES]
+    shown = tuple(lane for lane in drawn if lane in busiest)
+    return Timeline(
+        since=since, until=until, lanes=shown, left_out=len(drawn) - len(shown), is_all=len(rows) < MOST
+    )
+
+
+def _run(row: Any) -> Run:
+    return Run(
+        job_id=row.job_id, kind=row.kind, worker_id=row.worker_id, worker_name=row.worker_name or "",
+        outcome=row.outcome, began_s=row.claimed_at.timestamp(),
+        ended_s=None if row.ended_at is None else row.ended_at.timestamp(),
+    )  # fmt: skip
