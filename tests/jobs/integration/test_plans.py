@@ -143,10 +143,10 @@ def _buffers(plan: dict[str, Any]) -> int:
 
 def _jobs_are_read_by(plan: dict[str, Any]) -> set[str]:
     """How jobs_job is read: names of indexes, and any other kind of scan by its type. Whether a table of a few
-    rows (queues, slots) is read by its key depends on when it was vacuumed, so its indexes are left out."""
+    rows (queues, slots, workers) is read by its key depends on when it was vacuumed, so its indexes are left out."""
     scans = [n for n in _nodes(plan) if n["Node Type"].endswith("Scan") and n.get("Actual Loops")]
     named = {n["Index Name"] for n in scans if n.get("Index Name", "").startswith("jobs_")}
-    return {n for n in named if not n.startswith(("jobs_slot", "jobs_queue", "jobs_body"))} | {
+    return {n for n in named if not n.startswith(("jobs_slot", "jobs_queue", "jobs_body", "jobs_worker"))} | {
         n["Node Type"] for n in scans if n.get("Relation Name") == "jobs_job" and "Index Name" not in n
     }
 
