@@ -69,10 +69,7 @@ class Node:
 
     def says(self, what: str) -> bool:
         """Whether it is the "leader", or the "sync" standby."""
-        try:
-            return httpx.get(f"http://127.0.0.1:{self.api}/{what}", timeout=2).status_code == 200
-        except httpx.HTTPError:
-            return False
+        return _is_well(self.api, what)
 
     def log(self) -> str:
         """Return what its Patroni has logged."""
@@ -127,13 +124,21 @@ def _ask(node: Node, query: str) -> Any:
     return row[0] if row else None
 
 
+def _is_well(port: int, path: str) -> bool:
+    """Whether this address of a program answers 200; one that does not listen yet does not."""
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/{path}", timeout=2).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
 @contextmanager
 def _nodes() -> Iterator[list[Node]]:
     with ExitStack() as stack:
         folder = stack.enter_context(postgresqls.folder_of_its_own())
         client, peer = free_port(), free_port()
         _run(stack, folder / "etcd.yml", _etcd(folder, client, peer), "etcd", "--config-file")
-        until(lambda: httpx.get(f"http://127.0.0.1:{client}/health").is_success, within_s=20, what="etcd")
+        until(lambda: _is_well(client, "health"), within_s=20, what="etcd")
         nodes: list[Node] = []
         for name in ("db1", "db2"):
             nodes.append(_node(stack, name, client))
