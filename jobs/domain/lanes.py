@@ -12,7 +12,7 @@ _SHAPES: Final = {
 }  # fmt: skip
 _ALARMING: Final = (0.0, TRACK - 1.0)
 SHORTEST: Final = 2.0  # that can still be seen and pointed at
-MOST_TRACKS: Final = 8  # of a lane; what overlaps more lies on the last
+MOST_TRACKS: Final = 8  # of a lane; what overlaps more lies on the last, and the page says how many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +56,7 @@ class Lane:
     worker_id: int
     name: str
     bars: tuple[Bar, ...]
+    hidden: int  # bars that lie below others, as more than MOST_TRACKS overlap
 
     @property
     def tracks(self) -> int:
@@ -80,12 +81,14 @@ def lanes(runs: Iterable[Run], *, begin_s: float, end_s: float) -> list[Lane]:
 def _lane(runs: Sequence[Run], *, begin_s: float, end_s: float) -> Lane:
     ordered = sorted(runs, key=lambda run: (run.began_s, run.job_id))
     free_from: list[float] = []  # of each track
-    bars = []
+    bars: list[Bar] = []
+    hidden = 0
     for run in ordered:
         track = _track(free_from, run.began_s)
+        hidden += free_from[track] > run.began_s
         free_from[track] = max(free_from[track], end_s if run.ended_s is None else run.ended_s)
         bars.append(_bar(run, track, begin_s=begin_s, end_s=end_s))
-    return Lane(worker_id=ordered[0].worker_id, name=ordered[-1].worker_name, bars=tuple(bars))
+    return Lane(worker_id=ordered[0].worker_id, name=ordered[-1].worker_name, bars=tuple(bars), hidden=hidden)
 
 
 def _track(free_from: list[float], began_s: float) -> int:

@@ -109,7 +109,8 @@ def _arguments(farm: World) -> dict[str, Any]:
     return {
         **{name: names[name] for name in ("job_id", "worker_id")},
         **{name: inbox[name] for name in ("delivery_id", "first", "secret_id")},
-        "whose": owner, "me": owner, "queue": "chat", "source": "github", "name": "nightly", "group": 0, "since_ms": 0, "minutes": 15,
+        "whose": owner, "me": owner, "queue": "chat", "source": "github", "name": "nightly", "group": 0, "since_ms": 0,
+        "minutes": 15,
         "submission_id": game["submission_id"], "game_id": Game.objects.get(code=game["code"]).pk,
         "group_id": farm.names("chat/")["group_id"], "bulk_id": farm.names("jobs/bulk/")["bulk_id"],
         "function_id": farm.names("functions/")["function_id"],

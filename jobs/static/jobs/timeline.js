@@ -1,4 +1,5 @@
-// The timeline by keyboard: one attempt of each lane is in the tab order, arrow keys go from there to its neighbours.
+// The timeline by pointer: a line of text says which attempt is pointed at; a first tap on a touch screen does that, a
+// second one follows the link. By keyboard: one attempt of each lane is in the tab order, arrow keys go from there to its neighbours.
 (() => {
   "use strict";
   const STEPS = { ArrowLeft: -1, ArrowRight: 1 };
@@ -24,5 +25,23 @@
     next.focus();
   }
 
+  function described(event) {
+    const bar = event.target.closest?.(".lane a");
+    const line = document.querySelector("[data-pointed-at]");
+    if (bar && line) line.textContent = bar.getAttribute("aria-label");
+  }
+
+  let pointed = null; // at what a finger pointed last
+
+  function tapped(event) {
+    const bar = event.target.closest?.(".lane a");
+    const again = bar === pointed;
+    pointed = bar;
+    if (bar && !again && event.pointerType === "touch") event.preventDefault();
+  }
+
   document.addEventListener("keydown", moved);
+  document.addEventListener("focusin", described);
+  document.addEventListener("pointerover", described);
+  document.addEventListener("click", tapped);
 })();

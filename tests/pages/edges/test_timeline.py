@@ -54,6 +54,32 @@ def test_leaves_out_the_workers_that_ran_least_and_says_so(
     assert "lazy" not in page
 
 
+def test_says_that_it_leaves_out_attempts_and_only_then(
+    little_farm: Farm, browse: Browse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    farm.submit(3, "image", owner=little_farm.ada)
+    for _ in range(2):
+        farm.succeed(little_farm.worker, farm.claim_one(little_farm.worker))
+    operations.cancel(farm.claim_one(little_farm.worker).id, by=None)
+    client = browse(little_farm.oscar)
+    assert "Only the newest" not in client.get("/timeline/").content.decode()
+    monkeypatch.setattr(timeline, "MOST", 2)
+    page = client.get("/timeline/?minutes=5").content.decode()
+    assert "Only the newest" in page
+    assert "success" in " ".join(_bars(page))
+
+
+def test_reads_past_jobs_that_no_worker_ran(
+    little_farm: Farm, browse: Browse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = farm.submit(4, "image", owner=little_farm.ada)
+    farm.succeed(little_farm.worker, farm.claim_one(little_farm.worker))
+    for job in jobs[1:]:
+        operations.cancel(job.pk, by=None)
+    monkeypatch.setattr(timeline, "MOST", 2)
+    assert len(_bars(browse(little_farm.oscar).get("/timeline/").content.decode())) == 1
+
+
 @pytest.mark.parametrize("minutes", ["", "7", "x", "-5"])
 def test_of_another_time_is_that_of_a_quarter_of_an_hour(
     little_farm: Farm, browse: Browse, minutes: str

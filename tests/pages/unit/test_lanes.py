@@ -30,6 +30,11 @@ def test_those_that_overlap_lie_below_each_other_and_a_free_track_is_used_again(
     assert lane.tracks == 2
 
 
+def test_a_lane_counts_the_runs_that_are_hidden_below_others() -> None:
+    [lane] = lanes([_run(0, 10, job=job) for job in range(MOST_TRACKS + 2)], begin_s=0, end_s=100)
+    assert (lane.tracks, lane.hidden) == (MOST_TRACKS, 2)
+
+
 def test_lanes_are_in_the_order_of_their_names() -> None:
     runs = [
         _run(0, 1, worker=1, name="zoe"),
