@@ -4,6 +4,7 @@ from django.urls import path
 
 import jobs.http  # noqa: F401  # declares the converter
 from jobs.views import (
+    attempts,
     bulks,
     export,
     failures,
@@ -39,6 +40,9 @@ urlpatterns = [
     path("jobs/<jobid:job_id>/cancel/", one.cancel, name="cancel"),
     path("jobs/<jobid:job_id>/retry/", one.retry, name="retry"),
     path("jobs/<jobid:job_id>/run-now/", one.run_now, name="run_now"),
+    path("jobs/<jobid:job_id>/priority/", one.change_priority, name="priority"),
+    path("jobs/<jobid:job_id>/clone/", one.clone, name="clone"),
+    path("jobs/<jobid:job_id>/attempts/", attempts.compared, name="attempts"),
     path("jobs/<jobid:job_id>/share/", one.share, name="share"),
     path("jobs/<jobid:job_id>/unshare/", one.unshare, name="unshare"),
     path("jobs/<jobid:job_id>/files/<str:name>", files.file, name="file"),

@@ -66,8 +66,8 @@ CHAPTERS: Final[dict[str, tuple[Part, ...]]] = {
     "Jobs": (
         _part(
             _JOBS,
-            "submit submit_many NewJob cancel Cancellation retry run_now snapshot JobSnapshot statuses output_text"
-            " pictures result_file",
+            "submit submit_many NewJob cancel Cancellation retry run_now change_priority snapshot JobSnapshot statuses"
+            " output_text pictures result_file",
             alias="jobs",
         ),
     ),

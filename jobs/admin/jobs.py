@@ -1,7 +1,6 @@
 """Jobs: look, search, follow live, cancel, try again."""
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any, Final
 
 from django.contrib import admin, messages
@@ -13,18 +12,15 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.decorators import action, display
 
-from core import administration, people
+from core import administration
 from jobs import live_queries, operations
-from jobs.admin import common
+from jobs.admin import common, job_actions
 from jobs.domain.states import Status
-from jobs.errors import JobsError
 from jobs.models import Attempt, Job, ResultFile
 from jobs.queries import fleet, lists, pages, reports, rollups
 from jobs.templatetags import farm
 from live import html
-from ratelimits.errors import RateLimitsError
-
-AT_ONCE: Final = 1000  # jobs that one action touches; the message says when more match
+from postgres import clock
 
 
 class StatusFilter(admin.SimpleListFilter):
@@ -148,6 +144,12 @@ class JobAdmin(common.Operated, administration.BoundedList):
 
     class Media(common.LiveMedia):
         """Its page is live."""
+
+    def get_actions_detail(self, request: HttpRequest, object_id: int | str) -> list[Any]:
+        """Those that can change something of this job as it stands."""
+        job = self.get_object(request, str(object_id))
+        fitting = set() if job is None else job_actions.fitting(job, now=clock.now())
+        return [each for each in super().get_actions_detail(request, object_id) if each.path in fitting]
 
     def view_on_site(self, obj: Job) -> str:
         """Its page outside of the administration."""
@@ -273,97 +275,81 @@ class JobAdmin(common.Operated, administration.BoundedList):
     @admin.action(description="Cancel", permissions=["operate"])
     def cancel_selected(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
         """Cancel each, after a question that says how they stand; then say what it came to, by verdict."""
-        return self._each(request, queryset, title="Cancel these jobs?", button="Cancel them", action=_cancel)
+        return self._each(
+            request, queryset, title="Cancel these jobs?", button="Cancel them", action=job_actions.cancel
+        )
 
     @admin.action(description="Retry", permissions=["operate"])
     def retry_selected(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
         """Retry each ended one, after a question; then say what it came to."""
-        return self._each(request, queryset, title="Retry these jobs?", button="Retry them", action=_retry)
+        return self._each(
+            request, queryset, title="Retry these jobs?", button="Retry them", action=job_actions.retry
+        )
 
     @action(description="Cancel", url_path="cancel", permissions=["operate"])  # type: ignore[untyped-decorator]
     def cancel_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Cancel this one, after a question."""
-        return self._one(request, object_id, title="Cancel this job?", button="Cancel it", action=_cancel)
+        return self._one(
+            request, object_id, title="Cancel this job?", button="Cancel it", action=job_actions.cancel
+        )
 
     @action(description="Retry", url_path="retry", permissions=["operate"])  # type: ignore[untyped-decorator]
     def retry_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Retry this one, after a question."""
-        return self._one(request, object_id, title="Retry this job?", button="Retry it", action=_retry)
+        return self._one(
+            request, object_id, title="Retry this job?", button="Retry it", action=job_actions.retry
+        )
 
     @action(description="Run now", url_path="run-now", permissions=["operate"])  # type: ignore[untyped-decorator]
     def run_now_one(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Make this one due, after a question."""
-        return self._one(request, object_id, title="Run this job now?", button="Run it now", action=_run_now)
+        return self._one(
+            request, object_id, title="Run this job now?", button="Run it now", action=job_actions.run_now
+        )
 
     def _each(
-        self, request: HttpRequest, queryset: QuerySet[Job], *, title: str, button: str, action: "Action"
+        self,
+        request: HttpRequest,
+        queryset: QuerySet[Job],
+        *,
+        title: str,
+        button: str,
+        action: job_actions.Action,
     ) -> HttpResponse | None:
-        chosen = list(queryset.order_by("pk").values_list("pk", "status")[: AT_ONCE + 1])
-        some = chosen[:AT_ONCE]
+        chosen = list(queryset.order_by("pk").values_list("pk", "status")[: job_actions.AT_ONCE + 1])
+        some = chosen[: job_actions.AT_ONCE]
         if not administration.is_confirmed(request):
-            return administration.question(self, request, title=title, lines=_preview(chosen), button=button)
-        results = Counter(action(request, job_id) for job_id, _ in some)
-        self.message_user(request, _counted(results), messages.SUCCESS)
-        if len(chosen) > AT_ONCE:
-            sentence = (
-                f"More jobs match: these were the first {AT_ONCE}. Repeat the action for the next ones."
+            return administration.question(
+                self,
+                request,
+                title=title,
+                lines=job_actions.preview(chosen, fits=job_actions.FITS[action]),
+                button=button,
             )
+        results = Counter(action(request, job_id) for job_id, _ in some)
+        self.message_user(request, job_actions.counted(results), messages.SUCCESS)
+        if len(chosen) > job_actions.AT_ONCE:
+            most = job_actions.AT_ONCE
+            sentence = f"More jobs match: these were the first {most}. Repeat the action for the next ones."
             self.message_user(request, sentence, messages.WARNING)
         return None
 
     def _one(
-        self, request: HttpRequest, object_id: str, *, title: str, button: str, action: "Action"
+        self, request: HttpRequest, object_id: str, *, title: str, button: str, action: job_actions.Action
     ) -> HttpResponse:
         job = self.get_object(request, object_id)
         if job is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
         if not administration.is_confirmed(request):
             return administration.question(
-                self, request, title=title, lines=_preview([(job.pk, job.status)]), button=button
+                self,
+                request,
+                title=title,
+                lines=job_actions.preview([(job.pk, job.status)], fits=job_actions.FITS[action]),
+                button=button,
             )
-        self.message_user(request, _counted(Counter([action(request, job.pk)])), messages.SUCCESS)
+        self.message_user(request, job_actions.counted(Counter([action(request, job.pk)])), messages.SUCCESS)
         return HttpResponseRedirect(reverse("admin:jobs_job_change", args=[job.pk]))
-
-
-Action = Callable[[HttpRequest, int], str]
-
-
-def _cancel(request: HttpRequest, job_id: int) -> str:
-    try:
-        return operations.cancel(job_id, by=people.person(request)).verdict.value.replace("_", " ")
-    except JobsError as refusal:
-        return refusal.message
-
-
-def _retry(request: HttpRequest, job_id: int) -> str:
-    try:
-        operations.retry(job_id, by=people.person(request))
-    except (JobsError, RateLimitsError) as refusal:
-        return refusal.message
-    return "retried"
-
-
-def _run_now(request: HttpRequest, job_id: int) -> str:
-    try:
-        operations.run_now(job_id, by=people.person(request))
-    except JobsError as refusal:
-        return refusal.message
-    return "due now"
-
-
-def _preview(chosen: list[tuple[int, str]]) -> list[str]:
-    """What the action applies to: how many jobs, by their status at this moment."""
-    counts = Counter(status.replace("_", " ") for _, status in chosen[:AT_ONCE])
-    lines = [f"{count} {status}" for status, count in sorted(counts.items())]
-    return (
-        [*lines, f"and more, which are not changed: {AT_ONCE} at a time"] if len(chosen) > AT_ONCE else lines
-    )
-
-
-def _counted(results: Counter[str]) -> str:
-    return (
-        "; ".join(f"{count} {result}" for result, count in results.most_common()) or "Nothing was selected."
-    )
 
 
 def _is_id(term: str) -> bool:

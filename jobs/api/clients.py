@@ -227,6 +227,20 @@ def run_now(request: HttpRequest, job_id: int) -> protocol.Job:
     return protocol.in_full([operations.run_now(job_id, by=_user(request)).pk])[0]
 
 
+@router.post(
+    "/jobs/{jobid:job_id}/priority",
+    auth=OPERATE,
+    response={200: protocol.Job, documents.REFUSALS: clients.Problem},
+    summary="Change the priority of a job that waits",
+    description=documents.CHANGE_PRIORITY,
+    openapi_extra=documents.with_body(documents.CHANGE_PRIORITY),
+)
+def change_priority(request: HttpRequest, job_id: int, body: clients.NewPriority) -> protocol.Job:
+    """Move it before or behind others."""
+    job = operations.change_priority(job_id, body.priority, by=_user(request))
+    return protocol.in_full([job.pk])[0]
+
+
 @router.get(
     "/jobs/{jobid:job_id}/why",
     auth=READ,

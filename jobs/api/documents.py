@@ -281,6 +281,13 @@ has ended, 409 `waits_for_limit` while the tokens of its limit have not come in.
 
     curl -sS -X POST $FARM/api/v1/jobs/$JOB/run_now -H "Authorization: Bearer $TOKEN"
 """
+CHANGE_PRIORITY: Final = """
+    curl -sS $FARM/api/v1/jobs/$JOB/priority -H "Authorization: Bearer $TOKEN" \\
+      -H "Content-Type: application/json" -d '{"priority": -10}'
+
+Gives a job that waits another priority; it keeps its place among those of the same one. 409 `not_waiting` for one that
+runs or has ended, 403 `forbidden` above what you may give.
+"""
 WHY: Final = """
     curl -sS $FARM/api/v1/jobs/$JOB/why -H "Authorization: Bearer $TOKEN"
 

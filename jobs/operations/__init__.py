@@ -15,7 +15,8 @@ from jobs.operations.quotas import setting_of, used
 from jobs.operations.report import heartbeat, put_file, write_output
 from jobs.operations.rollup import measure_usage, recount_usage, roll_up
 from jobs.operations.scores import score_also, score_yesterday
-from jobs.operations.submit import NewJob, check_submit, retry, run_now, share, submit, submit_many, unshare
+from jobs.operations.submit import NewJob, check_submit, clone, retry, share, submit, submit_many, unshare
+from jobs.operations.waiting import change_priority, run_now
 from jobs.operations.workers import (
     authenticate,
     create_worker,
@@ -49,8 +50,10 @@ __all__ = [
     "authenticate",
     "bulk",
     "cancel",
+    "change_priority",
     "check_submit",
     "claim",
+    "clone",
     "create_kind",
     "create_worker",
     "declare",

@@ -171,12 +171,14 @@ def check_bulk_value(action: BulkAction, value: str) -> None:
     if action is BulkAction.QUEUE and not keys.known_queues([value]):
         raise UnknownQueue(queue=value)
     if action is BulkAction.PRIORITY:
-        try:
-            number = int(value)
-        except ValueError:
-            number = 1000
-        if not -100 <= number <= 100:
-            raise InvalidValue(field="priority", why=f"a whole number from -100 to 100, got {value!r}")
+        _check_range(value)
+
+
+def check_priority(priority: int, *, kind: str, by: User | None) -> None:
+    """Raise InvalidValue, and PriorityNotAllowed where `by` may not give a job of this kind such a priority."""
+    _check_range(priority)
+    if by is not None:
+        _check_priority(priority, _known(kind), by=by)
 
 
 def check_bulk(action: BulkAction, value: str, *, kind: str, by: User) -> None:
@@ -243,6 +245,15 @@ def _check_queue(queue: str | None, kind: Kind | None, *, by: User) -> None:
     allowed = [*([kind.queue] if kind else []), *settings.JOBFARM["MEMBER_QUEUES"]]
     if queue is not None and not {queue, ANY_QUEUE} & {*allowed} and not reads.has_right(by, CHOOSE):
         raise QueueChoiceNotAllowed(right=CHOOSE, queue=queue, allowed=_listed(allowed), what=_subject(kind))
+
+
+def _check_range(value: int | str) -> None:
+    try:
+        number = int(value)
+    except ValueError:
+        number = 1000
+    if not -100 <= number <= 100:
+        raise InvalidValue(field="priority", why=f"a whole number from -100 to 100, got {value!r}")
 
 
 def _subject(kind: Kind | None) -> str:

@@ -1,4 +1,4 @@
-"""Submitting jobs: one, many, and one that ended once more; then running one now, and sharing it by a link."""
+"""Submitting jobs: one, many, and one that ended once more; and sharing one by a link."""
 
 import math
 import random
@@ -17,14 +17,14 @@ from jobs.domain import payloads
 from jobs.domain.kinds import Kind
 from jobs.domain.states import ENDED, Status
 from jobs.domain.watermarks import MARGIN_S
-from jobs.errors import InvalidValue, NotAMember, NotEnded, NotUnique, NotWaiting, UnknownQueue, WaitsForLimit
+from jobs.errors import InvalidValue, NotAMember, NotEnded, NotFound, NotUnique, UnknownQueue
 from jobs.models import Job, Share
 from jobs.operations import hooks, queues, quotas
-from jobs.queries import bulks, keys, moves, reads, submits
+from jobs.queries import keys, moves, reads, submits
 from jobs.queries.submits import Stored, Twin
 from live import operations as live
 from observing import traces
-from postgres import clock, transactions
+from postgres import transactions
 from scheduling import context
 
 AT_ONCE = timedelta(seconds=MARGIN_S / 2)  # the jobs of a bulk lie up to this far apart (sql/submit.sql)
@@ -191,6 +191,24 @@ def submit_again(job: Job, *, by: User | None, run_at: datetime | None = None) -
 
 
 @transactions.retried
+def clone(job_id: int, *, by: User) -> Job:
+    """A new job of `by` with the kind, payload, queue, priority, group and bounds of this one, whatever its status.
+
+    Not its `unique_key`, nor its times. Raises NotFound for a job that `by` may not see, else as `submit`; in the
+    group only where `by` is a member.
+    """
+    job = reads.visible_to(by).select_related("body", "group").filter(pk=job_id).first()
+    if job is None:
+        raise NotFound
+    same = {name: getattr(job, name) for name in ("queue", "priority", "max_attempts", "timeout_s")}
+    is_member = job.group is not None and by.groups.filter(pk=job.group.pk).exists()
+    group = job.group if is_member else None
+    made = submit(job.kind, job.body.payload, owner=by, group=group, by=by, **same)
+    audit.record(by, made, f"cloned from job {job.pk}")
+    return made
+
+
+@transactions.retried
 def share(job_id: int, *, by: User) -> Share:
     """The link that shows this job without a log-in, made at the first call. Raises NotFound, NotAllowed."""
     job = reads.operable(job_id, by=by)
@@ -209,25 +227,6 @@ def unshare(job_id: int, *, by: User) -> None:
     if Share.objects.filter(job_id=job.pk).delete()[0]:
         audit.record(by, job, "link withdrawn")
     live.touch(f"share:{job.pk}")
-
-
-@transactions.retried
-def run_now(job_id: int, *, by: User | None) -> Job:
-    """Make a job that is due later due now, and return it; one that is due already stays as it is.
-
-    `by` None is the system itself. Raises NotFound (also for a job that `by` may not see), NotAllowed, NotWaiting for
-    one that runs or has ended, WaitsForLimit for one whose tokens have not come in.
-    """
-    job = reads.operable(job_id, by=by, lock=True)
-    if job.status != Status.PENDING:
-        raise NotWaiting
-    now = clock.now()
-    if job.limit_until is not None and job.limit_until > now:
-        raise WaitsForLimit(limit=job.limit_name)
-    if job.run_at > now:
-        _make_due(job, now=now)
-        audit.record(by, job, "run now")
-    return job
 
 
 def _put(new_jobs: Sequence[NewJob], rows: Sequence[dict[str, Any]]) -> list[Job | NotUnique]:
@@ -350,10 +349,3 @@ def _announce(new_jobs: Sequence[NewJob], stored: Sequence[Job | NotUnique]) -> 
     if pairs:
         hooks.forget_watermarks({job.queue for _, job in pairs if job.run_at < job.created_at - AT_ONCE})
         hooks.submitted(due)
-
-
-def _make_due(job: Job, *, now: datetime) -> None:
-    job.run_at = now
-    bulks.change_waiting([job.pk], run_at=now)
-    hooks.changed([job.pk])
-    hooks.available(job.queue)

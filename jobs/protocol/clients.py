@@ -40,6 +40,14 @@ class NewJob(Body):
     )
 
 
+class NewPriority(Body):
+    """Which priority a job that waits is given."""
+
+    priority: Annotated[Whole, Field(ge=-100, le=100)] = Field(
+        description="Higher goes first. Above the kind's own, and above 0, it takes the right to raise it."
+    )
+
+
 class NewJobs(Body):
     """Many jobs to submit at once: all are stored but those that have a twin, or none."""
 

@@ -30,14 +30,16 @@ class _Tree:
     def __init__(self) -> None:
         self._remaining = MOST_NODES
 
-    def node(self, value: Any, *, key: str | None, level: int) -> SafeString:
+    def node(self, value: Any, *, key: str | None, level: int, step: int = 0) -> SafeString:
         self._remaining -= 1
         label = mark_safe("") if key is None else format_html('<span class="key">{}:</span> ', key)
         if isinstance(value, dict | list) and value:
-            return self._branch(value, label=label, level=level)
-        return format_html('<div class="leaf">{}{}</div>', label, _leaf(value))
+            return self._branch(value, label=label, level=level, step=_step(key, step, level))
+        return format_html('<div class="leaf"{}>{}{}</div>', _step(key, step, level), label, _leaf(value))
 
-    def _branch(self, value: dict[str, Any] | list[Any], *, label: SafeString, level: int) -> SafeString:
+    def _branch(
+        self, value: dict[str, Any] | list[Any], *, label: SafeString, level: int, step: SafeString
+    ) -> SafeString:
         entries: list[tuple[str | None, Any]] = (
             [(json.dumps(key, ensure_ascii=False), child) for key, child in value.items()]
             if isinstance(value, dict)
@@ -45,7 +47,8 @@ class _Tree:
         )
         is_open = level < _OPEN_LEVELS and (level == 0 or len(entries) <= _FEW)
         return format_html(
-            '<details{}><summary>{}<span class="soft">{}</span></summary><div class="in">{}</div></details>',
+            '<details{}{}><summary>{}<span class="soft">{}</span></summary><div class="in">{}</div></details>',
+            step,
             mark_safe(" open") if is_open else "",
             label,
             _size(value),
@@ -54,14 +57,19 @@ class _Tree:
 
     def _children(self, entries: list[tuple[str | None, Any]], *, level: int) -> SafeString:
         drawn: list[tuple[SafeString]] = []
-        for key, child in entries:
+        for step, (key, child) in enumerate(entries):
             if self._remaining <= 0 or level >= _DEEPEST:
                 drawn.append(
                     (format_html('<div class="soft">… and {} more</div>', len(entries) - len(drawn)),)
                 )
                 break
-            drawn.append((self.node(child, key=key, level=level + 1),))
+            drawn.append((self.node(child, key=key, step=step, level=level + 1),))
         return format_html_join("", "{}", drawn)
+
+
+def _step(key: str | None, number: int, level: int) -> SafeString:
+    """What leads here from the value around it, as JSON: a key or a number. trees.js makes the path of it."""
+    return format_html(' data-step="{}"', number if key is None else key) if level else mark_safe("")
 
 
 def _leaf(value: Any) -> SafeString:

@@ -3,6 +3,7 @@
 import json
 from typing import Any, Final
 
+from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -11,6 +12,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
+from accounts.http import members_only
 from core import people
 from core.verdicts import CancelVerdict
 from jobs import http, operations
@@ -30,6 +32,12 @@ VERDICTS: Final = {
 }
 
 
+class PriorityForm(forms.Form):
+    """The priority that a person wants for a job."""
+
+    priority = forms.IntegerField(min_value=-100, max_value=100)
+
+
 @login_required
 @require_safe
 @never_cache
@@ -46,6 +54,7 @@ def job(request: HttpRequest, job_id: int) -> HttpResponse:
         "offspring": pages.offspring(job_id),
         "belongs_to": operations.links(job_id, viewer=request.user),
         "snippets": _snippets(request, row),
+        "left_out": _left_out(row),
         "share_url": share and _share_url(request, share.token),
     }
     return render(request, "jobs/job.html", context)
@@ -102,6 +111,40 @@ def run_now(request: HttpRequest, job_id: int) -> HttpResponse:
 
 @login_required
 @require_POST
+def change_priority(request: HttpRequest, job_id: int) -> HttpResponse:
+    """Move a job that waits before or behind others."""
+    page = reverse("jobs:job", args=[job_id])
+    form = PriorityForm(request.POST)
+    if not form.is_valid():
+        return access.respond(request, str(form.errors["priority"][0]), level=messages.ERROR, url=page)
+    try:
+        job = operations.change_priority(job_id, form.cleaned_data["priority"], by=people.person(request))
+    except NotFound as refusal:
+        raise Http404(refusal.message) from refusal
+    except JobsError as refusal:
+        return access.respond(request, refusal.message, level=messages.ERROR, url=page)
+    return access.respond(request, f"The priority is {job.priority}.", level=messages.SUCCESS, url=page)
+
+
+@members_only
+@require_POST
+def clone(request: HttpRequest, job_id: int) -> HttpResponse:
+    """Submit a job like this one at once, as the person's own, and go there."""
+    person = people.person(request)
+    try:
+        http.count_submitted(request, person)
+        made = operations.clone(job_id, by=person)
+    except NotFound as refusal:
+        raise Http404(refusal.message) from refusal
+    except (JobsError, RateLimitsError) as refusal:
+        url = reverse("jobs:job", args=[job_id])
+        return access.respond(request, refusal.message, level=messages.ERROR, url=url)
+    messages.success(request, f"Submitted as job #{made.pk}, like #{job_id}.")
+    return HttpResponseRedirect(reverse("jobs:job", args=[made.pk]))
+
+
+@login_required
+@require_POST
 def share(request: HttpRequest, job_id: int) -> HttpResponse:
     """Make the link that shows this job to whoever has it."""
     return _sharing(request, job_id, done="Anyone with the link can see this job now.", makes=True)
@@ -141,6 +184,19 @@ def _snippets(request: HttpRequest, job: Job) -> dict[str, str] | None:
         body["group"] = job.group.name
     url = request.build_absolute_uri("/api/v1/jobs")
     return {"curl": snippets.curl(url, body), "python": snippets.python(url, body)}
+
+
+def _left_out(job: Job) -> list[str]:
+    """What of this job neither a copy nor a printed call holds, where it is not what its kind gives."""
+    kind = operations.known_kind(job.kind)
+    left_out = {
+        "unique key": job.unique_key,
+        "expiry": job.expires_at,
+        "number of attempts": kind is None or job.max_attempts != kind.max_attempts,
+        "timeout": job.timeout_s if kind is None else job.timeout_s != kind.timeout_s,
+        "queue and priority": kind is None,
+    }
+    return [name for name, is_left_out in left_out.items() if is_left_out]
 
 
 def _share_url(request: HttpRequest, token: str) -> str:

@@ -62,6 +62,7 @@ def _of_jobs(seeded: Farm) -> list[Address]:
         Address(name="jobs-failures", path="/jobs/failures/"),
         Address(name="jobs-submit", path="/jobs/new/"),
         *each,
+        Address(name="job-attempts", path=f"/jobs/{seeded.jobs['tried'].pk}/attempts/"),
         Address(name="job-shared", path=f"/jobs/shared/{seeded.share}/", by=""),
         Address(name="job-file-link", path=f"/jobs/{done}/files/transcript.txt/link"),
         Address(name="bulks", path="/jobs/bulk/"),

@@ -19,6 +19,8 @@ FORMS: Final[Mapping[str, Any]] = {
     "api/v1/worker/hello": {"host": "gpu-3"},
     "api/v1/worker/unclaim": {"jobs": [{"id": "<job_id>", "lease": "<lease>"}]},
     "api/v1/jobs": _SUBMITTED,
+    "api/v1/jobs/<jobid:job_id>/priority": {"priority": -5},
+    "jobs/<jobid:job_id>/priority/": {"priority": "-5"},
     "api/v1/jobs/bulk": {"jobs": [_SUBMITTED]},
     "accounts/sign-up/": {"username": "newcomer", "password": farm.PASSWORD, "again": farm.PASSWORD},
     "accounts/login/": {"username": "ada", "password": farm.PASSWORD},

@@ -42,12 +42,15 @@ POST /accounts/tokens/<int:token_id>/revoke/                         in   404  4
 # Jobs, queues, workers.
 GET  /jobs/                                                          in   200  200  200  200  in   200  200  200
 GET  /jobs/<jobid:job_id>/                                           in   404  404  200  200  in   200  200  200
+GET  /jobs/<jobid:job_id>/attempts/                                  in   404  404  200  200  in   200  200  200
 POST /jobs/<jobid:job_id>/cancel/                                    in   404  404  302  302+ in   302  302+ 302+
 GET  /jobs/<jobid:job_id>/files/<str:name>                           in   404  404  200  200  in   200  200  200
 GET  /jobs/<jobid:job_id>/files/<str:name>/link                      in   404  404  200  200  in   200  200  200
 GET  /jobs/<jobid:job_id>/output/<int:fence>                         in   404  404  200  200  in   200  200  200
 POST /jobs/<jobid:job_id>/retry/                                     in   404  404  302  302+ in   302  302+ 302+
+POST /jobs/<jobid:job_id>/clone/                                     in   403  404  302+ 302+ in   302+ 302+ 302+
 POST /jobs/<jobid:job_id>/run-now/                                   in   404  404  302  302+ in   302  302+ 302+
+POST /jobs/<jobid:job_id>/priority/                                  in   404  404  302  302+ in   302  302+ 302+
 POST /jobs/<jobid:job_id>/share/                                     in   404  404  302  302+ in   302  302+ 302+
 POST /jobs/<jobid:job_id>/unshare/                                   in   404  404  302  302+ in   302  302+ 302+
 GET  /jobs/export.csv                                                in   200  200  200  200  in   200  200  200
@@ -96,6 +99,7 @@ GET  /api/v1/jobs/<jobid:job_id>/files/<name>                        401  404  4
 GET  /api/v1/jobs/<jobid:job_id>/output                              401  404  404  200  200  401  200  200  200
 POST /api/v1/jobs/<jobid:job_id>/retry                               401  403  404  403  201+ 401  403  201+ 201+
 POST /api/v1/jobs/<jobid:job_id>/run_now                             401  403  404  403  200+ 401  403  200+ 200+
+POST /api/v1/jobs/<jobid:job_id>/priority                            401  403  404  403  200+ 401  403  200+ 200+
 GET  /api/v1/jobs/<jobid:job_id>/why                                 401  404  404  200  200  401  200  200  200
 POST /api/v1/jobs/bulk                                               401  403  201+ 201+ 201+ 401  201+ 201+ 201+
 GET  /api/v1/openapi.json                                            200  200  200  200  200  200  200  200  200

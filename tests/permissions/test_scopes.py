@@ -46,7 +46,11 @@ CALLS: dict[str, list[Call]] = {
         for path in ("/jobs", "/jobs/{job}", "/jobs/{job}/output", "/jobs/{job}/events", "/jobs/{job}/why")
     ],
     "operate": [
-        ("POST", path, "") for path in ("/jobs/{job}/cancel", "/jobs/{ended}/retry", "/jobs/{job}/run_now")
+        *(
+            ("POST", path, "")
+            for path in ("/jobs/{job}/cancel", "/jobs/{ended}/retry", "/jobs/{job}/run_now")
+        ),
+        ("POST", "/jobs/{job}/priority", '{"priority": -5}'),
     ],
 }
 

@@ -125,6 +125,8 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
         "jobs/<jobid:job_id>/retry/": {"job_id": ended.pk},
         "api/v1/jobs/<jobid:job_id>/retry": {"job_id": ended.pk},
         "jobs/<jobid:job_id>/run-now/": {"job_id": later.pk},
+        "jobs/<jobid:job_id>/priority/": {"job_id": later.pk},
+        "api/v1/jobs/<jobid:job_id>/priority": {"job_id": later.pk},
         "api/v1/jobs/<jobid:job_id>/run_now": {"job_id": later.pk},
         "workers/<jobid:worker_id>/undrain/": {"worker_id": drained.pk},
         "api/v1/workers/<jobid:worker_id>/undrain": {"worker_id": drained.pk},

@@ -50,6 +50,11 @@
     }
   }
 
+  async function copyText(text, button) {
+    if (await copied(text)) showCopied(button);
+    else toast("Copying is not allowed here: a browser allows it on https and on this machine.", "bad");
+  }
+
   // navigator.clipboard exists only on https and localhost; a farm in a local network is often neither.
   async function copied(text) {
     try {
@@ -170,5 +175,5 @@
   showTheme();
   entitle(document);
   showWay();
-  window.jobfarm = { toast, announce, confirm, element };
+  window.jobfarm = { toast, announce, confirm, copyText, element };
 })();

@@ -1,4 +1,4 @@
-"""`manage.py jobs list|show|cancel|retry|tail`: jobs from the command line, with the rights of the system itself."""
+"""`manage.py jobs list|show|cancel|retry|run_now|priority|tail`: jobs from the command line, as the system."""
 
 import json
 import time
@@ -21,7 +21,7 @@ POLL_EVERY_S = 0.5  # of `tail`
 class Command(BaseCommand):
     """One verb and its arguments."""
 
-    help = "List, show, cancel, retry and follow jobs."
+    help = "List, show, cancel, retry, hurry and follow jobs."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """A sub-command for each verb."""
@@ -34,8 +34,12 @@ class Command(BaseCommand):
             ("show", "everything about one"),
             ("cancel", "cancel them"),
             ("retry", "submit again"),
+            ("run_now", "make those due that are due later"),
         ):
             verbs.add_parser(verb, help=meaning).add_argument("job", type=int, nargs="+")
+        priority = verbs.add_parser("priority", help="change the priority of those that wait")
+        priority.add_argument("job", type=int, nargs="+")
+        priority.add_argument("--to", type=int, required=True, help="from -100 to 100, higher goes first")
         verbs.add_parser("tail", help="follow its output until it ends").add_argument("job", type=int)
 
     def handle(self, *, verb: str, **options: Any) -> None:
@@ -72,6 +76,16 @@ class Command(BaseCommand):
     def _retry(self, options: dict[str, Any]) -> None:
         for job_id in options["job"]:
             self.stdout.write(f"#{job_id}: retried as #{operations.retry(job_id, by=None).pk}")
+
+    def _run_now(self, options: dict[str, Any]) -> None:
+        for job_id in options["job"]:
+            operations.run_now(job_id, by=None)
+            self.stdout.write(f"#{job_id}: due now")
+
+    def _priority(self, options: dict[str, Any]) -> None:
+        for job_id in options["job"]:
+            job = operations.change_priority(job_id, options["to"], by=None)
+            self.stdout.write(f"#{job_id}: priority {job.priority}")
 
     def _tail(self, options: dict[str, Any]) -> None:
         job_id, attempt, after = options["job"], 0, -1

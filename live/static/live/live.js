@@ -297,6 +297,7 @@
   // In the reader's own way of writing the page's language, if they have one: "en" alone would mean American dates.
   const language = navigator.languages?.find((tag) => tag.split("-")[0] === root.lang.split("-")[0]) ?? known(root.lang);
   const exact = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" });
+  const zoned = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "long" });
   const clock = new Intl.DateTimeFormat(language, { timeStyle: "medium" });
   const relative = new Intl.RelativeTimeFormat(language, { numeric: "auto" });
   const UNITS = [["year", 31557600], ["month", 2629800], ["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
@@ -313,14 +314,21 @@
     within.querySelectorAll(selector).forEach((element) => {
       const moment = new Date(element.dateTime);
       if (Number.isNaN(moment.getTime())) return;
-      const [text, title] = [shown(element, moment), exact.format(moment)];
+      const [text, title] = [shown(element, moment), inFull(moment)];
       if (element.textContent !== text) element.textContent = text;
       if (text !== title && element.title !== title) element.title = title;
     });
   }
 
+  // The visitor's zone by its name, and the same moment in UTC, as logs have it.
+  function inFull(moment) {
+    const utc = `${moment.toISOString().slice(0, 19).replace("T", " ")} UTC`;
+    return moment.getTimezoneOffset() ? `${zoned.format(moment)}, ${utc}` : utc;
+  }
+
   function shown(element, moment) {
     if (element.hasAttribute("data-relative")) return ago(moment);
+    if (element.hasAttribute("data-zone")) return zoned.format(moment);
     const isToday = moment.toDateString() === new Date().toDateString();
     return (element.hasAttribute("data-clock") && isToday ? clock : exact).format(moment);
   }

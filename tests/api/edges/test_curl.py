@@ -83,6 +83,7 @@ class TestCurl:
         why = shell.example("get", "/api/v1/jobs/{job_id}/why")["reasons"][0]
         assert why["remedies"][0]["path"] == f"/api/v1/jobs/{waited.pk}/run_now"
         assert shell.example("post", "/api/v1/jobs/{job_id}/run_now")["id"] == waited.pk
+        assert shell.example("post", "/api/v1/jobs/{job_id}/priority")["priority"] == -10
         operations.cancel(waited.pk, by=None)
         shell.variables["JOB"] = str(submitted["id"])
         ended = shell.example("post", f"{job}/finish")
@@ -160,6 +161,7 @@ class TestDocument:
             "POST /api/v1/jobs/{job_id}/cancel",
             "POST /api/v1/jobs/{job_id}/retry",
             "POST /api/v1/jobs/{job_id}/run_now",
+            "POST /api/v1/jobs/{job_id}/priority",
             "GET /api/v1/jobs/{job_id}/why",
             "GET /api/v1/scale",
         }
@@ -193,7 +195,7 @@ class TestTheDocument:
             for operation in operations_of.values()
             if "application/json" in operation.get("requestBody", {}).get("content", {})
         }
-        assert len(taken) == 10
+        assert len(taken) == 11
         assert [path for path, body in taken.items() if not body] == []
         assert taken["/api/v1/worker/finish"] == {
             "finished": [{"id": 7, "lease": "1-9f86d081", "outcome": "success"}], "claim_next": 1,

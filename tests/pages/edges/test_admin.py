@@ -94,6 +94,16 @@ class TestJobs:
         answer = client.post(path, {"confirmed": "yes"}, follow=True)
         assert (_messages(answer), farm.status(little_farm.job)) == (["1 canceled before start"], "canceled")
 
+    def test_its_own_page_offers_what_applies(self, browse: Browse, little_farm: Farm) -> None:
+        client, page = browse(little_farm.oscar), f"{JOBS}{little_farm.job.pk}/"
+        ways = [f"{page}{way}/" for way in ("cancel", "retry", "run-now")]
+        shown = [f'href="{way}"' in client.get(f"{page}change/").content.decode() for way in ways]
+        assert shown == [True, False, False]  # it waits, and is due
+        client.post(ways[0], {"confirmed": "yes"})
+        shown = [f'href="{way}"' in client.get(f"{page}change/").content.decode() for way in ways]
+        assert shown == [False, True, False]
+        assert "1 canceled, which stays as it is" in client.get(ways[0]).content.decode()
+
     def test_whoever_may_only_look_cannot_cancel(self, browse: Browse, little_farm: Farm) -> None:
         little_farm.oscar.user_permissions.remove(
             *little_farm.oscar.user_permissions.filter(codename="operate_job")

@@ -5,6 +5,7 @@ import html
 import pytest
 
 from jobs import operations
+from jobs.models import Job
 from tests.pages.edges.conftest import Browse, Farm
 
 
@@ -35,9 +36,41 @@ def test_a_payload_too_long_for_a_command_is_not_printed(little_farm: Farm, brow
 
 
 @pytest.mark.django_db
-def test_a_waiting_job_is_given_another_priority_after_a_confirmation(
-    little_farm: Farm, browse: Browse
-) -> None:
-    data = {"job": little_farm.job.pk, "action": "change_priority", "new_priority": "-5"}
-    answer = browse(little_farm.ada).post("/jobs/bulk/", data, follow=True)
-    assert "Give the priority -5 to 1 job?" in answer.content.decode()
+class TestThePriority:
+    def test_is_changed_on_the_page(self, little_farm: Farm, browse: Browse) -> None:
+        address = f"/jobs/{little_farm.job.pk}/priority/"
+        answer = browse(little_farm.ada).post(address, {"priority": "-5"}, follow=True)
+        assert "The priority is -5." in answer.content.decode()
+        assert Job.objects.get(pk=little_farm.job.pk).priority == -5
+
+    @pytest.mark.parametrize(
+        ("priority", "sentence"),
+        [("x", "Enter a whole number."), ("101", "less than or equal to 100"), ("7", "priority 7")],
+    )
+    def test_is_refused_with_the_reason(
+        self, little_farm: Farm, browse: Browse, priority: str, sentence: str
+    ) -> None:
+        address = f"/jobs/{little_farm.job.pk}/priority/"
+        answer = browse(little_farm.ada).post(address, {"priority": priority}, follow=True)
+        assert sentence in html.unescape(answer.content.decode())
+        assert Job.objects.get(pk=little_farm.job.pk).priority == 0
+
+
+@pytest.mark.django_db
+def test_a_clone_is_submitted_at_once(little_farm: Farm, browse: Browse) -> None:
+    answer = browse(little_farm.ada).post(f"/jobs/{little_farm.job.pk}/clone/", follow=True)
+    made = Job.objects.latest("pk")
+    assert answer.redirect_chain[-1][0] == f"/jobs/{made.pk}/"
+    assert f"Submitted as job #{made.pk}, like #{little_farm.job.pk}." in answer.content.decode()
+    assert made.body.payload == Job.objects.get(pk=little_farm.job.pk).body.payload
+
+
+@pytest.mark.django_db
+def test_a_page_says_what_a_copy_leaves_out(little_farm: Farm, browse: Browse) -> None:
+    usual = operations.submit("chat", {"prompt": "Why?"}, owner=little_farm.ada)
+    other = operations.submit("chat", {}, owner=little_farm.ada, unique_key="one", max_attempts=77)
+    pages = [browse(little_farm.ada).get(f"/jobs/{job.pk}/").content.decode() for job in (usual, other)]
+    assert "Neither an edited copy" not in pages[0]
+    assert "hold this job&#x27;s unique key, number of attempts." in pages[1].replace("'", "&#x27;").replace(
+        "job's", "job&#x27;s"
+    )

@@ -1,0 +1,80 @@
+"""What the administration does with jobs: to which it applies, and what came of it, in words."""
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+
+from django.http import HttpRequest
+
+from core import people
+from jobs import operations
+from jobs.domain.states import ENDED, LIVE, Status
+from jobs.errors import JobsError
+from jobs.models import Job
+from ratelimits.errors import RateLimitsError
+
+AT_ONCE: Final = 1000  # jobs that one action touches; the message says when more match
+
+Action = Callable[[HttpRequest, int], str]
+
+
+def cancel(request: HttpRequest, job_id: int) -> str:
+    """Cancel it; what it came to."""
+    try:
+        return operations.cancel(job_id, by=people.person(request)).verdict.value.replace("_", " ")
+    except JobsError as refusal:
+        return refusal.message
+
+
+def retry(request: HttpRequest, job_id: int) -> str:
+    """Retry it; what it came to."""
+    try:
+        operations.retry(job_id, by=people.person(request))
+    except (JobsError, RateLimitsError) as refusal:
+        return refusal.message
+    return "retried"
+
+
+def run_now(request: HttpRequest, job_id: int) -> str:
+    """Make it due; what it came to."""
+    try:
+        operations.run_now(job_id, by=people.person(request))
+    except JobsError as refusal:
+        return refusal.message
+    return "due now"
+
+
+def fitting(job: Job, *, now: datetime) -> set[str]:
+    """The addresses of the actions that apply to this job."""
+    if job.status in ENDED:
+        return {"retry"}
+    is_later = job.status == Status.PENDING and job.run_at > now
+    return {"cancel", "run-now"} if is_later else {"cancel"}
+
+
+# In which states each of them changes anything.
+FITS: Final[dict[Action, frozenset[Status]]] = {
+    cancel: LIVE,
+    retry: ENDED,
+    run_now: frozenset({Status.PENDING}),
+}
+
+
+def preview(chosen: list[tuple[int, str]], *, fits: frozenset[Status]) -> list[str]:
+    """What the action applies to: how many jobs, by their status at this moment."""
+    counts = Counter(status for _, status in chosen[:AT_ONCE])
+    lines = [
+        f"{count} {status.replace('_', ' ')}{'' if status in fits else ', which stays as it is'}"
+        for status, count in sorted(counts.items())
+    ]
+    if len(chosen) > AT_ONCE:
+        lines.append(f"and more, which are not changed: {AT_ONCE} at a time")
+    return lines
+
+
+def counted(results: Counter[str]) -> str:
+    """What a number of these came to, the most frequent first."""
+    return (
+        "; ".join(f"{count} {result}" for result, count in results.most_common()) or "Nothing was selected."
+    )

@@ -1,0 +1,62 @@
+"""What a person changes of one job while it waits: when it is due, and its priority."""
+
+from typing import Any
+
+from django.contrib.auth.models import User
+
+from core import audit
+from jobs.domain.states import Status
+from jobs.errors import NotWaiting, WaitsForLimit
+from jobs.models import Job
+from jobs.operations import hooks, queues
+from jobs.queries import bulks, reads
+from postgres import clock, transactions
+
+
+@transactions.retried
+def run_now(job_id: int, *, by: User | None) -> Job:
+    """Make a job that is due later due now, and return it; one that is due already stays as it is.
+
+    `by` None is the system itself. Raises NotFound (also for a job that `by` may not see), NotAllowed, NotWaiting for
+    one that runs or has ended, WaitsForLimit for one whose tokens have not come in.
+    """
+    job = _waiting(job_id, by=by)
+    now = clock.now()
+    if job.limit_until is not None and job.limit_until > now:
+        raise WaitsForLimit(limit=job.limit_name)
+    if job.run_at > now:
+        _write(job, run_at=now)
+        audit.record(by, job, "run now")
+    return job
+
+
+@transactions.retried
+def change_priority(job_id: int, priority: int, *, by: User | None) -> Job:
+    """Give a job that waits this priority, from -100 to 100 (higher goes first), and return it.
+
+    `by` None is the system itself. Raises NotFound (also for a job that `by` may not see), NotAllowed, InvalidValue,
+    NotWaiting for one that runs or has ended, PriorityNotAllowed above what `by` may give.
+    """
+    job = _waiting(job_id, by=by)
+    queues.check_priority(priority, kind=job.kind, by=by)
+    if job.priority != priority:
+        before = job.priority
+        _write(job, priority=priority)
+        audit.record(by, job, f"priority changed from {before} to {priority}")
+    return job
+
+
+def _waiting(job_id: int, *, by: User | None) -> Job:
+    """The locked job, for `by` to change. Raises NotFound, NotAllowed, NotWaiting."""
+    job = reads.operable(job_id, by=by, lock=True)
+    if job.status != Status.PENDING:
+        raise NotWaiting
+    return job
+
+
+def _write(job: Job, **columns: Any) -> None:
+    for name, value in columns.items():
+        setattr(job, name, value)
+    bulks.change_waiting([job.pk], **columns)
+    hooks.changed([job.pk])
+    hooks.available(job.queue)
