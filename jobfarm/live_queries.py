@@ -17,6 +17,7 @@ from live.registry import MaySee, Viewer, live_query
 from ratelimits import operations as ratelimits
 from ratelimits import queries as gauges
 from ratelimits.queries import Gauge
+from scheduling import operations as scheduling
 from scheduling.models import Cron
 from scheduling.queries import pages as scheduled
 from webhooks import operations as webhooks
@@ -175,8 +176,10 @@ for _query, _right in _RIGHTS:
 
 
 def _next_crons() -> list[Cron]:
+    """Of added apps and of people; the farm's own fire all the time."""
     due = scheduled.crons().filter(retired_at__isnull=True, paused_at__isnull=True, next_at__isnull=False)
-    return list(due.order_by("next_at", "name")[:NEXT_FIRINGS])
+    rows = [cron for cron in due.order_by("next_at", "name") if not scheduling.is_internal(cron)]
+    return rows[:NEXT_FIRINGS]
 
 
 def _gauges_nearly_empty() -> list[Gauge]:

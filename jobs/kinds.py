@@ -3,10 +3,13 @@
 A kind that calls back into its app is declared in the app's `hooks.py`, an edge like `crons.py`: hooks call operations.
 """
 
+from collections.abc import Callable
+
 from jobs.domain.hooks import Hooks, OnTransition, Prepare
 from jobs.domain.kinds import Kind
 from jobs.errors import InvalidValue
 from ratelimits import limits
+from ratelimits.domain import Config
 from ratelimits.domain.algebra import possible
 from ratelimits.errors import RateLimitsError
 
@@ -40,12 +43,15 @@ def declared() -> frozenset[str]:
     return frozenset(DECLARED)
 
 
-def check_limit(kind: Kind) -> None:
-    """Raise InvalidValue unless the kind's limit, if it names one, is declared and could grant what a job takes."""
+def check_limit(kind: Kind, *, find: Callable[[str], Config] = limits.find) -> None:
+    """Raise InvalidValue unless the kind's limit, if it names one, is known and could grant what a job takes.
+
+    `find` is where it is looked up: a kind of code names a limit of code, since this is asked while modules load.
+    """
     if kind.limit is None:
         return
     try:
-        possible(limits.find(kind.limit), count=kind.limit_count, reserve=True)
+        possible(find(kind.limit), count=kind.limit_count, reserve=True)
     except RateLimitsError as refusal:
         raise InvalidValue(field="limit", why=refusal.message) from refusal
 

@@ -1,21 +1,71 @@
-"""The states of limits in the admin: looked at, searched, reset."""
+"""Limits in the admin: named ones that people make; the states of all, looked at, searched, reset."""
 
 from typing import Final
 
+from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
+from unfold.admin import ModelAdmin
 from unfold.decorators import display
 
 from core import administration, people
-from ratelimits import operations, queries
-from ratelimits.models import Bucket
+from ratelimits import limits, operations, queries
+from ratelimits.models import Bucket, Limit
 
 AT_ONCE: Final = 1000  # rows whose limits one action resets
 SHOWN: Final = 20  # of them in the question
 LAST: Final = "\U0010ffff"  # sorts behind whatever follows the beginning of a key
+
+
+class LimitForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class takes no parameter
+    """The numbers of a limit. The rules are those of `ratelimits.domain`, whose configuration is built here."""
+
+    class Meta:
+        """All of it."""
+
+        model = Limit
+        fields = ("name", "is_window", "rate", "period_s", "capacity", "max_reserved")
+
+    def _post_clean(self) -> None:
+        """What its rules say of the whole, once every field is good by itself: Django looks at those here."""
+        super()._post_clean()  # type: ignore[misc]  # the stubs leave Django's hook out
+        if self.errors:
+            return
+        try:
+            if "name" in self.cleaned_data:
+                self._check_name(self.cleaned_data["name"])
+            numbers = {name: value for name, value in self.cleaned_data.items() if name != "name"}
+            self.config = operations.config_from(**numbers)
+        except operations.RateLimitsError as refusal:
+            self.add_error(None, refusal.message)
+
+    def _check_name(self, name: str) -> None:
+        if limits.checked(name) in limits.everything():
+            self.add_error("name", f"The limit {name} is declared in code, which wins.")
+
+
+@admin.register(Limit)
+class LimitAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
+    """Limits for kinds that are made here; limits declared in code are on the page of limits."""
+
+    form = LimitForm
+    list_display = ["name", "is_window", "rate", "period_s", "capacity", "max_reserved"]
+    search_fields = ["name"]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Limit | None = None) -> list[str]:  # noqa: ARG002
+        """Kinds say their limit by name, so the name stays."""
+        return ["name"] if obj else []
+
+    def has_delete_permission(self, request: HttpRequest, obj: Limit | None = None) -> bool:  # noqa: ARG002
+        """Never: kinds that name it could submit no job."""
+        return False
+
+    def save_model(self, request: HttpRequest, obj: Limit, form: LimitForm, change: bool) -> None:  # noqa: ARG002
+        """Keep it by the operation; the line in the log is Django's own."""
+        operations.make(obj.pk, form.config)
 
 
 @admin.register(Bucket)

@@ -23,11 +23,15 @@ def declare(name: str, config: Config) -> str:
 
 
 def find(name: str) -> Config:
-    """The limit of this name. Raises UnknownLimit."""
-    try:
-        return _declared[name]
-    except KeyError:
-        raise UnknownLimit(name=name) from None
+    """The limit of this name that code declares. Raises UnknownLimit."""
+    if (config := declared(name)) is None:
+        raise UnknownLimit(name=name)
+    return config
+
+
+def declared(name: str) -> Config | None:
+    """The limit of this name that code declares; None if there is none."""
+    return _declared.get(name)
 
 
 def everything() -> dict[str, Config]:

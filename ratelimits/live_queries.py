@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib.auth.models import AnonymousUser
 
 from live.registry import Viewer, live_query
-from ratelimits import limits, queries
+from ratelimits import operations, queries
 
 OPERATOR = "operator"
 SHOWN = 100  # limits and keys on the page, those most used first; the search finds the others
@@ -27,7 +27,7 @@ def gauges(*, name: str = "", search: str = "") -> Mapping[str, Any]:
     return {
         "gauges": rows,
         "total": total,
-        "declared": limits.everything(),
+        "declared": operations.everything(),
         "is_narrowed": bool(name or search),
     }
 
@@ -41,7 +41,7 @@ def gauges(*, name: str = "", search: str = "") -> Mapping[str, Any]:
 )
 def gauge(*, name: str, key: str = "") -> Mapping[str, Any]:
     """One limit and key; nothing is stored of one that is full."""
-    return {"gauge": queries.gauge(name, key), "config": limits.everything().get(name)}
+    return {"gauge": queries.gauge(name, key), "config": operations.everything().get(name)}
 
 
 def may_see(viewer: Viewer, **_: Any) -> str | None:

@@ -2,9 +2,41 @@
 forget them."""
 
 from django.db import models
+from django.db.models.functions import Now
 
 NAME_LIMIT = 100
 KEY_LIMIT = 300
+
+
+class Limit(models.Model):
+    """A named limit that a person made; code that declares one of the same name wins. Its rules are those of
+    `ratelimits.domain`."""
+
+    name = models.CharField(
+        max_length=NAME_LIMIT, primary_key=True, db_collation="C",
+        help_text="Letters, digits, spaces inside and _ . : / -",
+    )  # fmt: skip
+    is_window = models.BooleanField(
+        "fixed window", default=False,
+        help_text="All tokens come in at once when a period ends; otherwise evenly.",
+    )  # fmt: skip
+    rate = models.FloatField(help_text="Tokens that come in every period.")
+    period_s = models.FloatField("period", default=60, help_text="Seconds.")
+    capacity = models.FloatField(
+        null=True, blank=True, help_text="The most tokens it ever holds. Empty: as many as the rate."
+    )
+    max_reserved = models.FloatField(
+        "most reserved", null=True, blank=True,
+        help_text="How many tokens jobs that wait may take ahead of time. Empty: any number.",
+    )  # fmt: skip
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        verbose_name = "named limit"
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class Bucket(models.Model):

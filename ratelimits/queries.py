@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 from postgres import statements
 from ratelimits.domain import Config, FixedWindow, State, TokenBucket, refilled
 from ratelimits.domain.configs import EPOCH
-from ratelimits.models import Bucket
+from ratelimits.models import Bucket, Limit
 from scheduling import guards
 
 Row = statements.Row
@@ -180,3 +180,22 @@ def _parameters(request: Request) -> dict[str, Any]:
 def _gauge(row: Row) -> Gauge:
     fields = ("name", "key", "is_window", "rate", "period_ms", "most", "value", "shards", "used")
     return Gauge(**{field: getattr(row, field) for field in fields})
+
+
+def made_limit(name: str) -> Limit | None:
+    """The limit of this name that a person made."""
+    return Limit.objects.filter(pk=name).first()
+
+
+def made_names() -> list[str]:
+    """The names of the limits that people made."""
+    return list(Limit.objects.order_by("pk").values_list("pk", flat=True))
+
+
+def keep_limit(name: str, config: Config) -> None:
+    """Keep a limit as a row, or change the one of that name."""
+    numbers = {
+        "is_window": isinstance(config, FixedWindow), "rate": config.rate, "capacity": config.capacity,
+        "period_s": config.period.total_seconds(), "max_reserved": config.max_reserved,
+    }  # fmt: skip
+    Limit.objects.update_or_create(name=name, defaults=numbers)

@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 import live.operations as live
-from ratelimits import limits, operations
+from ratelimits import operations
 
 View = TypeVar("View", bound=Callable[..., HttpResponse])
 MAY_SEE = "ratelimits.view_bucket"
@@ -32,7 +32,7 @@ class SearchForm(forms.Form):
 
     def __init__(self, data: object) -> None:
         super().__init__(data)  # type: ignore[arg-type]  # a QueryDict
-        names = [(name, name) for name in limits.everything()]
+        names = [(name, name) for name in operations.everything()]
         self.fields["name"] = forms.ChoiceField(label="Limit", required=False, choices=[("", "All"), *names])
 
     def arguments(self) -> dict[str, str]:

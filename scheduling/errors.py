@@ -56,6 +56,20 @@ class DuplicateCron(SchedulingError):
     code = "duplicate_cron"
 
 
+class CronExists(SchedulingError):
+    """There is a cron {name!r} already."""
+
+    code = "cron_exists"
+    http_status = 409
+
+
+class NotEditable(SchedulingError):
+    """The cron {name!r} is the farm's own: it can be paused, but not changed."""
+
+    code = "not_editable"
+    http_status = 409
+
+
 class NotFound(SchedulingError):
     """There is no such {resource}."""
 

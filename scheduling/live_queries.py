@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from django.contrib.auth.models import PermissionsMixin
 
 from live.registry import StateQuery, Viewer, live_query
-from scheduling import operations, registry
+from scheduling import operations
 from scheduling.queries import pages
 
 OPERATOR = "operator"
@@ -77,7 +77,7 @@ def function_state(*, function_id: int) -> Mapping[str, Any] | None:
 def crons() -> Mapping[str, Any]:
     """All crons, the farm's own apart."""
     rows: list[Any] = list(pages.crons())  # with what it adds
-    internal = [row for row in rows if registry.is_internal(row.function)]
+    internal = [row for row in rows if operations.is_internal(row)]
     return {
         "own": [row for row in rows if row not in internal],
         "internal": internal,

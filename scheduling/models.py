@@ -10,7 +10,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from scheduling.domain.schedules import Missed, Overlap
+from scheduling.domain.schedules import Missed, Overlap, Source
 from scheduling.domain.states import ENDED, LIVE, Kind, Status
 
 _ACTION = Q(kind=Kind.ACTION)
@@ -25,7 +25,7 @@ def _loose(to: Any, **options: Any) -> Any:
 
 
 class Cron(models.Model):
-    """A named schedule, declared in an app's `crons.py`. Every firing of it is a scheduled function."""
+    """A named schedule, of an app's `crons.py` or of a person. Every firing of it is a scheduled function."""
 
     name = models.CharField(max_length=100, primary_key=True)
     function = models.CharField(max_length=200)
@@ -50,6 +50,10 @@ class Cron(models.Model):
     )
     paused_at = models.DateTimeField(null=True, blank=True)
     retired_at = models.DateTimeField(null=True, blank=True, help_text="Since then no crons.py declares it.")
+    source = models.CharField(
+        max_length=6, choices=[(s, s) for s in Source], default=Source.CODE, db_default=Source.CODE.value,
+        help_text="Whether code says what it is, a person who changed it, or a person who made it.",
+    )  # fmt: skip
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:

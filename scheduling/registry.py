@@ -1,7 +1,7 @@
 """The functions that can be scheduled, by dotted name; and the values that describe them."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -65,6 +65,7 @@ class _Interfaces:
 
 interfaces = _Interfaces()
 _functions: dict[str, Function] = {}
+_offered: dict[str, Callable[[Mapping[str, Any]], None]] = {}
 
 
 def register(
@@ -123,6 +124,26 @@ def is_internal(name: str) -> bool:
     roots = {config.name.partition(".")[0] for config in apps.get_app_configs()}
     added = {each.partition(".")[0] for each in settings.JOBFARM_APPS}
     return name.partition(".")[0] in roots - added
+
+
+def offer(function: Callable[..., Any], *, check: Callable[[Mapping[str, Any]], None]) -> None:
+    """Let people make crons of a function of the farm itself. `check` raises a Refusal for arguments it cannot take."""
+    _offered[find(function).name] = check
+
+
+def for_people() -> list[Function]:
+    """The functions that people may make crons of, by name: those of added apps, and what the farm offers."""
+    return [each for each in everything() if each.name in _offered or not is_internal(each.name)]
+
+
+def check_for_people(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments as they are kept. Raises UnknownFunction, BadArguments, NotJson, and what the function's own check
+    raises."""
+    function = find(name)
+    checked = arguments.checked(args, signature=function.signature, name=function.name)
+    if function.name in _offered:
+        _offered[function.name](checked)
+    return checked
 
 
 def everything() -> list[Function]:

@@ -120,7 +120,9 @@ def cron(request: HttpRequest, name: str) -> HttpResponse:
     row = pages.cron(name)
     if row is None:
         raise Http404("There is no such cron.")
-    return render(request, "scheduling/cron.html", {"cron": row, "may_operate": _may(request)})
+    may_edit = operations.is_editable(row) and people.person(request).has_perm("scheduling.change_cron")
+    context = {"cron": row, "may_operate": _may(request), "may_edit": may_edit}
+    return render(request, "scheduling/cron.html", context)
 
 
 @require_POST

@@ -1,25 +1,32 @@
 """Kinds of jobs that people make."""
 
+import json
 from typing import Any
+from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import admin
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from unfold.admin import ModelAdmin
+from unfold.decorators import action
 
 from core.backoff import Backoff
 from jobs import operations
 from jobs.errors import InvalidValue
 from jobs.kinds import DECLARED, check_limit
 from jobs.models import Kind
-from ratelimits import limits
+from jobs.operations.from_crons import submit_job
+from ratelimits import operations as ratelimits
+from scheduling import registry
 
 
 class KindForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class takes no parameter
     """What a kind's jobs have in common. The rules are `jobs.domain.kinds.Kind`'s, which is built here."""
 
     limit = forms.ChoiceField(
-        required=False, help_text="The rate limit that each of its jobs takes from, as code declares them."
+        required=False,
+        help_text="The rate limit that each of its jobs takes from: declared in code, or made here as a named limit.",
     )
 
     class Meta:
@@ -35,7 +42,7 @@ class KindForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
         super().__init__(*args, **kwargs)
         limit = self.fields["limit"]
         assert isinstance(limit, forms.ChoiceField)
-        limit.choices = [("", "None"), *((name, name) for name in limits.everything())]
+        limit.choices = [("", "None"), *((name, name) for name in ratelimits.everything())]
 
     def clean_limit(self) -> str | None:
         """No limit is None, and not a name that is empty."""
@@ -52,7 +59,7 @@ class KindForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
             return
         try:
             self.kind = _kind(name, self.cleaned_data)
-            check_limit(self.kind)
+            check_limit(self.kind, find=ratelimits.config_of)
         except (ValueError, InvalidValue) as error:
             self.add_error(None, str(error))
 
@@ -74,6 +81,14 @@ class KindAdmin(ModelAdmin):  # type: ignore[misc]  # unfold ships no types
         "limit",
     ]
     search_fields = ["name", "queue"]
+    actions_detail = ["by_cron"]
+
+    @action(description="Submit by a cron…", url_path="by-cron")  # type: ignore[untyped-decorator]
+    def by_cron(self, request: HttpRequest, object_id: str) -> HttpResponse:  # noqa: ARG002  # the admin's
+        """The form of a new cron that submits jobs of this kind."""
+        args = {"kind": object_id, "payload": {}, "unique_key": f"cron {object_id}"}
+        begin = {"function": registry.dotted_name(submit_job), "arguments_text": json.dumps(args, indent=2)}
+        return HttpResponseRedirect(f"{reverse('admin:scheduling_cron_add')}?{urlencode(begin)}")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:  # noqa: ARG002  # the admin's
         """Jobs say their kind by name, so the name stays."""

@@ -28,6 +28,7 @@ from jobs.operations import hooks
 from jobs.queries import keys, reads
 from live import operations as live
 from postgres import transactions
+from ratelimits import operations as ratelimits
 
 ANY_QUEUE: Final = "*"  # all queues; where a worker polls, all that its key may take
 MOST_SLOTS = 10_000
@@ -59,7 +60,7 @@ def create_kind(kind: Kind) -> None:
     """
     if kind.name in kinds.DECLARED:
         raise InvalidValue(field="name", why=f"the kind {kind.name} is declared in code, which wins")
-    kinds.check_limit(kind)
+    kinds.check_limit(kind, find=ratelimits.config_of)
     keys.make_queues([kind.queue])
     KindRow.objects.update_or_create(
         name=kind.name,

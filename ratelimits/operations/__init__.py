@@ -18,6 +18,7 @@ from ratelimits.errors import (
 )
 from ratelimits.limits import declare
 from ratelimits.operations.decisions import Answer, LimitRequest, Value, check, get_value, limit, limit_all
+from ratelimits.operations.made import config_from, everything, make
 from ratelimits.operations.requests import config_of, stored_key
 from ratelimits.operations.states import TOPIC, give_back, prune, reset, reset_stored
 
@@ -38,12 +39,15 @@ __all__ = [
     "UnknownLimit",
     "Value",
     "check",
+    "config_from",
     "config_of",
     "declare",
+    "everything",
     "get_value",
     "give_back",
     "limit",
     "limit_all",
+    "make",
     "prune",
     "reset",
     "reset_stored",

@@ -6,17 +6,22 @@ import re
 from ratelimits import limits, queries
 from ratelimits.domain import Config, FixedWindow, TokenBucket
 from ratelimits.domain.algebra import possible
-from ratelimits.errors import InvalidConfig
+from ratelimits.errors import InvalidConfig, UnknownLimit
 from ratelimits.models import KEY_LIMIT
+from ratelimits.operations import made
 
 _STANDS_FOR_ANOTHER = re.compile(r"#[0-9a-f]{64}\Z")
 _KEPT = KEY_LIMIT - 65  # characters of a long key that stay readable before its hash
 
 
 def config_of(name: str, config: Config | None = None) -> Config:
-    """The configuration that counts: the one given, else the one declared. Raises UnknownLimit,
-    InvalidName."""
-    return limits.find(limits.checked(name)) if config is None else _checked(name, config)
+    """The configuration that counts: the one given, else the one declared, else the one that a person made.
+    Raises UnknownLimit, InvalidName."""
+    if config is not None:
+        return _checked(name, config)
+    if (known := limits.declared(limits.checked(name)) or made.find(name)) is None:
+        raise UnknownLimit(name=name)
+    return known
 
 
 def stored_key(key: str | None) -> str:

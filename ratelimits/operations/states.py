@@ -8,10 +8,10 @@ from core import audit
 from ratelimits import limits, queries
 from ratelimits.domain import Config
 from ratelimits.domain.algebra import finite
-from ratelimits.operations import requests
+from ratelimits.operations import made, requests
 from scheduling.operations import action
 
-TOPIC = "limits"  # what the live page of limits watches
+TOPIC = made.TOPIC
 PRUNED_AT_ONCE = 1000  # rows in one statement, so that no lock is held for long
 
 

@@ -1,37 +1,121 @@
-"""Crons in the admin, as the apps' crons.py declare them."""
+"""Crons in the admin: as the apps' crons.py declare them, and as people change and make them."""
 
-from typing import Any
+from typing import Any, Final
 
 from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.urls import path, reverse
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from unfold.decorators import action, display
 
 from core import administration
+from postgres import clock
 from scheduling import operations
 from scheduling.admin import common
+from scheduling.admin.cron_forms import FIELDS, CronForm
+from scheduling.domain import schedules
+from scheduling.domain.schedules import Source
+from scheduling.errors import BadSchedule, NotFound
 from scheduling.models import Cron
 from scheduling.queries import pages
 from scheduling.templatetags.scheduling import cron_status, pretty, wall
 
+SOURCES: Final = {
+    Source.CODE: "code",
+    Source.EDITED: "code, changed by a person",
+    Source.PERSON: "a person",
+}
+
 
 @admin.register(Cron)
 class CronAdmin(common.Operated, administration.ReadOnly):
-    """Crons: when they fire, what came of it, and a pause."""
+    """Crons: when they fire, what came of it, and a pause; those of apps and of people can be changed."""
 
-    list_display = ["name", "schedule", "function", "shown_status", "last_fire_at", "next_at", "missed_count"]
-    list_filter = [("paused_at", admin.EmptyFieldListFilter), ("retired_at", admin.EmptyFieldListFilter)]
+    list_display = [
+        "name", "schedule", "function", "shown_source", "shown_status", "last_fire_at", "next_at", "missed_count",
+    ]  # fmt: skip
+    list_filter = [
+        "source", ("paused_at", admin.EmptyFieldListFilter), ("retired_at", admin.EmptyFieldListFilter),
+    ]  # fmt: skip
     search_fields = ["name", "function"]
     fields = [
-        ("name", "shown_status"), "schedule", "function", "arguments", ("missed", "at_most", "missed_count"),
-        ("overlap", "skipped_count"), ("last_fire_at", "next_at"), "upcoming", "history",
+        ("name", "shown_status"), ("schedule", "shown_source"), "function", "arguments",
+        ("missed", "at_most", "missed_count"), ("overlap", "skipped_count"), ("last_fire_at", "next_at"),
+        "upcoming", "history",
     ]  # fmt: skip
-    readonly_fields = ["arguments", "history", "shown_status", "upcoming"]
+    readonly_fields = ["arguments", "history", "shown_source", "shown_status", "upcoming"]
     actions = ["pause", "resume", "run_now"]
-    actions_detail = ["run_one_now"]
+    actions_detail = ["run_one_now", "follow_code", "remove"]
+
+    def has_add_permission(self, request: HttpRequest, obj: Cron | None = None) -> bool:  # noqa: ARG002  # the admin's
+        """Whoever has Django's right to."""
+        return bool(request.user.has_perm("scheduling.add_cron"))
+
+    def has_change_permission(self, request: HttpRequest, obj: Cron | None = None) -> bool:
+        """Whoever has Django's right to; but nobody changes a cron of the farm itself."""
+        is_editable = obj is not None and operations.is_editable(obj)
+        return is_editable and bool(request.user.has_perm("scheduling.change_cron"))
+
+    def get_form(self, request: HttpRequest, obj: Cron | None = None, **kwargs: Any) -> Any:
+        """The form of whoever may change it; of all others none, but fields to read."""
+        if self._is_form(request, obj):
+            kwargs["form"] = CronForm
+        return super().get_form(request, obj, **kwargs)
+
+    def get_fields(self, request: HttpRequest, obj: Cron | None = None) -> Any:
+        """Fields to fill in, and below them what is known."""
+        if not self._is_form(request, obj):
+            return self.fields
+        known = [] if obj is None else [("shown_status", "shown_source"), "upcoming", "history"]
+        return [*FIELDS, *known]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Cron | None = None) -> Any:
+        """A cron keeps its name and its function."""
+        stays = ["name", "function"] if obj is not None and self._is_form(request, obj) else []
+        return [*self.readonly_fields, *stays]
+
+    def get_actions_detail(self, request: HttpRequest, object_id: int | str) -> list[Any]:
+        """Those that can change something of this cron as it stands."""
+        cron = self.get_object(request, str(object_id))
+        source = None if cron is None or cron.retired_at else cron.source
+        fitting = {Source.EDITED: {"follow-code"}, Source.PERSON: {"remove"}}.get(source, set())
+        actions = super().get_actions_detail(request, object_id)
+        return [each for each in actions if each.path in fitting | {"run-now"}]
+
+    def save_model(self, request: HttpRequest, obj: Cron, form: CronForm, change: bool) -> None:  # noqa: ARG002
+        """Make or change it by the operation; the line in the log is Django's own."""
+        if change:
+            operations.edit(obj.pk, **form.plan)
+        else:
+            operations.make(obj.pk, function=form.cleaned_data["function"], **form.plan)
+
+    def get_urls(self) -> list[Any]:
+        """With the preview of a schedule."""
+        preview = self.admin_site.admin_view(self.preview)
+        return [path("preview/", preview, name="scheduling_cron_preview"), *super().get_urls()]
+
+    def preview(self, request: HttpRequest) -> HttpResponse:
+        """The next ten firings of the schedule that is being typed, or why it is none."""
+        if not (self.has_add_permission(request) or request.user.has_perm("scheduling.change_cron")):
+            raise PermissionDenied
+        try:
+            schedule = schedules.typed(request.GET.get("timing", ""), tz=request.GET.get("zone", "UTC"))
+        except BadSchedule as refusal:
+            return JsonResponse({"error": refusal.message})
+        first = schedule.after(clock.now())
+        moments = schedules.upcoming(schedule, first=first, count=10)
+        return JsonResponse({"firings": [wall(moment.astimezone(schedule.zone)) for moment in moments]})
+
+    def _is_form(self, request: HttpRequest, obj: Cron | None) -> bool:
+        return self.has_add_permission(request) if obj is None else self.has_change_permission(request, obj)
+
+    @display(description="Says what it is")  # type: ignore[untyped-decorator]
+    def shown_source(self, cron: Cron) -> str:
+        """Code, a person, or both."""
+        return SOURCES[Source(cron.source)]
 
     def view_on_site(self, obj: Cron) -> str:
         """Its page outside of the administration."""
@@ -86,12 +170,33 @@ class CronAdmin(common.Operated, administration.ReadOnly):
     @action(description="Run now", url_path="run-now", permissions=["operate"])  # type: ignore[untyped-decorator]
     def run_one_now(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Fire this one once, besides its times, after a question."""
+        dialog = {"title": "Run this cron now?", "button": "Run it now"}
+        return self._alone(request, object_id, operations.run_now, "Fired now.", dialog)
+
+    @action(description="Follow the code again", url_path="follow-code", permissions=["operate"])  # type: ignore[untyped-decorator]
+    def follow_code(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Undo what people changed of it, after a question."""
+        dialog = {"title": "Let this cron be what the code says?", "button": "Follow the code"}
+        return self._alone(request, object_id, operations.follow_code, "Follows the code again.", dialog)
+
+    @action(description="Remove", url_path="remove", permissions=["operate"])  # type: ignore[untyped-decorator]
+    def remove(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Let one that a person made fire no more, after a question."""
+        dialog = {"title": "Remove this cron? Its history stays.", "button": "Remove it"}
+        return self._alone(request, object_id, operations.remove, "Removed.", dialog)
+
+    def _alone(
+        self, request: HttpRequest, object_id: str, do: Any, word: str, dialog: dict[str, str]
+    ) -> HttpResponse:
         cron = self.get_object(request, object_id)
         if cron is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
-        dialog = {"title": "Run this cron now?", "button": "Run it now"}
         done = HttpResponseRedirect(reverse("admin:scheduling_cron_change", args=[cron.pk]))
-        return self._each(request, [cron], operations.run_now, "Fired now.", dialog) or done
+        try:
+            return self._each(request, [cron], do, word, dialog) or done
+        except NotFound as refusal:
+            self.message_user(request, refusal.message, messages.ERROR)
+            return done
 
     def _each(
         self, request: HttpRequest, crons: list[Cron], do: Any, word: str, dialog: dict[str, str]

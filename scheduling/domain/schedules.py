@@ -1,6 +1,7 @@
 """When a cron fires: intervals and calendars; which fire times become functions, and which are only counted."""
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -208,6 +209,20 @@ def _number(name: str, value: Any, least: int, most: int) -> int:
     return value
 
 
+_UNITS = {"s": 1, "min": 60, "h": 3600}
+_EVERY = re.compile(r"every ([0-9]{1,9}(?:\.[0-9]{1,3})?) ?(s|min|h)")
+
+
+def typed(text: str, *, tz: str) -> Interval | Calendar:
+    """What a person typed: "every 30 s", "every 5 min", "every 2 h", or a cron expression of the zone `tz`.
+
+    Raises BadSchedule.
+    """
+    if every := _EVERY.fullmatch(" ".join(text.split())):
+        return interval(seconds=float(every[1]) * _UNITS[every[2]])
+    return cron(text, tz=tz)
+
+
 def _seconds(text: str) -> float:
     try:
         return float(text)
@@ -233,6 +248,14 @@ class Missed(StrEnum):
     SKIP = "skip"
     ONCE = "once"
     CATCH_UP = "catch_up"
+
+
+class Source(StrEnum):
+    """Who says what a cron is: an app's `crons.py`, that but changed by a person since, or a person alone."""
+
+    CODE = "code"
+    EDITED = "edited"
+    PERSON = "person"
 
 
 class Overlap(StrEnum):

@@ -16,15 +16,19 @@ from scheduling.errors import (
 )
 from scheduling.operations.clusters import retain, run_due, sweep
 from scheduling.operations.crons import (
+    checked_name,
     declare,
     fire_due,
+    follow_code,
     hasten,
+    is_internal,
     pause,
     resume,
     run_now,
     sync_crons,
     upcoming,
 )
+from scheduling.operations.crons_of_people import edit, is_editable, make, remove
 from scheduling.operations.decorators import action, mutation
 from scheduling.operations.functions import Cancellation, cancel, run_after, run_again, run_at
 from scheduling.operations.health import Health, health
@@ -48,19 +52,26 @@ __all__ = [
     "WriteOutsideMutation",
     "action",
     "cancel",
+    "checked_name",
     "cron",
     "daily",
     "declare",
+    "edit",
     "fire_due",
+    "follow_code",
     "hasten",
     "health",
     "hourly",
     "interval",
+    "is_editable",
+    "is_internal",
+    "make",
     "monthly",
     "mutation",
     "pause",
     "resume",
     "retain",
+    "remove",
     "run_after",
     "run_again",
     "run_at",

@@ -15,7 +15,7 @@ from postgres import clock
 from scheduling import guards, registry
 from scheduling.domain import arguments, schedules
 from scheduling.domain.arguments import Json
-from scheduling.domain.schedules import Calendar, Interval, Missed, Overlap, Policy
+from scheduling.domain.schedules import Calendar, Interval, Missed, Overlap, Policy, Source
 from scheduling.domain.states import Kind
 from scheduling.errors import BadSchedule, DuplicateCron, NotFound, UnknownFunction
 from scheduling.models import Cron, ScheduledFunction
@@ -104,11 +104,7 @@ def declare(  # type: ignore[misc]  # it takes what any of these names; position
     are. `overlap` says what happens while an earlier firing has not ended: "skip" or "allow". Raises DuplicateCron,
     BadSchedule, UnknownFunction, BadArguments, NotJson.
     """
-    if not (name.isprintable() and 0 < len(name) <= _LONGEST_NAME) or "/" in name:
-        raise BadSchedule(
-            why=f"a cron's name is printable, without /, and at most {_LONGEST_NAME} characters: {name!r}"
-        )
-    if name in _declared:
+    if checked_name(name) in _declared:
         raise DuplicateCron(name=name)
     registered = registry.find(function)
     _declared[name] = Declared(
@@ -120,18 +116,28 @@ def declare(  # type: ignore[misc]  # it takes what any of these names; position
     )
 
 
+def checked_name(name: str) -> str:
+    """The name as it is. Raises BadSchedule."""
+    if not (name.isprintable() and len(name.strip()) > 0 and len(name) <= _LONGEST_NAME) or "/" in name:
+        raise BadSchedule(
+            why=f"a cron's name is printable, without /, and at most {_LONGEST_NAME} characters: {name!r}"
+        )
+    return name
+
+
 def sync_crons() -> None:
     """Make the rows of crons say what the code declares.
 
     A new cron gets its first fire time, one with another schedule begins anew; one that nobody declares any more is
-    retired and keeps its history. Pauses and fire times of the others stay.
+    retired and keeps its history. Pauses and fire times of the others stay, and so does what a person changed; crons
+    that people made are not touched, unless code declares one of that name.
     """
     with transaction.atomic():
         now = clock.now()
         rows = crons.lock_all()
         for name, declared in sorted(_declared.items()):
             _sync(declared, rows.get(name), now=now)
-        crons.retire([name for name in rows if name not in _declared])
+        crons.retire([n for n, row in rows.items() if n not in _declared and row.source != Source.PERSON])
 
 
 def fire_due() -> list[ScheduledFunction]:
@@ -162,7 +168,7 @@ def hasten(*names: str, within_s: float) -> None:
 def pause(name: str) -> None:
     """Let a cron fire no more until it is resumed. Raises NotFound."""
     with transaction.atomic():
-        cron = _locked(name)
+        cron = locked(name)
         if cron.paused_at is None:
             crons.change(name, paused_at=clock.now())
         notifications.changed([], crons=[name])
@@ -171,7 +177,7 @@ def pause(name: str) -> None:
 def resume(name: str) -> None:
     """Let a cron fire again, from its next fire time on: those of the pause were not missed. Raises NotFound."""
     with transaction.atomic():
-        cron = _locked(name)
+        cron = locked(name)
         if cron.paused_at is not None:
             crons.change(name, paused_at=None, next_at=_next_after_pause(cron, now=clock.now()))
             notifications.due([firing_kind(cron)])
@@ -181,7 +187,7 @@ def resume(name: str) -> None:
 def run_now(name: str) -> ScheduledFunction:
     """Fire a cron now, whatever its schedule, pause and overlap say. Raises NotFound."""
     with transaction.atomic():
-        cron = _locked(name)
+        cron = locked(name)
         rows = insert([_firing(cron.function, cron.args, name=name, fire_at=clock.now())])
         notifications.changed([], crons=[name])
         return rows[0]
@@ -197,6 +203,24 @@ def upcoming(cron: Cron, *, count: int = 10) -> list[datetime]:
         return []
     moments = schedules.upcoming(schedule, first=cron.next_at, count=count)
     return [moment.astimezone(schedule.zone) for moment in moments]
+
+
+def is_internal(cron: Cron) -> bool:
+    """Whether it is a cron of the farm itself, and not of an added app or of a person."""
+    return cron.source != Source.PERSON and registry.is_internal(cron.function)
+
+
+def follow_code(name: str) -> Cron:
+    """Let a cron be again what code declares. Raises NotFound, also for one that no code declares."""
+    with transaction.atomic():
+        cron, declared = locked(name), _declared.get(name)
+        if declared is None:
+            raise NotFound(resource="cron in code")
+        cron.source = Source.CODE
+        _sync(declared, cron, now=clock.now())
+        notifications.due([declared.function.kind])
+        notifications.changed([], crons=[name])
+        return locked(name)
 
 
 def firing_kind(cron: Cron) -> Any:
@@ -225,6 +249,10 @@ def _sync(declared: Declared, row: Cron | None, *, now: datetime) -> None:
     if row is None:
         crons.insert(declared.name, next_at=declared.schedule.first(now=now), **columns)
         return
+    if row.source == Source.EDITED and row.function == columns["function"]:
+        crons.change(declared.name, retired_at=None)
+        return
+    columns["source"] = Source.CODE
     if row.schedule != columns["schedule"] or row.retired_at is not None:
         columns["next_at"] = _later(declared.schedule.first(now=now), row)
     crons.change(declared.name, retired_at=None, **columns)
@@ -282,7 +310,8 @@ def _next_after_pause(cron: Cron, *, now: datetime) -> datetime | None:
     return schedule.after(last)
 
 
-def _locked(name: str) -> Cron:
+def locked(name: str) -> Cron:
+    """The cron, locked in the caller's transaction. Raises NotFound."""
     cron = crons.lock(name)
     if cron is None:
         raise NotFound(resource="cron")

@@ -101,6 +101,7 @@ def seed(*, boss: User | None = None, paint: Paint = plain) -> Farm:
     _room(group, boss, member)
     ratelimits.limit("log-in", key="user:grace", count=9)
     ratelimits.limit("log-in/link", key="address:127.0.0.1", count=10)
+    ratelimits.make("rented api", ratelimits.TokenBucket(rate=60, period=timedelta(minutes=1)))
     share = jobs.share(made["success"].pk, by=boss).token
     bulk = jobs.bulk.create(BulkAction.PRIORITY, by=boss, filters=Filters(kind="transcribe"), value="10")
     functions = _functions()

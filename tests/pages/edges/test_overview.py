@@ -19,10 +19,12 @@ from live.registry import Viewer
 from ratelimits import operations as ratelimits
 from ratelimits.operations import TokenBucket
 from scheduling import operations as scheduling
+from scheduling.domain.schedules import Policy
 from scheduling.models import Cron
 from tests import farm
 from tests.pages.edges.conftest import Browse, Farm
 
+SUBMIT = "jobs.operations.from_crons.submit_job"
 pytestmark = pytest.mark.django_db
 
 OPERATORS_ALONE = ("overview-states", "overview-charts", "overview-warnings", "overview-processes")
@@ -210,9 +212,13 @@ class TestWhatIsWatched:
     def test_names_the_crons_that_fire_next(self, browse: Browse, little_farm: Farm) -> None:
         autodiscover_modules("crons")  # as a cluster does before it begins
         scheduling.sync_crons()
-        scheduling.pause("expire waiting jobs")
+        for n in range(live_queries.NEXT_FIRINGS + 2):
+            every = scheduling.interval(hours=n + 1)
+            args = {"kind": "chat", "payload": {"n": n}}
+            scheduling.make(f"mine {n}", function=SUBMIT, schedule=every, args=args, policy=Policy())
+        scheduling.pause("mine 0")
         page = browse(little_farm.oscar).get("/").content.decode()
-        firing = Cron.objects.filter(paused_at__isnull=True).order_by("next_at", "name")
+        firing = Cron.objects.filter(paused_at__isnull=True, source="person").order_by("next_at", "name")
         expected = list(firing.values_list("name", flat=True)[: live_queries.NEXT_FIRINGS])
         assert re.findall(r'data-key="c([^"]*)"', page) == expected
         assert "expire waiting jobs" not in expected

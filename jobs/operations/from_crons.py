@@ -1,0 +1,48 @@
+"""Jobs that people's crons submit."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.conf import settings
+
+from jobs.domain import payloads
+from jobs.errors import InvalidValue, NotUnique
+from jobs.operations.submit import check_submit, submit
+from scheduling import registry
+from scheduling.operations import Json, mutation
+
+
+@mutation
+def submit_job(
+    *,
+    kind: str,
+    payload: Json,
+    job_queue: str | None = None,
+    job_priority: int | None = None,
+    unique_key: str | None = None,
+) -> int | None:
+    """Submit a job of this kind without an owner, and return its id; None while one with its `unique_key` lives.
+
+    Raises as `submit`.
+    """
+    try:
+        return submit(kind, payload, queue=job_queue, priority=job_priority, unique_key=unique_key).pk
+    except NotUnique:
+        return None
+
+
+def check(args: Mapping[str, Any]) -> None:
+    """Raise what `submit_job` would raise for these arguments, as far as that can be known before it runs."""
+    for name, types in (
+        ("kind", str),
+        ("job_queue", str | None),
+        ("unique_key", str | None),
+        ("job_priority", int | None),
+    ):
+        if not isinstance(args.get(name), types):
+            raise InvalidValue(field=name, why=f"got {args.get(name)!r}")
+    check_submit(args["kind"], owner=None, queue=args.get("job_queue"), priority=args.get("job_priority"))
+    payloads.encoded(args["payload"], limit_bytes=settings.JOBFARM["PAYLOAD_BYTES"], subject="payload")
+
+
+registry.offer(submit_job, check=check)

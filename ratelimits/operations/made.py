@@ -1,0 +1,69 @@
+"""Named limits that people make: rows, which each process reads again after some seconds (docs/adr/0077)."""
+
+import time
+from datetime import timedelta
+from typing import Final
+
+from django.db import transaction
+
+import live.operations as live
+from ratelimits import limits, queries
+from ratelimits.domain import Config, FixedWindow, TokenBucket
+from ratelimits.errors import InvalidConfig, InvalidName
+
+TOPIC: Final = "limits"  # what the live page of limits watches
+FRESH_S: Final = 5.0  # within which a change counts in every process
+
+_read: dict[
+    str, tuple[float, Config]
+] = {}  # by name: until when it is fresh, by this process's monotonic clock
+
+
+def make(name: str, config: Config) -> None:
+    """Keep a limit as a row, or change the one of that name; it counts everywhere within FRESH_S.
+
+    Raises InvalidName, also for one that code declares, InvalidConfig for what a row cannot hold.
+    """
+    if limits.checked(name) in limits.everything():
+        raise InvalidName(name=name)
+    if config.shards != 1 or getattr(config, "start", None) is not None:
+        raise InvalidConfig(field="shards or start", why="only for code to choose")
+    with transaction.atomic():
+        queries.keep_limit(name, config)
+        transaction.on_commit(lambda: _read.pop(name, None))
+        live.touch(TOPIC)
+
+
+def find(name: str) -> Config | None:
+    """The limit of this name that a person made; None if there is none."""
+    until, config = _read.get(name, (0.0, None))
+    if config is not None and time.monotonic() < until:
+        return config
+    row = queries.made_limit(name)
+    if row is None:
+        _read.pop(name, None)
+        return None
+    config = config_from(
+        is_window=row.is_window, rate=row.rate, period_s=row.period_s, capacity=row.capacity,
+        max_reserved=row.max_reserved,
+    )  # fmt: skip
+    _read[name] = (time.monotonic() + FRESH_S, config)
+    return config
+
+
+def everything() -> dict[str, Config]:
+    """All named limits, by name: those of code, and those that people made."""
+    made = {name: config for name in queries.made_names() if (config := find(name)) is not None}
+    return dict(sorted((made | limits.everything()).items()))
+
+
+def config_from(
+    *, is_window: bool, rate: float, period_s: float, capacity: float | None, max_reserved: float | None
+) -> Config:
+    """The configuration that these numbers say. Raises InvalidConfig."""
+    try:
+        period = timedelta(seconds=period_s)
+    except (OverflowError, ValueError):
+        raise InvalidConfig(field="period", why=f"not a number of seconds: {period_s!r}") from None
+    kind = FixedWindow if is_window else TokenBucket
+    return kind(rate=rate, period=period, capacity=capacity, max_reserved=max_reserved)

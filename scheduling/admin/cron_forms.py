@@ -1,0 +1,103 @@
+"""The form of a cron that a person makes or changes."""
+
+import json
+from typing import Any, Final
+from zoneinfo import available_timezones
+
+from django import forms
+
+from core.refusal import Refusal
+from scheduling import operations, registry
+from scheduling.domain import schedules
+from scheduling.domain.schedules import Interval, Policy
+from scheduling.errors import BadSchedule
+from scheduling.models import Cron
+
+FIELDS: Final = ("name", "function", "arguments_text", "timing", "zone", "missed", "at_most", "overlap")
+
+
+class CronForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class takes no parameter
+    """When it fires, what it calls, and what becomes of firings that were missed or overlap."""
+
+    function = forms.ChoiceField(
+        help_text="Functions of added apps; jobs.operations.from_crons.submit_job submits a job: kind and payload."
+    )
+    arguments_text = forms.CharField(
+        label="Arguments", widget=forms.Textarea(attrs={"rows": 4}), initial="{}",
+        help_text='A JSON object, such as {"kind": "image", "payload": {"prompt": "a lighthouse"}}.',
+    )  # fmt: skip
+    timing = forms.CharField(
+        label="Schedule", max_length=150,
+        help_text='Five fields: minute, hour, day, month, weekday ("0 6 * * 1-5"); or "every 30 s", "every 5 min".',
+    )  # fmt: skip
+    zone = forms.ChoiceField(
+        label="Time zone",
+        initial="UTC",
+        choices=lambda: [(name, name) for name in sorted(available_timezones())],
+    )
+
+    class Meta:
+        """What is the row's own; the rest is made of the fields above."""
+
+        model = Cron
+        fields = ("name", "missed", "at_most", "overlap")
+
+    class Media:
+        """The preview of the next ten firings."""
+
+        js = ("scheduling/cron_form.js",)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "function" in self.fields:
+            choices = [(each.name, each.name) for each in registry.for_people()]
+            self.fields["function"].choices = choices  # type: ignore[attr-defined]  # a ChoiceField
+        if self.instance.pk:
+            self._begin_with(self.instance)
+
+    def _begin_with(self, cron: Cron) -> None:
+        schedule = schedules.parse(cron.schedule)
+        is_interval = isinstance(schedule, Interval)
+        self.initial |= {
+            "arguments_text": json.dumps(cron.args, indent=2, ensure_ascii=False),
+            "timing": schedule.text() if is_interval else schedule.expression,
+            "zone": "UTC" if is_interval else schedule.tz,
+        }
+
+    def clean_arguments_text(self) -> dict[str, Any]:
+        """The object that it says."""
+        try:
+            value = json.loads(self.cleaned_data["arguments_text"])
+        except (ValueError, RecursionError) as error:
+            raise forms.ValidationError(f"This is not JSON: {error}") from None
+        if not isinstance(value, dict):
+            raise forms.ValidationError("A JSON object: {...}.")
+        return value
+
+    def _post_clean(self) -> None:
+        """What its rules say of the whole, once every field is good by itself: Django looks at those here."""
+        super()._post_clean()  # type: ignore[misc]  # the stubs leave Django's hook out
+        if self.errors:
+            return
+        try:
+            self.plan = self._plan()
+        except BadSchedule as refusal:
+            self.add_error("timing", refusal.message)
+        except Refusal as refusal:
+            self.add_error("arguments_text", refusal.message)
+
+    def _plan(self) -> dict[str, Any]:
+        values = self.cleaned_data
+        registry.check_for_people(values.get("function", self.instance.function), values["arguments_text"])
+        return {
+            "schedule": schedules.typed(values["timing"], tz=values["zone"]),
+            "args": values["arguments_text"],
+            "policy": Policy(missed=values["missed"], at_most=values["at_most"], overlap=values["overlap"]),
+        }
+
+    def clean_name(self) -> str:
+        """A name that a cron may have."""
+        try:
+            return operations.checked_name(self.cleaned_data["name"])
+        except BadSchedule as refusal:
+            raise forms.ValidationError(refusal.message) from None

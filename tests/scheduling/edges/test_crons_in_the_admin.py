@@ -1,0 +1,146 @@
+"""Crons are made and changed in the administration."""
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission
+from django.test import Client
+
+from scheduling import operations as scheduling
+from scheduling import registry
+from scheduling.models import Cron
+from scheduling.operations import crons
+from tests import farm
+from tests.scheduling.integration import sample
+
+pytestmark = pytest.mark.django_db(transaction=True)
+SAY = registry.dotted_name(sample.say)
+FORM = {
+    "function": SAY, "arguments_text": '{"word": "ho"}', "timing": "30 9 * * 1-5", "zone": "Europe/Berlin",
+    "missed": "once", "at_most": "1", "overlap": "skip",
+}  # fmt: skip
+ADD, CHANGE = "/admin/scheduling/cron/add/", "/admin/scheduling/cron/greet/change/"
+
+
+@pytest.fixture(autouse=True)
+def own_crons(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of an app, and one of the farm itself."""
+    monkeypatch.setattr(crons, "_declared", {})
+    Cron.objects.all().delete()
+    scheduling.declare("greet", scheduling.hourly(), sample.say, word="hi")
+    scheduling.declare("count", scheduling.hourly(), "jobs.operations.rollup.roll_up")
+    scheduling.sync_crons()
+
+
+def _client(*rights: str, is_superuser: bool = False) -> Client:
+    user = farm.user("root", is_staff=True, is_superuser=is_superuser)
+    user.user_permissions.set(Permission.objects.filter(codename__in=rights))
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def root() -> Client:
+    """Who may do everything."""
+    return _client(is_superuser=True)
+
+
+class TestMaking:
+    def test_makes_it_and_leaves_a_line(self, root: Client) -> None:
+        assert root.post(ADD, FORM | {"name": "mine"}).status_code == 302
+        made = Cron.objects.get(pk="mine")
+        assert (made.source, made.schedule) == ("person", "30 9 * * 1-5 in Europe/Berlin")
+        assert (made.args, made.function) == ({"word": "ho"}, SAY)
+        line = LogEntry.objects.get(object_id="mine")
+        assert (line.user.username, line.get_change_message()) == ("root", "Added.")
+
+    @pytest.mark.parametrize(
+        ("change", "sentence"),
+        [
+            ({"name": "a/b"}, "printable, without /"),
+            ({"name": "greet"}, "already exists"),
+            ({"timing": "at noon"}, "is no cron expression"),
+            ({"timing": "every 0 s"}, "at least one second"),
+            ({"arguments_text": "{"}, "This is not JSON"),
+            ({"arguments_text": "[]"}, "A JSON object"),
+            ({"arguments_text": '{"loud": 1}'}, "cannot be called like that"),
+            ({"function": "jobs.operations.rollup.roll_up"}, "Select a valid choice"),
+            ({"at_most": "0"}, "at_most is from 1"),
+            (
+                {
+                    "function": "jobs.operations.from_crons.submit_job",
+                    "arguments_text": '{"kind": "no", "payload": 1}',
+                },
+                "no",
+            ),
+        ],
+    )
+    def test_says_what_is_wrong(self, root: Client, change: dict[str, str], sentence: str) -> None:
+        answer = root.post(ADD, FORM | {"name": "mine"} | change)
+        assert (answer.status_code, sentence in answer.content.decode()) == (200, True)
+        assert set(Cron.objects.values_list("pk", flat=True)) == {"greet", "count"}
+
+    def test_shows_the_next_ten_firings_of_what_is_typed(self, root: Client) -> None:
+        preview = "/admin/scheduling/cron/preview/"
+        answer = root.get(preview, {"timing": "0 6 * * 1", "zone": "Asia/Tokyo"}).json()
+        assert len(answer["firings"]) == 10
+        assert all("06:00" in moment for moment in answer["firings"])
+        assert "no cron expression" in root.get(preview, {"timing": "x", "zone": "UTC"}).json()["error"]
+        assert "no time zone" in root.get(preview, {"timing": "* * * * *", "zone": "../x"}).json()["error"]
+
+    def test_begins_with_a_kind(self, root: Client) -> None:
+        farm.kind()
+        answer = root.get("/admin/jobs/kind/work/by-cron/", follow=True)
+        assert "&quot;kind&quot;: &quot;work&quot;" in answer.content.decode()
+
+
+class TestChanging:
+    def test_changes_it_and_says_so(self, root: Client) -> None:
+        assert "30 9" not in root.get(CHANGE).content.decode()
+        assert root.post(CHANGE, FORM).status_code == 302
+        row = Cron.objects.get(pk="greet")
+        assert (row.source, row.schedule, row.args) == (
+            "edited",
+            "30 9 * * 1-5 in Europe/Berlin",
+            {"word": "ho"},
+        )
+        assert "Schedule" in LogEntry.objects.get(object_id="greet").get_change_message()
+        assert "by a person: code says otherwise" in root.get("/crons/greet/").content.decode()
+
+    def test_is_undone(self, root: Client) -> None:
+        root.post(CHANGE, FORM)
+        way = "/admin/scheduling/cron/greet/follow-code/"
+        assert f'href="{way}"' in root.get(CHANGE).content.decode()
+        root.post(way, {"confirmed": "yes"})
+        assert (Cron.objects.get(pk="greet").source, Cron.objects.get(pk="greet").args) == (
+            "code",
+            {"word": "hi"},
+        )
+        assert f'href="{way}"' not in root.get(CHANGE).content.decode()
+
+    def test_removes_what_a_person_made(self, root: Client) -> None:
+        root.post(ADD, FORM | {"name": "mine"})
+        root.post("/admin/scheduling/cron/mine/remove/", {"confirmed": "yes"})
+        root.post("/admin/scheduling/cron/greet/remove/", {"confirmed": "yes"})
+        assert Cron.objects.get(pk="mine").retired_at is not None
+        assert Cron.objects.get(pk="greet").retired_at is None
+
+    def test_leaves_the_farms_own_as_they_are(self, root: Client) -> None:
+        address = "/admin/scheduling/cron/count/change/"
+        assert 'name="timing"' not in root.get(address).content.decode()
+        assert root.post(address, FORM).status_code == 403
+        assert Cron.objects.get(pk="count").source == "code"
+
+
+class TestRights:
+    def test_whoever_may_only_look_sees_no_form(self) -> None:
+        client = _client("view_cron", "operate_scheduledfunction")
+        page = client.get(CHANGE).content.decode()
+        assert ("greet" in page, 'name="timing"' in page) == (True, False)
+        assert [client.get(ADD).status_code, client.post(CHANGE, FORM).status_code] == [403, 403]
+        assert client.get("/admin/scheduling/cron/preview/").status_code == 403
+
+    def test_adding_and_changing_are_rights_of_their_own(self) -> None:
+        client = _client("view_cron", "add_cron")
+        assert client.post(ADD, FORM | {"name": "mine"}).status_code == 302
+        assert client.post(CHANGE, FORM).status_code == 403
