@@ -29,11 +29,15 @@ ACTIONS: Final = frozenset(
         "jobs.change_kind",
         "jobs.delete_worker",
         "scheduling.operate_scheduledfunction",
+        "scheduling.add_cron",
+        "scheduling.change_cron",
         "webhooks.operate_delivery",
         "webhooks.add_rule",
         "webhooks.change_rule",
         "webhooks.delete_rule",
         "ratelimits.delete_bucket",
+        "ratelimits.add_limit",
+        "ratelimits.change_limit",
         "accounts.delete_apitoken",
     }
     | {permission for example in examples.installed() for permission in example.operator_permissions}
@@ -160,7 +164,7 @@ _SECTIONS: Final[list[tuple[str, bool, list[tuple[str, str]]]]] = [
         ("webhooks.Secret", "key"), ("webhooks.SandboxToken", "vpn_key"), ("webhooks.Reconciliation", "healing"),
         ("webhooks.ModelServer", "smart_toy"),
     ]),
-    ("Limits", False, [("ratelimits.Bucket", "speed"), ("jobs.Usage", "data_usage")]),
+    ("Limits", False, [("ratelimits.Limit", "tune"), ("ratelimits.Bucket", "speed"), ("jobs.Usage", "data_usage")]),
     ("People", False, [
         ("auth.User", "person"), ("auth.Group", "group"), ("accounts.ApiToken", "password"),
         ("admin.LogEntry", "history"),

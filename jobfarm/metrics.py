@@ -141,7 +141,7 @@ def _usage() -> Iterator[Metric]:
 
 def _functions() -> Iterator[Metric]:
     facts = scheduling.health()
-    clusters = GaugeMetricFamily("jobfarm_clusters_live", "Clusters heard of lately.", labels=["role"])
+    clusters = GaugeMetricFamily("jobfarm_clusters_live", "Clusters that reported lately.", labels=["role"])
     free = GaugeMetricFamily(
         "jobfarm_cluster_workers_free", "Their processes with nothing to do.", labels=["role"]
     )

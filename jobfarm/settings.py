@@ -184,7 +184,7 @@ UNFOLD = {
     "SITE_TITLE": "jobfarm",
     "SITE_HEADER": "jobfarm",
     "SITE_SUBHEADER": "Administration",
-    "SITE_SYMBOL": "agriculture",
+    "SITE_ICON": lambda _: static("jobfarm/favicon.svg"),
     "SITE_URL": "/",
     "SITE_FAVICONS": [
         {"rel": "icon", "type": "image/svg+xml", "href": lambda _: static("jobfarm/favicon.svg")}

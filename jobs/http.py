@@ -47,6 +47,16 @@ _SHOWN: Final = {
     ".gif": "image/gif",
     ".webp": "image/webp",
     ".txt": "text/plain; charset=utf-8",
+    ".mp3": "audio/mpeg",
+    ".ogg": "audio/ogg",
+    ".oga": "audio/ogg",
+    ".opus": "audio/ogg",
+    ".wav": "audio/wav",
+    ".m4a": "audio/mp4",
+    ".flac": "audio/flac",
+    ".mp4": "video/mp4",
+    ".webm": "video/webm",
+    ".ogv": "video/ogg",
 }
 
 
@@ -179,7 +189,7 @@ class Elsewhere(Protocol):
 
 
 def sent(request: HttpRequest, stored: ResultFile) -> HttpResponseBase:
-    """A result file as a response: pictures and plain text to look at, all else to save. Raises NotFound.
+    """A result file as a response: pictures, sounds, films and plain text to look at, else to save. Raises NotFound.
 
     From a storage elsewhere it is a redirect to a signed address; there too, type and manner are ours to say.
     """

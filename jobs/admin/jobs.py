@@ -8,18 +8,17 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.functional import cached_property
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import action, display
 
 from core import administration
-from jobs import live_queries, operations
 from jobs.admin import common, job_actions
+from jobs.admin.job_fields import JobFields
 from jobs.domain.states import Status
 from jobs.models import Attempt, Job, ResultFile
 from jobs.queries import fleet, lists, pages, reports, rollups
 from jobs.templatetags import farm
-from live import html
 from postgres import clock
 
 
@@ -100,13 +99,16 @@ class FileInline(administration.Part):
 
 
 @admin.register(Job)
-class JobAdmin(common.Operated, administration.BoundedList):
+class JobAdmin(common.Operated, JobFields):
     """Every job. What has happened stays as it is; what is to come changes by canceling and trying again."""
 
     list_display = [
         "id",
         "kind",
+        "about",
         "state",
+        "waited",
+        "ran",
         "queue",
         "runs_on",
         "shown_owner",
@@ -184,93 +186,12 @@ class JobAdmin(common.Operated, administration.BoundedList):
         condition = Q(pk=int(term)) if _is_id(term) else Q(kind=term) | Q(unique_key=term)
         return queryset.filter(condition), False
 
-    @display(description="Status")  # type: ignore[untyped-decorator]
-    def state(self, job: Job) -> SafeString:
-        """The status and how far a running job is, live."""
-        return html.wrapper_of_context(
-            "job-badge", {"job_id": job.pk}, context={"job": job}, audience=live_queries.OPERATOR
-        )
-
-    @display(description="Worker")  # type: ignore[untyped-decorator]
-    def runs_on(self, job: Job) -> SafeString | str:
-        """Who has it, or had it last."""
-        return administration.link("jobs_worker", job.worker_id, job.worker_name)
-
-    @display(description="Owner")  # type: ignore[untyped-decorator]
-    def shown_owner(self, job: Job) -> SafeString | str:
-        """Whose it is."""
-        return administration.link("auth_user", job.owner_id, job.owner)
-
-    @display(description="Retry of")  # type: ignore[untyped-decorator]
-    def again(self, job: Job) -> SafeString | str:
-        """Which job it tries again."""
-        return common.job_link(job.retry_of_id)
-
-    @display(description="Retried as")  # type: ignore[untyped-decorator]
-    @administration.once
-    def tried_again(self, job: Job) -> SafeString | str:
-        """Which jobs try it again."""
-        links = [(common.job_link(again),) for again in pages.retries(job.pk)]
-        return format_html_join(" ", "{}", links) or "–"
-
-    @display(description="Submitted by")  # type: ignore[untyped-decorator]
-    def submitted_by(self, job: Job) -> SafeString | str:
-        """The scheduled function that submitted it."""
-        function = getattr(job, "origin", None)
-        if function is None:
-            return "–"
-        pk = function.function_id
-        return administration.link("scheduling_scheduledfunction", pk, f"function #{pk}")
-
-    @display(description="Belongs to")  # type: ignore[untyped-decorator]
-    @administration.once
-    def belongs_to(self, job: Job) -> SafeString | str:
-        """What of other apps started it, or follows it."""
-        links = operations.links(job.pk, viewer=job.__dict__["viewer"])
-        rows = [(link.label, link.admin_url, link.text, link.note) for link in links]
-        return format_html_join("", '<div>{} <a href="{}">{}</a> {}</div>', rows) or "–"
-
-    @display(description="Status")  # type: ignore[untyped-decorator]
-    @administration.once
-    def live_state(self, job: Job) -> SafeString:
-        """Status, stage and progress, live."""
-        return html.wrapper("job", {"job_id": job.pk}, audience=live_queries.MEMBER)
-
-    @display(description="Why it is not running")  # type: ignore[untyped-decorator]
-    @administration.once
-    def live_why(self, job: Job) -> SafeString:
-        """Why it does not run, live."""
-        return html.wrapper("job-why", {"job_id": job.pk, "queue": job.queue}, audience=live_queries.MEMBER)
-
-    @display(description="Output of the last attempt that wrote anything")  # type: ignore[untyped-decorator]
-    @administration.once
-    def live_output(self, job: Job) -> SafeString:
-        """What it writes, live."""
-        return html.wrapper("job-output", {"job_id": job.pk}, audience=live_queries.MEMBER, css="output")
-
-    @display(description="Stages")  # type: ignore[untyped-decorator]
-    @administration.once
-    def stages(self, job: Job) -> SafeString | str:
-        """The details that its attempts reported, and from when on."""
-        rows = [
-            (attempt, stage.began_at.isoformat(sep=" ", timespec="seconds"), stage.detail)
-            for attempt, stages in sorted(pages.stages(job.pk).items(), reverse=True)
-            for stage in stages
-        ]
-        return format_html_join("", "<div>attempt {} · {} · {}</div>", rows) or "–"
-
-    @display(description="Payload")  # type: ignore[untyped-decorator]
-    @administration.once
-    def payload(self, job: Job) -> SafeString:
-        """What was asked for."""
-        return administration.preformatted(farm.pretty(job.body.payload))
-
-    @display(description="Result")  # type: ignore[untyped-decorator]
-    @administration.once
-    def result(self, job: Job) -> SafeString | str:
-        """What came of it."""
-        result = job.body.result
-        return "–" if result is None else administration.preformatted(farm.pretty(result))
+    def get_inlines(self, request: HttpRequest, obj: Job | None = None) -> Any:  # noqa: ARG002  # the admin's
+        """Attempts and files, where there are any."""
+        if obj is None:
+            return self.inlines
+        has = {AttemptInline: obj.attempts.exists, FileInline: obj.files.exists}
+        return [inline for inline in self.inlines if has[inline]()]
 
     @admin.action(description="Cancel", permissions=["operate"])
     def cancel_selected(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:

@@ -25,8 +25,7 @@ class KindForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
     """What a kind's jobs have in common. The rules are `jobs.domain.kinds.Kind`'s, which is built here."""
 
     limit = forms.ChoiceField(
-        required=False,
-        help_text="The rate limit that each of its jobs takes from: declared in code, or made here as a named limit.",
+        required=False, help_text="The rate limit that each of its jobs takes from, of code or made here."
     )
 
     class Meta:

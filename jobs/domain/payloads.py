@@ -11,6 +11,9 @@ from jobs.errors import InvalidJson, PayloadTooLarge
 MAX_DEPTH = 100
 _ENCODER = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+SOUNDS = (".mp3", ".ogg", ".oga", ".opus", ".wav", ".m4a", ".flac")
+FILMS = (".mp4", ".webm", ".ogv")
+TEXTS = (".txt", ".md", ".log", ".csv", ".tsv", ".json", ".jsonl", ".yaml", ".yml", ".srt", ".vtt")
 PREVIEW = "preview."  # how a worker names what only shows how far it is
 
 
@@ -39,6 +42,14 @@ def pictures(names: Iterable[str], *, has_ended: bool) -> list[str]:
     matches = [name for name in names if name.lower().endswith(PICTURES)]
     finished = [name for name in matches if not name.startswith(PREVIEW)]
     return finished if has_ended and finished else matches
+
+
+def shown_as(name: str) -> str:
+    """How a page shows a file of this name that is no picture: "audio", "video", "text", or "" for not at all."""
+    for kind, endings in (("audio", SOUNDS), ("video", FILMS), ("text", TEXTS)):
+        if name.lower().endswith(endings):
+            return kind
+    return ""
 
 
 def _check(value: Any, *, depth: int) -> None:

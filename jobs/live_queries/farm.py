@@ -5,15 +5,18 @@ from datetime import timedelta
 from typing import Any
 
 from jobs.domain import charts
+from jobs.domain.filters import Filters
 from jobs.domain.rollups import PERIODS
+from jobs.domain.states import Status
 from jobs.live_queries.common import MEMBER, OPERATOR, audience_of_list, audience_of_worker, operators
 from jobs.operations import rollup
-from jobs.queries import fleet, gauges, pages, rollups, timeline
+from jobs.queries import fleet, gauges, lists, pages, rollups, timeline
 from live.registry import live_query
 from postgres import clock
 
 ON_OVERVIEW = 20  # running jobs and workers
 ENDED_ON_OVERVIEW = 10
+ON_QUEUE = 10  # jobs in progress, and others
 TIMELINE_MINUTES = (5, 15, 60)
 STALE = timedelta(minutes=1)  # the roll-up counts what happened within ten seconds
 
@@ -84,7 +87,6 @@ def overview_charts(*, period: str = "hour") -> Mapping[str, Any]:
     chosen = PERIODS.get(period, PERIODS["hour"])
     now = clock.now()
     history = rollups.history(chosen, now=now)
-    points = history.points
     counted_at = rollups.last_counted_at()
     return {
         "period": chosen,
@@ -92,7 +94,15 @@ def overview_charts(*, period: str = "hour") -> Mapping[str, Any]:
         if counted_at and rollups.is_behind(counted_at, until=now - STALE)
         else None,
         "history": history,
-        "table": [point for point in reversed(points) if point.arrived or point.ended],
+        "table": [point for point in reversed(history.points) if point.arrived or point.ended],
+        **_plots(history),
+    }
+
+
+def _plots(history: rollups.History) -> dict[str, Any]:
+    """Its three charts."""
+    points = history.points
+    return {
         "throughput": charts.stack(
             [
                 [point.success for point in points],
@@ -139,10 +149,38 @@ def queue(*, whose: int, queue: str) -> Mapping[str, Any] | None:
     at_most_every_s=5.0,
 )
 def queue_durations(*, queue: str) -> Mapping[str, Any]:
-    """Waits and runs of one queue over the last hour, day and week."""
+    """Arrivals, ends, waits and runs of one queue in the last hour; waits and runs also of the day and the week."""
     now = clock.now()
     totals = [(period, rollups.total(period, now=now, queue=queue)) for period in PERIODS.values()]
-    return {"queue": queue, "totals": totals if queue else []}
+    history = rollups.history(PERIODS["hour"], now=now, queue=queue or "-")
+    return {
+        "queue": queue,
+        "totals": totals if queue else [],
+        "period": PERIODS["hour"],
+        "history": history,
+        **_plots(history),
+    }
+
+
+@live_query(
+    "queue-work",
+    topics=lambda queue, **_: [f"queue:{queue}", f"work:{queue}", "jobs", "workers"],
+    audiences=(MEMBER, OPERATOR),
+    template="jobs/live/queue_work.html",
+    at_most_every_s=2.0,
+)
+def queue_work(*, whose: int, queue: str) -> Mapping[str, Any]:
+    """The workers of one queue, and its newest jobs: those in progress, and the others."""
+    running = lists.page(
+        viewer=whose, filters=Filters(queue=queue, status=Status.IN_PROGRESS), limit=ON_QUEUE
+    )
+    newest = lists.page(viewer=whose, filters=Filters(queue=queue), limit=ON_QUEUE)
+    return {
+        "queue": queue,
+        "running": running.jobs if queue else (),
+        "newest": [job for job in newest.jobs if job.status != Status.IN_PROGRESS] if queue else [],
+        "workers": fleet.worker_rows(viewer=whose, queue=queue, with_rates=True) if queue else [],
+    }
 
 
 @live_query(
@@ -172,7 +210,7 @@ def timeline_of_workers(*, minutes: int) -> Mapping[str, Any]:
 for part in (overview_states, overview_charts, queue_durations, timeline_of_workers):
     part.may_see(operators)
 
-for listing in (overview, overview_figures, queues, queue, workers):
+for listing in (overview, overview_figures, queues, queue, queue_work, workers):
     listing.may_see(audience_of_list)
 
 

@@ -146,7 +146,11 @@ def job_files(*, job_id: int) -> Mapping[str, Any] | None:
         return None
     stored = {file.name: file for file in pages.latest_files(job_id)}
     shown = [stored.pop(name) for name in payloads.pictures(list(stored), has_ended=row.status in ENDED)]
-    return {"job": row, "pictures": shown, "others": list(stored.values())}
+    return {
+        "job": row,
+        "pictures": shown,
+        "others": [(file, payloads.shown_as(file.name)) for file in stored.values()],
+    }
 
 
 @live_query(

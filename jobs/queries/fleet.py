@@ -118,13 +118,20 @@ def queue_rows(*, viewer: int, name: str = "") -> list[QueueRow]:
 
 
 def worker_rows(
-    *, viewer: int, with_revoked: bool = False, with_rates: bool = False, limit: int = MOST_WORKERS
+    *,
+    viewer: int,
+    queue: str = "",
+    with_revoked: bool = False,
+    with_rates: bool = False,
+    limit: int = MOST_WORKERS,
 ) -> list[WorkerRow]:
-    """The workers seen last, `limit` at most, and what they run; a person's are those they own. `with_rates`: also how
-    many jobs an hour each ended lately."""
+    """The workers seen last, `limit` at most, and what they run; a person's are those they own. `queue`: only those
+    whose key allows it. `with_rates`: also how many jobs an hour each ended lately."""
     workers = Worker.objects.all() if viewer == EVERYBODY else Worker.objects.filter(owner_id=viewer)
     if not with_revoked:
         workers = workers.filter(revoked_at__isnull=True)
+    if queue:
+        workers = workers.filter(_takes(queue))
     order = (F("revoked_at").asc(nulls_first=True), F("last_seen_at").desc(nulls_last=True), "-pk")
     rows = _worker_rows(workers.order_by(*order)[:limit])
     if not rows or not with_rates:
@@ -157,10 +164,11 @@ def manageable_worker(worker_id: int, *, user: AnyUser) -> WorkerRow:
 def workers_for(queue: str, *, group_id: int) -> list[Serving]:
     """The live workers that take jobs of this group from this queue: those of the farm, then the members', by name."""
     since = Now() - timedelta(seconds=settings.JOBFARM["WORKER_ALIVE_S"])
-    takes = Q(queues__contains=[queue]) | Q(steals__overlap=[queue, "*"])
     members = User.groups.through.objects.filter(group_id=group_id).values("user_id")
     serves = Q(owner=None) | Q(owner__in=members, owner__is_active=True)
-    workers = Worker.objects.filter(takes & serves, revoked_at=None, drained_at=None, last_seen_at__gt=since)
+    workers = Worker.objects.filter(
+        _takes(queue) & serves, revoked_at=None, drained_at=None, last_seen_at__gt=since
+    )
     workers = workers.select_related("owner").order_by(F("owner").asc(nulls_first=True), "name", "pk")[
         :MOST_WORKERS
     ]
@@ -223,6 +231,10 @@ def processes() -> list[Known]:
         )
         for row in rows.order_by("-seen_at")[:LISTED]
     ]
+
+
+def _takes(queue: str) -> Q:
+    return Q(queues__contains=[queue]) | Q(steals__overlap=[queue, "*"])
 
 
 def _worker_rows(workers: QuerySet[Worker]) -> list[WorkerRow]:

@@ -169,10 +169,10 @@ def forget() -> int:
     return Rollup.objects.filter(old).delete()[0]
 
 
-def history(period: Period, *, now: datetime) -> History:
-    """What happened in the period that ends now."""
+def history(period: Period, *, now: datetime, queue: str = "") -> History:
+    """What happened in the period that ends now, in one queue or in all of them."""
     steps = list(_steps(period, now=now))
-    rows = _rows(period, since=steps[0], until=now)
+    rows = [row for row in _rows(period, since=steps[0], until=now) if queue in ("", row.queue)]
     times: dict[datetime, list[Rollup]] = {at: [] for at in steps}
     queues: dict[str, list[Rollup]] = {}
     for row in rows:

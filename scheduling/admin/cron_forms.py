@@ -5,11 +5,12 @@ from typing import Any, Final
 from zoneinfo import available_timezones
 
 from django import forms
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from core.refusal import Refusal
 from scheduling import operations, registry
 from scheduling.domain import schedules
-from scheduling.domain.schedules import Interval, Policy
+from scheduling.domain.schedules import Calendar, Missed, Policy
 from scheduling.errors import BadSchedule
 from scheduling.models import Cron
 
@@ -20,21 +21,21 @@ class CronForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
     """When it fires, what it calls, and what becomes of firings that were missed or overlap."""
 
     function = forms.ChoiceField(
-        help_text="Functions of added apps; jobs.operations.from_crons.submit_job submits a job: kind and payload."
+        widget=UnfoldAdminSelectWidget,
+        help_text="Functions of added apps; jobs.operations.from_crons.submit_job submits a job: kind and payload.",
     )
     arguments_text = forms.CharField(
-        label="Arguments", widget=forms.Textarea(attrs={"rows": 4}), initial="{}",
+        label="Arguments", widget=UnfoldAdminTextareaWidget(attrs={"rows": 4}), initial="{}",
         help_text='A JSON object, such as {"kind": "image", "payload": {"prompt": "a lighthouse"}}.',
     )  # fmt: skip
     timing = forms.CharField(
-        label="Schedule", max_length=150,
+        label="Schedule", max_length=150, widget=UnfoldAdminTextInputWidget,
         help_text='Five fields: minute, hour, day, month, weekday ("0 6 * * 1-5"); or "every 30 s", "every 5 min".',
     )  # fmt: skip
     zone = forms.ChoiceField(
-        label="Time zone",
-        initial="UTC",
+        label="Time zone", initial="UTC", widget=UnfoldAdminSelectWidget,
         choices=lambda: [(name, name) for name in sorted(available_timezones())],
-    )
+    )  # fmt: skip
 
     class Meta:
         """What is the row's own; the rest is made of the fields above."""
@@ -52,17 +53,19 @@ class CronForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
         if "function" in self.fields:
             choices = [(each.name, each.name) for each in registry.for_people()]
             self.fields["function"].choices = choices  # type: ignore[attr-defined]  # a ChoiceField
+        self.initial.setdefault("missed", Missed.ONCE)
         if self.instance.pk:
             self._begin_with(self.instance)
 
     def _begin_with(self, cron: Cron) -> None:
-        schedule = schedules.parse(cron.schedule)
-        is_interval = isinstance(schedule, Interval)
-        self.initial |= {
-            "arguments_text": json.dumps(cron.args, indent=2, ensure_ascii=False),
-            "timing": schedule.text() if is_interval else schedule.expression,
-            "zone": "UTC" if is_interval else schedule.tz,
-        }
+        self.initial["arguments_text"] = json.dumps(cron.args, indent=2, ensure_ascii=False)
+        try:
+            schedule = schedules.parse(cron.schedule)
+        except BadSchedule:  # a row that was edited by hand: whoever looks at it may mend it
+            self.initial["timing"] = cron.schedule
+            return
+        self.initial["timing"] = schedule.expression if isinstance(schedule, Calendar) else schedule.text()
+        self.initial["zone"] = schedule.tz if isinstance(schedule, Calendar) else "UTC"
 
     def clean_arguments_text(self) -> dict[str, Any]:
         """The object that it says."""

@@ -80,8 +80,8 @@ class CronAdmin(common.Operated, administration.ReadOnly):
     def get_actions_detail(self, request: HttpRequest, object_id: int | str) -> list[Any]:
         """Those that can change something of this cron as it stands."""
         cron = self.get_object(request, str(object_id))
-        source = None if cron is None or cron.retired_at else cron.source
-        fitting = {Source.EDITED: {"follow-code"}, Source.PERSON: {"remove"}}.get(source, set())
+        source = "" if cron is None or cron.retired_at else str(cron.source)
+        fitting = {"edited": {"follow-code"}, "person": {"remove"}}.get(source, set())
         actions = super().get_actions_detail(request, object_id)
         return [each for each in actions if each.path in fitting | {"run-now"}]
 

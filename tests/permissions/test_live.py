@@ -70,6 +70,8 @@ overview-webhooks      -        -        -        -        -        -        ope
 queue                  -        -        -        -        -        member   -        -        -
 queue*                 -        -        -        -        -        -        operator operator operator
 queue-durations        -        -        -        -        -        -        operator operator operator
+queue-work             -        -        -        -        -        member   -        -        -
+queue-work*            -        -        -        -        -        -        operator operator operator
 timeline               -        -        -        -        -        -        operator operator operator
 queues                 -        -        -        -        -        member   -        -        -
 queues*                -        -        -        -        -        -        operator operator operator

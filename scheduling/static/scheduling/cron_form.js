@@ -7,7 +7,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const shown = document.createElement("div");
   shown.setAttribute("role", "status");
   shown.className = "cron-preview";
-  timing.closest(".field-timing, div").after(shown);
+  timing.parentElement.append(shown);
   const address = location.pathname.replace(/(add|[^/]+\/change)\/$/, "preview/");
   let timer;
   let asking; // the request whose answer counts

@@ -118,6 +118,12 @@ class TestChanging:
         )
         assert f'href="{way}"' not in root.get(CHANGE).content.decode()
 
+    def test_mends_a_schedule_that_nobody_can_read(self, root: Client) -> None:
+        Cron.objects.filter(pk="greet").update(schedule="whenever")
+        assert 'value="whenever"' in root.get(CHANGE).content.decode()
+        assert root.post(CHANGE, FORM).status_code == 302
+        assert Cron.objects.get(pk="greet").schedule == "30 9 * * 1-5 in Europe/Berlin"
+
     def test_removes_what_a_person_made(self, root: Client) -> None:
         root.post(ADD, FORM | {"name": "mine"})
         root.post("/admin/scheduling/cron/mine/remove/", {"confirmed": "yes"})

@@ -1,0 +1,184 @@
+"""What the administration shows of a job: columns of the list, fields of its page."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from django.http import HttpRequest
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from core import administration
+from jobs import live_queries, operations
+from jobs.admin import common
+from jobs.models import Job
+from jobs.queries import lists, pages
+from jobs.templatetags import farm
+from live import html
+
+# Fields of a job's page that are left out where there is nothing to say.
+MAY_BE_EMPTY: Final = frozenset(
+    {
+        "group",
+        "unique_key",
+        "again",
+        "tried_again",
+        "submitted_by",
+        "belongs_to",
+        "result",
+        "stages",
+        "lease_expires_at",
+    }
+    | {"expires_at", "claimed_at", "deadline_at", "ended_at", "runs_on"}
+    | {"limit_name", "limit_key", "limit_count", "limit_until"}
+)
+
+
+class JobFields(administration.BoundedList):
+    """A list of jobs, and what it shows of each."""
+
+    @display(description="Status")  # type: ignore[untyped-decorator]
+    def state(self, job: Job) -> SafeString:
+        """The status and how far a running job is, live."""
+        return html.wrapper_of_context(
+            "job-badge", {"job_id": job.pk}, context={"job": job}, audience=live_queries.OPERATOR
+        )
+
+    def get_changelist(self, request: HttpRequest, **options: Any) -> Any:
+        """A bounded list, whose rows show what those of the site show."""
+        return _dressed(super().get_changelist(request, **options))
+
+    def get_fieldsets(self, request: HttpRequest, obj: Job | None = None) -> Any:
+        """Without rows that would say nothing of this job."""
+        fieldsets = super().get_fieldsets(request, obj)
+        if obj is None:
+            return fieldsets
+        return [
+            (title, {"fields": list(self._telling(obj, options["fields"]))}) for title, options in fieldsets
+        ]
+
+    def _telling(self, job: Job, rows: list[Any]) -> Iterator[Any]:
+        for row in rows:
+            names = row if isinstance(row, tuple) else (row,)
+            kept = tuple(name for name in names if name not in MAY_BE_EMPTY or self._says(job, name))
+            if kept:
+                yield kept
+
+    def _says(self, job: Job, name: str) -> bool:
+        value = getattr(self, name)(job) if callable(getattr(self, name, None)) else getattr(job, name)
+        return value not in (None, "", "–")
+
+    @display(description="About")  # type: ignore[untyped-decorator]
+    def about(self, job: Job) -> SafeString:
+        """What it is about, and how its last attempt failed."""
+        error = farm.last_line(getattr(job, "last_error", None) or "")
+        excerpt = getattr(job, "excerpt", None) or ""
+        return format_html('<div class="about">{}</div><div class="about error">{}</div>', excerpt, error)
+
+    @display(description="Wait")  # type: ignore[untyped-decorator]
+    def waited(self, job: Job) -> str:
+        """From when it was due to its last claim."""
+        return farm.took(job.run_at, job.claimed_at) or "–"
+
+    @display(description="Run")  # type: ignore[untyped-decorator]
+    def ran(self, job: Job) -> str:
+        """From its last claim to its end."""
+        return farm.took(job.claimed_at, job.ended_at) or "–"
+
+    @display(description="Worker")  # type: ignore[untyped-decorator]
+    def runs_on(self, job: Job) -> SafeString | str:
+        """Who has it, or had it last."""
+        return administration.link("jobs_worker", job.worker_id, job.worker_name)
+
+    @display(description="Owner")  # type: ignore[untyped-decorator]
+    def shown_owner(self, job: Job) -> SafeString | str:
+        """Whose it is."""
+        return administration.link("auth_user", job.owner_id, job.owner)
+
+    @display(description="Retry of")  # type: ignore[untyped-decorator]
+    def again(self, job: Job) -> SafeString | str:
+        """Which job it tries again."""
+        return common.job_link(job.retry_of_id)
+
+    @display(description="Retried as")  # type: ignore[untyped-decorator]
+    @administration.once
+    def tried_again(self, job: Job) -> SafeString | str:
+        """Which jobs try it again."""
+        links = [(common.job_link(again),) for again in pages.retries(job.pk)]
+        return format_html_join(" ", "{}", links) or "–"
+
+    @display(description="Submitted by")  # type: ignore[untyped-decorator]
+    def submitted_by(self, job: Job) -> SafeString | str:
+        """The scheduled function that submitted it."""
+        function = getattr(job, "origin", None)
+        if function is None:
+            return "–"
+        pk = function.function_id
+        return administration.link("scheduling_scheduledfunction", pk, f"function #{pk}")
+
+    @display(description="Belongs to")  # type: ignore[untyped-decorator]
+    @administration.once
+    def belongs_to(self, job: Job) -> SafeString | str:
+        """What of other apps started it, or follows it."""
+        links = operations.links(job.pk, viewer=job.__dict__["viewer"])
+        rows = [(link.label, link.admin_url, link.text, link.note) for link in links]
+        return format_html_join("", '<div>{} <a href="{}">{}</a> {}</div>', rows) or "–"
+
+    @display(description="Status")  # type: ignore[untyped-decorator]
+    @administration.once
+    def live_state(self, job: Job) -> SafeString:
+        """Status, stage and progress, live."""
+        return html.wrapper("job", {"job_id": job.pk}, audience=live_queries.MEMBER)
+
+    @display(description="Why it is not running")  # type: ignore[untyped-decorator]
+    @administration.once
+    def live_why(self, job: Job) -> SafeString:
+        """Why it does not run, live."""
+        return html.wrapper("job-why", {"job_id": job.pk, "queue": job.queue}, audience=live_queries.MEMBER)
+
+    @display(description="Output of the last attempt that wrote anything")  # type: ignore[untyped-decorator]
+    @administration.once
+    def live_output(self, job: Job) -> SafeString:
+        """What it writes, live."""
+        return html.wrapper("job-output", {"job_id": job.pk}, audience=live_queries.MEMBER, css="output")
+
+    @display(description="Stages")  # type: ignore[untyped-decorator]
+    @administration.once
+    def stages(self, job: Job) -> SafeString | str:
+        """The details that its attempts reported, and from when on."""
+        rows = [
+            (attempt, stage.began_at.isoformat(sep=" ", timespec="seconds"), stage.detail)
+            for attempt, stages in sorted(pages.stages(job.pk).items(), reverse=True)
+            for stage in stages
+        ]
+        return format_html_join("", "<div>attempt {} · {} · {}</div>", rows) or "–"
+
+    @display(description="Payload")  # type: ignore[untyped-decorator]
+    @administration.once
+    def payload(self, job: Job) -> SafeString:
+        """What was asked for."""
+        return administration.preformatted(farm.pretty(job.body.payload))
+
+    @display(description="Result")  # type: ignore[untyped-decorator]
+    @administration.once
+    def result(self, job: Job) -> SafeString | str:
+        """What came of it."""
+        result = job.body.result
+        return "–" if result is None else administration.preformatted(farm.pretty(result))
+
+
+def _dressed(base: type[Any]) -> type[Any]:
+    """The list of this class, with `excerpt` and `last_error` of the rows that one page shows: one more statement."""
+
+    class Dressed(base):  # type: ignore[misc]  # unfold ships no types
+        def get_results(self, request: HttpRequest) -> None:
+            """As it is, then dressed."""
+            super().get_results(request)
+            rows = list(self.result_list)
+            shown = lists.dressed(Job.objects.filter(pk__in=[job.pk for job in rows])).in_bulk()
+            for job in rows:
+                more = shown.get(job.pk, job).__dict__
+                job.__dict__ |= {name: more.get(name) or "" for name in ("excerpt", "last_error")}
+            self.result_list: Any = rows
+
+    return Dressed
