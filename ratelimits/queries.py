@@ -187,9 +187,9 @@ def made_limit(name: str) -> Limit | None:
     return Limit.objects.filter(pk=name).first()
 
 
-def made_names() -> list[str]:
-    """The names of the limits that people made."""
-    return list(Limit.objects.order_by("pk").values_list("pk", flat=True))
+def made_limits() -> list[Limit]:
+    """The limits that people made, by name."""
+    return list(Limit.objects.order_by("pk"))
 
 
 def keep_limit(name: str, config: Config) -> None:

@@ -54,10 +54,11 @@ class JobFields(administration.BoundedList):
         if obj is None:
             return fieldsets
         return [
-            (title, {"fields": list(self._telling(obj, options["fields"]))}) for title, options in fieldsets
+            (title, {"fields": list(self._worth_showing(obj, options["fields"]))})
+            for title, options in fieldsets
         ]
 
-    def _telling(self, job: Job, rows: list[Any]) -> Iterator[Any]:
+    def _worth_showing(self, job: Job, rows: list[Any]) -> Iterator[Any]:
         for row in rows:
             names = row if isinstance(row, tuple) else (row,)
             kept = tuple(name for name in names if name not in MAY_BE_EMPTY or self._says(job, name))

@@ -10,6 +10,7 @@ import live.operations as live
 from ratelimits import limits, queries
 from ratelimits.domain import Config, FixedWindow, TokenBucket
 from ratelimits.errors import InvalidConfig, InvalidName
+from ratelimits.models import Limit
 
 TOPIC: Final = "limits"  # what the live page of limits watches
 FRESH_S: Final = 5.0  # within which a change counts in every process
@@ -43,17 +44,12 @@ def find(name: str) -> Config | None:
     if row is None:
         _read.pop(name, None)
         return None
-    config = config_from(
-        is_window=row.is_window, rate=row.rate, period_s=row.period_s, capacity=row.capacity,
-        max_reserved=row.max_reserved,
-    )  # fmt: skip
-    _read[name] = (time.monotonic() + FRESH_S, config)
-    return config
+    return _kept(row)
 
 
 def everything() -> dict[str, Config]:
     """All named limits, by name: those of code, and those that people made."""
-    made = {name: config for name in queries.made_names() if (config := find(name)) is not None}
+    made = {row.name: _kept(row) for row in queries.made_limits()}
     return dict(sorted((made | limits.everything()).items()))
 
 
@@ -67,3 +63,12 @@ def config_from(
         raise InvalidConfig(field="period", why=f"not a number of seconds: {period_s!r}") from None
     kind = FixedWindow if is_window else TokenBucket
     return kind(rate=rate, period=period, capacity=capacity, max_reserved=max_reserved)
+
+
+def _kept(row: Limit) -> Config:
+    config = config_from(
+        is_window=row.is_window, rate=row.rate, period_s=row.period_s, capacity=row.capacity,
+        max_reserved=row.max_reserved,
+    )  # fmt: skip
+    _read[row.name] = (time.monotonic() + FRESH_S, config)
+    return config
