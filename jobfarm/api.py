@@ -13,7 +13,7 @@ from ninja.responses import NinjaJSONEncoder
 
 from core.refusal import Refusal
 from jobfarm import refusals
-from jobs.api import documents, router
+from jobs.api import documents, router, samples
 from jobs.protocol import values
 
 
@@ -56,7 +56,11 @@ class FarmApi(NinjaAPI):
 
     @functools.cached_property
     def _document(self) -> OpenAPISchema:
-        return super().get_openapi_schema()
+        document = super().get_openapi_schema()
+        for methods in document["paths"].values():
+            for call in methods.values():
+                call["description"] = samples.with_samples(call["description"])
+        return document
 
     def get_openapi_schema(
         self, *, path_prefix: str | None = None, path_params: dict[str, Any] | None = None

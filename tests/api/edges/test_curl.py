@@ -36,6 +36,7 @@ class Shell:
     def example(self, method: str, path: str) -> Any:
         """Run the first example of a call, and return the JSON of its answer."""
         description: str = self._document["paths"][path][method]["description"]
+        description = description.partition("In Python")[0]
         lines = [line[4:] for line in description.splitlines() if line.startswith("    ")]
         command = re.split(r"\n(?=curl )", "\n".join(lines))[0]
         assert command.startswith("curl "), description
