@@ -78,7 +78,9 @@ class JobFields(administration.BoundedList):
 
     @display(description="Wait")  # type: ignore[untyped-decorator]
     def waited(self, job: Job) -> str:
-        """From when it was due to its last claim."""
+        """From when it was due to its last claim; nothing while it waits for another."""
+        if job.claimed_at is not None and job.claimed_at < job.run_at:
+            return "–"
         return farm.took(job.run_at, job.claimed_at) or "–"
 
     @display(description="Run")  # type: ignore[untyped-decorator]

@@ -112,7 +112,6 @@ class JobAdmin(common.Operated, JobFields):
         "queue",
         "runs_on",
         "shown_owner",
-        "again",
         "created_at",
         "ended_at",
     ]
