@@ -20,7 +20,7 @@ from psycopg_pool import PoolTimeout
 from jobfarm import __version__, job_metrics, presence
 from jobs import operations as jobs
 from jobs.models import ALL_JOBS
-from jobs.queries import gauges, keys, reads
+from jobs.queries import fleet, gauges, keys, pages, reads
 from postgres import statements
 from postgres.errors import PostgresError
 from scheduling import operations as scheduling
@@ -85,7 +85,7 @@ def text() -> bytes:
 
 def _queues() -> Iterator[Metric]:
     waiting = GaugeMetricFamily(
-        "jobfarm_queue_waiting", f"Jobs that wait, counted up to {gauges.COUNTED}.", labels=["queue"]
+        "jobfarm_queue_waiting", f"Jobs that wait, counted up to {fleet.COUNTED}.", labels=["queue"]
     )
     oldest = GaugeMetricFamily(
         "jobfarm_queue_oldest_seconds", "Since when the job that is due longest has been.", labels=["queue"]
@@ -94,7 +94,7 @@ def _queues() -> Iterator[Metric]:
     workers = GaugeMetricFamily("jobfarm_queue_workers", "Live workers that serve it.", labels=["queue"])
     paused = GaugeMetricFamily("jobfarm_queue_paused", "1 while it is paused.", labels=["queue"])
     ages = gauges.oldest_waiting_s()
-    for queue in gauges.queues():
+    for queue in fleet.queue_rows(viewer=pages.EVERYBODY):
         label = [queue.name]
         waiting.add_metric(label, queue.pending)
         oldest.add_metric(label, ages.get(queue.name, 0.0))

@@ -68,6 +68,13 @@ class Answer(models.Model):
     )
     attempt = models.BigIntegerField(default=0, help_text="The fencing token of its job's claim.")
     worker_name = models.CharField(max_length=100, blank=True)
+    model_name = models.CharField(
+        "model",
+        max_length=100,
+        blank=True,
+        db_default="",
+        help_text="Which model wrote it, as the worker says.",
+    )
     error = models.CharField(max_length=300, blank=True, help_text="How the last attempt failed.")
     starts_at = models.DateTimeField(null=True, blank=True, help_text="It does not start before this moment.")
     tokens = models.PositiveIntegerField(default=0, help_text="The most tokens that it is estimated to use.")

@@ -43,6 +43,7 @@ class Followed:
     error: str = ""
     starts_at: datetime | None = None
     text: str | None = None
+    model_name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +134,7 @@ def follow(answers: Sequence[Followed]) -> list[int]:
             "worker": [each.worker_name for each in answers],
             "error": [each.error for each in answers],
             "starts_at": [each.starts_at for each in answers],
+            "model": [each.model_name for each in answers],
             "text": [None if each.text is None else each.text[:ANSWER_LIMIT] for each in answers],
         }
     )

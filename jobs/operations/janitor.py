@@ -138,7 +138,7 @@ def _overdue(row: Any) -> moves.Settlement:
     if not row.confirmed:
         return decide(row, AttemptOutcome.UNCONFIRMED, retryable=True, error="")
     if row.silent:
-        error = f"lost: last heard of {duration(row.last_seen_ago_s)} ago"
+        error = f"lost: it last called {duration(row.last_seen_ago_s)} ago"
         return decide(row, AttemptOutcome.LOST, retryable=row.retry_when_lost, error=error)
     error = "the run took longer than allowed"
     return decide(row, AttemptOutcome.TIMED_OUT, retryable=row.retry_on_timeout, error=error)

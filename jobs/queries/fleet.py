@@ -18,18 +18,19 @@ from jobs.domain.workers import Presence, presence
 from jobs.errors import UnknownWorker, WorkerNotYours
 from jobs.models import Job, Process, Queue, Worker, WorkerFacts
 from jobs.queries.pages import EVERYBODY
-from jobs.queries.reads import COUNT_LIMIT, AnyUser, is_operator
+from jobs.queries.reads import AnyUser, is_operator
 from jobs.queries.workers import per_hour
 from postgres import clock, statements
 
 MOST_QUEUES = 200
+COUNTED = 10_000  # waiting jobs of a queue, jobs of a status; the pages say "10,000+" beyond it
 MOST_WORKERS = 200
 LISTED = 200  # those heard of last: a process that dies at each start must not make a page of itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRow:
-    """A queue and what happens in it. `pending` was counted up to COUNT_LIMIT."""
+    """A queue and what happens in it. `pending` was counted up to COUNTED."""
 
     name: str
     paused_at: datetime | None
@@ -41,7 +42,7 @@ class QueueRow:
     @property
     def has_more(self) -> bool:
         """Whether counting stopped at the limit."""
-        return self.pending >= COUNT_LIMIT
+        return self.pending >= COUNTED
 
     @property
     def is_full(self) -> bool:
@@ -111,7 +112,7 @@ def queue_rows(*, viewer: int, name: str = "") -> list[QueueRow]:
     rows = statements.load("jobs", "queue_rows").run(
         {
             "viewer": viewer, "name": name, "alive_s": settings.JOBFARM["WORKER_ALIVE_S"],
-            "limit": COUNT_LIMIT, "queues": MOST_QUEUES,
+            "limit": COUNTED, "queues": MOST_QUEUES,
         }
     )  # fmt: skip
     return [QueueRow(**row._asdict()) for row in rows]

@@ -4,16 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.conf import settings
-
 from jobs.domain.rollups import MINUTE_S
 from jobs.domain.states import Status
 from jobs.models import Rollup, RollupWatermark
-from jobs.queries.fleet import MOST_QUEUES, QueueRow
-from jobs.queries.pages import EVERYBODY
+from jobs.queries.fleet import COUNTED
 from postgres import statements
-
-COUNTED = 10_000  # waiting jobs of a queue, jobs of a status; the pages say "10,000+" beyond it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +35,6 @@ class Figure:
         if self.has_more:
             return f"{self.number:,}+"
         return f"about {_rounded(self.number)}" if self.is_estimate else f"{self.number:,}"
-
-
-def queues() -> list[QueueRow]:
-    """Every queue, MOST_QUEUES at most; `pending` was counted up to COUNTED."""
-    params = {"viewer": EVERYBODY, "name": "", "alive_s": settings.JOBFARM["WORKER_ALIVE_S"]}
-    rows = statements.load("jobs", "queue_rows").run(params | {"limit": COUNTED, "queues": MOST_QUEUES})
-    return [QueueRow(**row._asdict()) for row in rows]
 
 
 def oldest_waiting_s() -> dict[str, float]:

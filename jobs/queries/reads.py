@@ -21,7 +21,7 @@ from postgres import statements
 
 AnyUser = User | AnonymousUser | AbstractBaseUser
 BIGGEST_ID = 2**63 - 1
-COUNT_LIMIT = 1000  # the pages say "1,000 or more" beyond it
+AHEAD_LIMIT = 1000  # jobs ahead of one that waits; `why` says "1,000 or more" beyond it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ def shared(token: str) -> Job | None:
 def why_not_running(job_id: int) -> list[Reason]:
     """Why this job does not run, most important first; empty if there is no such job."""
     rows = statements.load("jobs", "why_not_running").run(
-        {"job": job_id, "alive_s": settings.JOBFARM["WORKER_ALIVE_S"], "limit": COUNT_LIMIT}
+        {"job": job_id, "alive_s": settings.JOBFARM["WORKER_ALIVE_S"], "limit": AHEAD_LIMIT}
     )
     return explain(_facts(rows[0])) if rows else []
 
@@ -204,6 +204,6 @@ def _facts(row: statements.Row) -> Facts:
         "limit_in_s": row.limit_in_s or 0.0,
         "running": tuple(row.running),
         "first": tuple(row.first),
-        "ahead_limit": COUNT_LIMIT,
+        "ahead_limit": AHEAD_LIMIT,
     }
     return Facts(**known | renamed)

@@ -11,8 +11,7 @@ from django.db.models.functions import Now
 from jobs.domain import rollups
 from jobs.domain.scaling import Load
 from jobs.models import Rollup
-from jobs.queries.fleet import MOST_QUEUES
-from jobs.queries.gauges import COUNTED
+from jobs.queries.fleet import COUNTED, MOST_QUEUES
 from postgres import statements
 
 # What arrived lately counts as what will: long enough for a mean, short enough to follow a morning's rise.

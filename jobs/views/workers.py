@@ -43,10 +43,11 @@ def workers(request: HttpRequest) -> HttpResponse:
 @sensitive_variables("made")
 def connect(request: HttpRequest) -> HttpResponse:
     """A form for a new worker of the queues of `?queue=`; the answer to the POST has its key, how to start it, and
-    whether it has called."""
+    whether it has called. Guests read what it takes."""
     user = people.person(request)
     if accounts.is_guest(user):
-        return accounts_http.for_members(request)
+        is_post = request.method == "POST"
+        return accounts_http.for_members(request) if is_post else render(request, "jobs/connect_guest.html")
     initial = {"queues": " ".join(request.GET.getlist("queue")[:20]) or "chat image"}
     form = WorkerForm(request.POST if request.method == "POST" else None, user=user, initial=initial)
     if form.is_bound and form.is_valid() and (made := form.create()) is not None:

@@ -74,6 +74,7 @@ def _of_jobs(seeded: Farm) -> list[Address]:
         Address(name="timeline", path="/timeline/?minutes=60"),
         Address(name="workers", path="/workers/"),
         Address(name="connect", path="/workers/connect/?queue=chat"),
+        Address(name="connect-guest", path="/workers/connect/", by="guest"),
         Address(name="worker", path=f"/workers/{seeded.worker.pk}/"),
     ]
 

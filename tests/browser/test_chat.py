@@ -131,6 +131,7 @@ class TestTwoInARoom:
             for page in (first, second):
                 expect(answer(page).locator(".message-text")).to_have_text(written)
                 expect(page.locator(".writing")).to_have_count(0)
+                expect(answer(page)).to_contain_text("demonstrator, on mo")
 
             ask(first, "And in a storm?")
             for page in (first, second):
@@ -141,13 +142,13 @@ class TestTwoInARoom:
             stands(page, "timed out")
             expect(answer(page)).to_contain_text("mo stopped responding or took too long")
             expect(answer(page)).not_to_contain_text("demonstrator")
-        expect(second.get_by_role("button", name="Ask again")).to_be_hidden()
+        expect(second.get_by_role("button", name="Try again")).to_be_hidden()
 
-        first.get_by_role("button", name="Ask again").click()
+        first.get_by_role("button", name="Try again").click()
         stands(second, "pending")
         with working(server, key, tmp_path / "mo2.log"):
             grows(second)
-            answer(first).get_by_role("button", name="Cancel").click()
+            answer(first).get_by_role("button", name="Stop").click()
             for page in (first, second):
                 stands(page, "canceled")
             expect(answer(second)).not_to_contain_text("demonstrator")
@@ -214,7 +215,7 @@ class TestARoom:
         expect(plain.locator(".message").first).to_contain_text("Why?")
         plain.get_by_role("button", name="Cancel").click()
         expect(plain.get_by_text("Canceled before an answer was started.")).to_be_visible()
-        plain.get_by_role("button", name="Ask again").click()
+        plain.get_by_role("button", name="Try again").click()
         expect(answer(plain).locator(".badge")).to_have_text("pending")
 
         room.user_set.add(User.objects.create_user("m" * 150))

@@ -78,7 +78,7 @@ POST /queues/<str:name>/pause/                                       in   403  4
 POST /queues/<str:name>/resume/                                      in   403  403  403  403  in   403  302+ 302+
 GET  /timeline/                                                      in   403  403  403  403  in   200  200  200
 GET  /workers/                                                       in   200  200  200  200  in   200  200  200
-GET  /workers/connect/                                               in   403  200  200  200  in   200  200  200
+GET  /workers/connect/                                               in   200  200  200  200  in   200  200  200
 POST /workers/connect/                                               in   403  200+ 200+ 200+ in   200+ 200+ 200+
 GET  /workers/<jobid:worker_id>/                                     in   404  404  404  200  in   200  200  200
 POST /workers/<jobid:worker_id>/drain/                               in   404  404  404  302+ in   403  302+ 302+

@@ -15,6 +15,7 @@ from jobs.operations import Discard, Move, Prepared
 from scheduling.operations import action
 
 ERROR_CHARACTERS = 300
+MODEL_CHARACTERS = 100
 RECONCILED_AT_ONCE = 500
 
 
@@ -77,6 +78,7 @@ def _followed(move: Move) -> Followed:
         error=_sentence(move.error) if state is not State.FINISHED else "",
         starts_at=move.run_at if state is State.RETRYING else None,
         text=_text(move) if state is State.FINISHED else None,
+        model_name=_model(move),
     )
 
 
@@ -88,6 +90,12 @@ def _text(move: Move) -> str:
     return (
         jobs.output_text(move.job_id, attempt=move.attempt).strip() or "(The worker answered with nothing.)"
     )
+
+
+def _model(move: Move) -> str:
+    """What the worker's result names as its model, cut to what an answer keeps; empty if it names none."""
+    name = move.result.get("model") if isinstance(move.result, dict) else None
+    return name.replace("\x00", "")[:MODEL_CHARACTERS] if isinstance(name, str) else ""
 
 
 def _sentence(error: str) -> str:

@@ -154,7 +154,7 @@ class TestARoom:
         farm.succeed(worker, farm.claim_one(worker), {"text": "At last."})
         page = shown(client, address)
         assert "At last." in page
-        assert "by mo, for ada" in page
+        assert "on mo, for ada" in page
 
     def test_says_when_an_answer_starts_that_waits_for_its_tokens(
         self, client: Client, ada: User, room: Group

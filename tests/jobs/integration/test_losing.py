@@ -95,7 +95,7 @@ class TestLosing:
             1,
             1,
         )
-        assert farm.history(job) == [(1, "lost", "w1", "lost: last heard of 70 s ago")]
+        assert farm.history(job) == [(1, "lost", "w1", "lost: it last called 70 s ago")]
         assert operations.claim(me) == []  # it leaves the job to the other for a while
         second = farm.claim_one(other)
         assert (second.attempt, second.max_attempts) == (2, 3)

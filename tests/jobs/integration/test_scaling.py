@@ -13,7 +13,7 @@ from accounts import operations as accounts
 from jobs import operations
 from jobs.models import Job
 from jobs.operations import rollup
-from jobs.queries import gauges, scaling
+from jobs.queries import fleet, scaling
 from jobs.queries.rollups import Moments
 from postgres import statements
 from tests import farm
@@ -132,7 +132,7 @@ def test_reads_no_job_that_is_due_later_and_no_more_than_it_counts(monkeypatch: 
     assert scale(queue="work")["waiting"] == 100
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE jobs_job")
-    plan = statements.load("jobs", "scale").explain({"name": "work", "limit": gauges.COUNTED, "queues": 200})
+    plan = statements.load("jobs", "scale").explain({"name": "work", "limit": fleet.COUNTED, "queues": 200})
     assert _read_at_most(plan["Plan"]) <= 300
 
 

@@ -60,7 +60,7 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _pages(job: Job) -> int:
-    given = {"job": job.pk, "alive_s": settings.JOBFARM["WORKER_ALIVE_S"], "limit": reads.COUNT_LIMIT}
+    given = {"job": job.pk, "alive_s": settings.JOBFARM["WORKER_ALIVE_S"], "limit": reads.AHEAD_LIMIT}
     plan = statements.load("jobs", "why_not_running").explain(given)["Plan"]
     scanned = {n["Relation Name"] for n in _nodes(plan) if n["Node Type"] == "Seq Scan"}
     assert "jobs_job" not in scanned
