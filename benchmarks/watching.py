@@ -2,24 +2,30 @@
 
     .venv/bin/python -m benchmarks.watching                # one minute, on a database of its own, dropped afterwards
     .venv/bin/python -m benchmarks.watching --minutes 10
+    .venv/bin/python -m benchmarks.watching --in-flight 3000   # frames of the list and of the overview
 
 Opens /jobs/ in headless Chromium, submits, claims and finishes RATE jobs a second, and prints every few seconds what
 came over the socket, how often the page changed and was laid out anew, and what memory its process holds after a
 collection of garbage. In the end the page has to show how the newest job ended. Exit code 1 if it does not, if the page
 was changed more than a few times a second, or if memory has grown.
+
+With --in-flight so many jobs stay in progress beside that, spread over HOLDERS workers, which report progress. Then the
+list and the overview are watched, one after the other for so many minutes, and what counts is how long their frames
+take: exit code 1 if one takes more than LONGEST_FRAME_MS.
 """
 
 import argparse
+import itertools
 import os
 import statistics
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import django
 
@@ -36,6 +42,7 @@ from playwright.sync_api import Browser, CDPSession, Page, expect, sync_playwrig
 from jobs import operations as jobs  # noqa: E402
 from jobs.models import Job, Worker  # noqa: E402
 from postgres import connections  # noqa: E402
+from tests.browser.chromium import CHROMIUM  # noqa: E402
 from tests.servers import Server, serve  # noqa: E402
 
 RATE: Final = int(os.environ.get("BENCH_RATE", "200"))  # jobs a second
@@ -43,19 +50,40 @@ AT_ONCE: Final = 10  # jobs in one submit, one claim and one finish
 LOOK_EVERY_S: Final = 5.0
 MOST_CHANGES: Final = 4.0  # a second: more is a flicker, and work for nothing
 MOST_GROWTH: Final = 1.15  # of the last third's median over the first third's, after the first look
+HOLDERS: Final = 30  # workers that share the jobs in flight
+BEATS: Final = 5  # of jobs in flight, at each submit: all report every half minute at the usual pace
+LONGEST_FRAME_MS: Final = 100.0
+FRAMED: Final = {"list": "/jobs/", "overview": "/"}
 MB: Final = 1_000_000
-# Counts what comes over the socket, and how often the document is changed: once for each turn of the script engine in
-# which any node was.
+# Counts what comes over the socket, how often the document is changed (once for each turn of the script engine in which
+# any node was), how far apart the frames are that show a change, and what frames of 50 ms and more took.
 COUNTERS: Final = """
 window.counted = { messages: 0, bytes: 0, changes: 0 };
+window.frames_ms = { long: [], changed: [], scripts: 0, layout: 0 };
+let hasChanged = false;
+let lastFrame = 0;
+function framed(now) {
+    if (hasChanged && lastFrame) frames_ms.changed.push(now - lastFrame);
+    hasChanged = false;
+    lastFrame = now;
+    requestAnimationFrame(framed);
+}
+requestAnimationFrame(framed);
+new PerformanceObserver((list) => list.getEntries().forEach((frame) => {
+    frames_ms.long.push(frame.duration);
+    frames_ms.scripts += frame.scripts.reduce((sum, script) => sum + script.duration, 0);
+    frames_ms.layout += frame.styleAndLayoutStart ? frame.startTime + frame.duration - frame.styleAndLayoutStart : 0;
+})).observe({ type: "long-animation-frame" });
 window.WebSocket = class extends WebSocket {
     constructor(...given) {
         super(...given);
         this.addEventListener("message", ({ data }) => { counted.messages += 1; counted.bytes += data.length; });
     }
 };
-document.addEventListener("DOMContentLoaded", () => new MutationObserver(() => { counted.changes += 1; })
-    .observe(document.querySelector("[data-live=jobs]"), {
+document.addEventListener("DOMContentLoaded", () => new MutationObserver(() => {
+    counted.changes += 1;
+    hasChanged = true;
+}).observe(document.querySelector("[data-live=jobs]") ?? document.querySelector("main"), {
         subtree: true, childList: true, characterData: true, attributes: true,
     }));
 """
@@ -76,13 +104,35 @@ class Look:
     process: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frames:
+    """What a page's frames took, in milliseconds: `long` those of 50 and more, with what of them went to `scripts` and
+    to `layout` in all; `changed` the gaps before those that showed a change."""
+
+    long: list[float]
+    changed: list[float]
+    scripts: float
+    layout: float
+    kb_per_s: float
+    nodes: int
+
+    @property
+    def longest(self) -> float:
+        """The longest frame; 0 if none took 50 ms."""
+        return max(self.long, default=0.0)
+
+
+Flight: TypeAlias = tuple[Worker, jobs.Claimed]  # who holds a job that stays in progress, and its lease
+
+
 class Work(threading.Thread):
     """RATE jobs a second, each submitted, claimed and finished, until it is stopped; `done` counts them."""
 
-    def __init__(self, worker: Worker, owner: User) -> None:
+    def __init__(self, worker: Worker, owner: User, flights: Sequence[Flight] = ()) -> None:
         super().__init__(daemon=True)
         self.done = 0
         self._worker, self._owner = worker, owner
+        self._flights = itertools.cycle(flights)
         self._stopped = threading.Event()
 
     def run(self) -> None:
@@ -106,12 +156,14 @@ class Work(threading.Thread):
             [jobs.Finished(job_id=job.id, lease=job.lease, outcome="success") for job in claimed],
         )
         self.done += len(claimed)
+        for holder, claim in itertools.islice(self._flights, BEATS):
+            jobs.heartbeat(holder, claim.id, claim.lease, progress=self.done % 1000 / 1000, detail="Working")
 
 
 class Watcher:
     """The page with the list, and what its browser says about it."""
 
-    def __init__(self, browser: Browser, server: Server, person: User) -> None:
+    def __init__(self, browser: Browser, server: Server, person: User, *, path: str = "/jobs/") -> None:
         client = Client()
         client.force_login(person)
         context = browser.new_context(base_url=server.url)
@@ -123,7 +175,7 @@ class Watcher:
         self._page_session: CDPSession = context.new_cdp_session(self.page)
         self._browser_session: CDPSession = browser.new_browser_cdp_session()
         self._page_session.send("Performance.enable")
-        self.page.goto("/jobs/")
+        self.page.goto(path)
         self.page.wait_for_selector("html[data-live=on]", state="attached")
         self._opened = time.monotonic()
 
@@ -153,12 +205,16 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--minutes", type=float, default=1.0)
-    minutes = parser.parse_args().minutes
+    parser.add_argument("--in-flight", type=int, default=0)
+    options = parser.parse_args()
+    for_s = 60 * options.minutes
     connection.settings_dict["TEST"]["NAME"] = f"test_jobfarm_{os.getpid()}"
     databases = setup_databases(verbosity=0, interactive=False)
     try:
         with serve() as server, _browser() as browser, connections.released():
-            return _judged(*_watched(browser, server, for_s=60 * minutes))
+            if options.in_flight:
+                return _judged_frames(_framed(browser, server, in_flight=options.in_flight, for_s=for_s))
+            return _judged(*_watched(browser, server, for_s=for_s))
     finally:
         teardown_databases(databases, verbosity=0)
 
@@ -178,6 +234,58 @@ def _watched(browser: Browser, server: Server, *, for_s: float) -> tuple[list[Lo
         _print(looks[-2], looks[-1])
     work.stop()
     return looks, _is_true(watcher.page)
+
+
+def _framed(browser: Browser, server: Server, *, in_flight: int, for_s: float) -> dict[str, Frames]:
+    """How long the frames of each page of FRAMED were while so many jobs were in progress."""
+    jobs.create_kind(jobs.Kind(name="tick"))
+    boss = User.objects.create_superuser("boss")
+    flights = _flights(boss, in_flight)
+    worker, _ = jobs.create_worker("ticker", queues=["tick"])
+    work = Work(worker, boss, flights)
+    work.start()
+    frames = {name: _frames(browser, server, boss, path=path, for_s=for_s) for name, path in FRAMED.items()}
+    work.stop()
+    return frames
+
+
+def _flights(owner: User, number: int) -> list[Flight]:
+    """So many jobs in progress, held by HOLDERS workers."""
+    jobs.create_kind(jobs.Kind(name="long"))
+    flights: list[Flight] = []
+    for n in range(HOLDERS):
+        share = number // HOLDERS + (n < number % HOLDERS)
+        jobs.submit_many([jobs.NewJob(kind="long", payload={"n": n}, owner=owner) for _ in range(share)])
+        holder, _ = jobs.create_worker(f"holder {n}", queues=["long"])
+        flights += [(holder, claim) for claim in jobs.claim(holder, limit=share)]
+    return flights
+
+
+def _frames(browser: Browser, server: Server, person: User, *, path: str, for_s: float) -> Frames:
+    """Watch one page; its loading does not count."""
+    page = Watcher(browser, server, person, path=path).page
+    page.wait_for_timeout(LOOK_EVERY_S * 1000)
+    page.evaluate("Object.assign(frames_ms, { long: [], changed: [], scripts: 0, layout: 0 })")
+    before = page.evaluate("counted.bytes")
+    page.wait_for_timeout(for_s * 1000)
+    seen, received = page.evaluate("frames_ms"), page.evaluate("counted.bytes") - before
+    nodes = page.evaluate("document.querySelectorAll('*').length")
+    page.context.close()
+    return Frames(**seen, kb_per_s=received / 1000 / for_s, nodes=nodes)
+
+
+def _judged_frames(frames: dict[str, Frames]) -> int:
+    print(
+        "          frames with a change  median ms  p95 ms  over 50 ms  longest ms  script ms  layout ms   KB/s  nodes"
+    )
+    for name, seen in frames.items():
+        gaps = sorted(seen.changed) or [0.0]
+        print(
+            f"{name:9} {len(seen.changed):20d} {statistics.median(gaps):10.0f} {gaps[int(len(gaps) * 0.95)]:7.0f}"
+            f" {len(seen.long):11d} {seen.longest:11.0f} {seen.scripts:10.0f} {seen.layout:10.0f} {seen.kb_per_s:6.0f}"
+            f" {seen.nodes:6d}"
+        )
+    return 0 if all(seen.longest <= LONGEST_FRAME_MS for seen in frames.values()) else 1
 
 
 def _is_true(page: Page) -> bool:
@@ -237,7 +345,7 @@ def _browser() -> Iterator[Browser]:
         "--js-flags=--expose-gc",
     ]
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=arguments)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
         yield browser
         browser.close()
 
