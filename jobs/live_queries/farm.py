@@ -1,7 +1,7 @@
 """Live queries of the farm as a whole: queues, workers, what they do. `whose` is as in `lists`."""
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from jobs.domain import charts
@@ -74,12 +74,12 @@ def _health(whose: int) -> pages.Health:
 def overview_charts(*, period: str = "hour") -> Mapping[str, Any]:
     """Arrivals and ends, waits and runs of the last hour, day or week, in all and by queue."""
     chosen = PERIODS.get(period, PERIODS["hour"])
-    return _charted(chosen, now=clock.now())
+    return _charted(chosen)
 
 
-def _charted(period: Period, *, now: datetime, queue: str = "") -> dict[str, Any]:
+def _charted(period: Period, *, queue: str = "") -> dict[str, Any]:
     """The history of a period, of one queue or of all, its three charts, and since when nobody counts."""
-    counted_at = rollups.last_counted_at()
+    counted_at, now = rollups.last_counted_at()
     is_late = counted_at is not None and rollups.is_behind(counted_at, until=now - STALE)
     known = (rollups.began_at(), counted_at if is_late and counted_at else now)
     history = rollups.history(period, now=now, queue=queue, known=known)
@@ -152,7 +152,7 @@ def queue_durations(*, queue: str) -> Mapping[str, Any]:
     return {
         "queue": queue,
         "totals": totals if queue else [],
-        **_charted(PERIODS["hour"], now=now, queue=queue or "-"),
+        **_charted(PERIODS["hour"], queue=queue or "-"),
     }
 
 

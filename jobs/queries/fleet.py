@@ -252,18 +252,17 @@ def _takes(queue: str) -> Q:
 
 def _worker_rows(workers: QuerySet[Worker], *, jobs_each: int | None) -> list[WorkerRow]:
     rows = list(workers.select_related("owner", "drained_by", "facts").annotate(clock_now=Now()))
-    ids = [worker.pk for worker in rows]
-    held = _held_by(ids, each=jobs_each)
-    numbers = {worker: len(jobs) for worker, jobs in held.items()} if jobs_each is None else _held(ids)
+    held = _held_by([worker.pk for worker in rows], each=jobs_each)
     return [
         WorkerRow(
             worker=worker,
             presence=presence_of(worker, now=worker.clock_now),
             facts=getattr(worker, "facts", None),
-            held=numbers.get(worker.pk, 0),
-            jobs=tuple(held.get(worker.pk, ())),
+            held=max((getattr(job, "held", len(jobs)) for job in jobs), default=0),
+            jobs=tuple(jobs),
         )
         for worker in rows
+        for jobs in [held.get(worker.pk, [])]
     ]
 
 
@@ -278,17 +277,13 @@ def presence_of(worker: Worker, *, now: datetime | None = None) -> Presence:
 
 
 def _held_by(workers: Sequence[int], *, each: int | None = None) -> dict[int, list[Job]]:
+    """The jobs that each of these workers holds; with `each`, so many of them, and in `held` how many it holds."""
     jobs = Job.objects.filter(status=Status.IN_PROGRESS, worker_id__in=workers).order_by("worker_id", "pk")
     if each is not None:
-        jobs = jobs.annotate(place=Window(RowNumber(), partition_by="worker_id", order_by="pk")).filter(
-            place__lte=each
-        )
+        place = Window(RowNumber(), partition_by="worker_id", order_by="pk")
+        held = Window(Count("pk"), partition_by="worker_id")
+        jobs = jobs.annotate(place=place, held=held).filter(place__lte=each)
     return {worker: list(theirs) for worker, theirs in groupby(jobs, key=lambda job: job.worker_id or 0)}
-
-
-def _held(workers: Sequence[int]) -> dict[int, int]:
-    jobs = Job.objects.filter(status=Status.IN_PROGRESS, worker_id__in=workers)
-    return dict(jobs.values_list("worker_id").annotate(Count("pk")).order_by())
 
 
 def _report(process: UUID, **params: object) -> None:

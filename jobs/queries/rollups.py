@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 from jobs.domain import charts, rollups
 from jobs.domain.rollups import Period
 from jobs.models import Attempt, Job, Rollup, RollupWatermark
-from postgres import halving, statements
+from postgres import clock, halving, statements
 
 # How far the order of ids may differ from that of the times of submission: a statement takes its time when it begins
 # and its ids while it runs, and a bulk of many jobs may run for some seconds.
@@ -128,9 +128,10 @@ def lock_watermark(*, settled_until: datetime) -> RollupWatermark:
     return RollupWatermark.objects.select_for_update().get()
 
 
-def last_counted_at() -> datetime | None:
-    """When the roll-up last counted; None if it never did."""
-    return RollupWatermark.objects.values_list("counted_at", flat=True).first()
+def last_counted_at() -> tuple[datetime | None, datetime]:
+    """When the roll-up last counted (None if it never did), and the database's now."""
+    counted = RollupWatermark.objects.values_list("counted_at", Now()).first()
+    return counted or (None, clock.now())
 
 
 def is_behind(counted_at: datetime, *, until: datetime) -> bool:

@@ -1,7 +1,6 @@
 """The overview: what operators see of the farm, and that nobody else does."""
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -28,7 +27,7 @@ from scheduling.models import Cron
 from tests import farm
 from tests.pages.edges.conftest import Browse, Farm
 
-MOST_STATEMENTS = 40  # of the overview as an operator sees it
+MOST_STATEMENTS = 25  # of the overview as who may see all of it sees it, without what doctor warns of
 SUBMIT = "jobs.operations.from_crons.submit_job"
 pytestmark = pytest.mark.django_db
 
@@ -228,15 +227,15 @@ class TestNumbers:
         page = " ".join(browse(little_farm.oscar).get("/").content.decode().split())
         assert 'Live workers</dt> <dd class="value">2 <span class="soft small">of 2, 1 drained</span>' in page
 
-    def test_cost_few_statements(self, browse: Browse, little_farm: Farm) -> None:
-        live_queries.warnings()  # what a process remembers for all who watch
-        client = browse(little_farm.oscar)
+    def test_cost_few_statements(
+        self, browse: Browse, little_farm: Farm, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(live_queries, "warnings", list)  # a process reads them once for all who watch
+        client = browse(farm.user("root", is_staff=True, is_superuser=True))
         client.get("/")
         with CaptureQueriesContext(connection) as captured:
             client.get("/")
-        tables = Counter(re.sub(r"[0-9]+", "N", query["sql"]) for query in captured.captured_queries)
-        open("var/sql.txt", "w").write("\n".join(q["sql"][:600] for q in captured.captured_queries))
-        assert len(captured) <= MOST_STATEMENTS, tables.most_common(8)
+        assert 10 < len(captured) <= MOST_STATEMENTS, len(captured)
 
 
 class TestAWorkerWithManyJobs:
