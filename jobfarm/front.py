@@ -44,12 +44,12 @@ class Numbers:
 
 def numbers() -> Numbers:
     """Count, in a handful of bounded statements."""
-    standing = gauges.standing(viewer=pages.EVERYBODY)
+    summary = gauges.summary(viewer=pages.EVERYBODY)
     history = rollups.history(PERIODS["hour"], now=clock.now())
     total = history.total
     return Numbers(
-        running=standing.running.text,
-        workers=standing.workers.alive,
+        running=summary.running.text,
+        workers=summary.workers.alive,
         ended=total.ended,
         success_share=total.success / total.judged if total.judged else None,
         bars=bars([point.ended for point in history.points]),

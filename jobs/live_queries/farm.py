@@ -53,7 +53,7 @@ def overview(*, whose: int) -> Mapping[str, Any]:
 )
 def overview_figures(*, whose: int) -> Mapping[str, Any]:
     """The farm in four numbers, and for operators how many jobs stand how: counted up to a bound, or estimated."""
-    return {"standing": gauges.standing(viewer=whose), "health": _health(whose)}
+    return {"summary": gauges.summary(viewer=whose), "health": _health(whose)}
 
 
 def _health(whose: int) -> pages.Health:

@@ -3,7 +3,7 @@
 from django.db import migrations, models
 
 KEY = 'ALTER TABLE jobs_rollup DROP CONSTRAINT jobs_rollup_pkey, ADD PRIMARY KEY (%s)'
-# Two rows of one queue and step have no place in the key of before; the roll-up counts anew what it had not settled.
+# On the way back: several kinds of one queue and step do not fit the key of before, so what was counted by kind goes.
 FORGET = "DELETE FROM jobs_rollup WHERE kind <> ''"
 
 

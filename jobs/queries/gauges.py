@@ -9,6 +9,7 @@ from jobs.domain.states import Status
 from jobs.models import Rollup, RollupWatermark
 from jobs.queries import fleet
 from jobs.queries.fleet import COUNTED
+from jobs.queries.pages import EVERYBODY
 from postgres import statements
 
 
@@ -39,7 +40,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class Summary:
     """How a person's jobs and workers stand, or all of the farm's; `figures`, of the farm alone, are by status, and
     `pending` and `running` are what they come to."""
 
@@ -65,22 +66,22 @@ def settled(*, since: datetime | None) -> Settled | None:
     return Settled(until=until, minutes=list(rows))
 
 
-def standing(*, viewer: int) -> Standing:
+def summary(*, viewer: int) -> Summary:
     """The numbers of the first page, each read once."""
     workers = fleet.worker_counts(viewer=viewer)
-    if viewer == fleet.EVERYBODY:
+    if viewer == EVERYBODY:
         all_figures = figures()
         due, later, running, *_ = all_figures
         waiting = min(due.number + later.number, COUNTED)  # which were counted together
         pending = _pending(waiting, has_more=due.has_more or later.has_more)
-        return Standing(pending=pending, running=running, figures=all_figures, workers=workers)
+        return Summary(pending=pending, running=running, figures=all_figures, workers=workers)
     queues = fleet.queue_rows(viewer=viewer)
     waiting = sum(queue.pending for queue in queues)
     pending = _pending(waiting, has_more=any(queue.has_more for queue in queues))
     running = Figure(
         status=Status.IN_PROGRESS, title="In progress", number=sum(queue.running for queue in queues)
     )
-    return Standing(pending=pending, running=running, figures=(), workers=workers)
+    return Summary(pending=pending, running=running, figures=(), workers=workers)
 
 
 def figures() -> list[Figure]:

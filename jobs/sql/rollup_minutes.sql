@@ -1,4 +1,4 @@
--- Count anew what arrived and what ended in these minutes: whatever was counted of them before is replaced, so it does
+-- Count anew what arrived and what ended in these minutes, by queue and kind: whatever was counted of them before is replaced, so it does
 -- not matter how often, or how far, an earlier count came. Arrivals are found by id (first_since), ends by jobs_ended.
 -- Runs and waits are counted of jobs that ended by themselves. A wait is from when the job was due, or its attempt
 -- before was over, to the claim; only for those claimed more than once is that looked up in the history.
