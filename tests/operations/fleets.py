@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx
 
 from tests.farm import until
+from tests.forkserver import ROOT
 from tests.operations import postgresqls
-from tests.operations.postgresqls import ROOT
 from tests.operations.proxies import free_port
 
 MAKE = """

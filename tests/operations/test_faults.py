@@ -14,8 +14,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.forkserver import ROOT
 from tests.operations import postgresqls
-from tests.operations.postgresqls import DEBIAN_15, ROOT, Server
+from tests.operations.postgresqls import DEBIAN_15, Server
 from tests.operations.proxies import free_port
 
 PAGE = (ROOT / "docs" / "faults.md").read_text()
