@@ -70,7 +70,8 @@ def _libraries() -> ForkServer:
         )  # fmt: skip
 
     def end() -> None:  # by a signal: a process that some test forked may hold our end open
-        ours.close()
+        for server in [ForkServer(ours), *_by_environment.values()]:
+            server.close()
         process.terminate()
         process.wait()
 
