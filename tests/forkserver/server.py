@@ -1,5 +1,6 @@
 """The process that has imported what others would, and forks them: `python -m tests.forkserver.server DESCRIPTOR`."""
 
+import fcntl
 import gc
 import importlib
 import json
@@ -26,8 +27,6 @@ LIBRARIES: Final = (
     "webhooks.domain.payloads.github", "webhooks.domain.payloads.jira", "webhooks.domain.payloads.sandbox",
     "webhooks.domain.payloads.stripe", "webhooks.domain.rules",
 )  # fmt: skip
-# Descriptors of a request are first put out of the way of those that its process wants.
-_OUT_OF_THE_WAY: Final = 512
 _MOST_DESCRIPTORS: Final = 32
 
 Request = dict[str, Any]
@@ -101,16 +100,15 @@ def _wait_for_another(end: int) -> None:
 
 
 def _place(descriptors: list[int], numbers: list[int]) -> None:
-    apart = [_moved(descriptor) for descriptor in descriptors]
+    """Put each at its number; first all of them beyond all numbers, out of the way of each other."""
+    apart = [_moved(descriptor, beyond=max(numbers)) for descriptor in descriptors]
     for descriptor, number in zip(apart, numbers, strict=True):
         os.dup2(descriptor, number)
         os.close(descriptor)
 
 
-def _moved(descriptor: int) -> int:
-    import fcntl
-
-    moved: int = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY)
+def _moved(descriptor: int, *, beyond: int) -> int:
+    moved: int = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, beyond + 1)
     os.close(descriptor)
     return moved
 
@@ -122,24 +120,26 @@ def _begin(request: Request) -> None:
     if "django.conf" in sys.modules:
         _correct(os.environ.get("WEBHOOKS_OWN_URL"))
     gc.enable()
-    argv = list(request["argv"])
+    argv = request["argv"]
     if argv[0] == "-W":
-        action, _, category = argv[1].partition("::")
-        assert (action, category) == ("error", "RuntimeWarning"), argv
+        assert argv[1] == "error::RuntimeWarning", argv
         warnings.simplefilter("error", RuntimeWarning)
-        del argv[:2]
-    if argv[0] == "-m":
-        sys.argv = argv[1:]
-        sys.path[0] = request["cwd"]
-        runpy.run_module(argv[1], run_name="__main__", alter_sys=True)
-    elif argv[0] == "-c":
-        sys.argv = ["-c", *argv[2:]]
-        sys.path[0] = ""
-        exec(compile(argv[1], "<string>", "exec"), {"__name__": "__main__", "__builtins__": __builtins__})
+        argv = argv[2:]
+    _run(argv)
+
+
+def _run(argv: list[str]) -> None:
+    what, *rest = argv
+    if what == "-m":
+        sys.argv, sys.path[0] = rest, str(Path.cwd())
+        runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+    elif what == "-c":
+        sys.argv, sys.path[0] = [what, *rest[1:]], ""
+        code = compile(rest[0], "<string>", "exec")
+        exec(code, {"__name__": "__main__", "__builtins__": __builtins__})
     else:
-        sys.argv = argv
-        sys.path[0] = str(Path(argv[0]).resolve().parent)
-        runpy.run_path(argv[0], run_name="__main__")
+        sys.argv, sys.path[0] = argv, str(Path(what).resolve().parent)
+        runpy.run_path(what, run_name="__main__")
 
 
 def _correct(own_url: str | None) -> None:
