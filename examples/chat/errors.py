@@ -57,7 +57,7 @@ class NotYourInstructions(ChatError):
 
 
 class NothingToAskAgain(ChatError):
-    """This question is being answered, or already has an answer."""
+    """This question is being answered, or has a newer answer."""
 
     code = "nothing_to_ask_again"
     http_status = 409

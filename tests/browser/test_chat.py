@@ -151,7 +151,8 @@ class TestTwoInARoom:
             answer(first).get_by_role("button", name="Stop").click()
             for page in (first, second):
                 stands(page, "canceled")
-            expect(answer(second)).not_to_contain_text("demonstrator")
+                expect(answer(page)).to_contain_text("demonstrator")
+                expect(answer(page)).to_contain_text("Stopped here.")
         assert list(Answer.objects.order_by("pk").values_list("state", flat=True)) == ["finished", "canceled"]
 
 
