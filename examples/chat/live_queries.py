@@ -37,7 +37,9 @@ class MessageEntry:
     @property
     def is_askable(self) -> bool:
         """Whether the question may be asked again: this is its newest answer, and it has ended."""
-        return self.message.role == "assistant" and not self.has_newer and self.message.answer.state in ASKABLE
+        return (
+            self.message.role == "assistant" and not self.has_newer and self.message.answer.state in ASKABLE
+        )
 
     @property
     def has_newer(self) -> bool:
