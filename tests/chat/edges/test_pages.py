@@ -291,7 +291,7 @@ class TestButtons:
             post_text(client, f"{where}/cancel/", answer=answer.pk)
             == "Canceled before an answer was started."
         )
-        assert post_text(client, f"{where}/again/", answer=answer.pk) == "The question was asked again."
+        assert post_text(client, f"{where}/again/", answer=answer.pk) == ""
         assert post_json(client, f"{where}/again/", answer=answer.pk)["refused"]
         question = answer.message.question_id
         assert post_text(client, f"{where}/remove/", message=question) == "Deleted."

@@ -68,6 +68,8 @@ class TestAVisit:
         assert ("Painting band 12" in page, "files/preview.png" in page) == (True, True)
         picture = Client().get("/jobs/shared/demonstration/files/preview.png")
         assert picture.status_code == 200
+        assert b"".join(picture) == players.png()
+        picture.close()
         players.finish(demonstrator, claimed)
         assert "files/picture.png" in visit()
 
