@@ -15,7 +15,7 @@ class NoSuchRoom(ChatError):
 
 
 class NoSuchMessage(ChatError):
-    """There is no such message in this room any more."""
+    """This message is no longer in this room."""
 
     code = "no_such_message"
     http_status = 404
@@ -64,7 +64,7 @@ class NothingToAskAgain(ChatError):
 
 
 class TooOld(ChatError):
-    """This question is no longer stored: write it again."""
+    """This question is no longer stored: ask it again."""
 
     code = "too_old"
     http_status = 410

@@ -22,7 +22,7 @@ class CronForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
 
     function = forms.ChoiceField(
         widget=UnfoldAdminSelectWidget,
-        help_text="Functions of added apps; jobs.operations.from_crons.submit_job submits a job: kind and payload.",
+        help_text="Functions of your own apps; jobs.operations.from_crons.submit_job submits a job: kind and payload.",
     )
     arguments_text = forms.CharField(
         label="Arguments", widget=UnfoldAdminTextareaWidget(attrs={"rows": 4}), initial="{}",

@@ -156,7 +156,7 @@ class TestFleet:
         output = fleet.manage("doctor").stdout
         assert "was not heard" not in output
         assert [line for line in output.splitlines() if "WRONG" in line] == [
-            "WRONG  No cluster for actions runs: no action is run, however long it is due."
+            "WRONG  No cluster for actions runs: no action is run, however long it has been due."
         ]
 
     def test_each_node_tells_the_same_of_the_farm(self, fleet: Fleet) -> None:

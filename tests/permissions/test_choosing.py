@@ -162,7 +162,7 @@ class TestRetrying:
         browser = Client()
         browser.force_login(people["member"])
         page = browser.post(reverse("jobs:retry", args=[job.pk]), follow=True).content.decode()
-        assert "The priority 50 takes the right jobs.raise_priority" in page
+        assert "The priority 50 requires the permission jobs.raise_priority" in page
         assert Job.objects.count() == 1
 
 
@@ -220,7 +220,7 @@ class TestBulkActions:
         raiser.user_permissions.clear()
         stopped = _to_the_end(options)
         assert (stopped.phase, stopped.changed) == (Phase.STOPPED, 0)
-        assert stopped.why.startswith("The priority 50 takes the right jobs.raise_priority")
+        assert stopped.why.startswith("The priority 50 requires the permission jobs.raise_priority")
         assert Job.objects.get().priority == 3
 
     def test_that_try_again_leave_out_what_takes_a_right(self, people: dict[str, User]) -> None:
@@ -247,5 +247,5 @@ class TestBulkActions:
         browser.force_login(people["member"])
         form = {"action": "change_priority", "new_priority": "50"}
         page = browser.post("/jobs/bulk/", form, follow=True).content.decode()
-        assert "The priority 50 takes the right jobs.raise_priority" in page
+        assert "The priority 50 requires the permission jobs.raise_priority" in page
         assert not Bulk.objects.exists()
