@@ -128,7 +128,7 @@ class CannotOpen(WebhooksError):
 
 
 class BadRule(WebhooksError):
-    """The rule cannot be saved: {field}: {reason}."""
+    """The rule cannot be saved: its {field}: {reason}."""
 
     code = "bad_rule"
     http_status = 422

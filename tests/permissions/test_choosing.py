@@ -89,15 +89,15 @@ class TestSubmitting:
         assert _submit(people["member"], priority=9).json() == {
             "error": "forbidden", "right": "jobs.raise_priority", "priority": 9, "highest": 3,
             "what": "a job of the kind work",
-            "message": "The priority 9 takes the right jobs.raise_priority: "
-            "without it a job of the kind work may have 3 at most.",
+            "message": "The priority 9 requires the permission jobs.raise_priority: "
+            "without it, a job of the kind work may have 3 at most.",
         }  # fmt: skip
         with _members(MEMBER_QUEUES=("slow",)):
             assert _submit(people["member"], queue="fast").json() == {
                 "error": "forbidden", "right": "jobs.choose_queue", "queue": "fast", "allowed": "work, slow",
                 "what": "a job of the kind work",
-                "message": "The queue fast takes the right jobs.choose_queue: "
-                "without it a job of the kind work goes into: work, slow.",
+                "message": "The queue fast requires the permission jobs.choose_queue: "
+                "without it, a job of the kind work goes into work, slow.",
             }  # fmt: skip
         assert not Job.objects.exists()
 

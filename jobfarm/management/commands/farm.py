@@ -107,7 +107,7 @@ class Command(BaseCommand):
         name = administrator.get_username()
         if not self.stdout.isatty():
             command = f"{commands.MANAGE} login_link {name} --url {url}"
-            return f"This is no terminal. For a link that logs {name} in: {command}"
+            return f"This is not a terminal. For a link that logs {name} in: {command}"
         link = accounts.one_time_link(administrator, minutes=LINK_MIN)
         return f"Log in as {name}, once, within {LINK_MIN} minutes: {url}{link}"
 
@@ -197,7 +197,7 @@ def _lacking() -> str:
     return (
         ""
         if "image" in _demonstrated()
-        else "Nothing paints pictures here: that takes pip install 'jobfarm[demo]'."
+        else "No worker paints pictures here: for one that does, pip install 'jobfarm[demo]'."
     )
 
 

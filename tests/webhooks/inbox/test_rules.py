@@ -32,7 +32,7 @@ class TestARuleThatFails:
             ({"queue": "nowhere"}, "There is no queue 'nowhere'"),
             ({"payload": "{{ body.nothing }}"}, "The delivery has no body.nothing"),
             ({"payload": ["{{ body }}"] * 50_000}, "more than"),
-            ({"payload": "{{ nobody }}"}, "The rule cannot be kept"),
+            ({"payload": "{{ nobody }}"}, "The rule cannot be saved"),
             ({"filter": {"body.ref": {"like": "x"}}}, "KeyError"),
             ({"unique_key": "{{ body }}" * 20}, "unique_key"),
         ],
@@ -104,7 +104,7 @@ class TestHealth:
         sentences = [finding.sentence for finding in [*health._rules(), *health._webhooks()]]
         assert (
             "The rule broken starts no job when a webhook comes. Its kind: No kind of job is called 'gone': declare it "
-            "in code, or make it with the command `create_kind`."
+            "in code, or create it with the command `create_kind`."
         ) in sentences
         assert "Jobs that webhooks of the last day should have started but did not: 1." in sentences
 
