@@ -81,7 +81,9 @@ def ask_again(group_id: int, answer_id: int, *, by: User, key: str) -> None:
 
 
 def _add_another(answer: Answer, by: User) -> None:
-    reply = _ask(answer.message.question, by)
+    question = answer.message.question
+    assert question is not None  # a constraint of the table: the assistant only answers
+    reply = _ask(question, by)
     # Asked after the new answer is stored: a call that adds one at the same time is either refused there (one
     # unanswered question for each person) or has committed, and is seen here.
     if queries.has_newer(answer.message, besides=reply):

@@ -143,7 +143,9 @@ class TestSlowPainters:
         board = tables.table(made.game.pk, me=ada.pk)
         assert board is not None
         assert (board.is_overtime, board.waiting_for) == (True, ("player1",))
-        assert ScheduledFunction.objects.filter(args__step=1, run_at=made.game.deadline_at).exists()
+        ends = made.game.deadline_at
+        assert ends is not None
+        assert ScheduledFunction.objects.filter(args__step=1, run_at=ends).exists()
         operations.deadline(game_id=made.game.pk, step=1)  # the call for the moment that was put off
         assert made.stage() is Stage.PAINTING
         players.finish(made.painter, farm.claim_one(made.painter))

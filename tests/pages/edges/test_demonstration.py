@@ -69,7 +69,6 @@ class TestAVisit:
         picture = Client().get("/jobs/shared/demonstration/files/preview.png")
         assert picture.status_code == 200
         assert b"".join(picture) == players.png()
-        picture.close()
         players.finish(demonstrator, claimed)
         assert "files/picture.png" in visit()
 
@@ -131,6 +130,12 @@ class TestRights:
                 ticket = Viewer(user=AnonymousUser(), ticket=demonstration.TOKEN)
                 assert registry.find(name).audience(ticket, {"job_id": job.pk}) is None
         assert "secret" not in visit()
+
+
+def test_a_demonstrator_of_an_earlier_start_is_given_the_queue_too() -> None:
+    operations.ensure_worker("demonstrator", queues=["image"])
+    key = operations.ensure_worker("demonstrator", queues=["image", demonstration.QUEUE])
+    assert operations.authenticate(key).queues == ["image", demonstration.QUEUE]
 
 
 @pytest.mark.django_db(transaction=True)
