@@ -35,7 +35,7 @@ class Command(PersonCommand):
         minutes: float = options["minutes"]
         if not 0 < minutes <= 30 * operations.DAY_MIN:
             raise CommandError(
-                "A link is valid for more than 0 and at most 43200 minutes, which are 30 days."
+                "A link is valid for more than 0 minutes and at most 43200, which are 30 days."
             )
         path = operations.one_time_link(person, minutes=minutes)
         self.stderr.write(f"Logs {person.get_username()} in, once, within {minutes:g} minutes:")
