@@ -75,7 +75,7 @@ class TestWaitingJobs:
         farm.submit(3, owner=ada)
         sentence, numbers = _refused(farm.submit, 1, owner=ada)
         assert sentence == (
-            "One owner may have 3 jobs waiting: 3 are there, and there is no room for 1 more."
+            "One owner may have 3 jobs waiting: 3 are stored, and there is no room for 1 more."
         )
         assert numbers == {
             "what": "waiting jobs", "of": "owner", "quota": 3, "used": 3, "more": 1, "retry_after": 10,
@@ -149,7 +149,7 @@ class TestWaitingJobs:
         farm.submit(1, owner=ada)
         sentence, numbers = _refused(farm.submit, 1)
         assert sentence == (
-            "All owners together may have 4 jobs waiting: 4 are there, and there is no room for 1 more."
+            "All owners together may have 4 jobs waiting: 4 are stored, and there is no room for 1 more."
         )
         assert (numbers["of"], numbers["quota"], numbers["used"]) == ("farm", 4, 4)
 
@@ -193,7 +193,7 @@ class TestOutput:
         before = farm.everything(second)
         sentence, numbers = _refused(_write, me, second, 1, "12345")
         assert sentence == (
-            "The jobs of one owner may have 10 bytes of output: 7 are there, and there is no room for 5 more."
+            "The jobs of one owner may have 10 bytes of output: 7 are stored, and there is no room for 5 more."
         )
         assert (numbers["what"], numbers["of"], numbers["quota"], numbers["more"]) == (
             "bytes of output", "owner", 10, 5,
@@ -208,7 +208,7 @@ class TestOutput:
         _ended(None, me, output="123456")
         sentence, numbers = _refused(_write, me, _hold(ada, me), 0, "12345")
         assert sentence == (
-            "All jobs of the farm may have 10 bytes of output: 6 are there, and there is no room for 5 more."
+            "All jobs of the farm may have 10 bytes of output: 6 are stored, and there is no room for 5 more."
         )
         assert numbers["of"] == "farm"
 
@@ -247,7 +247,7 @@ class TestFiles:
             _put(me, _hold(ada, me), name, 1)
         sentence, numbers = _refused(_put, me, _hold(ada, me), "c", 1)
         assert sentence == (
-            "The jobs of one owner may have 2 files: 2 are there, and there is no room for 1 more."
+            "The jobs of one owner may have 2 files: 2 are stored, and there is no room for 1 more."
         )
         assert numbers == {"what": "files", "of": "owner", "quota": 2, "used": 2, "more": 1}
         assert _put(me, _hold(bob, me), "c", 1).size == 1

@@ -114,6 +114,6 @@ class TestTheFormThatSubmits:
         answer = client.post("/jobs/new/?kind=chat", {"prompt": "Why is the sky blue?", "delay_min": "0"})
         assert answer.status_code == 422
         assert (
-            "One owner may have 3 jobs waiting: 3 are there, and there is no room for 1 more." in answer.text
+            "One owner may have 3 jobs waiting: 3 are stored, and there is no room for 1 more." in answer.text
         )
         assert "Why is the sky blue?" in answer.text
