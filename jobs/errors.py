@@ -98,18 +98,16 @@ class QuotaReached(JobsError):
     code = "quota_reached"
     http_status = 413
     WHOSE: ClassVar[dict[str, str]] = {
-        "attempt": "One attempt may hand in {quota} {what}",
-        "job": "One job may hand in {quota} {what}",
-        "owner": "The jobs of one owner may have {quota} {what}",
-        "farm": "All jobs of the farm may have {quota} {what}",
+        "attempt": "Quota of one attempt, {what}",
+        "job": "Quota of one job, {what}",
+        "owner": "Quota of one owner, {what}",
+        "farm": "Quota of the whole farm, {what}",
     }
 
     @property
     def message(self) -> str:
         """The sentence with whose quota it is, and its numbers."""
-        sentence = (
-            self.WHOSE[self.numbers["of"]] + ": {used} are stored, and there is no room for {more} more."
-        )
+        sentence = self.WHOSE[self.numbers["of"]] + ": {quota} allowed, {used} used, {more} more requested."
         return sentence.format(**self.numbers)
 
 
@@ -118,8 +116,8 @@ class TooManyWaiting(QuotaReached):
 
     http_status = 429
     WHOSE: ClassVar[dict[str, str]] = {
-        "owner": "One owner may have {quota} jobs waiting",
-        "farm": "All owners together may have {quota} jobs waiting",
+        "owner": "Quota of one owner, jobs waiting",
+        "farm": "Quota of the whole farm, jobs waiting",
     }
 
 

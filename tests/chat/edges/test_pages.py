@@ -274,7 +274,7 @@ class TestButtons:
         jobs.submit("chat", {}, owner=ada)
         post_text = post_json(client, f"/chat/{room.pk}/say/", text="Why?", ask="yes")
         assert post_text["sentence"] == (
-            "One owner may have 1 jobs waiting: 1 are stored, and there is no room for 1 more."
+            "Quota of one owner, jobs waiting: 1 allowed, 1 used, 1 more requested."
         )
         assert post_text["refused"]
         assert people.log(room) == []
