@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from examples.chat import operations
 from examples.chat.models import Answer, Message
 from jobs import operations as jobs
 from jobs.models import Worker
+from ratelimits import limits as declared_limits
 from ratelimits import operations as ratelimits
 from tests import farm
 from tests.accounts.integration.people import guest as new_guest
@@ -279,8 +281,13 @@ class TestButtons:
         assert post_text["refused"]
         assert people.log(room) == []
 
-    def test_say_that_answers_are_booked_out(self, client: Client, room: Group) -> None:
-        ratelimits.limit("chat completion tokens", count=3_300_000, reserve=True)
+    def test_say_that_answers_are_booked_out(
+        self, client: Client, room: Group, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """With a bucket that fills by a token a minute: the usual one gets a question's tokens in a second."""
+        slow = ratelimits.TokenBucket(1, timedelta(minutes=1), capacity=100_000, max_reserved=10)
+        monkeypatch.setitem(declared_limits._declared, "chat completion tokens", slow)
+        ratelimits.limit("chat completion tokens", count=100_000, reserve=True)
         sentence = post_json(client, f"/chat/{room.pk}/say/", text="Why?", ask="yes")["sentence"]
         assert re.fullmatch(r"All the assistant's tokens are in use\. Try again in \d+ s\.", sentence)
 
