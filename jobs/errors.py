@@ -235,6 +235,27 @@ class InvalidName(JobsError):
     http_status = 422
 
 
+class NoSuchFile(JobsError):
+    """There is no such file."""
+
+    code = "not_found"
+    http_status = 404
+
+
+class UnknownFile(JobsError):
+    """There is no upload {file!r}, or it is not yours: upload the file first, and name its id."""
+
+    code = "unknown_file"
+    http_status = 422
+
+
+class FileInUse(JobsError):
+    """A job that has not ended uses this file: cancel it first, or wait for its end."""
+
+    code = "file_in_use"
+    http_status = 409
+
+
 class LinkRanOut(JobsError):
     """This link shows nothing any more: it was good for a few minutes. Whoever sent it can make another."""
 
