@@ -1,5 +1,6 @@
 """Refusals of the app: each class states its code, its HTTP status and, as its docstring, its sentence."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from core.refusal import Refusal
@@ -254,6 +255,18 @@ class FileInUse(JobsError):
 
     code = "file_in_use"
     http_status = 409
+
+
+class NoSuchRange(JobsError):
+    """The file has {size} bytes: what is asked for lies behind its end."""
+
+    code = "no_such_range"
+    http_status = 416
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """With the size, as RFC 9110 (15.5.17) has it."""
+        return {"Content-Range": f"bytes */{self.numbers['size']}"}
 
 
 class LinkRanOut(JobsError):

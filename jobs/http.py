@@ -17,9 +17,9 @@ from django.core.files.uploadedfile import TemporaryUploadedFile
 from django.core.handlers.asgi import ASGIRequest
 from django.http import (
     HttpRequest,
-    HttpResponse,
     HttpResponseNotModified,
     HttpResponseRedirect,
+    JsonResponse,
     StreamingHttpResponse,
 )
 from django.http.response import HttpResponseBase
@@ -30,7 +30,7 @@ from pydantic import BaseModel
 from accounts import http as people
 from jobs import limits, operations
 from jobs.domain import files
-from jobs.errors import InvalidKey, InvalidValue, LinkRanOut, NotFound, PayloadTooLarge
+from jobs.errors import InvalidKey, InvalidValue, LinkRanOut, NoSuchRange, NotFound, PayloadTooLarge
 from jobs.models import ResultFile, Worker
 from jobs.protocol.values import BIGINT
 from jobs.queries.reads import Interest
@@ -232,8 +232,8 @@ def _streamed(
     try:
         part = _part(request, stored, etag)
         content = default_storage.open(stored.stored_as)
-    except files.NoSuchSpan:
-        return HttpResponse(status=416, headers={"Content-Range": f"bytes */{stored.size}"})
+    except NoSuchRange as refusal:
+        return JsonResponse(refusal.body, status=refusal.http_status, headers=refusal.headers)
     except FileNotFoundError:
         raise NotFound from None
     span = part or files.Span(start=0, length=stored.size)

@@ -61,9 +61,10 @@ Errors always have this form, with the status that fits, and with the numbers th
 `output_gap`, `not_unique`, `not_ended`, `file_in_use`, `idempotency_key_in_use`; 410 `job_deleted`; 413 `too_large`,
 `quota_reached`; 415 `unsupported_media_type`; 422 `invalid`, `invalid_json`, `invalid_name`, `unknown_kind`,
 `unknown_queue`, `unknown_file`, `not_a_member`, `idempotency_key_reused`, `count_exceeds` (more at once than a limit
-ever grants); 429 `rate_limited`: nothing was stored, come back after `retry_after` seconds, which the header `Retry-After` says too; 429 `quota_reached`:
-as many jobs of yours, or in all, wait as may, and nothing was stored; 503 `unavailable`: the database is away, or
-others were changing the same at every try (with `Retry-After`): nothing was changed, make the call again.
+ever grants); 429 `rate_limited`: nothing was stored, come back after `retry_after` seconds, which the header
+`Retry-After` says too; 429 `quota_reached`: as many jobs of yours, or in all, wait as may, and nothing was stored; 503
+`unavailable`: the database is away, or others were changing the same at every try (with `Retry-After`): nothing was
+changed, make the call again.
 
 A worker made of curl, from the claim to the result:
 
@@ -223,9 +224,9 @@ A file that the job was given. `Range` is answered with 206.
 """
 GET_INPUT_AS_WORKER: Final = """
 A file that the job was given, for whoever holds its lease; renews the lease as well. A download that was cut goes on
-with `Range` (206): compare `sha256` of the claim at its end. It may be a redirect to where files lie.
+with `Range` (206): compare `sha256` of the claim at its end. It may be a redirect to where files lie (curl: `-L`).
 
-    curl -sS -L "$FARM/api/v1/worker/jobs/$JOB/inputs/audio?lease=$LEASE" -H "Authorization: Bearer $KEY" -o input.ogg
+    curl -sS "$FARM/api/v1/worker/jobs/$JOB/inputs/audio?lease=$LEASE" -H "Authorization: Bearer $KEY" -o input.ogg
 """
 SUBMIT: Final = """
     curl -sS $FARM/api/v1/jobs -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\

@@ -11,7 +11,7 @@ from ninja.params import functions as parameters
 from accounts import http as people
 from jobs import http, operations
 from jobs.api import documents
-from jobs.protocol.clients import Problem, Upload
+from jobs.protocol.clients import DeletedUpload, Problem, Upload
 
 router = Router(tags=["Clients"])
 SUBMIT, READ = map(people.callers, ("submit", "read"))
@@ -57,11 +57,11 @@ def show(request: HttpRequest, file_id: UUID) -> Upload:
 @router.delete(
     "/files/{uuid:file_id}",
     auth=SUBMIT,
-    response={204: None, documents.REFUSALS: Problem},
+    response={200: DeletedUpload, documents.REFUSALS: Problem},
     summary="Delete an upload",
     description=documents.DELETE_UPLOAD,
 )
-def delete(request: HttpRequest, file_id: UUID) -> Status[None]:
+def delete(request: HttpRequest, file_id: UUID) -> DeletedUpload:
     """Delete an upload of the caller's."""
     operations.delete_upload(file_id, by=_user(request))
-    return Status(204, None)
+    return DeletedUpload(id=file_id)

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Any, Final
 from uuid import UUID
 
-from jobs.errors import InvalidName, InvalidValue, UnknownFile
+from jobs.errors import InvalidName, InvalidValue, NoSuchRange, UnknownFile
 
 NAME: Final = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,100}")
 MOST_INPUTS: Final = 16  # of one job
@@ -45,10 +45,6 @@ class Span:
     length: int
 
 
-class NoSuchSpan(ValueError):
-    """The range lies behind the end of the file."""
-
-
 def type_of(name: str) -> str:
     """The media type that a file's name promises, without parameters; nobody has looked at its bytes."""
     shown = SHOWN.get(PurePath(name).suffix.lower())
@@ -83,7 +79,7 @@ def references(files: Mapping[str, str | UUID]) -> dict[str, UUID]:
 
 def span(header: str, *, size: int) -> Span | None:
     """What a Range header asks for of a file of this size; None for all of it: no range, several, or no bytes
-    (RFC 9110, 14.2). Raises NoSuchSpan for one behind the end."""
+    (RFC 9110, 14.2). Raises NoSuchRange for one behind the end."""
     match = re.fullmatch(r"bytes=(\d{0,18})-(\d{0,18})", header.strip())
     if match is None or not (match[1] or match[2]):
         return None
@@ -94,7 +90,7 @@ def span(header: str, *, size: int) -> Span | None:
     if match[1] and match[2] and int(match[2]) < int(match[1]):
         return None
     if start >= size or end < start:
-        raise NoSuchSpan
+        raise NoSuchRange(size=size)
     return Span(start=start, length=end - start + 1)
 
 

@@ -46,3 +46,18 @@ class Input(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def filename(self) -> str:
+        """What it was called when it was uploaded."""
+        return self.upload.name
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return self.upload.size
+
+    @property
+    def sha256(self) -> str:
+        """Its hash."""
+        return self.upload.sha256

@@ -81,6 +81,13 @@ class Upload(BaseModel):
         return cls(id=kept.pk, name=kept.name, size=kept.size, sha256=kept.sha256, expires_at=expires_at)
 
 
+class DeletedUpload(BaseModel):
+    """An upload that is gone."""
+
+    id: UUID
+    deleted: bool = True
+
+
 _TYPES: Final[dict[str, Any]] = {"choice": Status, "kinds": Name, "queues": Name}
 _FIELDS: Final[dict[str, Any]] = {
     name: (_TYPES.get(described.type, Text) | None, Field(None, description=described.about))

@@ -2,13 +2,15 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from django.db.models import Q
 
+from jobs.domain import payloads
 from jobs.domain.states import LIVE
-from jobs.models import Input, Upload
+from jobs.models import Input, Job, Upload
 from jobs.queries import reads
 from jobs.queries.reads import AnyUser
 from postgres import statements
@@ -46,6 +48,28 @@ def keep(described: Mapping[int, Described]) -> None:
 def of_job(job_id: int) -> list[Input]:
     """The inputs of a job with their uploads, by name; without those whose upload was deleted since it ended."""
     return list(Input.objects.select_related("upload").filter(job_id=job_id).order_by("name"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """The inputs of a job as a page shows them: pictures, others with how (`payloads.shown_as`), and the names of
+    deleted ones."""
+
+    pictures: list[Input]
+    others: list[tuple[Input, str]]
+    deleted: list[str]
+
+
+def shown(job: Job) -> Shown | None:
+    """What the page of a job, which was read with its payload, shows of its inputs; None for the many without."""
+    if not job.body.inputs:
+        return None
+    there = of_job(job.pk)
+    pictures = [file for file in there if file.filename.lower().endswith(payloads.PICTURES)]
+    others = [(file, payloads.shown_as(file.filename)) for file in there if file not in pictures]
+    names = {file.name for file in there}
+    deleted = [entry["name"] for entry in job.body.inputs if entry["name"] not in names]
+    return Shown(pictures=pictures, others=others, deleted=deleted)
 
 
 def one(job_id: int, *, name: str) -> Upload | None:

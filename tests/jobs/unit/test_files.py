@@ -5,8 +5,8 @@ import uuid
 import pytest
 
 from jobs.domain import files
-from jobs.domain.files import NoSuchSpan, Span
-from jobs.errors import InvalidName, InvalidValue, UnknownFile
+from jobs.domain.files import Span
+from jobs.errors import InvalidName, InvalidValue, NoSuchRange, UnknownFile
 
 
 class TestARange:
@@ -33,7 +33,7 @@ class TestARange:
 
     @pytest.mark.parametrize(("header", "size"), [("bytes=10-", 10), ("bytes=-0", 10), ("bytes=0-", 0)])
     def test_behind_the_end_is_refused(self, header: str, size: int) -> None:
-        with pytest.raises(NoSuchSpan):
+        with pytest.raises(NoSuchRange):
             files.span(header, size=size)
 
 
