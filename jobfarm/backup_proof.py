@@ -7,7 +7,7 @@ from django.apps import apps
 from django.core.files.storage import default_storage
 from django.db.models import Model, QuerySet
 
-from jobs.models import Job
+from jobs.models import Job, ResultFile, Upload
 from jobs.queries import inputs, reads
 
 
@@ -43,7 +43,7 @@ def unreadable(*, with_files: bool) -> list[str]:
 def _unreadable(job: Job, *, with_files: bool) -> Iterator[str]:
     if not hasattr(job, "body"):
         yield f"Job {job.pk} has lost its payload and its result."
-    given = [use.upload for use in inputs.of_job(job.pk)]
+    given: list[ResultFile | Upload] = [use.upload for use in inputs.of_job(job.pk)]
     for file in [*reads.files([job.pk])[job.pk], *given] if with_files else []:
         size = default_storage.size(file.stored_as) if default_storage.exists(file.stored_as) else 0
         if size != file.size:

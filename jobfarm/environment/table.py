@@ -39,8 +39,8 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
         Variable("REDIS_URL", values.redis, "",
             "`redis://host:6379/0`: live messages go through Redis in place of NOTIFY", is_secret=True),
         Variable("FILES_URL", values.bucket, "",
-            "`s3://bucket/prefix?region=...&endpoint=https://...`: result and input files in S3 or what speaks like it, "
-            "in place of the disk ([examples.md](examples.md#files))", is_secret=True),
+            "`s3://bucket/prefix?region=...&endpoint=https://...`: result and input files in S3 or what speaks like "
+            "it, in place of the disk ([examples.md](examples.md#files))", is_secret=True),
         Variable("AWS_ACCESS_KEY_ID", text, "",
             "the key for that, else a profile or the machine's role", is_secret=True),
         Variable("AWS_SECRET_ACCESS_KEY", text, "", "its secret", is_secret=True),

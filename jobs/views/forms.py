@@ -10,6 +10,7 @@ from django import forms
 from django.contrib.auth.models import Group, User
 from django.core.files.uploadedfile import UploadedFile
 
+from core.refusal import Refusal
 from jobs import operations
 from jobs.domain import files, kinds
 from jobs.errors import (
@@ -102,7 +103,8 @@ class SubmitForm(forms.Form):
             return "payload" if "payload" in self.fields else "prompt"
         if isinstance(refusal, InvalidValue):
             return refusal.field if refusal.field in self.fields else None
-        return {NotUnique: "unique_key", NotAMember: "group", UnknownKind: "kind"}.get(type(refusal))
+        fields: dict[type[Refusal], str] = {NotUnique: "unique_key", NotAMember: "group", UnknownKind: "kind"}
+        return fields.get(type(refusal))
 
 
 class ChatForm(SubmitForm):
@@ -143,7 +145,7 @@ class UploadsField(forms.FileField):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(widget=_Uploads(attrs={"class": "drop"}), allow_empty_file=True, **kwargs)
 
-    def clean(self, data: Any, initial: Any = None) -> list[UploadedFile]:
+    def clean(self, data: Any, initial: Any = None) -> "list[UploadedFile[bytes]]":
         """The files."""
         return [super(UploadsField, self).clean(each, initial) for each in data or ()]
 
@@ -191,7 +193,7 @@ class OtherForm(SubmitForm):
         if not self._given:
             del self.fields["kept"]
         if like is not None:
-            self.initial |= _as_of(like)
+            self.initial.update(_as_of(like))
 
     def clean_payload_text(self) -> Any:
         """The JSON value that the text says."""
