@@ -93,8 +93,8 @@ GET  /api/                                                           404  404  4
 GET  /api/docs                                                       200  200  200  200  200  200  200  200  200
 POST /api/docs                                                       200  200  200  200  200  200  200  200  200
 POST /api/v1/files                                                   401  403  201+ 201+ 201+ 401  201+ 201+ 201+
-GET  /api/v1/files/<uuid:file_id>                                    401  404  404  404  200  401  404  404  404
-DELETE /api/v1/files/<uuid:file_id>                                  401  403  404  404  200+ 401  404  404  404
+GET  /api/v1/files/<uuidstr:file_id>                                 401  404  404  404  200  401  404  404  404
+DELETE /api/v1/files/<uuidstr:file_id>                               401  403  404  404  200+ 401  404  404  404
 GET  /api/v1/jobs                                                    401  200  200  200  200  401  200  200  200
 POST /api/v1/jobs                                                    401  403  201+ 201+ 201+ 401  201+ 201+ 201+
 GET  /api/v1/jobs/<jobid:job_id>                                     401  404  404  200  200  401  200  200  200
