@@ -1,5 +1,5 @@
 -- Uploads are charged to whoever uploaded them, as result files are to the owner of their job (0001_usage.sql): a
--- delta for each owner that a statement changed something for. Migration 0005 runs this file.
+-- delta for each owner that a statement changed something for. Migration 0006 runs this file.
 CREATE FUNCTION jobs_charge_uploads() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP <> 'DELETE' THEN

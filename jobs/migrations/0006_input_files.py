@@ -12,7 +12,7 @@ from postgres.schema import sql_file
 
 class Migration(migrations.Migration):
     dependencies = [
-        ('jobs', '0004_attempts_of_workers'),
+        ('jobs', '0005_rollups_by_kind'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
@@ -51,5 +51,5 @@ class Migration(migrations.Migration):
             model_name='input',
             constraint=models.UniqueConstraint(fields=('job', 'name'), name='an_input_name_is_used_once'),
         ),
-        sql_file('jobs', '0005_input_files'),
+        sql_file('jobs', '0006_input_files'),
     ]
