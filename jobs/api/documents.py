@@ -62,9 +62,9 @@ Errors always have this form, with the status that fits, and with the numbers th
 `quota_reached`; 415 `unsupported_media_type`; 422 `invalid`, `invalid_json`, `invalid_name`, `unknown_kind`,
 `unknown_queue`, `unknown_file`, `not_a_member`, `idempotency_key_reused`, `count_exceeds` (more at once than a limit
 ever grants); 429 `rate_limited`: nothing was stored, come back after `retry_after` seconds, which the header
-`Retry-After` says too; 429 `quota_reached`: as many jobs of yours, or in all, wait as may, and nothing was stored; 503
-`unavailable`: the database is away, or others were changing the same at every try (with `Retry-After`): nothing was
-changed, make the call again.
+`Retry-After` says too; 429 `quota_reached`: as many jobs of yours, or in all, wait as may, and nothing was stored;
+503 `unavailable`: the database is away, or others were changing the same at every try (with `Retry-After`): nothing
+was changed, make the call again.
 
 A worker made of curl, from the claim to the result:
 

@@ -45,10 +45,10 @@ def upload(name: str, content: "File[bytes]", *, owner: User | None) -> Upload:
 
 def uploaded(file_id: UUID, *, by: User) -> tuple[Upload, datetime | None]:
     """An upload of this person's, and when it is deleted: None while a job uses it. Raises NoSuchFile."""
-    found = inputs.for_owner(file_id, owner=by)
-    if found is None:
+    kept = inputs.for_owner(file_id, owner=by)
+    if kept is None:
         raise NoSuchFile
-    return found, None if inputs.is_used(file_id) else expires_at(found)
+    return kept, None if inputs.is_used(file_id) else expires_at(kept)
 
 
 def expires_at(upload: Upload) -> datetime:
@@ -77,10 +77,10 @@ def read_input(worker: Worker, job_id: int, lease: Lease, *, name: str) -> Uploa
     Raises LeaseLost, NoSuchFile.
     """
     heartbeat(worker, job_id, lease)
-    found = inputs.one(job_id, name=name)
-    if found is None:
+    kept = inputs.one(job_id, name=name)
+    if kept is None:
         raise NoSuchFile
-    return found
+    return kept
 
 
 def lock(

@@ -32,9 +32,9 @@ def file(request: HttpRequest, job_id: int, name: str) -> HttpResponseBase:
 
 @login_required
 @require_safe
-def given(request: HttpRequest, job_id: int, name: str) -> HttpResponseBase:
+def input_file(request: HttpRequest, job_id: int, name: str) -> HttpResponseBase:
     """An input file of a job that the person may see."""
-    return given_response(request, access.visible(request, job_id), name)
+    return input_response(request, access.visible(request, job_id), name)
 
 
 @login_required
@@ -87,7 +87,7 @@ def response(request: HttpRequest, job: Job, name: str) -> HttpResponseBase:
     return _immutable(request, _stored(job, name, request.GET.get("fence")))
 
 
-def given_response(request: HttpRequest, job: Job, name: str) -> HttpResponseBase:
+def input_response(request: HttpRequest, job: Job, name: str) -> HttpResponseBase:
     """The input file that this job has under this name, as `response`. Raises Http404."""
     stored = inputs.one(job.pk, name=name)
     if stored is None:

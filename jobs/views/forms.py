@@ -188,9 +188,9 @@ class OtherForm(SubmitForm):
         assert isinstance(kind, forms.ChoiceField)
         assert isinstance(kept, forms.MultipleChoiceField)
         kind.choices = [(name, name) for name in pages.known_kinds()]
-        self._given = (like.body.inputs or []) if like is not None else []
-        kept.choices = [(file["name"], f"{file['name']} ({file['filename']})") for file in self._given]
-        if not self._given:
+        self._inputs = (like.body.inputs or []) if like is not None else []
+        kept.choices = [(file["name"], f"{file['name']} ({file['filename']})") for file in self._inputs]
+        if not self._inputs:
             del self.fields["kept"]
         if like is not None:
             self.initial.update(_as_of(like))
@@ -213,7 +213,7 @@ class OtherForm(SubmitForm):
         values = self.cleaned_data
         kept = {
             name: upload
-            for name, upload in files.uploads_of(self._given).items()
+            for name, upload in files.uploads_of(self._inputs).items()
             if name in values.get("kept", ())
         }
         for name, content in zip(self._names(values), values.get("uploads") or (), strict=True):

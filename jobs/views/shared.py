@@ -30,9 +30,9 @@ def file(request: HttpRequest, token: str, name: str) -> HttpResponseBase:
 
 
 @require_safe
-def given(request: HttpRequest, token: str, name: str) -> HttpResponseBase:
+def input_file(request: HttpRequest, token: str, name: str) -> HttpResponseBase:
     """An input file of a shared job."""
-    return files.given_response(request, _shared(token), name)
+    return files.input_response(request, _shared(token), name)
 
 
 @require_safe

@@ -157,6 +157,11 @@ class TestDocument:
         }
         assert calls == {
             "POST /api/v1/worker/claim",
+            "GET /api/v1/worker/jobs/{job_id}/inputs/{name}",
+            "GET /api/v1/jobs/{job_id}/inputs/{name}",
+            "POST /api/v1/files",
+            "GET /api/v1/files/{file_id}",
+            "DELETE /api/v1/files/{file_id}",
             "POST /api/v1/worker/hello",
             "GET /api/v1/workers",
             "GET /api/v1/workers/{worker_id}",

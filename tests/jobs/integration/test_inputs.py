@@ -267,9 +267,9 @@ class TestASubmit:
         self, ada: User, django_assert_num_queries: DjangoAssertNumQueries
     ) -> None:
         farm.submit(1, owner=ada)
-        with django_assert_num_queries(2) as asked:  # the kind, and the insert
+        with django_assert_num_queries(2) as requested:  # the kind, and the insert
             operations.submit("work", {}, owner=ada)
-        assert "jobs.submit_one" in asked[1]["sql"]
+        assert "jobs.submit_one" in requested[1]["sql"]
         assert Body.objects.filter(inputs__isnull=False).count() == 0
 
 

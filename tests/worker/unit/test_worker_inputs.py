@@ -55,10 +55,10 @@ def _handler(faults: Faults) -> type[BaseHTTPRequestHandler]:
                 self._send(faults.wrong.pop(0) if faults.wrong else SOUND)
 
         def _send(self, content: bytes) -> None:
-            asked = self.headers["Range"] if faults.knows_ranges else None
-            start = int(asked.removeprefix("bytes=").rstrip("-")) if asked else 0
+            requested = self.headers["Range"] if faults.knows_ranges else None
+            start = int(requested.removeprefix("bytes=").rstrip("-")) if requested else 0
             part = content[start:]
-            self._begin(206 if asked else 200, len(part))
+            self._begin(206 if requested else 200, len(part))
             self.wfile.write(part[: faults.cuts.pop(0)] if faults.cuts else part)
 
         def _begin(self, status: int, length: int, **headers: str) -> None:
@@ -145,7 +145,7 @@ class TestAnInput:
     def test_goes_on_where_it_was_cut(self, url: str, faults: Faults) -> None:
         faults.cuts = [100_000, 0, 1, 50_000]
         held(url, whole)
-        starts = [0 if asked is None else int(asked[6:-1]) for asked in faults.ranges]
+        starts = [0 if requested is None else int(requested[6:-1]) for requested in faults.ranges]
         assert starts == [0, 100_000, 100_000, 100_001, 150_001]
 
     def test_comes_whole_from_a_server_that_knows_no_ranges(self, url: str, faults: Faults) -> None:
