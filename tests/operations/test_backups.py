@@ -124,7 +124,8 @@ class TestFilesInABucket:
             with empty_database() as name, on(name):
                 call_command("restore", str(folder))
                 assert _content(job) == b"PNG"
-                assert default_storage.open(kept.stored_as).read() == b"given"
+                with default_storage.open(kept.stored_as) as stored:
+                    assert stored.read() == b"given"
             _files_in(settings, None)
             with empty_database() as name, on(name):
                 call_command("restore", str(folder))
