@@ -171,7 +171,7 @@ class TestTheForm:
         assert "The file has 5 bytes" in answer.content.decode()
         settings.JOBFARM = {**settings.JOBFARM, "FILE_BYTES": 100, "FILES_PER_OWNER": 1}
         answer = send(browse, little_farm.ada, uploads=[file("a.txt"), file("b.txt")])
-        assert "may have 1 files" in answer.content.decode()
+        assert "Quota of one owner, files: 1 allowed" in answer.content.decode()
         assert not Upload.objects.exists()
 
     def test_takes_no_more_files_than_a_job_may_have(self, little_farm: Farm, browse: Browse) -> None:
