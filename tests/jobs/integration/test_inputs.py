@@ -214,7 +214,7 @@ class TestASubmit:
         ]
         for copies in (1, 20):  # by an INSERT and by COPY
             jobs = operations.submit_many([plain, *given] * copies, by=ada)
-            found = {job.pk: {} for job in jobs if isinstance(job, Job)}
+            found: dict[int, dict[str, uuid.UUID]] = {job.pk: {} for job in jobs if isinstance(job, Job)}
             for job_id, name, upload_id in Input.objects.filter(job__in=found).values_list(
                 "job", "name", "upload"
             ):
@@ -230,7 +230,7 @@ class TestASubmit:
         ]
         first, twin, last = operations.submit_many(new, by=ada)
         assert not isinstance(twin, Job)
-        assert {one.job_id for one in Input.objects.all()} == {first.pk, last.pk}  # type: ignore[union-attr]
+        assert {one.job_id for one in Input.objects.all()} == {first.pk, last.pk}
 
     @pytest.mark.parametrize("file", [str(uuid.uuid4()), "7", "", "../../x", "\x00"])
     def test_refuses_what_is_no_upload_and_stores_nothing(self, ada: User, file: str) -> None:

@@ -42,11 +42,13 @@ class Faults:
 
 def _handler(faults: Faults) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
+        server: ThreadingHTTPServer
+
         def do_GET(self) -> None:
             faults.ranges.append(self.headers["Range"])
             faults.keys.append(self.headers["Authorization"])
             if faults.redirects and self.path.startswith("/api"):
-                self._begin(302, 0, Location=f"http://localhost:{self.server.server_address[1]}/elsewhere")
+                self._begin(302, 0, Location=f"http://localhost:{self.server.server_port}/elsewhere")
             elif faults.refusals:
                 status, text = faults.refusals.pop(0)
                 self._begin(status, len(text))
