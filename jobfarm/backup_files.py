@@ -1,19 +1,20 @@
-"""The result files of a backup: from where they lie into its folder, and from there to where files lie then. Either may
-be a disk or a bucket."""
+"""The result and input files of a backup: from where they lie into its folder, and from there to where files lie then.
+Either may be a disk or a bucket."""
 
 import os
 import shutil
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.core.files.storage import storages
 
-from jobs.models import ResultFile
+from jobs.models import ResultFile, Upload
 
 
 def take(folder: Path) -> None:
-    """Copy all result files into a new folder. What retention deletes meanwhile is left out. Raises OSError."""
+    """Copy all files of jobs into a new folder. What retention deletes meanwhile is left out. Raises OSError."""
     if settings.FILES_ORIGIN:
         _download(folder)
     elif settings.MEDIA_ROOT.exists():
@@ -36,7 +37,8 @@ def _download(folder: Path) -> None:
     """One after the other, each straight to the disk: a bucket may have more than memory holds."""
     bucket: Any = storages["default"]
     folder.mkdir()
-    for name in ResultFile.objects.values_list("stored_as", flat=True).iterator():
+    names = (rows.objects.values_list("stored_as", flat=True).iterator() for rows in (ResultFile, Upload))
+    for name in chain.from_iterable(names):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         bucket.download(name, path)

@@ -7,8 +7,8 @@ from django.apps import apps
 from django.core.files.storage import default_storage
 from django.db.models import Model, QuerySet
 
-from jobs.models import Job
-from jobs.queries import reads
+from jobs.models import Job, ResultFile, Upload
+from jobs.queries import inputs, reads
 
 
 def counts() -> dict[str, int]:
@@ -43,7 +43,8 @@ def unreadable(*, with_files: bool) -> list[str]:
 def _unreadable(job: Job, *, with_files: bool) -> Iterator[str]:
     if not hasattr(job, "body"):
         yield f"Job {job.pk} has lost its payload and its result."
-    for file in reads.files([job.pk]).get(job.pk, []) if with_files else []:
+    input_files: list[ResultFile | Upload] = [use.upload for use in inputs.of_job(job.pk)]
+    for file in [*reads.files([job.pk])[job.pk], *input_files] if with_files else []:
         size = default_storage.size(file.stored_as) if default_storage.exists(file.stored_as) else 0
         if size != file.size:
             yield f"The file {file.name} of job {job.pk} has {size} bytes, and had {file.size}."

@@ -15,7 +15,8 @@ from core.asgi import App, Message, Receive, Scope, Send, header
 from core.refusal import Refusal
 from live.addresses import network_of
 
-_FILE: Final = re.compile(r"/api/v1/worker/jobs/[0-9]+/files/[^/]+")
+# Where files come in, alone or in a form.
+_FILE: Final = re.compile(r"PUT /api/v1/worker/jobs/[0-9]+/files/[^/]+|POST /api/v1/files|POST /jobs/new/")
 # A body may be late by this much of what the least rate brings: 50 MB have 100 minutes, one byte has half of one.
 _GRACE_S: Final = 30.0
 _LEAST_RATE: Final = 8 << 10  # bytes a second
@@ -74,7 +75,7 @@ class BoundedBodies:
 
 def _limit(scope: Scope) -> int:
     sizes: Mapping[str, Any] = settings.JOBFARM
-    is_file = scope["method"] == "PUT" and _FILE.fullmatch(scope["path"])
+    is_file = _FILE.fullmatch(f"{scope['method']} {scope['path']}")
     return int(sizes["FILE_BYTES"] if is_file else sizes["BODY_BYTES"])
 
 

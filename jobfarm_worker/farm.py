@@ -13,15 +13,16 @@ from typing import Any, Literal
 from jobfarm_worker import pace, protocol
 from jobfarm_worker.backoff import Backoff
 from jobfarm_worker.errors import Refused, Unreachable, WrongServer
-from jobfarm_worker.http_link import HttpLink
+from jobfarm_worker.http_link import HttpLink, Take
 from jobfarm_worker.outbox import File
-from jobfarm_worker.protocol import Call, ClaimedJob
+from jobfarm_worker.protocol import Call, ClaimedJob, InputFile
 from jobfarm_worker.socket_link import MessageTooLong, SocketLink, SocketRefused
 
 Transport = Literal["auto", "ws", "http"]
 Opener = Callable[[float], Awaitable[SocketLink]]
 
 FILE_S = 300.0
+FETCH_S = 30.0  # the longest silence within a download
 OPEN_S = 10.0
 QUIET_S = 1.0  # a farm that closes the socket does so before
 WAIT_S = 25  # of a claim: proxies hang up on what is silent for longer
@@ -107,6 +108,15 @@ class Farm:
             return {}
 
         await self._until_answered(send, claimed.heartbeat_s)
+
+    async def fetch(self, file: InputFile, *, claimed: ClaimedJob, start: int, take: Take) -> None:
+        """Fetch an input file once, from byte `start` on (`HttpLink.fetch`).
+
+        Raises Refused, Unauthorized, Unreachable or WrongServer.
+        """
+        await self._http.fetch(
+            file.name, job=claimed.id, lease=claimed.lease, start=start, timeout_s=FETCH_S, take=take
+        )
 
     async def _until_answered(
         self, send: Callable[[], Awaitable[dict[str, Any]]], heartbeat_s: float

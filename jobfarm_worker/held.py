@@ -12,6 +12,7 @@ from typing import Any
 from jobfarm_worker import logs, protocol, tracing
 from jobfarm_worker.errors import Failed, Refused, Unreachable, WorkerError
 from jobfarm_worker.farm import Farm
+from jobfarm_worker.inputs import Inputs
 from jobfarm_worker.job import Job
 from jobfarm_worker.outbox import Outbox
 from jobfarm_worker.protocol import Call, ClaimedJob, JobResult
@@ -48,7 +49,8 @@ class HeldJob:
         self._reporter = Reporter(
             claimed, farm=farm, outbox=self._outbox, on_lost=self.stop, on_fatal=on_fatal
         )
-        self._job = Job(claimed, outbox=self._outbox, confirmed=self._reporter.confirmed)
+        inputs = Inputs(claimed, farm=farm, outbox=self._outbox, on_lost=self.stop)
+        self._job = Job(claimed, outbox=self._outbox, confirmed=self._reporter.confirmed, inputs=inputs)
         self._change = asyncio.Event()  # it was stopped, or what is waited for has come
         self._running: asyncio.Task[JobResult] | None = None
         self._is_finishing = False

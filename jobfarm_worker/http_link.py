@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Awaitable, Callable, Iterator
 from types import TracebackType
 from typing import Any
 from urllib.parse import quote
@@ -15,6 +17,7 @@ from jobfarm_worker.outbox import File
 from jobfarm_worker.protocol import Call
 
 CONNECT_S = 10.0
+Take = Callable[[int, bytes], Awaitable[None]]
 
 
 class HttpLink:
@@ -42,18 +45,42 @@ class HttpLink:
         headers = {"Content-Type": "application/octet-stream"}
         await self._request("PUT", path, content=file.data, headers=headers, timeout_s=timeout_s)
 
+    async def fetch(
+        self, name: str, *, job: int, lease: str, start: int, timeout_s: float, take: Take
+    ) -> None:
+        """Fetch an input file from byte `start` on: `take` gets each piece, with the place of its first byte.
+
+        A farm that does not know ranges begins at 0. `timeout_s` is the longest silence. Raises like `call`.
+        """
+        path = f"/api/v1/worker/jobs/{job}/inputs/{quote(name, safe='')}?lease={quote(lease, safe='')}"
+        headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={start}-"} if start else {})}
+        timeout = httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s))
+        request = self._client.build_request("GET", self._url + path, headers=headers, timeout=timeout)
+        with _unreachable():
+            response = await self._client.send(request, stream=True, follow_redirects=True)
+            try:
+                await self._take(response, take, start=start)
+            finally:
+                await response.aclose()
+
+    async def _take(self, response: httpx.Response, take: Take, *, start: int) -> None:
+        if response.status_code not in {httpx.codes.OK, httpx.codes.PARTIAL_CONTENT}:
+            await response.aread()
+            self._answer(response)
+            raise self._stranger(response)
+        place = start if response.status_code == httpx.codes.PARTIAL_CONTENT else 0
+        async for piece in response.aiter_bytes():
+            await take(place, piece)
+            place += len(piece)
+
     async def _request(
         self, method: str, path: str, *, content: bytes, headers: dict[str, str], timeout_s: float
     ) -> dict[str, Any]:
         timeout = httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s))
-        try:
+        with _unreachable():
             response = await self._client.request(
                 method, self._url + path, content=content, headers=headers, timeout=timeout
             )
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError) as error:
-            raise Unreachable(_sentence(error), maybe_done=False) from error
-        except (httpx.TransportError, httpx.DecodingError) as error:
-            raise Unreachable(_sentence(error)) from error
         return self._answer(response)
 
     def _answer(self, response: httpx.Response) -> dict[str, Any]:
@@ -87,6 +114,17 @@ class HttpLink:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._client.__aexit__(kind, error, trace)
+
+
+@contextlib.contextmanager
+def _unreachable() -> Iterator[None]:
+    """Raise what the network does wrong as Unreachable."""
+    try:
+        yield
+    except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError) as error:
+        raise Unreachable(_sentence(error), maybe_done=False) from error
+    except (httpx.TransportError, httpx.DecodingError, httpx.TooManyRedirects) as error:
+        raise Unreachable(_sentence(error)) from error
 
 
 def _sentence(error: Exception) -> str:

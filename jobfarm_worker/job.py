@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import re
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from jobfarm_worker.inputs import Inputs
 from jobfarm_worker.outbox import File, Outbox, Progress
 from jobfarm_worker.protocol import ClaimedJob, storable
 
@@ -18,15 +20,20 @@ FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")  # what every farm 
 class Job:
     """One attempt of one job.
 
-    All methods but `flush` are plain, return at once and may be called from any thread: they leave their
-    message in a box that another task empties. After the job was canceled, its lease was lost or the worker
+    All methods but `flush`, `input` and `save_input` are plain, return at once and may be called from any thread: they
+    leave their message in a box that another task empties. After the job was canceled, its lease was lost or the worker
     gave it back, they raise JobStopped; let it pass, nobody waits for the result any more.
     """
 
     def __init__(
-        self, claimed: ClaimedJob, *, outbox: Outbox, confirmed: Callable[[], Awaitable[None]]
+        self,
+        claimed: ClaimedJob,
+        *,
+        outbox: Outbox,
+        confirmed: Callable[[], Awaitable[None]],
+        inputs: Inputs | None = None,
     ) -> None:
-        """`confirmed` waits until the farm has everything that is in the outbox."""
+        """`confirmed` waits until the farm has everything that is in the outbox; `inputs` fetches files."""
         self.id = claimed.id
         self.kind = claimed.kind
         self.queue = claimed.queue
@@ -37,7 +44,9 @@ class Job:
         )  # only ever grows, also for what was given back or lost unseen; 0: the farm does not say
         self.max_attempts = claimed.max_attempts  # how many there may be; None when the farm does not say
         self.traceparent = claimed.traceparent  # the trace it was submitted in, to pass on to what you call
+        self.inputs = {file.name: file for file in claimed.files}  # each with its size, sha256 and type
         self._outbox = outbox
+        self._inputs = inputs
         self._confirmed = confirmed
         self._loop_thread = threading.get_ident()
 
@@ -74,6 +83,28 @@ class Job:
         100 characters; raises ValueError for any other, JobStopped when stopped.
         """
         self._outbox.put(File(name=_file_name(name), data=bytes(data)))
+
+    def input(self, name: str) -> Any:
+        """The bytes of an input file: `await job.input("audio")`; in a plain function `job.input("audio")` waits.
+
+        Memory holds all of it: for more than that, `save_input`. `job.inputs` says which there are. Raises Failed for
+        one that this job has not, or that does not arrive as it was uploaded; JobStopped when stopped.
+        """
+        return self._fetching.read(name)
+
+    def save_input(self, name: str, path: str | os.PathLike[str]) -> Any:
+        """Write an input file to `path` in pieces: `await job.save_input("audio", path)`; in a plain function
+        `job.save_input("audio", path)` waits. Gives the path.
+
+        A download that was cut goes on where it was cut. The file has its name once its SHA-256 was checked. Raises as
+        `input`, and OSError.
+        """
+        return self._fetching.save(name, path)
+
+    @property
+    def _fetching(self) -> Inputs:
+        assert self._inputs is not None, "this job is held by no worker"
+        return self._inputs
 
     @property
     def stopped(self) -> bool:

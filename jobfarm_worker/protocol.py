@@ -38,6 +38,16 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InputFile:
+    """A file that a job was given. `type` is the media type that its name promises."""
+
+    name: str
+    size: int
+    sha256: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedJob:
     """A job that the farm gave to this worker, with the lease that every later call must show."""
 
@@ -52,6 +62,7 @@ class ClaimedJob:
     max_attempts: int | None = None
     retry_when_lost: bool = True
     traceparent: str | None = None
+    files: tuple[InputFile, ...] = ()
 
     def __str__(self) -> str:
         return f"job {self.id} {self.kind}"
@@ -130,7 +141,13 @@ def _claimed(job: Mapping[str, Any]) -> ClaimedJob:
         max_attempts=None if job.get("max_attempts") is None else int(job["max_attempts"]),
         retry_when_lost=job.get("retry_when_lost") is not False,
         traceparent=None if job.get("traceparent") is None else str(job["traceparent"]),
+        files=tuple(_input(file) for file in job.get("files") or ()),
     )
+
+
+def _input(file: Mapping[str, Any]) -> InputFile:
+    named = {field: str(file[field]) for field in ("name", "sha256", "type")}
+    return InputFile(size=int(file["size"]), **named)
 
 
 def _heartbeat_s(value: float | None) -> float:

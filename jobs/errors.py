@@ -1,5 +1,6 @@
 """Refusals of the app: each class states its code, its HTTP status and, as its docstring, its sentence."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from core.refusal import Refusal
@@ -231,6 +232,39 @@ class InvalidName(JobsError):
 
     code = "invalid_name"
     http_status = 422
+
+
+class NoSuchFile(JobsError):
+    """There is no such file."""
+
+    code = "not_found"
+    http_status = 404
+
+
+class UnknownFile(JobsError):
+    """There is no upload {file!r}, or it is not yours: upload the file first, and name its id."""
+
+    code = "unknown_file"
+    http_status = 422
+
+
+class FileInUse(JobsError):
+    """A job that has not ended uses this file: cancel it first, or wait for its end."""
+
+    code = "file_in_use"
+    http_status = 409
+
+
+class NoSuchRange(JobsError):
+    """The file has {size} bytes: what is asked for lies behind its end."""
+
+    code = "no_such_range"
+    http_status = 416
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """With the size, as RFC 9110 (15.5.17) has it."""
+        return {"Content-Range": f"bytes */{self.numbers['size']}"}
 
 
 class LinkRanOut(JobsError):

@@ -15,7 +15,13 @@ from django.core.files.base import File
 from django.core.files.storage import default_storage, storages
 from django.core.files.uploadedfile import TemporaryUploadedFile
 from django.core.handlers.asgi import ASGIRequest
-from django.http import HttpRequest, HttpResponseNotModified, HttpResponseRedirect, StreamingHttpResponse
+from django.http import (
+    HttpRequest,
+    HttpResponseNotModified,
+    HttpResponseRedirect,
+    JsonResponse,
+    StreamingHttpResponse,
+)
 from django.http.response import HttpResponseBase
 from django.urls import register_converter, reverse
 from ninja.security import HttpBearer
@@ -23,7 +29,8 @@ from pydantic import BaseModel
 
 from accounts import http as people
 from jobs import limits, operations
-from jobs.errors import InvalidKey, InvalidValue, LinkRanOut, NotFound, PayloadTooLarge
+from jobs.domain import files
+from jobs.errors import InvalidKey, InvalidValue, LinkRanOut, NoSuchRange, NotFound, PayloadTooLarge
 from jobs.models import ResultFile, Worker
 from jobs.protocol.values import BIGINT
 from jobs.queries.reads import Interest
@@ -39,25 +46,6 @@ STREAMS: Final = "X-Jobfarm-Streams"
 SIGNED_FOR_S: Final = 300  # how long a signed link to a file shows it
 _SIGNED_FOR: Final = "jobs.file"  # what the signature is about: no other of the site's passes for one
 _CHUNK_BYTES: Final = 65_536
-# What a browser may show in a page of ours. All else is for saving: a worker chooses what is in a file.
-_SHOWN: Final = {
-    ".png": "image/png",
-    ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".gif": "image/gif",
-    ".webp": "image/webp",
-    ".txt": "text/plain; charset=utf-8",
-    ".mp3": "audio/mpeg",
-    ".ogg": "audio/ogg",
-    ".oga": "audio/ogg",
-    ".opus": "audio/ogg",
-    ".wav": "audio/wav",
-    ".m4a": "audio/mp4",
-    ".flac": "audio/flac",
-    ".mp4": "video/mp4",
-    ".webm": "video/webm",
-    ".ogv": "video/ogg",
-}
 
 
 class WorkerKey(HttpBearer):
@@ -188,13 +176,23 @@ class Elsewhere(Protocol):
         """An address that shows this one file, as this type and in this manner, for so many seconds."""
 
 
-def sent(request: HttpRequest, stored: ResultFile) -> HttpResponseBase:
-    """A result file as a response: pictures, sounds, films and plain text to look at, else to save. Raises NotFound.
+class Stored(Protocol):
+    """A result file or an upload, as its row says."""
 
-    From a storage elsewhere it is a redirect to a signed address; there too, type and manner are ours to say.
+    name: str
+    stored_as: str
+    size: int
+    sha256: str
+
+
+def sent(request: HttpRequest, stored: Stored) -> HttpResponseBase:
+    """A file as a response: pictures, sounds, films and plain text to look at, else to save. Raises NotFound.
+
+    One range of it where the request asks for one (206, or 416 behind its end). From a storage elsewhere it is a
+    redirect to a signed address; there too, type and manner are ours to say.
     """
-    shown = _SHOWN.get(PurePath(stored.name).suffix.lower())
-    content_type = shown or "application/octet-stream"
+    shown = files.SHOWN.get(PurePath(stored.name).suffix.lower())
+    content_type = shown or files.UNKNOWN_TYPE
     disposition = f'{"inline" if shown else "attachment"}; filename="{stored.name}"'
     storage = storages["default"]
     if isinstance(storage, Elsewhere):
@@ -217,9 +215,7 @@ def read_signed(token: str) -> tuple[int, int, str]:
     return job_id, attempt, name
 
 
-def _redirect(
-    storage: Elsewhere, stored: ResultFile, *, content_type: str, disposition: str
-) -> HttpResponseBase:
+def _redirect(storage: Elsewhere, stored: Stored, *, content_type: str, disposition: str) -> HttpResponseBase:
     address = storage.signed_address(
         stored.stored_as, content_type=content_type, disposition=disposition, for_s=SIGNED_FOR_S
     )
@@ -228,43 +224,64 @@ def _redirect(
 
 
 def _streamed(
-    request: HttpRequest, stored: ResultFile, *, content_type: str, disposition: str
+    request: HttpRequest, stored: Stored, *, content_type: str, disposition: str
 ) -> HttpResponseBase:
     etag = f'"{stored.sha256}"'
     if request.headers.get("If-None-Match") == etag:
         return HttpResponseNotModified(headers={"ETag": etag})
     try:
+        part = _part(request, stored, etag)
         content = default_storage.open(stored.stored_as)
+    except NoSuchRange as refusal:
+        return JsonResponse(refusal.body, status=refusal.http_status, headers=refusal.headers)
     except FileNotFoundError:
         raise NotFound from None
+    span = part or files.Span(start=0, length=stored.size)
+    content.seek(span.start)
+    range_of = f"bytes {span.start}-{span.start + span.length - 1}/{stored.size}"
     return StreamingHttpResponse(
         # Django warns of a synchronous iterator under ASGI, and of the other kind elsewhere.
-        _AsynchronousChunks(content) if isinstance(request, ASGIRequest) else _chunks(content),
+        _AsynchronousChunks(content, span) if isinstance(request, ASGIRequest) else _chunks(content, span),
+        status=206 if part else 200,
         content_type=content_type,
         headers={
-            "Content-Length": str(stored.size),
+            "Content-Length": str(span.length),
             "Content-Disposition": disposition,
             "Content-Security-Policy": "default-src 'none'; sandbox",
             "X-Content-Type-Options": "nosniff",
             "Cache-Control": "private, no-cache",
+            "Accept-Ranges": "bytes",
             "ETag": etag,
+            **({"Content-Range": range_of} if part else {}),
         },
     )
 
 
-def _chunks(content: "File[bytes]") -> Iterator[bytes]:
+def _part(request: HttpRequest, stored: Stored, etag: str) -> files.Span | None:
+    """The part of the file that is asked for; None: all of it, also where If-Range names another file."""
+    if request.headers.get("If-Range", etag) != etag:
+        return None
+    return files.span(request.headers.get("Range", ""), size=stored.size)
+
+
+def _chunks(content: "File[bytes]", span: files.Span) -> Iterator[bytes]:
     with content:
-        yield from content.chunks(_CHUNK_BYTES)
+        left = span.length
+        while left and (chunk := content.read(min(left, _CHUNK_BYTES))):
+            left -= len(chunk)
+            yield chunk
 
 
 class _AsynchronousChunks:
-    """The pieces of a file, each read in a thread. Django closes it when the response is over."""
+    """The pieces of a part of a file, each read in a thread. Django closes it when the response is over."""
 
-    def __init__(self, content: "File[bytes]") -> None:
+    def __init__(self, content: "File[bytes]", span: files.Span) -> None:
         self._content = content
+        self._left = span.length
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        while chunk := await asyncio.to_thread(self._content.read, _CHUNK_BYTES):
+        while chunk := await asyncio.to_thread(self._content.read, min(self._left, _CHUNK_BYTES)):
+            self._left -= len(chunk)
             yield chunk
 
     def close(self) -> None:

@@ -67,7 +67,7 @@ CHAPTERS: Final[dict[str, tuple[Part, ...]]] = {
         _part(
             _JOBS,
             "submit submit_many NewJob cancel Cancellation retry run_now change_priority snapshot JobSnapshot statuses"
-            " output_text pictures result_file",
+            " output_text pictures result_file upload uploaded delete_upload",
             alias="jobs",
         ),
     ),

@@ -17,6 +17,7 @@ from jobs import operations
 from jobs.models import (
     Attempt,
     Body,
+    Input,
     Job,
     Kind,
     Offspring,
@@ -162,7 +163,7 @@ def everything(job: Job | operations.Claimed | int) -> dict[str, Any]:
     """All that is stored about a job, in all tables: to compare before and after."""
     pk = job if isinstance(job, int) else job.id
     tables: dict[str, Any] = {"job": Job.objects.filter(pk=pk), "body": Body.objects.filter(job_id=pk)}
-    for model in (Attempt, Offspring, Origin, OutputChunk, ResultFile, Share, Stage):
+    for model in (Attempt, Input, Offspring, Origin, OutputChunk, ResultFile, Share, Stage):
         tables[model.__name__] = model.objects.filter(job_id=pk)
     tables["Slot"] = Slot.objects.filter(job_id=pk)
     # Not in their own order, which may join the job's row: what is left over without it would not be seen.

@@ -39,13 +39,13 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
         Variable("REDIS_URL", values.redis, "",
             "`redis://host:6379/0`: live messages go through Redis in place of NOTIFY", is_secret=True),
         Variable("FILES_URL", values.bucket, "",
-            "`s3://bucket/prefix?region=...&endpoint=https://...`: result files in S3 or what speaks like it, in "
-            "place of the disk ([examples.md](examples.md#files))", is_secret=True),
+            "`s3://bucket/prefix?region=...&endpoint=https://...`: result and input files in S3 or what speaks like "
+            "it, in place of the disk ([examples.md](examples.md#files))", is_secret=True),
         Variable("AWS_ACCESS_KEY_ID", text, "",
             "the key for that, else a profile or the machine's role", is_secret=True),
         Variable("AWS_SECRET_ACCESS_KEY", text, "", "its secret", is_secret=True),
         Variable("JOBFARM_DATA", values.folder, places.data(),
-            "the folder of the embedded database, result files and the secret key. As root the database lies in "
+            "the folder of the embedded database, files of jobs and the secret key. As root the database lies in "
             "`/var/lib/jobfarm/`, under a name made from this path",
             shown="`var/` in a checkout; else `~/.local/share/jobfarm`, as root `/var/lib/jobfarm-files`"),
         Variable("PORT", whole(0, 65535), 8000, "of the web server", shown="8000"),
@@ -102,7 +102,8 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
         Variable("JOBFARM_WAITING_JOBS_IN_ALL", _quota, 10_000_000, "waiting jobs"),
         Variable("JOBFARM_OUTPUT_BYTES_PER_OWNER", _quota, 5_000_000_000, "output of one owner's jobs", "bytes"),
         Variable("JOBFARM_OUTPUT_BYTES_IN_ALL", _quota, 100_000_000_000, "output of all jobs", "bytes"),
-        Variable("JOBFARM_FILES_PER_OWNER", _quota, 100_000, "files of one owner's jobs"),
+        Variable("JOBFARM_FILES_PER_OWNER", _quota, 100_000,
+            "files of one owner's jobs, and those that the owner uploaded"),
         Variable("JOBFARM_FILES_IN_ALL", _quota, 10_000_000, "files of all jobs"),
         Variable("JOBFARM_FILE_BYTES_PER_OWNER", _quota, 20_000_000_000, "in these files", "bytes"),
         Variable("JOBFARM_FILE_BYTES_IN_ALL", _quota, 500_000_000_000, "in these files", "bytes"),

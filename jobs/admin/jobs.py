@@ -16,7 +16,7 @@ from core import administration
 from jobs.admin import common, job_actions
 from jobs.admin.job_fields import JobFields
 from jobs.domain.states import Status
-from jobs.models import Attempt, Job, ResultFile
+from jobs.models import Attempt, Input, Job, ResultFile
 from jobs.queries import fleet, lists, pages, reports, rollups
 from jobs.templatetags import farm
 from postgres import clock
@@ -98,6 +98,28 @@ class FileInline(administration.Part):
         return format_html('<a href="{}?fence={}">{}</a>', url, file.attempt, file.name)
 
 
+class InputInline(administration.Part):
+    """The files that it was given."""
+
+    model = Input
+    verbose_name_plural = "input files"
+    fields = ["link", "filename", "size", "sha256"]
+    readonly_fields = fields
+    ordering = ["name"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Input]:
+        """With their uploads."""
+        rows: QuerySet[Input] = super().get_queryset(request)
+        return rows.select_related("upload")
+
+    @display(description="File")  # type: ignore[untyped-decorator]
+    def link(self, file: Input) -> SafeString:
+        """The file, to look at or to save."""
+        return format_html(
+            '<a href="{}">{}</a>', reverse("jobs:input", args=[file.job_id, file.name]), file.name
+        )
+
+
 @admin.register(Job)
 class JobAdmin(common.Operated, JobFields):
     """Every job. What has happened stays as it is; what is to come changes by canceling and trying again."""
@@ -138,7 +160,7 @@ class JobAdmin(common.Operated, JobFields):
         "live_state", "live_why", "live_output", "payload", "result", "runs_on", "shown_owner", "again",
         "tried_again", "submitted_by", "belongs_to", "stages",
     ]  # fmt: skip
-    inlines = [AttemptInline, FileInline]
+    inlines = [AttemptInline, InputInline, FileInline]
     actions = ["cancel_selected", "retry_selected"]
     actions_detail = ["cancel_one", "retry_one", "run_now_one"]
 
@@ -188,7 +210,11 @@ class JobAdmin(common.Operated, JobFields):
         """Attempts and files, where there are any."""
         if obj is None:
             return self.inlines
-        has = {AttemptInline: obj.attempts.exists, FileInline: obj.files.exists}
+        has = {
+            AttemptInline: obj.attempts.exists,
+            InputInline: obj.inputs.exists,
+            FileInline: obj.files.exists,
+        }
         return [inline for inline in self.inlines if has[inline]()]
 
     @admin.action(description="Cancel", permissions=["operate"])

@@ -17,12 +17,12 @@ from jobs import http, operations
 from jobs.api import documents
 from jobs.domain.filters import Filters
 from jobs.domain.reasons import FOR_OPERATORS, Reason, Remedy
-from jobs.errors import JobDeleted, JobsError, NotAMember, NotFound, NotUnique
+from jobs.errors import JobDeleted, JobsError, NoSuchFile, NotAMember, NotFound, NotUnique
 from jobs.models import Job
 from jobs.protocol import clients
 from jobs.protocol import jobs as protocol
 from jobs.protocol.values import BIGINT, INTEGER
-from jobs.queries import lists, reads, reports
+from jobs.queries import inputs, lists, reads, reports
 
 T = TypeVar("T")
 Stored = dict[int, protocol.Job]
@@ -175,6 +175,22 @@ def get_file(
 
 
 @router.get(
+    "/jobs/{jobid:job_id}/inputs/{name}",
+    auth=READ,
+    response={200: Any, documents.REFUSALS: clients.Problem},
+    summary="Get an input file",
+    description=documents.GET_INPUT,
+    openapi_extra=documents.SOME_BYTES,
+)
+def get_input(request: HttpRequest, job_id: int, name: str) -> HttpResponseBase:
+    """An input file's bytes."""
+    stored = inputs.one(_visible(request, job_id).pk, name=name)
+    if stored is None:
+        raise NoSuchFile
+    return http.sent(request, stored)
+
+
+@router.get(
     "/jobs/{jobid:job_id}/events",
     auth=READ,
     response={200: Any, documents.REFUSALS: clients.Problem},
@@ -297,6 +313,7 @@ def _new_job(body: clients.NewJob, owner: User, groups: Mapping[str, Group]) -> 
         unique_key=body.unique_key,
         owner=owner,
         group=None if body.group is None else groups[body.group],
+        files=body.files,
     )
 
 
@@ -320,14 +337,15 @@ def _submitted_once(
 def _submitted(
     request: HttpRequest, bodies: Sequence[clients.NewJob], stored: Stored
 ) -> list[Job | NotUnique]:
-    """Submit them. Those that are stored are put into `stored` by their ids, so that none is read back."""
+    """Submit them. Those that are stored are put into `stored` by their ids, so that none is read back but those with
+    input files: of those only the database knows more."""
     user = _user(request)
     groups = {group.name: group for group in user.groups.all()} if any(body.group for body in bodies) else {}
     new_jobs = [_new_job(body, user, groups) for body in bodies]
     jobs = operations.submit_many(new_jobs, by=user)
     stored |= {
         job.pk: protocol.fresh(job, payload=new.payload, owner=new.owner, group=new.group)
-        for new, job in zip(new_jobs, jobs, strict=True) if isinstance(job, Job)
+        for new, job in zip(new_jobs, jobs, strict=True) if isinstance(job, Job) and not new.files
     }  # fmt: skip
     return jobs
 

@@ -58,12 +58,13 @@ Errors always have this form, with the status that fits, and with the numbers th
 `queue_not_allowed`, `insufficient_scope` (a token has some of the scopes `submit`, `read` for all that looks, and
 `operate` to cancel, retry and run now);
 404 `not_found` (also for jobs that are not yours to see); 405 `method_not_allowed`; 409 `lease_lost`,
-`output_gap`, `not_unique`, `not_ended`, `idempotency_key_in_use`; 410 `job_deleted`; 413 `too_large`, `quota_reached`;
-415 `unsupported_media_type`; 422 `invalid`, `invalid_json`, `invalid_name`, `unknown_kind`, `unknown_queue`,
-`not_a_member`, `idempotency_key_reused`, `count_exceeds` (more at once than a limit ever grants); 429 `rate_limited`:
-nothing was stored, come back after `retry_after` seconds, which the header `Retry-After` says too; 429 `quota_reached`:
-as many jobs of yours, or in all, wait as may, and nothing was stored; 503 `unavailable`: the database is away, or
-others were changing the same at every try (with `Retry-After`): nothing was changed, make the call again.
+`output_gap`, `not_unique`, `not_ended`, `file_in_use`, `idempotency_key_in_use`; 410 `job_deleted`; 413 `too_large`,
+`quota_reached`; 415 `unsupported_media_type`; 422 `invalid`, `invalid_json`, `invalid_name`, `unknown_kind`,
+`unknown_queue`, `unknown_file`, `not_a_member`, `idempotency_key_reused`, `count_exceeds` (more at once than a limit
+ever grants); 429 `rate_limited`: nothing was stored, come back after `retry_after` seconds, which the header
+`Retry-After` says too; 429 `quota_reached`: as many jobs of yours, or in all, wait as may, and nothing was stored;
+503 `unavailable`: the database is away, or others were changing the same at every try (with `Retry-After`): nothing
+was changed, make the call again.
 
 A worker made of curl, from the claim to the result:
 
@@ -108,6 +109,8 @@ claimed the first time, as far as those leases still stand.
 409 `lease_lost` from any call means: this job is not yours, drop it. `reason` says why: `canceled`, `ended`
 (`job_status`: how), `taken_over`, `taken_back` or `unknown`. `traceparent` is the trace
 that the job was submitted in, from the header of that name; null if in none.
+
+`files`, of a job that has some: name, size, SHA-256 and type of what it was given, to be fetched from `inputs/{name}`.
 
 `drained` true: people have this worker finish what it holds and take nothing more, until they end that. A claim with
 `wait` then waits its time out and brings nothing, unless that ends; give back what you have not begun (`unclaim`).
@@ -198,6 +201,33 @@ the whole batch.
     curl -sS $FARM/api/v1/worker/finish -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' \\
          -d '{"finished": [{"id": '$JOB', "lease": "'$LEASE'", "outcome": "success"}], "claim_next": 1}'
 """
+UPLOAD: Final = """
+Keeps the request's body as a file that jobs of yours may be given: name its `id` in `files` of a submit, for as many
+jobs as you like. It is kept for 24 hours, and while a job uses it. It counts as your result files do: without room in
+your quota, or the farm's, 413 `quota_reached`. Names are plain (letters, digits, dots, dashes, underscores).
+
+    curl -sS -X POST "$FARM/api/v1/files?name=sound.ogg" -H "Authorization: Bearer $TOKEN" \\
+         -H 'Content-Type: application/octet-stream' --data-binary @sound.ogg
+"""
+SHOW_UPLOAD: Final = """
+    curl -sS $FARM/api/v1/files/$FILE -H "Authorization: Bearer $TOKEN"
+"""
+DELETE_UPLOAD: Final = """
+409 `file_in_use` while a job that has not ended uses it. From jobs that ended it is gone, too: they cannot be retried.
+
+    curl -sS -X DELETE $FARM/api/v1/files/$FILE -H "Authorization: Bearer $TOKEN"
+"""
+GET_INPUT: Final = """
+A file that the job was given. `Range` is answered with 206.
+
+    curl -sS $FARM/api/v1/jobs/$JOB/inputs/audio -H "Authorization: Bearer $TOKEN" -o sound.ogg
+"""
+GET_INPUT_AS_WORKER: Final = """
+A file that the job was given, for whoever holds its lease; renews the lease as well. A download that was cut goes on
+with `Range` (206): compare `sha256` of the claim at its end. It may be a redirect to where files lie (curl: `-L`).
+
+    curl -sS "$FARM/api/v1/worker/jobs/$JOB/inputs/audio?lease=$LEASE" -H "Authorization: Bearer $KEY" -o input.ogg
+"""
 SUBMIT: Final = """
     curl -sS $FARM/api/v1/jobs -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
          -d '{"kind": "chat", "payload": {"prompt": "Why is the sky blue?"}}'
@@ -213,6 +243,9 @@ body submits nothing more, and is answered with the same job, as it stands now, 
 `job_deleted` if that was deletion). Another body: 422 `idempotency_key_reused`. While the first is still being carried
 out a repeat waits for it; after 5 s it gets 409 `idempotency_key_in_use`: send it again after `Retry-After` seconds.
 A refusal is not kept: a repeat of it is tried anew.
+
+`files` gives the job input files: `{"audio": "<id>"}` names an upload (`POST /api/v1/files`) as the worker asks for it;
+16 at most. 422 `unknown_file` for one that is not there, or is neither yours nor of a job that you may see.
 
     curl -sS $FARM/api/v1/jobs -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
          -H 'Idempotency-Key: 2f1a6f0e-report-7' -d '{"kind": "chat", "payload": {"prompt": "What happened?"}}'

@@ -1,8 +1,9 @@
 """What workers call. Each call is one verb of `jobs.protocol.verbs`."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from ninja import Router, Status
 from ninja.params import functions as parameters
 
@@ -96,6 +97,24 @@ def put_file(
     with http.received(request) as content:
         stored = operations.put_file(_worker(request), job_id, held, name=name, content=content)
     return Status(201, protocol.file(stored))
+
+
+@router.get(
+    "/jobs/{jobid:job_id}/inputs/{name}",
+    response={200: Any, documents.REFUSALS: Problem},
+    summary="Fetch an input file",
+    description=documents.GET_INPUT_AS_WORKER,
+    openapi_extra=documents.SOME_BYTES,
+)
+def get_input(
+    request: HttpRequest,
+    job_id: int,
+    name: str,
+    lease: Annotated[str, parameters.Query(..., description="The lease of the job.")],
+) -> HttpResponseBase:
+    """An input file's bytes, for the lease's holder."""
+    http.refuse_unknown_parameters(request, ["lease"])
+    return http.sent(request, operations.read_input(_worker(request), job_id, Lease.parse(lease), name=name))
 
 
 @router.post(

@@ -1,5 +1,6 @@
-"""The tables: `work` is what the farm lives by, `history` what its pages keep to look back and to act on many jobs,
-`presence` which processes are there, `usage` what each owner's jobs keep, `scores` how each day went."""
+"""The tables: `work` is what the farm lives by, `inputs` the files that jobs are given, `history` what its pages keep
+to look back and to act on many jobs, `presence` which processes are there, `usage` what each owner's jobs keep,
+`scores` how each day went."""
 
 from jobs.models.history import (
     Bulk,
@@ -12,6 +13,7 @@ from jobs.models.history import (
     SavedFilter,
     Stage,
 )
+from jobs.models.inputs import Input, Upload
 from jobs.models.presence import Process, Reachability, WorkerFacts
 from jobs.models.scores import HealthScore
 from jobs.models.usage import ALL_JOBS, Usage, UsageDelta
@@ -38,6 +40,7 @@ __all__ = [
     "Reachability",
     "HealthScore",
     "IdempotencyKey",
+    "Input",
     "Job",
     "Kind",
     "Offspring",
@@ -52,6 +55,7 @@ __all__ = [
     "Stage",
     "Rollup",
     "RollupWatermark",
+    "Upload",
     "Usage",
     "UsageDelta",
     "Worker",

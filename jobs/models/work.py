@@ -321,6 +321,8 @@ class Body(models.Model):
     traceparent = models.CharField(
         max_length=55, null=True, blank=True, editable=False, help_text="The trace that it was submitted in."
     )
+    # What its claim says of its input files; null for the many that have none. Which uploads they are is in `Input`.
+    inputs = models.JSONField(null=True, blank=True, editable=False)
 
 
 class Attempt(models.Model):

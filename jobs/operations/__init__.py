@@ -9,6 +9,7 @@ from jobs.operations.claim import Claimed, claim, finish_and_claim
 from jobs.operations.finish import Cancellation, Finished, cancel, finish, release, withdraw
 from jobs.operations.hooks import Link, links, on_behalf_of, register_links, resync
 from jobs.operations.idempotency import Repeatable, forget_idempotency_keys, once, repeatable
+from jobs.operations.inputs import delete_upload, expires_at, read_input, upload, uploaded
 from jobs.operations.janitor import Sweep, delete_orphaned_files, expire, next_due_s, retain, sweep
 from jobs.operations.queues import create_kind, known_kind, pause, resume, set_ceiling, sync
 from jobs.operations.quotas import setting_of, used
@@ -69,9 +70,11 @@ __all__ = [
     "declare",
     "declared",
     "delete_orphaned_files",
+    "delete_upload",
     "drain",
     "ensure_worker",
     "expire",
+    "expires_at",
     "finish",
     "finish_and_claim",
     "forget_idempotency_keys",
@@ -88,6 +91,7 @@ __all__ = [
     "pause",
     "pictures",
     "put_file",
+    "read_input",
     "recount_usage",
     "register_links",
     "release",
@@ -116,6 +120,8 @@ __all__ = [
     "sync",
     "undrain",
     "unshare",
+    "upload",
+    "uploaded",
     "used",
     "withdraw",
     "workers_for",

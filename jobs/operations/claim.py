@@ -52,6 +52,7 @@ class Claimed:
     lease: Lease
     lease_expires_at: datetime
     traceparent: str | None = None
+    inputs: Sequence[Mapping[str, Any]] = ()  # of each input file its name, size, sha256, type and more
 
 
 def claim(
@@ -259,6 +260,7 @@ def _claimed(row: moves.Row, payload: Any) -> Claimed:
         lease=Lease(fence=row.fence, secret=row.lease_secret),
         lease_expires_at=row.lease_expires_at,
         traceparent=row.traceparent,
+        inputs=json.loads(row.inputs) if row.inputs else (),
     )
 
 

@@ -10,11 +10,12 @@ from typing import Any, Final
 from django.conf import settings
 from django.core.files.storage import default_storage
 
+from jobs.domain.files import UNUSED_FOR_S
 from jobs.domain.reasons import duration
 from jobs.domain.states import AttemptOutcome, Status
 from jobs.operations import hooks, quotas
 from jobs.operations.finish import decide, settle
-from jobs.queries import keys, moves, reads, reports
+from jobs.queries import inputs, keys, moves, reads, reports
 from postgres import transactions
 from scheduling import operations as scheduling
 from scheduling.operations import Retry, action
@@ -72,13 +73,15 @@ def expire() -> int:
 
 @action(idempotent=True, own_writes=True)
 def retain() -> int:
-    """Delete what ended longer ago than RETENTION_DAYS, in batches; and free slots nobody holds.
+    """Delete what ended longer ago than RETENTION_DAYS, in batches, and input files that no job uses; free slots nobody
+    holds.
 
     Returns how many jobs were deleted; their files follow (`delete_files`). After some batches it schedules itself
-    for the rest. A job that has not ended is never deleted.
+    for the rest. A job that has not ended is never deleted, nor an input file within 24 hours of its upload.
     """
     keys.free_empty_slots()
     done = _in_batches(_forget, size=RETAINED_AT_ONCE, most=RETAIN_BATCHES)
+    _in_batches(_forget_uploads, size=RETAINED_AT_ONCE, most=RETAIN_BATCHES)
     if done == RETAINED_AT_ONCE * RETAIN_BATCHES:
         scheduling.run_after(0, retain)
     return done
@@ -86,15 +89,15 @@ def retain() -> int:
 
 @action(idempotent=True, retry=Retry(max_attempts=8, base=4))
 def delete_files(*, names: list[str]) -> None:
-    """Delete these files of deleted jobs. Those that are gone already do not matter; for those that cannot be
-    deleted it is retried. Raises the first error, after trying all."""
+    """Delete these files of deleted jobs, or input files. Those that are gone already do not matter; for those that
+    cannot be deleted it is retried. Raises the first error, after trying all."""
     errors = [error for name in names if (error := _delete_file(name))]
     if errors:
         raise errors[0]
 
 
 def delete_orphaned_files(*, now: datetime, limit: int = 1000) -> list[str]:
-    """Delete result files that are older than an hour and that no row names, up to `limit`; their names.
+    """Delete result and input files that are older than an hour and that no row names, up to `limit`; their names.
 
     Reads every name in the storage's folder of jobs. Nothing here is undone by a rollback: call it outside of one.
     """
@@ -172,6 +175,15 @@ def _forget(limit: int) -> int:
     if names := [name for row in rows for name in row.files]:
         scheduling.run_after(0, delete_files, names=names)
     return len(rows)
+
+
+@transactions.retried
+def _forget_uploads(limit: int) -> int:
+    """Those that a job came to use while they were being locked stay."""
+    unused = inputs.lock_unused(age_s=UNUSED_FOR_S, limit=limit)
+    if unused and (names := inputs.delete_unused(unused)):
+        scheduling.run_after(0, delete_files, names=names)
+    return len(unused)
 
 
 def _delete_file(name: str) -> OSError | None:

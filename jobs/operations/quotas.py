@@ -25,7 +25,7 @@ from jobs.domain.quotas import Ledger, Quota, Room
 from jobs.errors import InvalidValue, QuotaReached, TooManyWaiting
 from jobs.models import ALL_JOBS
 from jobs.queries import reports, submits, usage
-from jobs.queries.reports import FilesUsed
+from jobs.queries.reports import NOTHING, FilesUsed
 from jobs.queries.usage import Used
 from postgres import transactions
 from ratelimits import operations as limits
@@ -119,6 +119,12 @@ def check_file(job_id: int, *, owner_id: int | None, attempt: int, name: str, si
     used = reports.files_used(job_id, attempt=attempt, but_for=name)
     refuse_first(_of_job(used, size))
     refuse_first(_of_owner(used, size, owner_id=owner_id))
+
+
+def check_upload(owner_id: int | None, size: int) -> None:
+    """Raise QuotaReached if an input file of this size has no room with its owner, or in all; `check_file` says for how
+    long that is true."""
+    refuse_first(_of_owner(NOTHING, size, owner_id=owner_id))
 
 
 def allowed(setting: str) -> int:

@@ -2,7 +2,6 @@
 
 import hashlib
 import math
-import re
 from datetime import datetime
 
 from django.conf import settings
@@ -10,8 +9,9 @@ from django.core.files import File
 from django.core.files.storage import default_storage
 from django.db import transaction
 
+from jobs.domain import files
 from jobs.domain.leases import Lease
-from jobs.errors import InvalidName, InvalidValue, OutputGap, PayloadTooLarge
+from jobs.errors import InvalidValue, OutputGap, PayloadTooLarge
 from jobs.models import ResultFile, Worker
 from jobs.operations import hooks, idempotency, quotas
 from jobs.queries import moves, reports
@@ -19,7 +19,6 @@ from postgres import transactions
 
 OUTPUT_BYTES = 1_000_000  # one piece; a worker sends a sentence at a time
 DETAIL_CHARACTERS = 200
-FILE_NAME = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,100}")
 
 
 def heartbeat(
@@ -84,7 +83,7 @@ def put_file(worker: Worker, job_id: int, lease: Lease, *, name: str, content: "
     Raises InvalidName, PayloadTooLarge, and LeaseLost and QuotaReached, before the file is stored or after: then it is
     deleted again.
     """
-    _check_file(name, content)
+    check_file(name, content)
     heartbeat(worker, job_id, lease)
     owner_id = reports.owner_of(job_id)
     quotas.check_file(job_id, owner_id=owner_id, attempt=lease.fence, name=name, size=content.size)
@@ -96,6 +95,23 @@ def put_file(worker: Worker, job_id: int, lease: Lease, *, name: str, content: "
         raise
 
 
+def check_file(name: str, content: "File[bytes]") -> None:
+    """Raise InvalidName or PayloadTooLarge for a file that is kept for no job."""
+    files.check_name(name)
+    limit = settings.JOBFARM["FILE_BYTES"]
+    if content.size > limit:
+        raise PayloadTooLarge(what="file", size=content.size, limit=limit)
+
+
+def sha256_of(content: "File[bytes]") -> str:
+    """The hash of this file, in hexadecimal digits; read in pieces."""
+    digest = hashlib.sha256()
+    content.seek(0)
+    for chunk in content.chunks():
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
 def _check_piece(seq: int, text: str) -> int:
     size = len(_storable(text, "text").encode())
     if size > OUTPUT_BYTES:
@@ -105,19 +121,11 @@ def _check_piece(seq: int, text: str) -> int:
     return size
 
 
-def _check_file(name: str, content: "File[bytes]") -> None:
-    if not FILE_NAME.fullmatch(name):
-        raise InvalidName(name=name)
-    limit = settings.JOBFARM["FILE_BYTES"]
-    if content.size > limit:
-        raise PayloadTooLarge(what="file", size=content.size, limit=limit)
-
-
 @transactions.retried
 def _remember(
     worker: Worker, job_id: int, lease: Lease, *, name: str, stored_as: str, content: "File[bytes]"
 ) -> ResultFile:
-    sha256 = _sha256(content)
+    sha256 = sha256_of(content)
     if not (held := moves.lock_held(worker, [(job_id, lease)])):
         raise idempotency.lost(worker, job_id, lease)
     owner_id = held[0].owner_id
@@ -131,14 +139,6 @@ def _remember(
     if replaced and replaced != stored_as:
         transaction.on_commit(lambda: default_storage.delete(replaced), robust=True)
     return file
-
-
-def _sha256(content: "File[bytes]") -> str:
-    digest = hashlib.sha256()
-    content.seek(0)
-    for chunk in content.chunks():
-        digest.update(chunk)
-    return digest.hexdigest()
 
 
 def _storable(text: str, field: str) -> str:

@@ -7,19 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.db.models.base import ModelState
 
 from core import audit
+from jobs.domain import files as names
 from jobs.domain import payloads
 from jobs.domain.kinds import Kind
 from jobs.domain.states import ENDED, Status
 from jobs.domain.watermarks import MARGIN_S
 from jobs.errors import InvalidValue, NotAMember, NotEnded, NotFound, NotUnique, UnknownQueue
 from jobs.models import Job, Share
-from jobs.operations import hooks, queues, quotas
+from jobs.operations import hooks, inputs, queues, quotas
 from jobs.queries import keys, moves, reads, submits
 from jobs.queries.submits import Stored, Twin
 from live import operations as live
@@ -46,7 +48,7 @@ _OF_KIND = (
     *("queue", "priority", "expires_s", "max_attempts", "timeout_s"),
     *("retry_when_lost", "retry_on_timeout"),
 )
-_BESIDE = ("payload", "traceparent", "expires_s", "limit_wait_s")
+_BESIDE = ("payload", "traceparent", "expires_s", "limit_wait_s", "files")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,8 @@ class NewJob:
     """A job to submit. What is None comes from its kind. Times are aware; `timeout_s` is in seconds.
 
     `limit_count` is how many tokens of its kind's limit this one takes, where the kind's own number does not fit.
+    `files` are its input files: the id of an upload (`operations.upload`) by the name that its worker asks for, at
+    most 16.
     """
 
     kind: str
@@ -69,6 +73,7 @@ class NewJob:
     group: Group | None = None
     retry_of: int | None = None
     limit_count: float | None = None
+    files: Mapping[str, str | UUID] | None = None
 
 
 def submit(
@@ -85,6 +90,7 @@ def submit(
     max_attempts: int | None = None,
     timeout_s: float | None = None,
     limit_count: float | None = None,
+    files: Mapping[str, str | UUID] | None = None,
     by: User | None = None,
 ) -> Job:
     """Put a job into the table, in the caller's transaction if there is one (DESIGN promise 9), and return it.
@@ -94,7 +100,7 @@ def submit(
     when a twin has not ended: a job of the same owner and kind with the same `unique_key`; its `job` is the twin's id.
     Jobs without an owner are the site's own and share one space of keys. `by` None is the site itself, which chooses
     queue and priority as it likes; for a person that raises PriorityNotAllowed and QueueChoiceNotAllowed beyond their
-    rights.
+    rights. UnknownFile for one of `files` that is not there, or neither theirs nor of a job that they may see.
 
     A job whose kind names a limit reserves its tokens here, and is due when they have come in. Raises
     RateLimited where the limit lets nobody so far ahead, CountExceedsLimit where it never will. How many jobs a person
@@ -103,7 +109,7 @@ def submit(
     new = NewJob(
         kind=kind, payload=payload, owner=owner, group=group, queue=queue, priority=priority, run_at=run_at,
         expires_at=expires_at, unique_key=unique_key, max_attempts=max_attempts, timeout_s=timeout_s,
-        limit_count=limit_count,
+        limit_count=limit_count, files=files,
     )  # fmt: skip
     [job] = submit_many([new], by=by)
     if isinstance(job, NotUnique):
@@ -131,7 +137,7 @@ def submit_many(new_jobs: Sequence[NewJob], *, by: User | None = None) -> list[J
         rows = _rows(new_jobs, named)
         quotas.admit(rows)
         put = _put if _is_one_statement(rows) else transactions.retried(_put)
-        return put(new_jobs, rows)
+        return put(new_jobs, rows, by)
 
 
 def check_submit(
@@ -153,8 +159,8 @@ def retry(job_id: int, *, by: User | None) -> Job:
 
     `by` None is the system itself. Raises NotFound (also for a job that `by` may not see), NotAllowed, NotEnded, and
     NotUnique while a twin with the same `unique_key` lives, TooManyWaiting; of its kind's limit it takes anew, see
-    `submit`. It keeps queue and priority: PriorityNotAllowed and QueueChoiceNotAllowed where `by` could not submit it
-    so.
+    `submit`. It keeps its input files (UnknownFile where one was deleted), queue and priority: PriorityNotAllowed and
+    QueueChoiceNotAllowed where `by` could not submit it so.
     """
     job = reads.operable(job_id, by=by)
     if Status(job.status) not in ENDED:
@@ -170,7 +176,10 @@ def submit_again(job: Job, *, by: User | None, run_at: datetime | None = None) -
     again = {
         name: getattr(job, name) for name in ("queue", "priority", "unique_key", "max_attempts", "timeout_s")
     }
-    new = NewJob(kind=job.kind, payload=job.body.payload, retry_of=job.pk, run_at=run_at, **again)
+    own = names.uploads_of(job.body.inputs or ())
+    new = NewJob(
+        kind=job.kind, payload=job.body.payload, retry_of=job.pk, run_at=run_at, files=own, **again
+    )  # fmt: skip
     kind = queues.kind_of(job.kind)
     whose = {"owner_id": job.owner_id, "group_id": job.group_id}
     count = job.limit_count if job.limit_name == kind.limit else None
@@ -180,7 +189,7 @@ def submit_again(job: Job, *, by: User | None, run_at: datetime | None = None) -
         | quotas.limit_columns(kind, owner_id=job.owner_id, count=count)
     )
     quotas.admit([row])
-    [stored] = _stored([row])
+    [stored] = _stored([row], inputs.lock([(None, row["files"])], by=None))
     if isinstance(stored, NotUnique):
         raise stored
     _announce([new], [stored])
@@ -192,7 +201,8 @@ def submit_again(job: Job, *, by: User | None, run_at: datetime | None = None) -
 
 @transactions.retried
 def clone(job_id: int, *, by: User) -> Job:
-    """A new job of `by` with the kind, payload, queue, priority, group and bounds of this one, whatever its status.
+    """A new job of `by` with the kind, payload, files, queue, priority, group and bounds of this one, whatever its
+    status.
 
     Not its `unique_key`, nor its times. Raises NotFound for a job that `by` may not see, else as `submit`; in the
     group only where `by` is a member.
@@ -203,7 +213,8 @@ def clone(job_id: int, *, by: User) -> Job:
     same = {name: getattr(job, name) for name in ("queue", "priority", "max_attempts", "timeout_s")}
     is_member = job.group is not None and by.groups.filter(pk=job.group.pk).exists()
     group = job.group if is_member else None
-    made = submit(job.kind, job.body.payload, owner=by, group=group, by=by, **same)
+    own = names.uploads_of(job.body.inputs or ())
+    made = submit(job.kind, job.body.payload, owner=by, group=group, by=by, files=own, **same)
     audit.record(by, made, f"cloned from job {job.pk}")
     return made
 
@@ -239,8 +250,14 @@ def unshare(job_id: int, *, by: User) -> None:
     live.touch(f"share:{job.pk}")
 
 
-def _put(new_jobs: Sequence[NewJob], rows: Sequence[dict[str, Any]]) -> list[Job | NotUnique]:
-    stored = _stored([row.copy() for row in rows])  # they become the jobs' own, and this may be done again
+def _put(
+    new_jobs: Sequence[NewJob], rows: Sequence[dict[str, Any]], by: User | None
+) -> list[Job | NotUnique]:
+    locked = inputs.lock(
+        ((by or new.owner, row["files"]) for new, row in zip(new_jobs, rows, strict=True)), by=by
+    )
+    # The copies become the jobs' own, and this may be done again.
+    stored = _stored([row.copy() for row in rows], locked)
     _announce(new_jobs, stored)
     return stored
 
@@ -303,7 +320,7 @@ def _rows(new_jobs: Sequence[NewJob], named: Mapping[str, Kind]) -> list[dict[st
 def _usual(kind: Kind) -> dict[str, Any]:
     """The row of a job that names nothing but this kind."""
     common = {name: getattr(kind, name) for name in _OF_KIND}
-    return _FRESH | {"kind": kind.name, "limit_wait_s": None} | common
+    return _FRESH | {"kind": kind.name, "limit_wait_s": None, "files": None} | common
 
 
 def _apply_choices(row: dict[str, Any], new: NewJob, kind: Kind) -> None:
@@ -314,16 +331,21 @@ def _apply_choices(row: dict[str, Any], new: NewJob, kind: Kind) -> None:
     row["owner_id"] = None if new.owner is None else new.owner.pk
     row["group_id"] = None if new.group is None else new.group.pk
     row["retry_of_id"] = new.retry_of
+    row["files"] = names.references(new.files) if new.files else None
     if kind.limit is not None:
         row |= quotas.limit_columns(kind, owner_id=row["owner_id"], count=new.limit_count)
 
 
-def _stored(rows: Sequence[dict[str, Any]]) -> list[Job | NotUnique]:
+def _stored(rows: Sequence[dict[str, Any]], locked: Mapping[UUID, Any]) -> list[Job | NotUnique]:
     """Store them, and return them in their order. One with a twin gives back what was reserved for it."""
     quotas.reserve(rows, rng=_RNG)
+    references = [row["files"] for row in rows] if locked else []
     answers = [submits.one(rows[0])] if len(rows) == 1 else submits.many(rows)
     stored = [_job(row, new) for row, new in zip(rows, answers, strict=True)]
     quotas.give_back(row for row, job in zip(rows, stored, strict=True) if isinstance(job, NotUnique))
+    if locked:
+        pairs = zip(stored, references, strict=True)
+        inputs.keep(((job.pk, named) for job, named in pairs if isinstance(job, Job)), locked)
     if (running := context.current()) is not None:
         moves.keep_origin([job.pk for job in stored if isinstance(job, Job)], function_id=running.id)
     return stored
@@ -331,7 +353,8 @@ def _stored(rows: Sequence[dict[str, Any]]) -> list[Job | NotUnique]:
 
 def _is_one_statement(rows: Sequence[dict[str, Any]]) -> bool:
     """Whether storing them is a single write: that is a transaction by itself, without two more round trips."""
-    return len(rows) == 1 and rows[0]["limit_name"] is None and context.current() is None
+    [row, *others] = rows
+    return not (others or row["limit_name"] or row["files"] or context.current())
 
 
 def _job(row: dict[str, Any], new: Stored | Twin) -> Job | NotUnique:

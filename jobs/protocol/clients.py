@@ -1,10 +1,14 @@
 """A client's calls and their answers."""
 
-from typing import Annotated, Any, Final
+from datetime import datetime
+from typing import Annotated, Any, Final, Self
+from uuid import UUID
 
 from pydantic import BaseModel, Field, create_model
 
 from core.verdicts import CancelVerdict
+from jobs import models
+from jobs.domain.files import MOST_INPUTS
 from jobs.domain.filters import DESCRIBED
 from jobs.domain.states import Status
 from jobs.protocol.jobs import Job, JobInList
@@ -38,6 +42,12 @@ class NewJob(Body):
     group: Name | None = Field(
         None, description="Name of a group of yours that may see the job and work on it."
     )
+    files: Annotated[dict[Text, Text], Field(max_length=MOST_INPUTS)] | None = Field(
+        None,
+        description="Input files: the ids of uploads, by the names that the worker asks for. Yours, or those of a job "
+        "that you may see.",
+        examples=[None],
+    )
 
 
 class NewPriority(Body):
@@ -52,6 +62,30 @@ class NewJobs(Body):
     """Many jobs to submit at once: all are stored but those that have a twin, or none."""
 
     jobs: Annotated[list[NewJob], Field(min_length=1, max_length=MOST_SUBMITTED)]
+
+
+class Upload(BaseModel):
+    """A file that jobs may have as an input."""
+
+    id: UUID
+    name: str = Field(examples=["sound.ogg"])
+    size: int = Field(description="Bytes.")
+    sha256: str
+    expires_at: datetime | None = Field(
+        description="When it is deleted, unless a job comes to use it; null while one does: then it stays as long."
+    )
+
+    @classmethod
+    def of(cls, kept: models.Upload, *, expires_at: datetime | None) -> Self:
+        """The wire form of an upload."""
+        return cls(id=kept.pk, name=kept.name, size=kept.size, sha256=kept.sha256, expires_at=expires_at)
+
+
+class DeletedUpload(BaseModel):
+    """An upload that is gone."""
+
+    id: UUID
+    deleted: bool = True
 
 
 _TYPES: Final[dict[str, Any]] = {"choice": Status, "kinds": Name, "queues": Name}

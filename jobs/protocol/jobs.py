@@ -27,6 +27,21 @@ class ResultFile(BaseModel):
     )
 
 
+class InputFile(BaseModel):
+    """A file that the job was given."""
+
+    name: str = Field(examples=["audio"])
+    file: str = Field(description="The id of the upload: give it to another job, too.")
+    filename: str = Field(description="What it was called when it was uploaded.", examples=["sound.ogg"])
+    size: int = Field(description="Bytes.")
+    sha256: str
+    type: str = Field(description="As the file's name promises.", examples=["audio/ogg"])
+    url: str = Field(
+        description="Where to get it, with the same key; 404 once its owner deleted it.",
+        examples=["/api/v1/jobs/7/inputs/audio"],
+    )
+
+
 class JobInList(BaseModel):
     """A job without the parts that may be long."""
 
@@ -81,6 +96,7 @@ class Job(JobInList):
         None, description="How the newest attempt that failed did so; null after a success."
     )
     files: list[ResultFile] = Field(default_factory=list)
+    inputs: list[InputFile] = Field(default_factory=list, description="The files that it was given.")
     attempts: list[Attempt] = Field(
         default_factory=list, description=f"The latest first, {MOST_ATTEMPTS} at most. Not in event streams."
     )
@@ -172,7 +188,12 @@ def _full(job: models.Job, *, error: str | None, files: Sequence[models.ResultFi
         result=job.body.result,
         error=None if job.status == Status.SUCCESS else error,
         files=[file(stored) for stored in files if stored.attempt == job.fence],
+        inputs=[_input(job, entry) for entry in job.body.inputs or ()],
     )
+
+
+def _input(job: models.Job, entry: Mapping[str, Any]) -> InputFile:
+    return InputFile(**entry, url=f"{API}/jobs/{job.pk}/inputs/{entry['name']}")
 
 
 def _latest(job: Job) -> Attempt | None:

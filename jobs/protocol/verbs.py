@@ -28,6 +28,10 @@ _REPEATED = (
 _DRAINED = "True: this worker is drained, and gets no jobs until that ends. It may go on asking, or end."
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 class Claim(Body):
     """Ask for jobs."""
 
@@ -117,6 +121,15 @@ class Unclaim(Body):
     jobs: Annotated[list[NamedLease], Field(min_length=1, max_length=1000)]
 
 
+class InputFile(BaseModel):
+    """An input file of a job, for its worker to fetch."""
+
+    name: str = Field(description="Ask for it by this name, at `inputs/{name}`.", examples=["audio"])
+    size: int = Field(description="Bytes.")
+    sha256: str
+    type: str = Field(description="As the uploaded file's name promises.", examples=["audio/ogg"])
+
+
 class ClaimedJob(BaseModel):
     """A job that this worker holds now."""
 
@@ -140,6 +153,9 @@ class ClaimedJob(BaseModel):
     traceparent: str | None = Field(
         None, description="The trace that the job was submitted in (W3C Trace Context), if in one."
     )
+    files: list[InputFile] | None = Field(
+        None, description="Its input files; absent where it has none.", exclude_if=_is_none
+    )
 
     @classmethod
     def of(cls, claimed: operations.Claimed) -> Self:
@@ -157,6 +173,7 @@ class ClaimedJob(BaseModel):
             heartbeat_every=settings.JOBFARM["HEARTBEAT_S"],
             retry_when_lost=claimed.retry_when_lost,
             traceparent=claimed.traceparent,
+            files=[InputFile(**entry) for entry in claimed.inputs] or None,
         )
 
 

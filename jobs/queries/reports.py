@@ -7,7 +7,7 @@ from typing import Final
 from django.db.models import Count, Exists, OuterRef, Q, Sum
 
 from jobs.domain.states import Status
-from jobs.models import Job, OutputChunk, ResultFile
+from jobs.models import Job, OutputChunk, ResultFile, Upload
 
 _WRITES_ITS_OWN: Final = frozenset({Status.IN_PROGRESS, Status.SUCCESS})
 
@@ -22,6 +22,11 @@ class FilesUsed:
     bytes_of_job: int
     files_replaced: int
     bytes_replaced: int
+
+
+NOTHING: Final = FilesUsed(
+    files=0, bytes=0, files_of_job=0, bytes_of_job=0, files_replaced=0, bytes_replaced=0
+)
 
 
 def files_used(job_id: int, *, attempt: int, but_for: str) -> FilesUsed:
@@ -72,8 +77,9 @@ def end_of_output(job_id: int, *, fence: int, characters: int) -> tuple[str, boo
 
 
 def unknown_files(names: Sequence[str]) -> list[str]:
-    """Those of these names in the storage that no result file has, in their order."""
-    known = set(ResultFile.objects.filter(stored_as__in=names).values_list("stored_as", flat=True))
+    """Those of these names in the storage that neither a result file nor an upload has, in their order."""
+    results = ResultFile.objects.filter(stored_as__in=names).values_list("stored_as", flat=True)
+    known = {*results, *Upload.objects.filter(stored_as__in=names).values_list("stored_as", flat=True)}
     return [name for name in names if name not in known]
 
 

@@ -148,10 +148,10 @@ WITH RECURSIVE polled AS MATERIALIZED (
 SELECT claimed.id, claimed.kind, claimed.queue, claimed.fence, claimed.lease_secret, claimed.lease_expires_at,
        claimed.attempt, claimed.max_attempts, claimed.retry_when_lost,
        body.payload::text AS payload, body.traceparent, claimed.name AS picked_from, claimed.priority, claimed.run_at,
-       claimed.owner_id, claimed.group_id, claimed.is_open, claimed.pick_no
+       claimed.owner_id, claimed.group_id, claimed.is_open, claimed.pick_no, body.inputs::text AS inputs
 FROM claimed LEFT JOIN jobs_body AS body ON body.job_id = claimed.id
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ranked.name, NULL, NULL, NULL, NULL, NULL, ranked.pick_no
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ranked.name, NULL, NULL, NULL, NULL, NULL, ranked.pick_no, NULL
 FROM ranked LEFT JOIN slot USING (name, rank_no)
 WHERE ranked.top IS NOT NULL AND slot.id IS NULL
 ORDER BY pick_no

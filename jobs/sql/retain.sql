@@ -2,6 +2,7 @@
 -- in the storage. The ids go on as arrays: joined, the unknown limit lets the planner expect a tenth of all jobs and
 -- read whole tables. A job that has not ended is out of reach of the index, and of the trigger that guards the table.
 -- Files are taken off their owner's usage here: when their trigger asks whose they were, the jobs are gone.
+-- Of their input files only the use goes here: the uploads that nobody uses any more follow (lock_unused_uploads.sql).
 WITH old AS MATERIALIZED (
     SELECT id, owner_id FROM jobs_job
     WHERE ended_at < statement_timestamp() - make_interval(secs => %(age_s)s::float8)
@@ -13,6 +14,7 @@ WITH old AS MATERIALIZED (
 ), stages AS (DELETE FROM jobs_stage WHERE job_id = ANY (ARRAY(SELECT id FROM old))
 ), origins AS (DELETE FROM jobs_origin WHERE job_id = ANY (ARRAY(SELECT id FROM old))
 ), offspring AS (DELETE FROM jobs_offspring WHERE job_id = ANY (ARRAY(SELECT id FROM old))
+), inputs AS (DELETE FROM jobs_input WHERE job_id = ANY (ARRAY(SELECT id FROM old))
 ), files AS (DELETE FROM jobs_resultfile WHERE job_id = ANY (ARRAY(SELECT id FROM old)) RETURNING job_id, stored_as, size
 ), freed AS (
     INSERT INTO jobs_usagedelta (owner_id, files, file_bytes)

@@ -13,6 +13,8 @@ WITH gone AS (
     FROM jobs_job WHERE output_bytes > 0 OR earlier_output_bytes > 0
     UNION ALL
     SELECT job.owner_id, 0, 1, file.size FROM jobs_resultfile AS file JOIN jobs_job AS job ON job.id = file.job_id
+    UNION ALL
+    SELECT owner_id, 0, 1, size FROM jobs_upload
 ), fresh AS (
     SELECT CASE WHEN grouping(owner_id) = 1 THEN 0 ELSE owner_id END AS owner_id,
            coalesce(sum(output_bytes), 0) AS output_bytes, coalesce(sum(files), 0) AS files,

@@ -1,4 +1,4 @@
-"""Result files and output as they are, for saving or to look at."""
+"""Result files, input files and output as they are, for saving or to look at."""
 
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
@@ -15,7 +15,7 @@ from django.views.decorators.http import require_safe
 from jobs import http
 from jobs.errors import LinkRanOut, NotFound
 from jobs.models import Job, OutputChunk, ResultFile
-from jobs.queries import pages, reads
+from jobs.queries import inputs, pages, reads
 from jobs.views import access
 from postgres import clock, connections
 
@@ -28,6 +28,13 @@ _BIGGEST_FENCE: Final = 2**63 - 1
 def file(request: HttpRequest, job_id: int, name: str) -> HttpResponseBase:
     """A result file of a job that the person may see."""
     return response(request, access.visible(request, job_id), name)
+
+
+@login_required
+@require_safe
+def input_file(request: HttpRequest, job_id: int, name: str) -> HttpResponseBase:
+    """An input file of a job that the person may see."""
+    return input_response(request, access.visible(request, job_id), name)
 
 
 @login_required
@@ -77,16 +84,15 @@ def response(request: HttpRequest, job: Job, name: str) -> HttpResponseBase:
 
     Pictures are for looking at, everything else for saving. 304 for a browser that has it. Raises Http404.
     """
-    stored = _stored(job, name, request.GET.get("fence"))
-    try:
-        answer = http.sent(request, stored)
-    except NotFound as refusal:
-        raise Http404(refusal.message) from refusal
-    if (
-        request.GET.get("v") == stored.sha256[:16] and answer.status_code != HTTPStatus.FOUND
-    ):  # this address will never mean other bytes
-        answer.headers["Cache-Control"] = "private, max-age=31536000, immutable"
-    return answer
+    return _immutable(request, _stored(job, name, request.GET.get("fence")))
+
+
+def input_response(request: HttpRequest, job: Job, name: str) -> HttpResponseBase:
+    """The input file that this job has under this name, as `response`. Raises Http404."""
+    stored = inputs.one(job.pk, name=name)
+    if stored is None:
+        raise Http404("There is no such file.")
+    return _immutable(request, stored)
 
 
 def text(request: HttpRequest, job: Job, fence: int) -> HttpResponseBase:
@@ -102,6 +108,18 @@ def text(request: HttpRequest, job: Job, fence: int) -> HttpResponseBase:
         return HttpResponse(content_type="text/plain; charset=utf-8", headers=headers)
     pieces: Any = _later(job.pk, fence) if isinstance(request, ASGIRequest) else _now(job.pk, fence)
     return StreamingHttpResponse(pieces, content_type="text/plain; charset=utf-8", headers=headers)
+
+
+def _immutable(request: HttpRequest, stored: http.Stored) -> HttpResponseBase:
+    try:
+        answer = http.sent(request, stored)
+    except NotFound as refusal:
+        raise Http404(refusal.message) from refusal
+    if (
+        request.GET.get("v") == stored.sha256[:16] and answer.status_code != HTTPStatus.FOUND
+    ):  # this address will never mean other bytes
+        answer.headers["Cache-Control"] = "private, max-age=31536000, immutable"
+    return answer
 
 
 def _stored(job: Job, name: str, fence: str | None) -> ResultFile:

@@ -1,14 +1,18 @@
 """What people fill in."""
 
+import json
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 from django import forms
 from django.contrib.auth.models import Group, User
+from django.core.files.uploadedfile import UploadedFile
 
+from core.refusal import Refusal
 from jobs import operations
-from jobs.domain import kinds
+from jobs.domain import files, kinds
 from jobs.errors import (
     InvalidJson,
     InvalidValue,
@@ -16,17 +20,20 @@ from jobs.errors import (
     NotAMember,
     NotUnique,
     PayloadTooLarge,
+    QuotaReached,
+    TooManyWaiting,
     UnknownKind,
 )
-from jobs.models import Job
+from jobs.models import Job, Upload
 from jobs.operations.queues import ANY_QUEUE, MOST_SLOTS
 from jobs.protocol.values import loads
 from jobs.queries import fleet, pages
 from postgres import clock
-from ratelimits.errors import CountExceedsLimit, UnknownLimit
+from ratelimits.errors import CountExceedsLimit, RateLimitsError, UnknownLimit
 
 LONGEST_DELAY_MIN = 366 * 24 * 60
 LONGEST_PROMPT = 100_000
+_ANY_ID = UUID(int=0)  # where names alone are checked
 
 
 class SubmitForm(forms.Form):
@@ -67,6 +74,7 @@ class SubmitForm(forms.Form):
         Raises RateLimited: the same form is good a little later.
         """
         minutes = self.cleaned_data["delay_min"]
+        new: list[Upload] = []
         try:
             return operations.submit(
                 self.cleaned_data["kind"],
@@ -76,20 +84,27 @@ class SubmitForm(forms.Form):
                 group=self.cleaned_data["group"],
                 unique_key=self.cleaned_data["unique_key"] or None,
                 run_at=clock.now() + timedelta(minutes=minutes) if minutes else None,
+                files=self.files_of_job(new),
             )
-        except JobsError as refusal:
+        except (JobsError, RateLimitsError) as refusal:
+            for upload in new:  # a browser sends them again with the form
+                operations.delete_upload(upload.pk, by=self._user)
+            if not isinstance(refusal, JobsError | CountExceedsLimit | UnknownLimit):
+                raise
             self.add_error(self._field_of(refusal), refusal.message)
             return None
-        except (CountExceedsLimit, UnknownLimit) as refusal:
-            self.add_error(None, refusal.message)
-            return None
 
-    def _field_of(self, refusal: JobsError) -> str | None:
+    def files_of_job(self, new: list[Upload]) -> Mapping[str, UUID] | None:  # noqa: ARG002  # for who has some
+        """The input files of the job by name; those that are stored just now are put into `new`."""
+        return None
+
+    def _field_of(self, refusal: JobsError | RateLimitsError) -> str | None:
         if isinstance(refusal, InvalidJson | PayloadTooLarge):
             return "payload" if "payload" in self.fields else "prompt"
         if isinstance(refusal, InvalidValue):
             return refusal.field if refusal.field in self.fields else None
-        return {NotUnique: "unique_key", NotAMember: "group", UnknownKind: "kind"}.get(type(refusal))
+        fields: dict[type[Refusal], str] = {NotUnique: "unique_key", NotAMember: "group", UnknownKind: "kind"}
+        return fields.get(type(refusal))
 
 
 class ChatForm(SubmitForm):
@@ -124,6 +139,21 @@ class ImageForm(ChatForm):
     )
 
 
+class UploadsField(forms.FileField):
+    """Any number of files, in their order."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(widget=_Uploads(attrs={"class": "drop"}), allow_empty_file=True, **kwargs)
+
+    def clean(self, data: Any, initial: Any = None) -> "list[UploadedFile[bytes]]":
+        """The files."""
+        return [super(UploadsField, self).clean(each, initial) for each in data or ()]
+
+
+class _Uploads(forms.FileInput):
+    allow_multiple_selected = True
+
+
 class OtherForm(SubmitForm):
     """A job of any kind, with its payload as JSON."""
 
@@ -134,13 +164,36 @@ class OtherForm(SubmitForm):
         help_text="Any JSON, up to a megabyte.",
         widget=forms.Textarea(attrs={"rows": 10, "class": "mono", "spellcheck": "false"}),
     )
-    field_order = ("kind_name", "payload_text")
+    kept = forms.MultipleChoiceField(
+        required=False, label="Input files of the copy", widget=forms.CheckboxSelectMultiple
+    )
+    uploads = UploadsField(
+        required=False,
+        label="Input files",
+        help_text="Choose them, or drop them here; the worker fetches them by name.",
+    )
+    names = forms.CharField(
+        required=False,
+        max_length=2000,
+        label="Their names",
+        help_text="What the worker asks for, one for each file, such as <code>audio</code>; empty: "
+        "as the files are named.",
+    )
+    field_order = ("kind_name", "payload_text", "kept", "uploads", "names")
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, like: Job | None = None, **kwargs: Any) -> None:
+        """`like`: the job that an edited copy is of."""
         super().__init__(*args, **kwargs)
-        kind = self.fields["kind_name"]
+        kind, kept = self.fields["kind_name"], self.fields["kept"]
         assert isinstance(kind, forms.ChoiceField)
+        assert isinstance(kept, forms.MultipleChoiceField)
         kind.choices = [(name, name) for name in pages.known_kinds()]
+        self._inputs = (like.body.inputs or []) if like is not None else []
+        kept.choices = [(file["name"], f"{file['name']} ({file['filename']})") for file in self._inputs]
+        if not self._inputs:
+            del self.fields["kept"]
+        if like is not None:
+            self.initial.update(_as_of(like))
 
     def clean_payload_text(self) -> Any:
         """The JSON value that the text says."""
@@ -152,12 +205,55 @@ class OtherForm(SubmitForm):
     def clean(self) -> dict[str, Any]:
         """A job of the kind that was chosen, with the value of the text."""
         values = self.cleaned_data
+        self._check_names(values)
         return values | {"kind": values.get("kind_name"), "payload": values.get("payload_text")}
 
-    def _field_of(self, refusal: JobsError) -> str | None:
+    def files_of_job(self, new: list[Upload]) -> Mapping[str, UUID]:
+        """Those of the copy that are kept, and those that came with the form."""
+        values = self.cleaned_data
+        kept = {
+            name: upload
+            for name, upload in files.uploads_of(self._inputs).items()
+            if name in values.get("kept", ())
+        }
+        for name, content in zip(self._names(values), values.get("uploads") or (), strict=True):
+            new.append(operations.upload(files.plain_name(content.name), content, owner=self._user))
+            kept[name] = new[-1].pk
+        return kept
+
+    def _names(self, values: Mapping[str, Any]) -> list[str]:
+        """The names of the files that came with the form."""
+        plain = [files.plain_name(content.name) for content in values.get("uploads") or ()]
+        return (values.get("names") or "").replace(",", " ").split() or plain
+
+    def _check_names(self, values: Mapping[str, Any]) -> None:
+        names = self._names(values)
+        all_names = [*names, *values.get("kept", ())]
+        if len(names) != len(values.get("uploads") or ()):
+            self.add_error("names", "One name for each file, with spaces between them.")
+        elif len(set(all_names)) < len(all_names):
+            self.add_error("names", "Two files have the same name: each needs one of its own.")
+        try:
+            files.references(dict.fromkeys(all_names, _ANY_ID))
+        except JobsError as refusal:
+            self.add_error("names", refusal.message)
+
+    def _field_of(self, refusal: JobsError | RateLimitsError) -> str | None:
+        if isinstance(refusal, QuotaReached) or getattr(refusal, "numbers", {}).get("what") == "file":
+            return None if isinstance(refusal, TooManyWaiting) else "uploads"
         if isinstance(refusal, InvalidJson | PayloadTooLarge):
             return "payload_text"
         return "kind_name" if isinstance(refusal, UnknownKind) else super()._field_of(refusal)
+
+
+def _as_of(job: Job) -> dict[str, Any]:
+    """What the form of an edited copy of this job begins with."""
+    return {
+        "kind_name": job.kind,
+        "payload_text": json.dumps(job.body.payload, indent=2, ensure_ascii=False),
+        "group": job.group_id,
+        "kept": [file["name"] for file in job.body.inputs or ()],
+    }
 
 
 class QueueNames(forms.CharField):

@@ -19,7 +19,7 @@ from jobs import http, operations
 from jobs.domain import snippets
 from jobs.errors import JobsError, NotAllowed, NotFound, NotWaiting, WaitsForLimit
 from jobs.models import Job
-from jobs.queries import fleet, pages, reads
+from jobs.queries import fleet, inputs, pages, reads
 from jobs.views import access
 from ratelimits.errors import RateLimitsError
 
@@ -55,6 +55,7 @@ def job(request: HttpRequest, job_id: int) -> HttpResponse:
         "belongs_to": operations.links(job_id, viewer=request.user),
         "snippets": _snippets(request, row),
         "left_out": _left_out(row),
+        "inputs": inputs.shown(row),
         "share_url": share and _share_url(request, share.token),
     }
     return render(request, "jobs/job.html", context)
@@ -175,6 +176,8 @@ def _snippets(request: HttpRequest, job: Job) -> dict[str, str] | None:
     """The calls that submit such a job again; None if they are too long for a page. Queue and priority are those of the
     kind where the job has these: others take a right to choose them."""
     body: dict[str, Any] = {"kind": job.kind, "payload": job.body.payload}
+    if job.body.inputs:
+        body["files"] = {entry["name"]: entry["file"] for entry in job.body.inputs}
     if len(json.dumps(body)) > LONGEST_SNIPPET:
         return None
     if (kind := operations.known_kind(job.kind)) is not None:

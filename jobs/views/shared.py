@@ -6,7 +6,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from jobs.models import Job
-from jobs.queries import reads
+from jobs.queries import inputs, reads
 from jobs.views import files
 
 
@@ -15,7 +15,7 @@ from jobs.views import files
 def job(request: HttpRequest, token: str) -> HttpResponse:
     """The job, live, without a log-in and without anything that says who owns or runs it."""
     row = _shared(token)
-    context = {"job": row, "live_ticket": token}
+    context = {"job": row, "live_ticket": token, "inputs": inputs.shown(row)}
     response = render(request, "jobs/shared.html", context)
     # The address is the key: it must not travel to other sites in a Referer, nor into a search engine.
     response.headers["Referrer-Policy"] = "no-referrer"
@@ -27,6 +27,12 @@ def job(request: HttpRequest, token: str) -> HttpResponse:
 def file(request: HttpRequest, token: str, name: str) -> HttpResponseBase:
     """A result file of a shared job."""
     return files.response(request, _shared(token), name)
+
+
+@require_safe
+def input_file(request: HttpRequest, token: str, name: str) -> HttpResponseBase:
+    """An input file of a shared job."""
+    return files.input_response(request, _shared(token), name)
 
 
 @require_safe

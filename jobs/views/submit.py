@@ -1,8 +1,7 @@
 """The page that submits a job."""
 
-import json
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
@@ -45,7 +44,8 @@ def new(request: HttpRequest) -> HttpResponse:
     tab = next((tab for tab in TABS if tab.code == request.GET.get("kind")), TABS[0])
     user = people.person(request)
     data = request.POST if request.method == "POST" else None
-    form = tab.form(data, user=user, initial=_like(request) if tab.form is OtherForm else {})
+    like = _like(request) if tab.form is OtherForm else None
+    form = tab.form(data, request.FILES or None, user=user, **({"like": like} if like else {}))
     refusal: RateLimited | None = None
     try:
         if form.is_bound and form.is_valid() and (job := _submitted(request, form)) is not None:
@@ -53,17 +53,13 @@ def new(request: HttpRequest) -> HttpResponse:
     except RateLimited as too_many:
         refusal = too_many
         form.add_error(None, too_many.message)
-    return _page(request, form, tab, refusal)
+    return _page(request, form, tab, refusal, like)
 
 
-def _like(request: HttpRequest) -> dict[str, Any]:
-    """What a form begins with for a copy of the job that `?like=` names, if this person may see it."""
+def _like(request: HttpRequest) -> Job | None:
+    """The job that `?like=` names, to be copied. 404 if this person may not see it."""
     number = request.GET.get("like", "")
-    if not ids_of(number):
-        return {}
-    job = access.visible(request, ids_of(number)[0])
-    text = json.dumps(job.body.payload, indent=2, ensure_ascii=False)
-    return {"kind_name": job.kind, "payload_text": text, "group": job.group_id}
+    return access.visible(request, ids_of(number)[0]) if ids_of(number) else None
 
 
 def _submitted(request: HttpRequest, form: SubmitForm) -> Job | None:
@@ -71,8 +67,10 @@ def _submitted(request: HttpRequest, form: SubmitForm) -> Job | None:
     return form.submit()
 
 
-def _page(request: HttpRequest, form: SubmitForm, tab: Tab, refusal: RateLimited | None) -> HttpResponse:
-    context = {"form": form, "tab": tab, "tabs": TABS}
+def _page(
+    request: HttpRequest, form: SubmitForm, tab: Tab, refusal: RateLimited | None, like: Job | None
+) -> HttpResponse:
+    context = {"form": form, "tab": tab, "tabs": TABS, "like": like}
     status = 429 if refusal else 422 if form.is_bound else 200
     response = render(request, "jobs/new.html", context, status=status)
     for field, value in (refusal.headers if refusal else {}).items():

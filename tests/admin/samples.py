@@ -15,7 +15,20 @@ from accounts.models import ApiToken
 from core.administration import registered
 from examples.chat.models import Answer, Message
 from examples.imagegame.models import Game, Player, Round, Submission
-from jobs.models import Attempt, Body, Bulk, Job, Kind, Queue, ResultFile, Stage, Usage, Worker
+from jobs.models import (
+    Attempt,
+    Body,
+    Bulk,
+    Input,
+    Job,
+    Kind,
+    Queue,
+    ResultFile,
+    Stage,
+    Upload,
+    Usage,
+    Worker,
+)
 from scheduling.models import ScheduledFunction
 from tests import farm
 from webhooks.models import Activity, Delivery, DeliveryAttempt, JobStart
@@ -114,6 +127,8 @@ def _work(people: list[User]) -> None:
         )  # fmt: skip
         Stage.objects.create(job=ended, attempt=1, number=1, detail="began")
         ResultFile.objects.create(job=ended, attempt=1, name="a.txt", stored_as=tag, size=1, sha256="0" * 64)
+        kept = Upload.objects.create(owner=person, name="in.txt", stored_as=tag, size=1, sha256="0" * 64)
+        Input.objects.create(job=ended, name="text", upload=kept)
         Bulk.objects.create(by=person, action="cancel", filters={}, top_id=1, next_id=1)
         Usage.objects.create(owner=person, waiting=n, output_bytes=n, files=n, file_bytes=n)
         LogEntry.objects.create(

@@ -63,6 +63,7 @@ def _of_jobs(seeded: Farm) -> list[Address]:
         Address(name="jobs-sorted", path="/jobs/?sort=run&status=failed"),
         Address(name="jobs-failures", path="/jobs/failures/"),
         Address(name="jobs-submit", path="/jobs/new/"),
+        Address(name="jobs-submit-other", path=f"/jobs/new/?kind=other&like={done}", by="member"),
         *each,
         Address(name="job-attempts", path=f"/jobs/{seeded.jobs['tried'].pk}/attempts/"),
         Address(name="job-shared", path=f"/jobs/shared/{seeded.share}/", by=""),

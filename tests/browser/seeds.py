@@ -191,8 +191,17 @@ def _jobs(owner: User, group: Group) -> dict[str, Job]:
     farm.kind("transcribe", max_attempts=3, timeout_s=3600.0)
     runner = farm.worker("laptop", "transcribe", owner=owner)
     mine: dict[str, Any] = {"owner": owner, "group": group}
+    given = {
+        name: jobs.upload(filename, ContentFile(content), owner=owner).pk
+        for name, filename, content in (
+            ("audio", "opening-talk.ogg", b"OggS"),
+            ("slide", "slide.png", plain("slide")),
+            ("words", "names.txt", b"Ada Lovelace\nGrace Hopper\n"),
+        )
+    }
     made = {
-        state: jobs.submit("transcribe", {"url": f"https://talks.example/{state}.ogg", "language": "en"}, **mine)
+        state: jobs.submit("transcribe", {"url": f"https://talks.example/{state}.ogg", "language": "en"},
+                           files=given if state == "success" else None, **mine)
         for state in ("success", "failed", "timed_out", "tried", "in_progress", "canceled", "pending")
     }  # fmt: skip
     _succeed(runner, made["success"])

@@ -117,12 +117,15 @@ class TestFilesInABucket:
         with buckets(monkeypatch, "first", "second") as address:
             _files_in(settings, f"s3://first/farm?endpoint={address}")
             job = _with_a_file()
+            kept = operations.upload("in.txt", ContentFile(b"given"), owner=None)
             folder = place / "backup"
             call_command("backup", str(folder))
             _files_in(settings, f"s3://second/other?endpoint={address}")
             with empty_database() as name, on(name):
                 call_command("restore", str(folder))
                 assert _content(job) == b"PNG"
+                with default_storage.open(kept.stored_as) as stored:
+                    assert stored.read() == b"given"
             _files_in(settings, None)
             with empty_database() as name, on(name):
                 call_command("restore", str(folder))

@@ -18,6 +18,7 @@ FORMS: Final[Mapping[str, Any]] = {
     "api/v1/worker/finish": {"finished": [{"id": "<job_id>", "lease": "<lease>", "outcome": "success"}]},
     "api/v1/worker/hello": {"host": "gpu-3"},
     "api/v1/worker/unclaim": {"jobs": [{"id": "<job_id>", "lease": "<lease>"}]},
+    "api/v1/files": b"bytes",
     "api/v1/jobs": _SUBMITTED,
     "api/v1/jobs/<jobid:job_id>/priority": {"priority": -5},
     "jobs/<jobid:job_id>/priority/": {"priority": "-5"},

@@ -46,6 +46,7 @@ GET  /jobs/<jobid:job_id>/attempts/                                  in   404  4
 POST /jobs/<jobid:job_id>/cancel/                                    in   404  404  302  302+ in   302  302+ 302+
 GET  /jobs/<jobid:job_id>/files/<str:name>                           in   404  404  200  200  in   200  200  200
 GET  /jobs/<jobid:job_id>/files/<str:name>/link                      in   404  404  200  200  in   200  200  200
+GET  /jobs/<jobid:job_id>/inputs/<str:name>                          in   404  404  200  200  in   200  200  200
 GET  /jobs/<jobid:job_id>/output/<int:fence>                         in   404  404  200  200  in   200  200  200
 POST /jobs/<jobid:job_id>/retry/                                     in   404  404  302  302+ in   302  302+ 302+
 POST /jobs/<jobid:job_id>/clone/                                     in   403  404  302+ 302+ in   302+ 302+ 302+
@@ -69,6 +70,7 @@ GET  /jobs/new/                                                      in   403  2
 POST /jobs/new/                                                      in   403  302+ 302+ 302+ in   302+ 302+ 302+
 GET  /jobs/shared/<str:token>/                                       200  200  200  200  200  200  200  200  200
 GET  /jobs/shared/<str:token>/files/<str:name>                       200  200  200  200  200  200  200  200  200
+GET  /jobs/shared/<str:token>/inputs/<str:name>                      200  200  200  200  200  200  200  200  200
 GET  /jobs/shared/<str:token>/output/<int:fence>                     200  200  200  200  200  200  200  200  200
 GET  /files/<str:token>                                              200  200  200  200  200  200  200  200  200
 GET  /queues/                                                        in   200  200  200  200  in   200  200  200
@@ -90,12 +92,16 @@ POST /workers/<jobid:worker_id>/rotate/                              in   404  4
 GET  /api/                                                           404  404  404  404  404  404  404  404  404
 GET  /api/docs                                                       200  200  200  200  200  200  200  200  200
 POST /api/docs                                                       200  200  200  200  200  200  200  200  200
+POST /api/v1/files                                                   401  403  201+ 201+ 201+ 401  201+ 201+ 201+
+GET  /api/v1/files/<uuidstr:file_id>                                 401  404  404  404  200  401  404  404  404
+DELETE /api/v1/files/<uuidstr:file_id>                               401  403  404  404  200+ 401  404  404  404
 GET  /api/v1/jobs                                                    401  200  200  200  200  401  200  200  200
 POST /api/v1/jobs                                                    401  403  201+ 201+ 201+ 401  201+ 201+ 201+
 GET  /api/v1/jobs/<jobid:job_id>                                     401  404  404  200  200  401  200  200  200
 POST /api/v1/jobs/<jobid:job_id>/cancel                              401  403  404  403  200+ 401  403  200+ 200+
 GET  /api/v1/jobs/<jobid:job_id>/events                              401  404  404  200  200  401  200  200  200
 GET  /api/v1/jobs/<jobid:job_id>/files/<name>                        401  404  404  200  200  401  200  200  200
+GET  /api/v1/jobs/<jobid:job_id>/inputs/<name>                       401  404  404  200  200  401  200  200  200
 GET  /api/v1/jobs/<jobid:job_id>/output                              401  404  404  200  200  401  200  200  200
 POST /api/v1/jobs/<jobid:job_id>/retry                               401  403  404  403  201+ 401  403  201+ 201+
 POST /api/v1/jobs/<jobid:job_id>/run_now                             401  403  404  403  200+ 401  403  200+ 200+
@@ -112,6 +118,7 @@ POST /api/v1/workers/<jobid:worker_id>/undrain                       401  403  4
 POST /api/v1/worker/claim                                            401  401  401  401  401  200+ 401  401  401
 POST /api/v1/worker/finish                                           401  401  401  401  401  200+ 401  401  401
 PUT  /api/v1/worker/jobs/<jobid:job_id>/files/<name>                 401  401  401  401  401  201+ 401  401  401
+GET  /api/v1/worker/jobs/<jobid:job_id>/inputs/<name>                401  401  401  401  401  200+ 401  401  401
 POST /api/v1/worker/hello                                            401  401  401  401  401  200+ 401  401  401
 POST /api/v1/worker/jobs/<jobid:job_id>/finish                       401  401  401  401  401  200+ 401  401  401
 POST /api/v1/worker/jobs/<jobid:job_id>/heartbeat                    401  401  401  401  401  200+ 401  401  401

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.files.base import ContentFile
 from django.test import Client
 
 from accounts import domain
@@ -105,3 +106,14 @@ def test_every_call_of_clients_has_a_scope() -> None:
         if not isinstance(way, SessionAuth)
     }
     assert scopes == {("GET", "read"), ("POST", "submit"), ("POST", "operate")}
+
+
+def test_uploads_are_made_and_deleted_by_who_may_submit_and_looked_at_by_who_may_read(ada: User) -> None:
+    kept = operations.upload("a.txt", ContentFile(b"x"), owner=ada)
+
+    def statuses(method: str, path: str) -> dict[str, int]:
+        return {scope: _client(ada, scope).generic(method, path, b"x").status_code for scope in domain.SCOPES}
+
+    assert statuses("POST", "/api/v1/files?name=a.txt") == {"submit": 201, "read": 403, "operate": 403}
+    assert statuses("GET", f"/api/v1/files/{kept.pk}") == {"submit": 403, "read": 200, "operate": 403}
+    assert statuses("DELETE", f"/api/v1/files/{kept.pk}") == {"submit": 200, "read": 403, "operate": 403}

@@ -93,7 +93,10 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
     owner = users["owner"]
     [ended] = farm.submit(1, "chat", owner=owner, group=group)
     farm.succeed(worker, farm.claim_one(worker), {"made": "in time"})
-    [job] = farm.submit(1, "chat", owner=owner, group=group)
+    given, unused = (
+        operations.upload("in.txt", ContentFile(b"in", name="in.txt"), owner=owner) for _ in range(2)
+    )
+    [job] = farm.submit(1, "chat", owner=owner, group=group, files={"x.png": given.pk})
     claimed = farm.claim_one(worker)
     operations.write_output(worker, job.pk, claimed.lease, seq=0, text="Hello.")
     picture = ContentFile(players.png(), name="x.png")
@@ -118,6 +121,7 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
         "name": "x.png",
         "worker_id": own.pk,
         "lease": str(claimed.lease),
+        "file_id": unused.pk,
     }
     return {
         "": names,
@@ -136,6 +140,8 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
         "jobs/bulk/<jobid:bulk_id>/undo/": {"bulk_id": over.pk},
         "jobs/<jobid:job_id>/share/": {"job_id": ended.pk},
         "api/v1/worker/jobs/<jobid:job_id>/files/<name>": {"?": f"lease={claimed.lease}"},
+        "api/v1/worker/jobs/<jobid:job_id>/inputs/<name>": {"?": f"lease={claimed.lease}"},
+        "api/v1/files": {"?": "name=a.txt"},
         "jobs/shared/": {"token": operations.share(job.pk, by=owner).token},
         "files/": {"token": http.signed_path(stored).rpartition("/")[2]},
     }

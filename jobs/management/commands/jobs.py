@@ -11,7 +11,7 @@ from jobs import operations, queries
 from jobs.domain.states import ENDED, Status
 from jobs.errors import JobsError
 from jobs.models import Job
-from jobs.queries import reads
+from jobs.queries import inputs, reads
 from postgres import connections
 from ratelimits.errors import RateLimitsError
 
@@ -59,6 +59,8 @@ class Command(BaseCommand):
             job = reads.operable(job_id, by=None)
             self.stdout.write(_row(job))
             self.stdout.write(f"  payload  {json.dumps(job.body.payload)}")
+            for file in inputs.of_job(job_id):
+                self.stdout.write(f"  input    {file.name}: {file.filename}, {file.size} bytes")
             self.stdout.write(f"  result   {json.dumps(job.body.result)}")
             for attempt in queries.reads.attempts(job_id):
                 self.stdout.write(f"  attempt  {attempt.number} on {attempt.worker_name}: {attempt.outcome}")

@@ -102,6 +102,23 @@ class TestCurl:
         assert OutputChunk.objects.count() == 1
         assert ResultFile.objects.count() == 1
 
+    def test_can_upload_a_file_give_it_to_a_job_and_fetch_it(self, shell: Shell, tmp_path: Path) -> None:
+        (tmp_path / "sound.ogg").write_bytes(b"OggS")
+        kept = shell.example("post", "/api/v1/files")
+        assert (kept["name"], kept["size"]) == ("sound.ogg", 4)
+        shell.variables["FILE"] = kept["id"]
+        assert shell.example("get", "/api/v1/files/{file_id}") == kept
+        job = operations.submit("chat", {}, owner=User.objects.get(), files={"audio": kept["id"]})
+        claimed = operations.claim(Worker.objects.get())[0]
+        shell.variables |= {"JOB": str(job.pk), "LEASE": str(claimed.lease)}
+        shell.example("get", "/api/v1/worker/jobs/{job_id}/inputs/{name}")
+        assert (tmp_path / "input.ogg").read_bytes() == b"OggS"
+        (tmp_path / "sound.ogg").unlink()
+        shell.example("get", "/api/v1/jobs/{job_id}/inputs/{name}")
+        assert (tmp_path / "sound.ogg").read_bytes() == b"OggS"
+        operations.cancel(job.pk, by=None)
+        assert shell.example("delete", "/api/v1/files/{file_id}")["deleted"] is True
+
     def test_can_hand_in_a_batch_and_submit_many(self, shell: Shell) -> None:
         many = shell.example("post", "/api/v1/jobs/bulk")
         assert [job["priority"] for job in many["jobs"]] == [0, -5]
@@ -140,6 +157,11 @@ class TestDocument:
         }
         assert calls == {
             "POST /api/v1/worker/claim",
+            "GET /api/v1/worker/jobs/{job_id}/inputs/{name}",
+            "GET /api/v1/jobs/{job_id}/inputs/{name}",
+            "POST /api/v1/files",
+            "GET /api/v1/files/{file_id}",
+            "DELETE /api/v1/files/{file_id}",
             "POST /api/v1/worker/hello",
             "GET /api/v1/workers",
             "GET /api/v1/workers/{worker_id}",

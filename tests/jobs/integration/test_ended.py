@@ -253,7 +253,8 @@ class TestRetention:
         """An ended job with something in every table, and a file in the storage."""
         ada = User.objects.filter(username="ada").first() or farm.user("ada")
         with context.running(context.Running(id=1, function="f", kind=Kind.MUTATION, attempt=1)):
-            [job] = farm.submit(1, owner=ada)
+            given = operations.upload("in.txt", File(BytesIO(b"in")), owner=ada)
+            [job] = farm.submit(1, owner=ada, files={"in": given.pk})
         me = farm.worker()
         farm.fail(me, farm.claim_one(me))
         Job.objects.filter(pk=job.pk).update(run_at=F("created_at"), excluded_workers=[])

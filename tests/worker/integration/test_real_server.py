@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import signal
 import subprocess
@@ -9,9 +10,12 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
+from django.core.files.base import ContentFile
 from django.db import connection
 from pytest_django import DjangoDbBlocker
 
@@ -164,6 +168,32 @@ class TestWork:
         assert "LookupError: no such thing" in errors[raising.pk]
         assert "Traceback" in errors[raising.pk]
         assert errors[hopeless.pk] == "It cannot be done."
+
+    def test_reads_the_files_that_it_was_given(
+        self, server: Server, transport: Any, ada: User, tmp_path: Path
+    ) -> None:
+        handlers, sound = Handlers(), bytes(range(256)) * 20_000
+
+        @handlers.handler("work")
+        async def work(job: HeldJob) -> list[str]:
+            path = await job.save_input("sound", tmp_path / f"{job.id}.ogg")
+            assert path.read_bytes() == await job.input("sound")
+            return [hashlib.sha256(path.read_bytes()).hexdigest(), job.inputs["sound"].type]
+
+        @handlers.handler("plain")
+        def plain(job: HeldJob) -> list[str]:
+            path = job.save_input("sound", tmp_path / f"{job.id}.ogg")
+            assert path.read_bytes() == job.input("sound")
+            return [hashlib.sha256(path.read_bytes()).hexdigest(), job.inputs["sound"].type]
+
+        kind("plain", queue="work")
+        kept = operations.upload("sound.ogg", ContentFile(sound), owner=ada)
+        with working(server, handlers, transport=transport):
+            for name in ("work", "plain"):
+                job = operations.submit(name, None, owner=ada, files={"sound": kept.pk})
+                assert ended(job) == "success", Attempt.objects.values_list("error")
+                job = Job.objects.select_related("body").get(pk=job.pk)
+                assert job.body.result == [kept.sha256, "audio/ogg"]
 
     def test_of_the_demonstrator_ends_in_a_png(self, server: Server) -> None:
         handlers = Handlers()

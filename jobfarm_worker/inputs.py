@@ -1,0 +1,150 @@
+"""The input files of a job: fetched from the farm, a cut download goes on where it was cut, the hash is checked."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from jobfarm_worker import pace
+from jobfarm_worker.backoff import Backoff
+from jobfarm_worker.errors import Failed, JobStopped, Refused, Unreachable
+from jobfarm_worker.farm import Farm
+from jobfarm_worker.outbox import Outbox
+from jobfarm_worker.protocol import ClaimedJob, InputFile
+
+MOST_CUTS = (
+    10  # downloads in a row that broke off without a new byte: then the file is broken, and not the network
+)
+LOOK_S = 0.2  # how often a plain function that waits for a file looks whether its job was stopped
+T = TypeVar("T")
+
+
+class Inputs:
+    """Fetches the input files of one held job."""
+
+    def __init__(
+        self, claimed: ClaimedJob, *, farm: Farm, outbox: Outbox, on_lost: Callable[[str], None]
+    ) -> None:
+        """Made on the loop that calls to the farm run on. `on_lost` gets why the lease is gone."""
+        self._claimed = claimed
+        self._farm = farm
+        self._outbox = outbox
+        self._on_lost = on_lost
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+
+    def read(self, name: str) -> Any:
+        """The bytes of an input: to be awaited on the loop; in any other thread this waits for them itself."""
+        return self._here(self._read(self._named(name)))
+
+    def save(self, name: str, path: str | os.PathLike[str]) -> Any:
+        """Write an input to a file, in pieces, and return its path; to be awaited as `read`.
+
+        It has its name only once it is whole: until then it has `.part` behind it.
+        """
+        return self._here(self._save(self._named(name), Path(path)))
+
+    def _named(self, name: str) -> InputFile:
+        self._outbox.check()
+        files = {file.name: file for file in self._claimed.files}
+        if name not in files:
+            known = ", ".join(files) or "none"
+            raise Failed(f"This job has no input {name!r}; it has: {known}.", retryable=False)
+        return files[name]
+
+    def _here(self, fetching: Coroutine[Any, Any, T]) -> Any:
+        if threading.get_ident() == self._loop_thread:
+            return fetching
+        future = asyncio.run_coroutine_threadsafe(fetching, self._loop)
+        while True:
+            try:
+                return future.result(timeout=LOOK_S)
+            except TimeoutError:
+                if future.done():
+                    raise
+            if self._outbox.stopped:
+                future.cancel()
+                raise JobStopped
+
+    async def _read(self, file: InputFile) -> bytes:
+        content = io.BytesIO()
+        await self._fetch(file, content)
+        return content.getvalue()
+
+    async def _save(self, file: InputFile, path: Path) -> Path:
+        part = path.with_name(f"{path.name}.part")
+        try:
+            with part.open("wb") as content:
+                await self._fetch(file, content)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+        return path
+
+    async def _fetch(self, file: InputFile, content: IO[bytes]) -> None:
+        """Write all of the file. Raises JobStopped, and Failed for one that the farm refuses or has not whole."""
+        for _ in range(2):  # what came wrong once may come right: then the network had changed it
+            content.seek(0)
+            content.truncate()
+            download = _Download(content)
+            await self._until_whole(file, download)
+            if download.sha256 == file.sha256:
+                return
+        raise Failed(f"The input {file.name} did not arrive as it was uploaded: its SHA-256 is another.")
+
+    async def _until_whole(self, file: InputFile, download: _Download) -> None:
+        backoff = Backoff(rng=self._farm.rng, cap_s=pace.pause_s(self._claimed.heartbeat_s))
+        cuts = 0
+        while download.size < file.size:
+            before = download.size
+            try:
+                await self._farm.fetch(file, claimed=self._claimed, start=before, take=download.take)
+                cuts += download.size == before
+            except Unreachable as error:
+                cuts += error.maybe_done
+            except Refused as refusal:
+                self._check_for_now(refusal, file)
+            if download.size > before:
+                backoff.succeeded()
+                cuts = 0
+            if cuts > MOST_CUTS:
+                raise Failed(f"The input {file.name} ends at byte {download.size} of {file.size}.")
+            if download.size < file.size:
+                await asyncio.sleep(backoff.failed())
+
+    def _check_for_now(self, refusal: Refused, file: InputFile) -> None:
+        if refusal.reason == "lease_lost":
+            self._on_lost(refusal.why_lost)
+            raise JobStopped from refusal
+        if not refusal.is_for_now:
+            raise Failed(f"The farm has no input {file.name}: {refusal}", retryable=False) from refusal
+
+
+class _Download:
+    """What has come of a file."""
+
+    def __init__(self, content: IO[bytes]) -> None:
+        self._content = content
+        self._digest = hashlib.sha256()
+        self.size = 0
+
+    @property
+    def sha256(self) -> str:
+        """Of what has come."""
+        return self._digest.hexdigest()
+
+    async def take(self, start: int, chunk: bytes) -> None:
+        """The bytes from `start` on. A server that knows no ranges begins from 0 again: what is there is skipped."""
+        if new := chunk[max(0, self.size - start) :]:
+            await asyncio.to_thread(self._write, new)
+
+    def _write(self, new: bytes) -> None:
+        self._content.write(new)
+        self._digest.update(new)
+        self.size += len(new)

@@ -1,0 +1,63 @@
+"""Input files (docs/adr/0083): what people uploaded for jobs, and which job has which upload under which name."""
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.db.models.functions import Now
+
+from jobs.models.work import Job
+
+
+class Upload(models.Model):
+    """A file in Django's storage that jobs may have as an input; any number of them, under names of their own."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        db_constraint=False,
+        related_name="+",
+    )
+    name = models.CharField(max_length=100)
+    stored_as = models.CharField(max_length=255, editable=False)
+    size = models.BigIntegerField()
+    sha256 = models.CharField(max_length=64)
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        indexes = [models.Index("created_at", name="jobs_uploads_by_age")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Input(models.Model):
+    """One job's use of an upload. It is written with the job, and goes with it or with the upload."""
+
+    job = models.ForeignKey(Job, models.CASCADE, db_constraint=False, db_index=False, related_name="inputs")
+    name = models.CharField(max_length=100)
+    upload = models.ForeignKey(Upload, models.CASCADE, db_constraint=False, related_name="uses")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "name"], name="an_input_name_is_used_once")]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def filename(self) -> str:
+        """What it was called when it was uploaded."""
+        return self.upload.name
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return self.upload.size
+
+    @property
+    def sha256(self) -> str:
+        """Its hash."""
+        return self.upload.sha256

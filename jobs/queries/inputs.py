@@ -1,0 +1,108 @@
+"""Statements about input files: uploads, and which jobs use them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+
+from jobs.domain import payloads
+from jobs.domain.states import LIVE
+from jobs.models import Input, Job, Upload
+from jobs.queries import reads
+from jobs.queries.reads import AnyUser
+from postgres import statements
+
+Described = Sequence[Mapping[str, Any]]  # what a payload row says of each input of a job
+
+
+def lock(ids: Sequence[UUID]) -> dict[UUID, statements.Row]:
+    """Those of these uploads that are there, by id; none of them is deleted before the end of this transaction."""
+    return {row.id: row for row in statements.load("jobs", "lock_uploads").run({"ids": sorted(ids)})}
+
+
+def seen_in_jobs(ids: Sequence[UUID], *, by: AnyUser) -> set[UUID]:
+    """Those of these uploads that a job uses which this person may see."""
+    jobs = reads.visible_to(by).filter(inputs__upload__in=ids)
+    return set(jobs.values_list("inputs__upload", flat=True))
+
+
+def keep(described: Mapping[int, Described]) -> None:
+    """Note these jobs' inputs, by the jobs' ids. The jobs are new in this transaction, the uploads locked."""
+    uses = [
+        (job_id, entry["name"], entry["file"]) for job_id, entries in described.items() for entry in entries
+    ]
+    statements.load("jobs", "keep_inputs").run(
+        {
+            "job": [job_id for job_id, _, _ in uses],
+            "name": [name for _, name, _ in uses],
+            "upload": [UUID(upload) for _, _, upload in uses],
+            "described_job": list(described),
+            "described": [json.dumps(entries) for entries in described.values()],
+        }
+    )
+
+
+def of_job(job_id: int) -> list[Input]:
+    """The inputs of a job with their uploads, by name; without those whose upload was deleted since it ended."""
+    return list(Input.objects.select_related("upload").filter(job_id=job_id).order_by("name"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """The inputs of a job as a page shows them: pictures, others with how (`payloads.shown_as`), and the names of
+    deleted ones."""
+
+    pictures: list[Input]
+    others: list[tuple[Input, str]]
+    deleted: list[str]
+
+
+def shown(job: Job) -> Shown | None:
+    """What the page of a job, which was read with its payload, shows of its inputs; None for the many without."""
+    if not job.body.inputs:
+        return None
+    there = of_job(job.pk)
+    pictures = [file for file in there if file.filename.lower().endswith(payloads.PICTURES)]
+    others = [(file, payloads.shown_as(file.filename)) for file in there if file not in pictures]
+    names = {file.name for file in there}
+    deleted = [entry["name"] for entry in job.body.inputs if entry["name"] not in names]
+    return Shown(pictures=pictures, others=others, deleted=deleted)
+
+
+def one(job_id: int, *, name: str) -> Upload | None:
+    """The upload that a job has under this name."""
+    if "\x00" in name:
+        return None
+    return Upload.objects.filter(uses__job_id=job_id, uses__name=name).first()
+
+
+def for_owner(file_id: UUID, *, owner: AnyUser, lock: bool = False) -> Upload | None:
+    """This upload, if it is this person's; locked if asked, so that no job comes to use it meanwhile."""
+    uploads = Upload.objects.filter(pk=file_id, owner_id=owner.pk)
+    return (uploads.select_for_update() if lock else uploads).first()
+
+
+def is_used(file_id: UUID, *, by_live: bool = False) -> bool:
+    """Whether any job uses this upload; `by_live`: any that has not ended."""
+    jobs = Q(job__status__in=sorted(LIVE)) if by_live else Q()
+    return Input.objects.filter(jobs, upload_id=file_id).exists()
+
+
+def lock_unused(*, age_s: float, limit: int) -> list[UUID]:
+    """Uploads that are older than this and that no job uses, locked."""
+    rows = statements.load("jobs", "lock_unused_uploads").run({"age_s": age_s, "limit": limit})
+    return [row.id for row in rows]
+
+
+def delete_unused(ids: Sequence[UUID]) -> list[str]:
+    """Delete those of these locked uploads that no job uses; the names of their stored files."""
+    return [row.stored_as for row in statements.load("jobs", "delete_unused_uploads").run({"ids": list(ids)})]
+
+
+def delete(upload: Upload) -> None:
+    """Delete this locked upload, and its uses by jobs that ended."""
+    Input.objects.filter(upload=upload).delete()
+    Upload.objects.filter(pk=upload.pk).delete()
