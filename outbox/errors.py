@@ -35,15 +35,6 @@ class CannotReplay(OutboxError):
     http_status = 409
 
 
-class CannotOpen(OutboxError):
-    """A secret of this endpoint cannot be read: it was sealed under another SECRET_KEY. Rotate it, or name that key in
-    SECRET_KEY_FALLBACKS."""
-
-    code = "cannot_open"
-    http_status = 503
-    retry_after_s = 300
-
-
 class TooManyEndpoints(OutboxError):
     """There are {limit} endpoints of yours already, which is the most; delete one that is not needed."""
 

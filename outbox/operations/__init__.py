@@ -2,9 +2,27 @@
 
 from outbox.domain.addresses import Target, target
 from outbox.domain.answers import Answer
+from outbox.domain.endpoints import Wanted
 from outbox.domain.events import PATTERNS, TYPES
 from outbox.errors import BadUrl, OutboxError
+from outbox.operations.endpoints import (
+    call_back,
+    callback,
+    change,
+    create,
+    delete,
+    disable,
+    is_operator,
+    messages_visible_to,
+    operable,
+    pause,
+    resume,
+    rotate,
+    send_test,
+    visible_to,
+)
 from outbox.operations.record import NO_RESULT, NewEvent, listens, record, record_all
+from outbox.operations.replays import Filter, count_matching, replay, replay_matching, retain
 from outbox.operations.requests import send
 
 __all__ = [
@@ -13,12 +31,32 @@ __all__ = [
     "TYPES",
     "Answer",
     "BadUrl",
+    "Filter",
     "NewEvent",
     "OutboxError",
     "Target",
+    "Wanted",
+    "call_back",
+    "callback",
+    "change",
+    "count_matching",
+    "create",
+    "delete",
+    "disable",
+    "is_operator",
     "listens",
+    "messages_visible_to",
+    "operable",
+    "pause",
     "record",
     "record_all",
+    "replay",
+    "replay_matching",
+    "resume",
+    "retain",
+    "rotate",
     "send",
+    "send_test",
     "target",
+    "visible_to",
 ]
