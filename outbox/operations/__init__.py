@@ -21,13 +21,14 @@ from outbox.operations.endpoints import (
     send_test,
     visible_to,
 )
-from outbox.operations.record import NO_RESULT, NewEvent, listens, record, record_all
+from outbox.operations.record import NO_RESULT, TOO_LARGE, NewEvent, listens, record, record_all
 from outbox.operations.replays import Filter, count_matching, replay, replay_matching, retain
 from outbox.operations.requests import send
 
 __all__ = [
     "NO_RESULT",
     "PATTERNS",
+    "TOO_LARGE",
     "TYPES",
     "Answer",
     "BadUrl",
