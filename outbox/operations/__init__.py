@@ -5,6 +5,7 @@ from outbox.domain.answers import Answer
 from outbox.domain.endpoints import Wanted
 from outbox.domain.events import PATTERNS, TYPES
 from outbox.errors import BadUrl, OutboxError
+from outbox.operations.background import Background
 from outbox.operations.endpoints import (
     call_back,
     callback,
@@ -31,6 +32,7 @@ __all__ = [
     "TOO_LARGE",
     "TYPES",
     "Answer",
+    "Background",
     "BadUrl",
     "Filter",
     "NewEvent",
