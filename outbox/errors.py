@@ -28,6 +28,13 @@ class NotFound(OutboxError):
     http_status = 404
 
 
+class NotAllowed(OutboxError):
+    """You may look at this endpoint, not change it."""
+
+    code = "not_allowed"
+    http_status = 403
+
+
 class CannotReplay(OutboxError):
     """A message that waits is not sent again: it will be sent anyway."""
 

@@ -150,6 +150,7 @@ class Message(models.Model):
             ),
             models.Index(fields=["endpoint", "-id"], name="outbox_message_of_endpoint"),
             models.Index(fields=["ended_at"], name="outbox_message_ended"),
+            models.Index(fields=["endpoint", "-id"], name="outbox_message_dead", condition=Q(status="dead")),
             models.Index(fields=["event"], name="outbox_message_of_event"),
             models.Index(fields=["endpoint"], name="outbox_message_leased", condition=Q(lease__isnull=False)),
         ]

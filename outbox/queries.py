@@ -11,10 +11,11 @@ from django.db.models.functions import Greatest, Now
 
 from outbox.domain.events import patterns_of
 from outbox.domain.states import EndpointStatus, Outcome, Status
-from outbox.models import Callback, Endpoint, EndpointSecret, Message
+from outbox.models import Attempt, Callback, Endpoint, EndpointSecret, Message
 from postgres import arrays, statements
 
 Row = statements.Row
+COUNTED = 1000
 _LONGEST_JOB_S = 365 * 86400.0  # from its submission on a job may wait; its callback does as long
 _LIVE = Q(retired_at=None) | Q(retired_at__gt=Now())
 _COLUMNS = (
@@ -193,3 +194,48 @@ def retain_callbacks(*, age_s: float, limit: int) -> int:
     """Delete a batch of callbacks of jobs that were submitted so long ago that no event of theirs is kept."""
     old = Callback.objects.filter(created_at__lt=Now() - timedelta(seconds=age_s + _LONGEST_JOB_S))
     return Callback.objects.filter(pk__in=old.values("pk")[:limit]).delete()[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """An endpoint and how many of its messages wait and are dead, each counted up to COUNTED."""
+
+    endpoint: Endpoint
+    waiting: int
+    dead: int
+    last_delivered_at: datetime | None
+
+
+def counted(endpoints: Sequence[Endpoint]) -> list[Counted]:
+    """These endpoints with what waits for them."""
+    rows = statements.load("outbox", "counts").run({"ids": [row.pk for row in endpoints], "most": COUNTED})
+    by_id = {row.id: row for row in rows}
+    return [
+        Counted(
+            endpoint=one, waiting=by_id[one.pk].waiting, dead=by_id[one.pk].dead,
+            last_delivered_at=by_id[one.pk].last_delivered_at,
+        )
+        for one in endpoints
+    ]  # fmt: skip
+
+
+def secrets(endpoint_id: int) -> list[EndpointSecret]:
+    """The secrets of an endpoint that sign now, the newest first."""
+    return list(EndpointSecret.objects.filter(_LIVE, endpoint_id=endpoint_id).order_by("-id").defer("sealed"))
+
+
+def page(messages: QuerySet[Message], *, before: int, limit: int) -> list[Message]:
+    """A page of messages, newest first; `before` is an id, 0 for the newest."""
+    rows = messages.filter(pk__lt=before) if before else messages
+    columns = rows.select_related("event", "endpoint").defer("event__body", "event__body_with_result")
+    return list(columns.order_by("-pk")[:limit])
+
+
+def message(message_id: int) -> Message | None:
+    """A message with its event and endpoint."""
+    return Message.objects.select_related("event", "endpoint").filter(pk=message_id).first()
+
+
+def attempts(message_id: int) -> list[Attempt]:
+    """The attempts of a message, the newest first."""
+    return list(Attempt.objects.filter(message_id=message_id).order_by("-number"))

@@ -17,24 +17,30 @@ from outbox.domain import addresses
 from outbox.domain.endpoints import Wanted
 from outbox.domain.events import TEST
 from outbox.domain.states import EndpointStatus
-from outbox.errors import CallbacksNotAllowed, NotFound, TooManyEndpoints
+from outbox.errors import CallbacksNotAllowed, NotAllowed, NotFound, TooManyEndpoints
 from outbox.models import Endpoint, Message
 from outbox.operations import secrets
 from outbox.operations.record import NewEvent, record_all, wake
 
 OPERATE = "outbox.operate_endpoint"
+VIEW = "outbox.view_endpoint"
 CALLBACK = "callback"
 _FIELDS = ("name", "url", "events", "kinds", "with_result", "per_minute")
 
 
 def is_operator(user: User | AnonymousUser | AbstractBaseUser) -> bool:
-    """Whether `user` sees and changes all endpoints: staff with the right."""
+    """Whether `user` changes all endpoints: staff with the right."""
     return isinstance(user, User) and user.is_active and user.is_staff and user.has_perm(OPERATE)
 
 
+def sees_all(user: User | AnonymousUser | AbstractBaseUser) -> bool:
+    """Whether `user` sees all endpoints and their messages."""
+    return isinstance(user, User) and user.is_active and user.is_staff and user.has_perm(VIEW)
+
+
 def visible_to(user: User | AnonymousUser | AbstractBaseUser) -> QuerySet[Endpoint]:
-    """The endpoints that `user` may see and change: their own; all of them for operators."""
-    if is_operator(user):
+    """The endpoints that `user` may look at: their own; all of them for staff with the right."""
+    if sees_all(user):
         return Endpoint.objects.all()
     if not isinstance(user, User) or not user.is_active:
         return Endpoint.objects.none()
@@ -44,16 +50,24 @@ def visible_to(user: User | AnonymousUser | AbstractBaseUser) -> QuerySet[Endpoi
 def messages_visible_to(user: User | AnonymousUser | AbstractBaseUser) -> QuerySet[Message]:
     """The messages to these endpoints."""
     messages = Message.objects.select_related("event", "endpoint")
-    return messages if is_operator(user) else messages.filter(endpoint__in=visible_to(user).values("pk"))
+    return messages if sees_all(user) else messages.filter(endpoint__in=visible_to(user).values("pk"))
 
 
 def operable(endpoint_id: int, *, by: User, lock: bool = False) -> Endpoint:
-    """The endpoint, for `by` to change. Raises NotFound, also for one that `by` may not see."""
+    """The endpoint, for `by` to change: its owner, and operators. Raises NotFound, also for one that `by` may not see,
+    and NotAllowed for one that `by` may only look at."""
     rows = visible_to(by).filter(pk=endpoint_id)
     row = (rows.select_for_update(of=("self",)) if lock else rows).first()
     if row is None:
         raise NotFound(resource="endpoint")
+    if not may_operate(by, row):
+        raise NotAllowed
     return row
+
+
+def may_operate(user: User, endpoint: Endpoint) -> bool:
+    """Whether `user` may change this endpoint and replay its messages."""
+    return endpoint.owner_id == user.pk or is_operator(user)
 
 
 @transaction.atomic
@@ -83,7 +97,7 @@ def change(endpoint_id: int, wanted: Wanted, *, by: User) -> Endpoint:
     if row.owner_id is not None:
         wanted.for_member()
     columns = _columns(wanted)
-    changed = [name for name in _FIELDS if list(_pair(getattr(row, name))) != list(_pair(columns[name]))]
+    changed = [name for name in _FIELDS if getattr(row, name) != columns[name]]
     for name in changed:
         setattr(row, name, columns[name])
     row.save(update_fields=changed)
@@ -197,10 +211,6 @@ def _check_room(owner: User) -> None:
 def _columns(wanted: Wanted) -> dict[str, Any]:
     columns = asdict(wanted)
     return columns | {"events": list(wanted.events), "kinds": list(wanted.kinds), "name": wanted.name.strip()}
-
-
-def _pair(value: Any) -> Any:
-    return value if isinstance(value, list) else [value]
 
 
 def _touch(row: Endpoint) -> None:

@@ -14,7 +14,7 @@ from live import operations as live
 from outbox import queries
 from outbox.domain.events import TYPES
 from outbox.domain.states import REPLAYABLE, EndpointStatus, Status
-from outbox.errors import CannotReplay, NotFound
+from outbox.errors import CannotReplay, NotAllowed, NotFound
 from outbox.models import Message
 from outbox.operations import endpoints
 from outbox.operations.record import wake
@@ -70,6 +70,8 @@ def replay(message_id: int, *, by: User) -> Message:
     row = endpoints.messages_visible_to(by).select_for_update(of=("self",)).filter(pk=message_id).first()
     if row is None:
         raise NotFound(resource="message")
+    if not endpoints.may_operate(by, row.endpoint):
+        raise NotAllowed
     if row.status not in REPLAYABLE:
         raise CannotReplay
     queries.requeue(Message.objects.filter(pk=row.pk))
@@ -109,6 +111,8 @@ def retain() -> int:
 
 def _replayable(wanted: Filter, by: User) -> QuerySet[Message]:
     messages = endpoints.messages_visible_to(by).filter(status__in=REPLAYABLE)
+    if not endpoints.is_operator(by):
+        messages = messages.filter(endpoint__owner=by)
     return wanted.of(messages).exclude(endpoint__status=EndpointStatus.DISABLED)
 
 
