@@ -46,6 +46,7 @@ class Receivers:
 
     def __init__(self) -> None:
         self.late_s: list[float] = []
+        self._never = asyncio.Event()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer 204 to every request of a connection."""
@@ -55,7 +56,7 @@ class Receivers:
                 size = int(head.partition("content-length:")[2].partition("\r\n")[0])
                 body = json.loads(await reader.readexactly(size))
                 if head.startswith("post /hang"):
-                    await asyncio.Event().wait()
+                    await self._never.wait()
                 self.late_s.append(time.monotonic() - body["data"]["at"])
                 writer.write(b"HTTP/1.1 204 X\r\n\r\n")
         except (asyncio.IncompleteReadError, OSError):

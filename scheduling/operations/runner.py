@@ -293,7 +293,9 @@ def _result(call: Call, value: Any) -> str | None:
     return json.dumps(arguments.json_value(value, name=call.function, part="result"))
 
 
-def _write_failure(function_id: int, ending: endings.Ending, *, by: Holder, elapsed_s: float | None) -> bool:
+def _write_failure(
+    function_id: int, ending: functions.Ending, *, by: Holder, elapsed_s: float | None
+) -> bool:
     with transaction.atomic():
         row = functions.fail_pending(function_id, by=by, ending=ending, elapsed_s=elapsed_s)
         if row is not None:
