@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[1]
 EVENTS = int(os.environ.get("BENCH_EVENTS", "10000"))
 RATE = float(os.environ.get("BENCH_RATE", "200"))  # events a second
 ENDPOINTS, HANGING = 50, 5
-SENDERS = int(os.environ.get("BENCH_SENDERS", "2"))
+JANITORS = int(os.environ.get("BENCH_JANITORS", "2"))
 FINISHED = int(os.environ.get("BENCH_FINISHED", "300"))
 GOAL_P99_S = 2.0
 _ALLOWED = {"OUTBOX_ALLOWED_NETWORKS": "127.0.0.0/8", "OUTBOX_TIMEOUT_S": "15"}
@@ -74,7 +74,7 @@ def main() -> None:
     finally:
         teardown_databases(databases, verbosity=0)
     print(
-        f"{EVENTS} events at {RATE:.0f}/s to {ENDPOINTS} endpoints, {HANGING} of which hang, {SENDERS} janitors:"
+        f"{EVENTS} events at {RATE:.0f}/s to {ENDPOINTS} endpoints, {HANGING} of which hang, {JANITORS} janitors:"
     )
     print(f"the others: p50 {p50:.3f} s, p99 {p99:.3f} s (goal {GOAL_P99_S:.0f} s)")
     print(
@@ -88,7 +88,7 @@ async def _lateness() -> tuple[float, float]:
     server = await asyncio.start_server(receivers.serve, "127.0.0.1", 0, backlog=1000)
     port = server.sockets[0].getsockname()[1]
     ids = await asyncio.to_thread(_endpoints, port)
-    with _senders():
+    with _janitors():
         await asyncio.sleep(10)  # until they listen: starting is not measured
         await asyncio.to_thread(_record, ids)
         expected = EVENTS * (ENDPOINTS - HANGING) // ENDPOINTS
@@ -125,10 +125,10 @@ def _record(ids: list[int]) -> None:
 
 
 @contextmanager
-def _senders() -> Iterator[None]:
+def _janitors() -> Iterator[None]:
     environment = {**os.environ, **_ALLOWED, "JOBFARM_TEST_DATABASE": str(connection.settings_dict["NAME"])}
     command = [sys.executable, "manage.py", "janitor", "--skip-checks"]
-    processes = [subprocess.Popen(command, cwd=ROOT, env=environment) for _ in range(SENDERS)]
+    processes = [subprocess.Popen(command, cwd=ROOT, env=environment) for _ in range(JANITORS)]
     try:
         yield
     finally:

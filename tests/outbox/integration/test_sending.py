@@ -2,7 +2,7 @@
 
 import json
 import ssl
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -222,26 +222,6 @@ class TestWhatAReceiverAsksFor:
         assert set(Message.objects.values_list("status", flat=True)) == {"dead"}
         operations.record("queue.paused", "queue/c", {})
         assert Message.objects.count() == 2
-
-    @pytest.mark.parametrize(
-        ("value", "seconds"),
-        [("120", 120.0), ("-5", None), ("soon", None), ("", None), ("99999999", 86_400.0)],
-    )
-    def test_may_be_seconds(self, value: str, seconds: float | None) -> None:
-        now = datetime(2026, 1, 1, tzinfo=UTC)
-        assert retries.retry_after_s(503, {"retry-after": value}, now=now) == seconds
-        assert retries.retry_after_s(500, {"retry-after": value}, now=now) is None
-
-    @pytest.mark.parametrize(
-        ("value", "seconds"),
-        [
-            ("Thu, 01 Jan 2026 00:10:00 GMT", 600.0), ("Wed, 31 Dec 2025 00:00:00 GMT", 0.0),
-            ("Thu, 99 Jan 2026 00:10:00 GMT", None),
-        ],
-    )  # fmt: skip
-    def test_may_be_a_date(self, value: str, seconds: float | None) -> None:
-        now = datetime(2026, 1, 1, tzinfo=UTC)
-        assert retries.retry_after_s(429, {"retry-after": value}, now=now) == seconds
 
 
 class TestOrder:
