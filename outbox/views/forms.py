@@ -14,7 +14,8 @@ _FIELDS: Final = ("name", "url", "events", "kinds", "with_result", "per_minute")
 _FAMILIES: Final = {"*": "all events"} | {
     f"{family}.*": f"all of {several}"
     for family, several in (
-        ("job", "jobs"), ("queue", "queues"), ("cron", "crons"), ("delivery", "webhooks that came in"), ("alert", "alerts"),
+        ("job", "jobs"), ("queue", "queues"), ("cron", "crons"), ("delivery", "webhooks that came in"),
+        ("alert", "alerts"),
     )
 }  # fmt: skip
 _FOR_MEMBERS: Final = ("job.*", *sorted(OF_JOBS))
