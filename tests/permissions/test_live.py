@@ -33,6 +33,8 @@ delivery-badge         -        -        -        -        -        -        ope
 delivery-jobs          -        -        -        -        -        -        operator operator operator
 delivery-state         -        -        -        -        -        -        operator operator operator
 front                  -        -        -        -        -        -        -        -        -
+front-demonstration    -        -        -        -        -        -        -        -        -
+front-picture          -        -        -        -        -        -        -        -        -
 function-state         -        -        -        -        -        -        operator operator operator
 group-members          -        -        -        -        member   member   -        -        -
 imagegame-gallery      -        -        -        -        -        member   -        -        -
@@ -69,7 +71,6 @@ overview-figures       -        -        -        -        -        member   -  
 overview-figures*      -        -        -        -        -        -        operator operator operator
 overview-limits        -        -        -        -        -        -        operator operator operator
 overview-processes     -        -        -        -        -        -        operator operator operator
-overview-states        -        -        -        -        -        -        operator operator operator
 overview-warnings      -        -        -        -        -        -        operator operator operator
 overview-webhooks      -        -        -        -        -        -        operator operator operator
 queue                  -        -        -        -        -        member   -        -        -

@@ -35,7 +35,7 @@ class Command(BaseCommand):
         """Where it shows its numbers."""
         parser.add_argument(
             "--metrics", type=exposition.address, metavar="[HOST:]PORT",
-            help="show what it counts to Prometheus, which shows JOBFARM_METRICS_TOKEN as bearer",
+            help="serve metrics to Prometheus, which sends JOBFARM_METRICS_TOKEN as its bearer token",
         )  # fmt: skip
 
     def handle(self, *, metrics: tuple[str, int] | None = None, **_: Any) -> None:
