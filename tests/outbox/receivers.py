@@ -91,9 +91,11 @@ def receiver(
     one = Receiver(behave=behave, status=status, scheme="https" if tls else "http")
     loop = asyncio.new_event_loop()
     is_ready, stop = threading.Event(), asyncio.Event()
+    clients: set[asyncio.Task[object] | None] = set()  # a loop itself holds its tasks weakly
 
     async def serve() -> None:
         async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            clients.add(asyncio.current_task())
             with one.came:
                 one.connections += 1
             try:
@@ -103,7 +105,7 @@ def receiver(
                         one.requests.append(request)
                         one.came.notify_all()
                     await one.behave(one, writer, request)
-            except (OSError, asyncio.IncompleteReadError):
+            except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 pass
             finally:
                 writer.close()
@@ -113,10 +115,10 @@ def receiver(
         is_ready.set()
         await stop.wait()
         server.close()
-        current = asyncio.current_task()
-        for task in asyncio.all_tasks():
-            if task is not current:
-                task.cancel()
+        open_ones = [task for task in clients if task is not None]
+        for task in open_ones:
+            task.cancel()
+        await asyncio.gather(*open_ones, return_exceptions=True)
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
     thread.start()
@@ -126,7 +128,6 @@ def receiver(
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join()
-        loop.run_until_complete(asyncio.sleep(0))
         loop.close()
 
 
