@@ -9,6 +9,7 @@ import asyncio
 import socket
 import ssl
 import time
+from collections import Counter
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -23,6 +24,7 @@ from outbox.domain.answers import KEPT_BYTES, Answer
 
 _RESOLVERS: Final = 32  # threads, so that a name server which does not answer holds up few
 _KEPT_ALIVE_S: Final = 10.0
+_MOST_POOLS: Final = 200
 _MOST_ADDRESSES: Final = 4  # of one name are tried
 _LONGEST_ERROR: Final = 300
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -49,13 +51,16 @@ class Client:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         networks = settings.OUTBOX["ALLOWED_NETWORKS"] if allowed is None else allowed
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=tls or _tls(),
-            max_connections=connections,
-            max_keepalive_connections=connections,
-            keepalive_expiry=_KEPT_ALIVE_S,
-            network_backend=_GuardedNetwork(tuple(networks), resolve),
-        )
+        self._options: dict[str, Any] = {
+            "ssl_context": tls or _tls(),
+            "max_connections": connections,
+            "max_keepalive_connections": connections,
+            "keepalive_expiry": _KEPT_ALIVE_S,
+            "network_backend": _GuardedNetwork(tuple(networks), resolve),
+        }
+        # One for each URL: a pool looks at all its connections for each request, which 200 of them make dear.
+        self._pools: dict[str, httpcore.AsyncConnectionPool] = {}
+        self._uses: Counter[str] = Counter()
 
     async def post(
         self, url: str, body: bytes, *, headers: Mapping[str, str], timeout_s: float | None = None
@@ -65,6 +70,7 @@ class Client:
         addresses.target(url)
         deadline_s = settings.OUTBOX["TIMEOUT_S"] if timeout_s is None else timeout_s
         began_at = time.monotonic()
+        self._uses[url] += 1
         try:
             async with asyncio.timeout(deadline_s):
                 fields = await self._post(url, body, headers)
@@ -72,11 +78,16 @@ class Client:
             Exception
         ) as error:  # httpcore's, h11's, OpenSSL's, the system's: what a stranger's server makes happen
             fields = {"error": _sentence(error, deadline_s), "is_refused": isinstance(error, _AddressRefused)}
+        finally:
+            self._uses[url] -= 1
+        await self._close_unused()
         return Answer(duration_ms=round((time.monotonic() - began_at) * 1000), **fields)
 
     async def _post(self, url: str, body: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
         everything = {"user-agent": "jobfarm", "accept": "*/*", **headers}
-        async with self._pool.stream("POST", url, headers=list(everything.items()), content=body) as response:
+        async with self._pool_of(url).stream(
+            "POST", url, headers=list(everything.items()), content=body
+        ) as response:
             assert isinstance(response.stream, AsyncIterable)
             return {
                 "status": response.status,
@@ -89,7 +100,20 @@ class Client:
 
     async def aclose(self) -> None:
         """Close its connections."""
-        await self._pool.aclose()
+        for pool in self._pools.values():
+            await pool.aclose()
+
+    def _pool_of(self, url: str) -> httpcore.AsyncConnectionPool:
+        pool = self._pools.pop(url, None) or httpcore.AsyncConnectionPool(**self._options)
+        self._pools[url] = pool  # the last, for whoever looks for those that nobody used for long
+        return pool
+
+    async def _close_unused(self) -> None:
+        unused = [url for url in self._pools if not self._uses[url]]
+        for url in unused[: max(0, len(self._pools) - _MOST_POOLS)]:
+            if url in self._pools and not self._uses[url]:  # meanwhile others may have begun, or closed it
+                del self._uses[url]
+                await self._pools.pop(url).aclose()
 
     async def __aenter__(self) -> "Client":
         return self
