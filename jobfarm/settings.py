@@ -68,6 +68,7 @@ INSTALLED_APPS = [
     "scheduling",
     "ratelimits",
     "accounts",
+    "outbox",
     "jobs",
     "webhooks",
     "examples.chat",
@@ -244,7 +245,7 @@ JOBFARM: dict[str, Any] = {
 }
 DATA_UPLOAD_MAX_MEMORY_SIZE = JOBFARM["BODY_BYTES"]
 # Templates that other apps add to the page of one's own account: accounts knows none of them.
-ACCOUNT_CARDS = ("jobs/parts/account_card.html",)
+ACCOUNT_CARDS = ("jobs/parts/account_card.html", "outbox/parts/account_card.html")
 
 # Pages' sockets (docs/adr/0056): how many one process takes, and of them from one address; what a page may ask for
 # at once, and a second after that.
@@ -301,6 +302,22 @@ WEBHOOKS: dict[str, Any] = {
     "SANDBOX_RETENTION_DAYS": _ENV["WEBHOOKS_SANDBOX_RETENTION_DAYS"],
     # Where this farm answers, for test deliveries.
     "OWN_URL": _ENV["WEBHOOKS_OWN_URL"] or f"http://127.0.0.1:{PORT}",
+}
+
+# The outbox: what the farm tells others. Durations in seconds unless the name says otherwise.
+OUTBOX: dict[str, Any] = {
+    # Networks that are not public and may be sent to all the same; and hosts that a submit may name for its job.
+    "ALLOWED_NETWORKS": _ENV["OUTBOX_ALLOWED_NETWORKS"],
+    "CALLBACK_HOSTS": tuple(_ENV["OUTBOX_CALLBACK_HOSTS"]),
+    "TIMEOUT_S": _ENV["OUTBOX_TIMEOUT_S"],  # of one attempt, in all
+    "RESULT_BYTES": _ENV["OUTBOX_RESULT_BYTES"],
+    "IN_FLIGHT": _ENV["OUTBOX_IN_FLIGHT"],  # requests of one sender at a time
+    "IN_FLIGHT_PER_ENDPOINT": _ENV["OUTBOX_IN_FLIGHT_PER_ENDPOINT"],
+    "PAUSE_AFTER_HOURS": _ENV["OUTBOX_PAUSE_AFTER_HOURS"],
+    "RETENTION_DAYS": _ENV["OUTBOX_RETENTION_DAYS"],
+    "ENDPOINTS_PER_OWNER": 20,
+    # ce-source: where events come from, as receivers of several farms see it.
+    "SOURCE": _ENV["WEBHOOKS_OWN_URL"] or f"http://127.0.0.1:{PORT}",
 }
 # OpenAI-compatible servers whose models are listed every night: addresses that /models is added to, comma between.
 # A key for all of them, if they need one, is LLM_API_KEY.

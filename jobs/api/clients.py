@@ -314,6 +314,7 @@ def _new_job(body: clients.NewJob, owner: User, groups: Mapping[str, Group]) -> 
         owner=owner,
         group=None if body.group is None else groups[body.group],
         files=body.files,
+        callback_url=body.callback_url,
     )
 
 

@@ -13,7 +13,7 @@ from django.core.files.storage import default_storage
 from jobs.domain.files import UNUSED_FOR_S
 from jobs.domain.reasons import duration
 from jobs.domain.states import AttemptOutcome, Status
-from jobs.operations import hooks, quotas
+from jobs.operations import events, hooks, quotas
 from jobs.operations.finish import decide, settle
 from jobs.queries import inputs, keys, moves, reads, reports
 from postgres import transactions
@@ -155,6 +155,7 @@ def _expire(limit: int) -> int:
         moves.expire([row.id for row in rows])
         hooks.changed([row.id for row in rows])
         hooks.ended_waiting(rows, to=Status.TIMED_OUT, error="it waited longer than allowed")
+        events.ended_waiting([row.id for row in rows])
     return len(rows)
 
 

@@ -21,7 +21,7 @@ from jobs.domain.states import ENDED, Status
 from jobs.domain.watermarks import MARGIN_S
 from jobs.errors import InvalidValue, NotAMember, NotEnded, NotFound, NotUnique, UnknownQueue
 from jobs.models import Job, Share
-from jobs.operations import hooks, inputs, queues, quotas
+from jobs.operations import events, hooks, inputs, queues, quotas
 from jobs.queries import keys, moves, reads, submits
 from jobs.queries.submits import Stored, Twin
 from live import operations as live
@@ -58,6 +58,7 @@ class NewJob:
     `limit_count` is how many tokens of its kind's limit this one takes, where the kind's own number does not fit.
     `files` are its input files: the id of an upload (`operations.upload`) by the name that its worker asks for, at
     most 16.
+    `callback_url` gets its events (docs/outbox.md), if the farm allows that host.
     """
 
     kind: str
@@ -74,6 +75,7 @@ class NewJob:
     retry_of: int | None = None
     limit_count: float | None = None
     files: Mapping[str, str | UUID] | None = None
+    callback_url: str | None = None
 
 
 def submit(
@@ -91,6 +93,7 @@ def submit(
     timeout_s: float | None = None,
     limit_count: float | None = None,
     files: Mapping[str, str | UUID] | None = None,
+    callback_url: str | None = None,
     by: User | None = None,
 ) -> Job:
     """Put a job into the table, in the caller's transaction if there is one (DESIGN promise 9), and return it.
@@ -109,7 +112,7 @@ def submit(
     new = NewJob(
         kind=kind, payload=payload, owner=owner, group=group, queue=queue, priority=priority, run_at=run_at,
         expires_at=expires_at, unique_key=unique_key, max_attempts=max_attempts, timeout_s=timeout_s,
-        limit_count=limit_count, files=files,
+        limit_count=limit_count, files=files, callback_url=callback_url,
     )  # fmt: skip
     [job] = submit_many([new], by=by)
     if isinstance(job, NotUnique):
@@ -136,7 +139,8 @@ def submit_many(new_jobs: Sequence[NewJob], *, by: User | None = None) -> list[J
     with traces.span("submit", kind="producer", jobs=len(new_jobs)):
         rows = _rows(new_jobs, named)
         quotas.admit(rows)
-        put = _put if _is_one_statement(rows) else transactions.retried(_put)
+        is_plain = _is_one_statement(rows) and new_jobs[0].callback_url is None
+        put = _put if is_plain else transactions.retried(_put)
         return put(new_jobs, rows, by)
 
 
@@ -259,6 +263,8 @@ def _put(
     # The copies become the jobs' own, and this may be done again.
     stored = _stored([row.copy() for row in rows], locked)
     _announce(new_jobs, stored)
+    pairs = zip(new_jobs, stored, strict=True)
+    events.call_back((new.callback_url, new.owner, job.pk) for new, job in pairs if isinstance(job, Job))
     return stored
 
 

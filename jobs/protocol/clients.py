@@ -48,6 +48,10 @@ class NewJob(Body):
         "that you may see.",
         examples=[None],
     )
+    callback_url: Annotated[Text, Field(min_length=1, max_length=2000)] | None = Field(
+        None,
+        description="Gets the job's events, signed, if the farm allows its host (OUTBOX_CALLBACK_HOSTS).",
+    )
 
 
 class NewPriority(Body):

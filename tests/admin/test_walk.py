@@ -60,9 +60,8 @@ def uncounted(statements: list[str]) -> list[str]:
         for statement in statements
         if "COUNT(" in statement.upper() and any(f'"{table}"' in statement for table in BIG)
     ]
-    return [
-        statement for statement in counts if "LIMIT 10000" not in statement and "GROUP BY" not in statement
-    ]
+    bounded = ("LIMIT 10000", "GROUP BY", "OVER (")  # a window counts what is in progress, by worker
+    return [statement for statement in counts if not any(bound in statement for bound in bounded)]
 
 
 def everything_chosen(answer: Any) -> str:
@@ -168,7 +167,7 @@ class TestFirstPage:
         assert [
             url for url in (address(model, "changelist") for model in tables()) if f'href="{url}"' not in page
         ] == []
-        names = ("warnings", "figures", "states", "charts", "crons", "webhooks", "limits")
+        names = ("warnings", "figures", "charts", "crons", "webhooks", "limits")
         assert [name for name in names if f'data-live="overview-{name}"' not in page] == []
         assert uncounted(statements) == []
 

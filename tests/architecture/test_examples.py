@@ -16,6 +16,7 @@ PRODUCT = (
     "jobs",
     "live",
     "observing",
+    "outbox",
     "postgres",
     "ratelimits",
     "scheduling",

@@ -39,6 +39,12 @@ FORMS: Final[Mapping[str, Any]] = {
     "jobs/filters/save/": {"name": "failed", "status": "failed"},
     "queues/<str:name>/ceiling/": {"ceiling": "3"},
     "workers/connect/": {"name": "another", "queues": "chat", "scope": "own"},
+    "outbox/new/": {"name": "new", "url": "https://hooks.example/new", "events": "job.*"},
+    "outbox/<int:endpoint_id>/edit/": {
+        "name": "other",
+        "url": "https://hooks.example/other",
+        "events": "job.*",
+    },
     "limits/reset/": {"name": "<limit>", "key": "<key>"},
     "inbox/sources/<str:name>/": {"grace": "", "secret": "", "name": "second"},
     "inbox/sources/<str:name>/secrets/<jobid:secret_id>/retire/": {"grace": "0"},
