@@ -143,6 +143,18 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
         Variable("LLM_SERVERS", values.addresses, [], "OpenAI-compatible servers whose models are listed every night"),
         Variable("LLM_API_KEY", text, "", "the key for all of them", is_secret=True),
     ),
+    "Mail": (
+        Variable("EMAIL_HOST", text, "",
+            "the server that takes messages of alerts ([alerts.md](alerts.md)); without it none is sent by mail"),
+        Variable("EMAIL_PORT", whole(1, 65535), 25, "its port: often 587 with TLS, 465 with SSL"),
+        Variable("EMAIL_HOST_USER", text, "", "who logs in there; without one nobody does"),
+        Variable("EMAIL_HOST_PASSWORD", text, "", "with this password", is_secret=True),
+        Variable("EMAIL_USE_TLS", flag, False, "STARTTLS before anything else is said"),
+        Variable("EMAIL_USE_SSL", flag, False, "TLS from the first byte; not together with `EMAIL_USE_TLS`"),
+        Variable("DEFAULT_FROM_EMAIL", text, "jobfarm@localhost", "who messages come from"),
+        Variable("JOBFARM_URL", values.address, "",
+            "such as `https://farm.example.org`: where people find this farm, for links in messages"),
+    ),
     "Processes and connections": (
         Variable("JOBFARM_DB_POOL", whole(1), POOL_MAX, "connections of a process to the database"),
         Variable("JOBFARM_DB_THREADS", whole(1), 4,

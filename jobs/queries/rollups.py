@@ -191,6 +191,15 @@ def history(period: Period, *, now: datetime, queue: str = "") -> History:
     )
 
 
+def queue_totals(period: Period, *, now: datetime) -> list[Point]:
+    """What happened in each queue in the period that ends now: the `total` of each of its `history`."""
+    since = next(_steps(period, now=now))
+    queues: dict[str, list[Rollup]] = {}
+    for row in _rows(period, since=since, until=now):
+        queues.setdefault(row.queue, []).append(row)
+    return [_together(since, queue, rows) for queue, rows in sorted(queues.items())]
+
+
 def total(period: Period, *, now: datetime, queue: str = "") -> Point:
     """What happened in one queue, or in all of them, in the period that ends now: the `total` of its `history`."""
     since = next(_steps(period, now=now))
