@@ -87,14 +87,12 @@ def _scheduler_late(_: int) -> Reading | Unknown:
 
 
 @register(Condition(
-    code="cron_missed", title="The last firing of a cron came late", target="cron", unit=Unit.SECONDS, threshold=300,
+    code="cron_missed", title="Nothing ran when a cron was due", target="cron", unit=Unit.PRESENCE, is_windowed=True,
 ))  # fmt: skip
-def _cron_missed(_: int) -> Reading | Unknown:
-    now = clock.now()
-    return Reading(measures=[
-        Measure(subject=row.cron_id, value=((row.started_at or row.ended_at or now) - row.fire_at).total_seconds())
-        for row in scheduled.last_firings()
-    ])  # fmt: skip
+def _cron_missed(window_s: int) -> Reading | Unknown:
+    since = clock.now() - timedelta(seconds=window_s)
+    missed = scheduled.firing_crons().filter(missed_at__gte=since).order_by("name")
+    return Reading(measures=[Measure(subject=cron.name, value=1) for cron in missed])
 
 
 @register(Condition(

@@ -1,5 +1,7 @@
 """What holds of a rule whatever is observed, and whenever it is judged."""
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -67,9 +69,7 @@ def test_messages_keep_their_distance_and_a_mute(
 ) -> None:
     rule, _ = run(policy, steps)
     minutes = [minute for minute, _ in rule.messages]
-    assert all(
-        later - earlier >= GROUP / MINUTE for earlier, later in zip(minutes, minutes[1:], strict=False)
-    )
+    assert all(later - earlier >= GROUP / MINUTE for earlier, later in itertools.pairwise(minutes))
     if policy.muted_until is not None:
         assert all(BEGIN + minute * MINUTE >= policy.muted_until for minute in minutes)
 
