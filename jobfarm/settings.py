@@ -68,6 +68,7 @@ INSTALLED_APPS = [
     "scheduling",
     "ratelimits",
     "accounts",
+    "outbox",
     "jobs",
     "webhooks",
     "alerts",
@@ -313,6 +314,22 @@ WEBHOOKS: dict[str, Any] = {
     "SANDBOX_RETENTION_DAYS": _ENV["WEBHOOKS_SANDBOX_RETENTION_DAYS"],
     # Where this farm answers, for test deliveries.
     "OWN_URL": _ENV["WEBHOOKS_OWN_URL"] or f"http://127.0.0.1:{PORT}",
+}
+
+# The outbox: what the farm tells others. Durations in seconds unless the name says otherwise.
+OUTBOX: dict[str, Any] = {
+    # Networks that are not public and may be sent to all the same; and hosts that a submit may name for its job.
+    "ALLOWED_NETWORKS": _ENV["OUTBOX_ALLOWED_NETWORKS"],
+    "CALLBACK_HOSTS": tuple(_ENV["OUTBOX_CALLBACK_HOSTS"]),
+    "TIMEOUT_S": _ENV["OUTBOX_TIMEOUT_S"],  # of one attempt, in all
+    "RESULT_BYTES": _ENV["OUTBOX_RESULT_BYTES"],
+    "IN_FLIGHT": _ENV["OUTBOX_IN_FLIGHT"],  # requests of one sender at a time
+    "IN_FLIGHT_PER_ENDPOINT": _ENV["OUTBOX_IN_FLIGHT_PER_ENDPOINT"],
+    "PAUSE_AFTER_HOURS": _ENV["OUTBOX_PAUSE_AFTER_HOURS"],
+    "RETENTION_DAYS": _ENV["OUTBOX_RETENTION_DAYS"],
+    "ENDPOINTS_PER_OWNER": 20,
+    # ce-source: where events come from, as receivers of several farms see it.
+    "SOURCE": _ENV["WEBHOOKS_OWN_URL"] or f"http://127.0.0.1:{PORT}",
 }
 # OpenAI-compatible servers whose models are listed every night: addresses that /models is added to, comma between.
 # A key for all of them, if they need one, is LLM_API_KEY.

@@ -13,8 +13,8 @@ from django.db import DatabaseError
 
 from live import RECONNECTED, errors, hub, people, protocol, registry, rights
 from live.feeds import Watch
-from live.outbox import Outbox
 from live.pacing import Bucket
+from live.send_queue import SendQueue
 from live.subscriptions import Subscription
 from observing import fields, numbers
 
@@ -67,7 +67,7 @@ class Conversation:
         self._sending = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
         self._hub = hub.current()
-        self._outbox = Outbox()
+        self._send_queue = SendQueue()
         self._user: AbstractBaseUser | AnonymousUser = AnonymousUser()
         self._rights_subscriptions: set[Subscription] = set()
         self._watched: dict[str, _Watched] = {}
@@ -155,7 +155,7 @@ class Conversation:
 
     async def _deliver(self) -> NoReturn:
         while True:
-            for message in await self._outbox.take():
+            for message in await self._send_queue.take():
                 if message.kind == "gone":
                     self._drop_closed(message.watch_id)
                 await self._send_text(message.text())
@@ -248,7 +248,7 @@ class Conversation:
         for each, verdict in zip(watched, verdicts, strict=True):
             await self._apply(each, verdict)
         if self._loop.time() < self._recheck_at:
-            self._outbox.let_go()
+            self._send_queue.let_go()
         return True
 
     async def _apply(self, watched: _Watched, verdict: rights.WatchDecision) -> None:
@@ -259,12 +259,14 @@ class Conversation:
             watched.granted = verdict  # a stream is the same for all who may see it
         else:
             watched.watch.close()
-            self._outbox.forget(watched.watch)  # so the page may not have what the watch has seen: begin anew
+            self._send_queue.forget(
+                watched.watch
+            )  # so the page may not have what the watch has seen: begin anew
             self._watch(verdict, watched.rights, seen=None)
 
     def _watch(self, granted: rights.Granted, subscription: Subscription, *, seen: str | None) -> None:
         watch = self._hub.watch(
-            self._outbox,
+            self._send_queue,
             granted.query.name,
             granted.arguments,
             watch_id=granted.request.watch_id,
@@ -283,7 +285,7 @@ class Conversation:
         watched = self._watched.pop(watch_id, None)
         if watched is not None:
             watched.watch.close()
-            self._outbox.forget(watched.watch)
+            self._send_queue.forget(watched.watch)
             self._unsubscribe(watched.rights)
 
     def _unsubscribe(self, subscription: Subscription) -> None:
@@ -295,7 +297,7 @@ class Conversation:
             self._recheck_in(_RECHECK_SPREAD_S * self._hub.rng.random())
         else:
             self._recheck_at = self._loop.time()
-            self._outbox.hold()
+            self._send_queue.hold()
         if self._pause is not None and not self._pause.expired():
             self._pause.reschedule(self._recheck_at)
 

@@ -8,7 +8,7 @@ from jobfarm.environment import file
 from jobfarm.environment.secret_files import names
 from jobfarm.environment.table import VARIABLES
 
-_PREFIXES: Final = ("JOBFARM_", "SCHEDULING_", "WEBHOOKS_")
+_PREFIXES: Final = ("JOBFARM_", "OUTBOX_", "SCHEDULING_", "WEBHOOKS_")
 # 0 to 1, of difflib: one letter too many or too few in a name of ten is 0.95; JOBFARM_RETENTION is 0.87 of itself with
 # _DAYS; names of different settings, such as _PER_JOB and _PER_OWNER, are 0.8 to 0.93, and known.
 _ALIKE: Final = 0.85

@@ -4,6 +4,7 @@ import importlib.util
 import math
 import re
 from collections.abc import Callable
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -116,6 +117,17 @@ def address(name: str, raw: str) -> str:
 def addresses(name: str, raw: str) -> list[str]:
     """Addresses of HTTP, with commas between them."""
     return [address(name, one) for one in phrases(name, raw)]
+
+
+def networks(name: str, raw: str) -> tuple[IPv4Network | IPv6Network, ...]:
+    """Networks in CIDR notation, with commas or spaces between them."""
+    items = []
+    for word in words(name, raw):
+        try:
+            items.append(ip_network(word))
+        except ValueError:
+            raise ValueError(f'{name} must hold networks, such as 10.1.0.0/16, not "{word}".') from None
+    return tuple(items)
 
 
 def redis(name: str, raw: str) -> str:

@@ -16,7 +16,7 @@ from jobs.waiting.notifier import Stopping
 from jobs.waiting.story import Story
 from jobs.waiting.upstream import Answer, Django
 from live import RECONNECTED, hub
-from live.outbox import Outbox
+from live.send_queue import SendQueue
 from live.subscriptions import Subscription
 
 PING_S: Final = 15.0
@@ -41,8 +41,8 @@ class EventStream:
             await bodies.whole(receive)
         except bodies.ClientGone:
             return
-        outbox = Outbox()
-        rights = Rights(self._django, scope, outbox)
+        send_queue = SendQueue()
+        rights = Rights(self._django, scope, send_queue)
         client: clients.Connection | None = None
         try:
             answer, job_id = await rights.first_answer()
@@ -50,31 +50,33 @@ class EventStream:
                 await answer.send(send)
                 return
             client = clients.Connection(receive)
-            await client.during(self._stream(scope, send, outbox, rights, job_id=job_id))
+            await client.during(self._stream(scope, send, send_queue, rights, job_id=job_id))
         finally:
             rights.close()
             if client is not None:
                 client.close()
 
     async def _stream(
-        self, scope: Scope, send: Send, outbox: Outbox, rights: "Rights", *, job_id: int
+        self, scope: Scope, send: Send, send_queue: SendQueue, rights: "Rights", *, job_id: int
     ) -> None:
         story = Story.resumed(asgi.header(scope, "last-event-id"))
         here = hub.current()
         watched = {"watch_id": "", "audience": "member", "language": settings.LANGUAGE_CODE}
         # From the start, whatever the client has seen: of an ended job the end has to be sent once more.
-        watches = [here.watch(outbox, "job-json", {"job_id": job_id}, **watched)]
+        watches = [here.watch(send_queue, "job-json", {"job_id": job_id}, **watched)]
 
         def follow_output() -> None:
             """Once: the job itself is sent before its output."""
             if len(watches) == 1:
                 seen = story.cursor
-                watches.append(here.watch(outbox, "job-output", {"job_id": job_id}, seen=seen, **watched))
+                watches.append(here.watch(send_queue, "job-output", {"job_id": job_id}, seen=seen, **watched))
 
         try:
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             await _first_of(
-                self._send_events(story, outbox, send, follow_output), rights.lost(), self._stopping.wait()
+                self._send_events(story, send_queue, send, follow_output),
+                rights.lost(),
+                self._stopping.wait(),
             )
             await send({"type": "http.response.body", "body": b""})
         finally:
@@ -82,14 +84,14 @@ class EventStream:
                 watch.close()
 
     async def _send_events(
-        self, story: Story, outbox: Outbox, send: Send, follow_output: Callable[[], None]
+        self, story: Story, send_queue: SendQueue, send: Send, follow_output: Callable[[], None]
     ) -> None:
         """Send the hub's messages, as events, until the story is over."""
         await _piece(send, b"retry: 2000\n\n")
         while not story.is_over:
             try:
                 async with asyncio.timeout(PING_S):
-                    messages = await outbox.take()
+                    messages = await send_queue.take()
             except TimeoutError:
                 await _piece(send, _PING)
                 continue
@@ -100,13 +102,13 @@ class EventStream:
 class Rights:
     """Whether the caller may see the job: Django is called again whenever the caller's rights changed.
 
-    What comes for the caller meanwhile waits in the outbox for its answer.
+    What comes for the caller meanwhile waits in the queue for its answer.
     """
 
-    def __init__(self, django: Django, scope: Scope, outbox: Outbox) -> None:
+    def __init__(self, django: Django, scope: Scope, send_queue: SendQueue) -> None:
         self._django = django
         self._scope = scope
-        self._outbox = outbox
+        self._send_queue = send_queue
         self._changed = asyncio.Event()
         self._listening: Subscription | None = None
 
@@ -138,7 +140,7 @@ class Rights:
             if _note(await self._django.call(self._scope, b"")) is None:
                 return
             if not self._changed.is_set():
-                self._outbox.let_go()
+                self._send_queue.let_go()
 
     def close(self) -> None:
         """Listen no longer."""
@@ -147,7 +149,7 @@ class Rights:
 
     def _change(self, _topics: Iterable[str] = ()) -> None:
         self._changed.set()
-        self._outbox.hold()
+        self._send_queue.hold()
 
 
 def _note(answer: Answer) -> dict[str, int] | None:

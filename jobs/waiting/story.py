@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, Self
 
 from jobs.domain import states
-from live.outbox import Message
+from live.send_queue import Message
 
 # Fence, number of the next piece of output, version of the job: what an event's id says.
 _EVENT_ID: Final = re.compile(r"([0-9]{1,18})\.([0-9]{1,9})\.([0-9a-f]{0,64})")

@@ -3,24 +3,18 @@
 At rest they are encrypted under a key derived from SECRET_KEY (docs/adr/0020).
 """
 
-import base64
-import hashlib
-import hmac
 import secrets as rng
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from functools import cache
+from typing import Final
 
-from cryptography.fernet import Fernet, InvalidToken, MultiFernet
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 
 from core import audit
+from core.sealing import CannotUnseal, Sealer
 from live import operations as live
 from postgres import clock
 from webhooks.domain.names import Source
@@ -132,33 +126,22 @@ def _after(grace: timedelta) -> str:
     return f", after {grace}" if grace else ""
 
 
-_PURPOSE = b"jobfarm webhooks secrets v1"
+_SEALER: Final = Sealer(b"jobfarm webhooks secrets v1")
 
 
 def seal(secret: str) -> bytes:
     """Encrypt under the present SECRET_KEY."""
-    return _box(settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS).encrypt(secret.encode())
+    return _SEALER.seal(secret)
 
 
 def unseal(sealed: bytes | memoryview, *, source: str) -> str:
     """Decrypt under SECRET_KEY or one of SECRET_KEY_FALLBACKS. Raises CannotOpen."""
     try:
-        opened = _box(settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS).decrypt(bytes(sealed))
-    except InvalidToken:
+        return _SEALER.unseal(sealed)
+    except CannotUnseal:
         raise CannotOpen(source=source) from None
-    return opened.decode()
 
 
 def fingerprint_of(secret: str) -> str:
-    """Twelve hex digits that tell secrets apart. Keyed, so that a weak secret cannot be looked up by them."""
-    key = settings.SECRET_KEY.encode()
-    return hmac.new(key, _PURPOSE + secret.encode(), hashlib.sha256).hexdigest()[:12]
-
-
-@cache
-def _box(*keys: str) -> MultiFernet:
-    return MultiFernet([Fernet(base64.urlsafe_b64encode(_derived(key))) for key in keys])
-
-
-def _derived(key: str) -> bytes:
-    return HKDF(algorithm=SHA256(), length=32, salt=None, info=_PURPOSE).derive(key.encode())
+    """Twelve hex digits that identify a secret (`core.sealing`)."""
+    return _SEALER.fingerprint(secret)

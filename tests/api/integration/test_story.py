@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from jobs.waiting.story import Story
-from live.outbox import Message
+from live.send_queue import Message
 
 
 def job(status: str, *, fence: int = 1, written: int = 0, version: str = "aa") -> Message:

@@ -9,7 +9,7 @@ from django.contrib.auth.models import Group
 
 from live import hub
 from live.feeds import Watch
-from live.outbox import Outbox
+from live.send_queue import SendQueue
 from postgres import connections
 from tests.live.integration.support import Notebook, eventually, log, reads, settled, write
 from tests.live.integration.test_layer import end_listeners
@@ -23,7 +23,7 @@ async def new_log(log_id: int = 1) -> int:
     return log_id
 
 
-def watch(here: hub.Hub, sink: Notebook | Outbox, log_id: int, *, seen: str | None = None) -> Watch:
+def watch(here: hub.Hub, sink: Notebook | SendQueue, log_id: int, *, seen: str | None = None) -> Watch:
     """Watch a log."""
     return here.watch(
         sink, "test-log", {"log_id": log_id}, watch_id="w", audience="public", language="en-gb", seen=seen
@@ -131,16 +131,16 @@ class TestSlowReaders:
         assert len(slow.texts) == 25
 
     async def test_cost_no_more_memory_than_their_backlog_and_a_page(self, here: hub.Hub) -> None:
-        outbox = Outbox(backlog_bytes=2000)
+        send_queue = SendQueue(backlog_bytes=2000)
         log_id = await new_log()
-        watch(here, outbox, log_id)
+        watch(here, send_queue, log_id)
         await connections.run(write, log_id, *["x" * 100] * 300)
         await settled(lambda: reads.count)
-        waiting = outbox._waiting_bytes
+        waiting = send_queue._waiting_bytes
         texts: list[str] = []
         while len(texts) < 300:
             async with asyncio.timeout(10):
-                for message in await outbox.take():
+                for message in await send_queue.take():
                     texts += lines(message.encoded)
         assert waiting < 2000 + 7 * 200
         assert texts == ["x" * 100 + "\n"] * 300

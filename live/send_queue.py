@@ -31,13 +31,13 @@ class Message:
         return f'{{"state":{about},"version":{seen},"{self.kind}":{self.encoded}}}'
 
 
-class Outbox:
+class SendQueue:
     """A Sink for the hub, and the other end for whoever sends. Belongs to one event loop and one sender.
 
         here = hub.current()
-        watch = here.watch(outbox, "job", {"job_id": 7}, watch_id="1", audience="member", language="en")
+        watch = here.watch(send_queue, "job", {"job_id": 7}, watch_id="1", audience="member", language="en")
         while True:
-            for message in await outbox.take():
+            for message in await send_queue.take():
                 await send(message.text())
 
     A state that was not taken yet is superseded by the next. A stream that has more than the backlog waiting

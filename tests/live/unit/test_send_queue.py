@@ -4,9 +4,9 @@ import json
 from typing import cast
 
 from live.feeds import Feed, Watch
-from live.outbox import Outbox
 from live.registry import Item
 from live.rendering import Page, Rendering
+from live.send_queue import SendQueue
 
 
 class Woken:
@@ -20,10 +20,10 @@ class Woken:
         self.times += 1
 
 
-def watch(outbox: Outbox, name: str = "w") -> tuple[Watch, Woken]:
+def watch(send_queue: SendQueue, name: str = "w") -> tuple[Watch, Woken]:
     """A watch of which nobody reads."""
     woken = Woken()
-    return Watch(watch_id=name, sink=outbox, feed=cast("Feed", woken), seen=None), woken
+    return Watch(watch_id=name, sink=send_queue, feed=cast("Feed", woken), seen=None), woken
 
 
 def rendering(version: str) -> Rendering:
@@ -41,58 +41,58 @@ def page(*texts: str) -> Page:
 
 class TestOutbox:
     async def test_keeps_only_the_latest_of_each_state(self) -> None:
-        outbox = Outbox()
-        (one, _), (two, _) = watch(outbox, "1"), watch(outbox, "2")
-        outbox.state(one, rendering("a"))
-        outbox.state(two, rendering("b"))
-        outbox.state(one, rendering("c"))
-        assert [json.loads(message.text()) for message in await outbox.take()] == [
+        send_queue = SendQueue()
+        (one, _), (two, _) = watch(send_queue, "1"), watch(send_queue, "2")
+        send_queue.state(one, rendering("a"))
+        send_queue.state(two, rendering("b"))
+        send_queue.state(one, rendering("c"))
+        assert [json.loads(message.text()) for message in await send_queue.take()] == [
             {"state": "1", "version": "c", "html": "c"},
             {"state": "2", "version": "b", "html": "b"},
         ]
 
     async def test_keeps_all_of_a_stream_in_order(self) -> None:
-        outbox = Outbox()
-        one, _ = watch(outbox)
-        assert outbox.append(one, page("a", "b"))
-        assert outbox.append(one, page("c"))
-        messages = [json.loads(message.text()) for message in await outbox.take()]
+        send_queue = SendQueue()
+        one, _ = watch(send_queue)
+        assert send_queue.append(one, page("a", "b"))
+        assert send_queue.append(one, page("c"))
+        messages = [json.loads(message.text()) for message in await send_queue.take()]
         assert [(each["append"], each["cursor"], len(each["items"])) for each in messages] == [
             ("w", "b", 2),
             ("w", "c", 1),
         ]
 
     async def test_pauses_a_stream_until_what_waits_was_sent(self) -> None:
-        outbox = Outbox(backlog_bytes=100)
-        one, woken = watch(outbox)
-        assert not outbox.append(one, page("x" * 200))
+        send_queue = SendQueue(backlog_bytes=100)
+        one, woken = watch(send_queue)
+        assert not send_queue.append(one, page("x" * 200))
         one.paused = True
-        await outbox.take()
+        await send_queue.take()
         taken_but_not_sent = woken.times
-        outbox.state(one, rendering("a"))
-        await outbox.take()
+        send_queue.state(one, rendering("a"))
+        await send_queue.take()
         assert (taken_but_not_sent, woken.times, one.paused) == (0, 1, False)
 
     async def test_says_that_it_is_gone_instead_of_what_was_pending(self) -> None:
-        outbox = Outbox()
-        one, _ = watch(outbox)
-        outbox.state(one, rendering("a"))
-        outbox.append(one, page("b"))
-        outbox.gone(one)
-        assert [json.loads(message.text()) for message in await outbox.take()] == [{"gone": "w"}]
+        send_queue = SendQueue()
+        one, _ = watch(send_queue)
+        send_queue.state(one, rendering("a"))
+        send_queue.append(one, page("b"))
+        send_queue.gone(one)
+        assert [json.loads(message.text()) for message in await send_queue.take()] == [{"gone": "w"}]
 
     async def test_forgets_what_a_watcher_ended(self) -> None:
-        outbox = Outbox(backlog_bytes=100)
-        (one, woken), (two, _) = watch(outbox, "1"), watch(outbox, "2")
-        outbox.append(one, page("x" * 200))
-        outbox.forget(one)
-        assert outbox.append(two, page("y"))
-        await outbox.take()
+        send_queue = SendQueue(backlog_bytes=100)
+        (one, woken), (two, _) = watch(send_queue, "1"), watch(send_queue, "2")
+        send_queue.append(one, page("x" * 200))
+        send_queue.forget(one)
+        assert send_queue.append(two, page("y"))
+        await send_queue.take()
         assert woken.times == 0
 
     async def test_writes_ids_as_json_whatever_they_hold(self) -> None:
-        outbox = Outbox()
-        one, _ = watch(outbox, 'a"\\</script>')
-        outbox.state(one, rendering("v"))
-        [message] = await outbox.take()
+        send_queue = SendQueue()
+        one, _ = watch(send_queue, 'a"\\</script>')
+        send_queue.state(one, rendering("v"))
+        [message] = await send_queue.take()
         assert json.loads(message.text())["state"] == 'a"\\</script>'

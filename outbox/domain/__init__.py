@@ -1,0 +1,1 @@
+"""The rules of the outbox: addresses, events, signatures, retries. No Django, no clock."""

@@ -1,0 +1,115 @@
+"""Where the farm may send: which URLs it takes, and which network addresses it connects to.
+
+Refused are the blocks that IANA's special-purpose registries (RFC 6890) do not call globally reachable, multicast, and
+what carries an IPv4 address inside an IPv6 one, which is judged as the address it carries. Written down here: what
+`ipaddress.is_global` says differs between Python's releases.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Final
+from urllib.parse import urlsplit
+
+from outbox.errors import BadUrl
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+LONGEST_URL: Final = 2000
+_PORTS: Final = {"http": 80, "https": 443}
+_REFUSED: Final[tuple[Network, ...]] = tuple(
+    ip_network(block)
+    for block in (
+        "0.0.0.0/8",  # this network
+        "10.0.0.0/8",  # private
+        "100.64.0.0/10",  # behind a carrier's NAT
+        "127.0.0.0/8",  # loopback
+        "169.254.0.0/16",  # link-local, with the clouds' metadata at 169.254.169.254
+        "172.16.0.0/12",  # private
+        "192.0.0.0/24",  # protocol assignments, with Oracle's metadata at 192.0.0.192
+        "192.0.2.0/24",  # documentation
+        "192.88.99.0/24",  # relays of 6to4
+        "192.168.0.0/16",  # private
+        "198.18.0.0/15",  # benchmarks
+        "198.51.100.0/24",  # documentation
+        "203.0.113.0/24",  # documentation
+        "224.0.0.0/4",  # multicast
+        "240.0.0.0/4",  # reserved, and the broadcast address
+        "::/96",  # unspecified, loopback, and IPv4-compatible
+        "64:ff9b:1::/48",  # translated, for local use
+        "100::/64",  # discarded
+        "2001::/23",  # protocol assignments, Teredo
+        "2001:db8::/32",  # documentation
+        "3fff::/20",  # documentation
+        "5f00::/16",  # segment routing
+        "fc00::/7",  # private, with Amazon's metadata at fd00:ec2::254
+        "fe80::/10",  # link-local
+        "fec0::/10",  # site-local
+        "ff00::/8",  # multicast
+    )
+)
+_MAPPED: Final = IPv6Network("::ffff:0:0/96")
+_TRANSLATED: Final = (IPv6Network("64:ff9b::/96"), IPv6Network("::ffff:0:0:0/96"))
+_SIX_TO_FOUR: Final = IPv6Network("2002::/16")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A URL that may be sent to, as far as the URL itself says."""
+
+    url: str
+    host: str
+    port: int
+
+
+def target(url: str) -> Target:
+    """The URL in its parts. Raises BadUrl: it is not http or https, has no host, names a user, or is too long."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise BadUrl(reason="it cannot be read") from None
+    host = parts.hostname or ""
+    reason = _reason(url, scheme=parts.scheme, host=host, has_user="@" in parts.netloc)
+    if reason is not None:
+        raise BadUrl(reason=reason)
+    return Target(url=url, host=host, port=_PORTS[parts.scheme] if port is None else port)
+
+
+def is_refused(address: str, *, allowed: Iterable[Network]) -> bool:
+    """Whether nothing is sent to this address: it is not of the public network, nor of one that the operator allows."""
+    carried = _carried(ip_address(address.partition("%")[0]))
+    return _is_in(carried, _REFUSED) and not _is_in(carried, allowed)
+
+
+def is_named_by(host: str, hosts: Iterable[str]) -> bool:
+    """Whether a list names this host: itself, `.example.org` for all below that name, or `*`."""
+    name = host.lower().rstrip(".")
+    return any(one in {"*", name} or (one.startswith(".") and name.endswith(one)) for one in hosts)
+
+
+def _reason(url: str, *, scheme: str, host: str, has_user: bool) -> str | None:
+    if len(url) > LONGEST_URL:
+        return f"it has more than {LONGEST_URL} characters"
+    if not url.isascii() or not url.isprintable() or " " in url:
+        return "it has characters that a URL writes with % or punycode"
+    if scheme not in _PORTS:
+        return "it begins with https:// or http://"
+    if has_user:
+        return "it names a user; a secret in an address ends up in logs"
+    return None if host else "it names no host"
+
+
+def _is_in(address: Address, blocks: Iterable[Network]) -> bool:
+    return any(address.version == block.version and address in block for block in blocks)
+
+
+def _carried(address: Address) -> Address:
+    """The IPv4 address inside of an IPv6 one, which is where a packet to it may end up."""
+    if isinstance(address, IPv4Address):
+        return address
+    if address in _MAPPED or any(address in block for block in _TRANSLATED):
+        return IPv4Address(int(address) & 0xFFFF_FFFF)
+    if address in _SIX_TO_FOUR:
+        return IPv4Address(int(address) >> 80 & 0xFFFF_FFFF)
+    return address

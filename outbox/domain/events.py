@@ -1,0 +1,35 @@
+"""The types of events, and which of them an endpoint asks for."""
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+TEST: Final = "outbox.test"
+TYPES: Final[Mapping[str, str]] = {
+    "job.succeeded": "A job ended in success.",
+    "job.failed": "A job failed for good: its attempts are used up, or it must not be retried.",
+    "job.canceled": "A job was canceled.",
+    "job.timed_out": "A job ran or waited longer than it may.",
+    "job.lost": "The lease of an attempt ran out. Another event follows when the job ends.",
+    "queue.paused": "Nothing of a queue is claimed any more.",
+    "queue.resumed": "The jobs of a queue are claimed again.",
+    "cron.failed": "A function that a cron had scheduled failed.",
+    "delivery.dead": "A webhook that came in failed for the last time.",
+    "alert.firing": "An alert began to fire, or still does.",
+    "alert.resolved": "An alert stopped firing.",
+    TEST: "Somebody sent a test event.",
+}
+FAMILIES: Final = tuple(dict.fromkeys(name.partition(".")[0] for name in TYPES))
+ALL: Final = "*"
+# What may stand in an endpoint's list: a type, all of a family, or all there are.
+PATTERNS: Final = (ALL, *(f"{family}.*" for family in FAMILIES if family != "outbox"), *TYPES)
+OF_JOBS: Final = frozenset(name for name in TYPES if name.startswith("job."))
+
+
+def patterns_of(event_type: str) -> tuple[str, str, str]:
+    """The patterns that ask for this type."""
+    return event_type, f"{event_type.partition('.')[0]}.*", ALL
+
+
+def is_requested(event_type: str, *, patterns: Collection[str]) -> bool:
+    """Whether an endpoint with these patterns gets events of this type."""
+    return not set(patterns_of(event_type)).isdisjoint(patterns)

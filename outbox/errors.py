@@ -1,0 +1,58 @@
+"""Refusals of the app: each class states its code, its HTTP status and, as its docstring, its sentence."""
+
+from core.refusal import Refusal
+
+
+class OutboxError(Refusal):
+    """The request cannot be carried out."""
+
+
+class BadUrl(OutboxError):
+    """This address cannot be sent to: {reason}."""
+
+    code = "bad_url"
+    http_status = 422
+
+
+class BadEndpoint(OutboxError):
+    """The endpoint cannot be kept: its {field}: {reason}."""
+
+    code = "bad_endpoint"
+    http_status = 422
+
+
+class NotFound(OutboxError):
+    """There is no such {resource}."""
+
+    code = "not_found"
+    http_status = 404
+
+
+class CannotReplay(OutboxError):
+    """A message that waits is not sent again: it will be sent anyway."""
+
+    code = "cannot_replay"
+    http_status = 409
+
+
+class CannotOpen(OutboxError):
+    """A secret of this endpoint cannot be read: it was sealed under another SECRET_KEY. Rotate it, or name that key in
+    SECRET_KEY_FALLBACKS."""
+
+    code = "cannot_open"
+    http_status = 503
+    retry_after_s = 300
+
+
+class TooManyEndpoints(OutboxError):
+    """There are {limit} endpoints of yours already, which is the most; delete one that is not needed."""
+
+    code = "too_many_endpoints"
+    http_status = 409
+
+
+class CallbacksNotAllowed(OutboxError):
+    """This farm sends nothing to {host}: OUTBOX_CALLBACK_HOSTS does not name it."""
+
+    code = "callbacks_not_allowed"
+    http_status = 403

@@ -1,0 +1,136 @@
+"""Events, written by the transaction that makes them true."""
+
+import json
+import threading
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from django.conf import settings
+from django.db import DEFAULT_DB_ALIAS, transaction
+
+from live import operations as live
+from outbox import queries
+from outbox.domain.events import TYPES
+
+_LONGEST_SUBJECT: Final = 200
+
+
+class _NoResult:
+    """No result, which is not a result that is null."""
+
+
+NO_RESULT: Final = _NoResult()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEvent:
+    """Something that happened. `data` is JSON, `subject` what it is about ("job/7"): those of one subject are sent in
+    the order in which they were written. `job_id`, `kind`, `owner_id` and `group_id` decide who may get it; without an
+    owner or a group only endpoints of the whole farm do. `result` goes to endpoints that ask for results."""
+
+    type: str
+    subject: str
+    data: dict[str, Any]
+    job_id: int | None = None
+    kind: str | None = None
+    owner_id: int | None = None
+    group_id: int | None = None
+    result: Any = NO_RESULT
+    occurred_at: datetime | None = None  # None: now, by the database's clock
+    uid: uuid.UUID = field(default_factory=uuid.uuid4)
+
+    def __post_init__(self) -> None:
+        if self.type not in TYPES:
+            raise ValueError(f"there is no type of event {self.type!r}; outbox.domain.events has them")
+
+
+def listens() -> bool:
+    """Whether any endpoint could get an event: ask before gathering what one would say. One short statement."""
+    return queries.listens()
+
+
+def record(
+    event_type: str,
+    subject: str,
+    data: dict[str, Any],
+    *,
+    owner: Any = None,
+    group: Any = None,
+    kind: str | None = None,
+    occurred_at: datetime | None = None,
+) -> int:
+    """Write an event in the caller's transaction, for each endpoint that asks for it; for how many that was.
+
+    It is sent if and only if the transaction commits, at least once, under one id. `owner` and `group` are rows of User
+    and Group; without both the event is the whole farm's. Raises ValueError for a type that `outbox.domain.events` does
+    not have, TypeError for `data` that is no JSON.
+    """
+    event = NewEvent(
+        type=event_type, subject=subject, data=data, kind=kind, occurred_at=occurred_at,
+        owner_id=None if owner is None else owner.pk, group_id=None if group is None else group.pk,
+    )  # fmt: skip
+    return record_all([event]) if listens() else 0
+
+
+def record_all(events: Sequence[NewEvent], *, only: int | None = None) -> int:
+    """As `record`, many in one statement; how many messages were written. `only`: for this endpoint alone."""
+    if not events:
+        return 0
+    messages = queries.record([_columns(event) for event in events], only=only)
+    if messages:
+        wake()
+        live.touch("outbox", *(f"endpoint:{row.endpoint_id}" for row in messages))
+    return len(messages)
+
+
+def wake() -> None:
+    """Wake the senders after the commit, once for a transaction. A message that is lost costs the wait until they look
+    by themselves."""
+    _uncommitted.is_due = True
+    transaction.on_commit(_notify, using=DEFAULT_DB_ALIAS, robust=True)
+
+
+class _Uncommitted(threading.local):  # as Django's connections are one for each thread
+    is_due = False
+
+
+_uncommitted = _Uncommitted()
+
+
+def _notify() -> None:
+    is_due, _uncommitted.is_due = _uncommitted.is_due, False
+    if is_due:
+        queries.notify()
+
+
+def _columns(event: NewEvent) -> dict[str, Any]:
+    return {
+        "uid": str(event.uid),
+        "type": event.type,
+        "subject": event.subject[:_LONGEST_SUBJECT],
+        "job_id": event.job_id,
+        "kind": event.kind,
+        "owner_id": event.owner_id,
+        "group_id": event.group_id,
+        "occurred_at": event.occurred_at,
+        "data": _json(event.data),
+        "data_with_result": _with_result(event),
+    }
+
+
+def _with_result(event: NewEvent) -> str | None:
+    """The data with the result, or with why it is not there; None where there is none."""
+    if isinstance(event.result, _NoResult):
+        return None
+    text = _json(event.result)
+    most: int = settings.OUTBOX["RESULT_BYTES"]
+    if len(text.encode()) > most:
+        return _json({**event.data, "result_omitted": f"it has more than {most} bytes"})
+    return _json({**event.data, "result": event.result})
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, allow_nan=False, separators=(",", ":"))

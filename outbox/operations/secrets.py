@@ -1,0 +1,43 @@
+"""Secrets of endpoints: made here, shown once, rotated with an overlap in which both sign."""
+
+import secrets as rng
+from datetime import timedelta
+from typing import Final
+
+from core.sealing import CannotUnseal, Sealer
+from outbox import queries
+from outbox.domain import signatures
+from outbox.errors import BadEndpoint, CannotOpen
+from outbox.models import Endpoint
+from postgres import clock
+
+OVERLAP: Final = timedelta(hours=24)
+_SEALER: Final = Sealer(b"jobfarm outbox secrets v1")
+
+
+def add(endpoint: Endpoint, secret: str | None = None) -> str:
+    """Let an endpoint's messages be signed with one more secret; the secret, made up if none is given. In the caller's
+    transaction. Raises BadEndpoint."""
+    plaintext = signatures.secret_of(rng.token_bytes(signatures.SECRET_BYTES)) if secret is None else secret
+    try:
+        signatures.key_of(plaintext)
+    except ValueError as error:
+        raise BadEndpoint(field="secret", reason=str(error)) from None
+    queries.add_secret(
+        endpoint.pk, sealed=_SEALER.seal(plaintext), fingerprint=_SEALER.fingerprint(plaintext)
+    )
+    return plaintext
+
+
+def rotate(endpoint: Endpoint, secret: str | None = None, *, overlap: timedelta = OVERLAP) -> str:
+    """Add a secret; those that lived before sign along for so long, and no more. As `add`."""
+    queries.retire_secrets(endpoint.pk, at=clock.now() + overlap)
+    return add(endpoint, secret)
+
+
+def live(endpoint_id: int) -> list[str]:
+    """What messages to this endpoint are signed with now, the newest first. Raises CannotOpen."""
+    try:
+        return [_SEALER.unseal(row.sealed) for row in queries.live_secrets(endpoint_id)]
+    except CannotUnseal:
+        raise CannotOpen from None

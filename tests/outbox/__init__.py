@@ -1,0 +1,1 @@
+"""What the farm tells others, and where it must not be led."""
