@@ -4,6 +4,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.urls import reverse
 
 from alerts.domain.judging import State
 from alerts.domain.rules import LONGEST_NAME, LONGEST_TARGET, Severity
@@ -24,6 +25,9 @@ class Rule(models.Model):
         max_length=8, choices=[(s, s.value) for s in Severity], default=Severity.WARNING
     )
     mail_to = models.TextField("mail to", default="", blank=True)
+    # A Slack webhook's address is a secret: sealed, and shown by its host alone.
+    sealed_url = models.BinaryField(null=True, editable=False)
+    webhook_host = models.CharField("webhook", max_length=255, default="", editable=False)
     is_enabled = models.BooleanField("enabled", default=True)
     muted_until = models.DateTimeField(null=True, blank=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+")
@@ -40,6 +44,10 @@ class Rule(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def get_absolute_url(self) -> str:
+        """Its page."""
+        return reverse("alerts:rule", args=[self.pk])
 
 
 class Alert(models.Model):
@@ -68,6 +76,7 @@ class Channel(models.TextChoices):
     """How a message goes out."""
 
     MAIL = "mail"
+    WEBHOOK = "webhook"
 
 
 class NotificationStatus(models.TextChoices):

@@ -124,7 +124,8 @@ def locked_rule(pk: int) -> Rule | None:
 
 def has_name(name: str, *, but: int | None) -> bool:
     """Whether another rule is called that."""
-    return Rule.objects.filter(name=name).exclude(pk=but).exists()
+    others = Rule.objects.filter(name=name)
+    return (others if but is None else others.exclude(pk=but)).exists()
 
 
 def rules() -> "QuerySet[Rule]":

@@ -35,6 +35,9 @@ ACTIONS: Final = frozenset(
         "webhooks.add_rule",
         "webhooks.change_rule",
         "webhooks.delete_rule",
+        "alerts.add_rule",
+        "alerts.change_rule",
+        "alerts.delete_rule",
         "ratelimits.delete_bucket",
         "ratelimits.add_limit",
         "ratelimits.change_limit",
@@ -164,6 +167,7 @@ _SECTIONS: Final[list[tuple[str, bool, list[tuple[str, str]]]]] = [
         ("webhooks.Secret", "key"), ("webhooks.SandboxToken", "vpn_key"), ("webhooks.Reconciliation", "healing"),
         ("webhooks.ModelServer", "smart_toy"),
     ]),
+    ("Alerts", False, [("alerts.Rule", "notifications"), ("alerts.Notification", "outgoing_mail")]),
     ("Limits", False, [("ratelimits.Limit", "tune"), ("ratelimits.Bucket", "speed"), ("jobs.Usage", "data_usage")]),
     ("People", False, [
         ("auth.User", "person"), ("auth.Group", "group"), ("accounts.ApiToken", "password"),

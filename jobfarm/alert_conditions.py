@@ -101,7 +101,7 @@ def _cron_missed(window_s: int) -> Reading | Unknown:
 ))  # fmt: skip
 def _cron_failed(_: int) -> Reading | Unknown:
     return Reading(measures=[
-        Measure(subject=row.cron_id, value=float(row.status in {"failed", "unknown"}))
+        Measure(subject=row.cron_id or "", value=float(row.status in {"failed", "unknown"}))
         for row in scheduled.last_firings()
     ])  # fmt: skip
 

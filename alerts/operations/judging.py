@@ -7,12 +7,13 @@ from typing import Final
 from alerts import queries, registry
 from alerts.domain import conditions, messages
 from alerts.domain.conditions import Condition, Observation, Reading, Unknown
-from alerts.domain.judging import Memory, Message, Policy
+from alerts.domain.judging import Alert, Memory, Message, Policy
 from alerts.domain.judging import judge as decide
 from alerts.domain.rules import addresses
 from alerts.models import Channel, Rule
 from alerts.operations import sending
 from live import operations as live
+from outbox import operations as outbox
 from postgres import clock
 from scheduling import operations as scheduling
 from scheduling.operations import Json
@@ -117,7 +118,22 @@ def _send(rule: Rule, message: Message, condition: Condition) -> list[int]:
         url=sending.page_url(),
     )  # fmt: skip
     to = [(Channel.MAIL.value, address) for address in addresses(rule.mail_to)]
+    to += [(Channel.WEBHOOK.value, rule.webhook_host)] if rule.webhook_host else []
     made = queries.insert_notifications(rule, title=text.title, body=text.body, to=to)
     for pk in made:
         scheduling.run_after(0, sending.send, notification=pk)
+    _record(rule, "alert.firing", message.firing, omitted=message.omitted)
+    _record(rule, "alert.resolved", message.resolved)
     return made
+
+
+def _record(rule: Rule, event: str, alerts: Sequence[Alert], *, omitted: int = 0) -> None:
+    """Tell the endpoints of the whole farm, if there are any."""
+    if not alerts:
+        return
+    about = {"rule_id": rule.pk, "rule": rule.name, "condition": rule.condition, "severity": rule.severity}
+    listed = [
+        {"subject": alert.subject, "value": alert.value, "since": alert.since.isoformat()} for alert in alerts
+    ]
+    data = {**about, "threshold": rule.threshold, "alerts": listed, "omitted": omitted}
+    outbox.record(event, f"alert/{rule.pk}", data)

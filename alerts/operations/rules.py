@@ -11,12 +11,14 @@ from alerts import queries, registry
 from alerts.domain import rules
 from alerts.errors import BadRule, NotFound
 from alerts.models import Rule
+from alerts.operations import sending
 from alerts.operations.judging import TOPIC
 from core import audit
 from live import operations as live
+from outbox import operations as outbox
 from postgres import clock
 
-# What a person says of a rule; the condition is chosen once.
+# What a person says of a rule, and `webhook_url` (None: as it is); the condition is chosen once.
 FIELDS: Final = (
     "name", "target", "threshold", "window_s", "hold_s", "keep_firing_s", "repeat_s", "severity", "mail_to",
     "is_enabled",
@@ -39,7 +41,8 @@ def change(pk: int, values: Mapping[str, Any], *, by: User) -> Rule:
     with transaction.atomic():
         row = _locked(pk)
         checked = _checked(row.condition, values, but=pk)
-        changed = [name for name, value in checked.items() if getattr(row, name) != value]
+        changed = [name for name in checked if name in FIELDS and getattr(row, name) != checked[name]]
+        changed += ["webhook_url"] if "sealed_url" in checked else []
         Rule.objects.filter(pk=pk).update(**checked)
         if not checked["is_enabled"]:
             queries.drop_alerts(row)
@@ -99,4 +102,17 @@ def _checked(condition: str, values: Mapping[str, Any], *, but: int | None) -> d
     rules.check(registry.find(condition), checked)
     if queries.has_name(checked["name"], but=but):
         raise BadRule(field="name", reason="Another rule has this name.")
-    return checked
+    return checked | _webhook(values.get("webhook_url"))
+
+
+def _webhook(url: str | None) -> dict[str, Any]:
+    """The columns of an address; none where it stays. Whether its host is a public one is judged when it is sent to."""
+    if url is None:
+        return {}
+    if not url:
+        return {"sealed_url": None, "webhook_host": ""}
+    try:
+        host = outbox.target(url).host
+    except outbox.BadUrl as refusal:
+        raise BadRule(field="webhook_url", reason=refusal.message) from None
+    return {"sealed_url": sending.SEALER.seal(url), "webhook_host": host[:255]}

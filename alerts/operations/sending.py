@@ -1,5 +1,6 @@
 """Sending: each message to each recipient is an action of its own, tried again for some hours, and its end is kept."""
 
+import json
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Final
@@ -11,7 +12,9 @@ from django.urls import NoReverseMatch, reverse
 from alerts import queries
 from alerts.errors import CannotSend
 from alerts.models import Channel, Notification
+from core.sealing import CannotUnseal, Sealer
 from live import operations as live
+from outbox import operations as outbox
 from scheduling import context
 from scheduling import operations as scheduling
 
@@ -19,6 +22,7 @@ from scheduling import operations as scheduling
 RETRY: Final = scheduling.Retry(max_attempts=7, first=10, base=4)
 KEPT: Final = timedelta(days=30)
 _FORGOTTEN: Final = timedelta(days=1)  # far longer than all tries take
+SEALER: Final = Sealer(b"jobfarm alerts webhook addresses v1")
 _TOPIC: Final = "alerts"
 
 
@@ -78,7 +82,33 @@ def _mail(row: Notification) -> None:
     EmailMessage(subject=row.title, body=row.body, to=[row.recipient]).send()
 
 
-_CHANNELS: Final[Mapping[str, Callable[[Notification], None]]] = {Channel.MAIL.value: _mail}
+def _webhook(row: Notification) -> None:
+    """As Slack's incoming webhooks take it, and what is compatible with them."""
+    body = json.dumps({"text": _slack(f"{row.title}\n{row.body}")}).encode()
+    answer = outbox.send(_url(row), body, headers={"content-type": "application/json"})
+    if not answer.is_accepted:
+        raise CannotSend(
+            reason=answer.error or f"{row.recipient} answered {answer.status}: {answer.text[:100]}"
+        )
+
+
+def _url(row: Notification) -> str:
+    if row.rule is None or row.rule.sealed_url is None:
+        raise CannotSend(reason="The rule has no webhook any more.")
+    try:
+        return SEALER.unseal(row.rule.sealed_url)
+    except CannotUnseal:
+        raise CannotSend(reason="Its address was stored under another SECRET_KEY: enter it again.") from None
+
+
+def _slack(text: str) -> str:
+    """Text in which nothing is a link or a mention: Slack's three control characters are escaped."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+_CHANNELS: Final[Mapping[str, Callable[[Notification], None]]] = {
+    Channel.MAIL.value: _mail, Channel.WEBHOOK.value: _webhook,
+}  # fmt: skip
 
 
 def _reason(error: Exception) -> str:

@@ -57,7 +57,7 @@ def by_kind(*, since: datetime) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for status in (Status.FAILED, Status.TIMED_OUT):
         newest = Job.objects.filter(status=status).order_by("-pk").values_list("kind", "ended_at")[:MOST]
-        counts.update(kind for kind, ended_at in newest if ended_at >= since)
+        counts.update(kind for kind, ended_at in newest if ended_at and ended_at >= since)
     return dict(counts)
 
 
