@@ -31,6 +31,7 @@ ACTIONS: Final = frozenset(
         "scheduling.operate_scheduledfunction",
         "scheduling.add_cron",
         "scheduling.change_cron",
+        "outbox.operate_endpoint",
         "webhooks.operate_delivery",
         "webhooks.add_rule",
         "webhooks.change_rule",
@@ -167,6 +168,7 @@ _SECTIONS: Final[list[tuple[str, bool, list[tuple[str, str]]]]] = [
         ("webhooks.Secret", "key"), ("webhooks.SandboxToken", "vpn_key"), ("webhooks.Reconciliation", "healing"),
         ("webhooks.ModelServer", "smart_toy"),
     ]),
+    ("Outbox", False, [("outbox.Endpoint", "outbox"), ("outbox.Message", "outgoing_mail")]),
     ("Alerts", False, [("alerts.Rule", "notifications"), ("alerts.Notification", "outgoing_mail")]),
     ("Limits", False, [("ratelimits.Limit", "tune"), ("ratelimits.Bucket", "speed"), ("jobs.Usage", "data_usage")]),
     ("People", False, [

@@ -27,6 +27,7 @@ OPERATIONS = (
     ("jobs:timeline", "Timeline", "jobs.view_job"),
     ("webhooks:inbox", "Webhook inbox", "webhooks.view_delivery"),
     ("webhooks:activity", "Activity", "webhooks.view_delivery"),
+    ("outbox:endpoints", "Outbox", "outbox.view_endpoint"),
     ("scheduling:functions", "Functions", "scheduling.view_scheduledfunction"),
     ("scheduling:crons", "Crons", "scheduling.view_scheduledfunction"),
     ("ratelimits:list", "Limits", "ratelimits.view_bucket"),

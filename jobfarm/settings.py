@@ -257,7 +257,7 @@ JOBFARM: dict[str, Any] = {
 }
 DATA_UPLOAD_MAX_MEMORY_SIZE = JOBFARM["BODY_BYTES"]
 # Templates that other apps add to the page of one's own account: accounts knows none of them.
-ACCOUNT_CARDS = ("jobs/parts/account_card.html",)
+ACCOUNT_CARDS = ("jobs/parts/account_card.html", "outbox/parts/account_card.html")
 
 # Pages' sockets (docs/adr/0056): how many one process takes, and of them from one address; what a page may ask for
 # at once, and a second after that.

@@ -41,6 +41,7 @@ urlpatterns = [
     path("admin/login/", admin_log_in),  # before the administration's own, which it stands in for
     path("admin/", admin.site.urls),
     path("limits/", include("ratelimits.urls")),
+    path("outbox/", include("outbox.urls")),
     path("alerts/", include("alerts.urls")),
     path("", include("scheduling.urls")),
     path("", include("webhooks.urls")),

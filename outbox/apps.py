@@ -8,3 +8,11 @@ class OutboxConfig(AppConfig):
 
     name = "outbox"
     verbose_name = "Outbox"
+
+    def ready(self) -> None:
+        """Record what the scheduler, which knows no app above it, cannot."""
+        # These import models, which are not loaded when this module is.
+        from outbox.operations.record import record_cron_failure  # noqa: PLC0415
+        from scheduling.operations import notifications  # noqa: PLC0415
+
+        notifications.observe_cron_failures(record_cron_failure)

@@ -28,20 +28,18 @@ class NotFound(OutboxError):
     http_status = 404
 
 
+class NotAllowed(OutboxError):
+    """You may look at this endpoint, not change it."""
+
+    code = "not_allowed"
+    http_status = 403
+
+
 class CannotReplay(OutboxError):
     """A message that waits is not sent again: it will be sent anyway."""
 
     code = "cannot_replay"
     http_status = 409
-
-
-class CannotOpen(OutboxError):
-    """A secret of this endpoint cannot be read: it was sealed under another SECRET_KEY. Rotate it, or name that key in
-    SECRET_KEY_FALLBACKS."""
-
-    code = "cannot_open"
-    http_status = 503
-    retry_after_s = 300
 
 
 class TooManyEndpoints(OutboxError):

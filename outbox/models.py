@@ -123,7 +123,7 @@ class Message(models.Model):
     due again by itself.
     """
 
-    event = _loose(Event, related_name="messages")
+    event = _loose(Event, related_name="messages", db_index=False)
     endpoint = _loose(Endpoint, related_name="messages", db_index=False)
     subject = models.CharField(max_length=200)
     status = models.CharField(max_length=9, choices=[(s, s) for s in Status], default=Status.PENDING)
@@ -150,6 +150,9 @@ class Message(models.Model):
             ),
             models.Index(fields=["endpoint", "-id"], name="outbox_message_of_endpoint"),
             models.Index(fields=["ended_at"], name="outbox_message_ended"),
+            models.Index(fields=["endpoint", "-id"], name="outbox_message_dead", condition=Q(status="dead")),
+            models.Index(fields=["event"], name="outbox_message_of_event"),
+            models.Index(fields=["endpoint"], name="outbox_message_leased", condition=Q(lease__isnull=False)),
         ]
         constraints = [
             models.CheckConstraint(

@@ -1,17 +1,22 @@
 """Statements of the outbox."""
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
-from django.db.models import Q
-from django.db.models.functions import Now
+from django.db.models import DateTimeField, Q, QuerySet
+from django.db.models.functions import Greatest, Now
 
 from outbox.domain.events import patterns_of
-from outbox.models import EndpointSecret
+from outbox.domain.states import EndpointStatus, Outcome, Status
+from outbox.models import Attempt, Callback, Endpoint, EndpointSecret, Message
 from postgres import arrays, statements
 
 Row = statements.Row
+COUNTED = 1000
+_LONGEST_JOB_S = 365 * 86400.0  # from its submission on a job may wait; its callback does as long
 _LIVE = Q(retired_at=None) | Q(retired_at__gt=Now())
 _COLUMNS = (
     *("uid", "type", "subject", "job_id", "kind", "owner_id", "group_id", "occurred_at"),
@@ -46,12 +51,191 @@ def add_secret(endpoint_id: int, *, sealed: bytes, fingerprint: str) -> None:
     EndpointSecret.objects.create(endpoint_id=endpoint_id, sealed=sealed, fingerprint=fingerprint)
 
 
-def live_secrets(endpoint_id: int) -> list[EndpointSecret]:
-    """The secrets that sign now, the newest first."""
-    return list(EndpointSecret.objects.filter(_LIVE, endpoint_id=endpoint_id).order_by("-id"))
-
-
 def retire_secrets(endpoint_id: int, *, at: datetime) -> None:
     """Let all its secrets sign no more from a moment on. One that was set is only ever brought forward."""
     later = Q(retired_at=None) | Q(retired_at__gt=at)
     EndpointSecret.objects.filter(later, endpoint_id=endpoint_id).update(retired_at=at)
+
+
+def claim(*, limit: int, per_endpoint: int, lease_s: float) -> list[Row]:
+    """Lease up to `limit` due messages; rows with all that sending one takes but the secrets."""
+    params = {"limit": limit, "per_endpoint": per_endpoint, "lease_s": lease_s}
+    return statements.load("outbox", "claim").run(params)
+
+
+def secrets_of(endpoint_ids: Collection[int]) -> list[EndpointSecret]:
+    """The secrets that sign now for these endpoints, the newest first."""
+    return list(EndpointSecret.objects.filter(_LIVE, endpoint_id__in=endpoint_ids).order_by("-id"))
+
+
+def next_due_s() -> float | None:
+    """In how many seconds something becomes due that is not yet; None: nothing will by itself."""
+    [row] = statements.load("outbox", "next_due").run()
+    return None if row.in_s is None else float(row.in_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """What one attempt came to. `wait_s` is the time to the next one of a message that stays pending."""
+
+    id: int
+    lease: UUID
+    status: Status
+    outcome: Outcome
+    started_at: datetime
+    duration_ms: int
+    wait_s: float | None = None
+    http_status: int | None = None
+    error: str = ""
+    answer: str = ""
+    note: str = ""
+
+
+def settle(settlements: Sequence[Settlement]) -> list[Row]:
+    """Write these; rows of `id endpoint_id tries status` of those whose leases held."""
+    columns = {
+        name: arrays.literal(_plain(getattr(one, name)) for one in settlements)
+        for name in Settlement.__dataclass_fields__
+    }
+    return statements.load("outbox", "settle").run(columns)
+
+
+def release(leases: Collection[tuple[int, UUID]]) -> None:
+    """Give these (message, lease) back, untried."""
+    params = {"id": arrays.plain(pk for pk, _ in leases), "lease": arrays.plain(lease for _, lease in leases)}
+    statements.load("outbox", "release").run(params)
+
+
+def hold(endpoint_id: int, *, seconds: float) -> None:
+    """Leave an endpoint alone for so long; never shorter than it was to be left alone before."""
+    until = Now() + timedelta(seconds=seconds)
+    Endpoint.objects.filter(pk=endpoint_id).update(
+        held_until=Greatest(until, "held_until", output_field=DateTimeField())
+    )
+
+
+def note_success(endpoint_ids: Collection[int]) -> None:
+    """These endpoints take messages again."""
+    Endpoint.objects.filter(pk__in=endpoint_ids, failing_since__isnull=False).update(failing_since=None)
+
+
+def note_failure(endpoint_ids: Collection[int]) -> None:
+    """These endpoints fail, since now unless they did so before."""
+    Endpoint.objects.filter(pk__in=endpoint_ids, failing_since=None).update(failing_since=Now())
+
+
+def lock_failing(endpoint_ids: Collection[int], *, for_s: float) -> list[Endpoint]:
+    """Those of these endpoints that are active and have failed for so long, locked."""
+    since = Now() - timedelta(seconds=for_s)
+    failing = Endpoint.objects.filter(
+        pk__in=endpoint_ids, status=EndpointStatus.ACTIVE, failing_since__lte=since
+    )
+    return list(failing.select_for_update().order_by("pk"))
+
+
+def lock(endpoint_id: int) -> Endpoint | None:
+    """The endpoint, locked."""
+    return Endpoint.objects.select_for_update(of=("self",)).filter(pk=endpoint_id).first()
+
+
+def end_waiting(endpoint_id: int, *, note: str) -> int:
+    """Let what waits for an endpoint be dead; how many that were. What a sender has goes on."""
+    waiting = Message.objects.filter(endpoint_id=endpoint_id, status=Status.PENDING, lease=None)
+    return waiting.update(status=Status.DEAD, next_attempt_at=None, ended_at=Now(), note=note)
+
+
+def requeue(messages: QuerySet[Message]) -> int:
+    """Let these be sent once more, from a first attempt on; how many that were."""
+    return messages.update(
+        status=Status.PENDING, attempts=0, next_attempt_at=Now(), lease=None, ended_at=None, note=""
+    )
+
+
+def retain(*, age_s: float, limit: int) -> int:
+    """Delete a batch of old messages; how many."""
+    return len(statements.load("outbox", "retain").run({"age_s": age_s, "limit": limit}))
+
+
+def retain_events(*, age_s: float, limit: int) -> int:
+    """Delete a batch of old events; how many."""
+    return len(statements.load("outbox", "retain_events").run({"age_s": age_s, "limit": limit}))
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, UUID) else value
+
+
+def with_owner(endpoint_id: int) -> Endpoint | None:
+    """The endpoint and who owns it."""
+    return Endpoint.objects.select_related("owner").filter(pk=endpoint_id).first()
+
+
+def hasten(endpoint_id: int) -> None:
+    """Let what waits for another attempt at this endpoint be due now."""
+    Message.objects.filter(endpoint_id=endpoint_id, status=Status.PENDING, lease=None).update(
+        next_attempt_at=Now()
+    )
+
+
+def delete_messages(endpoint_id: int) -> None:
+    """Delete all messages to an endpoint, with their attempts, and its callbacks."""
+    Message.objects.filter(endpoint_id=endpoint_id).delete()
+    Callback.objects.filter(endpoint_id=endpoint_id).delete()
+
+
+def add_callbacks(job_ids: Sequence[int], *, endpoint_id: int) -> None:
+    """Let an endpoint get the events of these jobs."""
+    Callback.objects.bulk_create(
+        [Callback(job_id=pk, endpoint_id=endpoint_id) for pk in job_ids], ignore_conflicts=True
+    )
+
+
+def retain_callbacks(*, age_s: float, limit: int) -> int:
+    """Delete a batch of callbacks of jobs that were submitted so long ago that no event of theirs is kept."""
+    old = Callback.objects.filter(created_at__lt=Now() - timedelta(seconds=age_s + _LONGEST_JOB_S))
+    return Callback.objects.filter(pk__in=old.values("pk")[:limit]).delete()[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """An endpoint and how many of its messages wait and are dead, each counted up to COUNTED."""
+
+    endpoint: Endpoint
+    waiting: int
+    dead: int
+    last_delivered_at: datetime | None
+
+
+def counted(endpoints: Sequence[Endpoint]) -> list[Counted]:
+    """These endpoints with what waits for them."""
+    rows = statements.load("outbox", "counts").run({"ids": [row.pk for row in endpoints], "most": COUNTED})
+    by_id = {row.id: row for row in rows}
+    return [
+        Counted(
+            endpoint=one, waiting=by_id[one.pk].waiting, dead=by_id[one.pk].dead,
+            last_delivered_at=by_id[one.pk].last_delivered_at,
+        )
+        for one in endpoints
+    ]  # fmt: skip
+
+
+def secrets(endpoint_id: int) -> list[EndpointSecret]:
+    """The secrets of an endpoint that sign now, the newest first."""
+    return list(EndpointSecret.objects.filter(_LIVE, endpoint_id=endpoint_id).order_by("-id").defer("sealed"))
+
+
+def page(messages: QuerySet[Message], *, before: int, limit: int) -> list[Message]:
+    """A page of messages, newest first; `before` is an id, 0 for the newest."""
+    rows = messages.filter(pk__lt=before) if before else messages
+    columns = rows.select_related("event", "endpoint").defer("event__body", "event__body_with_result")
+    return list(columns.order_by("-pk")[:limit])
+
+
+def message(message_id: int) -> Message | None:
+    """A message with its event and endpoint."""
+    return Message.objects.select_related("event", "endpoint").filter(pk=message_id).first()
+
+
+def attempts(message_id: int) -> list[Attempt]:
+    """The attempts of a message, the newest first."""
+    return list(Attempt.objects.filter(message_id=message_id).order_by("-number"))

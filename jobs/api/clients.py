@@ -297,6 +297,7 @@ def _new_job(body: clients.NewJob, owner: User, groups: Mapping[str, Group]) -> 
         unique_key=body.unique_key,
         owner=owner,
         group=None if body.group is None else groups[body.group],
+        callback_url=body.callback_url,
     )
 
 

@@ -12,7 +12,7 @@ from django.core.files.storage import default_storage
 
 from jobs.domain.reasons import duration
 from jobs.domain.states import AttemptOutcome, Status
-from jobs.operations import hooks, quotas
+from jobs.operations import events, hooks, quotas
 from jobs.operations.finish import decide, settle
 from jobs.queries import keys, moves, reads, reports
 from postgres import transactions
@@ -152,6 +152,7 @@ def _expire(limit: int) -> int:
         moves.expire([row.id for row in rows])
         hooks.changed([row.id for row in rows])
         hooks.ended_waiting(rows, to=Status.TIMED_OUT, error="it waited longer than allowed")
+        events.ended_waiting([row.id for row in rows])
     return len(rows)
 
 

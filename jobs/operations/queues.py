@@ -24,7 +24,7 @@ from jobs.errors import (
 )
 from jobs.models import Job, Queue
 from jobs.models import Kind as KindRow
-from jobs.operations import hooks
+from jobs.operations import events, hooks
 from jobs.queries import keys, reads
 from live import operations as live
 from postgres import transactions
@@ -89,14 +89,18 @@ def pause(queue: str, *, by: User | None = None) -> None:
     if row.paused_at is None:
         keys.set_paused(queue, paused=True, by=by)
         audit.record(by, row, "paused")
+        events.queue_changed("queue.paused", queue, by=by)
         live.touch(f"queue:{queue}", "queues")
 
 
 @transactions.retried
 def resume(queue: str, *, by: User | None = None) -> None:
     """Let the jobs of this queue be claimed again. Raises UnknownQueue."""
-    audit.record(by, _locked(queue), "resumed")
+    row = _locked(queue)
+    audit.record(by, row, "resumed")
     keys.set_paused(queue, paused=False)
+    if row.paused_at is not None:
+        events.queue_changed("queue.resumed", queue, by=by)
     live.touch(f"queue:{queue}", "queues")
     hooks.available(queue)
 

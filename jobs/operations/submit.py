@@ -19,7 +19,7 @@ from jobs.domain.states import ENDED, Status
 from jobs.domain.watermarks import MARGIN_S
 from jobs.errors import InvalidValue, NotAMember, NotEnded, NotFound, NotUnique, UnknownQueue
 from jobs.models import Job, Share
-from jobs.operations import hooks, queues, quotas
+from jobs.operations import events, hooks, queues, quotas
 from jobs.queries import keys, moves, reads, submits
 from jobs.queries.submits import Stored, Twin
 from live import operations as live
@@ -54,6 +54,7 @@ class NewJob:
     """A job to submit. What is None comes from its kind. Times are aware; `timeout_s` is in seconds.
 
     `limit_count` is how many tokens of its kind's limit this one takes, where the kind's own number does not fit.
+    `callback_url` gets its events (docs/outbox.md), if the farm allows that host.
     """
 
     kind: str
@@ -69,6 +70,7 @@ class NewJob:
     group: Group | None = None
     retry_of: int | None = None
     limit_count: float | None = None
+    callback_url: str | None = None
 
 
 def submit(
@@ -85,6 +87,7 @@ def submit(
     max_attempts: int | None = None,
     timeout_s: float | None = None,
     limit_count: float | None = None,
+    callback_url: str | None = None,
     by: User | None = None,
 ) -> Job:
     """Put a job into the table, in the caller's transaction if there is one (DESIGN promise 9), and return it.
@@ -103,7 +106,7 @@ def submit(
     new = NewJob(
         kind=kind, payload=payload, owner=owner, group=group, queue=queue, priority=priority, run_at=run_at,
         expires_at=expires_at, unique_key=unique_key, max_attempts=max_attempts, timeout_s=timeout_s,
-        limit_count=limit_count,
+        limit_count=limit_count, callback_url=callback_url,
     )  # fmt: skip
     [job] = submit_many([new], by=by)
     if isinstance(job, NotUnique):
@@ -130,7 +133,8 @@ def submit_many(new_jobs: Sequence[NewJob], *, by: User | None = None) -> list[J
     with traces.span("submit", kind="producer", jobs=len(new_jobs)):
         rows = _rows(new_jobs, named)
         quotas.admit(rows)
-        put = _put if _is_one_statement(rows) else transactions.retried(_put)
+        is_plain = _is_one_statement(rows) and new_jobs[0].callback_url is None
+        put = _put if is_plain else transactions.retried(_put)
         return put(new_jobs, rows)
 
 
@@ -232,6 +236,8 @@ def unshare(job_id: int, *, by: User) -> None:
 def _put(new_jobs: Sequence[NewJob], rows: Sequence[dict[str, Any]]) -> list[Job | NotUnique]:
     stored = _stored([row.copy() for row in rows])  # they become the jobs' own, and this may be done again
     _announce(new_jobs, stored)
+    pairs = zip(new_jobs, stored, strict=True)
+    events.call_back((new.callback_url, new.owner, job.pk) for new, job in pairs if isinstance(job, Job))
     return stored
 
 

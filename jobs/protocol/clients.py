@@ -38,6 +38,10 @@ class NewJob(Body):
     group: Name | None = Field(
         None, description="Name of a group of yours that may see the job and work on it."
     )
+    callback_url: Annotated[Text, Field(min_length=1, max_length=2000)] | None = Field(
+        None,
+        description="Gets the job's events, signed, if the farm allows its host (OUTBOX_CALLBACK_HOSTS).",
+    )
 
 
 class NewPriority(Body):

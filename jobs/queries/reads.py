@@ -119,6 +119,11 @@ def locked(job_ids: Sequence[int]) -> list[Job]:
     return list(jobs.filter(pk__in=job_ids).order_by("pk"))
 
 
+def event_facts(job_ids: Sequence[int], *, most_bytes: int) -> list[statements.Row]:
+    """What events say of these jobs (sql/event_facts.sql), in order of id."""
+    return statements.load("jobs", "event_facts").run({"ids": list(job_ids), "most": most_bytes})
+
+
 def last_attempts(job_ids: Sequence[int]) -> dict[int, Attempt]:
     """Of each of these jobs the newest attempt that ended without success."""
     newest = Attempt.objects.filter(job_id__in=job_ids).order_by("job_id", "-number").distinct("job_id")

@@ -3,7 +3,8 @@
 -- A job has a secret exactly while it runs. Said so, and not by its status, no partial index offers itself: that of
 -- the running jobs holds the dead entries of all that ran lately.
 -- Slots are freed in the order of their ids (docs/adr/0044).
--- The caller holds the rows' locks (lock_held, lock_overdue, or cancel). Returns the moment each is due again.
+-- The caller holds the rows' locks (lock_held, lock_overdue, or cancel). Returns the moment each is due again,
+-- and whether an endpoint of the outbox may ask for events (listens).
 WITH settlement AS MATERIALIZED (
     SELECT * FROM unnest(
         %(job)s::bigint[], %(fence)s::bigint[], %(status)s::text[], %(failures)s::smallint[], %(delay_s)s::float8[],
@@ -51,5 +52,6 @@ WITH settlement AS MATERIALIZED (
 )
 SELECT settled.id, settled.status, settled.queue, settled.run_at, settled.worker_id,
        settled.run_at > statement_timestamp() AS delayed,
-       settled.queue IN (SELECT queue_id FROM freed) AS freed_a_slot
+       settled.queue IN (SELECT queue_id FROM freed) AS freed_a_slot,
+       EXISTS (SELECT FROM outbox_endpoint AS endpoint WHERE endpoint.status <> 'disabled') AS listens
 FROM settled ORDER BY settled.id

@@ -2,7 +2,7 @@
 -- statement, for the end that most jobs have and that leaves nothing to decide. The rows are locked in the order of
 -- their ids: two batches in opposite orders would otherwise wait for one another. Only a running job has a secret.
 -- Their slots are for the next statement (free): this one, if it had to wait for a row, does not see what the
--- transaction that held it has seated meanwhile.
+-- transaction that held it has seated meanwhile. `listens`: whether an endpoint of the outbox may ask for events.
 WITH held AS MATERIALIZED (
     SELECT job.id, lease.place, lease.result
     FROM jobs_job AS job
@@ -24,4 +24,5 @@ WITH held AS MATERIALIZED (
     UPDATE jobs_body AS body SET result = held.result::jsonb
     FROM held WHERE body.job_id = held.id AND held.result IS NOT NULL
 )
-SELECT * FROM settled
+SELECT settled.*, EXISTS (SELECT FROM outbox_endpoint AS endpoint WHERE endpoint.status <> 'disabled') AS listens
+FROM settled

@@ -2,23 +2,68 @@
 
 from outbox.domain.addresses import Target, target
 from outbox.domain.answers import Answer
+from outbox.domain.endpoints import Wanted
 from outbox.domain.events import PATTERNS, TYPES
 from outbox.errors import BadUrl, OutboxError
-from outbox.operations.record import NO_RESULT, NewEvent, listens, record, record_all
+from outbox.operations.background import Background
+from outbox.operations.endpoints import (
+    call_back,
+    callback,
+    change,
+    create,
+    delete,
+    disable,
+    is_operator,
+    may_operate,
+    messages_visible_to,
+    operable,
+    pause,
+    resume,
+    rotate,
+    sees_all,
+    send_test,
+    visible_to,
+)
+from outbox.operations.record import NO_RESULT, TOO_LARGE, NewEvent, listens, record, record_all
+from outbox.operations.replays import Filter, count_matching, replay, replay_matching, retain
 from outbox.operations.requests import send
 
 __all__ = [
     "NO_RESULT",
     "PATTERNS",
+    "TOO_LARGE",
     "TYPES",
     "Answer",
+    "Background",
     "BadUrl",
+    "Filter",
     "NewEvent",
     "OutboxError",
     "Target",
+    "Wanted",
+    "call_back",
+    "callback",
+    "change",
+    "count_matching",
+    "create",
+    "delete",
+    "disable",
+    "is_operator",
     "listens",
+    "may_operate",
+    "messages_visible_to",
+    "operable",
+    "pause",
     "record",
     "record_all",
+    "replay",
+    "replay_matching",
+    "resume",
+    "retain",
+    "rotate",
+    "sees_all",
     "send",
+    "send_test",
     "target",
+    "visible_to",
 ]

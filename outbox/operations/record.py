@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import Enum
 from typing import Any, Final
 
 from django.conf import settings
@@ -16,13 +17,18 @@ from outbox import queries
 from outbox.domain.events import TYPES
 
 _LONGEST_SUBJECT: Final = 200
+_LONGEST_ERROR: Final = 2000
 
 
-class _NoResult:
-    """No result, which is not a result that is null."""
+class _Result(Enum):
+    """Instead of a result, which may be null."""
+
+    NONE = "none"
+    TOO_LARGE = "too large"
 
 
-NO_RESULT: Final = _NoResult()
+NO_RESULT: Final = _Result.NONE
+TOO_LARGE: Final = _Result.TOO_LARGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +81,12 @@ def record(
     return record_all([event]) if listens() else 0
 
 
+def record_cron_failure(cron: str, function_id: int, error: str) -> None:
+    """A function that a cron had scheduled failed."""
+    data = {"cron": cron, "function_id": function_id, "error": error[:_LONGEST_ERROR]}
+    record("cron.failed", f"cron/{cron}", data)
+
+
 def record_all(events: Sequence[NewEvent], *, only: int | None = None) -> int:
     """As `record`, many in one statement; how many messages were written. `only`: for this endpoint alone."""
     if not events:
@@ -123,11 +135,10 @@ def _columns(event: NewEvent) -> dict[str, Any]:
 
 def _with_result(event: NewEvent) -> str | None:
     """The data with the result, or with why it is not there; None where there is none."""
-    if isinstance(event.result, _NoResult):
+    if event.result is NO_RESULT:
         return None
-    text = _json(event.result)
     most: int = settings.OUTBOX["RESULT_BYTES"]
-    if len(text.encode()) > most:
+    if event.result is TOO_LARGE or len(_json(event.result)) > most:  # it is ASCII
         return _json({**event.data, "result_omitted": f"it has more than {most} bytes"})
     return _json({**event.data, "result": event.result})
 

@@ -1,13 +1,15 @@
 """Secrets of endpoints: made here, shown once, rotated with an overlap in which both sign."""
 
 import secrets as rng
+from collections.abc import Collection
+from contextlib import suppress
 from datetime import timedelta
 from typing import Final
 
 from core.sealing import CannotUnseal, Sealer
 from outbox import queries
 from outbox.domain import signatures
-from outbox.errors import BadEndpoint, CannotOpen
+from outbox.errors import BadEndpoint
 from outbox.models import Endpoint
 from postgres import clock
 
@@ -35,9 +37,10 @@ def rotate(endpoint: Endpoint, secret: str | None = None, *, overlap: timedelta 
     return add(endpoint, secret)
 
 
-def live(endpoint_id: int) -> list[str]:
-    """What messages to this endpoint are signed with now, the newest first. Raises CannotOpen."""
-    try:
-        return [_SEALER.unseal(row.sealed) for row in queries.live_secrets(endpoint_id)]
-    except CannotUnseal:
-        raise CannotOpen from None
+def of(endpoint_ids: Collection[int]) -> dict[int, list[str]]:
+    """What messages to these endpoints are signed with now, the newest first. One that nobody can open is left out."""
+    opened: dict[int, list[str]] = {pk: [] for pk in endpoint_ids}
+    for row in queries.secrets_of(endpoint_ids):
+        with suppress(CannotUnseal):
+            opened[row.endpoint_id].append(_SEALER.unseal(row.sealed))
+    return opened

@@ -13,11 +13,12 @@ WITH new AS MATERIALIZED (
         uid, type, patterns, subject, job_id, kind, owner_id, group_id, occurred_at, data, data_with_result, place)
 ), request AS MATERIALIZED (
     SELECT new.uid, endpoint.id AS endpoint_id, endpoint.with_result
-    FROM new JOIN outbox_endpoint AS endpoint ON endpoint.events && new.patterns
+    FROM new CROSS JOIN outbox_endpoint AS endpoint
     WHERE endpoint.status <> 'disabled'
-      AND (endpoint.id = %(only)s::bigint OR %(only)s::bigint IS NULL)
-      AND (endpoint.kinds = '{}' OR new.kind = ANY (endpoint.kinds))
-      AND CASE WHEN endpoint.is_callback THEN EXISTS (
+      AND CASE WHEN %(only)s::bigint IS NOT NULL THEN endpoint.id = %(only)s::bigint
+               WHEN NOT endpoint.events && new.patterns
+                    OR NOT (endpoint.kinds = '{}' OR coalesce(new.kind = ANY (endpoint.kinds), false)) THEN false
+               WHEN endpoint.is_callback THEN EXISTS (
                    SELECT FROM outbox_callback AS callback
                    WHERE callback.job_id = new.job_id AND callback.endpoint_id = endpoint.id)
                WHEN endpoint.owner_id IS NULL THEN true

@@ -1,7 +1,7 @@
 """Who hears of a change: the clusters that wait for work, and the pages that show it. Both after the commit."""
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from django.db import DEFAULT_DB_ALIAS, transaction
@@ -10,6 +10,10 @@ from live import operations as live
 from scheduling import registry
 from scheduling.domain.states import Kind
 from scheduling.queries import functions
+
+# Called with the cron, the function's id, and the error.
+Observer = Callable[[str, int, str], None]
+_observers: list[Observer] = []
 
 
 class _Uncommitted(threading.local):  # as Django's connections are one for each thread
@@ -46,6 +50,18 @@ def over(function_id: int, *, task_backend: str | None, raised: BaseException | 
     tasks = registry.interfaces.tasks
     if task_backend is not None and tasks is not None:
         transaction.on_commit(partial(tasks.ended, function_id, raised), robust=True)
+
+
+def observe_cron_failures(observer: Observer) -> None:
+    """Have `observer` called when a function that a cron had scheduled failed, or nobody knows how it ended, in the
+    transaction that writes so; for apps above. A next try may follow."""
+    _observers.append(observer)
+
+
+def cron_failed(cron: str | None, *, function_id: int, error: str | None) -> None:
+    """A function failed. None: no cron had scheduled it."""
+    for observer in _observers if cron is not None else ():
+        observer(str(cron), function_id, error or "")
 
 
 def _notify() -> None:

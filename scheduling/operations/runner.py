@@ -90,7 +90,7 @@ def process_died(function_id: int, *, by: Holder) -> bool:
         return not functions.is_queued(function_id)
     if deaths >= settings.SCHEDULING["MOST_DEATHS"]:
         ending = endings.failed(KillsItsProcess(deaths=deaths))
-        if functions.fail_pending(function_id, by=by, ending=ending, elapsed_s=None):
+        if _write_failure(function_id, ending, by=by, elapsed_s=None):
             notifications.over(function_id, task_backend=_task_backend(function_id), raised=ending.raised)
     notifications.due([Kind.MUTATION])
     notifications.changed([function_id])
@@ -129,6 +129,8 @@ def settle(call: Call, ending: Ending, *, by: Holder) -> bool:
         ended = functions.end_action(call.id, by=by, ending=ending)
         if ended is not None:
             try_again(ended, known=True)
+            if ending.status is not Status.SUCCESS:
+                notifications.cron_failed(ended.cron_id, function_id=ended.pk, error=ending.error)
             notifications.over(ended.pk, task_backend=ended.task_backend, raised=ending.raised)
             notifications.changed([ended.pk], crons=[ended.cron_id] if ended.cron_id else [])
     return ended is not None
@@ -291,11 +293,19 @@ def _result(call: Call, value: Any) -> str | None:
     return json.dumps(arguments.json_value(value, name=call.function, part="result"))
 
 
+def _write_failure(function_id: int, ending: endings.Ending, *, by: Holder, elapsed_s: float | None) -> bool:
+    with transaction.atomic():
+        row = functions.fail_pending(function_id, by=by, ending=ending, elapsed_s=elapsed_s)
+        if row is not None:
+            notifications.cron_failed(row.cron_id, function_id=function_id, error=ending.error)
+    return row is not None
+
+
 def _fail(run: _Run, error: BaseException) -> None:
     """Record a mutation's failure. Whoever has its row locked meanwhile decides instead."""
     run.has_failed = True
     ending, elapsed_s = endings.failed(error), time.monotonic() - run.since
-    if functions.fail_pending(run.dispatch.id, by=run.by, ending=ending, elapsed_s=elapsed_s):
+    if _write_failure(run.dispatch.id, ending, by=run.by, elapsed_s=elapsed_s):
         notifications.changed([run.dispatch.id])
         notifications.over(run.dispatch.id, task_backend=run.task_backend, raised=error)
 

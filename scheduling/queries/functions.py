@@ -179,10 +179,12 @@ def succeed(dispatch: Dispatch, *, by: Holder, result: str | None) -> bool:
     return bool(statements.load("scheduling", "succeed").run(params | _who(by)))
 
 
-def fail_pending(function_id: int, *, by: Holder, ending: Ending, elapsed_s: float | None) -> bool:
-    """Write the failure of a function that still stands in the queue and began so long ago; False if it does not."""
+def fail_pending(function_id: int, *, by: Holder, ending: Ending, elapsed_s: float | None) -> Row | None:
+    """Write the failure of a function that still stands in the queue and began so long ago: a row with its `cron_id`;
+    None if it does not."""
     params = {"id": function_id, "elapsed_s": elapsed_s, **_error(ending)}
-    return bool(statements.load("scheduling", "fail_pending").run(params | _who(by)))
+    rows = statements.load("scheduling", "fail_pending").run(params | _who(by))
+    return rows[0] if rows else None
 
 
 def start(function_id: int, *, by: Holder) -> ScheduledFunction | None:

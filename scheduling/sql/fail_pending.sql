@@ -7,4 +7,4 @@ UPDATE scheduling_scheduledfunction AS f
 SET status = 'failed', started_at = clock_timestamp() - make_interval(secs => %(elapsed_s)s::float8), ended_at = clock_timestamp(), error = %(error)s,
     error_class = %(error_class)s, traceback = %(traceback)s, cluster_id = %(cluster_id)s::uuid, ran_by = %(ran_by)s
 FROM gone WHERE f.id = gone.function_id AND f.status = 'pending'
-RETURNING f.id
+RETURNING f.id, f.cron_id

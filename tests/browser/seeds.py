@@ -12,6 +12,7 @@ from typing import Any
 
 from django.contrib.auth.models import Group, User
 from django.core.files.base import ContentFile
+from django.db.models.functions import Now
 from PIL import Image
 
 from accounts import operations as accounts
@@ -25,6 +26,8 @@ from jobs import operations as jobs
 from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import Filters
 from jobs.models import Bulk, Job, Worker
+from outbox import operations as outbox
+from outbox.models import Attempt, Endpoint, Message
 from postgres import clock
 from ratelimits import operations as ratelimits
 from scheduling import operations as scheduling
@@ -74,6 +77,8 @@ class Farm:
     delivery: Delivery
     ignored: Delivery
     rule: Rule
+    endpoint: Endpoint
+    message: Message
     alert_rule: int
     game: Game
     open_game: Game
@@ -101,6 +106,7 @@ def seed(*, boss: User | None = None, paint: Paint = plain) -> Farm:
     pictures = _pictures(boss, painter, paint)
     deliveries = _deliveries(boss)
     played, opened = _games(boss, member)
+    endpoint = _endpoint(boss)
     made = _jobs(boss, group)
     rule = _starts(deliveries[0], made)
     _room(group, boss, member)
@@ -114,7 +120,8 @@ def seed(*, boss: User | None = None, paint: Paint = plain) -> Farm:
     return Farm(
         boss=boss, member=member, guest=people.guest(), group=group, invitation=invitation,
         link=accounts.one_time_link(member), jobs=made, share=share, worker=painter, bulk=bulk, functions=functions,
-        cron=_cron(), delivery=deliveries[0], ignored=deliveries[1], rule=rule, game=played, open_game=opened,
+        cron=_cron(), delivery=deliveries[0], ignored=deliveries[1], rule=rule, endpoint=endpoint,
+        message=_attempted(endpoint), game=played, open_game=opened,
         picture=pictures[0], alert_rule=_alerts(boss),
     )  # fmt: skip
 
@@ -203,6 +210,33 @@ def _rule(name: str, *, threshold: float = 0.0) -> dict[str, Any]:
         "name": name, "target": "", "threshold": threshold, "window_s": 900, "hold_s": 0, "keep_firing_s": 300,
         "repeat_s": 14400, "severity": "critical", "mail_to": "ops@example.org, night@example.org", "is_enabled": True,
     }  # fmt: skip
+
+
+def _endpoint(boss: User) -> Endpoint:
+    """Who asked for the events of the jobs to come."""
+    wanted = outbox.Wanted(
+        name="billing", url="https://billing.example/hooks/farm", events=("job.*", "queue.*")
+    )
+    row, _ = outbox.create(wanted, by=boss, for_farm=True)
+    outbox.create(outbox.Wanted(name="my phone", url="https://push.example/grace"), by=boss)
+    return row
+
+
+def _attempted(endpoint: Endpoint) -> Message:
+    """The first of its messages failed once and was taken then; the last one nobody took."""
+    messages = list(Message.objects.filter(endpoint=endpoint).order_by("pk"))
+    first = messages[0]
+    tried: dict[str, Any] = {"message": first, "started_at": Now(), "duration_ms": 84}
+    Attempt.objects.create(
+        number=1, outcome="failed", http_status=502, answer="<h1>Bad Gateway</h1>", **tried
+    )
+    Attempt.objects.create(number=2, outcome="delivered", http_status=204, **tried)
+    ended: dict[str, Any] = {"next_attempt_at": None, "ended_at": Now()}
+    Message.objects.filter(pk=first.pk).update(status="delivered", attempts=2, tries=2, **ended)
+    note = "It did not answer within 15 s."
+    Message.objects.filter(pk=messages[-1].pk).update(status="dead", attempts=10, note=note, **ended)
+    first.refresh_from_db()
+    return first
 
 
 def _games(host: User, guest: User) -> tuple[Game, Game]:

@@ -44,6 +44,12 @@ FORMS: Final[Mapping[str, Any]] = {
     "alerts/rules/new/": _RULE,
     "alerts/rules/<jobid:rule_id>/": _RULE,
     "alerts/rules/<jobid:rule_id>/mute/": {"hours": "4"},
+    "outbox/new/": {"name": "new", "url": "https://hooks.example/new", "events": "job.*"},
+    "outbox/<int:endpoint_id>/edit/": {
+        "name": "other",
+        "url": "https://hooks.example/other",
+        "events": "job.*",
+    },
     "limits/reset/": {"name": "<limit>", "key": "<key>"},
     "inbox/sources/<str:name>/": {"grace": "", "secret": "", "name": "second"},
     "inbox/sources/<str:name>/secrets/<jobid:secret_id>/retire/": {"grace": "0"},

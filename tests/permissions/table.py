@@ -155,6 +155,19 @@ POST /functions/<functionid:function_id>/run-again/                  in   404  4
 GET  /crons/                                                         in   404  404  404  404  in   200  200  200
 GET  /crons/<str:name>/                                              in   404  404  404  404  in   200  200  200
 POST /crons/<str:name>/<cronaction:action>/                          in   404  404  404  404  in   404  302+ 302+
+GET  /outbox/                                                        in   403  200  200  200  in   200  200  200
+GET  /outbox/new/                                                    in   403  200  200  200  in   200  200  200
+POST /outbox/new/                                                    in   403  200+ 200+ 200+ in   200+ 200+ 200+
+GET  /outbox/<int:endpoint_id>/                                      in   403  404  404  200  in   200  200  200
+GET  /outbox/<int:endpoint_id>/edit/                                 in   403  404  404  200  in   404  200  200
+POST /outbox/<int:endpoint_id>/edit/                                 in   403  404  404  302+ in   404  302+ 302+
+POST /outbox/<int:endpoint_id>/<slug:action>/                        in   403  404  404  302+ in   404  302+ 302+
+POST /outbox/<int:endpoint_id>/delete/                               in   403  404  404  302+ in   404  302+ 302+
+POST /outbox/<int:endpoint_id>/replay/                               in   403  404  404  302+ in   404  302+ 302+
+POST /outbox/<int:endpoint_id>/rotate/                               in   403  404  404  200+ in   404  200+ 200+
+GET  /outbox/messages/<int:message_id>/                              in   403  404  404  200  in   200  200  200
+POST /outbox/messages/<int:message_id>/replay/                       in   403  404  404  302+ in   404  302+ 302+
+
 GET  /limits/                                                        in   403  403  403  403  in   200  200  200
 GET  /limits/one/                                                    in   403  403  403  403  in   200  200  200
 GET  /alerts/                                                        in   403  403  403  403  in   200  200  200

@@ -17,6 +17,8 @@ from jobs import http, operations
 from jobs.domain.bulks import BulkAction
 from jobs.domain.filters import Filters
 from jobs.models import Job, SavedFilter, Worker
+from outbox import operations as outbox
+from outbox.models import Message
 from ratelimits import operations as ratelimits
 from scheduling import operations as scheduling
 from scheduling.models import Cron, ScheduledFunction
@@ -73,6 +75,7 @@ def build() -> World:
         _alerts(users["root"]),
     ):  # fmt: skip
         given |= more
+    given |= _outbox(users["owner"])
     given |= _chat(users, group) | _game(users)
     # So that no call has to note them anew, and that a lease lasts as long as the tests.
     Worker.objects.update(last_seen_at=Now() + timedelta(hours=1))
@@ -200,6 +203,18 @@ def _start(delivery: Delivery) -> JobStart:
         outcome="failed",
         error="No.",
     )
+
+
+def _outbox(owner: User) -> Given:
+    """An endpoint of the owner's, and a message to it that nobody took."""
+    wanted = outbox.Wanted(name="hooks", url="https://hooks.example/")
+    row, _ = outbox.create(wanted, by=owner)
+    outbox.send_test(row.pk, by=owner)
+    Message.objects.update(status="dead", next_attempt_at=None, ended_at=Now())
+    new = {"name": "hooks", "url": "https://hooks.example/new", "events": "job.*"}
+    return {
+        "outbox/": {"endpoint_id": row.pk, "message_id": Message.objects.get().pk, "action": "pause", **new}
+    }
 
 
 def _limits() -> Given:

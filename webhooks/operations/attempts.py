@@ -16,6 +16,7 @@ from django.conf import settings
 from django.db import transaction
 
 from observing import fields
+from outbox import operations as outbox
 from postgres import transactions
 from scheduling import operations as scheduling
 from scheduling.operations import endings
@@ -150,8 +151,21 @@ def _settle(settlement: Settlement, row: Any, *, words: str | None = None) -> st
             row_pointer=row_pointer,
             number=settlement.number + 1,
         )
+    if settlement.status is Status.DEAD:
+        _record_death(settlement, row)
     stored.touch([settlement.id], sources=[row.source])
     return settlement.status.value
+
+
+def _record_death(settlement: Settlement, row: Any) -> None:
+    about = {
+        "id": settlement.id,
+        "source": row.source,
+        "delivery_id": row.delivery_id,
+        "type": row.event_type,
+    }
+    data = {**about, "attempts": settlement.attempts, "error": settlement.error}
+    outbox.record("delivery.dead", f"delivery/{settlement.id}", data)
 
 
 def _retry() -> Retry:

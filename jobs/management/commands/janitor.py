@@ -1,4 +1,5 @@
-"""`manage.py janitor`: notices leases that ran out, jobs that waited too long, and graces that are over."""
+"""`manage.py janitor`: notices leases that ran out, jobs that waited too long, and graces that are over; and sends what
+the outbox has (docs/adr/0078)."""
 
 import contextlib
 import logging
@@ -17,6 +18,7 @@ from jobs import operations
 from jobs.domain.presence import EVERY_S, Part
 from jobs.operations.workers import Presence
 from observing import exposition, numbers
+from outbox import operations as outbox
 from postgres import embedded
 from postgres.reachability import explain_unreachable
 
@@ -27,7 +29,7 @@ log = logging.getLogger(__name__)
 class Command(BaseCommand):
     """One janitor; any number may run, and none is needed in particular."""
 
-    help = "Watch over running and waiting jobs until SIGINT or SIGTERM. Run one or more, anywhere."
+    help = "Watch over jobs and send events to endpoints until SIGINT or SIGTERM. Run one or more, anywhere."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Where it shows its numbers."""
@@ -45,7 +47,8 @@ class Command(BaseCommand):
             signal.signal(number, lambda *_: stop.set())
         reports = Reports()
         try:
-            watch(stop, reports)
+            with outbox.Background():
+                watch(stop, reports)
             reports.end()
         finally:
             embedded.release()

@@ -1,0 +1,101 @@
+"""What others are told of jobs and queues: events, written by the transaction that makes them true (docs/outbox.md)."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from django.conf import settings
+from django.contrib.auth.models import User
+
+from jobs.domain.states import AttemptOutcome, Status
+from jobs.queries import reads
+from jobs.queries.moves import Settlement
+from outbox import operations as outbox
+from outbox.operations import NewEvent
+
+_TYPES: Final[Mapping[Status, str]] = {
+    Status.SUCCESS: "job.succeeded",
+    Status.FAILED: "job.failed",
+    Status.CANCELED: "job.canceled",
+    Status.TIMED_OUT: "job.timed_out",
+}
+
+
+def settled(moved: Sequence[Any], *, settlements: Sequence[Settlement] = ()) -> None:
+    """Attempts of these jobs ended. `moved` are their rows, which say whether any endpoint listens: where none does
+    this asks the database nothing."""
+    if not moved or not moved[0].listens:
+        return
+    lost = {one.job_id for one in settlements if one.outcome is AttemptOutcome.LOST}
+    if ids := [row.id for row in moved if row.status != Status.PENDING or row.id in lost]:
+        _record(ids, lost=lost)
+
+
+def ended_waiting(job_ids: Sequence[int]) -> None:
+    """These jobs ended while they waited."""
+    if job_ids and outbox.listens():
+        _record(job_ids, lost=())
+
+
+def queue_changed(event_type: str, queue: str, *, by: User | None) -> None:
+    """A queue was paused or resumed."""
+    data = {"queue": queue, "by": None if by is None else by.get_username()}
+    outbox.record(event_type, f"queue/{queue}", data)
+
+
+def call_back(submitted: Iterable[tuple[str | None, User | None, int]]) -> None:
+    """Let the address that came with a job have its events: (address or None, owner, job) of each. In the transaction
+    that stores them. Raises as `outbox.operations.callback`."""
+    by_address: dict[tuple[str, User | None], list[int]] = defaultdict(list)
+    for url, owner, job_id in submitted:
+        if url is not None:
+            by_address[url, owner].append(job_id)
+    for (url, owner), job_ids in by_address.items():
+        outbox.call_back(job_ids, outbox.callback(url, owner=owner))
+
+
+def _record(job_ids: Sequence[int], *, lost: Collection[int]) -> None:
+    facts = reads.event_facts(job_ids, most_bytes=settings.OUTBOX["RESULT_BYTES"])
+    outbox.record_all([event for row in facts for event in _events(row, is_lost=row.id in lost)])
+
+
+def _events(row: Any, *, is_lost: bool) -> Iterator[NewEvent]:
+    """An attempt that was lost, and how the job ended, if it did."""
+    if is_lost:
+        yield _event("job.lost", row)
+    if row.status in _TYPES:
+        yield _event(_TYPES[Status(row.status)], row)
+
+
+def _event(event_type: str, row: Any) -> NewEvent:
+    return NewEvent(
+        type=event_type, subject=f"job/{row.id}", data=_data(row), job_id=row.id, kind=row.kind,
+        owner_id=row.owner_id, group_id=row.group_id, occurred_at=row.ended_at, result=_result(row),
+    )  # fmt: skip
+
+
+def _data(row: Any) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "kind": row.kind,
+        "queue": row.queue,
+        "status": row.status,
+        "owner": row.owner,
+        "group": row.team,
+        "unique_key": row.unique_key,
+        "retry_of": row.retry_of_id,
+        "attempt": row.attempt,
+        "max_attempts": row.max_attempts,
+        "worker": row.worker_name,
+        "error": row.error or None,
+        "created_at": row.created_at.isoformat(),
+        "ended_at": None if row.ended_at is None else row.ended_at.isoformat(),
+        "path": f"/api/v1/jobs/{row.id}",
+    }
+
+
+def _result(row: Any) -> Any:
+    """The result of a success; without one, and where nobody asks for it, there is none."""
+    if row.result_bytes is None:
+        return outbox.NO_RESULT
+    return outbox.TOO_LARGE if row.result is None else row.result

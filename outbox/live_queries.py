@@ -1,0 +1,97 @@
+"""Live queries of the outbox: what its pages show, and when that is stale."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from django.contrib.auth.models import User
+
+from live.registry import Viewer, live_query
+from outbox import operations, queries
+from outbox.domain.states import REPLAYABLE, Status
+from outbox.models import Endpoint, Message
+
+MEMBER: Final = "member"
+OPERATOR: Final = "operator"
+EVERYBODY: Final = 0  # in place of a person: all endpoints
+MOST_LISTED: Final = 200
+ROWS: Final = 50
+
+
+@live_query(
+    "outbox-endpoints", topics=lambda **_: ["outbox"], audiences=(MEMBER, OPERATOR),
+    template="outbox/live/endpoints.html", at_most_every_s=1.0,
+)  # fmt: skip
+def endpoints(*, whose: int) -> Mapping[str, Any]:
+    """The endpoints of one person, or of all."""
+    rows = Endpoint.objects.select_related("owner")
+    rows = rows if whose == EVERYBODY else rows.filter(owner_id=whose)
+    return {"rows": queries.counted(rows[:MOST_LISTED]), "most": queries.COUNTED}
+
+
+@live_query(
+    "outbox-endpoint", topics=lambda endpoint_id: [f"endpoint:{endpoint_id}"], audiences=(MEMBER,),
+    template="outbox/live/endpoint.html", at_most_every_s=0.5,
+)  # fmt: skip
+def endpoint(*, endpoint_id: int) -> Mapping[str, Any] | None:
+    """How one endpoint stands."""
+    row = Endpoint.objects.select_related("owner").filter(pk=endpoint_id).first()
+    if row is None:
+        return None
+    [counted] = queries.counted([row])
+    return {"row": counted, "most": queries.COUNTED, "secrets": queries.secrets(endpoint_id)}
+
+
+@live_query(
+    "outbox-messages", topics=lambda endpoint_id, **_: [f"endpoint:{endpoint_id}"], audiences=(MEMBER,),
+    template="outbox/live/messages.html", at_most_every_s=1.0,
+)  # fmt: skip
+def messages(*, endpoint_id: int, status: str = "", before: int = 0) -> Mapping[str, Any]:
+    """A page of the messages of an endpoint, newest first; `before` is an id, 0 for the newest."""
+    wanted = operations.Filter.read(endpoint=endpoint_id, status=status)
+    rows = queries.page(wanted.of(Message.objects.all()), before=before, limit=ROWS + 1)
+    active = {"status": wanted.status} if wanted.status else {}
+    return {
+        "messages": rows[:ROWS],
+        "endpoint_id": endpoint_id,
+        "is_filtered": bool(active),
+        "older": urlencode({**active, "before": rows[ROWS - 1].pk}) if len(rows) > ROWS else "",
+        "newest": urlencode(active) if before else None,
+    }
+
+
+@live_query(
+    "outbox-message", topics=lambda message_id: [f"message:{message_id}"], audiences=(MEMBER,),
+    template="outbox/live/message.html",
+)  # fmt: skip
+def message(*, message_id: int) -> Mapping[str, Any] | None:
+    """How one message stands, and its attempts."""
+    row = queries.message(message_id)
+    if row is None:
+        return None
+    is_waiting = row.status == Status.PENDING
+    shown = {"message": row, "attempts": queries.attempts(message_id), "is_waiting": is_waiting}
+    return shown | {"is_replayable": row.status in REPLAYABLE}
+
+
+@endpoints.may_see
+def _sees_endpoints(viewer: Viewer, *, whose: int) -> str | None:
+    if whose == EVERYBODY:
+        return OPERATOR if operations.sees_all(viewer.user) else None
+    is_theirs = isinstance(viewer.user, User) and viewer.user.is_active and viewer.user.pk == whose
+    return MEMBER if is_theirs else None
+
+
+@endpoint.may_see
+def _sees_endpoint(viewer: Viewer, *, endpoint_id: int) -> str | None:
+    return MEMBER if operations.visible_to(viewer.user).filter(pk=endpoint_id).exists() else None
+
+
+@messages.may_see
+def _sees_messages(viewer: Viewer, *, endpoint_id: int, **_: Any) -> str | None:
+    return MEMBER if operations.visible_to(viewer.user).filter(pk=endpoint_id).exists() else None
+
+
+@message.may_see
+def _sees_message(viewer: Viewer, *, message_id: int) -> str | None:
+    return MEMBER if operations.messages_visible_to(viewer.user).filter(pk=message_id).exists() else None

@@ -1,0 +1,190 @@
+"""Attempts: what is due is leased, signed, and what became of it written. Sending itself is the sender's."""
+
+import random
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.conf import settings
+
+from live import operations as live
+from outbox import queries
+from outbox.domain import retries, signatures
+from outbox.domain.answers import Answer
+from outbox.domain.states import EndpointStatus, Outcome, Status
+from outbox.operations import notices, secrets
+from outbox.queries import Settlement
+from postgres import clock, transactions
+from ratelimits import operations as ratelimits
+from scheduling import operations as scheduling
+
+MARGIN_S: Final = (
+    30.0  # of a lease beyond the deadline of its attempt: the farm's own way to write what came of it
+)
+LIMIT: Final = "outbox/endpoint"
+GONE: Final = "It answered 410: it is gone."
+UNSIGNED: Final = "No secret of this endpoint can be opened: SECRET_KEY changed. Rotate the secret."
+_RNG = random.SystemRandom()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """A message that this sender may send once, within its lease."""
+
+    id: int
+    lease: UUID
+    endpoint_id: int
+    attempts: int
+    is_failing: bool
+    url: str = field(repr=False)
+    body: bytes = field(repr=False)
+    message_id: str
+    event_type: str
+    subject: str
+    occurred_at: datetime
+    secrets: Sequence[str] = field(repr=False)
+
+    def headers(self, *, now: datetime) -> dict[str, str]:
+        """What is sent along at this moment."""
+        return signatures.headers(
+            message_id=self.message_id, event_type=self.event_type, subject=self.subject,
+            source=settings.OUTBOX["SOURCE"], occurred_at=self.occurred_at, body=self.body,
+            secrets=self.secrets, now=now,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """An attempt, begun at this moment, and its answer."""
+
+    claimed: Claimed
+    started_at: datetime
+    answer: Answer
+
+
+@transactions.retried
+def claim(limit: int) -> list[Claimed]:
+    """Lease up to `limit` messages that are due and that the limits of their endpoints let pass. An endpoint whose
+    limit is used up is left alone until it grants again."""
+    lease_s = settings.OUTBOX["TIMEOUT_S"] + MARGIN_S
+    rows = queries.claim(limit=limit, per_endpoint=settings.OUTBOX["IN_FLIGHT_PER_ENDPOINT"], lease_s=lease_s)
+    passed = _within_limits(rows)
+    keys = secrets.of({row.endpoint_id for row in passed}) if passed else {}
+    return [_claimed(row, keys[row.endpoint_id]) for row in passed]
+
+
+@transactions.retried
+def settle(ended: Sequence[Ended]) -> None:
+    """Write what these attempts came to, and what that says of their endpoints."""
+    if not ended:
+        return
+    now = clock.now()
+    settlements = [_settlement(one, now=now) for one in ended]
+    held = {row.id for row in queries.settle(settlements)}
+    counted = [one for one in ended if one.claimed.id in held]
+    _judge_endpoints(counted, now=now)
+    endpoints = {one.claimed.endpoint_id for one in counted}
+    live.touch("outbox", *(f"endpoint:{pk}" for pk in endpoints), *(f"message:{pk}" for pk in held))
+
+
+def release(claimed: Collection[Claimed]) -> None:
+    """Give back what a sender that ends has not sent, or of which nobody knows whether it was: it is sent again."""
+    queries.release([(one.id, one.lease) for one in claimed])
+
+
+def next_due_s() -> float | None:
+    """In how many seconds something becomes due by itself."""
+    return queries.next_due_s()
+
+
+def _within_limits(rows: Sequence[Any]) -> list[Any]:
+    passed, denied, closed = [], [], set()
+    for row in rows:
+        if row.endpoint_id not in closed and not _grants(row):
+            closed.add(row.endpoint_id)
+        (denied if row.endpoint_id in closed else passed).append(row)
+    if denied:
+        queries.release([(row.id, row.lease) for row in denied])
+    return passed
+
+
+def _grants(row: Any) -> bool:
+    if row.per_minute is None:
+        return True
+    bucket = ratelimits.TokenBucket(row.per_minute, timedelta(minutes=1), capacity=max(row.per_minute, 1.0))
+    answer = ratelimits.limit(LIMIT, key=str(row.endpoint_id), config=bucket)
+    if not answer.ok:
+        wait = answer.retry_after or timedelta(seconds=1)
+        queries.hold(row.endpoint_id, seconds=wait.total_seconds())
+    return answer.ok
+
+
+def _claimed(row: Any, keys: Sequence[str]) -> Claimed:
+    return Claimed(
+        id=row.id, lease=row.lease, endpoint_id=row.endpoint_id, attempts=row.attempts, is_failing=row.is_failing,
+        url=row.url, body=row.body.encode(), message_id=f"msg_{row.uid.hex}", event_type=row.type, subject=row.subject,
+        occurred_at=row.occurred_at, secrets=keys,
+    )  # fmt: skip
+
+
+def _settlement(ended: Ended, *, now: datetime) -> Settlement:
+    answer, claimed = ended.answer, ended.claimed
+    outcome = _outcome(answer)
+    wait_s = None
+    if outcome is Outcome.FAILED:
+        retry_after_s = answer.retry_after_s(now=now)
+        wait_s = retries.wait_s(attempts=claimed.attempts + 1, retry_after_s=retry_after_s, rng=_RNG)
+    status = Status.DELIVERED if outcome is Outcome.DELIVERED else Status.DEAD
+    return Settlement(
+        id=claimed.id, lease=claimed.lease, status=status if wait_s is None else Status.PENDING, wait_s=wait_s,
+        outcome=outcome, started_at=ended.started_at, duration_ms=answer.duration_ms, http_status=answer.status,
+        error=answer.error, answer=answer.text, note="" if outcome is Outcome.DELIVERED else _note(answer),
+    )  # fmt: skip
+
+
+def _outcome(answer: Answer) -> Outcome:
+    if answer.is_accepted:
+        return Outcome.DELIVERED
+    return Outcome.GONE if answer.status == 410 else Outcome.FAILED
+
+
+def _note(answer: Answer) -> str:
+    return answer.error or f"It answered {answer.status}."
+
+
+def _judge_endpoints(ended: Sequence[Ended], *, now: datetime) -> None:
+    """Clear, note or end the failing of the endpoints; and leave those alone that asked for it."""
+    took = {one.claimed.endpoint_id for one in ended if one.answer.is_accepted}
+    if recovered := {one.claimed.endpoint_id for one in ended if one.claimed.is_failing} & took:
+        queries.note_success(recovered)
+    if failed := {one.claimed.endpoint_id for one in ended} - took:
+        queries.note_failure(failed)
+        _pause_hopeless(failed)
+    for one in ended:
+        if seconds := one.answer.retry_after_s(now=now):
+            queries.hold(one.claimed.endpoint_id, seconds=seconds)
+        if one.answer.status == 410:
+            _disable(one.claimed.endpoint_id)
+
+
+def _pause_hopeless(endpoint_ids: Collection[int]) -> None:
+    hours = settings.OUTBOX["PAUSE_AFTER_HOURS"]
+    for endpoint in queries.lock_failing(endpoint_ids, for_s=hours * 3600):
+        endpoint.status = EndpointStatus.PAUSED
+        endpoint.note = (
+            f"Every attempt of {hours:g} h failed. What happens is kept; resume it when it is well."
+        )
+        endpoint.save(update_fields=["status", "note"])
+        scheduling.run_after(0, notices.mail_owner, endpoint=endpoint.pk)
+
+
+def _disable(endpoint_id: int) -> None:
+    endpoint = queries.lock(endpoint_id)
+    if endpoint is None or endpoint.status == EndpointStatus.DISABLED:
+        return
+    endpoint.status, endpoint.note = EndpointStatus.DISABLED, GONE
+    endpoint.save(update_fields=["status", "note"])
+    queries.end_waiting(endpoint_id, note=GONE)
+    scheduling.run_after(0, notices.mail_owner, endpoint=endpoint.pk)

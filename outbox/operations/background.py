@@ -1,0 +1,52 @@
+"""The sender beside other work: in a thread of the janitor's process, with an event loop of its own (docs/adr/0078)."""
+
+import asyncio
+import logging
+import threading
+from types import TracebackType
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from outbox.operations.sender import Sender
+
+AGAIN_S: Final = 1.0  # after a fault of ours, so that it is no hot loop
+_ENDS_S: Final = 8.0  # a janitor has ten seconds to end
+log = logging.getLogger(__name__)
+
+
+class Background:
+    """Sends from the beginning of the block to its end."""
+
+    def __init__(self) -> None:
+        self._must_stop = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._sender: Sender | None = None
+        self._thread = threading.Thread(target=self._live, name="outbox", daemon=True)
+
+    def __enter__(self) -> "Background":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
+        self._must_stop.set()
+        if self._loop is not None and self._sender is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._sender.stop)
+        self._thread.join(_ENDS_S)
+
+    def _live(self) -> None:
+        while not self._must_stop.is_set():
+            try:
+                asyncio.run(self._run())
+            except Exception:  # a janitor goes on, and so does its sender
+                log.exception("the sender of the outbox failed and starts again")
+                self._must_stop.wait(AGAIN_S)
+
+    async def _run(self) -> None:
+        from outbox.operations.sender import Sender  # noqa: PLC0415 (its libraries load in 0.1 s, for who sends alone)
+
+        self._sender, self._loop = Sender(), asyncio.get_running_loop()
+        if self._must_stop.is_set():
+            self._sender.stop()
+        await self._sender.run()

@@ -1,0 +1,219 @@
+"""Endpoints: made and changed by their owners; those of the whole farm by operators."""
+
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.models import AnonymousUser, User
+from django.db import transaction
+from django.db.models import QuerySet
+
+from core import audit
+from live import operations as live
+from outbox import queries
+from outbox.domain import addresses
+from outbox.domain.endpoints import Wanted
+from outbox.domain.events import TEST
+from outbox.domain.states import EndpointStatus
+from outbox.errors import CallbacksNotAllowed, NotAllowed, NotFound, TooManyEndpoints
+from outbox.models import Endpoint, Message
+from outbox.operations import secrets
+from outbox.operations.record import NewEvent, record_all, wake
+
+OPERATE = "outbox.operate_endpoint"
+VIEW = "outbox.view_endpoint"
+CALLBACK = "callback"
+_FIELDS = ("name", "url", "events", "kinds", "with_result", "per_minute")
+
+
+def is_operator(user: User | AnonymousUser | AbstractBaseUser) -> bool:
+    """Whether `user` changes all endpoints: staff with the right."""
+    return isinstance(user, User) and user.is_active and user.is_staff and user.has_perm(OPERATE)
+
+
+def sees_all(user: User | AnonymousUser | AbstractBaseUser) -> bool:
+    """Whether `user` sees all endpoints and their messages."""
+    return isinstance(user, User) and user.is_active and user.is_staff and user.has_perm(VIEW)
+
+
+def visible_to(user: User | AnonymousUser | AbstractBaseUser) -> QuerySet[Endpoint]:
+    """The endpoints that `user` may look at: their own; all of them for staff with the right."""
+    if sees_all(user):
+        return Endpoint.objects.all()
+    if not isinstance(user, User) or not user.is_active:
+        return Endpoint.objects.none()
+    return Endpoint.objects.filter(owner=user)
+
+
+def messages_visible_to(user: User | AnonymousUser | AbstractBaseUser) -> QuerySet[Message]:
+    """The messages to these endpoints."""
+    messages = Message.objects.select_related("event", "endpoint")
+    return messages if sees_all(user) else messages.filter(endpoint__in=visible_to(user).values("pk"))
+
+
+def operable(endpoint_id: int, *, by: User, lock: bool = False) -> Endpoint:
+    """The endpoint, for `by` to change: its owner, and operators. Raises NotFound, also for one that `by` may not see,
+    and NotAllowed for one that `by` may only look at."""
+    rows = visible_to(by).filter(pk=endpoint_id)
+    row = (rows.select_for_update(of=("self",)) if lock else rows).first()
+    if row is None:
+        raise NotFound(resource="endpoint")
+    if not may_operate(by, row):
+        raise NotAllowed
+    return row
+
+
+def may_operate(user: User, endpoint: Endpoint) -> bool:
+    """Whether `user` may change this endpoint and replay its messages."""
+    return endpoint.owner_id == user.pk or is_operator(user)
+
+
+@transaction.atomic
+def create(wanted: Wanted, *, by: User, for_farm: bool = False) -> tuple[Endpoint, str]:
+    """Make an endpoint of `by`, or of the whole farm; with its secret, which is shown this once.
+
+    Raises TooManyEndpoints, BadEndpoint for events that members do not get, and NotFound for one of the whole farm by
+    who is no operator.
+    """
+    if for_farm and not is_operator(by):
+        raise NotFound(resource="endpoint")
+    if not for_farm:
+        wanted.for_member()
+        _check_room(by)
+    row = Endpoint.objects.create(owner=None if for_farm else by, **_columns(wanted))
+    secret = secrets.add(row)
+    audit.record(by, row, f"Made the endpoint {row} for {', '.join(row.events)}")
+    _touch(row)
+    return row, secret
+
+
+@transaction.atomic
+def change(endpoint_id: int, wanted: Wanted, *, by: User) -> Endpoint:
+    """Let an endpoint be so from now on; what was written for it before goes to its new address. Raises NotFound,
+    BadEndpoint."""
+    row = operable(endpoint_id, by=by, lock=True)
+    if row.owner_id is not None:
+        wanted.for_member()
+    columns = _columns(wanted)
+    changed = [name for name in _FIELDS if getattr(row, name) != columns[name]]
+    for name in changed:
+        setattr(row, name, columns[name])
+    row.save(update_fields=changed)
+    audit.record(by, row, f"Changed {', '.join(changed) or 'nothing'} of the endpoint")
+    _touch(row)
+    return row
+
+
+@transaction.atomic
+def pause(endpoint_id: int, *, by: User) -> Endpoint:
+    """Send nothing to it; what happens is kept for it. Raises NotFound."""
+    return _set_status(endpoint_id, EndpointStatus.PAUSED, by=by, note=f"Paused by {by.get_username()}.")
+
+
+@transaction.atomic
+def disable(endpoint_id: int, *, by: User) -> Endpoint:
+    """Keep nothing for it any more; what waits for it is given up, and can be replayed. Raises NotFound."""
+    row = _set_status(endpoint_id, EndpointStatus.DISABLED, by=by, note=f"Disabled by {by.get_username()}.")
+    queries.end_waiting(row.pk, note=row.note)
+    return row
+
+
+@transaction.atomic
+def resume(endpoint_id: int, *, by: User) -> Endpoint:
+    """Send to it again, what was kept for it first. Raises NotFound."""
+    row = _set_status(endpoint_id, EndpointStatus.ACTIVE, by=by, note="")
+    Endpoint.objects.filter(pk=row.pk).update(failing_since=None, held_until=None)
+    queries.hasten(row.pk)
+    wake()
+    return row
+
+
+@transaction.atomic
+def delete(endpoint_id: int, *, by: User) -> None:
+    """Delete an endpoint with its messages and secrets. Raises NotFound."""
+    row = operable(endpoint_id, by=by, lock=True)
+    audit.record(by, row, f"Deleted the endpoint {row}")
+    _touch(row)
+    queries.delete_messages(row.pk)
+    row.delete()
+
+
+@transaction.atomic
+def rotate(
+    endpoint_id: int, *, by: User, secret: str | None = None, overlap: timedelta = secrets.OVERLAP
+) -> str:
+    """Give an endpoint another secret; the one before signs along until `overlap` is over. The new one, shown this
+    once. Raises NotFound, BadEndpoint."""
+    row = operable(endpoint_id, by=by, lock=True)
+    plaintext = secrets.rotate(row, secret, overlap=overlap)
+    audit.record(by, row, f"Rotated the secret of the endpoint; the one before signs along for {overlap}")
+    _touch(row)
+    return plaintext
+
+
+@transaction.atomic
+def send_test(endpoint_id: int, *, by: User) -> int:
+    """Send a test event to an endpoint, whatever it asks for; how many messages that were: none to one that is
+    disabled. Raises NotFound."""
+    row = operable(endpoint_id, by=by)
+    data = {"message": "A test event, sent by hand.", "endpoint": row.name}
+    audit.record(by, row, "Sent a test event")
+    audit.record(by, row, "Sent a test event")
+    event = NewEvent(type=TEST, subject=f"endpoint/{row.pk}", data=data)
+    return record_all([event], only=row.pk)
+
+
+def callback(url: str, *, owner: User | None) -> Endpoint:
+    """The endpoint of an address that a submit names for the events of its job; made, with a secret, when it is the
+    owner's first with that address. In the caller's transaction.
+
+    Raises BadUrl, CallbacksNotAllowed for a host that OUTBOX_CALLBACK_HOSTS does not name, TooManyEndpoints.
+    """
+    host = addresses.target(url).host
+    if not addresses.is_named_by(host, settings.OUTBOX["CALLBACK_HOSTS"]):
+        raise CallbacksNotAllowed(host=host)
+    known = Endpoint.objects.filter(owner=owner, url=url, is_callback=True).first()
+    if known is not None:
+        return known
+    if owner is not None:
+        _check_room(owner)
+    row, is_new = Endpoint.objects.get_or_create(
+        owner=owner,
+        url=url,
+        is_callback=True,
+        defaults={"name": f"{CALLBACK} {host}"[:100], "events": ["job.*"]},
+    )
+    if is_new:
+        secrets.add(row)
+    return row
+
+
+def call_back(job_ids: list[int], endpoint: Endpoint) -> None:
+    """Let an endpoint get the events of these jobs, in the transaction that submits them."""
+    queries.add_callbacks(job_ids, endpoint_id=endpoint.pk)
+
+
+def _set_status(endpoint_id: int, status: EndpointStatus, *, by: User, note: str) -> Endpoint:
+    row = operable(endpoint_id, by=by, lock=True)
+    row.status, row.note = status, note
+    row.save(update_fields=["status", "note"])
+    audit.record(by, row, f"The endpoint is {status}")
+    _touch(row)
+    return row
+
+
+def _check_room(owner: User) -> None:
+    limit = settings.OUTBOX["ENDPOINTS_PER_OWNER"]
+    if Endpoint.objects.filter(owner=owner).count() >= limit and not is_operator(owner):
+        raise TooManyEndpoints(limit=limit)
+
+
+def _columns(wanted: Wanted) -> dict[str, Any]:
+    columns = asdict(wanted)
+    return columns | {"events": list(wanted.events), "kinds": list(wanted.kinds), "name": wanted.name.strip()}
+
+
+def _touch(row: Endpoint) -> None:
+    live.touch("outbox", f"endpoint:{row.pk}")

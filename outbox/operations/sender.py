@@ -1,0 +1,142 @@
+"""The sender: leases what is due, sends many at once, and writes what became of it; woken by NOTIFY.
+
+One event loop sends; the database is asked in threads, all that ended meanwhile in one call. Any number of senders may
+run. What one that was killed had in its hands is sent again, under the same id, when its lease is over.
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError
+
+from live.listening import Listener
+from outbox.domain.answers import Answer
+from outbox.operations import attempts
+from outbox.operations.attempts import Claimed, Ended
+from outbox.operations.http import Client
+from postgres import connections
+from postgres.reachability import explain_unreachable
+
+POLL_S: Final = 15.0  # with nobody woken: a notification may get lost
+GATHER_S: Final = 0.01  # so that what ends together is written together
+AWAY_S: Final = 1.0
+LAST_S: Final = 5.0  # for requests under way, when it is to end; a janitor has ten seconds
+_RNG = random.SystemRandom()
+log = logging.getLogger(__name__)
+
+
+class Sender:
+    """Belongs to one event loop. `client` is for tests that have a resolver of their own."""
+
+    def __init__(self, *, client: Client | None = None) -> None:
+        self._client = client or Client(connections=settings.OUTBOX["IN_FLIGHT"])
+        self._in_flight: dict[asyncio.Task[None], Claimed] = {}
+        self._ended: list[Ended] = []
+        self._wakeup = asyncio.Event()
+        self._must_stop = False
+
+    def stop(self) -> None:
+        """Let it end: it takes no more, and gives back what it cannot send in a few seconds. From its own loop."""
+        self._must_stop = True
+        self._wakeup.set()
+
+    async def run(self) -> None:
+        """Send until `stop`. A database that is away is waited for."""
+        listening = asyncio.create_task(self._listen())
+        try:
+            while not self._must_stop:
+                await self._wait(await self._guarded(self.round))
+        finally:
+            listening.cancel()
+            await asyncio.wait([listening])
+            await self._end()
+
+    async def round(self) -> float:
+        """Write what ended, take what is due; how many seconds it may sleep, unless it is woken."""
+        self._wakeup.clear()
+        await self._settle()
+        room = settings.OUTBOX["IN_FLIGHT"] - len(self._in_flight)
+        claimed = await connections.run(attempts.claim, room) if room > 0 else []
+        for one in claimed:
+            self._start(one)
+        if claimed:
+            return GATHER_S
+        next_s = await connections.run(attempts.next_due_s) if room > 0 else None
+        return POLL_S if next_s is None else min(max(next_s, GATHER_S), POLL_S)
+
+    async def drain(self) -> None:
+        """Send what is due now, and what that lets become due, until nothing is."""
+        while True:
+            await self.round()
+            if not self._in_flight and not self._ended:
+                return
+            if self._in_flight:
+                await asyncio.wait(self._in_flight, return_when=asyncio.FIRST_COMPLETED)
+
+    def _start(self, claimed: Claimed) -> None:
+        task = asyncio.create_task(self._send(claimed))
+        self._in_flight[task] = claimed
+        task.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        del self._in_flight[task]
+        self._wakeup.set()
+
+    async def _send(self, claimed: Claimed) -> None:
+        now = datetime.now(UTC)  # noqa: TID251 (an edge: receivers compare it with their own clock)
+        answer = await self._answer(claimed, now)
+        self._ended.append(Ended(claimed=claimed, started_at=now, answer=answer))
+
+    async def _answer(self, claimed: Claimed, now: datetime) -> Answer:
+        if not claimed.secrets:
+            return Answer(error=attempts.UNSIGNED)
+        try:
+            return await self._client.post(claimed.url, claimed.body, headers=claimed.headers(now=now))
+        except Exception as error:  # a fault of ours must not leave the message leased and unexplained
+            log.exception("a message could not be sent")
+            return Answer(error=f"The farm could not send it: {type(error).__name__}.")
+
+    async def _settle(self) -> None:
+        ended = self._ended[:]
+        if ended:
+            await connections.run(attempts.settle, ended)
+            del self._ended[: len(ended)]
+
+    async def _guarded(self, step: Callable[[], Coroutine[Any, Any, float]]) -> float:
+        try:
+            return await step()
+        except (DatabaseError, InterfaceError) as error:
+            log.warning(
+                "the sender lost the database and tries again: %s", explain_unreachable(error) or error
+            )
+            return AWAY_S
+
+    async def _wait(self, seconds: float) -> None:
+        if seconds > GATHER_S:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wakeup.wait(), seconds)
+        await asyncio.sleep(GATHER_S)
+
+    async def _listen(self) -> None:
+        await Listener(
+            notify_channel="outbox", conninfo=connections.direct_conninfo, on_payload=lambda _: self._wakeup.set(),
+            listening=self._wakeup.set, rng=_RNG,
+        ).run()  # fmt: skip
+
+    async def _end(self) -> None:
+        if self._in_flight:
+            await asyncio.wait(self._in_flight, timeout=LAST_S)
+        unsent = dict(self._in_flight)
+        for task in unsent:
+            task.cancel()
+        await asyncio.gather(*unsent, return_exceptions=True)
+        with contextlib.suppress(DatabaseError, InterfaceError):  # their leases end by themselves
+            await self._settle()
+            await connections.run(attempts.release, list(unsent.values()))
+        await self._client.aclose()

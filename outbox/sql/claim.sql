@@ -1,0 +1,42 @@
+-- Lease messages that are due: of each endpoint as many as it has room for, and of all of them the first of each endpoint
+-- before the second of any, so that a backlog of one delays no other. One of which an earlier message of the same subject
+-- waits is not taken: what happened to a job arrives in order. Who takes one moves its next attempt past the lease, so
+-- that what a sender that was killed had becomes due again by itself.
+WITH room AS MATERIALIZED (
+    SELECT endpoint.id,
+           greatest(0, %(per_endpoint)s::bigint - (
+               SELECT count(*) FROM outbox_message AS held
+               WHERE held.endpoint_id = endpoint.id AND held.lease IS NOT NULL
+                 AND held.next_attempt_at > statement_timestamp())) AS places
+    FROM outbox_endpoint AS endpoint
+    WHERE endpoint.status = 'active'
+      AND (endpoint.held_until IS NULL OR endpoint.held_until <= statement_timestamp())
+), due AS MATERIALIZED (
+    SELECT message.id, row_number() OVER (PARTITION BY room.id ORDER BY message.next_attempt_at, message.id) AS place
+    FROM room CROSS JOIN LATERAL (
+        SELECT one.id, one.next_attempt_at
+        FROM outbox_message AS one
+        WHERE one.endpoint_id = room.id AND one.status = 'pending' AND one.next_attempt_at <= statement_timestamp()
+          AND NOT EXISTS (
+              SELECT FROM outbox_message AS earlier
+              WHERE earlier.endpoint_id = one.endpoint_id AND earlier.subject = one.subject
+                AND earlier.status = 'pending' AND earlier.id < one.id)
+        ORDER BY one.next_attempt_at, one.id
+        LIMIT room.places
+        FOR UPDATE SKIP LOCKED
+    ) AS message
+), chosen AS (
+    SELECT id FROM due ORDER BY place, id LIMIT %(limit)s::bigint
+), claimed AS (
+    UPDATE outbox_message AS message
+    SET lease = gen_random_uuid(), next_attempt_at = statement_timestamp() + make_interval(secs => %(lease_s)s::float8)
+    FROM chosen WHERE message.id = chosen.id
+    RETURNING message.id, message.lease, message.event_id, message.endpoint_id, message.attempts
+)
+SELECT claimed.id, claimed.lease, claimed.endpoint_id, claimed.attempts, endpoint.url, endpoint.per_minute,
+       endpoint.failing_since IS NOT NULL AS is_failing, event.uid, event.type, event.subject, event.occurred_at,
+       CASE WHEN endpoint.with_result THEN coalesce(event.body_with_result, event.body) ELSE event.body END AS body
+FROM claimed
+JOIN outbox_endpoint AS endpoint ON endpoint.id = claimed.endpoint_id
+JOIN outbox_event AS event ON event.id = claimed.event_id
+ORDER BY claimed.id

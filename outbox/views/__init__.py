@@ -1,0 +1,209 @@
+"""The pages of the outbox: endpoints, one of them with its messages, one message with its attempts."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Final
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_variables
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from accounts.http import members_only
+from core import people
+from outbox import live_queries, operations, queries
+from outbox.domain.states import Status
+from outbox.errors import NotAllowed, NotFound, OutboxError
+from outbox.models import Endpoint, Message
+from outbox.views.forms import EndpointForm, initial
+
+_DONE: Final = {
+    "pause": "It is paused. What happens meanwhile is kept for it.",
+    "resume": "It is active. What was kept for it is being sent.",
+    "disable": "It is disabled. Nothing is kept for it any more.",
+    "test": "A test event is on its way.",
+}
+_ACTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "pause": operations.pause, "resume": operations.resume, "disable": operations.disable, "test": operations.send_test,
+}  # fmt: skip
+View = Callable[..., HttpResponse]
+
+
+def _for_members(view: View) -> View:
+    """For people with an account; what they may not see is not there. Bodies hold what is private: no cache keeps
+    them."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        try:
+            return view(request, *args, **kwargs)
+        except (NotFound, NotAllowed) as refusal:
+            raise Http404(refusal.message) from refusal
+
+    return never_cache(members_only(guarded))
+
+
+@require_safe
+@_for_members
+def endpoints(request: HttpRequest) -> HttpResponse:
+    """The endpoints of whoever looks, or of everybody."""
+    person = people.person(request)
+    whose = live_queries.EVERYBODY if operations.sees_all(person) else person.pk
+    return render(request, "outbox/endpoints.html", {"whose": whose})
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@_for_members
+@sensitive_variables("secret")
+def new(request: HttpRequest) -> HttpResponse:
+    """A form for an endpoint; the answer to a good one shows its secret, this once."""
+    person = people.person(request)
+    data = request.POST if request.method == "POST" else None
+    form = EndpointForm(
+        data, is_operator=operations.is_operator(person), is_new=True, initial={"events": ["job.*"]}
+    )
+    if (wanted := form.wanted() if form.is_bound else None) is not None:
+        try:
+            row, secret = operations.create(
+                wanted, by=person, for_farm=form.cleaned_data.get("for_farm", False)
+            )
+        except OutboxError as refusal:
+            form.refuse(refusal)
+        else:
+            return _secret(request, row, secret)
+    return render(request, "outbox/form.html", {"form": form}, status=422 if form.is_bound else 200)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@_for_members
+def edit(request: HttpRequest, endpoint_id: int) -> HttpResponse:
+    """The same form for an endpoint that there is."""
+    person = people.person(request)
+    row = operations.operable(endpoint_id, by=person)
+    data = request.POST if request.method == "POST" else None
+    form = EndpointForm(data, is_operator=row.owner_id is None, is_new=False, initial=initial(row))
+    if (wanted := form.wanted() if form.is_bound else None) is not None:
+        try:
+            operations.change(endpoint_id, wanted, by=person)
+        except OutboxError as refusal:
+            form.refuse(refusal)
+        else:
+            messages.success(request, "Changed.")
+            return redirect("outbox:endpoint", endpoint_id)
+    return render(
+        request, "outbox/form.html", {"form": form, "endpoint": row}, status=422 if form.is_bound else 200
+    )
+
+
+@require_safe
+@_for_members
+def endpoint(request: HttpRequest, endpoint_id: int) -> HttpResponse:
+    """One endpoint and its messages, live; the filter stands in the address."""
+    row = _endpoint_or_404(request, endpoint_id)
+    status = request.GET.get("status", "")
+    before = request.GET.get("before", "")
+    context = {
+        "endpoint": row,
+        "status": status if status in set(Status) else "",
+        "statuses": list(Status),
+        "before": int(before) if before.isascii() and before.isdecimal() and len(before) < 19 else 0,
+        "may_act": operations.may_operate(people.person(request), row),
+    }
+    return render(request, "outbox/endpoint.html", context)
+
+
+@require_POST
+@_for_members
+@sensitive_variables("secret")
+def rotate(request: HttpRequest, endpoint_id: int) -> HttpResponse:
+    """Another secret; it is in this answer, and nowhere else."""
+    person = people.person(request)
+    secret = operations.rotate(endpoint_id, by=person)
+    return _secret(request, operations.operable(endpoint_id, by=person), secret)
+
+
+@require_POST
+@_for_members
+def delete(request: HttpRequest, endpoint_id: int) -> HttpResponse:
+    """Delete it with its messages."""
+    operations.delete(endpoint_id, by=people.person(request))
+    messages.success(request, "The endpoint and its messages are deleted.")
+    return redirect("outbox:endpoints")
+
+
+@require_POST
+@_for_members
+def act(request: HttpRequest, endpoint_id: int, action: str) -> HttpResponse:
+    """Pause, resume, disable, test."""
+    if action not in _ACTIONS:
+        raise Http404("There is nothing at this address.")
+    came = _ACTIONS[action](endpoint_id, by=people.person(request))
+    if came == 0:
+        messages.warning(request, "Nothing was sent: it is disabled.")
+    else:
+        messages.success(request, _DONE[action])
+    return redirect("outbox:endpoint", endpoint_id)
+
+
+@require_POST
+@_for_members
+def replay_dead(request: HttpRequest, endpoint_id: int) -> HttpResponse:
+    """Send all that an endpoint did not take once more."""
+    person = people.person(request)
+    operations.operable(endpoint_id, by=person)
+    count = operations.replay_matching(operations.Filter(endpoint=endpoint_id, status=Status.DEAD), by=person)
+    messages.success(request, f"{count} message{'' if count == 1 else 's'} sent once more.")
+    return redirect("outbox:endpoint", endpoint_id)
+
+
+@require_safe
+@_for_members
+def message(request: HttpRequest, message_id: int) -> HttpResponse:
+    """One message: how it stands and its attempts, live, and its body, which stays as it is."""
+    row = _message_or_404(request, message_id)
+    body = (
+        row.event.body_with_result
+        if row.endpoint.with_result and row.event.body_with_result
+        else row.event.body
+    )
+    may_act = operations.may_operate(people.person(request), row.endpoint)
+    return render(request, "outbox/message.html", {"message": row, "body": body, "may_act": may_act})
+
+
+@require_POST
+@_for_members
+def replay(request: HttpRequest, message_id: int) -> HttpResponse:
+    """Send a message once more."""
+    try:
+        operations.replay(message_id, by=people.person(request))
+    except (NotFound, NotAllowed):
+        raise
+    except OutboxError as refusal:
+        messages.warning(request, refusal.message)
+    else:
+        messages.success(request, "It is being sent once more, under the same id.")
+    return redirect("outbox:message", message_id)
+
+
+@sensitive_variables("secret")
+def _secret(request: HttpRequest, row: Endpoint, secret: str) -> HttpResponse:
+    return render(request, "outbox/secret.html", {"endpoint": row, "secret": secret})
+
+
+def _endpoint_or_404(request: HttpRequest, endpoint_id: int) -> Endpoint:
+    row = operations.visible_to(people.person(request)).select_related("owner").filter(pk=endpoint_id).first()
+    if row is None:
+        raise NotFound(resource="endpoint")
+    return row
+
+
+def _message_or_404(request: HttpRequest, message_id: int) -> Message:
+    row = queries.message(message_id)
+    if (
+        row is None
+        or not operations.messages_visible_to(people.person(request)).filter(pk=message_id).exists()
+    ):
+        raise NotFound(resource="message")
+    return row

@@ -1,0 +1,75 @@
+"""What people fill in for an endpoint."""
+
+from typing import Any, Final
+
+from django import forms
+
+from outbox.domain.addresses import LONGEST_URL
+from outbox.domain.endpoints import Wanted
+from outbox.domain.events import OF_JOBS, PATTERNS, TEST, TYPES
+from outbox.errors import OutboxError
+from outbox.models import Endpoint
+
+_FIELDS: Final = ("name", "url", "events", "kinds", "with_result", "per_minute")
+_FAMILIES: Final = {
+    "*": "all events",
+    "job.*": "all of jobs",
+    "queue.*": "all of queues",
+    "alert.*": "all of alerts",
+}
+_FOR_MEMBERS: Final = ("job.*", *sorted(OF_JOBS))
+
+
+class EndpointForm(forms.Form):
+    """An endpoint. What its rules refuse (`outbox.domain.endpoints`) is said beside the field."""
+
+    name = forms.CharField(max_length=100, help_text="For you: who takes the events.")
+    url = forms.CharField(
+        label="URL", max_length=LONGEST_URL, widget=forms.URLInput(attrs={"placeholder": "https://"}),
+        help_text="Events are posted there. Private networks are refused.",
+    )  # fmt: skip
+    events = forms.MultipleChoiceField(choices=(), widget=forms.CheckboxSelectMultiple)
+    kinds = forms.CharField(
+        required=False, label="Kinds", help_text="Only of jobs of these kinds, with commas between; empty: of all.",
+    )  # fmt: skip
+    with_result = forms.BooleanField(required=False, label="Send a job's result along")
+    per_minute = forms.FloatField(
+        required=False, min_value=0.01, max_value=1e9, label="Messages a minute, at most"
+    )
+    for_farm = forms.BooleanField(required=False, label="For events of the whole farm")
+
+    def __init__(self, *args: Any, is_operator: bool, is_new: bool, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        patterns = [one for one in PATTERNS if one != TEST] if is_operator else _FOR_MEMBERS
+        self.fields["events"].choices = [(one, _label(one)) for one in patterns]  # type: ignore[attr-defined]
+        if not (is_operator and is_new):
+            del self.fields["for_farm"]
+
+    def clean_kinds(self) -> list[str]:
+        """The names."""
+        return [name for name in self.cleaned_data["kinds"].replace(",", " ").split() if name]
+
+    def wanted(self) -> Wanted | None:
+        """The endpoint; None if it cannot be, which the form then says."""
+        if not self.is_valid():
+            return None
+        try:
+            return Wanted(**{name: self.cleaned_data[name] for name in _FIELDS})
+        except OutboxError as refusal:
+            self.refuse(refusal)
+            return None
+
+    def refuse(self, refusal: OutboxError) -> None:
+        """Say beside its field what was refused."""
+        field = "url" if refusal.code == "bad_url" else refusal.numbers.get("field")
+        self.add_error(field if field in self.fields else None, refusal.message)
+
+
+def initial(endpoint: Endpoint) -> dict[str, Any]:
+    """The form's values for an endpoint that there is."""
+    return {name: getattr(endpoint, name) for name in _FIELDS} | {"kinds": ", ".join(endpoint.kinds)}
+
+
+def _label(pattern: str) -> str:
+    sentence = _FAMILIES.get(pattern) or TYPES.get(pattern) or f"all of {pattern.removesuffix('.*')}"
+    return f"{pattern}: {sentence[0].lower()}{sentence[1:].rstrip('.')}"

@@ -1,0 +1,242 @@
+"""What happens becomes an event, in the transaction that makes it true, and costs nothing where nobody asks."""
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.db import connection, transaction
+from django.db.models.functions import Now
+from django.test.utils import CaptureQueriesContext
+from pytest_django import Settings
+
+from jobs import operations as jobs
+from jobs.models import Job
+from outbox import operations as outbox
+from outbox.models import Callback, Endpoint, Event
+from scheduling import operations as scheduling
+from scheduling.operations import clusters
+from tests import farm
+from tests.outbox.support import endpoint, messages
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@scheduling.mutation
+def breaks() -> None:
+    raise ValueError("broken")
+
+
+@scheduling.action()
+def breaks_outside() -> None:
+    raise ValueError("broken outside")
+
+
+@pytest.fixture
+def work() -> jobs.Claimed:
+    farm.kind(max_attempts=1)
+    farm.submit(1)
+    return farm.claim_one(farm.worker())
+
+
+def worker() -> Any:
+    return farm.stored_worker(farm.Worker.objects.get())
+
+
+def events() -> list[tuple[str, str]]:
+    return [(one.type, one.subject) for one in Event.objects.order_by("id")]
+
+
+def data() -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(Event.objects.latest("id").body)["data"]
+    return document
+
+
+class TestAJob:
+    def test_that_succeeds(self, work: jobs.Claimed) -> None:
+        endpoint()
+        farm.succeed(worker(), work, {"answer": 42})
+        assert events() == [("job.succeeded", f"job/{work.id}")]
+        assert {name: data()[name] for name in ("id", "kind", "status", "attempt", "worker", "error")} == {
+            "id": work.id, "kind": "work", "status": "success", "attempt": 1, "worker": "w1", "error": None,
+        }  # fmt: skip
+        assert Event.objects.get().occurred_at == Job.objects.get().ended_at
+        assert Event.objects.get().body_with_result is None
+
+    def test_has_its_result_where_that_is_asked_for(self, work: jobs.Claimed, settings: Settings) -> None:
+        endpoint(with_result=True)
+        farm.succeed(worker(), work, {"answer": 42})
+        body = json.loads(Event.objects.get().body_with_result or "")
+        assert body["data"]["result"] == {"answer": 42}
+
+    def test_says_that_its_result_is_too_large(self, work: jobs.Claimed, settings: Settings) -> None:
+        settings.OUTBOX = {**settings.OUTBOX, "RESULT_BYTES": 20}
+        endpoint(with_result=True)
+        farm.succeed(worker(), work, "x" * 100)
+        body = json.loads(Event.objects.get().body_with_result or "")
+        assert body["data"]["result_omitted"] == "it has more than 20 bytes"
+
+    def test_without_a_result_has_none(self, work: jobs.Claimed) -> None:
+        endpoint(with_result=True)
+        farm.succeed(worker(), work)
+        assert Event.objects.get().body_with_result is None
+
+    def test_that_fails(self, work: jobs.Claimed) -> None:
+        endpoint()
+        failed = jobs.Finished(job_id=work.id, lease=work.lease, outcome="failed", error="it broke")
+        jobs.finish(worker(), [failed])
+        assert events() == [("job.failed", f"job/{work.id}")]
+        assert data()["error"] == "it broke"
+
+    def test_that_will_be_tried_again_is_no_event(self) -> None:
+        farm.kind(max_attempts=2)
+        farm.submit(1)
+        claimed = farm.claim_one(farm.worker())
+        endpoint()
+        jobs.finish(
+            worker(), [jobs.Finished(job_id=claimed.id, lease=claimed.lease, outcome="failed", error="x")]
+        )
+        assert events() == []
+
+    @pytest.mark.parametrize("is_running", [True, False])
+    def test_that_is_canceled(self, *, is_running: bool) -> None:
+        farm.kind()
+        [job] = farm.submit(1)
+        if is_running:
+            farm.claim_one(farm.worker())
+        endpoint()
+        jobs.cancel(job.pk, by=None)
+        assert events() == [("job.canceled", f"job/{job.pk}")]
+
+    def test_that_waits_too_long(self) -> None:
+        farm.kind()
+        [job] = farm.submit(1)
+        Job.objects.update(expires_at=Now() - timedelta(seconds=1))
+        endpoint()
+        jobs.sweep()
+        assert events() == [("job.timed_out", f"job/{job.pk}")]
+
+    def test_that_is_lost_and_lost_for_the_last_time(self) -> None:
+        farm.kind(max_attempts=2)
+        [job] = farm.submit(1)
+        me = farm.worker()
+        endpoint()
+        for _ in range(2):
+            Job.objects.update(run_at=Now() - timedelta(hours=1), excluded_workers=[], excluded_until=None)
+            claimed = farm.claim_one(me)
+            jobs.heartbeat(me, claimed.id, claimed.lease)
+            farm.expire_lease(claimed)
+            jobs.sweep()
+        subject = f"job/{job.pk}"
+        assert events() == [("job.lost", subject), ("job.lost", subject), ("job.timed_out", subject)]
+
+    def test_goes_to_its_owner_and_their_group(self) -> None:
+        group = Group.objects.create(name="lab")
+        ann, bob, eve = farm.user("ann", groups=[group]), farm.user("bob", groups=[group]), farm.user("eve")
+        mine = {one.username: endpoint(owner=one) for one in (ann, bob, eve)}
+        farm.kind()
+        [job] = farm.submit(1, owner=ann, group=group)
+        jobs.cancel(job.pk, by=ann)
+        assert {name: len(messages(one)) for name, one in mine.items()} == {"ann": 1, "bob": 1, "eve": 0}
+        assert (data()["owner"], data()["group"]) == ("ann", "lab")
+
+    def test_whose_end_is_rolled_back_is_no_event(self, work: jobs.Claimed) -> None:
+        endpoint()
+        with transaction.atomic():
+            jobs.cancel(work.id, by=None)
+            transaction.set_rollback(True)
+        assert events() == []
+
+
+class TestTheRest:
+    def test_a_queue_that_is_paused_and_resumed(self) -> None:
+        farm.kind()
+        endpoint()
+        root = farm.user("root")
+        (
+            jobs.pause("work", by=root),
+            jobs.pause("work", by=root),
+            jobs.resume("work", by=root),
+            jobs.resume("work"),
+        )
+        assert events() == [("queue.paused", "queue/work"), ("queue.resumed", "queue/work")]
+        assert data() == {"queue": "work", "by": "root"}
+
+    @pytest.mark.parametrize(
+        ("function", "error"), [(breaks, "ValueError: broken"), (breaks_outside, "broken outside")]
+    )
+    def test_a_cron_that_fails(
+        self, function: Callable[[], None], error: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from scheduling.operations import crons
+
+        monkeypatch.setattr(crons, "_declared", {})
+        scheduling.declare("breaking", scheduling.daily(hour=1), function)
+        scheduling.sync_crons()
+        endpoint()
+        fired = scheduling.run_now("breaking")
+        clusters.run_due()
+        assert events() == [("cron.failed", "cron/breaking")]
+        assert data()["function_id"] == fired.pk
+        assert error in data()["error"]
+
+    def test_a_function_that_no_cron_scheduled_is_none(self) -> None:
+        endpoint()
+        scheduling.run_after(0, breaks)
+        clusters.run_due()
+        assert events() == []
+
+
+class TestACallback:
+    @pytest.fixture(autouse=True)
+    def _allowed(self, settings: Settings) -> None:
+        settings.OUTBOX = {**settings.OUTBOX, "CALLBACK_HOSTS": ("hooks.example", ".internal.example")}
+
+    def test_gets_the_events_of_its_jobs(self) -> None:
+        farm.kind()
+        ann = farm.user("ann")
+        one, two = farm.submit(2, owner=ann, callback_url="https://hooks.example/a")
+        [other] = farm.submit(1, owner=ann)
+        for job in (one, two, other):
+            jobs.cancel(job.pk, by=ann)
+        made = Endpoint.objects.get()
+        assert (made.owner, made.is_callback, made.url) == (ann, True, "https://hooks.example/a")
+        assert messages(made) == [("job.canceled", f"job/{one.pk}"), ("job.canceled", f"job/{two.pk}")]
+
+    def test_is_one_endpoint_for_each_owner_and_address(self) -> None:
+        farm.kind()
+        ann, bob = farm.user("ann"), farm.user("bob")
+        for owner in (ann, ann, bob, None, None):
+            farm.submit(1, owner=owner, callback_url="https://hooks.example/a")
+        assert Endpoint.objects.count() == 3
+        assert Callback.objects.count() == 5
+        assert all(one.secrets.count() == 1 for one in Endpoint.objects.all())
+
+    @pytest.mark.parametrize("url", ["https://other.example/", "http://127.0.0.1/", "ftp://hooks.example/"])
+    def test_to_a_host_that_is_not_allowed_stores_nothing(self, url: str) -> None:
+        farm.kind()
+        with pytest.raises(outbox.OutboxError):
+            farm.submit(2, callback_url=url)
+        assert not Job.objects.exists()
+
+    def test_is_off_unless_the_operator_names_hosts(self, settings: Settings) -> None:
+        settings.OUTBOX = {**settings.OUTBOX, "CALLBACK_HOSTS": ()}
+        farm.kind()
+        with pytest.raises(outbox.OutboxError, match="OUTBOX_CALLBACK_HOSTS"):
+            farm.submit(1, callback_url="https://hooks.example/a")
+
+
+def test_where_nobody_listens_an_end_asks_the_database_nothing_more(work: jobs.Claimed) -> None:
+    with CaptureQueriesContext(connection) as captured:
+        farm.succeed(worker(), work)
+    assert not [query["sql"] for query in captured.captured_queries if "outbox." in query["sql"]]
+    assert events() == []
+
+
+def test_users_take_their_endpoints_along() -> None:
+    ann = User.objects.create_user("ann")
+    endpoint(owner=ann)
+    ann.delete()
+    assert not Endpoint.objects.exists()
