@@ -122,6 +122,11 @@ def locked_rule(pk: int) -> Rule | None:
     return Rule.objects.select_for_update().filter(pk=pk).first()
 
 
+def count_rules() -> int:
+    """How many rules there are."""
+    return Rule.objects.count()
+
+
 def has_name(name: str, *, but: int | None) -> bool:
     """Whether another rule is called that."""
     others = Rule.objects.filter(name=name)

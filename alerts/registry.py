@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from django.utils.module_loading import autodiscover_modules
@@ -40,13 +41,13 @@ def register(condition: Condition) -> Callable[[Reader], Reader]:
 
 def everything() -> list[Condition]:
     """All conditions, in the order in which they were registered."""
-    autodiscover_modules(MODULE)
+    _discover()
     return [each.condition for each in _registered.values()]
 
 
 def find(code: str) -> Condition | None:
     """The condition of this code; None if no app knows it."""
-    autodiscover_modules(MODULE)
+    _discover()
     return _registered[code].condition if code in _registered else None
 
 
@@ -59,3 +60,9 @@ def read(code: str, *, window_s: int) -> Reading | Unknown:
     except Exception as error:
         log.exception("The condition %s cannot be read", code)
         return Unknown(reason=f"It cannot be read: {type(error).__name__}. The log says more.")
+
+
+@cache
+def _discover() -> None:
+    """Once for a process, and not when it starts: few processes read a condition."""
+    autodiscover_modules(MODULE)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from alerts.domain.conditions import Condition, Unit
 from alerts.errors import BadRule
 
+MOST_RULES: Final = 500  # of a farm: each is judged every minute, and a page shows them all
 LONGEST_NAME: Final = 100
 LONGEST_TARGET: Final = 300
 MOST_ADDRESSES: Final = 10

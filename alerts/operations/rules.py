@@ -27,6 +27,8 @@ FIELDS: Final = (
 
 def make(condition: str, values: Mapping[str, Any], *, by: User) -> Rule:
     """Make a rule of FIELDS, which is judged within a minute. Raises BadRule."""
+    if queries.count_rules() >= rules.MOST_RULES:
+        raise BadRule(field="number", reason=f"There are {rules.MOST_RULES} already.")
     with transaction.atomic():
         row = Rule(condition=condition, created_by=by, **_checked(condition, values, but=None))
         row.save(force_insert=True)

@@ -1,5 +1,6 @@
 """What people fill in. Minutes and hours, where operations speak of seconds."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from django import forms
@@ -48,9 +49,9 @@ class RuleForm(forms.Form):
     is_enabled = forms.BooleanField(label="Enabled", required=False)
 
     def __init__(
-        self, *args: Any, condition: Condition | None, rule: Rule | None = None, **kwargs: Any
+        self, data: Mapping[str, Any] | None = None, *, condition: Condition | None, rule: Rule | None = None
     ) -> None:
-        super().__init__(*args, initial=_initial(condition, rule), **kwargs)
+        super().__init__(data, initial=_initial(condition, rule))
         self._rule = rule
         self._fit_condition(condition)
         self._fit_webhook(rule.webhook_host if rule else "")

@@ -113,6 +113,13 @@ def test_a_rule_that_is_gone_cannot_be_changed(boss: User) -> None:
             act()
 
 
+def test_a_farm_has_a_bounded_number_of_rules(boss: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("alerts.domain.rules.MOST_RULES", 1)
+    watching.make("deliveries_dead")
+    with pytest.raises(BadRule, match="There are 1 already"):
+        watching.make("disk", name="Another")
+
+
 @pytest.mark.parametrize("for_s", [0, -1, 31 * 86400])
 def test_a_mute_is_bounded(boss: User, for_s: int) -> None:
     with pytest.raises(BadRule):
