@@ -86,7 +86,7 @@ def judge(
     `now`.
     """
     memory = _not_ahead(memory, now)
-    if observation is not None and _is_news(memory, observed_at):
+    if observation is not None and _is_newer(memory, observed_at):
         memory = _observed(policy, memory, observation, observed_at)
     else:
         observation = None
@@ -94,7 +94,7 @@ def judge(
     return (memory, None) if message is None else (_notified(memory, now), message)
 
 
-def _is_news(memory: Memory, observed_at: datetime) -> bool:
+def _is_newer(memory: Memory, observed_at: datetime) -> bool:
     return memory.observed_at is None or observed_at > memory.observed_at
 
 

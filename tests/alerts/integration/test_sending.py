@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
+from django.contrib.auth.models import User
 from django.db.models import F
 from pytest_django import Settings
 
@@ -147,7 +148,7 @@ class TestToAWebhook:
             settings.SECRET_KEY = "x" * 50
             pass_time()
             assert "another SECRET_KEY" in stored().error
-            operations.remove(rule.pk, by=rule.created_by)
+            operations.remove(rule.pk, by=User.objects.get(username="boss"))
             pass_time()
         assert stored().error == "The message cannot be sent: The rule has no webhook any more."
 

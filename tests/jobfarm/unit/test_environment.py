@@ -118,7 +118,8 @@ class TestAValue:
 class TestASecret:
     def test_is_everything_that_opens_something(self) -> None:
         assert SECRETS == [
-            "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "DATABASE_DIRECT_URL", "DATABASE_URL", "FILES_URL",
+            "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "DATABASE_DIRECT_URL", "DATABASE_URL",
+            "EMAIL_HOST_PASSWORD", "FILES_URL",
             "JOBFARM_METRICS_TOKEN", "LLM_API_KEY", "REDIS_URL", "SECRET_KEY",
         ]  # fmt: skip
 
