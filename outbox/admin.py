@@ -150,7 +150,8 @@ class MessageAdmin(_Operated, administration.BoundedList):
     def replay_one(self, request: HttpRequest, object_id: int) -> HttpResponse:
         """Send it once more."""
         self._replay(request, [int(object_id)])
-        return self.response_post_save_change(request, Message.objects.get(pk=object_id))
+        back: HttpResponse = self.response_post_save_change(request, Message.objects.get(pk=object_id))
+        return back
 
     def _replay(self, request: HttpRequest, ids: list[int]) -> None:
         done = 0

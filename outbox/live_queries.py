@@ -26,7 +26,7 @@ def endpoints(*, whose: int) -> Mapping[str, Any]:
     """The endpoints of one person, or of all."""
     rows = Endpoint.objects.select_related("owner")
     rows = rows if whose == EVERYBODY else rows.filter(owner_id=whose)
-    return {"rows": queries.counted(rows[:MOST_LISTED]), "most": queries.COUNTED}
+    return {"rows": queries.counted(list(rows[:MOST_LISTED])), "most": queries.COUNTED}
 
 
 @live_query(

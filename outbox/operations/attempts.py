@@ -100,7 +100,9 @@ def next_due_s() -> float | None:
 
 
 def _within_limits(rows: Sequence[Any]) -> list[Any]:
-    passed, denied, closed = [], [], set()
+    passed: list[Any] = []
+    denied: list[Any] = []
+    closed: set[int] = set()
     for row in rows:
         if row.endpoint_id not in closed and not _grants(row):
             closed.add(row.endpoint_id)

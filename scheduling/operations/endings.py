@@ -4,12 +4,14 @@ import re
 import traceback
 
 import psycopg
-from django.db import InterfaceError, OperationalError
+from django.db import InterfaceError, OperationalError, transaction
 
 from postgres.errors import causes
 from scheduling.domain.states import Status
 from scheduling.errors import OutcomeUnknown
-from scheduling.queries.functions import Ending
+from scheduling.operations import notifications
+from scheduling.queries import functions
+from scheduling.queries.functions import Ending, Holder
 
 _LONGEST_ERROR = 10_000  # characters; of a traceback ten times that
 _NOT_TEXT = re.compile(r"[\x00\ud800-\udfff]")  # what PostgreSQL cannot store as text
@@ -38,6 +40,16 @@ def failed(error: BaseException) -> Ending:
         traceback=_text(trace, 10 * _LONGEST_ERROR, from_the_end=True),
         raised=error,
     )
+
+
+def write_failure(function_id: int, ending: Ending, *, by: Holder, elapsed_s: float | None) -> bool:
+    """Write the failure of a function that still stands in the queue, and report that of a cron's; False if it does
+    not stand there."""
+    with transaction.atomic():
+        row = functions.fail_pending(function_id, by=by, ending=ending, elapsed_s=elapsed_s)
+        if row is not None:
+            notifications.cron_failed(row.cron_id, function_id=function_id, error=ending.error)
+    return row is not None
 
 
 def is_away(error: BaseException) -> bool:

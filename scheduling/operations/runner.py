@@ -90,7 +90,7 @@ def process_died(function_id: int, *, by: Holder) -> bool:
         return not functions.is_queued(function_id)
     if deaths >= settings.SCHEDULING["MOST_DEATHS"]:
         ending = endings.failed(KillsItsProcess(deaths=deaths))
-        if _write_failure(function_id, ending, by=by, elapsed_s=None):
+        if endings.write_failure(function_id, ending, by=by, elapsed_s=None):
             notifications.over(function_id, task_backend=_task_backend(function_id), raised=ending.raised)
     notifications.due([Kind.MUTATION])
     notifications.changed([function_id])
@@ -293,19 +293,11 @@ def _result(call: Call, value: Any) -> str | None:
     return json.dumps(arguments.json_value(value, name=call.function, part="result"))
 
 
-def _write_failure(function_id: int, ending: endings.Ending, *, by: Holder, elapsed_s: float | None) -> bool:
-    with transaction.atomic():
-        row = functions.fail_pending(function_id, by=by, ending=ending, elapsed_s=elapsed_s)
-        if row is not None:
-            notifications.cron_failed(row.cron_id, function_id=function_id, error=ending.error)
-    return row is not None
-
-
 def _fail(run: _Run, error: BaseException) -> None:
     """Record a mutation's failure. Whoever has its row locked meanwhile decides instead."""
     run.has_failed = True
     ending, elapsed_s = endings.failed(error), time.monotonic() - run.since
-    if _write_failure(run.dispatch.id, ending, by=run.by, elapsed_s=elapsed_s):
+    if endings.write_failure(run.dispatch.id, ending, by=run.by, elapsed_s=elapsed_s):
         notifications.changed([run.dispatch.id])
         notifications.over(run.dispatch.id, task_backend=run.task_backend, raised=error)
 

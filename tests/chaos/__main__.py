@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tests.chaos.load import Load
     from tests.chaos.score import Score
     from tests.chaos.truth import Findings
+    from tests.outbox.receivers import Receiver
 
 CALM_S = 2.0  # of load before the first fault, and after each
 WELL_WITHIN_S = 90.0
@@ -34,7 +35,13 @@ def main() -> int:
 
 
 def _run(farm: farms.Farm, options: argparse.Namespace) -> bool:
-    # Modules that need Django's models, which the farm has set up by now.
+    from tests.chaos import events  # it needs Django's models, which the farm has set up by now
+
+    with events.receiving() as there:
+        return _run_beside(there, farm, options)
+
+
+def _run_beside(there: "Receiver", farm: farms.Farm, options: argparse.Namespace) -> bool:
     from tests.chaos import ending, faults, load, score, truth, watcher
 
     result, rng = score.Score(), random.Random(options.seed)
@@ -53,7 +60,7 @@ def _run(farm: farms.Farm, options: argparse.Namespace) -> bool:
         _break(farm, deck.pop(), asking, result, findings, rng)
     asking.stop()
     farm.heal()
-    judged = ending.judged(farm, asking, page, result, findings)
+    judged = ending.judged(farm, asking, page, result, findings, there)
     result.cuts = sum(proxy.cuts for proxy in farm.to_web.values())
     return result.show(asking.book, judged, stuck=farm.crew.stop())
 

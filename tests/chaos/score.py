@@ -39,6 +39,8 @@ class Score:
             "doubled": findings.doubled,
             "timed out though somebody could have done it": findings.timed_out,
             "untrue pages": findings.untrue,
+            "events lost": findings.events_lost,
+            "out of order per job": findings.out_of_order,
         }
         for what, sentences in wrong.items():
             for sentence in sentences[:SHOWN]:
@@ -51,6 +53,7 @@ class Score:
         print(f"other claims     {_sentence(findings.ends)}")
         print(f"functions        {len(book.functions)}, and {len(book.rolled_back)} rolled back")
         print(f"deliveries       {len(book.deliveries)}, {book.resent} of them sent again")
+        print(f"events           {findings.events}, which came {findings.arrivals} times")
         print(f"decisions        {book.grants + book.denials}, {book.grants} of them granted")
         print(f"without answer   {unanswered} ({_sentence(book.unanswered)})")
         print(f"open page        lost its socket {self.sockets} times")

@@ -11,6 +11,7 @@ from django.core.files.storage import default_storage
 from django.db import connection
 
 from jobs.models import Attempt, Body, Job, OutputChunk, ResultFile
+from outbox.models import Message
 from postgres import clock, connections
 from ratelimits.models import Bucket
 from scheduling.models import ScheduledFunction
@@ -34,6 +35,10 @@ class Findings:
     timed_out: list[str] = field(default_factory=list)
     timeouts: int = 0  # rightly or not
     ends: Counter[str] = field(default_factory=Counter)  # of claims, but for success
+    events: int = 0
+    arrivals: int = 0  # of events, with those that came again
+    events_lost: list[str] = field(default_factory=list)
+    out_of_order: list[str] = field(default_factory=list)
 
     def losing(self, is_so: object, what: str) -> None:
         """Note something that was promised and is not there."""
@@ -54,6 +59,7 @@ def is_at_rest() -> bool:
         Job.objects.exclude(status__in=ENDED).exists()
         or functions.exists()
         or Delivery.objects.filter(status__in=["received", "failed"]).exists()
+        or Message.objects.filter(status="pending").exists()
     )
 
 
@@ -67,7 +73,8 @@ def waiting() -> dict[str, int]:
     counted.update(f"function {status}" for (status,) in live.values_list("status"))
     unsettled = Delivery.objects.filter(status__in=["received", "failed"])
     counted.update(f"delivery {status}" for (status,) in unsettled.values_list("status"))
-    return dict(counted)
+    counted.update({"message pending": Message.objects.filter(status="pending").count()})
+    return dict(+counted)
 
 
 @connections.released()

@@ -116,8 +116,9 @@ class TestAnEndpoint:
         assert "A test event, sent by hand." in client.get(f"/outbox/messages/{message.pk}/").content.decode()
 
     def test_of_somebody_else_is_not_there(self, ann: User) -> None:
-        row = endpoint(owner=farm.user("eve"))
-        operations.send_test(row.pk, by=row.owner)
+        eve = farm.user("eve")
+        row = endpoint(owner=eve)
+        operations.send_test(row.pk, by=eve)
         message, client = Message.objects.get(), browser(ann)
         paths = [f"/outbox/{row.pk}/", f"/outbox/{row.pk}/edit/", f"/outbox/messages/{message.pk}/"]
         acts = ["pause", "resume", "disable", "test", "rotate", "delete", "replay"]

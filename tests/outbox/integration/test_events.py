@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from jobs import operations as jobs
-from jobs.models import Job
+from jobs.models import Job, Worker
 from outbox import operations as outbox
 from outbox.models import Callback, Endpoint, Event
 from scheduling import operations as scheduling
@@ -42,7 +42,7 @@ def work() -> jobs.Claimed:
 
 
 def worker() -> Any:
-    return farm.stored_worker(farm.Worker.objects.get())
+    return farm.stored_worker(Worker.objects.get())
 
 
 def events() -> list[tuple[str, str]]:

@@ -102,20 +102,20 @@ class TestNoWayIn:
         assert there.connections == 0
 
     def test_is_opened_by_a_name_that_is_answered_differently_a_moment_later(self) -> None:
-        """DNS rebinding: public when it is judged, this machine afterwards. It is asked once, and connected to so."""
+        """DNS rebinding: public when it is judged, this machine afterwards. It is names once, and connected to so."""
         with receiver() as there:
             answer = post(
                 there.url(host="rebind.example"), client=client("192.0.2.1", "127.0.0.1", allowed=False)
             )
             assert answer.is_refused
-            asked: list[str] = []
+            names: list[str] = []
 
             async def resolve(host: str, port: int) -> Sequence[str]:
-                asked.append(host)
-                return ["127.0.0.1"] if len(asked) == 1 else ["10.0.0.1"]
+                names.append(host)
+                return ["127.0.0.1"] if len(names) == 1 else ["10.0.0.1"]
 
             answer = post(there.url(host="rebind.example"), client=Client(allowed=HERE, resolve=resolve))
-        assert (answer.status, asked) == (204, ["rebind.example"])
+        assert (answer.status, names) == (204, ["rebind.example"])
 
     def test_is_opened_by_one_private_address_among_public_ones(self) -> None:
         async def resolve(host: str, port: int) -> Sequence[str]:

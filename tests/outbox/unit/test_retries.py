@@ -1,0 +1,50 @@
+"""When a message that was not taken is sent again."""
+
+import random
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outbox.domain import retries
+
+RNG = random.Random(1)
+
+
+def test_the_attempts_go_on_for_three_days() -> None:
+    waits = [retries.wait_s(attempts=n, retry_after_s=None, rng=RNG) for n in range(1, retries.MOST_ATTEMPTS)]
+    assert all(a is not None and b is not None and a < b for a, b in pairwise(waits))
+    assert timedelta(hours=72) < timedelta(seconds=sum(filter(None, waits))) < timedelta(hours=84)
+    assert retries.wait_s(attempts=retries.MOST_ATTEMPTS, retry_after_s=None, rng=RNG) is None
+
+
+@given(st.integers(1, retries.MOST_ATTEMPTS - 1), st.floats(0, retries.LONGEST_RETRY_AFTER_S))
+def test_none_comes_sooner_than_the_receiver_requests(attempts: int, least_s: float) -> None:
+    wait = retries.wait_s(attempts=attempts, retry_after_s=least_s, rng=RNG)
+    assert wait is not None
+    assert wait >= least_s
+    assert wait >= retries.WAITS_S[attempts - 1]
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [("120", 120.0), ("-5", None), ("soon", None), ("", None), ("99999999", 86_400.0)],
+)
+def test_a_retry_after_may_be_seconds(value: str, seconds: float | None) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    assert retries.retry_after_s(503, {"retry-after": value}, now=now) == seconds
+    assert retries.retry_after_s(500, {"retry-after": value}, now=now) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("Thu, 01 Jan 2026 00:10:00 GMT", 600.0), ("Wed, 31 Dec 2025 00:00:00 GMT", 0.0),
+        ("Thu, 99 Jan 2026 00:10:00 GMT", None),
+    ],
+)  # fmt: skip
+def test_a_retry_after_may_be_a_date(value: str, seconds: float | None) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    assert retries.retry_after_s(429, {"retry-after": value}, now=now) == seconds
