@@ -3,7 +3,7 @@
 import shutil
 import socket
 from datetime import timedelta
-from typing import Final
+from typing import Final, Literal
 
 from django.conf import settings
 
@@ -11,9 +11,9 @@ from alerts.domain.conditions import Condition, Measure, Reading, Unit, Unknown
 from alerts.registry import register
 from jobfarm import presence
 from jobs import operations as jobs
-from jobs.domain.rollups import MINUTE_S, Period
+from jobs.domain.rollups import MINUTE_S, TEN_MINUTES_S, Period
 from jobs.models import ALL_JOBS
-from jobs.queries import failures, gauges, reads, rollups
+from jobs.queries import gauges, reads, rollups
 from postgres import clock
 from ratelimits import queries as limits
 from scheduling import operations as scheduling
@@ -22,6 +22,7 @@ from webhooks import operations as webhooks
 
 OVERDUE_S: Final = 10.0  # as FarmHasNoJanitor of deploy/prometheus/alerts.yml
 BEHIND: Final = timedelta(minutes=2)  # the roll-up counts within seconds of what happens
+LONG_S: Final = 7200  # a longer window is added up from steps of ten minutes
 LEAST_ENDED: Final = 5  # jobs of which a share says something
 MOST_LIMITS: Final = 1000  # limits and keys, those most used first
 _STARTING: Final = Unknown(reason="The farm has just been started.")
@@ -33,9 +34,7 @@ _BEHIND: Final = Unknown(reason="The roll-up of jobs is behind.")
     is_windowed=True,
 ))  # fmt: skip
 def _jobs_failed(window_s: int) -> Reading | Unknown:
-    if (points := _of_queues(window_s)) is None:
-        return _BEHIND
-    return Reading(measures=[Measure(subject=one.queue, value=one.failed + one.timed_out) for one in points])
+    return _failed(window_s, of="queue")
 
 
 @register(Condition(
@@ -43,21 +42,23 @@ def _jobs_failed(window_s: int) -> Reading | Unknown:
     is_windowed=True,
 ))  # fmt: skip
 def _kind_failed(window_s: int) -> Reading | Unknown:
-    counts = failures.by_kind(since=clock.now() - timedelta(seconds=window_s))
-    return Reading(measures=[Measure(subject=kind, value=number) for kind, number in counts.items()])
+    return _failed(window_s, of="kind")
 
 
 @register(Condition(
-    code="failure_share", title=f"Share of jobs that failed or timed out, of at least {LEAST_ENDED}", target="queue",
-    unit=Unit.PERCENT, threshold=20, is_windowed=True,
+    code="failure_share", title=f"Share of jobs that failed or timed out, of at least {LEAST_ENDED}, by queue",
+    target="queue", unit=Unit.PERCENT, threshold=20, is_windowed=True,
 ))  # fmt: skip
 def _failure_share(window_s: int) -> Reading | Unknown:
-    if (points := _of_queues(window_s)) is None:
-        return _BEHIND
-    judged = [one for one in points if one.judged >= LEAST_ENDED]
-    return Reading(
-        measures=[Measure(subject=one.queue, value=100 * (one.failure_share or 0)) for one in judged]
-    )
+    return _share(window_s, of="queue")
+
+
+@register(Condition(
+    code="kind_failure_share", title=f"Share of jobs that failed or timed out, of at least {LEAST_ENDED}, by kind",
+    target="kind", unit=Unit.PERCENT, threshold=20, is_windowed=True,
+))  # fmt: skip
+def _kind_failure_share(window_s: int) -> Reading | Unknown:
+    return _share(window_s, of="kind")
 
 
 @register(Condition(
@@ -164,10 +165,26 @@ def _quota(_: int) -> Reading | Unknown:
     ])  # fmt: skip
 
 
-def _of_queues(window_s: int) -> list[rollups.Point] | None:
-    """What happened in each queue within the window; None where that is not counted yet."""
-    now, counted_at = clock.now(), rollups.last_counted_at()
+def _failed(window_s: int, *, of: Literal["queue", "kind"]) -> Reading | Unknown:
+    if (ended := _ended(window_s, of=of)) is None:
+        return _BEHIND
+    return Reading(measures=[Measure(subject=one.name, value=one.failed) for one in ended])
+
+
+def _share(window_s: int, *, of: Literal["queue", "kind"]) -> Reading | Unknown:
+    if (ended := _ended(window_s, of=of)) is None:
+        return _BEHIND
+    enough = [one for one in ended if one.judged >= LEAST_ENDED]
+    return Reading(
+        measures=[Measure(subject=one.name, value=100 * one.failed / one.judged) for one in enough]
+    )
+
+
+def _ended(window_s: int, *, of: Literal["queue", "kind"]) -> list[rollups.Ended] | None:
+    """What ended within the window; None where that is not counted yet."""
+    counted_at, now = rollups.last_counted_at()
     if counted_at is None or rollups.is_behind(counted_at, until=now - BEHIND):
         return None
-    window = Period(code="", title="", length_s=window_s // MINUTE_S * MINUTE_S, step_s=MINUTE_S)
-    return rollups.queue_totals(window, now=now)
+    step_s = MINUTE_S if window_s <= LONG_S else TEN_MINUTES_S
+    window = Period(code="", title="", length_s=max(window_s, step_s), step_s=step_s)
+    return rollups.ended(window, now=now, of=of)

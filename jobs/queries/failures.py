@@ -51,16 +51,6 @@ def of_late(*, viewer: int, age: str) -> Failures:
     return Failures(groups=tuple(groups), is_all=all(len(jobs) <= MOST for jobs in read))
 
 
-def by_kind(*, since: datetime) -> dict[str, int]:
-    """How many jobs of each kind failed or timed out for good since then, among the MOST newest of each status. Reads
-    the end of one index, however many jobs there are."""
-    counts: Counter[str] = Counter()
-    for status in (Status.FAILED, Status.TIMED_OUT):
-        newest = Job.objects.filter(status=status).order_by("-pk").values_list("kind", "ended_at")[:MOST]
-        counts.update(kind for kind, ended_at in newest if ended_at and ended_at >= since)
-    return dict(counts)
-
-
 def _newest(viewer: int, status: Status, since: datetime) -> list[Job]:
     filters = Filters(status=status, since=since.isoformat())
     return lists.failed(viewer=viewer, filters=filters, limit=MOST + 1)

@@ -19,7 +19,7 @@ from alerts.models import Alert, Notification, Rule
 from jobfarm.alert_conditions import LEAST_ENDED
 from jobs import operations as jobs
 from jobs.domain.presence import Part
-from jobs.models import Job, Process, RollupWatermark
+from jobs.models import Job, Process, Rollup, RollupWatermark
 from jobs.queries import fleet
 from ratelimits import operations as ratelimits
 from scheduling import operations as scheduling
@@ -160,6 +160,7 @@ CASES = {
     "jobs_failed": Case(begin=fail_jobs, end=age_history, subjects=WORK),
     "kind_failed": Case(begin=fail_jobs, end=age_history, subjects=WORK),
     "failure_share": Case(begin=lambda: fail_jobs(5), end=age_history, subjects=WORK),
+    "kind_failure_share": Case(begin=lambda: fail_jobs(5), end=age_history, subjects=WORK),
     "jobs_wait": Case(begin=wait_for_an_hour, end=be_claimed, subjects=WORK),
     "no_worker": Case(begin=wait_for_an_hour, end=be_served, subjects=WORK),
     "scheduler_late": Case(begin=defer_an_hour_ago, end=run_mutations),
@@ -289,15 +290,21 @@ def test_a_condition_that_cannot_be_read_or_is_gone_is_not_known(caplog: pytest.
 
 
 def test_thousands_of_kinds_that_fail_are_one_message() -> None:
-    farm.kind()
-    farm.ended("failed")
-    watching.write(
-        "INSERT INTO jobs_job (kind, queue, status, ended_at, failures, max_attempts, priority, retry_on_timeout,"
-        " excluded_workers, fence, next_seq, output_bytes)"
-        " SELECT 'kind-' || n, 'work', 'failed', now(), 1, 1, 0, false, '{}', 1, 0, 0 FROM generate_series(1, 1999) n"
-    )
+    fail_jobs()
+    row = Rollup.objects.filter(step_s=60).values().get()
+    Rollup.objects.bulk_create(Rollup(**{**row, "kind": f"kind-{number}"}) for number in range(1999))
     watching.make("kind_failed", name="It")
     assert watching.watch() == ["[FIRING:2000] It"]
     [notification] = Notification.objects.all()
     assert len(notification.body) < 5000
     assert Alert.objects.count() == 200
+
+
+@pytest.mark.parametrize(("window_s", "ago_s"), [(300, 180), (7200, 7000), (86400, 85000)])
+def test_a_window_is_as_long_as_it_says(window_s: int, ago_s: int) -> None:
+    watching.make("jobs_failed", name="It", window_s=window_s)
+    fail_jobs()
+    watching.write(f"UPDATE jobs_rollup SET at = at - interval '{ago_s} s'")
+    assert watching.watch() == ["[FIRING:1] It"]
+    watching.write("UPDATE jobs_rollup SET at = at - interval '20 minutes'")
+    assert watching.watch(after=10) == ["[RESOLVED] It"]
