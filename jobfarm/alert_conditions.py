@@ -186,5 +186,5 @@ def _ended(window_s: int, *, of: Literal["queue", "kind"]) -> list[rollups.Ended
     if counted_at is None or rollups.is_behind(counted_at, until=now - BEHIND):
         return None
     step_s = MINUTE_S if window_s <= LONG_S else TEN_MINUTES_S
-    window = Period(code="", title="", length_s=max(window_s, step_s), step_s=step_s)
+    window = Period(code="", title="", length_s=max(window_s, step_s), step_s=step_s, tick_s=step_s)
     return rollups.ended(window, now=now, of=of)
