@@ -27,6 +27,7 @@ from django.db import connection  # noqa: E402 (Django has to be set up first)
 from django.test.utils import setup_databases, teardown_databases  # noqa: E402
 
 from jobs import operations as jobs  # noqa: E402
+from jobs.models import Process  # noqa: E402
 from outbox import operations  # noqa: E402
 from outbox.models import Endpoint, Message  # noqa: E402
 from outbox.operations import secrets  # noqa: E402
@@ -78,7 +79,7 @@ def main() -> None:
     )
     print(f"the others: p50 {p50:.3f} s, p99 {p99:.3f} s (goal {GOAL_P99_S:.0f} s)")
     print(
-        f"finish: {without:.2f} ms without an endpoint, {with_one:.2f} ms with {ENDPOINTS} that ask for each (medians)"
+        f"finish: {without:.2f} ms without an endpoint, {with_one:.2f} ms with {ENDPOINTS} that ask (medians)"
     )
     sys.exit(p99 > GOAL_P99_S)
 
@@ -89,14 +90,22 @@ async def _lateness() -> tuple[float, float]:
     port = server.sockets[0].getsockname()[1]
     ids = await asyncio.to_thread(_endpoints, port)
     with _janitors():
-        await asyncio.sleep(10)  # until they listen: starting is not measured
+        await asyncio.to_thread(_await_janitors)  # starting is not measured
         await asyncio.to_thread(_record, ids)
         expected = EVENTS * (ENDPOINTS - HANGING) // ENDPOINTS
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(300):
             while len(receivers.late_s) < expected:  # noqa: ASYNC110 (an end of a run, not of a step)
                 await asyncio.sleep(0.2)
     cuts = statistics.quantiles(receivers.late_s, n=100)
     return cuts[49], cuts[98]
+
+
+def _await_janitors() -> None:
+    deadline = time.monotonic() + 120
+    while Process.objects.count() < JANITORS and time.monotonic() < deadline:
+        time.sleep(0.5)
+    time.sleep(3)  # they report before they listen
+    connection.close()
 
 
 def _endpoints(port: int) -> list[int]:

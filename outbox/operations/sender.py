@@ -24,7 +24,8 @@ from postgres import connections
 from postgres.reachability import explain_unreachable
 
 POLL_S: Final = 15.0  # with nobody woken: a notification may get lost
-GATHER_S: Final = 0.01  # so that what ends together is written together
+# What ends or becomes due within it is one round of statements, so that a sender asks ten times a second at most.
+GATHER_S: Final = 0.1
 AWAY_S: Final = 1.0
 LAST_S: Final = 5.0  # for requests under way, when it is to end; a janitor has ten seconds
 _RNG = random.SystemRandom()
@@ -118,7 +119,7 @@ class Sender:
             return AWAY_S
 
     async def _wait(self, seconds: float) -> None:
-        if seconds > GATHER_S:
+        if seconds > GATHER_S and not self._must_stop:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wakeup.wait(), seconds)
         await asyncio.sleep(GATHER_S)

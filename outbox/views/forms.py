@@ -11,12 +11,13 @@ from outbox.errors import OutboxError
 from outbox.models import Endpoint
 
 _FIELDS: Final = ("name", "url", "events", "kinds", "with_result", "per_minute")
-_FAMILIES: Final = {
-    "*": "all events",
-    "job.*": "all of jobs",
-    "queue.*": "all of queues",
-    "alert.*": "all of alerts",
-}
+_FAMILIES: Final = {"*": "all events"} | {
+    f"{family}.*": f"all of {several}"
+    for family, several in (
+        ("job", "jobs"), ("queue", "queues"), ("cron", "crons"), ("delivery", "webhooks that came in"),
+        ("alert", "alerts"),
+    )
+}  # fmt: skip
 _FOR_MEMBERS: Final = ("job.*", *sorted(OF_JOBS))
 
 
@@ -71,5 +72,5 @@ def initial(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def _label(pattern: str) -> str:
-    sentence = _FAMILIES.get(pattern) or TYPES.get(pattern) or f"all of {pattern.removesuffix('.*')}"
+    sentence = _FAMILIES.get(pattern) or TYPES[pattern]
     return f"{pattern}: {sentence[0].lower()}{sentence[1:].rstrip('.')}"
