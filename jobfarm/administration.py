@@ -36,6 +36,9 @@ ACTIONS: Final = frozenset(
         "webhooks.add_rule",
         "webhooks.change_rule",
         "webhooks.delete_rule",
+        "alerts.add_rule",
+        "alerts.change_rule",
+        "alerts.delete_rule",
         "ratelimits.delete_bucket",
         "ratelimits.add_limit",
         "ratelimits.change_limit",
@@ -166,6 +169,7 @@ _SECTIONS: Final[list[tuple[str, bool, list[tuple[str, str]]]]] = [
         ("webhooks.ModelServer", "smart_toy"),
     ]),
     ("Outbox", False, [("outbox.Endpoint", "outbox"), ("outbox.Message", "outgoing_mail")]),
+    ("Alerts", False, [("alerts.Rule", "notifications"), ("alerts.Notification", "outgoing_mail")]),
     ("Limits", False, [("ratelimits.Limit", "tune"), ("ratelimits.Bucket", "speed"), ("jobs.Usage", "data_usage")]),
     ("People", False, [
         ("auth.User", "person"), ("auth.Group", "group"), ("accounts.ApiToken", "password"),

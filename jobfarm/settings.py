@@ -71,6 +71,7 @@ INSTALLED_APPS = [
     "outbox",
     "jobs",
     "webhooks",
+    "alerts",
     "examples.chat",
     "examples.imagegame",
     *JOBFARM_APPS,
@@ -170,6 +171,17 @@ STORAGES = {
 LOGGING = observing.logs.configuration(form=_ENV["JOBFARM_LOG"], level=_ENV["LOG_LEVEL"])
 # What Prometheus shows to read /metrics; without it there is no such page.
 METRICS_TOKEN = _ENV["JOBFARM_METRICS_TOKEN"]
+
+# Messages of alerts (docs/alerts.md). Without a host none is sent by mail.
+EMAIL_HOST: str = _ENV["EMAIL_HOST"]
+EMAIL_PORT: int = _ENV["EMAIL_PORT"]
+EMAIL_HOST_USER: str = _ENV["EMAIL_HOST_USER"]
+EMAIL_HOST_PASSWORD: str = _ENV["EMAIL_HOST_PASSWORD"]
+EMAIL_USE_TLS: bool = _ENV["EMAIL_USE_TLS"]
+EMAIL_USE_SSL: bool = _ENV["EMAIL_USE_SSL"]
+EMAIL_TIMEOUT = 20  # seconds for each answer of the server
+DEFAULT_FROM_EMAIL: str = _ENV["DEFAULT_FROM_EMAIL"]
+JOBFARM_URL: str = _ENV["JOBFARM_URL"]  # where people find this farm
 
 # The picture that guests read. Its letters are chosen in accounts.domain.
 CAPTCHA_FONT_SIZE = 36

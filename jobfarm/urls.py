@@ -42,6 +42,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("limits/", include("ratelimits.urls")),
     path("outbox/", include("outbox.urls")),
+    path("alerts/", include("alerts.urls")),
     path("", include("scheduling.urls")),
     path("", include("webhooks.urls")),
     path("health/live", views.live, name="health_live"),

@@ -45,6 +45,10 @@ class Cron(models.Model):
     missed_count = models.BigIntegerField(
         "missed", default=0, help_text="Fire times that were skipped because no cluster was running."
     )
+    missed_at = models.DateTimeField(
+        "last missed", null=True, editable=False,
+        help_text="When it was last seen that a fire time had passed while no cluster was running.",
+    )  # fmt: skip
     skipped_count = models.BigIntegerField(
         "skipped", default=0, help_text="Firings that were skipped because the one before had not ended."
     )

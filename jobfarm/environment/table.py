@@ -159,6 +159,18 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
             "an endpoint of which every attempt failed for so long is paused", "hours"),
         Variable("OUTBOX_RETENTION_DAYS", number, 30.0, "how long messages that have ended are kept", "days"),
     ),
+    "Mail": (
+        Variable("EMAIL_HOST", text, "",
+            "the server that takes messages of alerts ([alerts.md](alerts.md)); without it none is sent by mail"),
+        Variable("EMAIL_PORT", whole(1, 65535), 25, "its port: often 587 with TLS, 465 with SSL"),
+        Variable("EMAIL_HOST_USER", text, "", "who logs in there; without one nobody does"),
+        Variable("EMAIL_HOST_PASSWORD", text, "", "with this password", is_secret=True),
+        Variable("EMAIL_USE_TLS", flag, False, "STARTTLS before anything else is said"),
+        Variable("EMAIL_USE_SSL", flag, False, "TLS from the first byte; not together with `EMAIL_USE_TLS`"),
+        Variable("DEFAULT_FROM_EMAIL", text, "jobfarm@localhost", "who messages come from"),
+        Variable("JOBFARM_URL", values.address, "",
+            "such as `https://farm.example.org`: where people find this farm, for links in messages"),
+    ),
     "Processes and connections": (
         Variable("JOBFARM_DB_POOL", whole(1), POOL_MAX, "connections of a process to the database"),
         Variable("JOBFARM_DB_THREADS", whole(1), 4,

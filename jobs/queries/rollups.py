@@ -7,7 +7,7 @@ from functools import cache
 from typing import Final, Literal
 
 from django.db.migrations.recorder import MigrationRecorder
-from django.db.models import Min, Q
+from django.db.models import F, Min, Q, Sum
 from django.db.models.functions import Now
 
 from jobs.domain import charts, rollups
@@ -203,6 +203,23 @@ def history(
         kinds=tuple(sorted(kinds, key=lambda part: part.name)),
         total=_together(steps[0], rows),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How many jobs of one queue or kind ended and were not canceled, and how many of those failed or timed out."""
+
+    name: str
+    judged: int
+    failed: int
+
+
+def ended(period: Period, *, now: datetime, of: Literal["queue", "kind"]) -> list[Ended]:
+    """What ended in each queue, or of each kind, in the period that ends now; added up by the database."""
+    rows = Rollup.objects.filter(step_s=period.step_s, at__gte=next(_steps(period, now=now)), at__lte=now)
+    bad = Sum(F("failed") + F("timed_out"))
+    sums = rows.exclude(**{of: ""}).values(of).annotate(bad=bad, good=Sum("success")).order_by(of)
+    return [Ended(name=row[of], judged=row["good"] + row["bad"], failed=row["bad"]) for row in sums]
 
 
 @cache

@@ -301,3 +301,8 @@ def decide(schedule: Schedule, *, run_at: datetime, now: datetime, policy: Polic
         last = [moment for moment in last if now - moment <= LATE]
     latest = last[-1] if last else schedule.latest(start=run_at, end=now, most=1)[1][-1]
     return Firing(fire=tuple(last), missed=count - len(last), next_at=schedule.after(latest))
+
+
+def has_missed(firing: Firing, *, now: datetime) -> bool:
+    """Whether nothing ran when this was due: fire times are left out, or made up for."""
+    return firing.missed > 0 or any(now - moment > LATE for moment in firing.fire)

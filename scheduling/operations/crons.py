@@ -282,7 +282,8 @@ def _fire(row: crons.Row) -> list[ScheduledFunction]:
     if policy.overlap is Overlap.SKIP and wanted:
         wanted = [] if functions.is_firing_live(row.name) else wanted[-1:]
     made = insert(wanted) if wanted else []
-    crons.move_on(row.name, firing=plan, skipped=len(plan.fire) - len(wanted))
+    has_missed = schedules.has_missed(plan, now=row.now)
+    crons.move_on(row.name, firing=plan, skipped=len(plan.fire) - len(wanted), has_missed=has_missed)
     notifications.changed([], crons=[row.name])
     return made
 

@@ -19,13 +19,14 @@ def lock_due(limit: int) -> list[Row]:
     return statements.load("scheduling", "due_crons").run({"limit": limit})
 
 
-def move_on(name: str, *, firing: Firing, skipped: int) -> None:
-    """Write what a locked cron did and when it fires next."""
+def move_on(name: str, *, firing: Firing, skipped: int, has_missed: bool) -> None:
+    """Write what a locked cron did and when it fires next; and that it missed a fire time, if it has."""
     Cron.objects.filter(pk=name).update(
         next_at=firing.next_at,
         last_fire_at=firing.fire[-1] if firing.fire else F("last_fire_at"),
         missed_count=F("missed_count") + firing.missed,
         skipped_count=F("skipped_count") + skipped,
+        missed_at=Now() if has_missed else F("missed_at"),
     )
 
 

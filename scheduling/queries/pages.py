@@ -82,6 +82,20 @@ def descendants(pk: int, *, limit: int = 50) -> Sequence[ScheduledFunction]:
     )
 
 
+def firing_crons() -> "QuerySet[Cron]":
+    """The crons that are neither paused nor retired."""
+    return Cron.objects.filter(retired_at__isnull=True, paused_at__isnull=True)
+
+
+def last_firings() -> list[ScheduledFunction]:
+    """Of each cron that fires the newest firing, by its unique index."""
+    firing = ScheduledFunction.objects.filter(cron_id=OuterRef("pk"), attempt=1).order_by("-fire_at")
+    newest = (
+        firing_crons().annotate(newest=Subquery(firing.values("pk")[:1])).values_list("newest", flat=True)
+    )
+    return list(ScheduledFunction.objects.filter(pk__in=list(newest)).order_by("cron_id"))
+
+
 def crons() -> "QuerySet[Cron]":
     """All crons, those that nobody declares any more last; with what became of the last firing: `outcome` is its
     state, `outcome_of` its id."""

@@ -11,6 +11,7 @@ NAMES = sorted(path.parent.name for path in tracked("examples/*/apps.py"))
 NAMED = re.compile(rf"\bexamples\.(?:{'|'.join(NAMES)})\b|[\"'](?:{'|'.join(NAMES)})[.:/-]\w|\bimagegame\b")
 PRODUCT = (
     "accounts",
+    "alerts",
     "core",
     "jobfarm",
     "jobs",

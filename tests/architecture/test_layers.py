@@ -9,11 +9,14 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = (
-    "accounts", "core", "examples", "jobfarm", "jobfarm_worker", "jobs", "live", "observing", "outbox", "postgres",
-    "ratelimits", "scheduling", "webhooks",
+    "accounts", "alerts", "core", "examples", "jobfarm", "jobfarm_worker", "jobs", "live", "observing", "outbox",
+    "postgres", "ratelimits", "scheduling", "webhooks",
 )  # fmt: skip
 
 BREACHES = [
+    pytest.param("alerts/domain/judging.py", "import time", "plain Python", id="judging reads a clock"),
+    pytest.param("alerts/queries.py", "import jobs.queries", "never by its tables", id="alerts counts jobs"),
+    pytest.param("webhooks/crons.py", "import alerts.models", "Apps know only", id="webhooks knows alerts"),
     pytest.param("core/backoff.py", "import live.topics", "Apps know only", id="core knows an app"),
     pytest.param("core/refusal.py", "import django.http", "plain Python", id="a refusal uses Django"),
     pytest.param(

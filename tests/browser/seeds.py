@@ -16,6 +16,9 @@ from django.db.models.functions import Now
 from PIL import Image
 
 from accounts import operations as accounts
+from alerts import operations as alerts
+from alerts.models import Notification
+from alerts.operations import sending as alerts_sending
 from examples.chat import operations as chat
 from examples.imagegame import operations as game
 from examples.imagegame.models import Game, Submission
@@ -25,6 +28,7 @@ from jobs.domain.filters import Filters
 from jobs.models import Bulk, Job, Worker
 from outbox import operations as outbox
 from outbox.models import Attempt, Endpoint, Message
+from postgres import clock
 from ratelimits import operations as ratelimits
 from scheduling import operations as scheduling
 from scheduling.models import Cron, ScheduledFunction
@@ -75,6 +79,7 @@ class Farm:
     rule: Rule
     endpoint: Endpoint
     message: Message
+    alert_rule: int
     game: Game
     open_game: Game
     picture: Submission
@@ -117,7 +122,7 @@ def seed(*, boss: User | None = None, paint: Paint = plain) -> Farm:
         link=accounts.one_time_link(member), jobs=made, share=share, worker=painter, bulk=bulk, functions=functions,
         cron=_cron(), delivery=deliveries[0], ignored=deliveries[1], rule=rule, endpoint=endpoint,
         message=_attempted(endpoint), game=played, open_game=opened,
-        picture=pictures[0],
+        picture=pictures[0], alert_rule=_alerts(boss),
     )  # fmt: skip
 
 
@@ -185,6 +190,26 @@ def _starts(delivery: Delivery, made: dict[str, Job]) -> Rule:
     error = MissingValue(path="body.repository.url").message
     JobStart.objects.create(**given, outcome="failed", error=error, round=3)
     return rule
+
+
+def _alerts(boss: User) -> int:
+    """A rule that fires, with messages that were sent and that failed, and one that is muted; the first one's id."""
+    rule = alerts.make("jobs_wait", _rule("Jobs wait too long", threshold=900.0), by=boss)
+    muted = alerts.make("cluster_away", _rule("No cluster"), by=boss)
+    alerts.mute(muted.pk, for_s=3600, by=boss)
+    at = (clock.now() - timedelta(minutes=20)).isoformat()
+    alerts.judge(readings={str(rule.pk): {"at": at, "above": {"transcribe": 1500.0}, "below": None}})
+    sent, failed = Notification.objects.order_by("pk")
+    alerts_sending.record_sent(notification=sent.pk)
+    alerts_sending.record_failure(notification=failed.pk, error="SMTPServerDisconnected: no", attempt=7)
+    return rule.pk
+
+
+def _rule(name: str, *, threshold: float = 0.0) -> dict[str, Any]:
+    return {
+        "name": name, "target": "", "threshold": threshold, "window_s": 900, "hold_s": 0, "keep_firing_s": 300,
+        "repeat_s": 14400, "severity": "critical", "mail_to": "ops@example.org, night@example.org", "is_enabled": True,
+    }  # fmt: skip
 
 
 def _endpoint(boss: User) -> Endpoint:

@@ -6,6 +6,9 @@ from typing import Any, Final
 from tests import farm
 
 _SUBMITTED: Final = {"kind": "chat", "payload": {"prompt": "Why?"}}
+_RULE: Final = {
+    "name": "Waits", "threshold": "900", "hold_s": "5", "keep_firing_s": "5", "repeat_s": "4", "severity": "warning",
+}  # fmt: skip
 _WORKER: Final = "api/v1/worker/jobs/<jobid:job_id>/"
 
 # By pattern. A value "<name>" is what stands for that name in the world.
@@ -39,6 +42,9 @@ FORMS: Final[Mapping[str, Any]] = {
     "jobs/filters/save/": {"name": "failed", "status": "failed"},
     "queues/<str:name>/ceiling/": {"ceiling": "3"},
     "workers/connect/": {"name": "another", "queues": "chat", "scope": "own"},
+    "alerts/rules/new/": _RULE,
+    "alerts/rules/<jobid:rule_id>/": _RULE,
+    "alerts/rules/<jobid:rule_id>/mute/": {"hours": "4"},
     "outbox/new/": {"name": "new", "url": "https://hooks.example/new", "events": "job.*"},
     "outbox/<int:endpoint_id>/edit/": {
         "name": "other",

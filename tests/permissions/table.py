@@ -177,6 +177,14 @@ POST /outbox/messages/<int:message_id>/replay/                       in   403  4
 
 GET  /limits/                                                        in   403  403  403  403  in   200  200  200
 GET  /limits/one/                                                    in   403  403  403  403  in   200  200  200
+GET  /alerts/                                                        in   403  403  403  403  in   200  200  200
+GET  /alerts/rules/new/                                              in   403  403  403  403  in   403  200  200
+POST /alerts/rules/new/                                              in   403  403  403  403  in   403  302+ 302+
+GET  /alerts/rules/<jobid:rule_id>/                                  in   403  403  403  403  in   200  200  200
+POST /alerts/rules/<jobid:rule_id>/                                  in   403  403  403  403  in   403  302+ 302+
+POST /alerts/rules/<jobid:rule_id>/mute/                             in   403  403  403  403  in   403  302+ 302+
+POST /alerts/rules/<jobid:rule_id>/unmute/                           in   403  403  403  403  in   403  302+ 302+
+POST /alerts/rules/<jobid:rule_id>/delete/                           in   403  403  403  403  in   403  302+ 302+
 GET  /limits/refresh/                                                in   403  403  403  403  in   204  204  204
 POST /limits/reset/                                                  in   403  403  403  403  in   403  302+ 302+
 GET  /inbox/                                                         in   404  404  404  404  in   200  200  200

@@ -20,6 +20,10 @@ QUERIES = """
 #                      nobody   ticket   guest    other    mate     owner    reader   staff    root
 activity               -        -        -        -        -        -        operator operator operator
 activity-digest        -        -        -        -        -        -        operator operator operator
+alerts                 -        -        -        -        -        -        operator operator operator
+alert-notifications    -        -        -        -        -        -        operator operator operator
+alert-rule             -        -        -        -        -        -        operator operator operator
+alert-rules            -        -        -        -        -        -        operator operator operator
 bulk                   -        -        -        -        -        member   member   member   member
 chat-instructions      -        -        -        -        member   member   -        -        -
 chat-members           -        -        -        -        member   member   -        -        -
@@ -119,7 +123,7 @@ def _arguments(farm: World) -> dict[str, Any]:
         **{name: inbox[name] for name in ("delivery_id", "first", "secret_id")},
         **{name: farm.names("outbox/")[name] for name in ("endpoint_id", "message_id")},
         "whose": owner, "me": owner, "queue": "chat", "source": "github", "name": "nightly", "group": 0, "since_ms": 0,
-        "minutes": 15,
+        "minutes": 15, "rule_id": farm.names("alerts/")["rule_id"],
         "submission_id": game["submission_id"], "game_id": Game.objects.get(code=game["code"]).pk,
         "group_id": farm.names("chat/")["group_id"], "bulk_id": farm.names("jobs/bulk/")["bulk_id"],
         "function_id": farm.names("functions/")["function_id"],

@@ -10,6 +10,7 @@ from django.db.models.functions import Now
 from django.test import Client
 
 from accounts import operations as accounts
+from alerts import operations as alerts
 from examples.chat import operations as chat
 from examples.imagegame import operations as game
 from jobs import http, operations
@@ -23,6 +24,7 @@ from scheduling import operations as scheduling
 from scheduling.models import Cron, ScheduledFunction
 from tests import farm
 from tests.accounts.integration import people
+from tests.alerts import watching
 from tests.chat.integration import people as chatting
 from tests.imagegame.integration import players
 from tests.scheduling.integration import sample
@@ -68,7 +70,10 @@ def build() -> World:
     worker, key = operations.create_worker("w1", queues=["chat"])
     operations.seen([worker.pk])
     given = _work(users, group, worker)
-    for more in (_doors(users["owner"], users["mate"], group), _schedule(), _inbox(users["root"]), _limits()):
+    for more in (
+        _doors(users["owner"], users["mate"], group), _schedule(), _inbox(users["root"]), _limits(),
+        _alerts(users["root"]),
+    ):  # fmt: skip
         given |= more
     given |= _outbox(users["owner"])
     given |= _chat(users, group) | _game(users)
@@ -222,6 +227,13 @@ def _limits() -> Given:
     """A limit of which something was taken."""
     ratelimits.limit("chat/send", key="user:7")
     return {"limits/": {"limit": "chat/send", "key": "user:7"}}
+
+
+def _alerts(root: User) -> Given:
+    """A rule that is muted."""
+    rule = alerts.make("jobs_wait", {**watching.VALUES, "name": "Too long"}, by=root)
+    alerts.mute(rule.pk, for_s=3600, by=root)
+    return {"alerts/": {"rule_id": rule.pk}, "alerts/rules/new/": {"?": "condition=jobs_wait"}}
 
 
 def _chat(users: dict[str, User], group: Group) -> Given:

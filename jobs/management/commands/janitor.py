@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 class Command(BaseCommand):
     """One janitor; any number may run, and none is needed in particular."""
 
-    help = "Watch over jobs and send events to endpoints until SIGINT or SIGTERM. Run one or more, anywhere."
+    help = "Watch jobs and send events to endpoints until SIGINT or SIGTERM. Run one or more, anywhere."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Where it shows its numbers."""

@@ -106,6 +106,10 @@ class TestAValue:
         _, (sentence,) = environment.read({"DATABASE_DIRECT_URL": "postgresql://h/x"})
         assert sentence.startswith("DATABASE_DIRECT_URL is set without DATABASE_URL")
 
+    def test_of_a_mail_server_in_two_ways_is_refused(self) -> None:
+        _, (sentence,) = environment.read({"EMAIL_USE_TLS": "1", "EMAIL_USE_SSL": "1"})
+        assert sentence.startswith("EMAIL_USE_TLS and EMAIL_USE_SSL are both set")
+
     def test_beside_others_is_said_with_them(self) -> None:
         _, wrong = environment.read({"PORT": "x", "DEBUG": "maybe", "JOBFARM_LEASE_S": "5"})
         assert [sentence.partition(" ")[0] for sentence in wrong] == ["PORT", "DEBUG"]
@@ -114,7 +118,8 @@ class TestAValue:
 class TestASecret:
     def test_is_everything_that_opens_something(self) -> None:
         assert SECRETS == [
-            "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "DATABASE_DIRECT_URL", "DATABASE_URL", "FILES_URL",
+            "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "DATABASE_DIRECT_URL", "DATABASE_URL",
+            "EMAIL_HOST_PASSWORD", "FILES_URL",
             "JOBFARM_METRICS_TOKEN", "LLM_API_KEY", "REDIS_URL", "SECRET_KEY",
         ]  # fmt: skip
 

@@ -1,0 +1,1 @@
+"""Rules of the app: plain Python that reads no clock and no database."""

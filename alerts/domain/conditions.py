@@ -1,0 +1,103 @@
+"""What a rule can watch: a number of each of some subjects, and how such numbers are written."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+
+class Unit(StrEnum):
+    """What the number of a condition counts. `PRESENCE` counts nothing: the subject is there (1), or is not."""
+
+    SECONDS = "seconds"
+    PERCENT = "percent"
+    NUMBER = "number"
+    PRESENCE = "presence"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """What can be watched. `title` is a clause; `target`: what a subject is ("queue"), empty where there is only one.
+
+    `threshold`: what a new rule proposes; the condition holds for a subject whose number is above it. `is_windowed`:
+    the number is that of a window of time, which the rule chooses.
+    """
+
+    code: str
+    title: str
+    unit: Unit
+    target: str = ""
+    threshold: float = 0.0
+    is_windowed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """The number of one subject. `target`: what a rule names to watch this one alone, where that is not the subject."""
+
+    subject: str
+    value: float
+    target: str = ""
+
+    def is_of(self, target: str) -> bool:
+        """Whether a rule for this target watches it."""
+        return target in {"", self.subject, self.target}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The numbers of one condition at one moment. What is not among them has none, which is as good as 0; unless
+    `is_complete` is false: then nothing is known of it."""
+
+    measures: Sequence[Measure] = ()
+    is_complete: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown:
+    """There is no reading, and why: a sentence."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """One reading as one rule sees it: the subjects above its threshold, with their numbers, and those that are known
+    to be below it; None: all others."""
+
+    above: Mapping[str, float] = field(default_factory=dict)
+    below: frozenset[str] | None = None
+
+    def is_below(self, subject: str) -> bool:
+        """Whether it is known that the condition does not hold for this subject."""
+        return subject not in self.above and (self.below is None or subject in self.below)
+
+
+def observe(reading: Reading, *, target: str, threshold: float) -> Observation:
+    """What a rule for this target, empty for all, sees in a reading."""
+    watched = [measure for measure in reading.measures if measure.is_of(target)]
+    above = {measure.subject: measure.value for measure in watched if measure.value > threshold}
+    below = frozenset(measure.subject for measure in watched) - above.keys()
+    return Observation(above=above, below=None if reading.is_complete else below)
+
+
+_MINUTE_S: Final = 60
+_HOUR_S: Final = 3600
+_DAY_S: Final = 86400
+
+
+def duration(seconds: float) -> str:
+    """A length of time in its largest unit that leaves at least two, rounded: "90 s", "25 min", "3 h", "4 days"."""
+    for size, word in ((_DAY_S, "days"), (_HOUR_S, "h"), (_MINUTE_S, "min")):
+        if seconds >= 2 * size:
+            return f"{round(seconds / size)} {word}"
+    return f"{round(seconds)} s"
+
+
+def written(value: float, *, unit: Unit) -> str:
+    """A number as people read it; nothing where there is none to read."""
+    if unit is Unit.PRESENCE:
+        return ""
+    if unit is Unit.SECONDS:
+        return duration(value)
+    return f"{value:.3g} %" if unit is Unit.PERCENT else f"{value:,.0f}"

@@ -1,0 +1,110 @@
+"""Live queries of alerts: what fires, the rules, and the messages. For whoever may see rules."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+from django.contrib.auth.models import PermissionsMixin
+
+from alerts import operations, queries, registry
+from alerts.domain.conditions import Unit, written
+from alerts.models import Alert, Rule
+from live.registry import Viewer, live_query
+from postgres import clock
+
+OPERATOR: Final = "operator"
+SHOWN: Final = 100  # alerts on a page
+VIEW: Final = "alerts.view_rule"
+_LATE: Final = timedelta(minutes=3)  # rules are judged every minute
+
+
+@live_query(
+    "alerts",
+    topics=lambda **_: [operations.TOPIC],
+    audiences=(OPERATOR,),
+    template="alerts/live/alerts.html",
+    at_most_every_s=1.0,
+)
+def alerts(*, rule_id: int = 0) -> Mapping[str, Any]:
+    """What fires now or is about to, of one rule or of all; and whether anybody judges."""
+    counts = queries.count_alerts(rule_id=rule_id)
+    return {
+        "alerts": [_shown(alert) for alert in queries.alerts(limit=SHOWN, rule_id=rule_id)],
+        "firing": counts.get("firing", 0),
+        "pending": counts.get("pending", 0),
+        "is_one": bool(rule_id),
+        **_judged(),
+    }
+
+
+@live_query(
+    "alert-rules",
+    topics=lambda: [operations.TOPIC],
+    audiences=(OPERATOR,),
+    template="alerts/live/rules.html",
+    at_most_every_s=1.0,
+)
+def rules() -> Mapping[str, Any]:
+    """All rules and how they stand."""
+    return {"rules": [_described(rule) for rule in queries.rules()]}
+
+
+@live_query(
+    "alert-rule",
+    topics=lambda **_: [operations.TOPIC],
+    audiences=(OPERATOR,),
+    template="alerts/live/rule.html",
+    at_most_every_s=1.0,
+)
+def rule(*, rule_id: int) -> Mapping[str, Any] | None:
+    """How one rule stands."""
+    row = queries.rules().filter(pk=rule_id).first()
+    return None if row is None else {"entry": _described(row)}
+
+
+@live_query(
+    "alert-notifications",
+    topics=lambda **_: [operations.TOPIC],
+    audiences=(OPERATOR,),
+    template="alerts/live/notifications.html",
+    at_most_every_s=1.0,
+)
+def notifications(*, rule_id: int = 0) -> Mapping[str, Any]:
+    """The last messages, and what became of each; of one rule or of all."""
+    return {"notifications": queries.notifications(rule_id=rule_id)}
+
+
+def _may_see(viewer: Viewer, **_: Any) -> str | None:
+    user = viewer.user
+    return OPERATOR if isinstance(user, PermissionsMixin) and user.has_perm(VIEW) else None
+
+
+for _query in (alerts, rules, rule, notifications):
+    _query.may_see(_may_see)
+
+
+def _shown(alert: Alert) -> dict[str, Any]:
+    condition = registry.find(alert.rule.condition)
+    return {
+        "row": alert,
+        "value": written(alert.value, unit=condition.unit) if condition else f"{alert.value:g}",
+    }
+
+
+def _described(row: Rule) -> dict[str, Any]:
+    condition = registry.find(row.condition)
+    has_number = condition is not None and condition.unit is not Unit.PRESENCE
+    number = written(row.threshold, unit=condition.unit) if condition and has_number else ""
+    is_muted = row.muted_until is not None and row.muted_until > clock.now()
+    return {
+        "row": row,
+        "title": condition.title if condition else row.condition,
+        "number": number,
+        "is_muted": is_muted,
+    }
+
+
+def _judged() -> dict[str, Any]:
+    """When rules were judged last, if that is long ago."""
+    at = queries.last_observed_at()
+    return {"late_since": at if at is not None and clock.now() - at > _LATE else None}

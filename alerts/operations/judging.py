@@ -1,0 +1,139 @@
+"""Judging: an action reads the conditions, one mutation decides what fires and writes the messages (docs/adr/0080)."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from alerts import queries, registry
+from alerts.domain import conditions, messages
+from alerts.domain.conditions import Condition, Observation, Reading, Unknown
+from alerts.domain.judging import Alert, Memory, Message, Policy
+from alerts.domain.judging import judge as decide
+from alerts.domain.rules import addresses
+from alerts.models import Channel, Rule
+from alerts.operations import sending
+from live import operations as live
+from outbox import operations as outbox
+from postgres import clock
+from scheduling import operations as scheduling
+from scheduling.operations import Json
+
+TOPIC: Final = "alerts"
+CRON: Final = "judge alerts"
+_AT_ONCE: Final = 200  # rules that one transaction judges
+
+
+@scheduling.action(timeout=50, idempotent=True)
+def watch() -> int:
+    """Read every condition that a rule watches, and judge the rules; how many there are.
+
+    An action, since a reading may look at this machine's disk, and many statements need no serializable transaction.
+    It runs in a cluster for actions, as the messages do: with one for mutations away it still can say so.
+    """
+    rules = queries.watched()
+    for start in range(0, len(rules), _AT_ONCE):
+        judge(readings=_readings(rules[start : start + _AT_ONCE]))
+    return len(rules)
+
+
+@scheduling.mutation
+def judge(*, readings: Json) -> list[int]:
+    """Judge rules by readings of `watch`: write what fires, and the messages that are due with their sending, all or
+    nothing; the ids of these messages.
+
+    Rules are locked, and a reading that is not newer than what a rule was judged by counts for nothing: of several
+    that judge at once, one sends.
+    """
+    assert isinstance(readings, dict)
+    rules = queries.lock([int(pk) for pk in readings])
+    memories = queries.memories(rules)
+    now = clock.now()
+    sent: list[int] = []
+    for rule in rules:
+        sent += _judge(rule, memories[rule.pk], readings[str(rule.pk)], now)
+    return sent
+
+
+def policy_of(rule: Rule) -> Policy:
+    """The times of a rule."""
+    return Policy(
+        hold=timedelta(seconds=rule.hold_s),
+        keep_firing=timedelta(seconds=rule.keep_firing_s),
+        repeat=timedelta(seconds=rule.repeat_s),
+        muted_until=rule.muted_until,
+    )
+
+
+def _readings(rules: Sequence[queries.Watched]) -> dict[str, Json]:
+    """What each rule sees. Rules that watch the same share one reading, and it is as old as its beginning."""
+    read: dict[tuple[str, int], tuple[datetime, Reading | Unknown]] = {}
+    seen: dict[str, Json] = {}
+    for rule in rules:
+        known = registry.find(rule.condition)
+        key = (rule.condition, rule.window_s if known and known.is_windowed else 0)
+        if key not in read:
+            read[key] = (clock.now(), registry.read(rule.condition, window_s=rule.window_s))
+        at, reading = read[key]
+        seen[str(rule.pk)] = {"at": at.isoformat(), **_as_json(reading, rule)}
+    return seen
+
+
+def _as_json(reading: Reading | Unknown, rule: queries.Watched) -> dict[str, Json]:
+    if isinstance(reading, Unknown):
+        return {"unknown": reading.reason}
+    observation = conditions.observe(reading, target=rule.target, threshold=rule.threshold)
+    below = None if observation.below is None else sorted(observation.below)
+    return {"above": dict(observation.above), "below": below}
+
+
+def _judge(rule: Rule, memory: Memory, reading: Json, now: datetime) -> list[int]:
+    assert isinstance(reading, dict)
+    at = datetime.fromisoformat(str(reading["at"]))
+    after, message = decide(policy_of(rule), memory, _observation(reading), observed_at=at, now=now)
+    if queries.keep(rule, memory, after, unknown=str(reading.get("unknown", ""))[:200]):
+        live.touch(TOPIC)
+    condition = registry.find(rule.condition)
+    return [] if message is None or condition is None else _send(rule, message, condition)
+
+
+def _observation(reading: dict[str, Json]) -> Observation | None:
+    if "unknown" in reading:
+        return None
+    above, below = reading["above"], reading["below"]
+    assert isinstance(above, dict)
+    return Observation(
+        above={subject: float(str(value)) for subject, value in above.items()},
+        below=None if below is None else frozenset(_texts(below)),
+    )
+
+
+def _texts(values: Json) -> Iterable[str]:
+    assert isinstance(values, list)
+    return map(str, values)
+
+
+def _send(rule: Rule, message: Message, condition: Condition) -> list[int]:
+    text = messages.compose(
+        message, rule=rule.name, severity=rule.severity, condition=condition, threshold=rule.threshold,
+        url=sending.page_url(),
+    )  # fmt: skip
+    to = [(Channel.MAIL.value, address) for address in addresses(rule.mail_to)]
+    to += [(Channel.WEBHOOK.value, rule.webhook_host)] if rule.webhook_host else []
+    made = queries.insert_notifications(rule, title=text.title, body=text.body, to=to)
+    for pk in made:
+        scheduling.run_after(0, sending.send, notification=pk)
+    _record(rule, "alert.firing", message.firing, omitted=message.omitted)
+    _record(rule, "alert.resolved", message.resolved)
+    return made
+
+
+def _record(rule: Rule, event: str, alerts: Sequence[Alert], *, omitted: int = 0) -> None:
+    """Tell the endpoints of the whole farm, if there are any."""
+    if not alerts:
+        return
+    about = {"rule_id": rule.pk, "rule": rule.name, "condition": rule.condition, "severity": rule.severity}
+    listed = [
+        {"subject": alert.subject, "value": alert.value, "since": alert.since.isoformat()} for alert in alerts
+    ]
+    data = {**about, "threshold": rule.threshold, "alerts": listed, "omitted": omitted}
+    outbox.record(event, f"alert/{rule.pk}", data)

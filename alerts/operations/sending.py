@@ -1,0 +1,115 @@
+"""Sending: each message to each recipient is an action of its own, tried again for some hours, and its end is kept."""
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Final
+
+from django.conf import settings
+from django.core.mail import EmailMessage
+from django.urls import NoReverseMatch, reverse
+
+from alerts import queries
+from alerts.errors import CannotSend
+from alerts.models import Channel, Notification
+from core.sealing import CannotUnseal, Sealer
+from live import operations as live
+from outbox import operations as outbox
+from scheduling import context
+from scheduling import operations as scheduling
+
+# After 10, 40, 160, 640, 2560 and 3600 s, up to half as much longer: two to three hours in all.
+RETRY: Final = scheduling.Retry(max_attempts=7, first=10, base=4)
+KEPT: Final = timedelta(days=30)
+_FORGOTTEN: Final = timedelta(days=1)  # far longer than all tries take
+SEALER: Final = Sealer(b"jobfarm alerts webhook addresses v1")
+_TOPIC: Final = "alerts"
+
+
+@scheduling.action(timeout=60, retry=RETRY, idempotent=True)
+def send(*, notification: int) -> str:
+    """Send one message to one recipient; what came of it. Raises what the channel raises, and is tried again.
+
+    It is tried again too when its process died in the middle: two messages are better than none.
+    """
+    row = queries.pending(notification)
+    if row is None:
+        return "there is nothing to send"
+    try:
+        _CHANNELS[row.channel](row)
+    except Exception as error:
+        running = context.current()
+        record_failure(notification=row.pk, error=_reason(error), attempt=running.attempt if running else 1)
+        raise
+    record_sent(notification=row.pk)
+    return "sent"
+
+
+@scheduling.mutation
+def record_sent(*, notification: int) -> None:
+    """It was sent."""
+    queries.record_sent(notification)
+    live.touch(_TOPIC)
+
+
+@scheduling.mutation
+def record_failure(*, notification: int, error: str, attempt: int) -> None:
+    """A try failed; after the last one it counts as failed."""
+    queries.record_failure(notification, error=error, attempt=attempt, is_last=attempt >= RETRY.max_attempts)
+    live.touch(_TOPIC)
+
+
+@scheduling.mutation
+def forget() -> int:
+    """Delete messages that are older than KEPT; how many. Those that were to be sent and were not, say because their
+    actions were canceled, count as failed."""
+    queries.fail_forgotten(older_than=_FORGOTTEN, error="Nobody sent it within a day.")
+    live.touch(_TOPIC)
+    return queries.forget(older_than=KEPT)
+
+
+def page_url() -> str:
+    """Where people see what fires; empty where the farm does not know its own address."""
+    try:
+        return f"{settings.JOBFARM_URL.rstrip('/')}{reverse('alerts:list')}" if settings.JOBFARM_URL else ""
+    except NoReverseMatch:  # this site leaves the pages out
+        return ""
+
+
+def _mail(row: Notification) -> None:
+    if not settings.EMAIL_HOST:
+        raise CannotSend(reason="EMAIL_HOST names no mail server.")
+    EmailMessage(subject=row.title, body=row.body, to=[row.recipient]).send()
+
+
+def _webhook(row: Notification) -> None:
+    """As Slack's incoming webhooks take it, and what is compatible with them."""
+    body = json.dumps({"text": _slack(f"{row.title}\n{row.body}")}).encode()
+    answer = outbox.send(_url(row), body, headers={"content-type": "application/json"})
+    if not answer.is_accepted:
+        raise CannotSend(
+            reason=answer.error or f"{row.recipient} answered {answer.status}: {answer.text[:100]}"
+        )
+
+
+def _url(row: Notification) -> str:
+    if row.rule is None or row.rule.sealed_url is None:
+        raise CannotSend(reason="The rule has no webhook any more.")
+    try:
+        return SEALER.unseal(row.rule.sealed_url)
+    except CannotUnseal:
+        raise CannotSend(reason="Its address was stored under another SECRET_KEY: enter it again.") from None
+
+
+def _slack(text: str) -> str:
+    """Text in which nothing is a link or a mention: Slack's three control characters are escaped."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+_CHANNELS: Final[Mapping[str, Callable[[Notification], None]]] = {
+    Channel.MAIL.value: _mail, Channel.WEBHOOK.value: _webhook,
+}  # fmt: skip
+
+
+def _reason(error: Exception) -> str:
+    return error.message if isinstance(error, CannotSend) else f"{type(error).__name__}: {error}"

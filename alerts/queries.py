@@ -1,0 +1,170 @@
+"""Reads and writes of rules, alerts and notifications."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.db.models import Count, Q, QuerySet
+from django.db.models.functions import Now
+
+from alerts.domain import judging
+from alerts.domain.judging import Memory, State
+from alerts.models import Alert, Notification, NotificationStatus, Rule
+
+SHOWN: Final = 100  # notifications on the page
+_STATE: Final = ("subject", "state", "value", "since", "known_at", "below_since", "is_notified")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """What a rule wants to have read."""
+
+    pk: int
+    condition: str
+    window_s: int
+    target: str
+    threshold: float
+
+
+def watched() -> list[Watched]:
+    """The rules that are judged."""
+    rows = Rule.objects.filter(is_enabled=True).order_by("pk")
+    return [Watched(**row) for row in rows.values("pk", "condition", "window_s", "target", "threshold")]
+
+
+def lock(pks: Sequence[int]) -> list[Rule]:
+    """These rules, as far as they are there and enabled, locked in the order of their ids."""
+    return list(Rule.objects.select_for_update().filter(pk__in=pks, is_enabled=True).order_by("pk"))
+
+
+def memories(rules: Sequence[Rule]) -> dict[int, Memory]:
+    """What is kept of each of these rules."""
+    alerts: dict[int, dict[str, judging.Alert]] = {rule.pk: {} for rule in rules}
+    for row in Alert.objects.filter(rule__in=rules):
+        alerts[row.rule_id][row.subject] = _as_alert(row)
+    return {
+        rule.pk: Memory(alerts=alerts[rule.pk], observed_at=rule.observed_at, notified_at=rule.notified_at)
+        for rule in rules
+    }
+
+
+def keep(rule: Rule, before: Memory, after: Memory, *, unknown: str) -> bool:
+    """Keep what judging made of a rule; whether anything changed that pages show."""
+    gone = before.alerts.keys() - after.alerts.keys()
+    changed = [alert for subject, alert in after.alerts.items() if before.alerts.get(subject) != alert]
+    if gone:
+        Alert.objects.filter(rule=rule, subject__in=gone).delete()
+    Alert.objects.bulk_create(
+        [Alert(rule=rule, **{name: getattr(alert, name) for name in _STATE}) for alert in changed],
+        update_conflicts=True, unique_fields=["rule", "subject"], update_fields=[*_STATE[1:]],
+    )  # fmt: skip
+    is_shown_otherwise = rule.unknown != unknown or rule.notified_at != after.notified_at
+    Rule.objects.filter(pk=rule.pk).update(
+        observed_at=after.observed_at, notified_at=after.notified_at, unknown=unknown
+    )
+    return bool(gone or changed or is_shown_otherwise)
+
+
+def drop_alerts(rule: Rule) -> None:
+    """Forget what a rule's alerts were, without a message."""
+    rule.alerts.all().delete()
+    Rule.objects.filter(pk=rule.pk).update(observed_at=None, notified_at=None, unknown="")
+
+
+def insert_notifications(rule: Rule, *, title: str, body: str, to: Sequence[tuple[str, str]]) -> list[int]:
+    """One for each (channel, recipient); their ids."""
+    rows = [
+        Notification(rule=rule, channel=channel, recipient=recipient, title=title, body=body)
+        for channel, recipient in to
+    ]
+    return [row.pk for row in Notification.objects.bulk_create(rows)]
+
+
+def pending(pk: int) -> Notification | None:
+    """A notification that is not sent yet."""
+    return (
+        Notification.objects.filter(pk=pk, status=NotificationStatus.PENDING).select_related("rule").first()
+    )
+
+
+def record_sent(pk: int) -> int:
+    """It was sent; how many rows that changed."""
+    ended: dict[str, Any] = {"status": NotificationStatus.SENT, "ended_at": Now(), "error": ""}
+    return Notification.objects.filter(pk=pk, status=NotificationStatus.PENDING).update(**ended)
+
+
+def record_failure(pk: int, *, error: str, attempt: int, is_last: bool) -> int:
+    """A try failed; how many rows that changed."""
+    ended: dict[str, Any] = {"status": NotificationStatus.FAILED, "ended_at": Now()} if is_last else {}
+    rows = Notification.objects.filter(pk=pk, status=NotificationStatus.PENDING)
+    return rows.update(tries=attempt, error=error[:300], **ended)
+
+
+def fail_forgotten(*, older_than: timedelta, error: str) -> int:
+    """Those that nobody will send any more count as failed; how many."""
+    rows = Notification.objects.filter(status=NotificationStatus.PENDING, created_at__lt=Now() - older_than)
+    return rows.update(status=NotificationStatus.FAILED, ended_at=Now(), error=error)
+
+
+def forget(*, older_than: timedelta) -> int:
+    """Delete notifications; how many there were."""
+    return Notification.objects.filter(created_at__lt=Now() - older_than).delete()[0]
+
+
+def rule(pk: int) -> Rule | None:
+    """One rule."""
+    return Rule.objects.filter(pk=pk).first()
+
+
+def locked_rule(pk: int) -> Rule | None:
+    """One rule, locked in the caller's transaction."""
+    return Rule.objects.select_for_update().filter(pk=pk).first()
+
+
+def count_rules() -> int:
+    """How many rules there are."""
+    return Rule.objects.count()
+
+
+def has_name(name: str, *, but: int | None) -> bool:
+    """Whether another rule is called that."""
+    others = Rule.objects.filter(name=name)
+    return (others if but is None else others.exclude(pk=but)).exists()
+
+
+def rules() -> "QuerySet[Rule]":
+    """All rules with how many alerts of each are `firing` and `pending`."""
+    count = {
+        state.value: Count("alerts", filter=Q(alerts__state=state)) for state in (State.FIRING, State.PENDING)
+    }
+    return Rule.objects.annotate(**count).order_by("name")
+
+
+def alerts(*, limit: int, rule_id: int = 0) -> list[Alert]:
+    """What fires or is about to, of one rule or of all that are enabled: firing first, the critical first."""
+    rows = Alert.objects.filter(rule__is_enabled=True).exclude(state=State.RESOLVED).select_related("rule")
+    rows = rows.filter(rule=rule_id) if rule_id else rows
+    return list(rows.order_by("state", "rule__severity", "rule__name", "-value", "subject")[:limit])
+
+
+def count_alerts(*, rule_id: int = 0) -> Mapping[str, int]:
+    """How many alerts there are in each state."""
+    rows = Alert.objects.filter(rule__is_enabled=True, **({"rule": rule_id} if rule_id else {}))
+    return dict(rows.order_by("state").values_list("state").annotate(number=Count("pk")))
+
+
+def notifications(*, rule_id: int = 0) -> list[Notification]:
+    """The newest messages, of one rule or of all."""
+    rows = Notification.objects.select_related("rule")
+    return list((rows.filter(rule=rule_id) if rule_id else rows).order_by("-pk")[:SHOWN])
+
+
+def last_observed_at() -> datetime | None:
+    """When a rule was last judged with something known; None if none ever was."""
+    rows = Rule.objects.filter(is_enabled=True, observed_at__isnull=False)
+    return rows.order_by("-observed_at").values_list("observed_at", flat=True).first()
+
+
+def _as_alert(row: Alert) -> judging.Alert:
+    return judging.Alert(**{name: getattr(row, name) for name in _STATE} | {"state": State(row.state)})

@@ -1,0 +1,68 @@
+"""The conditions there are. An app that knows of one registers it in its `alert_conditions.py`, found by itself."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from django.utils.module_loading import autodiscover_modules
+
+from alerts.domain.conditions import Condition, Reading, Unknown
+
+# Takes the window in seconds. It reads what others have counted already: rules are judged every minute.
+Reader = Callable[[int], Reading | Unknown]
+
+log = logging.getLogger(__name__)
+MODULE: Final = "alert_conditions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Registered:
+    condition: Condition
+    reader: Reader
+
+
+_registered: dict[str, _Registered] = {}
+
+
+def register(condition: Condition) -> Callable[[Reader], Reader]:
+    """Decorate the reader of a condition: `(window_s) -> Reading`, or Unknown with why. Raises ValueError if another
+    condition has its code."""
+
+    def decorate(reader: Reader) -> Reader:
+        known = _registered.setdefault(condition.code, _Registered(condition=condition, reader=reader))
+        if known.reader is not reader:
+            raise ValueError(f"two conditions are called {condition.code!r}")
+        return reader
+
+    return decorate
+
+
+def everything() -> list[Condition]:
+    """All conditions, in the order in which they were registered."""
+    _discover()
+    return [each.condition for each in _registered.values()]
+
+
+def find(code: str) -> Condition | None:
+    """The condition of this code; None if no app knows it."""
+    _discover()
+    return _registered[code].condition if code in _registered else None
+
+
+def read(code: str, *, window_s: int) -> Reading | Unknown:
+    """What its reader says now. One that fails leaves a line in the log, and nothing is known."""
+    if find(code) is None:
+        return Unknown(reason="No app knows this condition.")
+    try:
+        return _registered[code].reader(window_s)
+    except Exception as error:
+        log.exception("The condition %s cannot be read", code)
+        return Unknown(reason=f"It cannot be read: {type(error).__name__}. The log says more.")
+
+
+@cache
+def _discover() -> None:
+    """Once for a process, and not when it starts: few processes read a condition."""
+    autodiscover_modules(MODULE)

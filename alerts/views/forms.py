@@ -1,0 +1,118 @@
+"""What people fill in. Minutes and hours, where operations speak of seconds."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django import forms
+
+from alerts.domain import rules
+from alerts.domain.conditions import Condition, Unit
+from alerts.errors import BadRule
+from alerts.models import Rule
+
+_MINUTE_S: Final = 60
+_HOUR_S: Final = 3600
+_SCALES: Final = {"window_s": _MINUTE_S, "hold_s": _MINUTE_S, "keep_firing_s": _MINUTE_S, "repeat_s": _HOUR_S}
+_UNITS: Final = {
+    Unit.SECONDS: "Seconds.",
+    Unit.PERCENT: "Percent.",
+    Unit.NUMBER: "A number; 0 is: more than none.",
+}
+
+
+def _length(label: str, help_text: str, *, most: int, least: int = 0) -> forms.IntegerField:
+    return forms.IntegerField(label=label, help_text=help_text, min_value=least, max_value=most)
+
+
+class RuleForm(forms.Form):
+    """A rule for one condition; the bounds of the whole are those of `alerts.domain.rules`."""
+
+    name = forms.CharField(max_length=rules.LONGEST_NAME)
+    target = forms.CharField(max_length=rules.LONGEST_TARGET, required=False)
+    threshold = forms.FloatField(label="More than", min_value=0)
+    window_s = _length("Within", "Minutes that are counted together.", least=5, most=1440)
+    hold_s = _length("For", "Minutes that it must hold before it fires.", most=10080)
+    keep_firing_s = _length(
+        "Keep firing for", "Minutes that it must not hold before it is resolved.", most=10080
+    )
+    repeat_s = _length("Repeat every", "Hours between messages while it fires; 0: once.", most=168)
+    severity = forms.ChoiceField(choices=[(one.value, one.value.capitalize()) for one in rules.Severity])
+    mail_to = forms.CharField(
+        label="Mail to", required=False, help_text="Up to ten addresses, with commas or spaces between them.",
+        widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false"}),
+    )  # fmt: skip
+    webhook_url = forms.CharField(
+        label="Webhook", required=False, max_length=2000,
+        widget=forms.TextInput(attrs={"inputmode": "url", "autocomplete": "off", "spellcheck": "false"}),
+    )  # fmt: skip
+    without_webhook = forms.BooleanField(label="Remove the webhook", required=False)
+    is_enabled = forms.BooleanField(label="Enabled", required=False)
+
+    def __init__(
+        self, data: Mapping[str, Any] | None = None, *, condition: Condition | None, rule: Rule | None = None
+    ) -> None:
+        super().__init__(data, initial=_initial(condition, rule))
+        self._rule = rule
+        self._fit_condition(condition)
+        self._fit_webhook(rule.webhook_host if rule else "")
+
+    def values(self) -> dict[str, Any]:
+        """The values of a good form, as operations take them."""
+        cleaned = dict(self.cleaned_data)
+        for name, scale in _SCALES.items():
+            cleaned[name] = cleaned[name] * scale if name in cleaned else self._otherwise(name, 900)
+        cleaned.setdefault("threshold", 0.0)
+        cleaned.setdefault("target", "")
+        url, is_removed = cleaned.pop("webhook_url").strip(), cleaned.pop("without_webhook", False)
+        return cleaned | {"webhook_url": url or ("" if is_removed else None)}
+
+    def refuse(self, refusal: BadRule) -> None:
+        """Show why a rule was refused, at its field."""
+        field = refusal.field if refusal.field in self.fields else None
+        self.add_error(field, refusal.reason if field else refusal.message)
+
+    def _otherwise(self, name: str, value: int) -> int:
+        return getattr(self._rule, name) if self._rule else value
+
+    def _fit_condition(self, condition: Condition | None) -> None:
+        """Leave out what this condition has not."""
+        if condition is None or condition.unit is Unit.PRESENCE:
+            del self.fields["threshold"]
+        else:
+            self.fields["threshold"].help_text = _UNITS[condition.unit]
+        if condition is None or not condition.is_windowed:
+            del self.fields["window_s"]
+        if condition is None or not condition.target:
+            del self.fields["target"]
+        else:
+            self.fields["target"].label = condition.target.capitalize()
+            self.fields["target"].help_text = "Empty: any; each has an alert of its own, all in one message."
+
+    def _fit_webhook(self, host: str) -> None:
+        takes = "An address that takes Slack's messages"
+        self.fields["webhook_url"].help_text = f"{takes}; empty: it stays at {host}." if host else f"{takes}."
+        if not host:
+            del self.fields["without_webhook"]
+
+
+class MuteForm(forms.Form):
+    """For how long a rule sends nothing."""
+
+    hours = forms.ChoiceField(
+        label="Mute for", choices=[("1", "1 hour"), ("4", "4 hours"), ("24", "1 day"), ("168", "1 week")]
+    )
+
+    @property
+    def for_s(self) -> int:
+        """In seconds, of a good form."""
+        return int(self.cleaned_data["hours"]) * _HOUR_S
+
+
+def _initial(condition: Condition | None, rule: Rule | None) -> dict[str, Any]:
+    if rule is None:
+        threshold = condition.threshold if condition else 0
+        first = {"name": condition.title if condition else "", "threshold": threshold, "is_enabled": True}
+        return first | {"window_s": 15, "hold_s": 5, "keep_firing_s": 5, "repeat_s": 4, "severity": "warning"}
+    names = ("name", "target", "threshold", "severity", "mail_to", "is_enabled")
+    kept = {name: getattr(rule, name) for name in names}
+    return kept | {name: getattr(rule, name) // scale for name, scale in _SCALES.items()}

@@ -1,0 +1,139 @@
+"""Pages of alerts: what fires, the rules, and the messages. For whoever may see rules in the administration."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Final
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required, permission_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from alerts import operations, queries, registry
+from alerts.errors import BadRule, NotFound
+from alerts.models import Rule
+from alerts.views.forms import MuteForm, RuleForm
+from core import people
+
+SEE: Final = "alerts.view_rule"
+MAKE: Final = "alerts.add_rule"
+CHANGE: Final = "alerts.change_rule"
+DELETE: Final = "alerts.delete_rule"
+View = Callable[..., HttpResponse]
+
+
+def _for(permission: str) -> Callable[[View], View]:
+    """Log in first; whoever may not gets a refusal. A rule that is gone is not found."""
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def allowed(request: HttpRequest, **kwargs: Any) -> HttpResponse:
+            try:
+                return view(request, **kwargs)
+            except NotFound as refusal:
+                raise Http404(refusal.message) from refusal
+
+        return login_required(permission_required(permission, raise_exception=True)(allowed))
+
+    return decorate
+
+
+@_for(SEE)
+@require_safe
+@never_cache
+def overview(request: HttpRequest) -> HttpResponse:
+    """What fires now, all rules, and the last messages, live."""
+    return render(request, "alerts/list.html", {"may_make": request.user.has_perm(MAKE)})
+
+
+@_for(MAKE)
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+def new(request: HttpRequest) -> HttpResponse:
+    """Choose a condition, then say the rest of a rule for it."""
+    condition = registry.find(request.GET.get("condition", ""))
+    if condition is None:
+        return render(request, "alerts/conditions.html", {"conditions": registry.everything()})
+    form = RuleForm(request.POST or None, condition=condition)
+    if form.is_valid():
+        try:
+            row = operations.make(condition.code, form.values(), by=people.person(request))
+        except BadRule as refusal:
+            form.refuse(refusal)
+        else:
+            messages.success(request, "The rule was made. It is judged within a minute.")
+            return redirect("alerts:rule", row.pk)
+    context = {"form": form, "condition": condition}
+    return render(request, "alerts/new.html", context, status=422 if form.errors else 200)
+
+
+@_for(SEE)
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
+    """One rule with what fires of it and its messages, live; whoever may, changes it here."""
+    row = _row(rule_id)
+    if request.method != "POST" or not request.user.has_perm(CHANGE):
+        return _page(request, row, None, status=403 if request.method == "POST" else 200)
+    form = RuleForm(request.POST, condition=registry.find(row.condition), rule=row)
+    if form.is_valid():
+        try:
+            operations.change(rule_id, form.values(), by=people.person(request))
+        except BadRule as refusal:
+            form.refuse(refusal)
+        else:
+            messages.success(request, "The rule was changed.")
+            return redirect("alerts:rule", rule_id)
+    return _page(request, row, form, status=422)
+
+
+@_for(CHANGE)
+@require_POST
+def mute(request: HttpRequest, rule_id: int) -> HttpResponse:
+    """Send nothing of it for a while."""
+    form = MuteForm(request.POST)
+    if not form.is_valid():
+        return _page(request, _row(rule_id), None, status=422)
+    operations.mute(rule_id, for_s=form.for_s, by=people.person(request))
+    messages.success(request, "Muted: it is judged, and sends nothing until then.")
+    return redirect("alerts:rule", rule_id)
+
+
+@_for(CHANGE)
+@require_POST
+def unmute(request: HttpRequest, rule_id: int) -> HttpResponse:
+    """Let it send again."""
+    operations.unmute(rule_id, by=people.person(request))
+    messages.success(request, "Unmuted.")
+    return redirect("alerts:rule", rule_id)
+
+
+@_for(DELETE)
+@require_POST
+def delete(request: HttpRequest, rule_id: int) -> HttpResponse:
+    """Delete it, with what fires of it."""
+    operations.remove(rule_id, by=people.person(request))
+    messages.success(request, "The rule was deleted.")
+    return redirect("alerts:list")
+
+
+def _page(request: HttpRequest, row: Rule, form: RuleForm | None, *, status: int) -> HttpResponse:
+    condition = registry.find(row.condition)
+    context = {
+        "rule": row,
+        "condition": condition,
+        "form": form or RuleForm(condition=condition, rule=row),
+        "mute_form": MuteForm(),
+        "may_change": request.user.has_perm(CHANGE),
+        "may_delete": request.user.has_perm(DELETE),
+    }
+    return render(request, "alerts/rule.html", context, status=status)
+
+
+def _row(rule_id: int) -> Rule:
+    row = queries.rule(rule_id)
+    if row is None:
+        raise NotFound
+    return row
