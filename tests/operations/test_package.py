@@ -29,8 +29,8 @@ from tests.operations.wheels import ROOT
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PACKAGES: Final = (
-    "accounts", "core", "examples", "jobfarm", "jobfarm_worker", "jobs", "live", "observing", "postgres", "ratelimits",
-    "scheduling", "templates", "webhooks",
+    "accounts", "core", "examples", "jobfarm", "jobfarm_client", "jobfarm_worker", "jobs", "live", "observing",
+    "postgres", "ratelimits", "scheduling", "templates", "webhooks",
 )  # fmt: skip
 UP_WITHIN_S = 60.0
 # Everything that the wheel has, but for what needs a further extra, and what runs when it is imported.
@@ -167,6 +167,12 @@ class TestAnEnvironmentWithoutExtras:
         made = "from jobfarm_worker.handlers.named import handlers; print(handlers('chat-demo'))"
         assert run(worker / "python", "-c", made).returncode == 0
 
+    def test_has_the_client_and_its_commands(self, worker: Path, run: Run) -> None:
+        nowhere = {"JOBFARM_URL": "http://127.0.0.1:9", "JOBFARM_TOKEN": "jft_x"}
+        refused = run(worker / "jobfarm", "submit", "chat", "--retry-for", "0", **nowhere)
+        assert (refused.returncode, refused.stderr) == (1, "jobfarm: [Errno 111] Connection refused\n")
+        assert run(worker / "python", "-c", "from jobfarm_client import Client").returncode == 0
+
     def test_says_which_extra_a_handler_needs(self, worker: Path, run: Run) -> None:
         key = {"JOBFARM_KEY": "jfw_x", "JOBFARM_URL": "http://127.0.0.1:9"}
         painter = run(worker / "jobfarm-worker", "--handler", "image-demo", **key)
@@ -179,9 +185,10 @@ class TestAnEnvironmentWithoutExtras:
 
     def test_says_that_the_farm_needs_one(self, worker: Path, run: Run) -> None:
         refused = run(worker / "jobfarm", "doctor")
-        assert (refused.returncode, refused.stderr) == (
-            1,
-            "The farm itself needs further packages: pip install 'jobfarm[server]'. Here is the worker alone.\n",
+        assert refused.returncode == 1
+        assert refused.stderr == (
+            "The farm itself needs further packages: pip install 'jobfarm[server]'. "
+            "Here are jobfarm-worker, and jobfarm submit, watch, tail, cancel.\n"
         )
         assert run(worker / "jobfarm", "--version").stdout == f"jobfarm {jobfarm.__version__}\n"
 
