@@ -39,7 +39,7 @@ class FarmBackend(BaseTaskBackend):
         return FarmOptions.of(self.options)
 
     def enqueue(self, task: AnyTask, args: Iterable[Any], kwargs: Mapping[str, Any]) -> AnyResult:
-        """Put the task into the outbox; its result, which is READY.
+        """Put the task into the outbox; its result, which is READY, or FAILED where the farm refused it at once.
 
         Raises InvalidTask, and TypeError or ValueError for arguments that are not JSON.
         """

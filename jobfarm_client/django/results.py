@@ -75,7 +75,7 @@ def of(row: FarmTask, job: Job | None) -> AnyResult:
 
 
 def _unsent(row: FarmTask) -> dict[str, Any]:
-    is_refused = row.due_at is None
+    is_refused = row.due_at is None and row.job is None
     errors = [TaskError(exception_class_path=_REFUSED, traceback=row.error)] if is_refused else []
     return {
         "status": TaskResultStatus.FAILED if is_refused else TaskResultStatus.READY,

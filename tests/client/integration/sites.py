@@ -1,4 +1,5 @@
-"""A Django site in processes of its own, which knows of the farm its address and two keys."""
+"""A Django site in processes of its own, which knows of the farm its address and two keys. JOBFARM_SITE_PYTHON names
+another Python for it, with another Django; the farm stays as it is."""
 
 import json
 import os
@@ -12,6 +13,7 @@ from typing import Any, Final
 
 from tests.servers import ROOT
 
+PYTHON: Final = os.environ.get("JOBFARM_SITE_PYTHON", sys.executable)
 FOLDER: Final = ROOT / "tests" / "client" / "site"
 _PRELUDE: Final = """
 import json, sys
@@ -43,13 +45,13 @@ class Site:
 
     def manage(self, *words: str, farm: str = "") -> tuple[int, str]:
         """Run a command of the site: its status, and all that it prints."""
-        ran = self._run([sys.executable, "manage.py", *words], farm=farm)
+        ran = self._run([PYTHON, "manage.py", *words], farm=farm)
         return ran.returncode, ran.stdout + ran.stderr
 
     def run(self, code: str, *, farm: str = "") -> Any:
         """What `code` leaves in `answer`, in a process of the site. `farm`: another address."""
         script = f"{_PRELUDE}\n{code}\nprint(json.dumps(answer))"
-        ran = self._run([sys.executable, "-c", script], farm=farm)
+        ran = self._run([PYTHON, "-c", script], farm=farm)
         assert ran.returncode == 0, ran.stderr
         return json.loads(ran.stdout.splitlines()[-1])
 
@@ -57,7 +59,7 @@ class Site:
     def working(self, *options: str) -> Iterator["subprocess.Popen[str]"]:
         """`farm_worker` of this site, until the block ends."""
         process = subprocess.Popen(
-            [sys.executable, "manage.py", "farm_worker", *options], cwd=FOLDER, env=self._environment, text=True,
+            [PYTHON, "manage.py", "farm_worker", *options], cwd=FOLDER, env=self._environment, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         try:

@@ -1,4 +1,4 @@
-"""A Django site whose tasks run on a farm: another project, in processes of its own, under the Django of the tests."""
+"""A Django site whose tasks run on a farm: another project, in processes of its own (sites.py: of another Django)."""
 
 from pathlib import Path
 from typing import Any
@@ -126,6 +126,10 @@ class TestTransactions:
             "answer = FarmTask.objects.count()"
         )
         assert (site.run(code), Job.objects.count()) == (0, 0)
+
+    def test_that_are_none_send_at_once_what_is_ready_then(self, site: Site) -> None:
+        assert site.run("answer = tasks.write.enqueue('Ada').status") == "READY"
+        assert Job.objects.get().status == "pending"
 
     def test_send_nothing_before_they_commit(self, site: Site) -> None:
         code = (

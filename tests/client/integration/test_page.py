@@ -1,10 +1,12 @@
 """docs/client.md, run as printed: the clients, the commands, a site, and the tools of an agent."""
 
 import asyncio
+import contextlib
 import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -51,12 +53,17 @@ class Shell:
 
     def run(self, *command: str, typed: str = "") -> str:
         """What a command prints; an AssertionError with its complaints if it fails."""
-        ran = subprocess.run(
-            command, cwd=self._folder, env=self.environment, input=typed, capture_output=True, text=True, timeout=120,
-            check=False,
-        )  # fmt: skip
-        assert ran.returncode == 0, ran.stderr
-        return ran.stdout
+        with subprocess.Popen(
+            command, cwd=self._folder, env=self.environment, text=True, start_new_session=True, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        ) as process:  # fmt: skip
+            try:
+                output, errors = process.communicate(typed, timeout=120)
+            finally:  # what it began in the background, where it did not come to end that itself
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGTERM)
+        assert process.returncode == 0, errors
+        return output
 
 
 @pytest.fixture
@@ -94,8 +101,9 @@ class TestPython:
 
 @pytest.mark.usefixtures("demonstrator")
 def test_the_commands(shell: Shell) -> None:
-    *_, last_event, ended = shell.run("sh", "-e", "-c", blocks("sh")[0]).splitlines()
+    *_, last_event, canceled, ended = shell.run("sh", "-e", "-c", blocks("sh")[0]).splitlines()
     assert json.loads(last_event) == {"event": "end", "status": "success"}
+    assert canceled.endswith(" too_late (success)")
     assert ended == "it had ended"
 
 
