@@ -1,6 +1,7 @@
 """The functions that can be scheduled, by dotted name; and the values that describe them."""
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -31,6 +32,11 @@ class Function:
     own_writes: bool = False
     queue: str = options.DEFAULT_QUEUE
     priority: int = 0
+
+    @property
+    def summary(self) -> str:
+        """The first clause of its docstring; empty without one."""
+        return re.split(r"[,.;:]", inspect.getdoc(self.call) or "", maxsplit=1)[0].replace("\n", " ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from unfold.decorators import display
 from core import administration
 from jobs import live_queries, operations
 from jobs.admin import common
+from jobs.domain.states import ENDED
 from jobs.models import Job
 from jobs.queries import lists, pages
 from jobs.templatetags import farm
@@ -26,6 +27,7 @@ MAY_BE_EMPTY: Final = frozenset(
         "submitted_by",
         "belongs_to",
         "result",
+        "live_output",
         "stages",
         "lease_expires_at",
     }
@@ -53,10 +55,8 @@ class JobFields(administration.BoundedList):
         fieldsets = super().get_fieldsets(request, obj)
         if obj is None:
             return fieldsets
-        return [
-            (title, {"fields": list(self._worth_showing(obj, options["fields"]))})
-            for title, options in fieldsets
-        ]
+        shown = [(title, list(self._worth_showing(obj, options["fields"]))) for title, options in fieldsets]
+        return [(title, {"fields": rows}) for title, rows in shown if rows]
 
     def _worth_showing(self, job: Job, rows: list[Any]) -> Iterator[Any]:
         for row in rows:
@@ -139,10 +139,12 @@ class JobFields(administration.BoundedList):
         """Why it does not run, live."""
         return html.wrapper("job-why", {"job_id": job.pk, "queue": job.queue}, audience=live_queries.MEMBER)
 
-    @display(description="Output of the last attempt that wrote anything")  # type: ignore[untyped-decorator]
+    @display(description="Output")  # type: ignore[untyped-decorator]
     @administration.once
-    def live_output(self, job: Job) -> SafeString:
-        """What it writes, live."""
+    def live_output(self, job: Job) -> SafeString | str:
+        """What it writes, live; nothing of one that has ended and wrote nothing."""
+        if job.status in ENDED and not job.output.exists():
+            return "–"
         return html.wrapper("job-output", {"job_id": job.pk}, audience=live_queries.MEMBER, css="output")
 
     @display(description="Stages")  # type: ignore[untyped-decorator]

@@ -113,7 +113,6 @@ class JobAdmin(common.Operated, JobFields):
         "runs_on",
         "shown_owner",
         "created_at",
-        "ended_at",
     ]
     list_display_links = ["id", "kind"]
     list_filter = FILTERS

@@ -14,6 +14,7 @@ PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 SOUNDS = (".mp3", ".ogg", ".oga", ".opus", ".wav", ".m4a", ".flac")
 FILMS = (".mp4", ".webm", ".ogv")
 TEXTS = (".txt", ".md", ".log", ".csv", ".tsv", ".json", ".jsonl", ".yaml", ".yml", ".srt", ".vtt")
+ABOUT = ("prompt", "title", "name", "url", "text")  # what a job is about, by the first of these keys
 PREVIEW = "preview."  # how a worker names what only shows how far it is
 
 
@@ -32,6 +33,12 @@ def encoded(value: Any, *, limit_bytes: int, subject: str) -> str:
     if size > limit_bytes:
         raise PayloadTooLarge(what=subject, size=size, limit=limit_bytes)
     return text
+
+
+def title(payload: Any) -> str:
+    """What a job is about, by the first key of `ABOUT` that holds a text; empty if none does."""
+    texts = [payload.get(key) for key in ABOUT] if isinstance(payload, dict) else []
+    return next((text for text in texts if isinstance(text, str) and text), "")
 
 
 def pictures(names: Iterable[str], *, has_ended: bool) -> list[str]:

@@ -167,7 +167,11 @@ def job_history(*, job_id: int) -> Mapping[str, Any] | None:
     row = pages.job_with_body(job_id)
     if row is None:
         return None
-    return {"job": row, "rows": _rows(row), "retries": pages.retries(job_id)}
+    rows = _rows(row)
+    claimed = [each for each in rows if each.attempt is not None or row.status != Status.PENDING]
+    return {
+        "job": row, "rows": rows, "has_several": len(claimed) > 1, "retries": pages.retries(job_id),
+    }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

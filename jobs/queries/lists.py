@@ -27,6 +27,7 @@ from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce, Left, Now, NullIf, Right
 from django.db.models.lookups import GreaterThan
 
+from jobs.domain import payloads
 from jobs.domain.filters import DESCRIBED, Filters, ids_of, moment
 from jobs.domain.states import Status
 from jobs.models import Attempt, Job
@@ -41,7 +42,6 @@ TEXT_SCAN_LIMIT = 5_000  # as many payloads and errors are read by one page that
 MOST_LIVE = 5_000  # among so many that wait or run a page may choose; with more, many of the newest jobs do
 MOST_COUNTED = 10_000  # matches; a page says "more than" beyond, and sorts the newest so many
 EXCERPT = 120  # characters of a payload in a list
-ABOUT: Final = ("prompt", "title", "name", "url", "text")  # what a job is about, by the first of these keys
 SHORT_BYTES = 2_000  # as stored, compressed: what is longer lies outside of the row
 ERROR_END = 400  # characters
 _NOBODY = -1
@@ -184,7 +184,7 @@ def live_ids(status: str) -> list[int] | None:
 
 def _about() -> Case:
     """The prompt or the like, else the payload as JSON; of a long one, which is read whole for each key, the prompt."""
-    prompt, *others = [NullIf(KeyTextTransform(key, "body__payload"), Value("")) for key in ABOUT]
+    prompt, *others = [NullIf(KeyTextTransform(key, "body__payload"), Value("")) for key in payloads.ABOUT]
     text = NullIf(Cast("body__payload", TextField()), Value("{}"))
     stored_bytes = Func(F("body__payload"), function="pg_column_size", output_field=IntegerField())
     is_long = When(GreaterThan(stored_bytes, SHORT_BYTES), then=prompt)

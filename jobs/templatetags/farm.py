@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from django import template
 
+from jobs.domain import payloads
 from jobs.domain.reasons import duration
 from jobs.domain.states import Status
 
@@ -32,6 +33,12 @@ def last_line(text: str) -> str:
     """The last line that says something: of a traceback, the error itself."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:300] if lines else ""
+
+
+@register.filter
+def title(payload: Any) -> str:
+    """What a job with this payload is about, as far as a page's head has room."""
+    return payloads.title(payload)[:300]
 
 
 @register.filter

@@ -22,7 +22,7 @@ class CronForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
 
     function = forms.ChoiceField(
         widget=UnfoldAdminSelectWidget,
-        help_text="Functions of added apps; jobs.operations.from_crons.submit_job submits a job: kind and payload.",
+        help_text="What the farm offers (its arguments: kind and payload), and the functions of added apps.",
     )
     arguments_text = forms.CharField(
         label="Arguments", widget=UnfoldAdminTextareaWidget(attrs={"rows": 4}), initial="{}",
@@ -51,7 +51,7 @@ class CronForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if "function" in self.fields:
-            choices = [(each.name, each.name) for each in registry.for_people()]
+            choices = [(each.name, f"{each.summary} ({each.name})") for each in registry.for_people()]
             self.fields["function"].choices = choices  # type: ignore[attr-defined]  # a ChoiceField
         self.initial.setdefault("missed", Missed.ONCE)
         if self.instance.pk:

@@ -21,7 +21,7 @@ from scheduling.domain.schedules import Source
 from scheduling.errors import BadSchedule, NotFound
 from scheduling.models import Cron
 from scheduling.queries import pages
-from scheduling.templatetags.scheduling import cron_status, pretty, wall
+from scheduling.templatetags.scheduling import cron_status, pretty, short, timing, wall
 
 SOURCES: Final = {
     Source.CODE: "code",
@@ -35,18 +35,18 @@ class CronAdmin(common.Operated, administration.ReadOnly):
     """Crons: when they fire, what came of it, and a pause; those of apps and of people can be changed."""
 
     list_display = [
-        "name", "schedule", "function", "shown_source", "shown_status", "last_fire_at", "next_at", "missed_count",
+        "name", "shown_schedule", "shown_function", "shown_source", "shown_status", "last_fire_at", "next_at",
     ]  # fmt: skip
     list_filter = [
         "source", ("paused_at", admin.EmptyFieldListFilter), ("retired_at", admin.EmptyFieldListFilter),
     ]  # fmt: skip
     search_fields = ["name", "function"]
     fields = [
-        ("name", "shown_status"), ("schedule", "shown_source"), "function", "arguments",
+        ("name", "shown_status"), ("shown_schedule", "shown_source"), "function", "arguments",
         ("missed", "at_most", "missed_count"), ("overlap", "skipped_count"), ("last_fire_at", "next_at"),
         "upcoming", "history",
     ]  # fmt: skip
-    readonly_fields = ["arguments", "history", "shown_source", "shown_status", "upcoming"]
+    readonly_fields = ["arguments", "history", "shown_schedule", "shown_source", "shown_status", "upcoming"]
     actions = ["pause", "resume", "run_now"]
     actions_detail = ["run_one_now", "follow_code", "remove"]
 
@@ -112,7 +112,17 @@ class CronAdmin(common.Operated, administration.ReadOnly):
     def _is_form(self, request: HttpRequest, obj: Cron | None) -> bool:
         return self.has_add_permission(request) if obj is None else self.has_change_permission(request, obj)
 
-    @display(description="Says what it is")  # type: ignore[untyped-decorator]
+    @display(description="Schedule", ordering="schedule")  # type: ignore[untyped-decorator]
+    def shown_schedule(self, cron: Cron) -> str:
+        """When it fires."""
+        return timing(cron.schedule)
+
+    @display(description="Function", ordering="function")  # type: ignore[untyped-decorator]
+    def shown_function(self, cron: Cron) -> str:
+        """What it calls; the whole name is on its page."""
+        return short(cron.function)
+
+    @display(description="Defined by")  # type: ignore[untyped-decorator]
     def shown_source(self, cron: Cron) -> str:
         """Code, a person, or both."""
         return SOURCES[Source(cron.source)]

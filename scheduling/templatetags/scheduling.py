@@ -1,6 +1,7 @@
 """`{% load scheduling %}`: durations, JSON, times in a cron's own zone, and what a cron's status looks like."""
 
 import json
+import re
 from datetime import datetime
 from typing import Any, Final
 
@@ -40,6 +41,16 @@ def took(begin: datetime | None, end: datetime | None) -> str:
 def short(function: str) -> str:
     """The last two parts of a dotted name."""
     return ".".join(function.split(".")[-2:])
+
+
+@register.filter
+def timing(schedule: str) -> str:
+    """A schedule as it is kept, with its seconds in the largest unit that needs no fraction: "every 15 min"."""
+    seconds = re.fullmatch(r"every (\d+) s", schedule)
+    for unit, size_s in (("h", 3600), ("min", 60)) if seconds else ():
+        if int(seconds[1]) % size_s == 0:
+            return f"every {int(seconds[1]) // size_s} {unit}"
+    return schedule
 
 
 @register.filter

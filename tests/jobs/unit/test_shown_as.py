@@ -1,8 +1,10 @@
-"""How a page shows a file."""
+"""How a page shows a file, and what a job is about."""
+
+from typing import Any
 
 import pytest
 
-from jobs.domain.payloads import shown_as
+from jobs.domain.payloads import shown_as, title
 
 
 @pytest.mark.parametrize(
@@ -14,3 +16,14 @@ from jobs.domain.payloads import shown_as
 )  # fmt: skip
 def test_is_said_by_its_ending(name: str, kind: str) -> None:
     assert shown_as(name) == kind
+
+
+@pytest.mark.parametrize(
+    ("payload", "about"),
+    [
+        ({"prompt": "a dog", "url": "https://x"}, "a dog"), ({"prompt": "", "url": "https://x"}, "https://x"),
+        ({"text": ["no", "text"], "n": 1}, ""), ([1, 2], ""), ("words", ""), (None, ""),
+    ],
+)  # fmt: skip
+def test_a_job_is_about_the_first_text_that_says_so(payload: Any, about: str) -> None:
+    assert title(payload) == about

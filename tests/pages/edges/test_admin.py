@@ -104,6 +104,15 @@ class TestJobs:
         assert shown == [False, True, False]
         assert "1 canceled, which stays as it is" in client.get(ways[0]).content.decode()
 
+    def test_its_own_page_has_no_output_that_cannot_come(self, browse: Browse, little_farm: Farm) -> None:
+        client, page = browse(little_farm.oscar), f"{JOBS}{little_farm.job.pk}/change/"
+        wrapper = 'data-live="job-output"'
+        assert wrapper in client.get(page).content.decode()
+        operations.cancel(little_farm.job.pk, by=little_farm.oscar)
+        assert wrapper not in client.get(page).content.decode()
+        little_farm.job.output.create(attempt=1, seq=0, text="It wrote this.")
+        assert wrapper in client.get(page).content.decode()
+
     def test_whoever_may_only_look_cannot_cancel(self, browse: Browse, little_farm: Farm) -> None:
         little_farm.oscar.user_permissions.remove(
             *little_farm.oscar.user_permissions.filter(codename="operate_job")

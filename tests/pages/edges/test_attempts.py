@@ -60,6 +60,15 @@ class TestTheJobsPage:
         assert 'href="files/draft.txt?fence=1"' in rows["a1"]
         assert "draft.txt" not in rows["a2"] + rows["a3"]
 
+    def test_offers_to_compare_attempts_where_there_are_two(self, browse: Browse, little_farm: Farm) -> None:
+        ada, page = browse(little_farm.ada), f"/jobs/{little_farm.job.pk}/"
+        offers = []
+        for _ in range(2):
+            _lose(_attempt(little_farm))
+            offers.append("Compare</a>" in ada.get(page).content.decode())
+            assert ("nothing to compare" in ada.get(f"{page}attempts/").content.decode()) is not offers[-1]
+        assert offers == [False, True]
+
     def test_shows_what_was_written_last_while_it_waits_for_the_next_attempt(
         self, browse: Browse, little_farm: Farm, lost: Job
     ) -> None:

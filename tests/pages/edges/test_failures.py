@@ -61,7 +61,7 @@ def test_that_wait_to_be_retried_are_a_group_that_is_canceled(little_farm: Farm,
     _fail(little_farm, "boom", attempts=3)
     client = browse(little_farm.oscar)
     page = client.get("/jobs/failures/").content.decode()
-    assert "Cancel all 1…" in page
+    assert "Cancel 1 job…" in page
     [key] = re.findall(r'name="group" value="(\w+)"', page)
     assert "Cancel 1 job?" in client.post("/jobs/failures/", {"group": key}, follow=True).content.decode()
 
