@@ -107,7 +107,9 @@ class TestTheWheel:
         those that are pinned for another's sake are named here."""
         lines = [*PROJECT["dependencies"]]
         lines += [
-            line for extra in ("server", "demo", "openai", "mcp") for line in PROJECT["optional-dependencies"][extra]
+            line
+            for extra in ("server", "demo", "openai", "mcp")
+            for line in PROJECT["optional-dependencies"][extra]
         ]
         bounds = {canonicalize_name(each.name): each.specifier for each in map(Requirement, lines)}
         pinned = [

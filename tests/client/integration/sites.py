@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from tests.servers import ROOT
+from tests.forkserver import ROOT
 
 PYTHON: Final = os.environ.get("JOBFARM_SITE_PYTHON", sys.executable)
 FOLDER: Final = ROOT / "tests" / "client" / "site"

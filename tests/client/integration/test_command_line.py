@@ -15,7 +15,8 @@ from jobs.models import Job
 from tests.api.edges.callers import Crew
 from tests.client.integration.test_calls import begun, finish
 from tests.farm import status, until
-from tests.servers import ROOT, Server
+from tests.forkserver import ROOT
+from tests.servers import Server
 
 _NO_DJANGO = """
 import sys

@@ -14,7 +14,8 @@ from mcp.client.stdio import StdioServerParameters
 from tests.api.edges.callers import Crew
 from tests.client.integration.test_calls import begun, finish
 from tests.farm import status
-from tests.servers import ROOT, Server
+from tests.forkserver import ROOT
+from tests.servers import Server
 
 COMMAND = [sys.executable, "-m", "jobfarm_client.mcp"]
 

@@ -21,7 +21,8 @@ from mcp.client.stdio import StdioServerParameters
 
 from jobs import operations
 from jobs.models import Job
-from tests.servers import ROOT, Server
+from tests.forkserver import ROOT
+from tests.servers import Server
 
 PAGE: Final = (ROOT / "docs" / "client.md").read_text()
 BLOCKS: Final = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
