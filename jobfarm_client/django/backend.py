@@ -6,8 +6,6 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from django.apps import apps
-from django.core import checks
 from django.utils import timezone
 
 from jobfarm_client.django import outbox, results
@@ -21,7 +19,7 @@ from jobfarm_client.django.interface import (
 )
 from jobfarm_client.django.models import FarmTask
 from jobfarm_client.django.options import FarmOptions
-from jobfarm_client.errors import BadOption, NotFound
+from jobfarm_client.errors import NotFound
 
 
 class FarmBackend(BaseTaskBackend):
@@ -62,16 +60,6 @@ class FarmBackend(BaseTaskBackend):
             return results.of(row, self.farm_options.reader().job(row.job))
         except NotFound as error:
             raise TaskResultDoesNotExist(result_id) from error
-
-    def check(self, **kwargs: Any) -> Iterable[checks.CheckMessage]:
-        """What is wrong with the settings, for `manage.py check`."""
-        yield from super().check(**kwargs)
-        if not apps.is_installed("jobfarm_client.django"):
-            yield checks.Error("Add jobfarm_client.django to INSTALLED_APPS.", id="jobfarm_client.E001")
-        try:
-            self.farm_options.sender()
-        except BadOption as error:
-            yield checks.Error(f"TASKS[{self.alias!r}]: {error}", id="jobfarm_client.E002")
 
 
 def _options_of(task: AnyTask) -> dict[str, Any]:

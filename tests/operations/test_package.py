@@ -43,8 +43,23 @@ root = pathlib.Path(jobfarm.settings.BASE_DIR)
 for package in sys.argv[1:]:
     for path in sorted((root / package).rglob("*.py")):
         name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
-        if not name.startswith(("jobfarm_worker.handlers", "jobfarm_worker.tracing")) and "__main__" not in name:
+        others = ("jobfarm_worker.handlers", "jobfarm_worker.tracing", "jobfarm_client.mcp", "jobfarm_client.django")
+        if not name.startswith(others) and "__main__" not in name:
             importlib.import_module(name)
+"""
+
+
+# What another site gets of it: its settings have one app of ours.
+IMPORT_FOR_A_SITE = """
+import importlib, pkgutil
+import django
+from django.conf import settings
+settings.configure(INSTALLED_APPS=["jobfarm_client.django"])
+django.setup()
+import jobfarm_client.django
+for module in pkgutil.walk_packages(jobfarm_client.django.__path__, "jobfarm_client.django."):
+    importlib.import_module(module.name)
+print(jobfarm_client.django.FarmBackend.__name__)
 """
 
 
@@ -203,6 +218,10 @@ class TestAnEnvironmentWithTheServer:
             bare / "python", "-P", "-c", IMPORT_ALL, *packages, JOBFARM_DATA=str(tmp_path / "data")
         )
         assert imported.stderr == ""
+
+    def test_has_the_app_of_another_site(self, server: Path, run: Run) -> None:
+        imported = run(server / "python", "-P", "-c", IMPORT_FOR_A_SITE)
+        assert (imported.stdout, imported.stderr) == ("FarmBackend\n", "")
 
     def test_names_its_commands_as_they_are_typed(self, server: Path, run: Run, tmp_path: Path) -> None:
         data = {"JOBFARM_DATA": str(tmp_path / "data")}

@@ -55,7 +55,7 @@ class TestASite:
 
     def test_is_told_what_its_settings_lack(self, site: Site) -> None:
         code, output = site.manage("check", farm="nonsense")
-        assert (code, "jobfarm_client.E002" in output) == (1, True)
+        assert (code, "jobfarm_client.E001" in output) == (1, True)
 
 
 class TestTasks:
