@@ -42,7 +42,9 @@ def checked_key(key: str, *, lacking: str) -> str:
     if not plain:
         raise BadOption(lacking)
     if not plain.isascii() or not plain.isprintable() or " " in plain:
-        raise BadOption("The key holds characters that no key has; was it copied completely, and nothing else?")
+        raise BadOption(
+            "The key holds characters that no key has; was it copied completely, and nothing else?"
+        )
     return plain
 
 
