@@ -45,6 +45,8 @@ test-django6: $(SECOND)/ready  ## run the tests of the scheduler, the limits and
 	$(UNDER_6) -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(OF_POSTGRES:%=--ignore=tests/%.py) \
 	    $(addsuffix /integration,$(addprefix tests/,scheduling ratelimits jobs jobs/limits)) \
 	    $(addprefix tests/scheduling/concurrency/test_clusters.py::,TestClustersSideBySide TestDjangoQsOwn)
+	JOBFARM_DATA=$(CURDIR)/var/test JOBFARM_SITE_PYTHON=$(SECOND)/environment/bin/python $(PY) -m pytest -q \
+	    tests/client/integration/test_django_site.py
 	PYTHONPATH=$(SECOND)/oldest $(UNDER_6) manage.py check
 	PYTHONPATH=$(SECOND)/oldest $(UNDER_6) -m pytest -q \
 	    $(patsubst %,tests/scheduling/integration/test_%.py,backend task_results two_interfaces mutations)

@@ -7,13 +7,16 @@ import sys
 from core.commands import MANAGE
 from jobfarm import __version__
 
+# jobfarm_client.command_line.VERBS; a test compares the two.
+_OF_CLIENTS = ("submit", "watch", "tail", "cancel")
 _WITHOUT_SERVER = (
-    "The farm itself needs further packages: pip install 'jobfarm[server]'. Here is the worker alone."
+    "The farm itself needs further packages: pip install 'jobfarm[server]'. Here are "
+    f"jobfarm-worker, and jobfarm {', '.join(_OF_CLIENTS)}."
 )
 
 
 def main() -> None:
-    """Run one management command. A database that does not answer is one sentence and exit code 1."""
+    """Run one command of the farm or its client. A database that does not answer is one sentence and exit code 1."""
     try:
         status = _status()
         sys.stdout.flush()
@@ -27,6 +30,10 @@ def _status() -> str | int | None:
     if sys.argv[1:] == ["--version"]:
         print(f"jobfarm {__version__}")
         return None
+    if sys.argv[1:] and sys.argv[1] in _OF_CLIENTS:  # to any farm: no Django, no database
+        from jobfarm_client import command_line as client  # noqa: PLC0415 (httpx, which no other command needs)
+
+        return client.main(sys.argv[1:])
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "jobfarm.settings")
     gc.disable()  # half a million objects are made and none is garbage: 0.3 of the start's 2 s (docs/adr/0039)
     try:

@@ -7,8 +7,8 @@ import contextlib
 import logging
 import math
 
+from jobfarm_client.backoff import Backoff
 from jobfarm_worker import pace, protocol
-from jobfarm_worker.backoff import Backoff
 from jobfarm_worker.errors import Refused, Unreachable
 from jobfarm_worker.farm import Farm
 from jobfarm_worker.options import Options

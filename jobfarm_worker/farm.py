@@ -10,8 +10,8 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
+from jobfarm_client.backoff import Backoff
 from jobfarm_worker import pace, protocol
-from jobfarm_worker.backoff import Backoff
 from jobfarm_worker.errors import Refused, Unreachable, WrongServer
 from jobfarm_worker.http_link import HttpLink, Take
 from jobfarm_worker.outbox import File
@@ -182,7 +182,7 @@ class Farm:
     async def _while_open(self, socket: SocketLink) -> None:
         """Let calls go by this socket until it is lost; raises Unauthorized or Unreachable."""
         self._socket = socket
-        self._http.known = True
+        self._http.answers.known = True
         self._up.set()
         self._tried.set()
         self.on_up()
@@ -207,7 +207,7 @@ class Farm:
         if not self._needs_socket:
             log.info("%s HTTP it is; the socket is retried now and then.", error)
             return SOCKET_AGAIN_S
-        if error.status >= 500 or self._http.known:
+        if error.status >= 500 or self._http.answers.known:
             return self._pause_s(backoff)
         raise WrongServer(f"{error} Is the key right, and the address? HTTP may do: --transport http.")
 

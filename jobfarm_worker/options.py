@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
+from jobfarm_client import wire
 from jobfarm_worker.errors import BadOption
 from jobfarm_worker.farm import Transport
 from jobfarm_worker.prefetching import MOST_READY
 
-VERSION = "0.1.0"
+VERSION = wire.VERSION
+_NO_KEY = "A worker needs its key; the command `create_worker NAME` of the farm prints one."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +33,7 @@ class Options:
 
     def headers(self, *, name: str) -> dict[str, str]:
         """The headers of every request; `name` identifies this process to the operator."""
-        plain = name.encode("ascii", "replace").decode().replace("\n", " ").replace("\r", " ")
-        return {"Authorization": f"Bearer {self.key}", "User-Agent": f"jobfarm-worker/{VERSION} ({plain})"}
+        return wire.headers(key=self.key, agent="jobfarm-worker", name=name)
 
 
 def checked(
@@ -58,33 +58,11 @@ def checked(
     if prefetch < 0:
         raise BadOption(f"A worker keeps 0 jobs or more ready, not {prefetch}.")
     return Options(
-        url=_url(url),
-        key=_key(key),
+        url=wire.checked_url(url),
+        key=wire.checked_key(key, lacking=_NO_KEY),
         queues=tuple(queues) if queues else None,
         concurrency=concurrency,
         transport=transport,
         grace_s=grace_s,
         prefetch=prefetch,
     )
-
-
-def _url(url: str) -> str:
-    try:
-        parts = urlsplit(url.strip())
-        is_good = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        is_good = False
-    if not is_good or parts.query or parts.fragment:
-        raise BadOption(f"{url!r} is not the address of a farm; it looks like http://127.0.0.1:8000.")
-    return url.strip().rstrip("/")
-
-
-def _key(key: str) -> str:
-    plain = key.strip()
-    if not plain:
-        raise BadOption("A worker needs its key; the command `create_worker NAME` of the farm prints one.")
-    if not plain.isascii() or not plain.isprintable() or " " in plain:
-        raise BadOption(
-            "The key holds characters that no key has; was it copied completely, and nothing else?"
-        )
-    return plain

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from jobfarm_worker.errors import Refused, Unreachable
+from jobfarm_client.errors import Unreachable
+from jobfarm_client.wire import dumps
 
 DEFAULT_HEARTBEAT_S = 20.0
 SHORTEST_HEARTBEAT_S = 0.05
@@ -85,11 +86,6 @@ class JobResult:
         return {"outcome": "failed", "error": self.error, "retryable": self.retryable}
 
 
-def dumps(value: Any) -> str:
-    """JSON text as the farm takes it; raises TypeError or ValueError for what is not JSON (NaN included)."""
-    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-
-
 def storable(text: str) -> str:
     """The text without what PostgreSQL and UTF-8 cannot hold: NUL characters and lone surrogates."""
     return text.replace("\0", REPLACEMENT).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -112,12 +108,6 @@ def parsed(text: str | bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Unreachable("The answer is not a JSON object, so it did not come from a job farm.")
     return value
-
-
-def refusal(*, status: int, data: Mapping[str, Any]) -> Refused:
-    """The error object of an answer as an exception."""
-    reason, message = str(data.get("error", "refused")), str(data.get("message", ""))
-    return Refused(status=status, reason=reason, message=message, details=data)
 
 
 def claimed_jobs(answer: Mapping[str, Any]) -> list[ClaimedJob]:

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
+from jobfarm_client.backoff import Backoff
 from jobfarm_worker import pace
-from jobfarm_worker.backoff import Backoff
 from jobfarm_worker.errors import Failed, Refused, Unreachable, WorkerError
 from jobfarm_worker.farm import Farm
 from jobfarm_worker.outbox import File, Outbox, Progress
@@ -161,7 +161,7 @@ class Reporter:
 
     def _is_stored_already(self, error: Refused) -> bool:
         """A gap that expects the piece after this one: an answer of ours was lost, the text was not."""
-        return error.reason == "output_gap" and error.details.get("next_seq") == self._seq + 1
+        return error.code == "output_gap" and error.details.get("next_seq") == self._seq + 1
 
     async def _beat(self) -> None:
         """Keep the lease: every `heartbeat_every` seconds of our own clock, and whenever there is progress.

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jobfarm_client.errors import refusal
 from jobfarm_worker import protocol
 from jobfarm_worker.errors import Refused, Unreachable, WorkerError
 from jobfarm_worker.farm import Farm
@@ -161,4 +162,4 @@ def _verdicts(answer: Mapping[str, Any], count: int) -> list[Refused | None]:
 
 
 def _verdict(entry: Mapping[str, Any]) -> Refused | None:
-    return protocol.refusal(status=409, data=entry) if "error" in entry else None
+    return refusal(status=409, data=entry) if "error" in entry else None

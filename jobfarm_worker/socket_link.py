@@ -12,6 +12,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
+from jobfarm_client.errors import refusal
 from jobfarm_worker import protocol
 from jobfarm_worker.errors import Unauthorized, Unreachable, WorkerError
 from jobfarm_worker.protocol import Call
@@ -161,7 +162,7 @@ def _answer(message: dict[str, Any]) -> dict[str, Any]:
         return message
     if message.get("status") == 401:
         raise Unauthorized
-    raise protocol.refusal(status=_status(message.get("status")), data=message)
+    raise refusal(status=_status(message.get("status")), data=message)
 
 
 def _status(value: object) -> int:

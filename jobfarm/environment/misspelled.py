@@ -12,11 +12,12 @@ _PREFIXES: Final = ("JOBFARM_", "OUTBOX_", "SCHEDULING_", "WEBHOOKS_")
 # 0 to 1, of difflib: one letter too many or too few in a name of ten is 0.95; JOBFARM_RETENTION is 0.87 of itself with
 # _DAYS; names of different settings, such as _PER_JOB and _PER_OWNER, are 0.8 to 0.93, and known.
 _ALIKE: Final = 0.85
-# Read by workers (docs/worker.md), by our tests, and by what stands beside a farm in deploy/.
+# Read by workers and clients (docs/worker.md, docs/client.md), by our tests, and by what stands beside a farm.
 OF_OTHERS: Final = frozenset({
-    "JOBFARM_URL", "JOBFARM_KEY", "JOBFARM_LLM_URL", "JOBFARM_LLM_KEY", "JOBFARM_LLM_MODEL", "JOBFARM_IMAGE_URL",
-    "JOBFARM_IMAGE_KEY", "JOBFARM_IMAGE_MODEL", "JOBFARM_MODEL_EXAMPLES", "JOBFARM_FUZZ_EXAMPLES",
-    "JOBFARM_TEST_DATABASE", "FORWARDED_ALLOW_IPS", "POSTGRES_PASSWORD", "FARM_ADDRESS", "PYTHONPATH",
+    "JOBFARM_URL", "JOBFARM_KEY", "JOBFARM_TOKEN", "JOBFARM_LLM_URL", "JOBFARM_LLM_KEY", "JOBFARM_LLM_MODEL",
+    "JOBFARM_IMAGE_URL", "JOBFARM_IMAGE_KEY", "JOBFARM_IMAGE_MODEL", "JOBFARM_MODEL_EXAMPLES", "JOBFARM_FUZZ_EXAMPLES",
+    "JOBFARM_TEST_DATABASE", "JOBFARM_SITE_PYTHON",
+    "FORWARDED_ALLOW_IPS", "POSTGRES_PASSWORD", "FARM_ADDRESS", "PYTHONPATH",
 })  # fmt: skip
 
 

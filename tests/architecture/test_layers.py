@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = (
-    "accounts", "alerts", "core", "examples", "jobfarm", "jobfarm_worker", "jobs", "live", "observing", "outbox",
-    "postgres", "ratelimits", "scheduling", "webhooks",
+    "accounts", "alerts", "core", "examples", "jobfarm", "jobfarm_client", "jobfarm_worker", "jobs", "live", "observing",
+    "outbox", "postgres", "ratelimits", "scheduling", "webhooks",
 )  # fmt: skip
 
 BREACHES = [
@@ -35,19 +35,32 @@ BREACHES = [
     pytest.param("jobs/errors.py", "import jobs.models", "Inside an app", id="an error knows the tables"),
     pytest.param("jobs/extra.py", "", "Inside an app", id="a module that does not say where it stands"),
     pytest.param(
-        "jobfarm_worker/backoff.py",
+        "jobfarm_worker/pace.py",
         "import jobs.errors",
-        "The worker knows none",
+        "The worker and the client know none",
         id="the worker knows an app",
     ),
     pytest.param(
         "jobs/operations/claim.py",
-        "import jobfarm_worker.backoff",
+        "import jobfarm_worker.pace",
         "No app knows",
         id="an app knows the worker",
     ),
+    pytest.param("jobfarm_worker/pace.py", "import django", "import no Django", id="the worker uses Django"),
     pytest.param(
-        "jobfarm_worker/backoff.py", "import django", "imports no Django", id="the worker uses Django"
+        "jobfarm_client/wire.py",
+        "import jobfarm_worker.pace",
+        "built on the client",
+        id="the client knows the worker",
+    ),
+    pytest.param(
+        "jobs/operations/claim.py", "import jobfarm_client.wire", "No app knows", id="an app knows the client"
+    ),
+    pytest.param(
+        "jobfarm_client/errors.py",
+        "import jobfarm_client.calls",
+        "Inside the client",
+        id="an error knows the calls",
     ),
     pytest.param(
         "jobs/operations/claim.py",

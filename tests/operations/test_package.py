@@ -29,8 +29,8 @@ from tests.operations.wheels import ROOT
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PACKAGES: Final = (
-    "accounts", "core", "examples", "jobfarm", "jobfarm_worker", "jobs", "live", "observing", "postgres", "ratelimits",
-    "scheduling", "templates", "webhooks",
+    "accounts", "core", "examples", "jobfarm", "jobfarm_client", "jobfarm_worker", "jobs", "live", "observing",
+    "postgres", "ratelimits", "scheduling", "templates", "webhooks",
 )  # fmt: skip
 UP_WITHIN_S = 60.0
 # Everything that the wheel has, but for what needs a further extra, and what runs when it is imported.
@@ -43,8 +43,23 @@ root = pathlib.Path(jobfarm.settings.BASE_DIR)
 for package in sys.argv[1:]:
     for path in sorted((root / package).rglob("*.py")):
         name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
-        if not name.startswith(("jobfarm_worker.handlers", "jobfarm_worker.tracing")) and "__main__" not in name:
+        others = ("jobfarm_worker.handlers", "jobfarm_worker.tracing", "jobfarm_client.mcp", "jobfarm_client.django")
+        if not name.startswith(others) and "__main__" not in name:
             importlib.import_module(name)
+"""
+
+
+# What another site gets of it: its settings have one app of ours.
+IMPORT_FOR_A_SITE = """
+import importlib, pkgutil
+import django
+from django.conf import settings
+settings.configure(INSTALLED_APPS=["jobfarm_client.django"])
+django.setup()
+import jobfarm_client.django
+for module in pkgutil.walk_packages(jobfarm_client.django.__path__, "jobfarm_client.django."):
+    importlib.import_module(module.name)
+print(jobfarm_client.django.FarmBackend.__name__)
 """
 
 
@@ -107,7 +122,9 @@ class TestTheWheel:
         those that are pinned for another's sake are named here."""
         lines = [*PROJECT["dependencies"]]
         lines += [
-            line for extra in ("server", "demo", "openai") for line in PROJECT["optional-dependencies"][extra]
+            line
+            for extra in ("server", "demo", "openai", "mcp")
+            for line in PROJECT["optional-dependencies"][extra]
         ]
         bounds = {canonicalize_name(each.name): each.specifier for each in map(Requirement, lines)}
         pinned = [
@@ -167,6 +184,12 @@ class TestAnEnvironmentWithoutExtras:
         made = "from jobfarm_worker.handlers.named import handlers; print(handlers('chat-demo'))"
         assert run(worker / "python", "-c", made).returncode == 0
 
+    def test_has_the_client_and_its_commands(self, worker: Path, run: Run) -> None:
+        nowhere = {"JOBFARM_URL": "http://127.0.0.1:9", "JOBFARM_TOKEN": "jft_x"}
+        refused = run(worker / "jobfarm", "submit", "chat", "--retry-for", "0", **nowhere)
+        assert (refused.returncode, refused.stderr) == (1, "jobfarm: [Errno 111] Connection refused\n")
+        assert run(worker / "python", "-c", "from jobfarm_client import Client").returncode == 0
+
     def test_says_which_extra_a_handler_needs(self, worker: Path, run: Run) -> None:
         key = {"JOBFARM_KEY": "jfw_x", "JOBFARM_URL": "http://127.0.0.1:9"}
         painter = run(worker / "jobfarm-worker", "--handler", "image-demo", **key)
@@ -179,9 +202,10 @@ class TestAnEnvironmentWithoutExtras:
 
     def test_says_that_the_farm_needs_one(self, worker: Path, run: Run) -> None:
         refused = run(worker / "jobfarm", "doctor")
-        assert (refused.returncode, refused.stderr) == (
-            1,
-            "The farm itself needs further packages: pip install 'jobfarm[server]'. Here is the worker alone.\n",
+        assert refused.returncode == 1
+        assert refused.stderr == (
+            "The farm itself needs further packages: pip install 'jobfarm[server]'. "
+            "Here are jobfarm-worker, and jobfarm submit, watch, tail, cancel.\n"
         )
         assert run(worker / "jobfarm", "--version").stdout == f"jobfarm {jobfarm.__version__}\n"
 
@@ -194,6 +218,10 @@ class TestAnEnvironmentWithTheServer:
             bare / "python", "-P", "-c", IMPORT_ALL, *packages, JOBFARM_DATA=str(tmp_path / "data")
         )
         assert imported.stderr == ""
+
+    def test_has_the_app_of_another_site(self, server: Path, run: Run) -> None:
+        imported = run(server / "python", "-P", "-c", IMPORT_FOR_A_SITE)
+        assert (imported.stdout, imported.stderr) == ("FarmBackend\n", "")
 
     def test_names_its_commands_as_they_are_typed(self, server: Path, run: Run, tmp_path: Path) -> None:
         data = {"JOBFARM_DATA": str(tmp_path / "data")}

@@ -41,7 +41,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Pass a call on; its answer, or nothing at all."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        kept = {name: self.headers[name] for name in ("Authorization", "Content-Type")}
+        names = ("Authorization", "Content-Type", "Idempotency-Key")
+        kept = {name: self.headers[name] for name in names if name in self.headers}
         answer = self.server.farm.post(self.path, content=body, headers=kept)
         self.close_connection = True
         if self.server.is_to_be_cut():

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobfarm_client.backoff import Backoff, delay_s
 from jobfarm_worker import BadOption, Handlers, JobStopped, Unreachable, protocol
-from jobfarm_worker.backoff import Backoff, delay_s
 from jobfarm_worker.job import Job
 from jobfarm_worker.options import checked
 from jobfarm_worker.outbox import PIECE, File, Outbox, Progress, is_due

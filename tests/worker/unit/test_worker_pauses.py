@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from jobfarm_worker.backoff import Backoff
+from jobfarm_client.backoff import Backoff
 from jobfarm_worker.claims import AT_ONCE_S, Empties
 
 

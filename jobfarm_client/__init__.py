@@ -1,0 +1,67 @@
+"""The client of a job farm, for Python: submit jobs, wait for them, read what they write. No Django.
+
+from jobfarm_client import Client
+"""
+
+from jobfarm_client.aio import AsyncClient
+from jobfarm_client.client import Client
+from jobfarm_client.errors import (
+    BadOption,
+    FarmError,
+    Forbidden,
+    IdempotencyKeyReused,
+    InsufficientScope,
+    Invalid,
+    JobDeleted,
+    JobFailed,
+    NotEnded,
+    NotFound,
+    NotUnique,
+    NotWaiting,
+    QuotaReached,
+    RateLimited,
+    Refused,
+    TooLarge,
+    Unauthorized,
+    Unavailable,
+    UnknownKind,
+    Unreachable,
+    WaitTimeout,
+    WrongServer,
+)
+from jobfarm_client.models import Attempt, Canceled, Event, File, Job, NewJob, Reason, Skipped
+
+__all__ = [
+    "AsyncClient",
+    "Attempt",
+    "BadOption",
+    "Canceled",
+    "Client",
+    "Event",
+    "FarmError",
+    "File",
+    "Forbidden",
+    "IdempotencyKeyReused",
+    "InsufficientScope",
+    "Invalid",
+    "Job",
+    "JobDeleted",
+    "JobFailed",
+    "NewJob",
+    "NotEnded",
+    "NotFound",
+    "NotUnique",
+    "NotWaiting",
+    "QuotaReached",
+    "RateLimited",
+    "Reason",
+    "Refused",
+    "Skipped",
+    "TooLarge",
+    "Unauthorized",
+    "Unavailable",
+    "UnknownKind",
+    "Unreachable",
+    "WaitTimeout",
+    "WrongServer",
+]

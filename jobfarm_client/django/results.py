@@ -1,0 +1,109 @@
+"""From a task in the outbox, and the job that it became, to the result that Django's interface knows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from django.utils.module_loading import import_string
+
+from jobfarm_client.django.interface import (
+    AnyResult,
+    AnyTask,
+    Task,
+    TaskError,
+    TaskResult,
+    TaskResultDoesNotExist,
+    TaskResultStatus,
+)
+from jobfarm_client.django.models import FarmTask
+from jobfarm_client.models import Job
+
+_STATUS: Final[Mapping[str, TaskResultStatus]] = {
+    "pending": TaskResultStatus.READY,
+    "in_progress": TaskResultStatus.RUNNING,
+    "success": TaskResultStatus.SUCCESSFUL,
+    "failed": TaskResultStatus.FAILED,
+    "timed_out": TaskResultStatus.FAILED,
+    "canceled": TaskResultStatus.FAILED,
+}
+# How farm_worker reports what a task raised: the class, then its traceback.
+_REPORTED: Final = re.compile(r"([A-Za-z_][\w.]*)\n(Traceback .*)", re.DOTALL)
+_ENDED_BY_THE_FARM: Final = "jobfarm_client.errors.JobFailed"
+_REFUSED: Final = "jobfarm_client.errors.Refused"
+
+
+def loaded(path: str) -> AnyTask:
+    """The task that is called so; raises TaskResultDoesNotExist where the code has none (any more)."""
+    try:
+        imported = import_string(path)
+    except ImportError as error:
+        raise TaskResultDoesNotExist(f"There is no task {path}.") from error
+    if not isinstance(imported, Task):
+        raise TaskResultDoesNotExist(f"{path} is not a task.")
+    return imported
+
+
+def report(error: BaseException, formatted: str) -> str:
+    """What a failed attempt is told to the farm, such that `of` knows the class again."""
+    return f"{type(error).__module__}.{type(error).__qualname__}\n{formatted}"
+
+
+def of(row: FarmTask, job: Job | None) -> AnyResult:
+    """The result as it stands: of the job, or of a task that the farm does not have yet, or does not take."""
+    task = loaded(row.task)
+    payload = row.body["payload"]
+    run_at = row.body.get("run_at")
+    result: AnyResult = TaskResult(
+        task=task.using(
+            priority=row.body.get("priority", 0),
+            queue_name=row.body.get("queue", "default"),
+            run_after=None if run_at is None else datetime.fromisoformat(run_at),
+            backend=row.backend,
+        ),
+        id=str(row.id),
+        enqueued_at=row.created_at,
+        args=payload["args"],
+        kwargs=payload["kwargs"],
+        backend=row.backend,
+        **(_unsent(row) if job is None else _as_it_runs(job)),
+    )
+    object.__setattr__(result, "_return_value", None if job is None else job.result)
+    return result
+
+
+def _unsent(row: FarmTask) -> dict[str, Any]:
+    is_refused = row.due_at is None and row.job is None
+    errors = [TaskError(exception_class_path=_REFUSED, traceback=row.error)] if is_refused else []
+    return {
+        "status": TaskResultStatus.FAILED if is_refused else TaskResultStatus.READY,
+        "started_at": None,
+        "finished_at": None,
+        "last_attempted_at": None,
+        "errors": errors,
+        "worker_ids": [],
+    }
+
+
+def _as_it_runs(job: Job) -> dict[str, Any]:
+    attempts = [attempt for attempt in reversed(job.attempts) if attempt.attempt is not None]
+    errors = [_error(attempt.error) for attempt in attempts if attempt.error]
+    if job.status in {"timed_out", "canceled"} or (job.status == "failed" and not errors):
+        errors.append(_error(job.error or f"The job ended as {job.status}."))
+    return {
+        "status": _STATUS[job.status],
+        "started_at": attempts[0].claimed_at if attempts else None,
+        "finished_at": job.ended_at,
+        "last_attempted_at": attempts[-1].claimed_at if attempts else None,
+        "errors": errors,
+        "worker_ids": [attempt.worker or "" for attempt in attempts],
+    }
+
+
+def _error(text: str) -> TaskError:
+    reported = _REPORTED.fullmatch(text)
+    if reported is None:
+        return TaskError(exception_class_path=_ENDED_BY_THE_FARM, traceback=text)
+    return TaskError(exception_class_path=reported[1], traceback=reported[2])

@@ -1,0 +1,94 @@
+"""How a worker in a site runs the tasks that the site sent to the farm."""
+
+from __future__ import annotations
+
+import socket
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from django.db import connections
+from django.utils import timezone
+
+from jobfarm_client.django import results
+from jobfarm_client.django.backend import FarmBackend
+from jobfarm_client.django.interface import (
+    AnyResult,
+    AnyTask,
+    TaskContext,
+    TaskError,
+    TaskResult,
+    TaskResultDoesNotExist,
+    TaskResultStatus,
+    normalize_json,
+    task_finished,
+    task_started,
+)
+from jobfarm_worker import Failed, Job
+
+
+def handler(alias: str) -> Callable[[Job], Any]:
+    """The function that runs the tasks of this backend, each in a thread of its own."""
+
+    def run(job: Job) -> Any:
+        try:
+            return _run(job, alias)
+        finally:
+            connections.close_all()  # the thread ends, and its connections would stay open
+
+    return run
+
+
+def _run(job: Job, alias: str) -> Any:
+    """Raises Failed with what the task raised; for good where the site has no such task, which another try is not
+    going to find."""
+    task, call = _task(job, alias), job.payload
+    started = _result(job, task, alias)
+    task_started.send(FarmBackend, task_result=started)
+    context = [TaskContext(task_result=started)] if task.takes_context else []
+    try:
+        value = normalize_json(task.call(*context, *call["args"], **call["kwargs"]))
+    except Exception as error:
+        if job.attempt >= (job.max_attempts or 1):
+            task_finished.send(FarmBackend, task_result=_failed(started, error))
+        raise Failed(results.report(error, traceback.format_exc())) from error
+    task_finished.send(FarmBackend, task_result=_succeeded(started, value))
+    return value
+
+
+def _task(job: Job, alias: str) -> AnyTask:
+    try:
+        return results.loaded(job.payload["task"]).using(backend=alias)
+    except (TaskResultDoesNotExist, KeyError, TypeError) as error:
+        raise Failed(f"This is no task of this site: {error}", retryable=False) from error
+
+
+def _result(job: Job, task: AnyTask, alias: str) -> AnyResult:
+    now = timezone.now()
+    return TaskResult(
+        task=task,
+        id=str(job.payload.get("id", job.id)),
+        status=TaskResultStatus.RUNNING,
+        enqueued_at=None,
+        started_at=now,
+        finished_at=None,
+        last_attempted_at=now,
+        args=job.payload["args"],
+        kwargs=job.payload["kwargs"],
+        backend=alias,
+        errors=[],
+        worker_ids=[socket.gethostname()] * job.attempt,
+    )
+
+
+def _succeeded(started: AnyResult, value: Any) -> AnyResult:
+    result = replace(started, status=TaskResultStatus.SUCCESSFUL, finished_at=timezone.now())
+    object.__setattr__(result, "_return_value", value)
+    return result
+
+
+def _failed(started: AnyResult, error: Exception) -> AnyResult:
+    path, _, formatted = results.report(error, traceback.format_exc()).partition("\n")
+    errors = [TaskError(exception_class_path=path, traceback=formatted)]
+    return replace(started, status=TaskResultStatus.FAILED, finished_at=timezone.now(), errors=errors)

@@ -1,0 +1,173 @@
+"""A farm for agents: `python -m jobfarm_client.mcp` is a server of the Model Context Protocol over standard input and
+output. The farm's address and a person's token are in JOBFARM_URL and JOBFARM_TOKEN; `pip install 'jobfarm[mcp]'`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from functools import wraps
+from typing import Annotated, Any, Final, ParamSpec, TypeVar
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import ToolAnnotations
+from pydantic import Field
+
+from jobfarm_client.aio import AsyncClient
+from jobfarm_client.errors import FarmError, WaitTimeout
+from jobfarm_client.models import Event, Job, JobFilters, Status
+from jobfarm_client.wire import VERSION
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+WAIT_S: Final = 50.0  # hosts give up on a tool after a minute or so
+INSTRUCTIONS: Final = """\
+Work that takes long runs as a job on a farm of machines. submit it (its kind says what sort of work it is), then wait
+for it, again and again while it has not ended; status says how far it is, and cancel ends it."""
+_READS: Final = ToolAnnotations(read_only_hint=True, open_world_hint=True)
+_CHANGES: Final = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=True)
+_ENDS: Final = ToolAnnotations(
+    read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=True
+)
+
+JobId = Annotated[int, Field(ge=1, description="The id that submit answered with.")]
+Seconds = Annotated[float, Field(gt=0, le=600, description="How long to wait at most.")]
+Count = Annotated[int, Field(ge=1, le=200)]
+
+
+def server(farm: AsyncClient) -> MCPServer[Any]:
+    """The five tools, on the farm that this client speaks to."""
+    made = MCPServer("jobfarm", instructions=INSTRUCTIONS, version=VERSION, log_level="WARNING")
+    for function, hints in (
+        (_submit, _CHANGES),
+        (_status, _READS),
+        (_wait, _READS),
+        (_cancel, _ENDS),
+        (_list, _READS),
+    ):
+        tool = function(farm)
+        made.add_tool(
+            _refusing(tool), name=function.__name__.strip("_"), description=tool.__doc__, annotations=hints
+        )
+    return made
+
+
+def main() -> int:
+    """Serve until standard input ends; 2 with a sentence where the farm or the token is not named."""
+    try:
+        asyncio.run(_serve())
+    except FarmError as error:
+        print(f"jobfarm_client.mcp: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        pass
+    return 0
+
+
+async def _serve() -> None:
+    async with AsyncClient() as farm:
+        await server(farm).run_stdio_async()
+
+
+def _refusing(tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    """The tool, whose refusals an agent reads as its result, by code and sentence."""
+
+    @wraps(tool)
+    async def refusing(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return await tool(*args, **kwargs)
+        except FarmError as error:
+            raise ToolError(f"{error.code}: {error}") from error
+
+    return refusing
+
+
+def _submit(farm: AsyncClient) -> Callable[..., Awaitable[dict[str, Any]]]:
+    async def submit(
+        kind: Annotated[
+            str, Field(description="What sort of work, as the farm's people named it, such as chat.")
+        ],
+        payload: Annotated[
+            Any, Field(description="What the work is about, any JSON, as this kind wants it.")
+        ] = None,
+        unique_key: Annotated[
+            str | None, Field(description="Refused while a job of yours of this kind and key has not ended.")
+        ] = None,
+    ) -> dict[str, Any]:
+        """Submit a job to the farm. Answers at once with the job; its id is what the other tools take."""
+        return _shown(await farm.submit(kind, payload, unique_key=unique_key))
+
+    return submit
+
+
+def _status(farm: AsyncClient) -> Callable[..., Awaitable[dict[str, Any]]]:
+    async def status(job: JobId) -> dict[str, Any]:
+        """How a job stands: its status, progress from 0 to 1, and once it has ended its result or error."""
+        return _shown(await farm.job(job))
+
+    return status
+
+
+def _wait(farm: AsyncClient) -> Callable[..., Awaitable[dict[str, Any]]]:
+    async def wait(job: JobId, context: Context[Any, Any], timeout_s: Seconds = WAIT_S) -> dict[str, Any]:
+        """Wait until a job has ended, and answer as status does. If it has not ended in time its status says so: it
+        goes on, and you may wait again."""
+        try:
+            async for event in farm.events(job, timeout_s=timeout_s):
+                await _report(event, context)
+        except WaitTimeout:
+            pass
+        return _shown(await farm.job(job))
+
+    return wait
+
+
+def _cancel(farm: AsyncClient) -> Callable[..., Awaitable[dict[str, Any]]]:
+    async def cancel(job: JobId) -> dict[str, Any]:
+        """Cancel a job. verdict says what that came to; too_late means that it had ended as status says."""
+        return asdict(await farm.cancel(job))
+
+    return cancel
+
+
+def _list(farm: AsyncClient) -> Callable[..., Awaitable[dict[str, Any]]]:
+    async def list_jobs(
+        status: Status | None = None, kind: str | None = None, count: Count = 20
+    ) -> dict[str, Any]:
+        """The newest jobs that you may see, of one status or kind if you like."""
+        filters: JobFilters = {}
+        if status is not None:
+            filters["status"] = status
+        if kind is not None:
+            filters["kind"] = kind
+        jobs: list[dict[str, Any]] = []
+        async for job in farm.jobs(**filters):
+            jobs.append(_shown(job))
+            if len(jobs) == count:
+                break
+        return {"jobs": jobs}
+
+    return list_jobs
+
+
+async def _report(event: Event, context: Context[Any, Any]) -> None:
+    progress = event.data.get("progress")
+    if event.name == "job" and progress is not None:
+        await context.report_progress(progress, 1.0, event.data.get("detail"))
+
+
+def _shown(job: Job) -> dict[str, Any]:
+    """What an agent may want to know, without what is not set: its context is short."""
+    known = {name: value for name, value in asdict(job).items() if value not in (None, (), "")}
+    return {name: value for name, value in known.items() if name != "attempts"} | {
+        "id": job.id,
+        "status": job.status,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""How a farm is called over HTTP, by the client and by the worker: addresses, keys, and what an answer means."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from jobfarm_client.errors import (
+    BadOption,
+    FarmError,
+    NoStream,
+    Unauthorized,
+    Unreachable,
+    WrongServer,
+    refusal,
+)
+
+VERSION = "0.1.0"
+CONNECT_S = 10.0
+_EVENTS = "text/event-stream"
+_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
+
+
+def checked_url(url: str) -> str:
+    """The address of a farm without a slash at its end; raises BadOption for what is none."""
+    try:
+        parts = urlsplit(url.strip())
+        is_good = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        is_good = False
+    if not is_good or parts.query or parts.fragment:
+        raise BadOption(f"{url!r} is not the address of a farm; it looks like http://127.0.0.1:8000.")
+    return url.strip().rstrip("/")
+
+
+def checked_key(key: str, *, lacking: str) -> str:
+    """The key without blanks around it; raises BadOption, with the sentence `lacking` where there is none."""
+    plain = key.strip()
+    if not plain:
+        raise BadOption(lacking)
+    if not plain.isascii() or not plain.isprintable() or " " in plain:
+        raise BadOption(
+            "The key holds characters that no key has; was it copied completely, and nothing else?"
+        )
+    return plain
+
+
+def headers(*, key: str, agent: str, name: str) -> dict[str, str]:
+    """The headers of every request; `name` identifies this process to the operator."""
+    plain = name.encode("ascii", "replace").decode().replace("\n", " ").replace("\r", " ")
+    return {"Authorization": f"Bearer {key}", "User-Agent": f"{agent}/{VERSION} ({plain})"}
+
+
+def dumps(value: Any) -> str:
+    """JSON text as the farm takes it; raises TypeError or ValueError for what is not JSON (NaN included)."""
+    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+
+
+def timeout(seconds: float) -> httpx.Timeout:
+    """At most so long for each step of a request, and no longer than usual to connect."""
+    return httpx.Timeout(seconds, connect=min(CONNECT_S, seconds))
+
+
+def unreachable(error: httpx.HTTPError | httpx.StreamError) -> Unreachable:
+    """What httpx raised, as an error of ours: whether the request may have arrived decides what may be repeated."""
+    return Unreachable(str(error) or type(error).__name__, maybe_done=not isinstance(error, _NOT_SENT))
+
+
+class Answers:
+    """Reads what comes from the address of one farm, and who else answers there."""
+
+    def __init__(self, url: str) -> None:
+        self.known = False
+        """A job farm has answered here: from then on a strange page is an outage, not a wrong address."""
+        self._url = url
+
+    def read(self, response: httpx.Response) -> dict[str, Any]:
+        """The JSON object of an answer; an empty one for none.
+
+        Raises Refused (the farm refused), Unauthorized, WrongServer (strangers answer at this address), or
+        Unreachable.
+        """
+        data = None if response.status_code == httpx.codes.UNAUTHORIZED else _object(response)
+        if response.is_success and (data is not None or not response.content):
+            self.known = True
+            return data or {}
+        raise self._error(response, data)
+
+    def read_bytes(self, response: httpx.Response) -> bytes:
+        """The bytes of an answer that is no JSON; raises like `read`."""
+        if response.is_success:
+            return response.content
+        raise self._error(response, _object(response))
+
+    def is_stream(self, response: httpx.Response) -> bool:
+        """Whether events are to come by this response, whose body nobody has read."""
+        is_stream = response.is_success and response.headers.get("content-type", "").startswith(_EVENTS)
+        self.known = self.known or is_stream
+        return is_stream
+
+    def no_stream(self, response: httpx.Response) -> FarmError:
+        """Why not, of one whose body was read."""
+        if response.is_success:
+            return NoStream()
+        return self._error(response, _object(response))
+
+    def _error(self, response: httpx.Response, data: dict[str, Any] | None) -> FarmError:
+        if response.status_code == httpx.codes.UNAUTHORIZED:
+            return Unauthorized()
+        if data is None or "error" not in data or response.is_success:
+            return self._stranger(response)
+        self.known = True
+        return refusal(status=response.status_code, data={**_retry_after(response), **data})
+
+    def _stranger(self, response: httpx.Response) -> FarmError:
+        """An answer that no farm gives: a proxy's page, another site, a redirect."""
+        status = f"{response.status_code} {response.reason_phrase}".strip()
+        if response.status_code == httpx.codes.REQUEST_ENTITY_TOO_LARGE:  # from a proxy before the farm
+            return refusal(status=413, data={"error": "too_large", "message": "It is too large."})
+        if self.known or response.is_server_error:
+            return Unreachable(f"{self._url} answered {status}.")
+        target = response.headers.get("location")
+        hint = f"it redirects to {target}" if target else f"it answered {status}"
+        return WrongServer(f"{self._url} is not the address of a job farm: {hint}.")
+
+
+def _object(response: httpx.Response) -> dict[str, Any] | None:
+    try:
+        value = json.loads(response.content)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _retry_after(response: httpx.Response) -> dict[str, str]:
+    """The header, for answers whose body does not repeat it."""
+    retry_after = response.headers.get("retry-after")
+    return {} if retry_after is None else {"retry_after": retry_after}

@@ -1,0 +1,173 @@
+"""The client against a real farm: what it submits, lists, cancels and downloads, and how it is refused."""
+
+import threading
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from jobfarm_client import (
+    JobFailed,
+    NewJob,
+    NotEnded,
+    NotFound,
+    NotUnique,
+    Skipped,
+    Unauthorized,
+    UnknownKind,
+    WaitTimeout,
+)
+from jobfarm_client.calls import MOST_IN_A_BULK, PAGE
+from jobs.models import Job
+from tests.api.edges.callers import Crew
+from tests.client.integration.conftest import Make
+from tests.farm import status, submit
+
+
+def begun(crew: Crew) -> dict[str, Any]:
+    """A job that the worker has, its lease confirmed."""
+    job = crew.claim_one(wait=20)
+    crew.post(f"jobs/{job['id']}/heartbeat", lease=job["lease"]).raise_for_status()
+    return job
+
+
+def finish(crew: Crew, job: dict[str, Any], **body: Any) -> None:
+    crew.post(f"jobs/{job['id']}/finish", lease=job["lease"], **body).raise_for_status()
+
+
+class TestSubmit:
+    def test_answers_with_the_job(self, farm: Any) -> None:
+        later = datetime.now(UTC) + timedelta(hours=1)
+        job = farm.submit("work", {"n": 1}, run_at=later, unique_key="one", priority=-5)
+        assert (job.kind, job.queue, job.status, job.payload) == ("work", "work", "pending", {"n": 1})
+        assert (job.run_at, job.unique_key, job.priority, job.owner) == (later, "one", -5, "ada")
+        assert farm.job(job.id) == job
+
+    def test_of_a_twin_names_the_living_one(self, farm: Any) -> None:
+        first = farm.submit("work", unique_key="one")
+        with pytest.raises(NotUnique) as refused:
+            farm.submit("work", unique_key="one")
+        assert (refused.value.job, refused.value.code, refused.value.status) == (first.id, "not_unique", 409)
+
+    def test_with_a_key_of_ones_own_is_done_once(self, farm: Any) -> None:
+        jobs = {farm.submit("work", {"n": 1}, idempotency_key="mine").id for _ in range(3)}
+        assert (len(jobs), Job.objects.count()) == (1, 1)
+
+    def test_without_one_is_done_each_time(self, farm: Any) -> None:
+        assert farm.submit("work").id != farm.submit("work").id
+
+    def test_of_what_is_no_json_sends_nothing(self, farm: Any) -> None:
+        for payload in (object(), float("nan")):
+            with pytest.raises((TypeError, ValueError)):
+                farm.submit("work", payload)
+        assert not Job.objects.exists()
+
+    def test_of_many_goes_by_thousands_and_keeps_their_order(self, farm: Any) -> None:
+        twin = farm.submit("work", unique_key="twin")
+        new = [NewJob(kind="work", payload=n) for n in range(MOST_IN_A_BULK + 1)]
+        answers = farm.submit_many([*new, NewJob(kind="work", unique_key="twin")])
+        assert [job.payload for job in answers[:-1]] == list(range(MOST_IN_A_BULK + 1))
+        assert answers[-1] == Skipped(code="not_unique", message=answers[-1].message, job=twin.id)
+
+    def test_of_an_unknown_kind_is_refused_by_its_class(self, farm: Any) -> None:
+        with pytest.raises(UnknownKind) as refused:
+            farm.submit("nonsense")
+        assert "nonsense" in str(refused.value)
+
+
+class TestLists:
+    def test_go_through_all_pages(self, farm: Any) -> None:
+        ids = [job.id for job in farm.submit_many(NewJob(kind="work") for _ in range(PAGE + 5))]
+        assert [job.id for job in farm.jobs(kind="work")] == sorted(ids, reverse=True)
+        assert list(farm.jobs(status="failed")) == []
+
+    def test_have_what_is_ones_own(self, farm: Any) -> None:
+        submit(1)  # nobody's
+        mine = farm.submit("work")
+        assert [job.id for job in farm.jobs()] == [mine.id]
+
+
+class TestWait:
+    def test_ends_with_the_job(self, farm: Any, crew: Crew) -> None:
+        job = farm.submit("work", {"n": 2})
+
+        def work() -> None:
+            held = begun(crew)
+            finish(crew, held, outcome="success", result=held["payload"]["n"] * 2)
+
+        worker = threading.Thread(target=work)
+        worker.start()
+        ended = farm.wait(job.id, timeout_s=30)
+        worker.join()
+        assert (ended.status, ended.result, ended.has_ended, ended.attempt) == ("success", 4, True, 1)
+        assert [(attempt.outcome, attempt.worker) for attempt in ended.attempts] == [("success", "w")]
+        assert farm.wait(job.id) == ended
+
+    def test_is_over_in_time_and_the_job_goes_on(self, farm: Any) -> None:
+        job = farm.submit("work")
+        with pytest.raises(WaitTimeout):
+            farm.wait(job.id, timeout_s=0.3)
+        assert status(job.id) == "pending"
+
+    def test_of_a_job_of_somebody_else_is_refused(self, farm: Any) -> None:
+        [job] = submit(1)
+        with pytest.raises(NotFound):
+            farm.wait(job.id)
+
+
+class TestRun:
+    def run(self, farm: Any, crew: Crew, **outcome: Any) -> Any:
+        worker = threading.Thread(target=lambda: finish(crew, begun(crew), **outcome))
+        worker.start()
+        try:
+            return farm.run("work", {"n": 1}, wait_s=30)
+        finally:
+            worker.join()
+
+    def test_returns_the_result(self, farm: Any, crew: Crew) -> None:
+        assert self.run(farm, crew, outcome="success", result=[1, None]) == [1, None]
+
+    def test_raises_how_it_failed(self, farm: Any, crew: Crew) -> None:
+        with pytest.raises(JobFailed, match=r"ended as failed: No such picture\.") as failed:
+            self.run(farm, crew, outcome="failed", error="No such picture.", retryable=False)
+        assert failed.value.job.status == "failed"
+
+
+class TestOtherCalls:
+    def test_cancel_says_what_it_came_to(self, farm: Any, crew: Crew) -> None:
+        waiting = farm.submit("work")
+        first, again = farm.cancel(waiting.id), farm.cancel(waiting.id)
+        assert (first.verdict, first.is_canceled) == ("canceled_before_start", True)
+        assert (again.verdict, again.status, again.is_canceled) == ("too_late", "canceled", True)
+
+    def test_retry_makes_a_new_job_of_an_ended_one(self, farm: Any) -> None:
+        job = farm.submit("work", {"n": 3})
+        with pytest.raises(NotEnded):
+            farm.retry(job.id)
+        farm.cancel(job.id)
+        again = farm.retry(job.id)
+        assert (again.retry_of, again.payload, again.status) == (job.id, {"n": 3}, "pending")
+
+    def test_run_now_and_why(self, farm: Any) -> None:
+        job = farm.submit("work", run_at=datetime.now(UTC) + timedelta(hours=1))
+        [reason, *_] = farm.why(job.id)
+        assert (reason.code, "remedies" in reason.details) == ("not_due", True)
+        assert farm.run_now(job.id).run_at < job.run_at
+
+    def test_download_brings_the_bytes(self, farm: Any, crew: Crew) -> None:
+        job = farm.submit("work")
+        held = begun(crew)
+        path = f"/api/v1/worker/jobs/{job.id}/files/data.bin"
+        crew.http.put(path, params={"lease": held["lease"]}, content=b"\x00\xff" * 9).raise_for_status()
+        finish(crew, held, outcome="success")
+        [file] = farm.job(job.id).files
+        assert (file.name, file.size) == ("data.bin", 18)
+        assert (
+            farm.download(job.id, "data.bin") == farm.download(job.id, "data.bin", fence=1) == b"\x00\xff" * 9
+        )
+        with pytest.raises(NotFound):
+            farm.download(job.id, "other/../data.bin")
+
+    def test_with_a_wrong_token_are_refused(self, make: Make) -> None:
+        with pytest.raises(Unauthorized):
+            make(token="jft_wrong").submit("work")

@@ -1,0 +1,137 @@
+"""docs/client.md, run as printed: the clients, the commands, a site, and the tools of an agent."""
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters
+
+from jobs import operations
+from jobs.models import Job
+from tests.forkserver import ROOT
+from tests.servers import Server
+
+PAGE: Final = (ROOT / "docs" / "client.md").read_text()
+BLOCKS: Final = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def blocks(language: str) -> list[str]:
+    """The page's blocks in this language, in order."""
+    return [text for name, text in BLOCKS if name == language]
+
+
+class Shell:
+    """A terminal in which `jobfarm` and `python` are what the page means."""
+
+    def __init__(self, folder: Path, **environment: str) -> None:
+        self._folder = folder
+        programs = folder / "bin"
+        programs.mkdir()
+        for name, command in (
+            ("jobfarm", [sys.executable, str(ROOT / "manage.py")]),
+            ("python", [sys.executable]),
+        ):
+            (programs / name).write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+            (programs / name).chmod(0o755)
+        self.environment = {
+            **os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{programs}:{os.environ['PATH']}",
+            "JOBFARM_TEST_DATABASE": str(connection.settings_dict["NAME"]), **environment,
+        }  # fmt: skip
+        self.environment.pop("DJANGO_SETTINGS_MODULE", None)
+
+    def run(self, *command: str, typed: str = "") -> str:
+        """What a command prints; an AssertionError with its complaints if it fails."""
+        with subprocess.Popen(
+            command, cwd=self._folder, env=self.environment, text=True, start_new_session=True, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        ) as process:  # fmt: skip
+            try:
+                output, errors = process.communicate(typed, timeout=120)
+            finally:  # what it began in the background, where it did not come to end that itself
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGTERM)
+        assert process.returncode == 0, errors
+        return output
+
+
+@pytest.fixture
+def shell(server: Server, token: str, tmp_path: Path) -> Shell:
+    return Shell(tmp_path, JOBFARM_URL=server.url, JOBFARM_TOKEN=token)
+
+
+@pytest.fixture
+def demonstrator(shell: Shell) -> Iterator[None]:
+    """A worker of the kind chat."""
+    _, key = operations.create_worker("demo", queues=["chat"])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "jobfarm_worker", "--handler", "chat-demo", "--concurrency", "4"],
+        cwd=ROOT, env={**shell.environment, "JOBFARM_KEY": key}, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    yield
+    process.terminate()
+    process.wait(timeout=30)
+
+
+@pytest.mark.usefixtures("demonstrator")
+class TestPython:
+    def test_of_the_client_that_blocks(self, shell: Shell) -> None:
+        output = shell.run("python", "-", typed=blocks("python")[0])
+        assert "\nsuccess " in output
+        assert output.splitlines()[-1] == f"job {Job.objects.order_by('-pk')[0].pk} has not ended"
+        assert Job.objects.count() == 6
+
+    def test_of_the_client_that_is_awaited(self, shell: Shell) -> None:
+        output = shell.run("python", "-", typed=blocks("python")[1])
+        assert output == "".join(
+            f"{pk} success\n" for pk in Job.objects.order_by("pk").values_list("pk", flat=True)
+        )
+
+
+@pytest.mark.usefixtures("demonstrator")
+def test_the_commands(shell: Shell) -> None:
+    *_, last_event, canceled, ended = shell.run("sh", "-e", "-c", blocks("sh")[0]).splitlines()
+    assert json.loads(last_event) == {"event": "end", "status": "success"}
+    assert canceled.endswith(" too_late (success)")
+    assert ended == "it had ended"
+
+
+def test_the_site(shell: Shell, ada: User, tmp_path: Path) -> None:
+    settings, tasks = blocks("python")[2:]
+    of_the_farm, of_the_site = blocks("sh")[1:]
+    shell.run("python", "-m", "django", "startproject", "site_of_ada", ".")
+    with (tmp_path / "site_of_ada" / "settings.py").open("a") as file:
+        file.write(f"import os\n{settings}\nINSTALLED_APPS += ['letters']\n")
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "__init__.py").touch()
+    (tmp_path / "letters" / "tasks.py").write_text(tasks)
+    shell.environment["JOBFARM_KEY"] = shell.run("sh", "-e", "-c", of_the_farm).splitlines()[-1]
+    assert shell.run("sh", "-e", "-c", of_the_site).splitlines()[-1] == "Dear Ada"
+    assert Job.objects.get().owner == ada
+
+
+def test_the_tools_of_an_agent(shell: Shell) -> None:
+    [block] = blocks("json")
+    [[name, host]] = json.loads(block)["mcpServers"].items()
+    assert set(host["env"]) == {"JOBFARM_URL", "JOBFARM_TOKEN"}
+    names = ("PATH", "PYTHONPATH", *host["env"])
+    environment = {variable: shell.environment[variable] for variable in names}
+    parameters = StdioServerParameters(command=host["command"], args=host["args"], env=environment)
+
+    async def tools() -> list[Any]:
+        async with Client(parameters) as client:
+            return list((await client.list_tools()).tools)
+
+    assert (name, len(asyncio.run(tools()))) == ("jobfarm", 5)
