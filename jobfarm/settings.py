@@ -70,6 +70,7 @@ INSTALLED_APPS = [
     "accounts",
     "jobs",
     "webhooks",
+    "openai_api",
     "examples.chat",
     "examples.imagegame",
     *JOBFARM_APPS,
