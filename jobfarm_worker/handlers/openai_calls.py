@@ -87,7 +87,8 @@ class OpenAICalls:
 
         # What the caller has read cannot be taken back.
         await self._retried(ask, may_retry=lambda: not whole.has_token)
-        return answers.handed_in(job, path, whole.answer())
+        result: dict[str, Any] = answers.handed_in(job, path, whole.answer())
+        return result
 
     async def _retried(self, request: Any, *, may_retry: Any) -> Any:
         try:

@@ -58,6 +58,6 @@ def hello(worker: Worker, body: Hello) -> Welcome:
     """Keep what a worker reports; the same again writes nothing."""
     gpus = tuple(Gpu(name=gpu.name, memory_bytes=gpu.memory_bytes) for gpu in body.gpus)
     fields = body.model_dump(exclude={"gpus", "handlers", "models"})
-    named = {name: tuple(dict.fromkeys(getattr(body, name))) for name in ("handlers", "models")}
-    operations.introduce(worker, Facts(**fields, **named, gpus=gpus))
+    handlers, models = tuple(dict.fromkeys(body.handlers)), tuple(dict.fromkeys(body.models))
+    operations.introduce(worker, Facts(**fields, handlers=handlers, models=models, gpus=gpus))
     return Welcome(worker=worker.name, queues=worker.queues, drained=worker.drained_at is not None)

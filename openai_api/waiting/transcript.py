@@ -51,7 +51,8 @@ class Transcript:
             return False
         if self._job["status"] != "success" or not (self._written and self.reads_output):
             return True
-        return (self._fence, self._next_seq) >= (self._job["fence"], self._written)
+        is_whole: bool = (self._fence, self._next_seq) >= (self._job["fence"], self._written)
+        return is_whole
 
     @property
     def is_success(self) -> bool:
@@ -63,8 +64,8 @@ class Transcript:
         """Whether the caller has chunks of an attempt that is over without having succeeded."""
         if not self._passed or not self._job:
             return False
-        is_over = self._job["status"] == "pending" and self._job["fence"] >= self._fence
-        return is_over or self._job["fence"] > self._fence
+        fence: int = self._job["fence"]
+        return fence > self._fence or (self._job["status"] == "pending" and fence == self._fence)
 
     @property
     def is_over(self) -> bool:
