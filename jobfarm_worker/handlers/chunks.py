@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -35,7 +36,7 @@ class Whole:
             name: value for name, value in chunk.items() if name != "choices" and value is not None
         }
         for choice in _objects(chunk.get("choices")):
-            _merge(self._choices.setdefault(_index(choice), {}), choice)
+            _merge(self._choices.setdefault(_index(choice), {}), copy.deepcopy(choice))
             self.has_token = self.has_token or _has_token(choice)
 
     def answer(self) -> dict[str, Any]:
@@ -75,9 +76,10 @@ def _has_token(choice: Mapping[str, Any]) -> bool:
 
 
 def _whole(choice: dict[str, Any]) -> dict[str, Any]:
-    delta = choice.pop("delta", None)
-    if delta is None:
+    delta = choice.get("delta")
+    if not isinstance(delta, dict):
         return choice
+    delta, choice = {**delta}, {name: value for name, value in choice.items() if name != "delta"}
     calls = delta.get("tool_calls")
     if isinstance(calls, list):  # the index is that of the pieces
         delta["tool_calls"] = [{k: v for k, v in call.items() if k != "index"} for call in _objects(calls)]
