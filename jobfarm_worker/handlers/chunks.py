@@ -71,8 +71,8 @@ def _index(item: Mapping[str, Any]) -> int:
 def _has_token(choice: Mapping[str, Any]) -> bool:
     """Whether it holds more than who speaks."""
     delta = choice.get("delta")
-    said = {**(delta if isinstance(delta, dict) else {}), "text": choice.get("text"), "role": None}
-    return any(said.values()) or bool(choice.get("finish_reason"))
+    content = {**(delta if isinstance(delta, dict) else {}), "text": choice.get("text"), "role": None}
+    return any(content.values()) or bool(choice.get("finish_reason"))
 
 
 def _whole(choice: dict[str, Any]) -> dict[str, Any]:

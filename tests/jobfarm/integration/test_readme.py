@@ -49,9 +49,9 @@ class TestOpenAIsApi:
         assert "lighthouses" in shown[1]
 
     def test_answers_as_its_page_says(self, shown: tuple[str, str, str]) -> None:
-        models, *chunks, answer, picture = shown[2].strip().splitlines()
+        streamed, _, rest = shown[2].strip().partition("data: [DONE]")
+        models, (answer, _, picture) = streamed.partition("\n")[0], rest.strip().rpartition("\n")
         assert [model["id"] for model in json.loads(models)["data"]] == ["demonstrator"]
-        assert "data: [DONE]" in chunks
         text, _, tokens = answer.rpartition(" ")
         assert text.startswith(NOTICE)
         assert int(tokens) == len(text.split()) + WORDS_OF_THE_QUESTION

@@ -113,12 +113,12 @@ class TestModels:
     def test_of_somebody_elses_worker_are_not_offered(self, client: openai.OpenAI, server: Server) -> None:
         eve = farm.user("eve")
         _, key = jobs.create_worker("hers", queues=["openai"], owner=eve)
-        said = httpx.post(
+        answer = httpx.post(
             f"{server.url}/api/v1/worker/hello",
             json={"models": ["tiny"]},
             headers={"Authorization": f"Bearer {key}"},
         )
-        assert said.status_code == 200
+        assert answer.status_code == 200
         offers(eve, "tiny")
         assert client.models.list().data == []
 
