@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jobs.domain.rollups import PERIODS
-from jobs.queries import fleet, pages, rollups
+from jobs.queries import gauges, pages, rollups
 from postgres import clock
 
 CHART_HEIGHT: Final = 40  # of the drawing, whose bars are ten units apart
@@ -25,7 +25,7 @@ class Bar:
 class Numbers:
     """What everybody may know: sums over all queues, of this moment and of the last hour."""
 
-    running: int
+    running: str
     workers: int
     ended: int
     success_share: float | None
@@ -44,16 +44,15 @@ class Numbers:
 
 def numbers() -> Numbers:
     """Count, in a handful of bounded statements."""
-    totals = fleet.totals(fleet.queue_rows(viewer=pages.EVERYBODY), fleet.worker_rows(viewer=pages.EVERYBODY))
-    points = rollups.history(PERIODS["hour"], now=clock.now()).points
-    success = sum(point.success for point in points)
-    judged = success + sum(point.failed + point.timed_out for point in points)
+    summary = gauges.summary(viewer=pages.EVERYBODY)
+    history = rollups.history(PERIODS["hour"], now=clock.now())
+    total = history.total
     return Numbers(
-        running=totals.running,
-        workers=totals.alive,
-        ended=sum(point.ended for point in points),
-        success_share=success / judged if judged else None,
-        bars=bars([point.ended for point in points]),
+        running=summary.running.text,
+        workers=summary.workers.alive,
+        ended=total.ended,
+        success_share=total.success / total.judged if total.judged else None,
+        bars=bars([point.ended for point in history.points]),
     )
 
 

@@ -4,7 +4,6 @@ import contextlib
 import os
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.error
@@ -17,8 +16,8 @@ from django.db import connection
 
 from jobfarm.management.commands import web
 from postgres import connections
+from tests.forkserver import Process
 
-ROOT = Path(__file__).resolve().parent.parent
 UP_WITHIN_S = 30.0
 
 
@@ -34,7 +33,7 @@ class Server:
         self._listener = listener
         self._environment = environment
         self._log = log
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
 
     @property
     def pid(self) -> int:
@@ -51,19 +50,19 @@ class Server:
         """Start the process and wait until it answers; an AssertionError with its log if it does not."""
         configuration = web.configuration()
         command = [
-            *(sys.executable, "-W", "error::RuntimeWarning", "-m", "uvicorn", "jobfarm.asgi:application"),
+            *("-W", "error::RuntimeWarning", "-m", "uvicorn", "jobfarm.asgi:application"),
             *("--fd", str(self._listener.fileno()), "--ws", str(configuration.ws), "--lifespan", "on"),
             *("--log-level", "warning", "--ws-max-size", str(configuration.ws_max_size)),
         ]
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = Process(
                 command,
-                cwd=ROOT,
-                env=dict(self._environment),
+                env=self._environment,
                 pass_fds=[self._listener.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                loaded=True,
             )
         self._wait_until_up()
 

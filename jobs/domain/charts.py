@@ -3,42 +3,97 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
 from typing import Final
 
 SIDE: Final = 1000.0
 _GAP: Final = 0.15  # of a step, between two bars
 _NICE: Final = (1, 2, 3, 5, 10)
+_DECADES: Final = (2, 4)  # a logarithmic scale has so many parts at least and at most, each with a label
+_EDGES: Final = (0.03, 0.85)  # of the axis, between which a time has room; "now" stands at its end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """Bars upon each other, one path for each layer from the bottom up, and the number that the upper edge means."""
+    """Bars upon each other, one path for each layer from the bottom up, and the number that the upper edge means.
+
+    `ticks` are numbers to label, from the upper edge down to zero, equally far apart; `grid` is a line at each.
+    """
 
     top: int
+    ticks: tuple[int, ...]
+    grid: str
     layers: tuple[str, ...]
     line: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """Two lines on a logarithmic scale, and what the lower and the upper edge mean, in seconds."""
+    """Two lines on a logarithmic scale, and what the lower and the upper edge mean, in seconds.
+
+    `ticks` are powers of ten to label, from the upper edge down, equally far apart; `grid` is a line at each.
+    """
 
     low_s: float
     high_s: float
+    ticks: tuple[float, ...]
+    grid: str
     lower: str
     upper: str
 
 
-def stack(layers: Sequence[Sequence[int]], line: Sequence[int]) -> Stack:
-    """Bars for `layers` (of each its number in every step) and a stair for `line`, on one scale from zero."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """A moment to label, and where it lies: "25" per cent of the axis."""
+
+    at: datetime
+    percent: str
+
+
+def ticks(*, begin: datetime, length_s: int, every_s: int) -> list[Tick]:
+    """The moments of a period at which whole multiples of `every_s` have passed since 1970, in UTC. With a divisor of
+    15 minutes they are round in every zone. None that its label would stick out at, or run into the end's."""
+    since_s = begin.timestamp()
+    moments = range(-int(-since_s // every_s) * every_s, int(since_s) + length_s, every_s)
+    return [
+        Tick(at=datetime.fromtimestamp(moment, UTC), percent=_n(share * 100))
+        for moment in moments
+        if _EDGES[0] <= (share := (moment - since_s) / length_s) <= _EDGES[1]
+    ]
+
+
+def uprights(marks: Iterable[Tick]) -> str:
+    """A line from top to bottom at each of these moments."""
+    return "".join(f"M{_n(float(mark.percent) * SIDE / 100)} 0V{_n(SIDE)}" for mark in marks)
+
+
+def blanks(are_known: Sequence[bool]) -> str:
+    """An area over each run of steps of which nothing is known."""
+    width = SIDE / max(len(are_known), 1)
+    runs = [(known, len(list(steps))) for known, steps in groupby(are_known)]
+    begins = [sum(length for _, length in runs[:at]) * width for at in range(len(runs))]
+    return "".join(
+        f"M{_n(begin)} 0h{_n(length * width)}v{_n(SIDE)}H{_n(begin)}z"
+        for begin, (known, length) in zip(begins, runs, strict=True)
+        if not known
+    )
+
+
+def stack(layers: Sequence[Sequence[int]], line: Sequence[int | None]) -> Stack:
+    """Bars for `layers` (of each its number in every step) and a stair for `line`, on one scale from zero. The stair
+    has a gap where its number is None."""
     sums = [sum(column) for column in zip(*layers, strict=True)]  # of each step
-    top = nice(max([*sums, *line, 1]))
+    top = nice(max([*sums, *(number for number in line if number is not None), 1]))
     below = [0] * len(sums)
     paths: list[str] = []
     for layer in layers:
         paths.append(_bars(layer, below, top=top))
         below = [low + number for low, number in zip(below, layer, strict=True)]
-    return Stack(top=top, layers=tuple(paths), line=_stair(line, top=top))
+    numbers = _counted_down(top)
+    return Stack(
+        top=top, ticks=numbers, grid=_grid(len(numbers)), layers=tuple(paths), line=_stair(line, top=top)
+    )
 
 
 def spans(lower: Sequence[float | None], upper: Sequence[float | None]) -> Range | None:
@@ -46,10 +101,17 @@ def spans(lower: Sequence[float | None], upper: Sequence[float | None]) -> Range
     known = [seconds for seconds in (*lower, *upper) if seconds is not None]
     if not known:
         return None
-    low = 10.0 ** math.floor(math.log10(max(min(known), 0.001)))
-    high = 10.0 ** math.ceil(math.log10(max(*known, low * 1.0001)))
-    scale = _Log(low=low, high=high)
-    return Range(low_s=low, high_s=high, lower=scale.path(lower), upper=scale.path(upper))
+    first = math.floor(math.log10(max(min(known), 0.001)))
+    decades = math.ceil(math.log10(max(*known, 10.0**first * 1.0001))) - first
+    first -= max(_DECADES[0] - decades, 0)
+    step = math.ceil(decades / _DECADES[1])
+    count = max(math.ceil(decades / step), _DECADES[0])
+    powers = tuple(10.0 ** (first + step * at) for at in range(count, -1, -1))
+    scale = _Log(low=powers[-1], high=powers[0])
+    return Range(
+        low_s=powers[-1], high_s=powers[0], ticks=powers, grid=_grid(len(powers)),
+        lower=scale.path(lower), upper=scale.path(upper),
+    )  # fmt: skip
 
 
 def nice(number: float) -> int:
@@ -90,10 +152,25 @@ def _bars(layer: Sequence[int], below: Sequence[int], *, top: int) -> str:
     )
 
 
-def _stair(line: Sequence[int], *, top: int) -> str:
+def _stair(line: Sequence[int | None], *, top: int) -> str:
     width = SIDE / max(len(line), 1)
-    points = [f"{_n(SIDE - number / top * SIDE)}H{_n((i + 1) * width)}" for i, number in enumerate(line)]
-    return "M0 " + "V".join(points) if points else ""
+    parts: list[str] = []
+    for i, number in enumerate(line):
+        if number is None:
+            continue
+        begins = "V" if i > 0 and line[i - 1] is not None else f"M{_n(i * width)} "
+        parts.append(f"{begins}{_n(SIDE - number / top * SIDE)}H{_n((i + 1) * width)}")
+    return "".join(parts)
+
+
+def _counted_down(top: int) -> tuple[int, ...]:
+    """From a number that `nice` makes down to zero in two to five equal steps; from one in a single one."""
+    parts = {1: 2, 2: 2, 3: 3, 5: 5}[int(str(top)[0])] if top > 1 else 1
+    return tuple(top * part // parts for part in range(parts, -1, -1))
+
+
+def _grid(lines: int) -> str:
+    return "".join(f"M0 {_n(SIDE * at / (lines - 1))}H{_n(SIDE)}" for at in range(lines))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,12 +25,13 @@ Counts = Mapping[str, int]  # bucket -> number; JSON has texts for keys
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Period:
-    """A period that ends now, and the step in which it is drawn."""
+    """A period that ends now, the step in which it is drawn, and how far apart times are labelled."""
 
     code: str
     title: str
     length_s: int
     step_s: int
+    tick_s: int
 
     @property
     def steps(self) -> int:
@@ -41,9 +42,9 @@ class Period:
 PERIODS: Final = {
     period.code: period
     for period in (
-        Period(code="hour", title="hour", length_s=HOUR_S, step_s=MINUTE_S),
-        Period(code="day", title="day", length_s=24 * HOUR_S, step_s=TEN_MINUTES_S),
-        Period(code="week", title="week", length_s=7 * 24 * HOUR_S, step_s=HOUR_S),
+        Period(code="hour", title="hour", length_s=HOUR_S, step_s=MINUTE_S, tick_s=HOUR_S // 4),
+        Period(code="day", title="day", length_s=24 * HOUR_S, step_s=TEN_MINUTES_S, tick_s=6 * HOUR_S),
+        Period(code="week", title="week", length_s=7 * 24 * HOUR_S, step_s=HOUR_S, tick_s=48 * HOUR_S),
     )
 }
 # How long rollups are kept: a day more than the longest period that is drawn from them.

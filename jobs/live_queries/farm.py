@@ -6,7 +6,7 @@ from typing import Any
 
 from jobs.domain import charts
 from jobs.domain.filters import Filters
-from jobs.domain.rollups import PERIODS
+from jobs.domain.rollups import PERIODS, Period
 from jobs.domain.states import Status
 from jobs.live_queries.common import MEMBER, OPERATOR, audience_of_list, audience_of_worker, operators
 from jobs.operations import rollup
@@ -17,6 +17,8 @@ from postgres import clock
 ON_OVERVIEW = 20  # running jobs and workers
 ENDED_ON_OVERVIEW = 10
 ON_QUEUE = 10  # jobs in progress, and others
+JOBS_OF_EACH = 3  # of a worker in a list: 20 workers that hold 100 each made a page of 12,000 elements
+JOBS_OF_ONE = 50  # on its own page
 TIMELINE_MINUTES = (5, 15, 60)
 STALE = timedelta(minutes=1)  # the roll-up counts what happened within ten seconds
 
@@ -31,13 +33,14 @@ STALE = timedelta(minutes=1)  # the roll-up counts what happened within ten seco
 def overview(*, whose: int) -> Mapping[str, Any]:
     """What runs at this moment, where the rest waits, who works, and what ended last."""
     queues = fleet.queue_rows(viewer=whose)
-    workers = fleet.worker_rows(viewer=whose, limit=ON_OVERVIEW)
+    workers = fleet.worker_rows(viewer=whose, limit=ON_OVERVIEW, jobs_each=JOBS_OF_EACH)  # live ones first
     return {
         "queues": queues,
         "workers": workers,
         "running": pages.running(viewer=whose, limit=ON_OVERVIEW),
         "ended": pages.ended(viewer=whose, limit=ENDED_ON_OVERVIEW),
-        "totals": fleet.totals(queues, workers),
+        "is_pending": any(queue.pending for queue in queues),
+        "is_alive": any(row.is_alive for row in workers),
     }
 
 
@@ -49,10 +52,8 @@ def overview(*, whose: int) -> Mapping[str, Any]:
     at_most_every_s=1.0,
 )
 def overview_figures(*, whose: int) -> Mapping[str, Any]:
-    """The farm in four numbers."""
-    queues = fleet.queue_rows(viewer=whose)
-    workers = fleet.worker_rows(viewer=whose)
-    return {"totals": fleet.totals(queues, workers), "health": _health(whose)}
+    """The farm in four numbers, and for operators how many jobs stand how: counted up to a bound, or estimated."""
+    return {"summary": gauges.summary(viewer=whose), "health": _health(whose)}
 
 
 def _health(whose: int) -> pages.Health:
@@ -61,18 +62,6 @@ def _health(whose: int) -> pages.Health:
         return pages.health(pages.ended(viewer=whose))
     total = rollups.total(PERIODS["hour"], now=clock.now())
     return pages.Health(ended=total.judged, succeeded=total.success, mean_s=None)
-
-
-@live_query(
-    "overview-states",
-    topics=lambda: ["jobs"],
-    audiences=(OPERATOR,),
-    template="jobs/live/states.html",
-    at_most_every_s=5.0,
-)
-def overview_states() -> Mapping[str, Any]:
-    """How many jobs stand how: counted up to a bound, or estimated."""
-    return {"figures": gauges.figures()}
 
 
 @live_query(
@@ -85,31 +74,39 @@ def overview_states() -> Mapping[str, Any]:
 def overview_charts(*, period: str = "hour") -> Mapping[str, Any]:
     """Arrivals and ends, waits and runs of the last hour, day or week, in all and by queue."""
     chosen = PERIODS.get(period, PERIODS["hour"])
-    now = clock.now()
-    history = rollups.history(chosen, now=now)
-    counted_at = rollups.last_counted_at()
+    return _charted(chosen)
+
+
+def _charted(period: Period, *, queue: str = "") -> dict[str, Any]:
+    """The history of a period, of one queue or of all, its three charts, and since when nobody counts."""
+    counted_at, now = rollups.last_counted_at()
+    is_late = counted_at is not None and rollups.is_behind(counted_at, until=now - STALE)
+    known = (rollups.began_at(), counted_at if is_late and counted_at else now)
+    history = rollups.history(period, now=now, queue=queue, known=known)
     return {
-        "period": chosen,
-        "stale_since": counted_at
-        if counted_at and rollups.is_behind(counted_at, until=now - STALE)
-        else None,
+        "period": period,
+        "stale_since": counted_at if is_late else None,
         "history": history,
         "table": [point for point in reversed(history.points) if point.arrived or point.ended],
-        **_plots(history),
+        **_plots(history, period),
     }
 
 
-def _plots(history: rollups.History) -> dict[str, Any]:
-    """Its three charts."""
+def _plots(history: rollups.History, period: Period) -> dict[str, Any]:
+    """Its three charts, and what they have in common: times, and where nothing is known."""
     points = history.points
+    ticks = charts.ticks(begin=points[0].at, length_s=period.length_s, every_s=period.tick_s)
     return {
+        "ticks": ticks,
+        "uprights": charts.uprights(ticks),
+        "blanks": charts.blanks([point.is_counted for point in points]),
         "throughput": charts.stack(
             [
                 [point.success for point in points],
                 [point.failed + point.timed_out for point in points],
                 [point.canceled for point in points],
             ],
-            [point.arrived for point in points],
+            [point.arrived if point.is_counted else None for point in points],
         ),
         "waits": charts.spans([p.waited_p50_s for p in points], [p.waited_p95_s for p in points]),
         "runs": charts.spans([p.ran_p50_s for p in points], [p.ran_p95_s for p in points]),
@@ -152,13 +149,10 @@ def queue_durations(*, queue: str) -> Mapping[str, Any]:
     """Arrivals, ends, waits and runs of one queue in the last hour; waits and runs also of the day and the week."""
     now = clock.now()
     totals = [(period, rollups.total(period, now=now, queue=queue)) for period in PERIODS.values()]
-    history = rollups.history(PERIODS["hour"], now=now, queue=queue or "-")
     return {
         "queue": queue,
         "totals": totals if queue else [],
-        "period": PERIODS["hour"],
-        "history": history,
-        **_plots(history),
+        **_charted(PERIODS["hour"], queue=queue or "-"),
     }
 
 
@@ -179,7 +173,9 @@ def queue_work(*, whose: int, queue: str) -> Mapping[str, Any]:
         "queue": queue,
         "running": running.jobs if queue else (),
         "newest": [job for job in newest.jobs if job.status != Status.IN_PROGRESS] if queue else [],
-        "workers": fleet.worker_rows(viewer=whose, queue=queue, with_rates=True) if queue else [],
+        "workers": fleet.worker_rows(viewer=whose, queue=queue, with_rates=True, jobs_each=JOBS_OF_EACH)
+        if queue
+        else [],
     }
 
 
@@ -192,7 +188,9 @@ def queue_work(*, whose: int, queue: str) -> Mapping[str, Any]:
 )
 def workers(*, whose: int) -> Mapping[str, Any]:
     """The workers and what each of them does."""
-    return {"workers": fleet.worker_rows(viewer=whose, with_revoked=True, with_rates=True)}
+    return {
+        "workers": fleet.worker_rows(viewer=whose, with_revoked=True, with_rates=True, jobs_each=JOBS_OF_EACH)
+    }
 
 
 @live_query(
@@ -207,7 +205,7 @@ def timeline_of_workers(*, minutes: int) -> Mapping[str, Any]:
     return {"timeline": timeline.of_last(minutes if minutes in TIMELINE_MINUTES else TIMELINE_MINUTES[1])}
 
 
-for part in (overview_states, overview_charts, queue_durations, timeline_of_workers):
+for part in (overview_charts, queue_durations, timeline_of_workers):
     part.may_see(operators)
 
 for listing in (overview, overview_figures, queues, queue, queue_work, workers):
@@ -223,7 +221,7 @@ for listing in (overview, overview_figures, queues, queue, queue_work, workers):
 )
 def worker(*, worker_id: int) -> Mapping[str, Any] | None:
     """One worker and what it does."""
-    row = fleet.worker_row(worker_id)
+    row = fleet.worker_row(worker_id, jobs_each=JOBS_OF_ONE)
     return None if row is None else {"row": row}
 
 

@@ -11,16 +11,18 @@ from jobs.domain.rollups import STEPS_S
 
 
 class Rollup(models.Model):
-    """What came into one queue and what left it within one step of time. Made by the roll-up alone (docs/adr/0033).
+    """What jobs of one kind came into one queue and left it within one step of time. Made by the roll-up alone
+    (docs/adr/0033). Rows from before kinds were counted have an empty `kind`.
 
     `ran` and `waited` count the runs that ended a job by themselves, by how long they took and how long the job had
     been due before: {bucket: number}, buckets as in `jobs.domain.rollups`.
     """
 
-    pk = models.CompositePrimaryKey("step_s", "at", "queue")
+    pk = models.CompositePrimaryKey("step_s", "at", "queue", "kind")
     step_s = models.SmallIntegerField()
     at = models.DateTimeField()
     queue = models.CharField(max_length=100)
+    kind = models.CharField(max_length=100, db_default="")
     arrived = models.IntegerField()
     success = models.IntegerField()
     failed = models.IntegerField()

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db.models import F, Q, QuerySet
-from django.db.models.functions import Now
+from django.db.models import Count, F, Q, QuerySet, Window
+from django.db.models.functions import Now, RowNumber
 
 from jobs.domain.presence import Part
 from jobs.domain.presence import Process as Known
@@ -30,7 +30,7 @@ LISTED = 200  # those heard of last: a process that dies at each start must not 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRow:
-    """A queue and what happens in it. `pending` was counted up to COUNTED."""
+    """A queue and what happens in it. `pending` was counted up to COUNTED; `has_more`: there are more."""
 
     name: str
     paused_at: datetime | None
@@ -38,11 +38,12 @@ class QueueRow:
     pending: int
     running: int
     workers: int
+    has_more: bool = False
 
     @property
-    def has_more(self) -> bool:
-        """Whether counting stopped at the limit."""
-        return self.pending >= COUNTED
+    def pending_text(self) -> str:
+        """ "7", "10,000+"."""
+        return f"{self.pending:,}{'+' if self.has_more else ''}"
 
     @property
     def is_full(self) -> bool:
@@ -57,12 +58,13 @@ class QueueRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRow:
-    """A worker, whether it is there, what it reported about itself, the jobs that it runs, and how many
-    an hour it ended lately."""
+    """A worker, whether it is there, what it reported about itself, how many jobs it runs (`held`), the first of them,
+    and how many an hour it ended lately."""
 
     worker: Worker
     presence: Presence
     facts: WorkerFacts | None
+    held: int
     jobs: tuple[Job, ...]
     per_hour: float = 0.0
 
@@ -70,6 +72,11 @@ class WorkerRow:
     def is_alive(self) -> bool:
         """Whether it was seen lately, and its key opens something. It may be drained."""
         return self.presence is Presence.LIVE
+
+    @property
+    def held_besides(self) -> int:
+        """How many jobs it runs that are not among `jobs`."""
+        return self.held - len(self.jobs)
 
     @property
     def is_drained(self) -> bool:
@@ -87,14 +94,12 @@ class Serving:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
-    """Sums over queues and workers. `pending` is a lower bound when `has_more`."""
+class WorkerCounts:
+    """How many workers there are whose keys open something, how many of them are live, and of those drained."""
 
-    pending: int
-    has_more: bool
-    running: int
-    alive: int
     workers: int
+    alive: int
+    drained: int
 
 
 def runs_the_farm(user: AnyUser) -> bool:
@@ -112,10 +117,11 @@ def queue_rows(*, viewer: int, name: str = "") -> list[QueueRow]:
     rows = statements.load("jobs", "queue_rows").run(
         {
             "viewer": viewer, "name": name, "alive_s": settings.JOBFARM["WORKER_ALIVE_S"],
-            "limit": COUNTED, "queues": MOST_QUEUES,
+            "limit": COUNTED + 1, "queues": MOST_QUEUES,
         }
     )  # fmt: skip
-    return [QueueRow(**row._asdict()) for row in rows]
+    counted = {"pending": COUNTED, "has_more": True}
+    return [QueueRow(**row._asdict() | (counted if row.pending > COUNTED else {})) for row in rows]
 
 
 def worker_rows(
@@ -125,25 +131,27 @@ def worker_rows(
     with_revoked: bool = False,
     with_rates: bool = False,
     limit: int = MOST_WORKERS,
+    jobs_each: int | None = None,
 ) -> list[WorkerRow]:
     """The workers seen last, `limit` at most, and what they run; a person's are those they own. `queue`: only those
-    whose key allows it. `with_rates`: also how many jobs an hour each ended lately."""
+    whose key allows it. `with_rates`: also how many jobs an hour each ended lately. `jobs_each`: only so many of the
+    jobs of each."""
     workers = Worker.objects.all() if viewer == EVERYBODY else Worker.objects.filter(owner_id=viewer)
     if not with_revoked:
         workers = workers.filter(revoked_at__isnull=True)
     if queue:
         workers = workers.filter(_takes(queue))
     order = (F("revoked_at").asc(nulls_first=True), F("last_seen_at").desc(nulls_last=True), "-pk")
-    rows = _worker_rows(workers.order_by(*order)[:limit])
+    rows = _worker_rows(workers.order_by(*order)[:limit], jobs_each=jobs_each)
     if not rows or not with_rates:
         return rows
     rates = per_hour([row.worker.pk for row in rows])
     return [replace(row, per_hour=rates.get(row.worker.pk, 0.0)) for row in rows]
 
 
-def worker_row(worker_id: int) -> WorkerRow | None:
-    """One worker, and what it runs."""
-    return next(iter(_worker_rows(Worker.objects.filter(pk=worker_id))), None)
+def worker_row(worker_id: int, *, jobs_each: int | None = None) -> WorkerRow | None:
+    """One worker, and what it runs; of it `jobs_each` jobs at most."""
+    return next(iter(_worker_rows(Worker.objects.filter(pk=worker_id), jobs_each=jobs_each)), None)
 
 
 def visible_worker(worker_id: int, *, user: AnyUser) -> WorkerRow:
@@ -184,14 +192,18 @@ def workers_for(queue: str, *, group_id: int) -> list[Serving]:
     ]
 
 
-def totals(queues: Sequence[QueueRow], workers: Sequence[WorkerRow]) -> Totals:
-    """What the queues and workers come to together."""
-    return Totals(
-        pending=sum(queue.pending for queue in queues),
-        has_more=any(queue.has_more for queue in queues),
-        running=sum(queue.running for queue in queues),
-        alive=sum(row.is_alive for row in workers),
-        workers=len(workers),
+def worker_counts(*, viewer: int) -> WorkerCounts:
+    """How many workers the farm has, or a person."""
+    workers = Worker.objects.filter(revoked_at=None)
+    if viewer != EVERYBODY:
+        workers = workers.filter(owner_id=viewer)
+    is_alive = Q(last_seen_at__gt=Now() - timedelta(seconds=settings.JOBFARM["WORKER_ALIVE_S"]))
+    return WorkerCounts(
+        **workers.aggregate(
+            workers=Count("pk"),
+            alive=Count("pk", filter=is_alive),
+            drained=Count("pk", filter=is_alive & Q(drained_at__isnull=False)),
+        )
     )
 
 
@@ -238,17 +250,19 @@ def _takes(queue: str) -> Q:
     return Q(queues__contains=[queue]) | Q(steals__overlap=[queue, "*"])
 
 
-def _worker_rows(workers: QuerySet[Worker]) -> list[WorkerRow]:
+def _worker_rows(workers: QuerySet[Worker], *, jobs_each: int | None) -> list[WorkerRow]:
     rows = list(workers.select_related("owner", "drained_by", "facts").annotate(clock_now=Now()))
-    held = _held_by([worker.pk for worker in rows])
+    held = _held_by([worker.pk for worker in rows], each=jobs_each)
     return [
         WorkerRow(
             worker=worker,
             presence=presence_of(worker, now=worker.clock_now),
             facts=getattr(worker, "facts", None),
-            jobs=tuple(held.get(worker.pk, ())),
+            held=max((getattr(job, "held", len(jobs)) for job in jobs), default=0),
+            jobs=tuple(jobs),
         )
         for worker in rows
+        for jobs in [held.get(worker.pk, [])]
     ]
 
 
@@ -262,8 +276,13 @@ def presence_of(worker: Worker, *, now: datetime | None = None) -> Presence:
     )
 
 
-def _held_by(workers: Sequence[int]) -> dict[int, list[Job]]:
+def _held_by(workers: Sequence[int], *, each: int | None = None) -> dict[int, list[Job]]:
+    """The jobs that each of these workers holds; with `each`, so many of them, and in `held` how many it holds."""
     jobs = Job.objects.filter(status=Status.IN_PROGRESS, worker_id__in=workers).order_by("worker_id", "pk")
+    if each is not None:
+        place = Window(RowNumber(), partition_by="worker_id", order_by="pk")
+        held = Window(Count("pk"), partition_by="worker_id")
+        jobs = jobs.annotate(place=place, held=held).filter(place__lte=each)
     return {worker: list(theirs) for worker, theirs in groupby(jobs, key=lambda job: job.worker_id or 0)}
 
 

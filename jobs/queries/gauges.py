@@ -7,7 +7,9 @@ from datetime import datetime
 from jobs.domain.rollups import MINUTE_S
 from jobs.domain.states import Status
 from jobs.models import Rollup, RollupWatermark
+from jobs.queries import fleet
 from jobs.queries.fleet import COUNTED
+from jobs.queries.pages import EVERYBODY
 from postgres import statements
 
 
@@ -37,6 +39,17 @@ class Figure:
         return f"about {_rounded(self.number)}" if self.is_estimate else f"{self.number:,}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """How a person's jobs and workers stand, or all of the farm's; `figures`, of the farm alone, are by status, and
+    `pending` and `running` are what they come to."""
+
+    pending: Figure
+    running: Figure
+    figures: Sequence[Figure]
+    workers: fleet.WorkerCounts
+
+
 def oldest_waiting_s() -> dict[str, float]:
     """By queue: since how many seconds the job that is due longest has been due. Queues without one are left out."""
     return {row.queue: row.oldest_s for row in statements.load("jobs", "oldest_waiting").run()}
@@ -53,6 +66,24 @@ def settled(*, since: datetime | None) -> Settled | None:
     return Settled(until=until, minutes=list(rows))
 
 
+def summary(*, viewer: int) -> Summary:
+    """The numbers of the first page, each read once."""
+    workers = fleet.worker_counts(viewer=viewer)
+    if viewer == EVERYBODY:
+        all_figures = figures()
+        due, later, running, *_ = all_figures
+        waiting = min(due.number + later.number, COUNTED)  # which were counted together
+        pending = _pending(waiting, has_more=due.has_more or later.has_more)
+        return Summary(pending=pending, running=running, figures=all_figures, workers=workers)
+    queues = fleet.queue_rows(viewer=viewer)
+    waiting = sum(queue.pending for queue in queues)
+    pending = _pending(waiting, has_more=any(queue.has_more for queue in queues))
+    running = Figure(
+        status=Status.IN_PROGRESS, title="In progress", number=sum(queue.running for queue in queues)
+    )
+    return Summary(pending=pending, running=running, figures=(), workers=workers)
+
+
 def figures() -> list[Figure]:
     """Jobs by where they stand, all of the farm; waiting ones apart from those that are not due yet."""
     [row] = statements.load("jobs", "states").run({"limit": COUNTED + 1})
@@ -66,6 +97,10 @@ def figures() -> list[Figure]:
     )
     success = Figure(status=Status.SUCCESS, title="Success", number=row.success, is_estimate=not row.is_small)
     return [_counted(status, title, number, row) for status, title, number in counted] + [success]
+
+
+def _pending(number: int, *, has_more: bool) -> Figure:
+    return Figure(status=Status.PENDING, title="Pending", number=number, has_more=has_more)
 
 
 def _counted(status: Status, title: str, number: int, row: statements.Row) -> Figure:

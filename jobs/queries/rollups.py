@@ -2,22 +2,25 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Final, Literal
 
-from django.db.models import Q
+from django.db.migrations.recorder import MigrationRecorder
+from django.db.models import Min, Q
 from django.db.models.functions import Now
 
 from jobs.domain import charts, rollups
 from jobs.domain.rollups import Period
 from jobs.models import Attempt, Job, Rollup, RollupWatermark
-from postgres import halving, statements
+from postgres import clock, halving, statements
 
 # How far the order of ids may differ from that of the times of submission: a statement takes its time when it begins
 # and its ids while it runs, and a bulk of many jobs may run for some seconds.
 _DISORDER: Final = timedelta(minutes=1)
 JOBS: Final = ("jobs_job", "created_at")
 ATTEMPTS: Final = ("jobs_attempt", "ended_at")
+MOST_KINDS: Final = 50  # in a history
 _OUTCOMES = ("success", "failed", "canceled", "timed_out")
 
 
@@ -31,10 +34,12 @@ class Moments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """What happened in one step of time, or in one queue. Durations in seconds; None where nothing was counted."""
+    """What happened in one step of time, in one queue or to one kind. Durations in seconds; None where nothing was.
+
+    `is_counted`: whether its numbers are known; if not, all are zero.
+    """
 
     at: datetime
-    queue: str
     arrived: int
     success: int
     failed: int
@@ -42,6 +47,7 @@ class Point:
     timed_out: int
     ran: rollups.Counts
     waited: rollups.Counts
+    is_counted: bool = True
 
     @property
     def ended(self) -> int:
@@ -90,19 +96,22 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueHistory:
-    """What happened in one queue, and a small chart of when its jobs ended."""
+class Part:
+    """What happened in one queue, or to one kind, and a small chart of when its jobs ended."""
 
+    name: str
     total: Point
     line: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """What happened in a period: one point for each of its steps, the last one still growing; by queue; and in all."""
+    """What happened in a period: one point for each of its steps, the last one still growing; by queue; by kind, of
+    those MOST_KINDS that most happened to; and in all."""
 
     points: tuple[Point, ...]
-    queues: tuple[QueueHistory, ...]
+    queues: tuple[Part, ...]
+    kinds: tuple[Part, ...]
     total: Point
 
 
@@ -119,9 +128,10 @@ def lock_watermark(*, settled_until: datetime) -> RollupWatermark:
     return RollupWatermark.objects.select_for_update().get()
 
 
-def last_counted_at() -> datetime | None:
-    """When the roll-up last counted; None if it never did."""
-    return RollupWatermark.objects.values_list("counted_at", flat=True).first()
+def last_counted_at() -> tuple[datetime | None, datetime]:
+    """When the roll-up last counted (None if it never did), and the database's now."""
+    counted = RollupWatermark.objects.values_list("counted_at", Now()).first()
+    return counted or (None, clock.now())
 
 
 def is_behind(counted_at: datetime, *, until: datetime) -> bool:
@@ -169,33 +179,59 @@ def forget() -> int:
     return Rollup.objects.filter(old).delete()[0]
 
 
-def history(period: Period, *, now: datetime, queue: str = "") -> History:
-    """What happened in the period that ends now, in one queue or in all of them."""
+def history(
+    period: Period, *, now: datetime, queue: str = "", known: tuple[datetime, datetime] | None = None
+) -> History:
+    """What happened in the period that ends now, in one queue or in all of them. `known`: from when to when what
+    happened was counted; steps beyond it without a number are not counted (None: all are)."""
     steps = list(_steps(period, now=now))
     rows = [row for row in _rows(period, since=steps[0], until=now) if queue in ("", row.queue)]
     times: dict[datetime, list[Rollup]] = {at: [] for at in steps}
-    queues: dict[str, list[Rollup]] = {}
     for row in rows:
         times[row.at].append(row)
-        queues.setdefault(row.queue, []).append(row)
+    since, until = known or (steps[0], now)
+    since = min(since, rows[0].at) if rows else since  # a farm that was restored is older than its tables
+    length = timedelta(seconds=period.step_s)
+    kinds = _parts([row for row in rows if row.kind], steps, of="kind")
+    kinds = sorted(kinds, key=lambda part: -max(part.total.arrived, part.total.ended))[:MOST_KINDS]
     return History(
-        points=tuple(_together(at, "", entries) for at, entries in times.items()),
-        queues=tuple(
-            QueueHistory(
-                total=_together(steps[0], queue, entries),
-                line=charts.stack([_ended_by_step(entries, steps)], []).layers[0],
-            )
-            for queue, entries in sorted(queues.items())
+        points=tuple(
+            _together(at, entries, is_counted=bool(entries) or (at + length > since and at <= until))
+            for at, entries in times.items()
         ),
-        total=_together(steps[0], "", rows),
+        queues=tuple(_parts(rows, steps, of="queue")),
+        kinds=tuple(sorted(kinds, key=lambda part: part.name)),
+        total=_together(steps[0], rows),
     )
+
+
+@cache
+def began_at() -> datetime:
+    """When the farm's tables were made: nothing of it was before. Read once by a process."""
+    applied = MigrationRecorder.Migration.objects.filter(app="jobs").aggregate(first=Min("applied"))
+    return applied["first"] or datetime.fromtimestamp(0, UTC)
 
 
 def total(period: Period, *, now: datetime, queue: str = "") -> Point:
     """What happened in one queue, or in all of them, in the period that ends now: the `total` of its `history`."""
     since = next(_steps(period, now=now))
     rows = _rows(period, since=since, until=now)
-    return _together(since, queue, [row for row in rows if queue in ("", row.queue)])
+    return _together(since, [row for row in rows if queue in ("", row.queue)])
+
+
+def _parts(rows: list[Rollup], steps: list[datetime], *, of: Literal["queue", "kind"]) -> list[Part]:
+    """The rows by queue or by kind, in the order of the names."""
+    named: dict[str, list[Rollup]] = {}
+    for row in rows:
+        named.setdefault(getattr(row, of), []).append(row)
+    return [
+        Part(
+            name=name,
+            total=_together(steps[0], entries),
+            line=charts.stack([_ended_by_step(entries, steps)], []).layers[0],
+        )
+        for name, entries in sorted(named.items())
+    ]
 
 
 def _rows(period: Period, *, since: datetime, until: datetime) -> list[Rollup]:
@@ -209,10 +245,10 @@ def _steps(period: Period, *, now: datetime) -> Iterator[datetime]:
         yield last - timedelta(seconds=back * period.step_s)
 
 
-def _together(at: datetime, queue: str, rows: list[Rollup]) -> Point:
+def _together(at: datetime, rows: list[Rollup], *, is_counted: bool = True) -> Point:
     return Point(
         at=at,
-        queue=queue,
+        is_counted=is_counted,
         arrived=sum(row.arrived for row in rows),
         **{outcome: sum(getattr(row, outcome) for row in rows) for outcome in _OUTCOMES},
         ran=rollups.merged(row.ran for row in rows),

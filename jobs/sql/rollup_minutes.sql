@@ -1,16 +1,16 @@
--- Count anew what arrived and what ended in these minutes: whatever was counted of them before is replaced, so it does
+-- Count anew what arrived and what ended in these minutes, by queue and kind: whatever was counted of them before is replaced, so it does
 -- not matter how often, or how far, an earlier count came. Arrivals are found by id (first_since), ends by jobs_ended.
 -- Runs and waits are counted of jobs that ended by themselves. A wait is from when the job was due, or its attempt
 -- before was over, to the claim; only for those claimed more than once is that looked up in the history.
 -- Buckets: jobs.domain.rollups. Returns how many rows changed.
 WITH arrived AS (
-    SELECT date_bin('1 minute', created_at, 'epoch') AS at, queue, count(*)::integer AS jobs
+    SELECT date_bin('1 minute', created_at, 'epoch') AS at, queue, kind, count(*)::integer AS jobs
     FROM jobs_job
     WHERE id >= %(first_id)s::bigint AND id < %(end_id)s::bigint
       AND created_at >= %(since)s::timestamptz AND created_at < %(until)s::timestamptz
-    GROUP BY 1, 2
+    GROUP BY 1, 2, 3
 ), ended AS MATERIALIZED (
-    SELECT date_bin('1 minute', job.ended_at, 'epoch') AS at, job.queue, job.status, job.id, job.fence,
+    SELECT date_bin('1 minute', job.ended_at, 'epoch') AS at, job.queue, job.kind, job.status, job.id, job.fence,
            CASE WHEN job.status IN ('success', 'failed')
                 THEN extract(epoch FROM job.ended_at - job.claimed_at)::float8 END AS ran_s,
            CASE WHEN job.status IN ('success', 'failed')
@@ -20,41 +20,43 @@ WITH arrived AS (
     FROM jobs_job AS job
     WHERE job.ended_at >= %(since)s::timestamptz AND job.ended_at < %(until)s::timestamptz
 ), outcome AS (
-    SELECT at, queue,
+    SELECT at, queue, kind,
            count(*) FILTER (WHERE status = 'success')::integer AS success,
            count(*) FILTER (WHERE status = 'failed')::integer AS failed,
            count(*) FILTER (WHERE status = 'canceled')::integer AS canceled,
            count(*) FILTER (WHERE status = 'timed_out')::integer AS timed_out
-    FROM ended GROUP BY 1, 2
+    FROM ended GROUP BY 1, 2, 3
 ), ran AS (
-    SELECT at, queue, jsonb_object_agg(bucket, jobs) AS buckets
-    FROM (SELECT at, queue, floor(4 * ln(least(greatest(ran_s, 0.001), 252979200)) / ln(2))::integer AS bucket,
-                 count(*) AS jobs
-          FROM ended WHERE ran_s IS NOT NULL GROUP BY 1, 2, 3) AS counted
-    GROUP BY 1, 2
+    SELECT at, queue, kind, jsonb_object_agg(bucket, jobs) AS buckets
+    FROM (SELECT at, queue, kind,
+                 floor(4 * ln(least(greatest(ran_s, 0.001), 252979200)) / ln(2))::integer AS bucket, count(*) AS jobs
+          FROM ended WHERE ran_s IS NOT NULL GROUP BY 1, 2, 3, 4) AS counted
+    GROUP BY 1, 2, 3
 ), waited AS (
-    SELECT at, queue, jsonb_object_agg(bucket, jobs) AS buckets
-    FROM (SELECT at, queue, floor(4 * ln(least(greatest(waited_s, 0.001), 252979200)) / ln(2))::integer AS bucket,
-                 count(*) AS jobs
-          FROM ended WHERE waited_s IS NOT NULL GROUP BY 1, 2, 3) AS counted
-    GROUP BY 1, 2
+    SELECT at, queue, kind, jsonb_object_agg(bucket, jobs) AS buckets
+    FROM (SELECT at, queue, kind,
+                 floor(4 * ln(least(greatest(waited_s, 0.001), 252979200)) / ln(2))::integer AS bucket, count(*) AS jobs
+          FROM ended WHERE waited_s IS NOT NULL GROUP BY 1, 2, 3, 4) AS counted
+    GROUP BY 1, 2, 3
 ), fresh AS MATERIALIZED (
-    SELECT at, queue, coalesce(arrived.jobs, 0) AS arrived, coalesce(success, 0) AS success,
+    SELECT at, queue, kind, coalesce(arrived.jobs, 0) AS arrived, coalesce(success, 0) AS success,
            coalesce(failed, 0) AS failed, coalesce(canceled, 0) AS canceled, coalesce(timed_out, 0) AS timed_out,
            coalesce(ran.buckets, '{}') AS ran, coalesce(waited.buckets, '{}') AS waited
     FROM arrived
-    FULL JOIN outcome USING (at, queue)
-    LEFT JOIN ran USING (at, queue)
-    LEFT JOIN waited USING (at, queue)
+    FULL JOIN outcome USING (at, queue, kind)
+    LEFT JOIN ran USING (at, queue, kind)
+    LEFT JOIN waited USING (at, queue, kind)
 ), gone AS (  -- a job that moved to another queue is not counted in both
     DELETE FROM jobs_rollup AS rollup
     WHERE rollup.step_s = 60 AND rollup.at >= %(since)s::timestamptz AND rollup.at < %(until)s::timestamptz
-      AND NOT EXISTS (SELECT FROM fresh WHERE fresh.at = rollup.at AND fresh.queue = rollup.queue)
+      AND NOT EXISTS (SELECT FROM fresh WHERE (fresh.at, fresh.queue, fresh.kind) = (rollup.at, rollup.queue, rollup.kind))
     RETURNING 1
 ), written AS (
-    INSERT INTO jobs_rollup AS rollup (step_s, at, queue, arrived, success, failed, canceled, timed_out, ran, waited)
-    SELECT 60, at, queue, arrived, success, failed, canceled, timed_out, ran, waited FROM fresh ORDER BY at, queue
-    ON CONFLICT (step_s, at, queue) DO UPDATE
+    INSERT INTO jobs_rollup AS rollup
+        (step_s, at, queue, kind, arrived, success, failed, canceled, timed_out, ran, waited)
+    SELECT 60, at, queue, kind, arrived, success, failed, canceled, timed_out, ran, waited
+    FROM fresh ORDER BY at, queue, kind
+    ON CONFLICT (step_s, at, queue, kind) DO UPDATE
     SET arrived = excluded.arrived, success = excluded.success, failed = excluded.failed,
         canceled = excluded.canceled, timed_out = excluded.timed_out, ran = excluded.ran, waited = excluded.waited
     WHERE (rollup.arrived, rollup.success, rollup.failed, rollup.canceled, rollup.timed_out, rollup.ran, rollup.waited)

@@ -5,33 +5,36 @@ WITH whole AS MATERIALIZED (
            date_bin(make_interval(secs => %(step_s)s::float8), %(until)s::timestamptz - interval '1 microsecond', 'epoch')
                + make_interval(secs => %(step_s)s::float8) AS until
 ), part AS MATERIALIZED (
-    SELECT date_bin(make_interval(secs => %(step_s)s::float8), rollup.at, 'epoch') AS at, rollup.queue, rollup.arrived,
-           rollup.success, rollup.failed, rollup.canceled, rollup.timed_out, rollup.ran, rollup.waited
+    SELECT date_bin(make_interval(secs => %(step_s)s::float8), rollup.at, 'epoch') AS at, rollup.queue, rollup.kind,
+           rollup.arrived, rollup.success, rollup.failed, rollup.canceled, rollup.timed_out, rollup.ran, rollup.waited
     FROM jobs_rollup AS rollup, whole
     WHERE rollup.step_s = %(part_s)s::bigint AND rollup.at >= whole.since AND rollup.at < whole.until
 ), ran AS (
-    SELECT at, queue, jsonb_object_agg(key, jobs) AS buckets
-    FROM (SELECT at, queue, key, sum(value::bigint) AS jobs FROM part, jsonb_each_text(part.ran) GROUP BY 1, 2, 3) AS counted
-    GROUP BY 1, 2
+    SELECT at, queue, kind, jsonb_object_agg(key, jobs) AS buckets
+    FROM (SELECT at, queue, kind, key, sum(value::bigint) AS jobs
+          FROM part, jsonb_each_text(part.ran) GROUP BY 1, 2, 3, 4) AS counted
+    GROUP BY 1, 2, 3
 ), waited AS (
-    SELECT at, queue, jsonb_object_agg(key, jobs) AS buckets
-    FROM (SELECT at, queue, key, sum(value::bigint) AS jobs FROM part, jsonb_each_text(part.waited) GROUP BY 1, 2, 3) AS counted
-    GROUP BY 1, 2
+    SELECT at, queue, kind, jsonb_object_agg(key, jobs) AS buckets
+    FROM (SELECT at, queue, kind, key, sum(value::bigint) AS jobs
+          FROM part, jsonb_each_text(part.waited) GROUP BY 1, 2, 3, 4) AS counted
+    GROUP BY 1, 2, 3
 ), fresh AS MATERIALIZED (
-    SELECT at, queue, sum(arrived)::integer AS arrived, sum(success)::integer AS success, sum(failed)::integer AS failed,
-           sum(canceled)::integer AS canceled, sum(timed_out)::integer AS timed_out
-    FROM part GROUP BY 1, 2
+    SELECT at, queue, kind, sum(arrived)::integer AS arrived, sum(success)::integer AS success,
+           sum(failed)::integer AS failed, sum(canceled)::integer AS canceled, sum(timed_out)::integer AS timed_out
+    FROM part GROUP BY 1, 2, 3
 ), gone AS (
     DELETE FROM jobs_rollup AS rollup USING whole
     WHERE rollup.step_s = %(step_s)s::bigint AND rollup.at >= whole.since AND rollup.at < whole.until
-      AND NOT EXISTS (SELECT FROM fresh WHERE fresh.at = rollup.at AND fresh.queue = rollup.queue)
+      AND NOT EXISTS (SELECT FROM fresh WHERE (fresh.at, fresh.queue, fresh.kind) = (rollup.at, rollup.queue, rollup.kind))
 )
-INSERT INTO jobs_rollup AS rollup (step_s, at, queue, arrived, success, failed, canceled, timed_out, ran, waited)
-SELECT %(step_s)s::bigint, fresh.at, fresh.queue, arrived, success, failed, canceled, timed_out,
+INSERT INTO jobs_rollup AS rollup
+    (step_s, at, queue, kind, arrived, success, failed, canceled, timed_out, ran, waited)
+SELECT %(step_s)s::bigint, fresh.at, fresh.queue, fresh.kind, arrived, success, failed, canceled, timed_out,
        coalesce(ran.buckets, '{}'), coalesce(waited.buckets, '{}')
-FROM fresh LEFT JOIN ran USING (at, queue) LEFT JOIN waited USING (at, queue)
-ORDER BY at, queue
-ON CONFLICT (step_s, at, queue) DO UPDATE
+FROM fresh LEFT JOIN ran USING (at, queue, kind) LEFT JOIN waited USING (at, queue, kind)
+ORDER BY at, queue, kind
+ON CONFLICT (step_s, at, queue, kind) DO UPDATE
 SET arrived = excluded.arrived, success = excluded.success, failed = excluded.failed, canceled = excluded.canceled,
     timed_out = excluded.timed_out, ran = excluded.ran, waited = excluded.waited
 WHERE (rollup.arrived, rollup.success, rollup.failed, rollup.canceled, rollup.timed_out, rollup.ran, rollup.waited)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SLOW = re.compile(
-    r"playwright|tests\.(servers|browser|chaos\.farm)|\bSIG(KILL|STOP)\b|\bkill\(|\.terminate\("
+    r"playwright|forkserver|tests\.(servers|browser|chaos\.farm)|\bSIG(KILL|STOP)\b|\bkill\(|\.terminate\("
 )
 
 

@@ -6,7 +6,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from django.db import connection
 
 from postgres.embedded import accounts
 from scheduling.models import Cluster
+from tests import forkserver
 from tests.farm import until
 from tests.live.integration.conftest import running_redis
 
@@ -52,7 +52,7 @@ class Program:
     log: Path
     is_up: Callable[["Program"], bool]
     url: str = ""
-    _process: "subprocess.Popen[bytes] | None" = field(default=None, init=False)
+    _process: forkserver.Process | None = field(default=None, init=False)
 
     @property
     def pid(self) -> int:
@@ -68,10 +68,9 @@ class Program:
     def start(self) -> None:
         """Start it, in a session of its own. It is up a moment later."""
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self.argv, cwd=ROOT, env=dict(self.environment), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True,
-            )  # fmt: skip
+            self._process = forkserver.Process(
+                self.argv, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, loaded=True
+            )
 
     def wait_until_up(self) -> None:
         """Wait until it does its work; an AssertionError with its log if it ends before."""
@@ -130,10 +129,7 @@ class Fleet:
 
     def manage(self, *words: str) -> "subprocess.CompletedProcess[str]":
         """What another management command says, on a machine of this fleet."""
-        return subprocess.run(
-            [sys.executable, "manage.py", *words], cwd=ROOT, env=dict(self.environment), capture_output=True,
-            text=True, check=False, timeout=60,
-        )  # fmt: skip
+        return forkserver.run(["manage.py", *words], env=self.environment, timeout=60, loaded=True)
 
     def log_lines(self) -> list[dict[str, Any]]:
         """What all of them logged: each line is an object, or this raises."""
@@ -222,7 +218,7 @@ def _environment(folder: Path, *, pooler_port: int, redis_port: int) -> dict[str
 
 def _fleet(folder: Path, environment: Mapping[str, str]) -> Fleet:
     def program(name: str, *words: str, **more: Any) -> Program:
-        argv = [sys.executable, "manage.py", *words]
+        argv = ["manage.py", *words]
         return Program(name=name, argv=argv, environment=environment, log=folder / f"{name}.log", **more)
 
     ports = [free_port(), free_port()]

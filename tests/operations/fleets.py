@@ -3,17 +3,15 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
 
+from tests import forkserver
 from tests.farm import until
 from tests.operations import postgresqls
-from tests.operations.postgresqls import ROOT
 from tests.operations.proxies import free_port
 
 MAKE = """
@@ -46,15 +44,12 @@ class Fleet:
         self.client = stack.enter_context(
             httpx.Client(base_url=self.address, headers={"Authorization": f"Bearer {token}"}, timeout=30)
         )
-        manage = [sys.executable, "manage.py"]
-        self._start("web", *manage, "web", "--port", self.address.rpartition(":")[2])
-        self._start("janitor", *manage, "janitor")
-        self._start("mutations", *manage, "cluster", "--mutations")
+        self._start("web", "manage.py", "web", "--port", self.address.rpartition(":")[2])
+        self._start("janitor", "manage.py", "janitor")
+        self._start("mutations", "manage.py", "cluster", "--mutations")
         until(self._is_up, within_s=60, what="the web server")
         about = {"JOBFARM_KEY": key, "JOBFARM_URL": self.address}
-        self._start(
-            "worker", sys.executable, "-m", "jobfarm_worker", "--handler", "work=builtins:bool", **about
-        )
+        self._start("worker", "-m", "jobfarm_worker", "--handler", "work=builtins:bool", **about)
 
     def submit(self, key: str) -> int:
         """The id of a job that the farm acknowledged, asked for again until it does."""
@@ -84,8 +79,9 @@ class Fleet:
 
     def _start(self, name: str, *command: str, **variables: str) -> None:
         log = self._stack.enter_context((self._data / f"{name}.log").open("wb"))
-        process = subprocess.Popen(
-            command, cwd=ROOT, env=self._environment | variables, stdout=log, stderr=log
+        variables = self._environment | variables
+        process = forkserver.Process(
+            command, env=variables, stdout=log, stderr=log, loaded="manage.py" in command
         )
         self._stack.callback(process.wait, 60)
         self._stack.callback(process.send_signal, signal.SIGTERM)

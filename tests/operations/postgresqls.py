@@ -8,7 +8,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,7 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+from tests import forkserver
+
+ENDS_WITHIN_S = 300.0
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 ACCOUNT: dict[str, Any] = (
     {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
@@ -69,14 +70,7 @@ def manage(url: str, data: Path, *words: str) -> subprocess.CompletedProcess[str
     """`manage.py` on this database, as an operator runs it."""
     variables = os.environ | {"DATABASE_URL": url, "JOBFARM_DATA": str(data), "SECRET_KEY": "of-a-test" * 8}
     variables.pop("DATABASE_DIRECT_URL", None)
-    return subprocess.run(
-        [sys.executable, "manage.py", *words],
-        cwd=ROOT,
-        env=variables,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return forkserver.run(["manage.py", *words], env=variables, timeout=ENDS_WITHIN_S)
 
 
 @contextmanager

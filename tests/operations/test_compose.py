@@ -11,10 +11,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.forkserver import ROOT
 from tests.live.integration.conftest import running_redis
 from tests.operations import compositions
 from tests.operations.compositions import COMPOSE, DEPLOY, SERVICES, Place
-from tests.operations.postgresqls import ROOT
 from tests.operations.proxies import free_port
 
 PASSWORD = "p/a:s@s%w0rd"  # each of these means something in an address

@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -14,11 +13,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests import forkserver
 from tests.operations import postgresqls
-from tests.operations.postgresqls import DEBIAN_15, ROOT, Server
+from tests.operations.postgresqls import DEBIAN_15, Server
 from tests.operations.proxies import free_port
 
-PAGE = (ROOT / "docs" / "faults.md").read_text()
+PAGE = (forkserver.ROOT / "docs" / "faults.md").read_text()
 ROWS = dict(re.findall(r"^\| ([^|]+?) \| ([^|]+?) \| [^|]+ \|$", PAGE, re.MULTILINE)[2:])
 KEY = "of-a-test" * 8
 WITHIN_S = 30  # of a busy machine; the checks themselves take no more than 6
@@ -67,10 +67,8 @@ class Farm:
             **self.environment,
         }
         base = {name: value for name, value in os.environ.items() if name != "DATABASE_DIRECT_URL"}
-        return subprocess.run(
-            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False, timeout=WITHIN_S,
-            env={**base, "DJANGO_SETTINGS_MODULE": "jobfarm.settings", **variables},
-        )  # fmt: skip
+        environment = {**base, "DJANGO_SETTINGS_MODULE": "jobfarm.settings", **variables}
+        return forkserver.run(["-c", code], env=environment, timeout=WITHIN_S)
 
 
 @pytest.fixture(scope="module")

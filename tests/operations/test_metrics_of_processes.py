@@ -15,8 +15,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from observing import functions, numbers
 from scheduling import operations as scheduling
 from tests import farm
+from tests.forkserver import ROOT
 from tests.jobs.presence import running
-from tests.scheduling.concurrency.support import ROOT, all_ended, children, is_up, supervisor, until
+from tests.scheduling.concurrency.support import all_ended, children, is_up, supervisor, until
 from tests.scheduling.integration import sample
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -18,12 +18,13 @@ import yaml
 
 from postgres import configuration
 from tests.farm import until
+from tests.forkserver import ROOT
 from tests.operations import postgresqls
 from tests.operations.fleets import Fleet
 from tests.operations.postgresqls import ACCOUNT, DEBIAN_15, Server
 from tests.operations.proxies import free_port
 
-DEPLOY = postgresqls.ROOT / "deploy" / "patroni"
+DEPLOY = ROOT / "deploy" / "patroni"
 PATRONI: dict[str, Any] = yaml.safe_load((DEPLOY / "patroni.yml").read_text())
 ETCD: dict[str, Any] = yaml.safe_load((DEPLOY / "etcd.yml").read_text())
 FARMS_URL = re.search(r"DATABASE_URL=(\S+)", (DEPLOY / "patroni.yml").read_text())
@@ -49,7 +50,7 @@ class TestTheFiles:
         assert f"{first}:{parsed['port'].split(',')[0]}" == PATRONI["postgresql"]["connect_address"]
         assert second in (DEPLOY / "patroni.yml").read_text().split("etcd runs on three")[0]
         assert parsed["target_session_attrs"] == "read-write"
-        assert FARMS_URL[1] in (postgresqls.ROOT / "docs" / "operations.md").read_text()
+        assert FARMS_URL[1] in (ROOT / "docs" / "operations.md").read_text()
 
     def test_patroni_knows_every_etcd(self) -> None:
         members = re.findall(r"http://([\d.]+):2380", ETCD["initial-cluster"])

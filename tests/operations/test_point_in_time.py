@@ -10,8 +10,9 @@ import psycopg
 import pytest
 
 from postgres import embedded
+from tests.forkserver import ROOT
 from tests.operations import postgresqls
-from tests.operations.postgresqls import DEBIAN_15, ROOT, Server
+from tests.operations.postgresqls import DEBIAN_15, Server
 
 PAGE = (ROOT / "docs" / "point-in-time.md").read_text()
 ARCHIVING, COPYING, RECOVERY = re.findall(r"^ *```(?:ini|sh)\n(.*?)^ *```", PAGE, re.MULTILINE | re.DOTALL)

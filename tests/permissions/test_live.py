@@ -64,7 +64,6 @@ overview-figures       -        -        -        -        -        member   -  
 overview-figures*      -        -        -        -        -        -        operator operator operator
 overview-limits        -        -        -        -        -        -        operator operator operator
 overview-processes     -        -        -        -        -        -        operator operator operator
-overview-states        -        -        -        -        -        -        operator operator operator
 overview-warnings      -        -        -        -        -        -        operator operator operator
 overview-webhooks      -        -        -        -        -        -        operator operator operator
 queue                  -        -        -        -        -        member   -        -        -

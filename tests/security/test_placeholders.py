@@ -2,13 +2,13 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from django.conf import settings
 
 from jobfarm import placeholders
+from tests import forkserver
 
 OWN = "postgresql://jobfarm:8gZ9wq@127.0.0.1:1/jobfarm"
 GOOD = {
@@ -38,10 +38,7 @@ def started(*command: str, **environment: str) -> "subprocess.CompletedProcess[s
         for name in ("PATH", "HOME", "JOBFARM_DATA", "JOBFARM_ENV_FILE")
         if name in os.environ
     }
-    return subprocess.run(
-        [sys.executable, *command],
-        cwd=settings.BASE_DIR, env=inherited | environment, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    return forkserver.run(command, env=inherited | environment, timeout=60)
 
 
 @pytest.mark.parametrize(("name", "value"), PLACEHOLDERS)

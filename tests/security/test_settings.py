@@ -3,11 +3,11 @@
 import os
 import re
 import secrets
-import subprocess
-import sys
 from pathlib import Path
 
 from django.conf import settings
+
+from tests import forkserver
 
 PAGE = Path(settings.BASE_DIR) / "docs" / "security.md"
 
@@ -24,10 +24,8 @@ def test_the_documented_settings_pass_djangos_deployment_checks() -> None:
         for name in ("PATH", "HOME", "JOBFARM_DATA", "JOBFARM_ENV_FILE")
         if name in os.environ
     }
-    checked = subprocess.run(
-        [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"],
-        cwd=settings.BASE_DIR, env=inherited | documented, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    command = ["manage.py", "check", "--deploy", "--fail-level", "WARNING"]
+    checked = forkserver.run(command, env=inherited | documented, timeout=120)
     assert (checked.returncode, checked.stdout.strip()) == (
         0,
         "System check identified no issues (0 silenced).",

@@ -33,7 +33,7 @@ class Command(BaseCommand):
         for row in fleet.worker_rows(viewer=pages.EVERYBODY, with_revoked=True):
             host = row.facts.host if row.facts else "-"
             status = f"{row.presence.replace('_', ' ')}{', drained' if row.is_drained else ''}"
-            running = f"{len(row.jobs)} running"
+            running = f"{row.held} running"
             self.stdout.write(
                 f"#{row.worker.pk:<6} {row.worker.name:<24} {status:<16} {running:<11} {host:<20} "
                 f"{', '.join(row.worker.queues)}"
@@ -44,7 +44,7 @@ class Command(BaseCommand):
             change = operations.drain if drained else operations.undrain
             was = "" if change(worker) else "already "
             row = fleet.worker_row(worker.pk)
-            holds = f", holds {len(row.jobs)}" if row and drained else ""
+            holds = f", holds {row.held}" if row and drained else ""
             self.stdout.write(
                 f"{worker.name} #{worker.pk}: {was}{'drained' if drained else 'not drained'}{holds}"
             )

@@ -299,6 +299,8 @@
   const exact = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" });
   const zoned = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "long" });
   const clock = new Intl.DateTimeFormat(language, { timeStyle: "medium" });
+  const TICKS = { clock: { timeStyle: "short" }, day: { weekday: "short", hour: "numeric", minute: "2-digit" } };
+  const ticks = Object.fromEntries(Object.entries(TICKS).map(([name, parts]) => [name, new Intl.DateTimeFormat(language, parts)]));
   const relative = new Intl.RelativeTimeFormat(language, { numeric: "auto" });
   const UNITS = [["year", 31557600], ["month", 2629800], ["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
 
@@ -311,6 +313,10 @@
   }
 
   function showTimes(within, selector = "time[datetime]") {
+    within.querySelectorAll("text[data-time]").forEach((element) => {
+      const text = ticks[element.dataset.tick].format(new Date(element.dataset.time));
+      if (element.textContent !== text) element.textContent = text;
+    });
     within.querySelectorAll(selector).forEach((element) => {
       const moment = new Date(element.dateTime);
       if (Number.isNaN(moment.getTime())) return;

@@ -1,12 +1,9 @@
 """manage.py create_token and login_link."""
 
-import subprocess
-import sys
 from io import StringIO
 from pathlib import Path
 
 import pytest
-from django.conf import settings
 from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
@@ -14,6 +11,7 @@ from django.test import Client
 
 from accounts import operations
 from accounts.models import ApiToken
+from tests import forkserver
 
 pytestmark = pytest.mark.django_db
 
@@ -67,21 +65,13 @@ class TestCreateToken:
         assert not ApiToken.objects.exists()
 
     def test_says_in_one_sentence_which_database_does_not_answer(self, tmp_path: Path) -> None:
-        command = [sys.executable, "manage.py", "create_token", "ada"]
+        command = ["manage.py", "create_token", "ada"]
         environment = {
             "DATABASE_URL": "postgresql://ada:secret-word@127.0.0.1:1/farm",
             "JOBFARM_DATA": str(tmp_path),
             "DJANGO_SETTINGS_MODULE": "jobfarm.settings",
         }
-        ended = subprocess.run(
-            command,
-            cwd=settings.BASE_DIR,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        ended = forkserver.run(command, env=environment, timeout=60)
         assert ended.returncode == 1
         assert "127.0.0.1, port 1" in ended.stderr
         assert "Traceback" not in ended.stderr

@@ -20,7 +20,8 @@ from accounts import operations as accounts
 from jobs import operations
 from jobs.models import Job
 from tests import farm
-from tests.servers import ROOT, Server
+from tests.forkserver import ROOT
+from tests.servers import Server
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ONE = {"kind": "chat", "payload": {"prompt": "Why?"}}

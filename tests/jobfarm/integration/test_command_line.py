@@ -19,6 +19,7 @@ from pytest_django import DjangoDbBlocker
 from jobfarm import command_line
 from postgres import connections, embedded
 from postgres.embedded import mark
+from tests import forkserver
 from tests.operations.databases import empty_database
 from tests.postgres.integration.farms import until
 
@@ -47,10 +48,8 @@ def environment(**given: str) -> dict[str, str]:
 def manage(command: str, *, folder: Path, **given: str) -> "subprocess.CompletedProcess[str]":
     """Run a command, typed in `folder`."""
     words = [word.format(folder=folder / "new") for word in command.split()]
-    return subprocess.run(
-        [sys.executable, str(ROOT / "manage.py"), *words], cwd=folder, env=environment(**given),
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=DEADLINE_S, check=False,
-    )  # fmt: skip
+    program = [str(ROOT / "manage.py"), *words]
+    return forkserver.run(program, cwd=folder, env=environment(**given), timeout=DEADLINE_S)
 
 
 def failed_with(done: "subprocess.CompletedProcess[str]") -> str:
@@ -203,10 +202,7 @@ class TestAnEnvironmentFile:
     def test_is_read_by_whatever_is_started(self, command: tuple[str, ...], tmp_path: Path) -> None:
         file = tmp_path / "environment"
         file.write_text("LOG_LEVEL=loud\nPORT=none\nJOBFARM_LEASE=5\nSECRET_KEY='quoted'\n")
-        done = subprocess.run(
-            [sys.executable, *command], cwd=ROOT, env=environment(JOBFARM_ENV_FILE=str(file)),
-            capture_output=True, text=True, timeout=DEADLINE_S, check=False,
-        )  # fmt: skip
+        done = forkserver.run(command, env=environment(JOBFARM_ENV_FILE=str(file)), timeout=DEADLINE_S)
         assert (done.returncode, done.stdout) == (1, "")
         first_words = [line.split(" ")[0] for line in done.stderr.splitlines()]
         assert first_words == ["JOBFARM_LEASE", f"{file},", "PORT", "LOG_LEVEL"]

@@ -22,7 +22,7 @@ import pytest
 
 from jobfarm import processes
 from postgres.embedded import places
-from tests import prepared
+from tests import forkserver, prepared
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = (
@@ -111,16 +111,8 @@ class Farm:
 
     def manage(self, *words: str) -> str:
         """What another management command says."""
-        done = subprocess.run(
-            [sys.executable, "manage.py", *words],
-            cwd=ROOT,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=PATIENCE_S,
-        )
-        return done.stdout
+        command = ["manage.py", *words]
+        return forkserver.run(command, env=self.environment, timeout=PATIENCE_S, check=True).stdout
 
     def signal(self, number: int) -> int:
         """Send the supervisor a signal and wait for its end; its exit code."""
@@ -317,15 +309,8 @@ class TestManyFiles:
 
 class TestFarmCannotStart:
     def _says(self, *options: str, **environment: str) -> tuple[int, str]:
-        done = subprocess.run(
-            [sys.executable, "manage.py", "farm", *options],
-            cwd=ROOT,
-            env=os.environ | environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE_S,
-        )
+        command = ["manage.py", "farm", *options]
+        done = forkserver.run(command, env=os.environ | environment, timeout=PATIENCE_S)
         return done.returncode, done.stderr.strip()
 
     def test_says_which_port_is_in_use(self, tmp_path: Path) -> None:

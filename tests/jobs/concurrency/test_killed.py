@@ -2,11 +2,9 @@
 
 import contextlib
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
+from typing import TextIO
 
 import pytest
 from django.db import connection
@@ -14,10 +12,9 @@ from django.db import connection
 from jobs import operations
 from jobs.errors import LeaseLost
 from jobs.models import Attempt, Job
-from tests import farm
+from tests import farm, forkserver
 
 pytestmark = pytest.mark.django_db(transaction=True)
-ROOT = Path(__file__).resolve().parents[3]
 # Claims one job, keeps it alive by heartbeats, and says so on its output.
 WORKER = """
 import django, sys, time
@@ -34,8 +31,8 @@ while True:
 
 
 @contextlib.contextmanager
-def _process(*command: str) -> Iterator[subprocess.Popen[str]]:
-    """A process on the test's database, with leases of one second; killed at the end."""
+def _process(*command: str) -> Iterator[tuple[forkserver.Process, TextIO]]:
+    """A process on the test's database, with leases of one second, and what it says; killed at the end."""
     environment = {
         **os.environ,
         "JOBFARM_TEST_DATABASE": str(connection.settings_dict["NAME"]),
@@ -43,14 +40,15 @@ def _process(*command: str) -> Iterator[subprocess.Popen[str]]:
         "JOBFARM_HEARTBEAT_S": "0.3",
         "DJANGO_SETTINGS_MODULE": "jobfarm.settings",
     }
-    process = subprocess.Popen(
-        [sys.executable, *command], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+    reader, writer = os.pipe()
+    process = forkserver.Process(command, env=environment, stdout=writer, loaded=True)
+    os.close(writer)
+    with os.fdopen(reader) as output:
+        try:
+            yield process, output
+        finally:
+            process.kill()
+            process.wait()
 
 
 def _lease_expires_at(job_id: int) -> datetime:
@@ -64,9 +62,11 @@ class TestAKilledWorker:
         farm.kind(retry_when_lost=False)
         [job] = farm.submit(1)
         me = farm.worker()
-        with _process("manage.py", "janitor", "--skip-checks"), _process("-c", WORKER, str(me.pk)) as worker:
-            assert worker.stdout is not None
-            job_id, text = worker.stdout.readline().split()
+        with (
+            _process("manage.py", "janitor", "--skip-checks"),
+            _process("-c", WORKER, str(me.pk)) as (worker, output),
+        ):
+            job_id, text = output.readline().split()
             claimed_until = _lease_expires_at(job.pk)
             farm.until(lambda: _lease_expires_at(job.pk) > claimed_until, what="a heartbeat")
             assert farm.status(job) == "in_progress"
@@ -90,10 +90,9 @@ class TestAKilledWorker:
         killed, other = farm.worker("killed"), farm.worker("other")
         with (
             _process("manage.py", "janitor", "--skip-checks"),
-            _process("-c", WORKER, str(killed.pk)) as worker,
+            _process("-c", WORKER, str(killed.pk)) as (worker, output),
         ):
-            assert worker.stdout is not None
-            worker.stdout.readline()
+            output.readline()
             farm.until(lambda: Job.objects.get(pk=job.pk).confirmed_fence, what="a heartbeat")
             worker.kill()
             claimed = farm.until(lambda: operations.claim(other), within_s=20, what="the job")

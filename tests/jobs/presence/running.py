@@ -8,8 +8,6 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import httpx
@@ -20,21 +18,23 @@ from django.db import connection, transaction
 from django.test import Client
 from websockets.sync.client import ClientConnection, connect
 
-from jobs.models import Process
-from tests import farm
-from tests.servers import ROOT, Server
+from jobs import models
+from tests import farm, forkserver
+from tests.servers import Server
 
 REPORTED_WITHIN_S = 30
 
 
 @contextlib.contextmanager
-def janitor(*words: str, **environment: str) -> Iterator["subprocess.Popen[bytes]"]:
+def janitor(*words: str, **environment: str) -> Iterator[forkserver.Process]:
     """A janitor that has reported; killed at the end, whatever the test did to it."""
     name = {"JOBFARM_TEST_DATABASE": str(connection.settings_dict["NAME"])}
-    command = [sys.executable, "manage.py", "janitor", "--skip-checks", *words]
-    process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **name, **environment})
+    command = ["manage.py", "janitor", "--skip-checks", *words]
+    process = forkserver.Process(command, env={**os.environ, **name, **environment}, loaded=True)
     try:
-        farm.until(lambda: Process.objects.filter(pid=process.pid).exists(), what="the janitor's report")
+        farm.until(
+            lambda: models.Process.objects.filter(pid=process.pid).exists(), what="the janitor's report"
+        )
         yield process
     finally:
         process.kill()
@@ -85,9 +85,9 @@ def session_of(user: User) -> dict[str, str]:
     return {name: morsel.value for name, morsel in client.cookies.items()}
 
 
-def row_of(server: Server) -> Process:
+def row_of(server: Server) -> models.Process:
     """The row of a web process."""
-    return Process.objects.get(part="web", pid=server.pid)
+    return models.Process.objects.get(part="web", pid=server.pid)
 
 
 def doctor() -> str:

@@ -6,7 +6,9 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import AnonymousUser, Permission
+from django.db import connection
 from django.db.models import F
+from django.test.utils import CaptureQueriesContext
 from django.utils.module_loading import autodiscover_modules
 
 from jobfarm import live_queries
@@ -14,6 +16,7 @@ from jobs import operations
 from jobs.domain.states import Status
 from jobs.live_queries import farm as farm_queries
 from jobs.models import Job, RollupWatermark
+from jobs.queries import fleet, gauges
 from live import registry
 from live.registry import Viewer
 from ratelimits import operations as ratelimits
@@ -24,10 +27,11 @@ from scheduling.models import Cron
 from tests import farm
 from tests.pages.edges.conftest import Browse, Farm
 
+MOST_STATEMENTS = 25  # of the overview as who may see all of it sees it, without what doctor warns of
 SUBMIT = "jobs.operations.from_crons.submit_job"
 pytestmark = pytest.mark.django_db
 
-OPERATORS_ALONE = ("overview-states", "overview-charts", "overview-warnings", "overview-processes")
+OPERATORS_ALONE = ("overview-charts", "overview-warnings", "overview-processes")
 WITH_A_RIGHT = {
     "overview-crons": "view_scheduledfunction",
     "overview-limits": "view_bucket",
@@ -88,7 +92,7 @@ class TestCharts:
         words = " ".join(page.split())
         assert f"Jobs in the last {period}: 3 arrived, 1 success, 1 failed or timed out, 1 canceled." in words
         assert re.search(r'aria-label="Run: p50 [\d.]+ m?s, p95 [\d.]+ m?s', page)
-        row = re.search(r'data-key="himage".*?</tr>', page, re.DOTALL)
+        row = re.search(r'data-key="Queue image".*?</tr>', page, re.DOTALL)
         assert row
         cells = re.findall(r'data-label="(\w+)"[^>]*>(?:<span[^>]*>.*?</svg>)?(?:<[^>]*>)?([^<]*)', row[0])
         assert dict(cells) | {"Failed": "50 %"} == {"Arrived": "2", "Ended": "2", "Failed": "50 %"}
@@ -98,11 +102,31 @@ class TestCharts:
     @pytest.mark.usefixtures("counted")
     def test_have_the_p99_of_waits_and_runs_of_each_queue(self, browse: Browse, little_farm: Farm) -> None:
         page = browse(little_farm.oscar).get("/").content.decode()
-        row = re.search(r'data-key="himage".*?</tr>', page, re.DOTALL)
+        row = re.search(r'data-key="Queue image".*?</tr>', page, re.DOTALL)
         assert row
         time = r"[\d.]+ m?s"
         for title in ("Wait", "Run"):
             assert re.search(rf'"{title} p50 · p95 · p99"[^>]*>\s*{time} · {time} · {time}\s', row[0])
+
+    @pytest.mark.usefixtures("counted")
+    def test_have_each_kind_with_a_link_to_its_jobs(self, browse: Browse, little_farm: Farm) -> None:
+        page = browse(little_farm.oscar).get("/").content.decode()
+        row = re.search(r'data-key="Kind image".*?</tr>', page, re.DOTALL)
+        assert row
+        assert 'href="/jobs/?kind=image"' in row[0]
+        assert len(re.findall(r"[\d.]+ m?s · [\d.]+ m?s · [\d.]+ m?s", row[0])) == 2
+
+    @pytest.mark.usefixtures("counted")
+    def test_show_steps_that_nobody_counted_as_such(
+        self, browse: Browse, little_farm: Farm, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(farm_queries.rollups, "began_at", lambda: farm.now() - timedelta(days=30))
+        client = browse(little_farm.oscar)
+        page = client.get("/").content.decode()
+        assert (f'data-counted="{"1" * 60}"' in page, "Not counted" in page) == (True, False)
+        monkeypatch.setattr(farm_queries.rollups, "began_at", lambda: farm.now() - timedelta(minutes=10))
+        page = client.get("/").content.decode()
+        assert (f'data-counted="{"0" * 49}{"1" * 11}"' in page, "Not counted" in page) == (True, True)
 
     def test_that_have_nothing_to_draw_say_what_would_fill_them(
         self, browse: Browse, little_farm: Farm
@@ -174,6 +198,58 @@ class TestStates:
             ("pending", "Pending", "1"), ("pending", "Pending, due later", "1"), ("in_progress", "In progress", "0"),
         ]  # fmt: skip
         assert [title for _, title, _ in found[3:]] == ["Failed", "Timed out", "Canceled", "Success"]
+
+
+class TestNumbers:
+    def test_that_stand_for_one_thing_are_one_number(
+        self, browse: Browse, little_farm: Farm, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for module in (gauges, fleet):
+            monkeypatch.setattr(module, "COUNTED", 3)
+        operations.submit("chat", {}, run_at=farm.now().replace(year=2100))
+        client = browse(little_farm.oscar)
+        for waiting in ("2", "3", "3+", "3+"):
+            page = client.get("/").content.decode()
+            tile = re.search(r'Pending</dt><dd class="value">([^<]*)', page)
+            row = re.search(r'data-key="qchat".*?data-label="Pending"[^>]*>([^<]*)', page, re.DOTALL)
+            assert tile
+            assert row
+            assert (tile[1], row[1]) == (waiting, waiting)
+            operations.submit("chat", {})
+
+    def test_of_workers_count_each_of_them_and_say_which_are_drained(
+        self, browse: Browse, little_farm: Farm, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(fleet, "MOST_WORKERS", 1)
+        other = farm.worker("w2", "chat")
+        operations.seen([little_farm.worker.pk, other.pk])
+        operations.drain(other, by=None)
+        page = " ".join(browse(little_farm.oscar).get("/").content.decode().split())
+        assert 'Live workers</dt> <dd class="value">2 <span class="soft small">of 2, 1 drained</span>' in page
+
+    def test_cost_few_statements(
+        self, browse: Browse, little_farm: Farm, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(live_queries, "warnings", list)  # a process reads them once for all who watch
+        client = browse(farm.user("root", is_staff=True, is_superuser=True))
+        client.get("/")
+        with CaptureQueriesContext(connection) as captured:
+            client.get("/")
+        assert 10 < len(captured) <= MOST_STATEMENTS, len(captured)
+
+
+class TestAWorkerWithManyJobs:
+    def test_shows_some_of_them_and_leads_to_the_others(self, browse: Browse, little_farm: Farm) -> None:
+        operations.submit_many([operations.NewJob(kind="chat", payload={}) for _ in range(4)])
+        held = operations.claim(little_farm.worker, limit=5)
+        assert len(held) == 5
+        client = browse(little_farm.oscar)
+        for path, most in (("/", farm_queries.JOBS_OF_EACH), ("/workers/", farm_queries.JOBS_OF_EACH)):
+            page = client.get(path).content.decode()
+            assert len(re.findall('class="doing"', page)) == most
+            assert 'href="/jobs/?status=in_progress&amp;worker=w1">and 2 more</a>' in page
+        page = client.get(f"/workers/{little_farm.worker.pk}/").content.decode()
+        assert len(re.findall('class="doing"', page)) == 5
 
 
 class TestWarnings:

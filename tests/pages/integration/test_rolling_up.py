@@ -175,10 +175,69 @@ class TestThePast:
             assert points[-1].at <= now < points[-1].at + timedelta(seconds=period.step_s)
             since = points[0].at
             assert sum(point.arrived for point in points) == sum(row[2] >= since for row in past)
-            by_queue = [queue.total for queue in history.queues]
+            by_queue = [part.total for part in history.queues]
             assert sum(total.ended for total in by_queue) == sum(point.ended for point in points)
             assert history.total.ended == sum(point.ended for point in points)
-            assert [total.queue for total in by_queue] == ["a", "b"]
+            assert [part.name for part in history.queues] == ["a", "b"]
+
+
+class TestKinds:
+    @pytest.fixture
+    def in_one_queue(self) -> None:
+        """Two kinds in one queue: a success of each, and one more of the first that waits."""
+        for name in ("work", "other"):
+            farm.kind(name)
+            [job] = farm.submit(1, name)
+            Job.objects.filter(pk=job.pk).update(queue="work")
+            by = farm.worker(f"for {name}", "work")
+            farm.succeed(by, farm.claim_one(by))
+        farm.submit(1, "work")
+
+    @pytest.mark.usefixtures("in_one_queue")
+    def test_are_counted_apart_and_add_up_to_their_queue(self) -> None:
+        _count()
+        for period in rollups.PERIODS.values():
+            history = queries.history(period, now=farm.now())
+            numbers = {part.name: (part.total.arrived, part.total.success) for part in history.kinds}
+            assert numbers == {"other": (1, 1), "work": (2, 1)}
+            [queue] = history.queues
+            assert (queue.total.arrived, queue.total.success) == (3, 2)
+            assert all(part.total.ran_p99_s is not None for part in history.kinds)
+
+    @pytest.mark.usefixtures("in_one_queue")
+    def test_replace_what_was_counted_of_the_same_minutes_without_them(self) -> None:
+        _count()
+        before = _totals()
+        for step_s in rollups.STEPS_S:
+            Rollup.objects.filter(step_s=step_s, kind="other").update(kind="")
+        _count()
+        assert _totals() == before
+        assert set(Rollup.objects.values_list("kind", flat=True)) == {"other", "work"}
+
+    @pytest.mark.usefixtures("in_one_queue")
+    def test_are_those_that_most_happened_to(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(queries, "MOST_KINDS", 1)
+        _count()
+        history = queries.history(rollups.PERIODS["hour"], now=farm.now())
+        assert [part.name for part in history.kinds] == ["work"]
+
+
+class TestWhatIsKnown:
+    def test_begins_with_the_farm_or_its_first_number_and_ends_with_the_last_count(self) -> None:
+        now = farm.now()
+        minute, hour = timedelta(minutes=1), rollups.PERIODS["hour"]
+        known = (now - 20 * minute, now - 5 * minute)
+        counted = [point.is_counted for point in queries.history(hour, now=now, known=known).points]
+        assert counted == [False] * 39 + [True] * 16 + [False] * 5
+        numbers = dict.fromkeys(COUNTED, 0) | {"queue": "work", "kind": "work", "ran": {}, "waited": {}}
+        at = rollups.floored(now - 30 * minute, step_s=60)
+        Rollup.objects.create(step_s=60, at=at, **numbers)
+        counted = [point.is_counted for point in queries.history(hour, now=now, known=known).points]
+        assert counted == [False] * 29 + [True] * 26 + [False] * 5
+        assert all(point.is_counted for point in queries.history(hour, now=now).points)
+
+    def test_of_a_farm_is_since_its_tables_were_made(self) -> None:
+        assert queries.began_at() <= farm.now()
 
 
 class TestAWait:

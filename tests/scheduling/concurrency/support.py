@@ -5,7 +5,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -16,9 +15,9 @@ from typing import TypeVar
 from django.db import connection
 
 from scheduling.models import Cluster, ScheduledFunction
+from tests.forkserver import Process
 
 T = TypeVar("T")
-ROOT = Path(__file__).resolve().parents[3]
 _CLUSTER = ("-W", "error::RuntimeWarning", "manage.py", "cluster", "--skip-checks")
 # Of kills, at least: of each sort of process a few die, idle and busy. `make chaos` looks for what is rarer.
 SECONDS = float(os.environ.get("SCHEDULING_TEST_SECONDS", "15"))
@@ -31,21 +30,20 @@ class Supervisor:
         self._words = words
         self._log = log
         self._environment = environment
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
 
     def start(self) -> None:
         """Start it; its cluster follows a moment later."""
         name = str(connection.settings_dict["NAME"])
         given = {**os.environ, "JOBFARM_TEST_DATABASE": name, "PYTHONUNBUFFERED": "1", **self._environment}
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, *_CLUSTER, *self._words],
-                cwd=ROOT,
+            self._process = Process(
+                [*_CLUSTER, *self._words],
                 env=given,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,
+                loaded=True,
             )
 
     @property

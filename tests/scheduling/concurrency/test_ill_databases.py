@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,9 +11,10 @@ import psycopg
 import pytest
 
 from scheduling.operations.clusters import SILENT_S
+from tests import forkserver
 from tests.farm import until
 from tests.operations import postgresqls
-from tests.operations.postgresqls import DEBIAN_15, ROOT, Server
+from tests.operations.postgresqls import DEBIAN_15, Server
 
 LONGER_S = SILENT_S + 4  # than anybody may be silent
 ROLES = ("mutations", "mutations", "actions")
@@ -35,8 +34,8 @@ def server(tmp_path: Path) -> Iterator[Server]:
         }
         for place, role in enumerate(ROLES):
             log = stack.enter_context((tmp_path / f"cluster-{place}.log").open("wb"))
-            command = [sys.executable, "manage.py", "cluster", f"--{role}"]
-            cluster = subprocess.Popen(command, cwd=ROOT, env=variables, stdout=log, stderr=log)
+            command = ["manage.py", "cluster", f"--{role}"]
+            cluster = forkserver.Process(command, env=variables, stdout=log, stderr=log, loaded=True)
             stack.callback(cluster.wait, 60)
             stack.callback(cluster.send_signal, signal.SIGTERM)
         until(lambda: ages(running) and max(ages(running)) < 2, within_s=60)

@@ -1,15 +1,13 @@
 """`manage.py cluster --once`, in a process of its own: what is due now, of one kind, in the queues it was given."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 from django.db import connection
 
 from scheduling import operations as scheduling
 from scheduling.models import ScheduledFunction
-from tests.scheduling.concurrency.support import ROOT
+from tests import forkserver
 from tests.scheduling.integration import sample
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -17,14 +15,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def once(*words: str) -> str:
     """What the command says."""
-    ran = subprocess.run(
-        [sys.executable, "manage.py", "cluster", "--once", *words],
-        cwd=ROOT,
-        env={**os.environ, "JOBFARM_TEST_DATABASE": str(connection.settings_dict["NAME"])},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = {**os.environ, "JOBFARM_TEST_DATABASE": str(connection.settings_dict["NAME"])}
+    command = ["manage.py", "cluster", "--once", *words]
+    ran = forkserver.run(command, env=environment, timeout=60, loaded=True)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.strip()
 

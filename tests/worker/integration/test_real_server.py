@@ -22,7 +22,8 @@ from jobs import operations
 from jobs.models import Attempt, Job, OutputChunk, ResultFile
 from jobs.models import Worker as Row
 from tests.farm import everything, kind, status, submit, until
-from tests.servers import ROOT, Server, serve
+from tests.forkserver import ROOT
+from tests.servers import Server, serve
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

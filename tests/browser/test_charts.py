@@ -1,0 +1,114 @@
+"""Charts by pointer, keyboard and touch: what a step holds is shown and said, and stays while numbers change."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from playwright.sync_api import Page, expect
+
+from jobs import operations
+from jobs.domain import rollups
+from jobs.models import Rollup, RollupWatermark
+from jobs.operations.rollup import TOPIC
+from jobs.queries import rollups as queries
+from live import operations as live
+from tests import farm
+from tests.browser import farmhands
+from tests.browser.conftest import Visit
+from tests.browser.farmhands import SOON_MS
+from tests.servers import Server
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+STEPS_AGO = 30
+VALUES = ".step-values"
+
+
+@pytest.fixture
+def half_past(server: Server, boss: User) -> datetime:
+    """A minute half an hour ago in which three chats came and two ended, and which is counted; so is the last one."""
+    operations.sync()
+    now = farm.now()
+    at = rollups.floored(now, step_s=60) - timedelta(minutes=STEPS_AGO)
+    for minutes, arrived in ((0, 3), (7, 12), (STEPS_AGO, 1)):
+        _count(at + timedelta(minutes=minutes), arrived=arrived)
+    RollupWatermark.objects.create(settled_until=now, counted_at=now)
+    return at
+
+
+def _count(at: datetime, *, arrived: int) -> None:
+    Rollup.objects.create(
+        step_s=60, at=at, queue="chat", kind="chat", arrived=arrived, success=1, failed=1, canceled=0, timed_out=0,
+        ran={str(rollups.bucket(3)): 1, str(rollups.bucket(40)): 1}, waited={str(rollups.bucket(0.5)): 2},
+    )  # fmt: skip
+
+
+def _press(page: Page, key: str, *, times: int = 1) -> None:
+    for _ in range(times):
+        page.keyboard.press(key)
+
+
+def _says(page: Page, text: str) -> None:
+    expect(page.get_by_role("status").and_(page.locator(VALUES))).to_contain_text(text, timeout=SOON_MS)
+
+
+class TestAStep:
+    def test_is_read_by_the_keyboard_and_stays_chosen_while_its_numbers_change(
+        self, visit: Visit, boss: User, half_past: datetime
+    ) -> None:
+        page = visit("/", by=boss)
+        chart = page.locator("[data-charts] .steps").first
+        chart.focus()
+        _press(page, "Home")
+        _says(page, "Not counted." if queries.began_at() > half_past else "No job arrived or ended.")
+        _press(page, "End")
+        _says(page, "Arrived 1")
+        _press(page, "ArrowLeft", times=STEPS_AGO)
+        _says(page, "Arrived 3")
+        _says(page, "Failed 1")
+        marked = page.locator("[data-charts] .chosen-step")
+        assert len({path.get_attribute("d") for path in marked.all()} - {""}) == 1
+        assert marked.count() == 3
+        Rollup.objects.filter(at=half_past).update(arrived=4)
+        live.touch(TOPIC)
+        _says(page, "Arrived 4")
+        expect(chart).to_be_focused()
+        assert marked.first.get_attribute("d")
+        _press(page, "Escape")
+        expect(page.locator(VALUES)).to_be_hidden()
+
+    def test_is_shown_where_a_pointer_is_and_no_longer_once_it_leaves(
+        self, visit: Visit, boss: User, half_past: datetime
+    ) -> None:
+        page = visit("/queues/chat/", by=boss)
+        chart = page.locator("[data-charts] .steps").nth(2)
+        box = chart.bounding_box()
+        assert box
+        step = box["width"] / 60
+        chart.hover(position={"x": step * (59.5 - STEPS_AGO), "y": 20})
+        _says(page, "Arrived 3")
+        chart.hover(position={"x": step * (60.5 - STEPS_AGO), "y": 20})
+        _says(page, "No job arrived or ended." if queries.began_at() < half_past else "Not counted.")
+        page.locator("h1").hover()
+        expect(page.locator(VALUES)).to_be_hidden()
+
+    def test_is_shown_by_a_tap_within_a_phones_width_until_another_place_is_tapped(
+        self, visit: Visit, boss: User, half_past: datetime
+    ) -> None:
+        phone = {"viewport": {"width": 390, "height": 800}, "has_touch": True, "timezone_id": "Asia/Tokyo"}
+        page = visit("/", by=boss, **phone)
+        chart = page.locator("[data-charts] .steps").first
+        box = chart.bounding_box()
+        assert box
+        chart.tap(position={"x": box["width"] - 1, "y": 40})
+        _says(page, "Arrived 1")
+        values = page.locator(VALUES).bounding_box()
+        assert values
+        assert values["x"] >= 0
+        assert values["x"] + values["width"] <= 390
+        page.locator("h1").tap()
+        expect(page.locator(VALUES)).to_be_hidden()
+        tick = page.locator("text[data-time]").first
+        in_tokyo = datetime.fromisoformat(tick.get_attribute("data-time") or "") + timedelta(hours=9)
+        farmhands.shows(tick, f"{(in_tokyo.hour - 1) % 12 + 1}:{in_tokyo:%M}")
+        assert in_tokyo.minute % 15 == 0
