@@ -10,7 +10,7 @@ from accounts.http import TokenAuth
 from jobs import http as jobs_http
 from jobs import operations as jobs
 from openai_api import http, operations
-from openai_api.errors import ModelNotFound
+from openai_api.errors import UnknownModel
 
 router = Router(auth=TokenAuth("submit"))
 
@@ -32,7 +32,7 @@ def show_model(request: HttpRequest, model: str) -> dict[str, Any]:
     """One of them."""
     offered = operations.models(_user(request))
     if model not in offered:
-        raise ModelNotFound(model=model, offered=", ".join(offered) or "none", param="model")
+        raise UnknownModel(model=model, offered=", ".join(offered) or "none", param="model")
     return _model(model, offered[model].timestamp())
 
 

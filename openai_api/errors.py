@@ -3,7 +3,7 @@
 from core.refusal import Refusal
 
 
-class ModelNotFound(Refusal):
+class UnknownModel(Refusal):
     """No worker offers the model {model!r} now. Offered are: {offered}."""
 
     code = "model_not_found"
@@ -17,7 +17,7 @@ class InvalidCall(Refusal):
     http_status = 400
 
 
-class CallNotFound(Refusal):
+class UnknownCall(Refusal):
     """There is no such call, or it is not yours."""
 
     code = "not_found"

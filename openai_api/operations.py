@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from jobs import operations as jobs
 from jobs.protocol import jobs as protocol
 from openai_api import domain
-from openai_api.errors import CallNotFound, ModelNotFound
+from openai_api.errors import UnknownCall, UnknownModel
 from openai_api.kinds import CALL
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """A call that was made: its job, what it asked for, and how it ended; None while it has not."""
+    """A call that was made: its job, what it payload for, and how it ended; None while it has not."""
 
     job_id: int
     path: str
@@ -46,24 +46,24 @@ def models(user: User) -> Mapping[str, datetime]:
 
 
 def submit(call: domain.Call, *, user: User) -> "Job":
-    """Make a call: a job in its model's queue. Raises ModelNotFound where nobody offers the model, and as
+    """Make a call: a job in its model's queue. Raises UnknownModel where nobody offers the model, and as
     `jobs.operations.submit`."""
     offered = jobs.offered_models(user)
     if call.model not in offered:
         names = ", ".join([*offered][:_LISTED]) or "none"
-        raise ModelNotFound(model=call.model, offered=names, param="model")
+        raise UnknownModel(model=call.model, offered=names, param="model")
     return jobs.submit(CALL.name, call.payload, owner=user, queue=jobs.queue_of_model(call.model))
 
 
 def find(job_id: int, *, path: str, user: User) -> Made:
-    """A call of this person at this path of the API. Raises CallNotFound."""
+    """A call of this person at this path of the API. Raises UnknownCall."""
     job = next(iter(protocol.in_full([job_id])), None)
     if job is None or job.kind != CALL.name or job.owner != user.get_username():
-        raise CallNotFound
-    asked = job.payload if isinstance(job.payload, dict) else {}
-    if asked.get("path") != path:
-        raise CallNotFound
-    is_stream = bool(asked["body"].get("stream"))
+        raise UnknownCall
+    payload = job.payload if isinstance(job.payload, dict) else {}
+    if payload.get("path") != path:
+        raise UnknownCall
+    is_stream = bool(payload["body"].get("stream"))
     return Made(job_id=job.id, path=path, is_stream=is_stream, ended=_ended(job))
 
 

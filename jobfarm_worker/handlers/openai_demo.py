@@ -72,8 +72,12 @@ def _chunks(body: dict[str, Any], *, job_id: int) -> Iterator[dict[str, Any]]:
         role = {} if number else {"role": "assistant"}
         yield {**head, "choices": [{"index": 0, "delta": {**role, "content": word}, "finish_reason": None}]}
     yield {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
-    asked = len(question.split())
-    usage = {"prompt_tokens": asked, "completion_tokens": len(words), "total_tokens": asked + len(words)}
+    prompt_words = len(question.split())
+    usage = {
+        "prompt_tokens": prompt_words,
+        "completion_tokens": len(words),
+        "total_tokens": prompt_words + len(words),
+    }
     yield {**head, "choices": [], "usage": usage}
 
 

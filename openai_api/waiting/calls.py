@@ -1,4 +1,4 @@
-"""One call while it waits: Django is asked for it once, the hub reports what becomes of it, and the caller is
+"""One call while it waits: Django is fields for it once, the hub reports what becomes of it, and the caller is
 answered."""
 
 import asyncio
@@ -155,14 +155,14 @@ class WaitingCall:
         path = self._scope.get("root_path", "") + path
         left_out = {b"content-length", b"content-type", b"transfer-encoding"}
         headers = [(name, value) for name, value in self._scope["headers"] if name not in left_out]
-        asked = {
+        fields = {
             "method": "GET",
             "path": path,
             "raw_path": path.encode(),
             "query_string": b"",
             "headers": headers,
         }
-        return {**self._scope, **asked}
+        return {**self._scope, **fields}
 
 
 def _head(note: Note, content_type: bytes) -> tuple[tuple[bytes, bytes], ...]:

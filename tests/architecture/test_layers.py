@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = (
-    "accounts", "core", "examples", "jobfarm", "jobfarm_worker", "jobs", "live", "observing", "postgres", "ratelimits",
-    "scheduling", "webhooks",
+    "accounts", "core", "examples", "jobfarm", "jobfarm_worker", "jobs", "live", "observing", "openai_api", "postgres",
+    "ratelimits", "scheduling", "webhooks",
 )  # fmt: skip
 
 BREACHES = [

@@ -23,8 +23,8 @@ REPLACED_IN_THE_PRODUCT = frozenset({"given", "found", "what"})
 # Words of libraries and protocols, which are not ours to choose.
 NOT_OURS = frozenset({"NotFound", "_not_found"})
 BESIDE = ("benchmarks", "scripts", "tests")
-PRODUCT = ("accounts", "core", "examples", "jobfarm", "jobfarm_worker", "jobs", "live", "observing", "postgres",
-           "ratelimits", "scheduling", "webhooks")  # fmt: skip
+PRODUCT = ("accounts", "core", "examples", "jobfarm", "jobfarm_worker", "jobs", "live", "observing", "openai_api",
+           "postgres", "ratelimits", "scheduling", "webhooks")  # fmt: skip
 
 
 def words_of(name: str) -> set[str]:

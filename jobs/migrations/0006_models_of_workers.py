@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [('jobs', '0004_attempts_of_workers')]
+    dependencies = [('jobs', '0005_rollups_by_kind')]
 
     operations = [
         migrations.AddField(
