@@ -32,7 +32,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """A call that was made: its job, what it payload for, and how it ended; None while it has not."""
+    """A call that was made: its job, what it asked for, and how it ended; None while it has not."""
 
     job_id: int
     path: str

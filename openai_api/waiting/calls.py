@@ -1,4 +1,4 @@
-"""One call while it waits: Django is fields for it once, the hub reports what becomes of it, and the caller is
+"""One call while it waits: Django is asked for it once, the hub reports what becomes of it, and the caller is
 answered."""
 
 import asyncio

@@ -77,7 +77,8 @@ class TestOtherCalls:
         model.scripts = [whole(created=1, data=[{"b64_json": base64.b64encode(png.getvalue()).decode()}])]
         with working():
             answer = client.images.generate(model="tiny", prompt="a red sea")
-        assert base64.b64decode(answer.data[0].b64_json) == png.getvalue()
+        [picture] = answer.data or []
+        assert base64.b64decode(picture.b64_json or "") == png.getvalue()
         [file] = Job.objects.get().files.all()
         assert (file.name, file.size) == ("image-0.png", len(png.getvalue()))
 
@@ -263,6 +264,7 @@ class TestAJobThatIsCanceled:
             calling = threading.Thread(target=call)
             calling.start()
             job = farm.until(lambda: Job.objects.filter(status="in_progress").first())
+            assert job is not None
             jobs.cancel(job.pk, by=None)
             calling.join(30)
             started.set()

@@ -22,10 +22,11 @@ from jobs import operations as jobs
 from jobs.models import Job
 from live import operations as live
 from tests import farm
+from tests.forkserver import ROOT
 from tests.openai_api import model_server
 from tests.openai_api.edges.conftest import Working, offers
 from tests.openai_api.model_server import ModelServer, Script, completion, delta, streamed
-from tests.servers import ROOT, Server, Serving, serve
+from tests.servers import Server, Serving, serve
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HELLO: Any = [{"role": "user", "content": "Say hello."}]
