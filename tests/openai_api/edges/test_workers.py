@@ -1,4 +1,4 @@
-"""Workers die, the server ends, and many wait: what the callers notice of it."""
+"""Workers die, and many wait: what the callers notice of it."""
 
 import contextlib
 import json
@@ -26,7 +26,7 @@ from tests.forkserver import ROOT
 from tests.openai_api import model_server
 from tests.openai_api.edges.conftest import Working, offers
 from tests.openai_api.model_server import ModelServer, Script, completion, delta, streamed
-from tests.servers import Server, Serving, serve
+from tests.servers import Server
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HELLO: Any = [{"role": "user", "content": "Say hello."}]
@@ -131,35 +131,6 @@ class TestAWorkerThatDies:
             with pytest.raises(openai.APIError) as caught:
                 next(stream)
         assert caught.value.code == "stream_broken"
-
-
-class TestAServerThatEnds:
-    def test_ends_streams_with_an_error_that_names_the_job_which_goes_on(
-        self, serving: Serving, transactional_db: None, model: ModelServer, ada: User, key: str
-    ) -> None:
-        serving.end()
-        jobs.sync()
-        rest = threading.Event()
-        model.scripts = [Script([delta(content="Hel"), rest, delta(content="lo."), *model_server.END])]
-        with serve() as server, process(server, model):
-            offers(ada, "tiny")
-            with openai.OpenAI(base_url=f"{server.url}/v1", api_key=key, max_retries=0) as client:
-                stream = iter(client.chat.completions.create(model="tiny", messages=HELLO, stream=True))
-                next(stream)
-                server.stop()
-                with pytest.raises(openai.APIError) as caught:
-                    next(stream)
-            assert caught.value.code == "interrupted"
-            job = Job.objects.get()
-            assert f"/v1/chat/completions/{job.pk}" in caught.value.message
-            server.start()
-            rest.set()
-            at = f"{server.url}/v1/chat/completions/{job.pk}/events"
-            head = {"Authorization": f"Bearer {key}", "Last-Event-ID": "1.1"}
-            resumed = httpx.get(at, headers=head, timeout=60).text
-            assert '"lo."' in resumed
-            assert '"Hel"' not in resumed
-            assert resumed.endswith("data: [DONE]\n\n")
 
 
 class TestManyWhoWait:
