@@ -25,6 +25,11 @@ def queue_of_model(model: str) -> str:
     return f"{PREFIX}{slug}-{hashlib.sha256(model.encode(errors='surrogatepass')).hexdigest()[:12]}"
 
 
+def is_of_model(queue: str, *, kind_queue: str) -> bool:
+    """Whether a job of a kind with this queue may wait in that one by the choice of its model alone."""
+    return kind_queue == MODELS and queue.startswith(PREFIX)
+
+
 def with_models(queues: Sequence[str], models: Iterable[str]) -> list[str]:
     """The home queues of a worker that announces these models now: those below `openai.` are replaced by theirs.
 
