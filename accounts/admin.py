@@ -62,7 +62,7 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  #
             except InactiveUser as refusal:
                 self.message_user(request, refusal.message, messages.ERROR)
                 continue
-            self.log_change(request, person, "Made a one-time log-in link.")
+            self.log_change(request, person, "Created a one-time log-in link.")
             self.message_user(request, f"Logs {person} in once, within a day: {link}", messages.SUCCESS)
 
 

@@ -61,8 +61,8 @@ PARTS: Final = {
     "script": ("FunctionCall", "ParseHTML"),
     "style": ("UpdateLayoutTree",),
     "layout": ("Layout",),
+    "paint": ("PrePaint", "Paint"),
 }
-PARTS |= {"paint": ("PrePaint", "Paint")}
 FRAMED: Final = {"list": "/jobs/", "overview": "/"}
 MB: Final = 1_000_000
 # Counts what comes over the socket, and how often the document is changed: once for each turn of the script engine in

@@ -24,12 +24,12 @@ _OF_DOCTOR: Final = "jobfarm_doctor"  # a prepared statement
 _WRITES: Final = probe.Shared()
 _UNWRITABLE: Final[Mapping[Verdict, tuple[str, str]]] = {
     Verdict.READ_ONLY: (
-        "The database is read-only: nothing is submitted, claimed or finished.",
+        "The database is read-only: no job can be submitted, claimed or finished.",
         """DATABASE_URL leads to a standby, or default_transaction_read_only is on. Name the primary, or all hosts
         with commas between them.""",
     ),
     Verdict.DISK_FULL: (
-        "The disk of the database is full: nothing is submitted, claimed or finished.",
+        "The disk of the database is full: no job can be submitted, claimed or finished.",
         """Make room on it: old logs, an archive, a replication slot that nobody reads (select * from
         pg_replication_slots). Nothing is lost, and all goes on by itself.""",
     ),
@@ -40,7 +40,7 @@ _UNWRITABLE: Final[Mapping[Verdict, tuple[str, str]]] = {
     ),
     Verdict.AWAY: (
         f"The database did not answer a new connection within {probe.WITHIN_S} s.",
-        "Look at its load and its log. Behind a pooler DATABASE_DIRECT_URL has to lead past it.",
+        "Look at its load and its log. Behind a pooler, DATABASE_DIRECT_URL has to bypass it.",
     ),
 }
 
@@ -71,7 +71,7 @@ def migrations() -> Iterator[Finding]:
     if missing:
         yield Finding(
             level=Level.ERROR,
-            sentence=f"{len(missing)} migrations are missing.",
+            sentence=f"Migrations that have not been applied: {len(missing)}.",
             remedy=f"Run {MANAGE} migrate.",
         )
 
@@ -84,9 +84,10 @@ def schema() -> Iterator[Finding]:
         more = f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
         yield Finding(
             level=Level.ERROR,
-            sentence=f"The database lacks what the migrations made: {named}{more}.",
-            remedy="Without an index calls read whole tables, without a trigger a promise is not kept. "
-            f"{MANAGE} sqlmigrate shows how each was made: make it again (an index with CONCURRENTLY), and find out "
+            sentence=f"The database lacks objects that the migrations created: {named}{more}.",
+            remedy="Without an index, calls read whole tables; without a trigger, a guarantee is lost. "
+            f"{MANAGE} sqlmigrate shows how each was created: create it again (an index with "
+            "CONCURRENTLY), and find out "
             "who dropped it.",
         )
 
@@ -98,8 +99,8 @@ def autovacuum() -> Iterator[Finding]:
         yield Finding(
             level=Level.WARNING,
             sentence=f"Autovacuum is off for {', '.join(off[:MOST_NAMED])}.",
-            remedy="Every claim leaves a dead row, and nobody cleans: tables grow and claims become slow. Set "
-            "autovacuum and track_counts on; for a table: alter table NAME reset (autovacuum_enabled);",
+            remedy="Every claim leaves a dead row that nothing removes: tables grow and claims become slow. Turn "
+            "autovacuum and track_counts on. For one table: alter table NAME reset (autovacuum_enabled);",
         )
 
 
@@ -130,7 +131,7 @@ def pooler() -> Iterator[Finding]:
         return
     yield Finding(
         level=Level.ERROR,
-        sentence="A pooler stands before the database, and knows nothing of prepared statements.",
+        sentence="The database is behind a pooler that does not support prepared statements.",
         remedy='Calls fail now and then: "prepared statement does not exist". Set JOBFARM_PREPARE=0, or use '
         "PgBouncer 1.22 or newer with max_prepared_statements.",
     )
@@ -155,8 +156,9 @@ def snapshots() -> Iterator[Finding]:
             end = f"select pg_terminate_backend({oldest.pid});"
             yield Finding(
                 level=Level.WARNING,
-                sentence=f"A transaction of {oldest.client} (pid {oldest.pid}) is open since {oldest.seconds:.0f} s.",
-                remedy=f"Dead rows cannot be cleaned while it lasts. To end it: {end}",
+                sentence=f"A transaction of {oldest.client} (pid {oldest.pid}) has been open for "
+                f"{oldest.seconds:.0f} s.",
+                remedy=f"Dead rows cannot be removed while it is open. To end it: {end}",
             )
 
 
@@ -166,6 +168,6 @@ def dead_rows() -> Iterator[Finding]:
         if rows.dead > MANY_DEAD and rows.dead > rows.live:
             yield Finding(
                 level=Level.WARNING,
-                sentence=f"jobs_job has {rows.dead:,} dead rows beside {rows.live:,} live ones.",
+                sentence=f"jobs_job has {rows.dead:,} dead rows and {rows.live:,} live ones.",
                 remedy="Look for old transactions, then VACUUM jobs_job.",
             )

@@ -57,7 +57,7 @@ def _clock() -> Iterator[Finding]:
         yield Finding(
             level=Level.WARNING,
             sentence=f"This machine's clock and the database's differ by {skew:.1f} s.",
-            remedy="Jobs go by the database's clock; set this machine's by NTP, or times on pages will look wrong.",
+            remedy="Jobs use the database's clock. Synchronize this machine by NTP, or times on pages look wrong.",
         )
 
 
@@ -68,8 +68,8 @@ def janitor() -> Iterator[Finding]:
     if late > NOTICED_WITHIN_S:
         yield Finding(
             level=Level.ERROR,
-            sentence=f"A running job is {late:.0f} s past its lease and nobody has noticed.",
-            remedy=f"The log of the janitors says what they fail at; if none runs, start {MANAGE} janitor.",
+            sentence=f"A job in progress is {late:.0f} s past its lease, and no janitor has ended it.",
+            remedy=f"The janitors' log says what fails; if none runs, start {MANAGE} janitor.",
         )
 
 
@@ -79,32 +79,36 @@ def scheduler() -> Iterator[Finding]:
     for role in facts.missing_roles():
         yield _no_cluster(role)
     if not facts.missing_roles():
-        yield Finding(level=Level.FINE, sentence=f"{len(facts.clusters)} clusters run scheduled functions.")
+        yield Finding(
+            level=Level.FINE, sentence=f"Clusters that run scheduled functions: {len(facts.clusters)}."
+        )
     if facts.late:
         yield Finding(
             level=Level.WARNING,
-            sentence=f"{facts.late} scheduled functions are late, the oldest by {facts.oldest_late_s:.0f} s.",
-            remedy="Start more clusters, or more processes with --workers, for what is late on the page of functions.",
+            sentence=f"Scheduled functions that are late: {facts.late}, the oldest by {facts.oldest_late_s:.0f} s.",
+            remedy="Start more clusters, or more processes with --workers, for the functions that the "
+            "page shows as late.",
         )
     if facts.colliding:
         worst = facts.colliding[0]
         yield Finding(
             level=Level.WARNING,
-            sentence=f"Mutations that collide again and again: {len(facts.colliding)}, most of all {worst.function} "
+            sentence=f"Mutations that keep colliding: {len(facts.colliding)}; most often {worst.function} "
             f"#{worst.id}: {worst.collisions} runs, last at {worst.statement[:100]}",
-            remedy="Let it touch fewer rows and find them by an index. Without a success it is failed in the end.",
+            remedy="Let it touch fewer rows, and find them by an index. If it never succeeds, it ends as failed.",
         )
     if facts.frozen:
         yield Finding(
             level=Level.WARNING,
-            sentence=f"Clusters froze within a day, and were replaced: {facts.frozen}.",
-            remedy="The page of crons says when. A machine short of memory, or stopped for seconds, does that.",
+            sentence=f"Clusters that froze within a day and were replaced: {facts.frozen}.",
+            remedy="The page of crons says when. Causes are lack of memory, or a machine that was suspended.",
         )
     if facts.unknown:
         yield Finding(
             level=Level.WARNING,
-            sentence=f"Actions whose end nobody knows, within a day: {facts.unknown}.",
-            remedy="Their processes died. Look at each on the page of functions, and run again what may happen twice.",
+            sentence=f"Actions with an unknown outcome within a day: {facts.unknown}.",
+            remedy="Their processes died. Check each on the page of functions, and run those again "
+            "that may happen twice.",
         )
 
 
@@ -113,7 +117,7 @@ def _no_cluster(role: str) -> Finding:
         return Finding(level=Level.STARTING, sentence=f"No cluster for {role} has reported yet.")
     return Finding(
         level=Level.ERROR,
-        sentence=f"No cluster for {role} runs: no {role[:-1]} is run, however long it is due.",
+        sentence=f"No cluster for {role} runs: no {role[:-1]} is run, however long it has been due.",
         remedy=f"Start {MANAGE} cluster --{role} ({MANAGE} farm does).",
     )
 
@@ -123,37 +127,39 @@ def _webhooks() -> Iterator[Finding]:
     if facts.needs_secret:
         # Fine: most farms are sent webhooks by one or two of the adapters, a new one by none.
         named = ", ".join(source.label for source in facts.needs_secret)
-        yield Finding(level=Level.FINE, sentence=f"Webhooks are refused for want of a secret: {named}.")
+        yield Finding(
+            level=Level.FINE, sentence=f"Webhooks that are refused because they have no secret: {named}."
+        )
     if facts.unreadable:
         named = ", ".join(source.label for source in facts.unreadable)
         yield Finding(
             level=Level.ERROR,
-            sentence=f"SECRET_KEY does not open the secrets of these sources, whose webhooks are refused: {named}.",
-            remedy="Give the farm the SECRET_KEY that they were stored under, or add them again.",
+            sentence=f"SECRET_KEY cannot decrypt the secrets of these sources, so their webhooks are refused: {named}.",
+            remedy="Set the SECRET_KEY that they were stored under, or add them again.",
         )
     if facts.late:
         yield Finding(
             level=Level.WARNING,
-            sentence=f"{facts.late} webhook deliveries should have been processed a minute ago and were not.",
-            remedy="See that a cluster for mutations runs; the inbox says what they wait for.",
+            sentence=f"Webhook deliveries that should have been processed a minute ago: {facts.late}.",
+            remedy="Check that a cluster for mutations runs; the inbox says what they are waiting for.",
         )
     if facts.dead:
         yield Finding(
             level=Level.WARNING,
-            sentence=f"Webhook deliveries that failed for good: {facts.dead}.",
-            remedy="The inbox says why each failed. Replay them when the cause is mended.",
+            sentence=f"Dead letters (webhook deliveries whose attempts all failed): {facts.dead}.",
+            remedy="The inbox says why each failed. Fix the cause, then replay them.",
         )
     if facts.rejected:
         yield Finding(
             level=Level.WARNING,
-            sentence=f"Webhook deliveries of the last day that lack what their handler needs: {facts.rejected}.",
-            remedy="The inbox names the field of each. Replay them when the sender or the handler was mended.",
+            sentence=f"Webhook deliveries of the last day without a field that their handler needs: {facts.rejected}.",
+            remedy="The inbox names the field. Fix the sender or the handler, then replay them.",
         )
     if facts.unstarted:
         yield Finding(
             level=Level.WARNING,
-            sentence=f"Jobs that a webhook should have started within a day, and did not: {facts.unstarted}.",
-            remedy="The administration says why under Job starts, and starts them when the cause is mended.",
+            sentence=f"Jobs that webhooks of the last day should have started but did not: {facts.unstarted}.",
+            remedy="The administration says why under Job starts. Fix the cause, then start them there.",
         )
 
 
@@ -162,7 +168,7 @@ def _rules() -> Iterator[Finding]:
         yield Finding(
             level=Level.WARNING,
             sentence=f"The rule {name} starts no job when a webhook comes. {why}",
-            remedy="Mend it in the administration, under Rules, or in the code of its app.",
+            remedy="Fix it in the administration, under Rules, or in its app's code.",
         )
 
 
@@ -186,9 +192,10 @@ def _notifications() -> Iterator[Finding]:
     if not is_round_trip_done(within_s=NOTIFICATION_WITHIN_S):
         yield Finding(
             level=Level.WARNING,
-            sentence=f"A notification sent to ourselves was not heard within {NOTIFICATION_WITHIN_S:.0f} s.",
-            remedy="A pooler in transaction mode swallows LISTEN, and all that waits for it looks only every few "
-            "seconds: set DATABASE_DIRECT_URL to the same database past the pooler.",
+            sentence="A notification that the farm sent to itself did not arrive within "
+            f"{NOTIFICATION_WITHIN_S:.0f} s.",
+            remedy="A pooler in transaction mode drops LISTEN, so whatever waits for it only polls every few "
+            "seconds: set DATABASE_DIRECT_URL to the same database, bypassing the pooler.",
         )
 
 
@@ -208,8 +215,8 @@ def redis() -> Iterator[Finding]:
             yield Finding(
                 level=Level.WARNING,
                 sentence=f"Redis, which carries live messages, cannot be used: {type(error).__name__}.",
-                remedy="Pages and waiting workers look only every few seconds meanwhile. Start it, or look at "
-                "REDIS_URL; without that variable messages go through PostgreSQL.",
+                remedy="Until it can, pages and waiting workers only poll every few seconds. Start it, or check "
+                "REDIS_URL; without that variable, messages go through PostgreSQL.",
             )
 
 
@@ -217,12 +224,12 @@ def _workers() -> Iterator[Finding]:
     live = keys.count_live()
     drained = f", {live.drained} of them drained" if live.drained else ""
     if live.workers > live.drained:
-        yield Finding(level=Level.FINE, sentence=f"{live.workers} live workers{drained}.")
+        yield Finding(level=Level.FINE, sentence=f"Live workers: {live.workers}{drained}.")
     elif live.workers:
         yield Finding(
             level=Level.WARNING,
             sentence="Every live worker is drained: nothing will run.",
-            remedy=f"Undrain one on its page, or by {MANAGE} workers undrain NAME.",
+            remedy=f"Undrain one on its page, or with {MANAGE} workers undrain NAME.",
         )
     elif presence.is_starting():
         yield Finding(level=Level.STARTING, sentence="No worker has reported yet.")
@@ -239,20 +246,21 @@ def _queues() -> Iterator[Finding]:
         if queue.paused:
             yield Finding(
                 level=Level.WARNING,
-                sentence=f"Jobs wait in the queue {queue.name}, which is paused.",
-                remedy="Resume it on the page of queues when it may go on.",
+                sentence=f"Jobs are pending in the queue {queue.name}, which is paused.",
+                remedy="Resume it on its page when its jobs may run again.",
             )
         elif not queue.served:
             yield Finding(
                 level=_absence(),
-                sentence=f"Jobs wait in the queue {queue.name}, which no live worker serves.",
-                remedy=f"Start a worker whose queues include {queue.name}, or have one ask for it whose key allows it.",
+                sentence=f"Jobs are pending in the queue {queue.name}, which no live worker serves.",
+                remedy=f"Start a worker whose queues include {queue.name}, or have a worker whose key "
+                "allows it ask for it.",
             )
         elif queue.out_of_scope:
             yield Finding(
                 level=_absence(),
-                sentence=f"Jobs wait in the queue {queue.name} that none of its live workers may take.",
-                remedy="Each of them serves the jobs of its owner and of the owner's groups alone. Start one that "
+                sentence=f"Jobs are pending in the queue {queue.name} that none of its live workers may take.",
+                remedy="Each of them serves only the jobs of its owner and the owner's groups. Start one that "
                 f"serves everybody: {MANAGE} create_worker NAME --queue {queue.name}.",
             )
 
@@ -261,7 +269,7 @@ def served() -> Iterator[Finding]:
     """Whether each job that waits is one that a live worker may take; names no queue."""
     waiting = [queue for queue in reads.waiting_queues() if not queue.paused]
     for sentence, queues in (
-        ("Queues with waiting jobs that no live worker serves", [q for q in waiting if not q.served]),
+        ("Queues with pending jobs that no live worker serves", [q for q in waiting if not q.served]),
         ("Queues with jobs that none of their live workers may take", [q for q in waiting if q.out_of_scope]),
     ):
         if queues:
@@ -276,7 +284,7 @@ def quotas() -> Iterator[Finding]:
             yield Finding(
                 level=Level.WARNING,
                 sentence=f"All jobs together have {quota.used:,} {quota.resource}; {quota.quota:,} are allowed.",
-                remedy="The administration's list of usage says whose they are. Let jobs go earlier "
+                remedy="The administration's list of usage says whose they are. Delete jobs earlier "
                 f"(JOBFARM_RETENTION_DAYS), or allow more ({setting}).",
             )
 
@@ -290,9 +298,7 @@ def _files() -> Iterator[Finding]:
     if settings.FILES_ORIGIN:
         if complaint := getattr(storages["default"], "complaint", lambda: None)():
             sentence = f"The bucket for result files cannot be used: {complaint}"
-            yield Finding(
-                level=Level.ERROR, sentence=sentence, remedy="Look at FILES_URL and the keys for it."
-            )
+            yield Finding(level=Level.ERROR, sentence=sentence, remedy="Check FILES_URL and its keys.")
         return
     folder = settings.MEDIA_ROOT
     folder.mkdir(parents=True, exist_ok=True)
@@ -313,7 +319,7 @@ def _settings() -> Iterator[Finding]:
         yield Finding(
             level=Level.WARNING,
             sentence="DEBUG is on.",
-            remedy="Error pages show settings: unset DEBUG outside development.",
+            remedy="Error pages reveal settings: unset DEBUG outside development.",
         )
 
 

@@ -7,12 +7,14 @@ from typing import Any, Final, Generic, TypeVar
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.urls import reverse
 
-from jobfarm import front, health, presence
+from jobfarm import demonstration, front, health, presence
 from jobfarm.findings import Finding, Level
 from jobs.operations.rollup import TOPIC
 from jobs.operations.workers import PROCESSES_TOPIC
 from jobs.queries import reads
+from live import html
 from live.registry import MaySee, Viewer, live_query
 from ratelimits import operations as ratelimits
 from ratelimits import queries as gauges
@@ -149,6 +151,56 @@ def front_numbers() -> Mapping[str, Any]:
 @front_numbers.may_see
 def _(_: Viewer) -> str | None:
     return PUBLIC if settings.JOBFARM["PUBLIC_NUMBERS"] else None
+
+
+visited: Final = _Remembered(demonstration.start_if_due, for_s=PUBLIC_EVERY_S)
+is_painted_here: Final = _Remembered(demonstration.is_served, for_s=PUBLIC_EVERY_S)
+
+
+@live_query(
+    "front-demonstration",
+    topics=lambda: [demonstration.TOPIC, "workers"],
+    audiences=(PUBLIC,),
+    template="jobfarm/live/demonstration.html",
+    at_most_every_s=1.0,
+    anonymous="always",
+)
+def front_demonstration() -> Mapping[str, Any]:
+    """Which picture the front page shows, and whether somebody paints another."""
+    job = demonstration.current()
+    picture = html.wrapper("front-picture", {"job_id": job.pk}, audience=PUBLIC) if job else ""
+    return {"picture": picture, "is_served": is_painted_here()}
+
+
+@front_demonstration.may_see
+def _(_: Viewer) -> str | None:
+    return PUBLIC if demonstration.is_shown() else None
+
+
+@live_query(
+    "front-picture",
+    topics=lambda job_id: [f"job:{job_id}"],
+    rights_topics=lambda job_id: [f"share:{job_id}"],
+    audiences=(PUBLIC,),
+    template="jobfarm/live/front_picture.html",
+    at_most_every_s=0.25,
+    anonymous="always",
+)
+def front_picture(*, job_id: int) -> Mapping[str, Any] | None:
+    """The front page's job: its progress, and the picture as it is painted."""
+    job = demonstration.current()
+    if job is None or job.pk != job_id:
+        return None
+    if file := demonstration.picture(job):
+        path = reverse("jobs:shared_file", args=[demonstration.TOKEN, file.name])
+        return {"job": job, "file": file, "path": path}
+    return {"job": job, "file": None}
+
+
+@front_picture.may_see
+def _(_: Viewer, *, job_id: int) -> str | None:
+    job = demonstration.current() if demonstration.is_shown() else None
+    return PUBLIC if job is not None and job.pk == job_id else None
 
 
 # Beside being an operator, what the page of each of them asks for: keys of limits are people's names and addresses.

@@ -27,13 +27,13 @@ WORDS: Final = {
     Part.WEB: Words(
         noun="web process",
         plural="web processes",
-        absence="no page is served, and no call of a worker is heard",
+        absence="no page is served, and no worker's call is answered",
         start=f"Start {MANAGE} web ({MANAGE} farm does).",
     ),
     Part.JANITOR: Words(
         noun="janitor",
         plural="janitors",
-        absence="nobody notices leases that run out, nor jobs that wait too long",
+        absence="leases that run out, and jobs that wait too long, are not ended",
         start=f"Start {MANAGE} janitor ({MANAGE} farm does).",
     ),
 }
@@ -111,7 +111,7 @@ def _silent(process: Process, words: Words, *, level: Level) -> Finding:
     return Finding(
         level=level,
         sentence=f"A {words.noun} has not reported for {process.silent_s:.0f} s.",
-        remedy=f"It is pid {process.pid} on {process.host}: frozen (kill -CONT {process.pid} lets it go on), "
+        remedy=f"It is pid {process.pid} on {process.host}: frozen (kill -CONT {process.pid} resumes it), "
         f"stuck, or killed. If it does not come back, end it (kill -9). {words.start}",
     )
 
@@ -129,7 +129,7 @@ def _missing(part: Part, reported: Sequence[Process]) -> Finding:
 
 
 def _farewell(last: Process) -> str:
-    how = "was stopped" if last.has_ended else "fell silent"
+    how = "was stopped" if last.has_ended else "stopped reporting"
     return f"The last one, pid {last.pid} on {last.host}, {how} {_ago(last.silent_s)}."
 
 
@@ -137,4 +137,4 @@ def _ago(seconds: float) -> str:
     for unit, length_s in (("hours", 7200), ("minutes", 120)):
         if seconds >= length_s:
             return f"{seconds // (length_s / 2):.0f} {unit} ago"
-    return f"{seconds:.0f} seconds ago"
+    return "a second ago" if seconds < 1.5 else f"{seconds:.0f} seconds ago"

@@ -44,7 +44,7 @@ def _examined(check: Check) -> Mapping[str, object]:
         why = explain_unreachable(error)
         if why is None:
             log.exception("A health check failed")
-            return {"status": "error", "messages": ["This check failed; the log says how."]}
+            return {"status": "error", "messages": ["This check failed; the log has the details."]}
         log.warning("A health check cannot reach the database: %s", why)
         return {"status": "error", "messages": ["The database does not answer."]}
 

@@ -9,8 +9,8 @@ from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from examples import config as examples
+from jobfarm import live_queries, readiness
 from jobfarm import metrics as numbers
-from jobfarm import readiness
 from jobs.domain.rollups import PERIODS
 from jobs.queries import pages, reads
 
@@ -60,7 +60,10 @@ def home(request: HttpRequest) -> HttpResponse:
 
 
 def front(request: HttpRequest) -> HttpResponse:
-    """What this is, how it does if the settings let everybody know, and the ways in that are open."""
+    """What this is, how it does and what it paints if the settings let everybody know, and the ways in that are open.
+
+    A visit may start a picture (jobfarm.demonstration)."""
+    live_queries.visited()
     context = {
         "can_sign_up": settings.JOBFARM["SIGN_UP"],
         "can_be_guest": settings.JOBFARM["GUESTS"],

@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--url", default=os.environ.get("JOBFARM_URL"), help="address of the farm (or JOBFARM_URL)")
-    add("--key", help="key of this worker; visible in process lists, so rather use JOBFARM_KEY or --key-file")
+    add("--key", help="key of this worker; process lists show it, so prefer JOBFARM_KEY or --key-file")
     add("--key-file", type=Path, metavar="FILE", help="file that holds the key, alone")
     add(
         "--handler",
@@ -61,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="WHAT",
         help="what to run; may be repeated (see below)",
     )
-    add("--queues", metavar="A,B", help="take jobs of these queues only")
+    add("--queues", metavar="A,B", help="take jobs from these queues only")
     add("--concurrency", type=int, default=1, metavar="N", help="jobs at a time (1)")
     add("--transport", choices=("auto", "ws", "http"), default="auto", help="WebSocket, HTTP, or what works")
     add("--grace", type=float, default=10.0, metavar="SECONDS", help="for running jobs after a signal (10)")
@@ -70,10 +70,10 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         default=MOST_READY,
         metavar="N",
-        help=f"short jobs kept ready at most ({MOST_READY}); 0: none, and one call a job",
+        help=f"most short jobs to keep ready ({MOST_READY}); 0: none, and one call a job",
     )
     add("--name", help="what to call this process in the farm's logs (the host's name)")
-    add("--verbose", action="store_true", help="log also what goes wrong and is retried")
+    add("--verbose", action="store_true", help="also log errors that are retried")
     add("--version", action="version", version=VERSION)
     return parser
 

@@ -84,5 +84,7 @@ def _key(key: str) -> str:
     if not plain:
         raise BadOption("A worker needs its key; the command `create_worker NAME` of the farm prints one.")
     if not plain.isascii() or not plain.isprintable() or " " in plain:
-        raise BadOption("The key holds characters that no key has; was it copied whole, and alone?")
+        raise BadOption(
+            "The key holds characters that no key has; was it copied completely, and nothing else?"
+        )
     return plain

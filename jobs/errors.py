@@ -10,7 +10,7 @@ class JobsError(Refusal):
 
 
 class LeaseLost(JobsError):
-    """This lease does not speak for the job, or not any more.
+    """This lease is not, or is no longer, valid for the job.
 
     `reason` says which: "canceled", "ended" (`job_status` says how), "taken_over" (another claim has the job),
     "taken_back" (the lease ran out, or was given back, and the job waits again), or "unknown".
@@ -23,7 +23,7 @@ class LeaseLost(JobsError):
         "ended": "This job has ended: it is {job_status}.",
         "taken_over": "This lease is over, and another claim has the job.",
         "taken_back": "This lease is over, and the job waits to be claimed again.",
-        "unknown": "This is no lease of this job.",
+        "unknown": "This is not a lease of this job.",
     }
 
     def __init__(self, *, reason: str = "unknown", **numbers: Any) -> None:
@@ -44,7 +44,7 @@ class OutputGap(JobsError):
 
 
 class UnknownKind(JobsError):
-    """No kind of job is called {kind!r}: declare it in code, or make it with the command `create_kind`."""
+    """No kind of job is called {kind!r}: declare it in code, or create it with the command `create_kind`."""
 
     code = "unknown_kind"
     http_status = 422
@@ -86,7 +86,7 @@ class InvalidJson(JobsError):
 
 
 class PayloadTooLarge(JobsError):
-    """The {what} has {size} bytes; at most {limit} are taken."""
+    """The {what} has {size} bytes; at most {limit} are allowed."""
 
     code = "too_large"
     http_status = 413
@@ -98,18 +98,16 @@ class QuotaReached(JobsError):
     code = "quota_reached"
     http_status = 413
     WHOSE: ClassVar[dict[str, str]] = {
-        "attempt": "One attempt may hand in {quota} {what}",
-        "job": "One job may hand in {quota} {what}",
-        "owner": "The jobs of one owner may have {quota} {what}",
-        "farm": "All jobs of the farm may have {quota} {what}",
+        "attempt": "Quota of one attempt, {what}",
+        "job": "Quota of one job, {what}",
+        "owner": "Quota of one owner, {what}",
+        "farm": "Quota of the whole farm, {what}",
     }
 
     @property
     def message(self) -> str:
         """The sentence with whose quota it is, and its numbers."""
-        sentence = (
-            self.WHOSE[self.numbers["of"]] + ": {used} are there, and there is no room for {more} more."
-        )
+        sentence = self.WHOSE[self.numbers["of"]] + ": {quota} allowed, {used} used, {more} more requested."
         return sentence.format(**self.numbers)
 
 
@@ -118,8 +116,8 @@ class TooManyWaiting(QuotaReached):
 
     http_status = 429
     WHOSE: ClassVar[dict[str, str]] = {
-        "owner": "One owner may have {quota} jobs waiting",
-        "farm": "All owners together may have {quota} jobs waiting",
+        "owner": "Quota of one owner, jobs waiting",
+        "farm": "Quota of the whole farm, jobs waiting",
     }
 
 
@@ -173,14 +171,14 @@ class NotEnded(JobsError):
 
 
 class NotWaiting(JobsError):
-    """The job does not wait any more: it is running, or has ended."""
+    """The job is no longer pending: it is in progress or has ended."""
 
     code = "not_waiting"
     http_status = 409
 
 
 class WaitsForLimit(JobsError):
-    """The job waits for its limit {limit}: it may start when its tokens have come in."""
+    """The job is waiting for the limit {limit}: it may start when its tokens are available."""
 
     code = "waits_for_limit"
     http_status = 409
@@ -194,21 +192,21 @@ class NotAllowed(JobsError):
 
 
 class OperatorsOnly(JobsError):
-    """These numbers are of everybody's jobs: they are for operators, who may see all of them."""
+    """These numbers cover everybody's jobs, so only operators may see them."""
 
     code = "forbidden"
     http_status = 403
 
 
 class PriorityNotAllowed(JobsError):
-    """The priority {priority} takes the right {right}: without it {what} may have {highest} at most."""
+    """The priority {priority} requires the permission {right}: without it, {what} may have {highest} at most."""
 
     code = "forbidden"
     http_status = 403
 
 
 class QueueChoiceNotAllowed(JobsError):
-    """The queue {queue} takes the right {right}: without it {what} goes into: {allowed}."""
+    """The queue {queue} requires the permission {right}: without it, {what} goes into {allowed}."""
 
     code = "forbidden"
     http_status = 403
@@ -236,7 +234,7 @@ class InvalidName(JobsError):
 
 
 class LinkRanOut(JobsError):
-    """This link shows nothing any more: it was good for a few minutes. Whoever sent it can make another."""
+    """This link has expired: it was valid for a few minutes. Whoever sent it can create another."""
 
     code = "link_ran_out"
     http_status = 410

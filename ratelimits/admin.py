@@ -44,7 +44,7 @@ class LimitForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own clas
 
     def _check_name(self, name: str) -> None:
         if limits.checked(name) in limits.everything():
-            self.add_error("name", f"The limit {name} is declared in code, which wins.")
+            self.add_error("name", f"The limit {name} is declared in code and cannot be changed here.")
 
 
 @admin.register(Limit)

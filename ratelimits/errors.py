@@ -11,7 +11,7 @@ NEVER_S: Final = 100 * 365 * 86400
 
 
 class RateLimitsError(Refusal):
-    """The limit cannot be asked that."""
+    """The request to the limit is not valid."""
 
 
 class InvalidConfig(RateLimitsError, ValueError):
@@ -21,7 +21,7 @@ class InvalidConfig(RateLimitsError, ValueError):
 
 
 class InvalidCount(RateLimitsError, ValueError):
-    """A count is a finite number and not negative; {count} is none."""
+    """A count is a finite number, 0 or more; {count} is not."""
 
     code = "invalid_count"
 
@@ -41,7 +41,7 @@ class UnknownLimit(RateLimitsError, LookupError):
 
 
 class RepeatedLimit(RateLimitsError, ValueError):
-    """The limit {name!r} is asked twice with the same key: ask once, for the sum."""
+    """The limit {name!r} is requested twice with the same key: request the sum once."""
 
     code = "repeated_limit"
 
@@ -54,8 +54,8 @@ class CountExceedsLimit(RateLimitsError, ValueError):
 
 
 class LimitsDeadlocked(RateLimitsError):
-    """Another transaction asked the same limits in another order, and each waited for the other: PostgreSQL ended this
-    one. LimitRequest several limits with one limit_all, which locks them in one order, or run the transaction again."""
+    """Another transaction requested the same limits in another order, and each waited for the other: PostgreSQL ended
+    this one. Request several limits with one limit_all, which locks them in one order, or run the transaction again."""
 
     code = "limits_deadlocked"
 

@@ -33,19 +33,19 @@ class NotJson(SchedulingError):
 
 
 class BadQueue(SchedulingError):
-    """This is no queue or priority: {why}."""
+    """This is not a queue or priority: {why}."""
 
     code = "bad_queue"
 
 
 class BadMoment(SchedulingError):
-    """This is no moment to run a function at: {why}."""
+    """A function cannot run at this time: {why}."""
 
     code = "bad_moment"
 
 
 class BadSchedule(SchedulingError):
-    """This is no schedule: {why}."""
+    """This is not a schedule: {why}."""
 
     code = "bad_schedule"
 
@@ -134,14 +134,14 @@ class Canceled(SchedulingError):
 
 
 class OutcomeUnknown(SchedulingError):
-    """The process that ran this action died, so nobody knows how far it came."""
+    """The process that ran this action died, so nobody knows how far it got."""
 
     code = "outcome_unknown"
 
 
 class KillsItsProcess(SchedulingError):
-    """The process that ran this mutation died {deaths} times, each time while it ran: memory, or a fault in a C
-    library. Mend the function, then run it again."""
+    """The process that ran this mutation died {deaths} times, each time while it ran: it may lack memory, or a
+    C library may be faulty. Fix the function, then run it again."""
 
     code = "kills_its_process"
 

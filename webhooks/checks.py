@@ -29,5 +29,5 @@ def _twice(name: str) -> CheckMessage:
 
 def _undeclared(one: rules.Declaration) -> CheckMessage:
     sentence = f"webhooks.on {one.rule.name!r}: no code declares the kind {one.rule.kind!r}."
-    hint = "Declare it, or make it with the command `create_kind`; `doctor` says whether it is there."
+    hint = "Declare it, or create it with the command `create_kind`; `doctor` says whether it is there."
     return Warning(sentence, hint=hint, id="webhooks.W001")

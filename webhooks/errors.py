@@ -40,7 +40,7 @@ class NotJson(WebhooksError):
 
 
 class MethodNotAllowed(WebhooksError):
-    """This address takes POST alone."""
+    """This address accepts POST only."""
 
     code = "method_not_allowed"
     http_status = 405
@@ -54,7 +54,7 @@ class UnsupportedMediaType(WebhooksError):
 
 
 class Busy(WebhooksError):
-    """More comes in than can be stored just now; send it again in a moment."""
+    """More is arriving than can be stored now: send it again in a moment."""
 
     code = "busy"
     http_status = 503
@@ -62,7 +62,7 @@ class Busy(WebhooksError):
 
 
 class TooSlow(WebhooksError):
-    """After {seconds} s only {size} bytes of the body had come."""
+    """After {seconds} s only {size} bytes of the body had arrived."""
 
     code = "too_slow"
     http_status = 408
@@ -76,7 +76,7 @@ class TooLarge(WebhooksError):
 
 
 class NoSecret(WebhooksError):
-    """This address has no secret yet, so it takes nothing: add one with the command `webhooks secret add {source}`."""
+    """This address has no secret yet, so it refuses everything: add one with `webhooks secret add {source}`."""
 
     code = "no_secret"
     http_status = 503
@@ -119,7 +119,7 @@ class Undeliverable(WebhooksError):
 
 
 class CannotOpen(WebhooksError):
-    """A secret of {source} cannot be read: it was sealed under another SECRET_KEY. Add it anew, or name that key in
+    """A secret of {source} cannot be read: it was encrypted under another SECRET_KEY. Add it again, or name that key in
     SECRET_KEY_FALLBACKS."""
 
     code = "cannot_open"
@@ -128,14 +128,14 @@ class CannotOpen(WebhooksError):
 
 
 class BadRule(WebhooksError):
-    """The rule cannot be kept: its {field}: {reason}."""
+    """The rule cannot be saved: its {field}: {reason}."""
 
     code = "bad_rule"
     http_status = 422
 
 
 class MissingValue(WebhooksError):
-    """The delivery has no {path}, which the rule needs. `{{{{ {path}? }}}}` takes null instead."""
+    """The delivery has no {path}, which the rule needs. `{{{{ {path}? }}}}` uses null instead."""
 
     code = "missing_value"
     http_status = 422

@@ -40,6 +40,6 @@ def _person(username: str) -> User:
     person = queries.person(username)
     if person is None:
         raise CommandError(
-            f"There is no user {username!r}: make one in the admin, or with the command `createsuperuser`."
+            f"There is no user {username!r}: create one in the administration, or with the command `createsuperuser`."
         )
     return person

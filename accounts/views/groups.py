@@ -110,7 +110,7 @@ def withdraw(request: HttpRequest, group_id: int) -> HttpResponse:
         request,
         group_id,
         operations.withdraw_invitation,
-        "The link was withdrawn. Nobody can join with it any more.",
+        "The link was withdrawn. Nobody can join with it.",
     )
 
 
@@ -122,7 +122,7 @@ def remove(request: HttpRequest, group_id: int) -> HttpResponse:
     group = _group(person, group_id)
     form = MemberForm(group, owner=person, data=request.POST)
     if not form.is_valid():
-        messages.error(request, "Nobody was chosen, or they are no longer in the group.")
+        messages.error(request, "No member was chosen, or the member has already left the group.")
         return redirect("accounts:group", group_id)
     member = form.cleaned_data["member"]
 

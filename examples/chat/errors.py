@@ -15,7 +15,7 @@ class NoSuchRoom(ChatError):
 
 
 class NoSuchMessage(ChatError):
-    """There is no such message in this room any more."""
+    """This message is no longer in this room."""
 
     code = "no_such_message"
     http_status = 404
@@ -57,14 +57,14 @@ class NotYourInstructions(ChatError):
 
 
 class NothingToAskAgain(ChatError):
-    """This question is being answered, or already has an answer."""
+    """This question is being answered, or has a newer answer."""
 
     code = "nothing_to_ask_again"
     http_status = 409
 
 
 class TooOld(ChatError):
-    """This question is no longer stored: write it again."""
+    """This question is no longer stored: ask it again."""
 
     code = "too_old"
     http_status = 410

@@ -36,8 +36,20 @@ class MessageEntry:
 
     @property
     def is_askable(self) -> bool:
-        """Whether the question may be asked again."""
-        return self.message.role == "assistant" and self.message.answer.state in ASKABLE
+        """Whether the question may be asked again: this is its newest answer, and it has ended."""
+        return (
+            self.message.role == "assistant" and not self.has_newer and self.message.answer.state in ASKABLE
+        )
+
+    @property
+    def has_newer(self) -> bool:
+        """Whether its question has a newer answer (read by queries.page)."""
+        return bool(getattr(self.message, "has_newer", False))
+
+    @property
+    def is_another(self) -> bool:
+        """Whether its question has an earlier answer (read by queries.page)."""
+        return bool(getattr(self.message, "is_another", False))
 
 
 def _of_room(group_id: int, **_: Any) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.contrib.auth.models import Group, User
-from django.db.models import Count, OuterRef, Q, Subquery
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
 
 from examples.chat.domain.answers import OPEN, State
 from examples.chat.domain.texts import ANSWER_LIMIT, CONTEXT, PromptMessage
@@ -70,9 +70,22 @@ def page(group_id: int, *, before: int | None = None) -> Page:
     matching = Message.objects.filter(group_id=group_id).exclude(role=SYSTEM).order_by("-id")
     if before is not None:
         matching = matching.filter(id__lt=before)
-    messages = list(matching.select_related("author", "answer__asker")[: PAGE + 1])
+    newer, older = (_replies_beside(id__gt=OuterRef("id")), _replies_beside(id__lt=OuterRef("id")))
+    matching = matching.annotate(has_newer=Exists(newer), is_another=Exists(older))
+    messages = list(matching.select_related("author", "question", "answer__asker")[: PAGE + 1])
     shown = messages[:PAGE]
     return Page(messages=tuple(shown[::-1]), older=shown[-1].pk if len(messages) > PAGE else None)
+
+
+def _replies_beside(**condition: OuterRef) -> QuerySet[Message]:
+    """Within a statement about messages: the other answers to the question of one."""
+    return Message.objects.filter(question=OuterRef("question"), **condition)
+
+
+def has_newer(reply: Message, *, besides: Message) -> bool:
+    """Whether its question has a newer answer than `reply`, `besides` apart."""
+    newer = Message.objects.filter(question=reply.question_id, pk__gt=reply.pk)
+    return newer.exclude(pk=besides.pk).exists()
 
 
 def add_message(group: Group, *, author: User, text: str) -> Message:
@@ -156,7 +169,7 @@ def ask_again(jobs: Sequence[Again]) -> list[int]:
 def message(message_id: int, *, group_id: int) -> Message | None:
     """A message of this room, with its answer if the assistant wrote it."""
     matches = Message.objects.filter(pk=message_id, group_id=group_id).exclude(role=SYSTEM)
-    return matches.select_related("answer", "author").first()
+    return matches.select_related("answer", "author", "question").first()
 
 
 def answers_among(message_ids: Sequence[int]) -> list[Answer]:

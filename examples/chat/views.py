@@ -114,10 +114,10 @@ def cancel(request: HttpRequest, group_id: int) -> str:
 
 @_action
 def ask_again(request: HttpRequest, group_id: int) -> str:
-    """Have a question answered after all."""
+    """Have a question answered once more; the room shows it."""
     key = accounts_http.limit_key(request)
     operations.ask_again(group_id, _id(request, "answer"), by=people.person(request), key=key)
-    return "Asked again."
+    return ""
 
 
 @_action

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.utils.safestring import SafeString
 
 from accounts import operations as accounts
 from examples.imagegame.domain import health, painting
@@ -17,6 +18,7 @@ from examples.imagegame.queries import games, pictures, tables
 from jobs import operations as jobs
 from jobs.domain.states import Status
 from jobs.errors import NotFound
+from live import html
 from live.registry import Viewer, live_query
 
 MEMBER = "member"  # who is logged in, guests included, and may see this
@@ -133,6 +135,11 @@ for listing in (my_games, gallery):
     listing.may_see(_own)
 
 
+def _why(job_id: int) -> SafeString:
+    """The part of the page that says why nobody paints it yet."""
+    return html.wrapper("job-why", {"job_id": job_id, "queue": painting.KIND}, audience=MEMBER)
+
+
 def _progress(submission: Submission) -> Mapping[str, Any]:
     """The steps of a submission that has not ended; nothing for one that has."""
     if submission.state != State.PAINTING:
@@ -150,4 +157,5 @@ def _progress(submission: Submission) -> Mapping[str, Any]:
         "is_claimed": is_claimed,
         "progress": share,
         "detail": job.detail if is_claimed else "",
+        "why": "" if is_claimed else _why(submission.job_id),
     }

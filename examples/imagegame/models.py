@@ -78,6 +78,7 @@ class Game(models.Model):
         Group, models.CASCADE, null=True, blank=True, related_name="+", help_text="Empty: everybody can join."
     )
     theme = models.CharField(max_length=THEME_LIMIT)
+    stage_began_at = models.DateTimeField(null=True, blank=True, editable=False)
     stage = models.CharField(
         max_length=9, choices=[(stage.value, stage.value) for stage in Stage], default=Stage.LOBBY.value
     )

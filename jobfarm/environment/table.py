@@ -84,7 +84,8 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
         Variable("JOBFARM_SIGN_UP", flag, True, "people make accounts by themselves ([accounts.md](accounts.md))"),
         Variable("JOBFARM_GUESTS", flag, True, "a captcha lets visitors in"),
         Variable("JOBFARM_PUBLIC_NUMBERS", flag, False,
-            "the front page shows everybody how many jobs run and ended, and how many workers are live",
+            "the front page shows everybody how many jobs run and ended, how many workers are live, and a live "
+            "picture that the demonstrator paints, at most one a minute, while somebody looks",
             shown="0, and 1 under `make run`"),
     ),
     "Quotas": (

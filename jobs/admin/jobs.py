@@ -119,7 +119,7 @@ class JobAdmin(common.Operated, JobFields):
     list_select_related = ["owner"]
     led_lookups = frozenset({"owner", "group", "retry_of"})
     search_fields = ["id", "kind", "unique_key"]
-    search_help_text = "An id, a kind, or a whole unique key"
+    search_help_text = "An id, a kind, or a complete unique key"
     fieldsets = [
         (None, {"fields": ["live_state", "live_why"]}),
         ("Output", {"fields": ["live_output"]}),

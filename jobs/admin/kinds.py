@@ -25,7 +25,7 @@ class KindForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
     """What a kind's jobs have in common. The rules are `jobs.domain.kinds.Kind`'s, which is built here."""
 
     limit = forms.ChoiceField(
-        required=False, help_text="The rate limit that each of its jobs takes from, of code or made here."
+        required=False, help_text="The rate limit that each of its jobs takes tokens from."
     )
 
     class Meta:
@@ -54,7 +54,7 @@ class KindForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's own class
             return
         name = self.cleaned_data.get("name", self.instance.name)
         if name in DECLARED:
-            self.add_error("name", f"The kind {name} is declared in code, which wins.")
+            self.add_error("name", f"The kind {name} is declared in code and cannot be changed here.")
             return
         try:
             self.kind = _kind(name, self.cleaned_data)

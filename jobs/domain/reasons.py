@@ -86,7 +86,7 @@ CANCEL: Final = Remedy(code="cancel", label="Cancel the job", call="cancel")
 RUN_NOW: Final = Remedy(code="run_now", label="Run it now", call="run_now")
 
 
-RETRY: Final = Remedy(code="retry", label="Try it again, as a new job", call="retry")
+RETRY: Final = Remedy(code="retry", label="Retry it as a new job", call="retry")
 
 
 UNDRAIN: Final = Remedy(code="undrain_worker", label="Undrain one of them")
@@ -97,8 +97,8 @@ RAISE_LIMIT: Final = Remedy(code="raise_limit", label="Raise the limit")
 
 # Of each reason what changes it, the surest first.
 REMEDIES: Final[Mapping[str, Callable[[str], tuple[Remedy, ...]]]] = {
-    "expired": lambda _: (wait("Wait some seconds; once it has ended it can be retried"),),
-    "waiting_for_limit": lambda _: (wait("Wait until its tokens have come in"), RAISE_LIMIT, CANCEL),
+    "expired": lambda _: (wait("Wait a few seconds: once it has ended, it can be retried"),),
+    "waiting_for_limit": lambda _: (wait("Wait until its tokens are available"), RAISE_LIMIT, CANCEL),
     "not_due": lambda _: (RUN_NOW, CANCEL),
     "queue_paused": lambda queue: (resume_queue(queue),),
     "queue_full": lambda queue: (raise_ceiling(queue),),
@@ -109,7 +109,7 @@ REMEDIES: Final[Mapping[str, Callable[[str], tuple[Remedy, ...]]]] = {
     "stealers_busy": lambda queue: (wait("Wait until one of them is idle"), add_worker(queue)),
     "all_failed_it": lambda queue: (wait("Wait until one of them may try again"), add_worker(queue)),
     "ahead": lambda queue: (wait("Wait for its turn"), add_worker(queue)),
-    "next": lambda queue: (wait("Wait for a worker that asks"), add_worker(queue)),
+    "next": lambda queue: (wait("Wait for a worker to ask for jobs"), add_worker(queue)),
 }
 
 
@@ -157,7 +157,7 @@ def add_worker(queue: str) -> Remedy:
 
 def ask_for_queue(queue: str) -> Remedy:
     """For workers that could take it and ask for other queues."""
-    return Remedy(code="ask_for_queue", label=f"Have one of these workers ask for the queue {queue}, too")
+    return Remedy(code="ask_for_queue", label=f"Have one of these workers ask for the queue {queue} too")
 
 
 def _reason(facts: Facts, code: str, sentence: str, **numbers: Any) -> Reason:
@@ -165,9 +165,9 @@ def _reason(facts: Facts, code: str, sentence: str, **numbers: Any) -> Reason:
 
 
 def _not_waiting(facts: Facts) -> Reason:
-    sentence = f"It does not wait: it is {facts.status.replace('_', ' ')}."
+    sentence = f"It is not waiting: it is {facts.status.replace('_', ' ')}."
     if facts.is_unconfirmed:
-        sentence = "A worker has claimed it and has not confirmed that yet. If it does not, the job waits again soon."
+        sentence = "A worker has claimed it and has not confirmed that yet. If it does not, it is soon pending again."
     is_over = facts.status in ENDED
     return Reason(
         code="not_waiting",
@@ -177,14 +177,12 @@ def _not_waiting(facts: Facts) -> Reason:
 
 
 def _expired(facts: Facts) -> Reason:
-    sentence = (
-        f"It waited longer than it may{_until(facts.expires_at)}, and is about to be ended as timed out."
-    )
+    sentence = f"It has expired{_until(facts.expires_at)} and is about to end as timed out."
     return _reason(facts, "expired", sentence, expires_at=facts.expires_at)
 
 
 def _until(moment: datetime | None) -> str:
-    return "" if moment is None else f" (until {_utc(moment)})"
+    return "" if moment is None else f" ({_utc(moment)})"
 
 
 def _utc(moment: datetime) -> str:
@@ -195,7 +193,7 @@ def _limit(facts: Facts) -> list[Reason]:
     if facts.limit_until is None or facts.limit_in_s <= 0:
         return []
     sentence = (
-        f"It waits for its limit {facts.limit} until {_utc(facts.limit_until)}: "
+        f"It is waiting for the limit {facts.limit} until {_utc(facts.limit_until)}: "
         f"in {duration(facts.limit_in_s)}."
     )
     numbers = {"limit": facts.limit, "until": facts.limit_until, "seconds": facts.limit_in_s}
@@ -252,8 +250,8 @@ def _later(facts: Facts) -> list[Reason]:
     stealers = facts.workers - facts.excluded_alive - facts.home_workers
     if not facts.home_workers and facts.busy_stealers + facts.stealers_at_home == stealers:
         sentence = (
-            f"Only workers that take from the queue {facts.queue} when they are idle could run it, and each of "
-            "them holds a job or has jobs of its own queues to take first."
+            f"Only workers that steal from the queue {facts.queue} when idle could run it, and each of them "
+            "is busy or has jobs in its own queues."
         )
         return [_reason(facts, "stealers_busy", sentence, workers=stealers, busy=facts.busy_stealers)]
     if facts.ahead or facts.first:
@@ -268,14 +266,12 @@ def _ahead(facts: Facts) -> str:
     if not facts.first:
         return f"{before}."
     noun = "queue" if len(facts.first) == 1 else "queues"
-    others = f"its workers take jobs of the {noun} {', '.join(facts.first)} first."
+    others = f"its workers take jobs from the {noun} {', '.join(facts.first)} first."
     return f"{before}, and {others}" if facts.ahead else f"I{others[1:]}"
 
 
 def _next(facts: Facts) -> Reason:
     if facts.is_free:
         return _reason(facts, "next", "It is next: the first free worker takes it.")
-    sentence = (
-        "It is next: each worker that may take it holds a job now, and the first to ask again takes it."
-    )
+    sentence = "It is next: every worker that may take it is busy, and the first to ask again takes it."
     return _reason(facts, "next", sentence)

@@ -161,7 +161,7 @@ def _next(bulk: Bulk) -> float | None:
         _count(bulk)
         return None
     if not bulk.by.is_active:
-        _end(bulk, Phase.STOPPED, why="whoever asked for it is no longer active")
+        _end(bulk, Phase.STOPPED, why="the account that started it is no longer active")
         return None
     if (why := _no_longer_allowed(bulk)) is not None:
         _end(bulk, Phase.STOPPED, why=why)

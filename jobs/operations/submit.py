@@ -221,6 +221,16 @@ def share(job_id: int, *, by: User) -> Share:
 
 
 @transactions.retried
+def move_link(token: str, job_id: int) -> None:
+    """Have a link of the site's own, with this token, show this job from now on, and no other."""
+    earlier = Share.objects.filter(token=token)
+    moved = [*earlier.values_list("job_id", flat=True), job_id]
+    earlier.delete()
+    Share.objects.create(job_id=job_id, token=token)
+    live.touch(*(f"share:{each}" for each in moved), f"link:{token}")
+
+
+@transactions.retried
 def unshare(job_id: int, *, by: User) -> None:
     """Make the job's link worthless. Raises NotFound, NotAllowed."""
     job = reads.operable(job_id, by=by)

@@ -95,15 +95,14 @@ def create_worker(
 
 
 def ensure_worker(name: str, *, queues: Sequence[str]) -> str:
-    """A new key for the farm's own worker of this name, which serves everybody, these queues among others; made if
-    there is none yet."""
+    """A new key for the farm's own worker of this name, which serves everybody; made if there is none yet. Queues that
+    it does not serve yet are added to its own."""
     worker = keys.own_worker(name)
     if worker is None:
         return create_worker(name, queues=queues)[1]
-    if missing := [
-        queue for queue in queues if queue not in worker.queues
-    ]:  # it is older than what serves them
-        keys.set_home_queues(worker, [*worker.queues, *missing])
+    added = [queue for queue in queues if queue not in worker.queues]
+    keys.make_queues(added)
+    Worker.objects.filter(pk=worker.pk).update(queues=[*worker.queues, *added])
     return rotate_key(worker)
 
 

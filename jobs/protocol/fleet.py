@@ -73,7 +73,7 @@ class FleetWorker(BaseModel):
 
 
 class Fleet(BaseModel):
-    """Workers, those that were seen last first."""
+    """Workers, the workers, most recently seen first."""
 
     workers: list[FleetWorker]
 

@@ -75,7 +75,7 @@ def _act(request: HttpRequest, user: User, of_late: queries.Failures, age: str) 
     """A bulk action on the jobs that are in the group now."""
     group = next((each for each in of_late.groups if each.key == request.POST.get("group")), None)
     if group is None:
-        messages.error(request, "None of these jobs is there any more.")
+        messages.error(request, "All of these jobs have been deleted.")
         return HttpResponseRedirect(f"{reverse('jobs:failures')}?{urlencode({'age': age})}")
     made = operations.bulk.create(_ACTIONS[Status(group.status)], by=user, filters=_filters(group))
     return HttpResponseRedirect(reverse("jobs:bulk", args=[made.pk]))

@@ -28,7 +28,7 @@ VERDICTS: Final = {
     CancelVerdict.BEFORE_START: "Canceled before it started: no worker ever ran it.",
     CancelVerdict.BEFORE_RETRY: "Canceled before its next attempt: an earlier one ran, no further one will.",
     CancelVerdict.WHILE_RUNNING: "Canceled while it ran: its worker is notified, and its result will be refused.",
-    CancelVerdict.TOO_LATE: "Too late: it had ended before.",
+    CancelVerdict.TOO_LATE: "Too late: it has already ended.",
 }
 
 
@@ -73,7 +73,7 @@ def cancel(request: HttpRequest, job_id: int) -> HttpResponse:
         return access.respond(request, refusal.message, level=messages.ERROR, url=page)
     sentence = VERDICTS[canceled.verdict]
     if canceled.verdict is CancelVerdict.TOO_LATE:
-        sentence = f"Too late: it had ended before, as {canceled.status.replace('_', ' ')}."
+        sentence = f"Too late: it has already ended as {canceled.status.replace('_', ' ')}."
         return access.respond(request, sentence, level=messages.WARNING, url=page)
     return access.respond(request, sentence, level=messages.SUCCESS, url=page)
 

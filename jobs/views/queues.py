@@ -76,7 +76,7 @@ def set_ceiling(request: HttpRequest, name: str) -> HttpResponse:
     except UnknownQueue as refusal:
         _not_found(refusal)
     bound = (
-        "Any number of its jobs may run now."
+        "It has no ceiling now: any number of its jobs may run."
         if ceiling is None
         else f"At most {ceiling} of its jobs run at a time."
     )

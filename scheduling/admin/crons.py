@@ -186,7 +186,7 @@ class CronAdmin(common.Operated, administration.ReadOnly):
     @action(description="Follow the code again", url_path="follow-code", permissions=["operate"])  # type: ignore[untyped-decorator]
     def follow_code(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Undo what people changed of it, after a question."""
-        dialog = {"title": "Let this cron be what the code says?", "button": "Follow the code"}
+        dialog = {"title": "Reset this cron to what the code declares?", "button": "Follow the code"}
         return self._alone(request, object_id, operations.follow_code, "Follows the code again.", dialog)
 
     @action(description="Remove", url_path="remove", permissions=["operate"])  # type: ignore[untyped-decorator]

@@ -154,9 +154,9 @@ class TestFleet:
 
         farm.until(is_reported, within_s=60, what="the end of the start")
         output = fleet.manage("doctor").stdout
-        assert "was not heard" not in output
+        assert "did not arrive within" not in output
         assert [line for line in output.splitlines() if "WRONG" in line] == [
-            "WRONG  No cluster for actions runs: no action is run, however long it is due."
+            "WRONG  No cluster for actions runs: no action is run, however long it has been due."
         ]
 
     def test_each_node_tells_the_same_of_the_farm(self, fleet: Fleet) -> None:

@@ -89,15 +89,15 @@ class TestSubmitting:
         assert _submit(people["member"], priority=9).json() == {
             "error": "forbidden", "right": "jobs.raise_priority", "priority": 9, "highest": 3,
             "what": "a job of the kind work",
-            "message": "The priority 9 takes the right jobs.raise_priority: "
-            "without it a job of the kind work may have 3 at most.",
+            "message": "The priority 9 requires the permission jobs.raise_priority: "
+            "without it, a job of the kind work may have 3 at most.",
         }  # fmt: skip
         with _members(MEMBER_QUEUES=("slow",)):
             assert _submit(people["member"], queue="fast").json() == {
                 "error": "forbidden", "right": "jobs.choose_queue", "queue": "fast", "allowed": "work, slow",
                 "what": "a job of the kind work",
-                "message": "The queue fast takes the right jobs.choose_queue: "
-                "without it a job of the kind work goes into: work, slow.",
+                "message": "The queue fast requires the permission jobs.choose_queue: "
+                "without it, a job of the kind work goes into work, slow.",
             }  # fmt: skip
         assert not Job.objects.exists()
 
@@ -162,7 +162,7 @@ class TestRetrying:
         browser = Client()
         browser.force_login(people["member"])
         page = browser.post(reverse("jobs:retry", args=[job.pk]), follow=True).content.decode()
-        assert "The priority 50 takes the right jobs.raise_priority" in page
+        assert "The priority 50 requires the permission jobs.raise_priority" in page
         assert Job.objects.count() == 1
 
 
@@ -220,7 +220,7 @@ class TestBulkActions:
         raiser.user_permissions.clear()
         stopped = _to_the_end(options)
         assert (stopped.phase, stopped.changed) == (Phase.STOPPED, 0)
-        assert stopped.why.startswith("The priority 50 takes the right jobs.raise_priority")
+        assert stopped.why.startswith("The priority 50 requires the permission jobs.raise_priority")
         assert Job.objects.get().priority == 3
 
     def test_that_try_again_leave_out_what_takes_a_right(self, people: dict[str, User]) -> None:
@@ -247,5 +247,5 @@ class TestBulkActions:
         browser.force_login(people["member"])
         form = {"action": "change_priority", "new_priority": "50"}
         page = browser.post("/jobs/bulk/", form, follow=True).content.decode()
-        assert "The priority 50 takes the right jobs.raise_priority" in page
+        assert "The priority 50 requires the permission jobs.raise_priority" in page
         assert not Bulk.objects.exists()

@@ -33,6 +33,8 @@ delivery-badge         -        -        -        -        -        -        ope
 delivery-jobs          -        -        -        -        -        -        operator operator operator
 delivery-state         -        -        -        -        -        -        operator operator operator
 front                  -        -        -        -        -        -        -        -        -
+front-demonstration    -        -        -        -        -        -        -        -        -
+front-picture          -        -        -        -        -        -        -        -        -
 function-state         -        -        -        -        -        -        operator operator operator
 group-members          -        -        -        -        member   member   -        -        -
 imagegame-gallery      -        -        -        -        -        member   -        -        -

@@ -104,7 +104,7 @@ class DeliveryAdmin(common.BoundedList):
     list_display_links = ["id", "event_type"]
     list_filter = FILTERS
     search_fields = ["delivery_id"]
-    search_help_text = "Words of the body, a delivery id, a type, or our number"
+    search_help_text = "Words of the body, a delivery id, a type, or a number of the inbox"
     fieldsets = [
         (None, {"fields": ["live_state"]}),
         ("Request", {"fields": [

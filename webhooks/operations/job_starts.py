@@ -95,7 +95,7 @@ def owner_of(rule: Rule) -> User | None:
         return None
     owner = queries.active_person(rule.owner)
     if owner is None:
-        raise CannotStart(reason=f"nobody who may log in is called {rule.owner}, whose job it would be")
+        raise CannotStart(reason=f"its owner {rule.owner} does not exist or may not log in")
     return owner
 
 

@@ -12,7 +12,7 @@ from accounts.management.people import PersonCommand
 class Command(PersonCommand):
     """Make an API token. The key is alone on the last line of what is printed."""
 
-    help = "Make an API token for a person and print its key, this once, alone on the last line."
+    help = "Create an API token for a person and print its key, only once, alone on the last line."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Take the username and the token's name."""
@@ -21,7 +21,7 @@ class Command(PersonCommand):
 
         scope_help = "What it may do; may be given several times (all: submit, read and operate)."
         parser.add_argument("--scope", action="append", choices=domain.SCOPES, help=scope_help)
-        parser.add_argument("--days", type=float, help="How long it is good (until it is revoked).")
+        parser.add_argument("--days", type=float, help="How many days it is valid (until it is revoked).")
 
     def handle_person(self, person: User, options: dict[str, Any]) -> None:
         """Make the token; the sentence goes to stderr, so that `key=$(manage.py create_token USER)` works."""

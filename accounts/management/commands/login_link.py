@@ -22,7 +22,7 @@ class Command(PersonCommand):
             "--minutes",
             type=float,
             default=operations.DAY_MIN,
-            help="How long it is good (%(default)s: a day).",
+            help="How many minutes it is valid (%(default)s: a day).",
         )
         parser.add_argument(
             "--url",
@@ -34,7 +34,9 @@ class Command(PersonCommand):
         """Make the link; the sentence goes to stderr."""
         minutes: float = options["minutes"]
         if not 0 < minutes <= 30 * operations.DAY_MIN:
-            raise CommandError("A link is good for more than 0 minutes and at most 43200, which are 30 days.")
+            raise CommandError(
+                "A link is valid for more than 0 minutes and at most 43200, which are 30 days."
+            )
         path = operations.one_time_link(person, minutes=minutes)
         self.stderr.write(f"Logs {person.get_username()} in, once, within {minutes:g} minutes:")
         self.stdout.write(options["url"].rstrip("/") + path)

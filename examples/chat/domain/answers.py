@@ -27,7 +27,7 @@ LABELS = {
     State.CANCELED: "canceled",
 }  # for people, on the pages and in the administration
 OPEN = frozenset({State.WAITING, State.WRITING, State.RETRYING})  # a person has one of these in a group
-ASKABLE = frozenset({State.FAILED, State.TIMED_OUT, State.CANCELED})  # may be asked again
+ASKABLE = frozenset(State) - OPEN  # may be tried again
 
 _BY_STATUS = {
     "in_progress": State.WRITING,

@@ -11,6 +11,7 @@ from examples.chat.domain.answers import State
 from examples.chat.operations import rooms
 from examples.chat.queries import Again, Followed
 from jobs import operations as jobs
+from jobs.domain.states import Status
 from jobs.operations import Discard, Move, Prepared
 from scheduling.operations import action
 
@@ -77,19 +78,28 @@ def _followed(move: Move) -> Followed:
         worker_name=move.worker_name,
         error=_sentence(move.error) if state is not State.FINISHED else "",
         starts_at=move.run_at if state is State.RETRYING else None,
-        text=_text(move) if state is State.FINISHED else None,
+        text=_text(move, state),
         model_name=_model(move),
     )
 
 
-def _text(move: Move) -> str:
+def _text(move: Move, state: State) -> str | None:
+    """What the answer keeps: of a finished one its text, of a stopped one what was written; None changes nothing."""
+    if state is State.CANCELED and move.from_ is Status.IN_PROGRESS:
+        return _written(move) or None
+    return _result_text(move) if state is State.FINISHED else None
+
+
+def _result_text(move: Move) -> str:
     """The worker's result: the handler's `text`, or else whatever it wrote on its way."""
     text = move.result.get("text") if isinstance(move.result, dict) else move.result
     if isinstance(text, str) and text.strip():
         return text.strip()
-    return (
-        jobs.output_text(move.job_id, attempt=move.attempt).strip() or "(The worker answered with nothing.)"
-    )
+    return _written(move) or "(The worker answered with nothing.)"
+
+
+def _written(move: Move) -> str:
+    return jobs.output_text(move.job_id, attempt=move.attempt).strip()
 
 
 def _model(move: Move) -> str:

@@ -62,10 +62,11 @@ def cancel(group_id: int, answer_id: int, *, by: User) -> Cancellation:
 
 @transactions.retried
 def ask_again(group_id: int, answer_id: int, *, by: User, key: str) -> None:
-    """Have a question answered after all that was not: a new job takes the answer over. For who asked.
+    """Have a question answered once more. For who asked.
 
-    Raises NoSuchRoom, NoSuchMessage, NotYours, NothingToAskAgain, Unanswered, RateLimited, and TooOld for a job that
-    the farm has forgotten.
+    An answer that has a text stays, and another one is added; it must be the newest to its question, so that a repeated
+    call adds none. One without a text is taken over by a new job. Raises NoSuchRoom, NoSuchMessage, NotYours,
+    NothingToAskAgain, Unanswered, RateLimited, and TooOld for a job that the farm has deleted. A refusal takes nothing.
     """
     answer = _answer(group_id, answer_id, by)
     if answer.asker_id != by.pk:
@@ -73,6 +74,24 @@ def ask_again(group_id: int, answer_id: int, *, by: User, key: str) -> None:
     if State(answer.state) not in ASKABLE:
         raise NothingToAskAgain
     ratelimits.limit(limits.SEND, key=key, throws=True)
+    if answer.message.text:
+        _add_another(answer, by)
+    else:
+        _take_over(answer, by)
+
+
+def _add_another(answer: Answer, by: User) -> None:
+    question = answer.message.question
+    assert question is not None  # a constraint of the table: the assistant only answers
+    reply = _ask(question, by)
+    # Asked after the new answer is stored: a call that adds one at the same time is either refused there (one
+    # unanswered question for each person) or has committed, and is seen here.
+    if queries.has_newer(answer.message, besides=reply):
+        raise NothingToAskAgain
+    rooms.touch([answer.group_id])
+
+
+def _take_over(answer: Answer, by: User) -> None:
     job_id = _tried_again(answer.job_id, by)
     # The hook gave it the answer, unless the answer had moved on or another question of theirs waits.
     if queries.job_of(answer.pk) != job_id:
@@ -102,7 +121,7 @@ def discard(message_ids: Sequence[int]) -> None:
 # The order of locks is that of `jobs`: a job, then its limit, then what is stored of the answer. Who stored the answer
 # first and reserved tokens then would meet, in a circle, who tries a job again: that holds tokens, and waits to see
 # whether the answer that is being stored stands in its way.
-def _ask(question: Message, by: User) -> None:
+def _ask(question: Message, by: User) -> Message:
     if queries.awaits(by, group_id=question.group_id):
         raise Unanswered
     reply = queries.reply(question)
@@ -119,6 +138,7 @@ def _ask(question: Message, by: User) -> None:
         if _ONE_UNANSWERED in str(error):
             raise Unanswered from None
         raise
+    return reply
 
 
 def _tried_again(job_id: int, by: User) -> int:

@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 
+KIND = "image"  # any worker that paints for the farm paints for the game
 SAVING_FROM = 0.9  # of a worker's progress: what comes then is encoding and sending
 
 

@@ -23,14 +23,18 @@ from scheduling import operations as scheduling
 from scheduling.operations import mutation
 
 _RNG = random.SystemRandom()
+OVERTIME = timedelta(
+    seconds=10
+)  # for pictures that are being painted when the time is up; then it is asked again
 
 
 @mutation
 def deadline(*, game_id: int, step: int) -> None:
-    """The time of a stage is up. For a game that has moved on since, or is gone, this does nothing."""
+    """The time of a stage is up. For a game that has moved on since, is gone, or has more time now, this does
+    nothing."""
     game = games.lock(game_id)
-    if game is not None and game.step == step:
-        advance(game, is_pushed=True)
+    if game is not None and game.step == step and not _has_more_time(game):
+        _time_is_up(game)
 
 
 def locked(code: str) -> Game:
@@ -51,11 +55,13 @@ def catch_up(code: str) -> None:
     with transaction.atomic():
         game = games.lock(unlocked.pk)
         if game is not None and _is_overdue(game, clock.now()):
-            advance(game, is_pushed=True)
+            _time_is_up(game)
 
 
 def advance(game: Game, *, is_pushed: bool) -> None:
     """Let a locked game go where the table of moves says it goes now, or stay, and notify who watches."""
+    if is_pushed and game.stage == Stage.PAINTING and game.stage_began_at is not None:
+        rounds.play_finished(game, submitted_after=game.stage_began_at)
     target = stages.following(rounds.facts(game), is_pushed=is_pushed)
     if target is not None:
         enter(game, target)
@@ -77,7 +83,10 @@ def enter(game: Game, target: Stage) -> None:
     game.stage, game.step, game.version = target, game.step + 1, game.version + 1
     game.deadline_at = None if is_over else ends_at(target, now)
     game.ended_at = now if is_over else None
-    game.save(update_fields=["stage", "step", "version", "round", "deadline_at", "ended_at"])
+    game.stage_began_at = now
+    game.save(
+        update_fields=["stage", "step", "version", "round", "deadline_at", "ended_at", "stage_began_at"]
+    )
     schedule_end(game)
     touch(game)
 
@@ -91,6 +100,29 @@ def schedule_end(game: Game) -> None:
     """Have the scheduler end the stage of a locked game when its time is up."""
     if game.deadline_at is not None:
         scheduling.run_at(game.deadline_at, deadline, game_id=game.pk, step=game.step)
+
+
+def _time_is_up(game: Game) -> None:
+    """Move a locked game on, or have it wait for pictures that were submitted in time: painters may be slow, and one
+    of them may serve all. Each picture has a time limit, so this ends."""
+    if game.stage == Stage.PAINTING and game.stage_began_at is not None:
+        in_time = ends_at(Stage.PAINTING, game.stage_began_at)
+        if rounds.is_awaited(game, submitted_before=in_time):
+            _extend(game)
+            return
+    advance(game, is_pushed=True)
+
+
+def _extend(game: Game) -> None:
+    game.deadline_at, game.version = clock.now() + OVERTIME, game.version + 1
+    game.save(update_fields=["deadline_at", "version"])
+    schedule_end(game)
+    touch(game)
+
+
+def _has_more_time(game: Game) -> bool:
+    """Whether this call of the scheduler is for a moment that was put off since."""
+    return game.stage == Stage.PAINTING and not _is_overdue(game, clock.now())
 
 
 def _reveal_next(game: Game) -> None:

@@ -12,8 +12,8 @@ from django.db import IntegrityError
 from accounts import operations as accounts
 from core.verdicts import CancelVerdict
 from examples.imagegame import limits
-from examples.imagegame.domain import prompts
-from examples.imagegame.domain.painting import State
+from examples.imagegame.domain import prompts, stages
+from examples.imagegame.domain.painting import KIND, State
 from examples.imagegame.errors import StillPainting, SubmissionUnknown, TooLateToChange
 from examples.imagegame.models import Submission
 from examples.imagegame.queries import pictures
@@ -26,7 +26,6 @@ from postgres import clock, transactions
 from ratelimits import operations as ratelimits
 from scheduling.operations import mutation
 
-KIND: Final = "image"  # any worker that paints for the farm paints for the game
 ATTEMPTS: Final = 2  # a painter that broke is worth another try, as long as there is time
 AT_ONCE: Final = 200  # submissions that are mended in one transaction
 _LONGEST_REASON = 300
@@ -36,8 +35,9 @@ _LONGEST_REASON = 300
 def start(prompt: str, *, by: User) -> Submission:
     """Have a prompt painted: the submission and its job, in one transaction.
 
-    The job has PICTURE_S seconds (30) until somebody takes it and as many until it is finished; whatever comes later
-    is refused by its lease. Raises PromptRefused, StillPainting while another is in the making, and RateLimited:
+    The job has PICTURE_S seconds (30) until somebody takes it, as many more for each picture ahead of it (of up to
+    seven others: a full game with one painter), and PICTURE_S until it is finished; what comes later is refused by its
+    lease. Raises PromptRefused, StillPainting while another is in the making, and RateLimited:
     guests, whom nobody knows, get fewer.
     """
     text = _checked(prompt)
@@ -115,7 +115,7 @@ def _submitted(prompt: str, *, by: User) -> Submission:
         owner=by,
         max_attempts=ATTEMPTS,
         timeout_s=seconds,
-        expires_at=clock.now() + timedelta(seconds=seconds),
+        expires_at=clock.now() + timedelta(seconds=seconds * (1 + _ahead())),
     )
     try:
         submission = pictures.add(owner=by, prompt=prompt, job_id=job.pk)
@@ -123,6 +123,11 @@ def _submitted(prompt: str, *, by: User) -> Submission:
         raise StillPainting from error
     live.touch(f"imagegame:player:{submission.owner_id}")
     return submission
+
+
+def _ahead() -> int:
+    """How many pictures a new one may have to wait for, of a full game."""
+    return pictures.count_in_the_making(limit=stages.MOST_PLAYERS - 1)
 
 
 def _cancel(submission_id: int, *, by: User) -> CancelVerdict:
@@ -169,10 +174,9 @@ def _picture(move: jobs.Move) -> str | None:
 
 
 def _timed_out(move: jobs.Move) -> str:
-    seconds = f"{settings.IMAGEGAME['PICTURE_S']:g}"
     if move.attempt == 0:
-        return f"Timed out: no painter was free within {seconds} s."
-    return f"Timed out: it was not finished within {seconds} s."
+        return "Timed out: no painter was free in time."
+    return f"Timed out: it was not finished within {settings.IMAGEGAME['PICTURE_S']:g} s."
 
 
 def _end(submission: Submission, state: State, *, reason: str = "", **columns: Any) -> None:

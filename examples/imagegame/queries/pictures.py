@@ -37,6 +37,11 @@ def in_the_making(owner: User) -> Submission | None:
     return Submission.objects.filter(owner=owner, state=State.PAINTING).first()
 
 
+def count_in_the_making(*, limit: int) -> int:
+    """How many are being painted or wait for that, of everybody; no more than `limit` are counted."""
+    return Submission.objects.filter(state=State.PAINTING)[:limit].count()
+
+
 def at_hand(owner: User) -> Submission | None:
     """This person's newest, unless it was played already or taken back."""
     newest = Submission.objects.filter(owner=owner).select_related("round").order_by("-pk").first()

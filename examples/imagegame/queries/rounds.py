@@ -1,11 +1,13 @@
 """What lies on the table: pictures, titles, guesses."""
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 from django.contrib.auth.models import User
-from django.db.models import Count, Q
+from django.db.models import Count, Q, QuerySet
 
 from examples.imagegame.domain import scores, stages
+from examples.imagegame.domain.painting import State
 from examples.imagegame.domain.stages import Facts, Stage
 from examples.imagegame.models import Game, Guess, Player, Round, Submission, Title
 
@@ -44,6 +46,27 @@ def play(game: Game, submission: Submission) -> Round:
     """Put a picture on the table of a locked game."""
     number = Round.objects.filter(game=game).count()
     return Round.objects.create(game=game, number=number, author=submission.owner, submission=submission)
+
+
+def is_awaited(game: Game, *, submitted_before: datetime) -> bool:
+    """Whether a player who has not played has a picture in the making since before this moment."""
+    making = _unplayed(game).filter(state=State.PAINTING, created_at__lt=submitted_before)
+    return making.exists()
+
+
+def play_finished(game: Game, *, submitted_after: datetime) -> None:
+    """Put the newest finished picture of each player who has not played on the table of a locked game."""
+    finished = _unplayed(game).filter(state=State.SAVED, round__isnull=True, created_at__gte=submitted_after)
+    for submission in finished.order_by("owner_id", "-pk").distinct("owner_id"):
+        play(game, submission)
+
+
+def _unplayed(game: Game) -> QuerySet[Submission]:
+    """The pictures of the players who have not played one."""
+    waited_for = Player.objects.filter(game=game).exclude(
+        user__in=Round.objects.filter(game=game).values("author")
+    )
+    return Submission.objects.filter(owner__in=waited_for.values("user"))
 
 
 def titles(round_id: int) -> list[Title]:

@@ -2,7 +2,9 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from datetime import timedelta
 
+from django.conf import settings
 from django.contrib.auth.models import User
 
 from examples.imagegame.domain import scores, stages
@@ -59,6 +61,23 @@ class Table:
         """Whether this player may wait for nobody any longer."""
         is_under_way = self.game.stage not in {Stage.LOBBY, *stages.ENDED}
         return self.is_host and is_under_way and self.pictures > 0
+
+    @property
+    def waiting_for(self) -> tuple[str, ...]:
+        """The names of the others who have not done what this stage asks of them."""
+        if self.game.stage not in {Stage.PAINTING, Stage.NAMING, Stage.GUESSING}:
+            return ()
+        author = self.picture.author_id if self.picture else None
+        waited_for = [seat.user for seat in self.seats if not (seat.is_done or seat.is_me)]
+        return tuple(user.get_username() for user in waited_for if user.pk != author)
+
+    @property
+    def is_overtime(self) -> bool:
+        """Whether the time to paint is up, and the game waits for pictures that are being painted."""
+        began, ends = self.game.stage_began_at, self.game.deadline_at
+        if self.game.stage != Stage.PAINTING or began is None or ends is None:
+            return False
+        return ends > began + timedelta(seconds=settings.IMAGEGAME["PAINTING_S"])
 
     @property
     def number(self) -> int:

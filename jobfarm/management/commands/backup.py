@@ -13,16 +13,16 @@ from postgres.errors import PostgresError
 class Command(BaseCommand):
     """Write a backup while the farm runs."""
 
-    help = "Write the database, the secret key and the result files into a new folder. The farm may go on running."
+    help = "Write the database, the secret key and the result files into a new folder. The farm may keep running."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Where to, and how many to keep there."""
         parser.add_argument("folder", type=Path, help="a folder that does not exist yet; with --keep any")
-        keep_help = "write a new folder in this one, named for the moment, and keep so many there: the newest"
+        keep_help = "write a new folder in this one, named by date and time, and keep the newest N"
         parser.add_argument("--keep", type=int, metavar="N", help=keep_help)
 
-        files_help = "leave the result files out: a bucket that has copies of its own, say"
+        files_help = "leave out the result files, for instance where their bucket has its own copies"
         parser.add_argument("--without-files", action="store_true", help=files_help)
 
     def handle(self, *, folder: Path, keep: int | None, without_files: bool, **_: Any) -> None:

@@ -12,13 +12,15 @@ class Command(BaseCommand):
     """Make the groups, or say what of them is not as a new one would be."""
 
     help = (
-        "Make the groups “operators” and “operators (read only)” with their rights, if they are not there. "
-        "Of groups that are, say what is missing, as after an upgrade; --reset puts it right."
+        "Make the groups “operators” and “operators (read only)” with their permissions, if they do not exist. "
+        "If they exist, say what is missing, as after an upgrade; --reset corrects it."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Whether groups that are there are changed."""
-        parser.add_argument("--reset", action="store_true", help="give both exactly the rights of new ones")
+        parser.add_argument(
+            "--reset", action="store_true", help="give both exactly the permissions of new ones"
+        )
 
     def handle(self, *, reset: bool, **_: Any) -> None:
         """Say a line for each group, and one for each right in question."""

@@ -19,7 +19,7 @@ from django.db import OperationalError
 from accounts import operations as accounts
 from core import commands
 from examples import config as examples
-from jobfarm import administration, listening, processes, rights
+from jobfarm import administration, demonstration, listening, processes, rights
 from jobfarm.processes import Child
 from jobfarm.rights import Rights
 from jobs import operations as jobs
@@ -107,7 +107,7 @@ class Command(BaseCommand):
         name = administrator.get_username()
         if not self.stdout.isatty():
             command = f"{commands.MANAGE} login_link {name} --url {url}"
-            return f"This is no terminal. For a link that logs {name} in: {command}"
+            return f"This is not a terminal. For a link that logs {name} in: {command}"
         link = accounts.one_time_link(administrator, minutes=LINK_MIN)
         return f"Log in as {name}, once, within {LINK_MIN} minutes: {url}{link}"
 
@@ -172,7 +172,7 @@ def _clusters(listener: socket.socket, metrics: Address | None) -> list[Child]:
 def _worker(url: str, lowered: Rights) -> Child:
     """The worker that comes along. Its key is new at each start and travels where no list of processes shows it."""
     kinds = _demonstrated()
-    key = jobs.ensure_worker(DEMONSTRATOR, queues=kinds)
+    key = jobs.ensure_worker(DEMONSTRATOR, queues=kinds + _demonstration_queue(kinds))
     argv = [*commands.module("jobfarm_worker"), "--url", url, "--concurrency", "2", "--grace", "2"]
     argv += [word for kind in kinds for word in ("--handler", kind)]
     environment = {"JOBFARM_KEY": key} | commands.importable()
@@ -187,11 +187,18 @@ def _demonstrated() -> list[str]:
     return ["image", *named] if all(map(importlib.util.find_spec, PAINTS_WITH)) else named
 
 
+def _demonstration_queue(kinds: list[str]) -> list[str]:
+    """The queue of the front page's picture, where there is one and it costs nobody money."""
+    has_server = os.environ.get("JOBFARM_IMAGE_URL") or os.environ.get("OPENAI_BASE_URL")
+    is_wanted = demonstration.is_shown() and "image" in kinds and not has_server
+    return [demonstration.QUEUE] if is_wanted else []
+
+
 def _lacking() -> str:
     return (
         ""
         if "image" in _demonstrated()
-        else "Nothing paints pictures here: that takes pip install 'jobfarm[demo]'."
+        else "No worker paints pictures here: for one that does, pip install 'jobfarm[demo]'."
     )
 
 

@@ -8,7 +8,7 @@ from jobfarm.management.commands import farm
 class Command(farm.Command):
     """`farm --with-worker`."""
 
-    help = f"{farm.Command.help} A worker comes along: `farm` starts all but that."
+    help = f"{farm.Command.help} It starts a worker too, which `farm` does not."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Those of `farm`."""

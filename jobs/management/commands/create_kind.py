@@ -14,7 +14,7 @@ from jobs.errors import JobsError
 class Command(BaseCommand):
     """Make a kind, or change the one of that name."""
 
-    help = "Make a kind of job (or change it) and its queue."
+    help = "Create or change a kind of job, and its queue."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """The kind's defaults."""
@@ -28,7 +28,7 @@ class Command(BaseCommand):
         parser.add_argument("--expires", type=float, metavar="SECONDS", help="longest wait")
         parser.add_argument(
             "--retry-when-lost", action=BooleanOptionalAction, default=True,
-            help="give a job whose worker died to another one (yes)",
+            help="give the job of a lost worker to another one (yes)",
         )  # fmt: skip
         parser.add_argument(
             "--retry-on-timeout",

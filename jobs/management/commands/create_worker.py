@@ -13,7 +13,7 @@ from jobs.errors import JobsError
 class Command(BaseCommand):
     """Make a worker and print its key, alone on the last line: it is shown this once."""
 
-    help = "Make a worker; its key is the last line of the output and is never shown again."
+    help = "Create a worker; its key is the last line of the output and is never shown again."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Its name, queues and owner."""
@@ -25,7 +25,7 @@ class Command(BaseCommand):
             "--steal", action="append", default=[], help="queue to take from when idle; * for any"
         )
         parser.add_argument(
-            "--owner", help="user whose jobs, and whose groups' jobs, it serves; without: everybody's"
+            "--owner", help="user whose jobs, and whose groups' jobs, it serves (everybody's)"
         )
 
     def handle(self, *, name: str, queue: list[str], steal: list[str], owner: str | None, **_: Any) -> None:
@@ -35,7 +35,7 @@ class Command(BaseCommand):
         except JobsError as error:
             raise CommandError(error.message) from None
         self.stdout.write(
-            f"Worker {worker.pk} ({worker.name}) serves {', '.join(queue)}. Its key, shown this once:"
+            f"Worker {worker.pk} ({worker.name}) serves {', '.join(queue)}. Its key, shown only once:"
         )
         self.stdout.write(key)
 

@@ -27,13 +27,13 @@ log = logging.getLogger(__name__)
 class Command(BaseCommand):
     """One janitor; any number may run, and none is needed in particular."""
 
-    help = "Watch over running and waiting jobs until SIGINT or SIGTERM. Run one or more, anywhere."
+    help = "Watch jobs that are pending or in progress until SIGINT or SIGTERM. Run one or more, anywhere."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Where it shows its numbers."""
         parser.add_argument(
             "--metrics", type=exposition.address, metavar="[HOST:]PORT",
-            help="show what it counts to Prometheus, which shows JOBFARM_METRICS_TOKEN as bearer",
+            help="serve metrics to Prometheus, which sends JOBFARM_METRICS_TOKEN as its bearer token",
         )  # fmt: skip
 
     def handle(self, *, metrics: tuple[str, int] | None = None, **_: Any) -> None:

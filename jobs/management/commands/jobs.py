@@ -21,7 +21,7 @@ POLL_EVERY_S = 0.5  # of `tail`
 class Command(BaseCommand):
     """One verb and its arguments."""
 
-    help = "List, show, cancel, retry, hurry and follow jobs."
+    help = "List, show, cancel, retry and follow jobs, run them now, change their priority."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """A sub-command for each verb."""
@@ -37,7 +37,7 @@ class Command(BaseCommand):
             ("run_now", "make those due that are due later"),
         ):
             verbs.add_parser(verb, help=meaning).add_argument("job", type=int, nargs="+")
-        priority = verbs.add_parser("priority", help="change the priority of those that wait")
+        priority = verbs.add_parser("priority", help="change the priority of pending jobs")
         priority.add_argument("job", type=int, nargs="+")
         priority.add_argument("--to", type=int, required=True, help="from -100 to 100, higher goes first")
         verbs.add_parser("tail", help="follow its output until it ends").add_argument("job", type=int)

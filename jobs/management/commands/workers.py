@@ -18,7 +18,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         """A sub-command for each verb."""
         verbs = parser.add_subparsers(dest="verb", required=True)
-        verbs.add_parser("list", help="those that were seen last first")
+        verbs.add_parser("list", help="the workers, most recently seen first")
         for verb, meaning in (("drain", "give them nothing more"), ("undrain", "let them claim again")):
             verbs.add_parser(verb, help=meaning).add_argument("worker", nargs="+", help="name or number")
 

@@ -106,7 +106,7 @@ class TestLoginLinkAction:
         assert (entry.user, entry.object_id, entry.change_message) == (
             root,
             str(ada.pk),
-            "Made a one-time log-in link.",
+            "Created a one-time log-in link.",
         )
 
     def test_is_for_superusers_alone(self, client: Client) -> None:

@@ -148,7 +148,7 @@ class TestAGroup:
         operations.join(operations.invite(group, by=ada), by=bob)
         for who in (member, str(ada.pk)):
             text = browser(ada).post(page(group, "remove/"), {"member": who}, follow=True).text
-            assert "Nobody was chosen" in text
+            assert "No member was chosen" in text
         assert operations.members(group) == [ada, bob]
 
     def test_takes_nobody_out_for_who_does_not_keep_it(self, ada: User, bob: User, group: Group) -> None:

@@ -136,7 +136,7 @@ class TestQuotas:
         lease = claimed["lease"]
         no_room = {
             "error": "quota_reached", "what": "bytes of output", "of": "attempt", "quota": 5, "used": 4, "more": 2,
-            "message": "One attempt may hand in 5 bytes of output: 4 are there, and there is no room for 2 more.",
+            "message": "Quota of one attempt, bytes of output: 5 allowed, 4 used, 2 more requested.",
         }  # fmt: skip
         answer = crew.post(f"jobs/{job.pk}/output", lease=lease, seq=1, text="22")
         assert (answer.status_code, answer.json()) == (413, no_room)

@@ -37,7 +37,7 @@ def test_a_submit_is_refused_with_429_and_when_to_come_again(client: httpx.Clien
     assert refused.json() == {
         "error": "quota_reached", "what": "waiting jobs", "of": "owner", "quota": 3, "used": 3, "more": 1,
         "retry_after": 10,
-        "message": "One owner may have 3 jobs waiting: 3 are there, and there is no room for 1 more.",
+        "message": "Quota of one owner, jobs waiting: 3 allowed, 3 used, 1 more requested.",
     }  # fmt: skip
     newest = Job.objects.latest("pk")
     client.post(f"/api/v1/jobs/{newest.pk}/cancel")
@@ -73,9 +73,7 @@ def test_output_and_files_are_refused_with_413_and_the_job_may_finish(crew: Crew
         done = crew.post(f"jobs/{job.pk}/finish", lease=lease, outcome="success")
         assert done.json()["status"] == "success"
     assert text.json()["message"] == (
-        "The jobs of one owner may have 5 bytes of output: 4 are there, and there is no room for 4 more."
+        "Quota of one owner, bytes of output: 5 allowed, 4 used, 4 more requested."
     )
-    assert put.json()["message"] == (
-        "The jobs of one owner may have 1 files: 1 are there, and there is no room for 1 more."
-    )
+    assert put.json()["message"] == ("Quota of one owner, files: 1 allowed, 1 used, 1 more requested.")
     assert (OutputChunk.objects.count(), ResultFile.objects.count()) == (1, 1)

@@ -95,6 +95,23 @@ class TestAskingAgain:
             operations.cancel(room.pk, answer.pk, by=ada)
         _agree()
 
+    def test_for_another_answer_from_five_places_at_once_makes_one(self) -> None:
+        room, [ada] = people.group("ada")
+        worker = people.worker()
+        for turn in range(1, 9):
+            answer = people.ask(room, ada)
+            farm.succeed(worker, farm.claim_one(worker), {"text": "So."})
+            again = [
+                partial(_try, partial(operations.ask_again, room.pk, answer.pk, by=ada, key=f"k{turn}-{n}"))
+                for n in range(5)
+            ]
+            tried = farm.at_once(*again, partial(_answer_all, worker, until=lambda: True))[:5]
+            assert Counter(tried)["done"] == 1, tried
+            assert set(tried) <= {"done", "Unanswered", "NothingToAskAgain"}
+            _end_all(worker)
+            assert Message.objects.filter(role="assistant", question=answer.message.question).count() == 2
+        _agree()
+
     def test_two_questions_and_a_new_one_leaves_one_open(self) -> None:
         room, [ada] = people.group("ada")
         worker = people.worker()

@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from examples.chat import operations
 from examples.chat.models import Answer, Message
 from jobs import operations as jobs
 from jobs.models import Worker
+from ratelimits import limits as declared_limits
 from ratelimits import operations as ratelimits
 from tests import farm
 from tests.accounts.integration.people import guest as new_guest
@@ -156,6 +158,25 @@ class TestARoom:
         assert "At last." in page
         assert "on mo, for ada" in page
 
+    def test_shows_a_stopped_answer_and_offers_another_beside_the_newest_alone(
+        self, client: Client, ada: User, room: Group
+    ) -> None:
+        answer, worker = people.ask(room, ada, "Why?"), people.worker()
+        claimed = farm.claim_one(worker)
+        jobs.write_output(worker, claimed.id, claimed.lease, seq=0, text="**Half**")
+        operations.cancel(room.pk, answer.pk, by=ada)
+        page = shown(client, f"/chat/{room.pk}/")
+        assert ("<strong>Half</strong>" in page, "Stopped here." in page) == (True, True)
+        operations.ask_again(room.pk, answer.pk, by=ada, key="k")
+        assert 'form="chat-again"' not in shown(client, f"/chat/{room.pk}/")
+        farm.succeed(worker, farm.claim_one(worker), {"text": "All."})
+        page = shown(client, f"/chat/{room.pk}/")
+        assert "Another answer to “Why?”" in page
+        newest = answer.message.question.replies.latest("pk") if answer.message.question else None
+        offered = re.findall(r'form="chat-again" name="answer" value="(\d+)"', page)
+        assert newest is not None
+        assert offered == [str(newest.pk)]
+
     def test_says_when_an_answer_starts_that_waits_for_its_tokens(
         self, client: Client, ada: User, room: Group
     ) -> None:
@@ -255,13 +276,18 @@ class TestButtons:
         jobs.submit("chat", {}, owner=ada)
         post_text = post_json(client, f"/chat/{room.pk}/say/", text="Why?", ask="yes")
         assert post_text["sentence"] == (
-            "One owner may have 1 jobs waiting: 1 are there, and there is no room for 1 more."
+            "Quota of one owner, jobs waiting: 1 allowed, 1 used, 1 more requested."
         )
         assert post_text["refused"]
         assert people.log(room) == []
 
-    def test_say_that_answers_are_booked_out(self, client: Client, room: Group) -> None:
-        ratelimits.limit("chat completion tokens", count=3_300_000, reserve=True)
+    def test_say_that_answers_are_booked_out(
+        self, client: Client, room: Group, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """With a bucket that fills by a token a minute: the usual one gets a question's tokens in a second."""
+        slow = ratelimits.TokenBucket(1, timedelta(minutes=1), capacity=100_000, max_reserved=10)
+        monkeypatch.setitem(declared_limits._declared, "chat completion tokens", slow)
+        ratelimits.limit("chat completion tokens", count=100_000, reserve=True)
         sentence = post_json(client, f"/chat/{room.pk}/say/", text="Why?", ask="yes")["sentence"]
         assert re.fullmatch(r"All the assistant's tokens are in use\. Try again in \d+ s\.", sentence)
 
@@ -272,7 +298,7 @@ class TestButtons:
             post_text(client, f"{where}/cancel/", answer=answer.pk)
             == "Canceled before an answer was started."
         )
-        assert post_text(client, f"{where}/again/", answer=answer.pk) == "Asked again."
+        assert post_text(client, f"{where}/again/", answer=answer.pk) == ""
         assert post_json(client, f"{where}/again/", answer=answer.pk)["refused"]
         question = answer.message.question_id
         assert post_text(client, f"{where}/remove/", message=question) == "Deleted."

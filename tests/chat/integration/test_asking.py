@@ -20,6 +20,7 @@ from jobs.models import Job
 from ratelimits import operations as ratelimits
 from ratelimits.errors import RateLimited
 from tests import farm
+from tests.browser.farmhands import write
 from tests.chat.integration import people
 
 pytestmark = pytest.mark.django_db
@@ -201,11 +202,54 @@ class TestAskAgain:
         with pytest.raises(NothingToAskAgain):
             operations.ask_again(room.pk, answer.pk, by=ada, key="k")
         farm.succeed(worker, farm.claim_one(worker), {"text": "So."})
-        with pytest.raises(NothingToAskAgain):
-            operations.ask_again(room.pk, answer.pk, by=ada, key="k")
         with pytest.raises(NotYours):
             operations.ask_again(room.pk, answer.pk, by=bob, key="k")
         assert Job.objects.count() == 1
+
+    def test_of_an_answer_with_a_text_adds_another_one_and_keeps_the_first(self) -> None:
+        room, [ada] = people.group("ada")
+        answer, worker = people.ask(room, ada), people.worker()
+        farm.succeed(worker, farm.claim_one(worker), {"text": "So."})
+        operations.ask_again(room.pk, answer.pk, by=ada, key="k")
+        assert people.log(room) == [("user", "Why is the sky blue?"), ("assistant", "So."), ("assistant", "")]
+        another = farm.claim_one(worker)
+        assert [each["content"] for each in another.payload["messages"]] == ["Why is the sky blue?"]
+        farm.succeed(worker, another, {"text": "Or so."})
+        assert [text for _, text in people.log(room)[1:]] == ["So.", "Or so."]
+        assert people.stands(answer) == ("finished", "So.")
+
+    def test_of_an_answer_is_for_the_newest_one_alone(self) -> None:
+        room, [ada] = people.group("ada")
+        answer, worker = people.ask(room, ada), people.worker()
+        farm.succeed(worker, farm.claim_one(worker), {"text": "So."})
+        operations.ask_again(room.pk, answer.pk, by=ada, key="k")
+        with pytest.raises(Unanswered):
+            operations.ask_again(room.pk, answer.pk, by=ada, key="k")
+        farm.succeed(worker, farm.claim_one(worker), {"text": "Or so."})
+        left = ratelimits.get_value("chat/send", key="k").value
+        with pytest.raises(NothingToAskAgain):
+            operations.ask_again(room.pk, answer.pk, by=ada, key="k")
+        assert ratelimits.get_value("chat/send", key="k").value == pytest.approx(left, abs=0.5)
+        assert (Job.objects.count(), Message.objects.count()) == (2, 3)
+
+    def test_of_a_stopped_answer_keeps_what_was_written(self) -> None:
+        room, [ada] = people.group("ada")
+        answer, worker = people.ask(room, ada), people.worker()
+        claimed = farm.claim_one(worker)
+        write(worker, claimed, "Half of ", "it.")
+        operations.cancel(room.pk, answer.pk, by=ada)
+        assert people.stands(answer) == ("canceled", "Half of it.")
+        operations.ask_again(room.pk, answer.pk, by=ada, key="k")
+        farm.succeed(worker, farm.claim_one(worker), {"text": "All of it."})
+        assert [text for _, text in people.log(room)[1:]] == ["Half of it.", "All of it."]
+
+    def test_from_the_page_of_a_stopped_job_begins_with_an_empty_text(self) -> None:
+        room, [ada] = people.group("ada")
+        answer, worker = people.ask(room, ada), people.worker()
+        write(worker, farm.claim_one(worker), "Half of it.")
+        operations.cancel(room.pk, answer.pk, by=ada)
+        jobs.retry(people.job_of(answer).pk, by=ada)
+        assert people.stands(answer) == ("waiting", "")
 
     def test_waits_for_its_turn_behind_another_question_of_theirs(self) -> None:
         room, [ada] = people.group("ada")

@@ -243,7 +243,7 @@ class TestRefusals:
         farm.kind()
         farm.submit(1, owner=ada)
         answer = _document(_as(ada), "/game/paint/", prompt="a fox")
-        assert answer == "One owner may have 1 jobs waiting: 1 are there, and there is no room for 1 more."
+        assert answer == "Quota of one owner, jobs waiting: 1 allowed, 1 used, 1 more requested."
         assert not Submission.objects.exists()
 
     @pytest.mark.parametrize("number", ["", "x", "-1", "9" * 30, "\u0661"])

@@ -28,7 +28,7 @@ from examples.imagegame.errors import (
     TooFewPlayers,
     WrongMoment,
 )
-from examples.imagegame.models import Game, Guess, Player, Round, Title
+from examples.imagegame.models import Game, Guess, Player, Round, Submission, Title
 from examples.imagegame.queries import tables
 from scheduling import operations as scheduling
 from scheduling.models import ScheduledFunction
@@ -128,6 +128,59 @@ class TestAGame:
         with pytest.raises(NotAMember):
             operations.again(made.code, by=made.people[1])
         assert Game.objects.count() == 1
+
+
+class TestSlowPainters:
+    def test_are_waited_for_when_the_time_to_paint_is_up(self) -> None:
+        made = party_at(Stage.PAINTING, 2)
+        ada, bob = made.people
+        operations.play(made.code, players.picture(ada, made.painter).pk, by=ada)
+        operations.start("a hen", by=bob)
+        Submission.objects.update(created_at=farm.now() - timedelta(seconds=60))
+        Game.objects.update(stage_began_at=farm.now() - timedelta(seconds=180))
+        players.time_is_up(made.game)
+        assert (made.stage(), made.game.step) == (Stage.PAINTING, 1)
+        board = tables.table(made.game.pk, me=ada.pk)
+        assert board is not None
+        assert (board.is_overtime, board.waiting_for) == (True, ("player1",))
+        ends = made.game.deadline_at
+        assert ends is not None
+        assert ScheduledFunction.objects.filter(args__step=1, run_at=ends).exists()
+        operations.deadline(game_id=made.game.pk, step=1)  # the call for the moment that was put off
+        assert made.stage() is Stage.PAINTING
+        players.finish(made.painter, farm.claim_one(made.painter))
+        players.time_is_up(made.game)
+        assert made.stage() is Stage.NAMING
+        assert Round.objects.filter(author=bob).exists(), "a finished picture is played when the time is up"
+
+    def test_are_not_waited_for_with_what_is_submitted_later(self) -> None:
+        made = party_at(Stage.PAINTING, 2)
+        ada, bob = made.people
+        operations.play(made.code, players.picture(ada, made.painter).pk, by=ada)
+        operations.start("a hen", by=bob)
+        Game.objects.update(stage_began_at=farm.now() - timedelta(seconds=181))
+        players.time_is_up(made.game)
+        assert made.stage() is Stage.NAMING
+
+    def test_that_fail_hold_nobody_up(self) -> None:
+        made = party_at(Stage.PAINTING, 2)
+        ada, bob = made.people
+        operations.play(made.code, players.picture(ada, made.painter).pk, by=ada)
+        operations.start("a hen", by=bob)
+        farm.fail(made.painter, farm.claim_one(made.painter), retryable=False)
+        players.time_is_up(made.game)
+        assert made.stage() is Stage.NAMING
+
+    def test_leave_a_picture_painted_before_the_game_where_it_is(self) -> None:
+        made = party(2)
+        ada, bob = made.people
+        players.picture(bob, made.painter)
+        made.begin()
+        Game.objects.update(stage_began_at=farm.now())
+        operations.play(made.code, players.picture(ada, made.painter).pk, by=ada)
+        players.time_is_up(made.game)
+        assert made.stage() is Stage.NAMING
+        assert not Round.objects.filter(author=bob).exists()
 
 
 class TestDeadlines:

@@ -70,6 +70,15 @@ class TestAPicture:
         assert job.expires_at is not None
         assert abs(job.expires_at - job.created_at - timedelta(seconds=30)) < timedelta(seconds=1)
 
+    def test_waits_longer_behind_others_for_as_long_as_they_may_take(self) -> None:
+        for number in range(9):
+            submission = operations.start("a fox", by=farm.user(f"p{number}"))
+            job = Job.objects.get(pk=submission.job_id)
+            assert job.expires_at is not None
+            waits = 30 * (1 + min(number, 7))
+            assert abs(job.expires_at - job.created_at - timedelta(seconds=waits)) < timedelta(seconds=1)
+            assert job.timeout_s == 30
+
     def test_that_comes_late_stays_out(self) -> None:
         painter = players.painter()
         submission = operations.start("a fox", by=farm.user())
@@ -92,7 +101,7 @@ class TestAPicture:
         submission = operations.start("a fox", by=farm.user())
         farm.pass_time(Job.objects.get(pk=submission.job_id), 31)
         assert jobs.sweep().expired == 1
-        assert _stored(submission)["reason"] == "Timed out: no painter was free within 30 s."
+        assert _stored(submission)["reason"] == "Timed out: no painter was free in time."
         assert jobs.claim(players.painter()) == []
 
     def test_is_tried_again_by_another_painter(self) -> None:

@@ -225,7 +225,8 @@ class TestFarm:
         farm = fresh_farm
         farm.start("--with-worker")
         assert farm.way_in == (
-            "This is no terminal. For a link that logs admin in: manage.py login_link admin --url " + farm.url
+            "This is not a terminal. For a link that logs admin in: manage.py login_link admin --url "
+            + farm.url
         )
         before = farm.children()
         assert set(before) == {"web", "janitor", *CLUSTERS, "worker"}

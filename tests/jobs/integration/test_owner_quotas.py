@@ -74,9 +74,7 @@ class TestWaitingJobs:
         quota(WAITING_JOBS_PER_OWNER=3)
         farm.submit(3, owner=ada)
         sentence, numbers = _refused(farm.submit, 1, owner=ada)
-        assert sentence == (
-            "One owner may have 3 jobs waiting: 3 are there, and there is no room for 1 more."
-        )
+        assert sentence == ("Quota of one owner, jobs waiting: 3 allowed, 3 used, 1 more requested.")
         assert numbers == {
             "what": "waiting jobs", "of": "owner", "quota": 3, "used": 3, "more": 1, "retry_after": 10,
         }  # fmt: skip
@@ -148,9 +146,7 @@ class TestWaitingJobs:
         farm.submit(3)
         farm.submit(1, owner=ada)
         sentence, numbers = _refused(farm.submit, 1)
-        assert sentence == (
-            "All owners together may have 4 jobs waiting: 4 are there, and there is no room for 1 more."
-        )
+        assert sentence == ("Quota of the whole farm, jobs waiting: 4 allowed, 4 used, 1 more requested.")
         assert (numbers["of"], numbers["quota"], numbers["used"]) == ("farm", 4, 4)
 
     def test_have_no_quota_where_the_setting_is_zero(self, ada: User, quota: SetQuotas) -> None:
@@ -192,9 +188,7 @@ class TestOutput:
         _write(me, second, 0, "1")
         before = farm.everything(second)
         sentence, numbers = _refused(_write, me, second, 1, "12345")
-        assert sentence == (
-            "The jobs of one owner may have 10 bytes of output: 7 are there, and there is no room for 5 more."
-        )
+        assert sentence == ("Quota of one owner, bytes of output: 10 allowed, 7 used, 5 more requested.")
         assert (numbers["what"], numbers["of"], numbers["quota"], numbers["more"]) == (
             "bytes of output", "owner", 10, 5,
         )  # fmt: skip
@@ -207,9 +201,7 @@ class TestOutput:
         me = farm.worker()
         _ended(None, me, output="123456")
         sentence, numbers = _refused(_write, me, _hold(ada, me), 0, "12345")
-        assert sentence == (
-            "All jobs of the farm may have 10 bytes of output: 6 are there, and there is no room for 5 more."
-        )
+        assert sentence == ("Quota of the whole farm, bytes of output: 10 allowed, 6 used, 5 more requested.")
         assert numbers["of"] == "farm"
 
     def test_that_comes_twice_is_answered_at_the_quota_too(self, ada: User, quota: SetQuotas) -> None:
@@ -246,9 +238,7 @@ class TestFiles:
         for name in "ab":
             _put(me, _hold(ada, me), name, 1)
         sentence, numbers = _refused(_put, me, _hold(ada, me), "c", 1)
-        assert sentence == (
-            "The jobs of one owner may have 2 files: 2 are there, and there is no room for 1 more."
-        )
+        assert sentence == ("Quota of one owner, files: 2 allowed, 2 used, 1 more requested.")
         assert numbers == {"what": "files", "of": "owner", "quota": 2, "used": 2, "more": 1}
         assert _put(me, _hold(bob, me), "c", 1).size == 1
         assert _put(me, _hold(None, me), "c", 1).size == 1

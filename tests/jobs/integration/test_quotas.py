@@ -77,7 +77,7 @@ class TestOutput:
         with pytest.raises(QuotaReached) as refused:
             _write(held, 0, "x" * 11)
         assert refused.value.message == (
-            "One attempt may hand in 10 bytes of output: 0 are there, and there is no room for 11 more."
+            "Quota of one attempt, bytes of output: 10 allowed, 0 used, 11 more requested."
         )
 
     def test_that_came_twice_is_counted_once_and_a_repeat_is_answered_at_the_quota_too(

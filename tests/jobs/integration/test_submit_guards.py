@@ -22,7 +22,7 @@ TIMES = {
     "nothing asked": ((None, None, None, None), (0, None, None)),
     "due long ago": ((-500, None, None, None), (-500, None, None)),
     "due later": ((500, None, None, None), (500, None, None)),
-    "waits for its limit": ((None, None, None, 30), (30, None, 30)),
+    "is waiting for the limit": ((None, None, None, 30), (30, None, 30)),
     "due before its tokens": ((10, None, None, 30), (30, None, 30)),
     "due long before its tokens": ((-500, None, None, 30), (30, None, 30)),
     "due after its tokens": ((500, None, None, 30), (500, None, 30)),

@@ -238,7 +238,7 @@ class TestWhy:
         [job] = farm.submit(1)
         [reason] = reads.why_not_running(job.pk)
         assert reason.code == "next"
-        assert "holds a job now" in reason.sentence
+        assert "is busy" in reason.sentence
 
     def test_its_queue_is_paused_by_somebody_since_some_moment(self) -> None:
         farm.kind()
@@ -270,7 +270,7 @@ class TestWhy:
         claimed = farm.claim_one(me)
         assert "has not confirmed" in reads.why_not_running(job.pk)[0].sentence
         operations.heartbeat(me, claimed.id, claimed.lease)
-        assert reads.why_not_running(job.pk)[0].sentence == "It does not wait: it is in progress."
+        assert reads.why_not_running(job.pk)[0].sentence == "It is not waiting: it is in progress."
 
     def test_has_no_answer_for_what_is_no_job(self) -> None:
         assert reads.why_not_running(10**9) == []

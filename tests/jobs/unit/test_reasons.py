@@ -80,10 +80,10 @@ class TestReasons:
     @pytest.mark.parametrize(
         ("facts", "sentence"),
         [
-            ({"status": Status.IN_PROGRESS}, "It does not wait: it is in progress."),
+            ({"status": Status.IN_PROGRESS}, "It is not waiting: it is in progress."),
             (
                 {"expired": True, "expires_at": AT},
-                "It waited longer than it may (until 2024-03-10 01:59:00 UTC), and is about to be ended as timed out.",
+                "It has expired (2024-03-10 01:59:00 UTC) and is about to end as timed out.",
             ),
             ({"due_in_s": 90}, "It is not due yet: it may start in 90 s."),
             (PAUSED, "The queue gpu has been paused since 2024-03-10 01:59:00 UTC."),
@@ -97,10 +97,10 @@ class TestReasons:
             ({"ahead": 1}, "1 job is ahead of it."),
             ({"ahead": 999}, "999 jobs are ahead of it."),
             ({"ahead": 1000}, "1,000 or more jobs are ahead of it."),
-            ({"first": ("a",)}, "Its workers take jobs of the queue a first."),
+            ({"first": ("a",)}, "Its workers take jobs from the queue a first."),
             (
                 {"ahead": 2, "first": ("a", "b")},
-                "2 jobs are ahead of it, and its workers take jobs of the queues a, b first.",
+                "2 jobs are ahead of it, and its workers take jobs from the queues a, b first.",
             ),
         ],
     )

@@ -68,7 +68,7 @@ def test_that_wait_to_be_retried_are_a_group_that_is_canceled(little_farm: Farm,
 
 def test_that_are_gone_are_not_acted_on(little_farm: Farm, browse: Browse) -> None:
     answer = browse(little_farm.oscar).post("/jobs/failures/", {"group": "0" * 16}, follow=True)
-    assert "None of these jobs is there any more." in answer.content.decode()
+    assert "All of these jobs have been deleted." in answer.content.decode()
     assert not Bulk.objects.exists()
 
 

@@ -36,8 +36,8 @@ from webhooks.models import Delivery, Secret
 from webhooks.operations import secrets
 
 AROUND = ("janitor", "scheduler", "web", "queues", "redis")
-NO_MUTATIONS = "No cluster for mutations runs: no mutation is run, however long it is due."
-NO_ACTIONS = "No cluster for actions runs: no action is run, however long it is due."
+NO_MUTATIONS = "No cluster for mutations runs: no mutation is run, however long it has been due."
+NO_ACTIONS = "No cluster for actions runs: no action is run, however long it has been due."
 
 
 def live_cluster(role: str) -> uuid.UUID:
@@ -87,7 +87,7 @@ class TestReady:
             "checks": {
                 "database": {"status": "ok"},
                 "writes": {"status": "ok"},
-                "migrations": {"status": "error", "messages": ["1 migrations are missing."]},
+                "migrations": {"status": "error", "messages": ["Migrations that have not been applied: 1."]},
                 **{name: {"status": "skipped"} for name in AROUND},
             },
         }
@@ -122,7 +122,7 @@ class TestReady:
         assert answer.status_code == 200
         assert answer.json()["checks"]["scheduler"] == {
             "status": "error",
-            "messages": ["This check failed; the log says how."],
+            "messages": ["This check failed; the log has the details."],
         }
         assert "scheduling_cluster" in caplog.text
 
@@ -145,7 +145,7 @@ class TestTheDoctorAboutWebhooks:
             if source is not Source.STRIPE:
                 secrets.add(source, name="a test")
         assert levels_of(health._webhooks()) == [
-            (Level.FINE, "Webhooks are refused for want of a secret: Stripe.")
+            (Level.FINE, "Webhooks that are refused because they have no secret: Stripe.")
         ]
 
     def test_tells_what_cannot_be_opened_what_is_late_and_what_is_dead(self) -> None:
@@ -161,11 +161,13 @@ class TestTheDoctorAboutWebhooks:
         ended = {"ended_at": Now(), "note": "why", "status": "dead"}
         Delivery.objects.create(delivery_id="late", body_sha256=b"1" * 32, **common)
         Delivery.objects.create(delivery_id="dead", body_sha256=b"2" * 32, **common, **ended)
-        refused = "SECRET_KEY does not open the secrets of these sources, whose webhooks are refused: Clerk."
+        refused = (
+            "SECRET_KEY cannot decrypt the secrets of these sources, so their webhooks are refused: Clerk."
+        )
         assert levels_of(health._webhooks()) == [
             (Level.ERROR, refused),
-            (Level.WARNING, "1 webhook deliveries should have been processed a minute ago and were not."),
-            (Level.WARNING, "Webhook deliveries that failed for good: 1."),
+            (Level.WARNING, "Webhook deliveries that should have been processed a minute ago: 1."),
+            (Level.WARNING, "Dead letters (webhook deliveries whose attempts all failed): 1."),
         ]
 
 
@@ -177,7 +179,7 @@ class TestTheDoctorAboutTheScheduler:
     def test_is_content_when_both_kinds_run_and_nothing_went_wrong(self) -> None:
         live_cluster("mutations")
         live_cluster("actions")
-        assert scheduler_says() == [(Level.FINE, "2 clusters run scheduled functions.")]
+        assert scheduler_says() == [(Level.FINE, "Clusters that run scheduled functions: 2.")]
 
     def test_tells_what_is_late_what_froze_and_what_is_unknown(self) -> None:
         live_cluster("mutations")
@@ -190,10 +192,10 @@ class TestTheDoctorAboutTheScheduler:
         moment = Now() - timedelta(seconds=60)
         Due.objects.filter(pk=late.pk).update(run_at=moment, next_at=moment)
         assert scheduler_says() == [
-            (Level.FINE, "2 clusters run scheduled functions."),
-            (Level.WARNING, "1 scheduled functions are late, the oldest by 60 s."),
-            (Level.WARNING, "Clusters froze within a day, and were replaced: 1."),
-            (Level.WARNING, "Actions whose end nobody knows, within a day: 1."),
+            (Level.FINE, "Clusters that run scheduled functions: 2."),
+            (Level.WARNING, "Scheduled functions that are late: 1, the oldest by 60 s."),
+            (Level.WARNING, "Clusters that froze within a day and were replaced: 1."),
+            (Level.WARNING, "Actions with an unknown outcome within a day: 1."),
         ]
 
     @pytest.mark.django_db(transaction=True)

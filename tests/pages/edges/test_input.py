@@ -198,7 +198,7 @@ class TestCanceling:
             "waits": "Canceled before it started: no worker ever ran it.",
             "again": "Canceled before its next attempt: an earlier one ran, no further one will.",
         }
-        assert _shown(client, runs) == "Too late: it had ended before, as canceled."
+        assert _shown(client, runs) == "Too late: it has already ended as canceled."
 
     def test_with_htmx_stays_on_the_page(self, browse: Browse, little_farm: Farm) -> None:
         address = f"/jobs/{little_farm.job.pk}/cancel/"

@@ -16,7 +16,7 @@ from jobs import operations
 from jobs.domain.states import Status
 from jobs.live_queries import farm as farm_queries
 from jobs.models import Job, RollupWatermark
-from jobs.queries import fleet, gauges
+from jobs.queries import fleet, gauges, rollups
 from live import registry
 from live.registry import Viewer
 from ratelimits import operations as ratelimits
@@ -120,11 +120,11 @@ class TestCharts:
     def test_show_steps_that_nobody_counted_as_such(
         self, browse: Browse, little_farm: Farm, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(farm_queries.rollups, "began_at", lambda: farm.now() - timedelta(days=30))
+        monkeypatch.setattr(rollups, "began_at", lambda: farm.now() - timedelta(days=30))
         client = browse(little_farm.oscar)
         page = client.get("/").content.decode()
         assert (f'data-counted="{"1" * 60}"' in page, "Not counted" in page) == (True, False)
-        monkeypatch.setattr(farm_queries.rollups, "began_at", lambda: farm.now() - timedelta(minutes=10))
+        monkeypatch.setattr(rollups, "began_at", lambda: farm.now() - timedelta(minutes=10))
         page = client.get("/").content.decode()
         assert (f'data-counted="{"0" * 49}{"1" * 11}"' in page, "Not counted" in page) == (True, True)
 

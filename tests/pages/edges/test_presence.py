@@ -23,7 +23,7 @@ from tests import farm
 from tests.pages.edges.conftest import Browse, Farm
 
 pytestmark = pytest.mark.django_db
-UNHEARD = "A notification sent to ourselves was not heard within 2 s."
+UNHEARD = "A notification that the farm sent to itself did not arrive within 2 s."
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +86,7 @@ class TestAFarmThatHasJustBeenStarted:
         assert Level.STARTING not in [finding.level for finding in health.examine(surroundings=list)]
         assert ready("janitor") == {
             "status": "error",
-            "messages": ["No janitor runs: nobody notices leases that run out, nor jobs that wait too long."],
+            "messages": ["No janitor runs: leases that run out, and jobs that wait too long, are not ended."],
         }
 
     def test_is_told_of_what_has_come_within_seconds(self, browse: Browse, little_farm: Farm) -> None:
@@ -102,7 +102,7 @@ class TestAFarmThatHasJustBeenStarted:
 class TestWebProcesses:
     def test_of_which_none_is_there_are_missed_by_the_doctor(self) -> None:
         report(Part.JANITOR, started_at=ago(60))
-        missing = "No web process runs: no page is served, and no call of a worker is heard."
+        missing = "No web process runs: no page is served, and no worker's call is answered."
         assert findings(presence.web) == [(Level.ERROR, missing)]
         assert (Level.ERROR, missing) in examined()
         assert ready("web") == {"status": "error", "messages": [missing]}
@@ -135,7 +135,7 @@ class TestClusters:
     def test_of_which_one_sort_is_missing_are_told_wherever_one_looks(self, there: str, missing: str) -> None:
         report(Part.WEB, started_at=ago(60))
         _cluster(there)
-        sentence = f"No cluster for {missing} runs: no {missing[:-1]} is run, however long it is due."
+        sentence = f"No cluster for {missing} runs: no {missing[:-1]} is run, however long it has been due."
         assert (Level.ERROR, sentence) in examined()
         assert ready("scheduler") == {"status": "error", "messages": [sentence]}
 
@@ -185,7 +185,7 @@ def owners() -> tuple[User, User, Group]:
 
 
 class TestQueuesThatNobodyServes:
-    SENTENCE = "Jobs wait in the queue work, which no live worker serves."
+    SENTENCE = "Jobs are pending in the queue work, which no live worker serves."
 
     @pytest.fixture(autouse=True)
     def _kind(self) -> None:
@@ -221,7 +221,7 @@ class TestQueuesThatNobodyServes:
 
 
 class TestQueuesWhoseWorkersHaveTheWrongScope:
-    SENTENCE = "Jobs wait in the queue work that none of its live workers may take."
+    SENTENCE = "Jobs are pending in the queue work that none of its live workers may take."
 
     @pytest.fixture(autouse=True)
     def _kind(self) -> None:
@@ -299,9 +299,9 @@ class TestQueuesWhoseWorkersHaveTheWrongScope:
         farm.submit(1, owner=ada)
         operations.sync()
         assert findings(health._queues) == [
-            (Level.WARNING, "Jobs wait in the queue work, which no live worker serves.")
+            (Level.WARNING, "Jobs are pending in the queue work, which no live worker serves.")
         ]
         assert ready("queues") == {
             "status": "warning",
-            "messages": ["Queues with waiting jobs that no live worker serves: 1."],
+            "messages": ["Queues with pending jobs that no live worker serves: 1."],
         }

@@ -70,7 +70,7 @@ class TestItsButtons:
     def test_say_why_not(self, job: Job) -> None:
         operations.cancel(job.pk, by=None)
         page = _browser("ada").post(f"/jobs/{job.pk}/run-now/", follow=True).content.decode()
-        assert "The job does not wait any more" in page
+        assert "The job is no longer pending" in page
 
     def test_resume_the_queue_for_operators_alone(self, job: Job) -> None:
         assert [_browser(who).post("/queues/work/resume/").status_code for who in PEOPLE] == [403, 403, 302]

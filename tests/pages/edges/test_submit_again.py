@@ -70,7 +70,7 @@ def test_a_page_says_what_a_copy_leaves_out(little_farm: Farm, browse: Browse) -
     usual = operations.submit("chat", {"prompt": "Why?"}, owner=little_farm.ada)
     other = operations.submit("chat", {}, owner=little_farm.ada, unique_key="one", max_attempts=77)
     pages = [browse(little_farm.ada).get(f"/jobs/{job.pk}/").content.decode() for job in (usual, other)]
-    assert "Neither an edited copy" not in pages[0]
-    assert "hold this job&#x27;s unique key, number of attempts." in pages[1].replace("'", "&#x27;").replace(
-        "job's", "job&#x27;s"
-    )
+    assert "An edited copy and these calls" not in pages[0]
+    assert "leave out this job&#x27;s unique key, number of attempts." in pages[1].replace(
+        "'", "&#x27;"
+    ).replace("job's", "job&#x27;s")

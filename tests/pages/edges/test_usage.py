@@ -113,7 +113,5 @@ class TestTheFormThatSubmits:
         client.force_login(ada)
         answer = client.post("/jobs/new/?kind=chat", {"prompt": "Why is the sky blue?", "delay_min": "0"})
         assert answer.status_code == 422
-        assert (
-            "One owner may have 3 jobs waiting: 3 are there, and there is no room for 1 more." in answer.text
-        )
+        assert "Quota of one owner, jobs waiting: 3 allowed, 3 used, 1 more requested." in answer.text
         assert "Why is the sky blue?" in answer.text

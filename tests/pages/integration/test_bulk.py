@@ -294,7 +294,7 @@ class TestWhose:
         User.objects.filter(pk=boss.pk).update(is_active=False)
         stopped = _to_the_end(created)
         assert (stopped.phase, stopped.changed, stopped.why) == (
-            Phase.STOPPED, 0, "whoever asked for it is no longer active",
+            Phase.STOPPED, 0, "the account that started it is no longer active",
         )  # fmt: skip
 
 

@@ -114,7 +114,7 @@ class TestTheAdministration:
         [
             ({"name": " "}, "This field is required"),
             ({"name": "a?"}, "cannot name a limit"),
-            ({"name": "log-in"}, "declared in code, which wins"),
+            ({"name": "log-in"}, "declared in code and cannot be changed here"),
             ({"rate": "0"}, "cannot be a rate limit: rate"),
             ({"period_s": "-1"}, "cannot be a rate limit: period"),
             ({"period_s": "1e300"}, "cannot be a rate limit: period"),

@@ -97,7 +97,7 @@ class TestAMutationThatAlwaysCollides:
             'jobfarm_mutation_collisions{function="tests.scheduling.integration.sample.collide"' in measured
         )
         assert "could not serialize" in measured
-        assert any("collide again and again" in finding.sentence for finding in health.scheduler())
+        assert any("keep colliding" in finding.sentence for finding in health.scheduler())
 
 
 class TestAMutationThatChangesItsOwnRow:

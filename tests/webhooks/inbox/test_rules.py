@@ -32,7 +32,7 @@ class TestARuleThatFails:
             ({"queue": "nowhere"}, "There is no queue 'nowhere'"),
             ({"payload": "{{ body.nothing }}"}, "The delivery has no body.nothing"),
             ({"payload": ["{{ body }}"] * 50_000}, "more than"),
-            ({"payload": "{{ nobody }}"}, "The rule cannot be kept"),
+            ({"payload": "{{ nobody }}"}, "The rule cannot be saved"),
             ({"filter": {"body.ref": {"like": "x"}}}, "KeyError"),
             ({"unique_key": "{{ body }}" * 20}, "unique_key"),
         ],
@@ -79,7 +79,7 @@ class TestARuleThatFails:
         owner.is_active = False
         owner.save()
         processed()
-        assert "nobody who may log in is called ada" in str(JobStart.objects.get().error)
+        assert "its owner ada does not exist or may not log in" in str(JobStart.objects.get().error)
 
     def test_of_a_person_has_the_rights_of_that_person(self) -> None:
         farm.kind("elsewhere")
@@ -104,9 +104,9 @@ class TestHealth:
         sentences = [finding.sentence for finding in [*health._rules(), *health._webhooks()]]
         assert (
             "The rule broken starts no job when a webhook comes. Its kind: No kind of job is called 'gone': declare it "
-            "in code, or make it with the command `create_kind`."
+            "in code, or create it with the command `create_kind`."
         ) in sentences
-        assert "Jobs that a webhook should have started within a day, and did not: 1." in sentences
+        assert "Jobs that webhooks of the last day should have started but did not: 1." in sentences
 
 
 class TestAUniqueKey:

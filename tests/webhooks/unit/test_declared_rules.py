@@ -62,7 +62,7 @@ class TestOn:
         [
             (
                 lambda: webhooks.on("gihub", "push", kind="chat"),
-                "E001 webhooks.on 'gihub push chat': The rule cannot be kept: its source: there is no source 'gihub'",
+                "E001 webhooks.on 'gihub push chat': The rule cannot be saved: its source: there is no source 'gihub'",
             ),
             (lambda: webhooks.on("github", "*.x", kind="chat"), "its event: '*.x' is no event"),
             (lambda: webhooks.on("github", "push", kind="chat", payload="{{ x"), "its payload: '{{ x' is no"),

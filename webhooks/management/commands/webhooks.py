@@ -47,7 +47,7 @@ class Command(BaseCommand):
 
     def _add_send(self, parser: ArgumentParser) -> None:
         parser.add_argument("source", choices=list(Source))
-        parser.add_argument("event", help="its type: GitHub and Confluence name it outside of the body")
+        parser.add_argument("event", help="its type, which GitHub and Confluence name outside the body")
         parser.add_argument("file", help="the body, byte for byte; - reads it from standard input")
         parser.add_argument("--id", dest="delivery_id", help="the delivery id (a new one)")
         parser.add_argument("--url", dest="base_url", help="where the farm answers (WEBHOOKS_OWN_URL)")
@@ -65,7 +65,7 @@ class Command(BaseCommand):
             )
             if action == "rotate":
                 parser.add_argument("--grace", type=float, default=24.0, metavar="HOURS", help="(24)")
-        parser = actions.add_parser("retire", help="let a secret open nothing any more")
+        parser = actions.add_parser("retire", help="stop accepting a secret")
         parser.add_argument("source", choices=list(Source))
         parser.add_argument("fingerprint", help="as `secret list` shows it")
         parser.add_argument("--grace", type=float, default=0.0, metavar="HOURS", help="(0: at once)")
@@ -114,7 +114,7 @@ class Command(BaseCommand):
 
     def _token_add(self, *, sandbox: str, **_: Any) -> None:
         row, token = operations.create_token(sandbox)
-        self.stdout.write(f"A token of the sandbox {row.sandbox}, shown this once:")
+        self.stdout.write(f"A token of the sandbox {row.sandbox}, shown only once:")
         self.stdout.write(token)
 
     def _token_revoke(self, *, sandbox: str, **_: Any) -> None:
@@ -125,7 +125,7 @@ class Command(BaseCommand):
         path = configs.config_of(configs.find(row.source)).path
         self.stdout.write(f"{row.source} may sign with the secret {row.fingerprint}; it posts to {path}.")
         if not is_supplied:
-            self.stdout.write("Enter this as the secret at the sender's; it is shown this once:")
+            self.stdout.write("Enter this as the secret at the sender's; it is shown only once:")
             self.stdout.write(secret)
 
 

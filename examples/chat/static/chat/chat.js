@@ -102,6 +102,14 @@
     target.form.requestSubmit();
   }
 
+  // A phone's keyboard takes half of the window: what remains shows the log and the composer.
+  const KEYBOARD_BELOW_PX = 576;
+  addEventListener("resize", () => {
+    if (innerHeight >= KEYBOARD_BELOW_PX || document.activeElement?.id !== "text") return;
+    room.scrollIntoView();
+    toEnd();
+  });
+
   document.addEventListener("submit", send);
   document.addEventListener("keydown", sendByKey);
   mark();

@@ -152,4 +152,4 @@ class TestAKindsOwnLimit:
         assert (reason["code"], reason["limit"]) == ("waiting_for_limit", sample.TEN)
         assert 0 < reason["seconds"] <= 11.1
         page = " ".join(browser.get(f"/jobs/{job.pk}/").text.split())
-        assert f"It waits for its limit {sample.TEN}: it may start" in page
+        assert f"It is waiting for the limit {sample.TEN}: it may start" in page

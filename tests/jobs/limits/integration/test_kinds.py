@@ -166,7 +166,7 @@ class TestWhyNotRunning:
         job = farm.submit(12)[-1]
         [reason] = reads.why_not_running(job.pk)
         assert reason.code == "waiting_for_limit"
-        assert reason.sentence.startswith(f"It waits for its limit {TEN} until ")
+        assert reason.sentence.startswith(f"It is waiting for the limit {TEN} until ")
         assert (reason.numbers["limit"], reason.numbers["until"]) == (TEN, job.limit_until)
 
     def test_says_both_where_a_later_moment_was_asked_for(self) -> None:
