@@ -15,6 +15,7 @@ from core.refusal import Refusal
 from jobfarm import refusals
 from jobs.api import documents, router, samples
 from jobs.protocol import values
+from openai_api.api import router as openai_router
 
 
 class UnsupportedMediaType(Refusal):
@@ -90,4 +91,9 @@ api = FarmApi(
 )
 api.add_router("/v1", router)
 
-__all__ = ["api"]
+openai = FarmApi(
+    docs_url=None, openapi_url=None, urls_namespace="openai", parser=JsonParser(), renderer=JsonRenderer()
+)
+openai.add_router("", openai_router)
+
+__all__ = ["api", "openai"]

@@ -14,6 +14,8 @@ from core import bodies
 from core.asgi import App, Message, Receive, Scope, Send, header
 from core.refusal import Refusal
 from live.addresses import network_of
+from openai_api.domain import ADDRESS as OPENAI
+from openai_api.domain import refused as openai_form
 
 # Where files come in, alone or in a form.
 _FILE: Final = re.compile(r"PUT /api/v1/worker/jobs/[0-9]+/files/[^/]+|POST /api/v1/files|POST /jobs/new/")
@@ -62,13 +64,13 @@ class BoundedBodies:
         limit = _limit(scope)
         announced = header(scope, "content-length")
         if announced.isdigit() and int(announced) > limit:
-            await _refuse(receive, send, TooLarge(limit=limit))
+            await _refuse(scope, receive, send, TooLarge(limit=limit))
             return
         body = _Body(receive, limit=limit, half_sent=self._half_sent, address=network_of(scope))
         try:
             await self._app(scope, body.receive, send)
         except _NOT_READ as error:
-            await _refuse(receive, send, error)
+            await _refuse(scope, receive, send, error)
         finally:
             body.close()
 
@@ -137,8 +139,9 @@ class _Body:
             del self._half_sent[self._address]  # addresses are many
 
 
-async def _refuse(receive: Receive, send: Send, refusal: Refusal) -> None:
-    body = json.dumps(refusal.body).encode()
-    await bodies.answer(
-        receive, send, status=refusal.http_status, headers=refusal.headers, body=body, is_read=False
-    )
+async def _refuse(scope: Scope, receive: Receive, send: Send, refusal: Refusal) -> None:
+    status, body = refusal.http_status, refusal.body
+    if scope["path"].removeprefix(scope.get("root_path", "")).startswith(OPENAI):
+        status, body = openai_form(body, status=status)
+    encoded = json.dumps(body).encode()
+    await bodies.answer(receive, send, status=status, headers=refusal.headers, body=encoded, is_read=False)

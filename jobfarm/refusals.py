@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import ninja.errors
 import pydantic
@@ -16,6 +16,7 @@ from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 
 from core.refusal import CHALLENGE, Refusal
+from openai_api import domain as openai
 from postgres import transactions
 
 logger = logging.getLogger("jobfarm")
@@ -99,7 +100,8 @@ def respond(refused: Answer) -> HttpResponse:
 
 @sync_and_async_middleware
 def api_form(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
-    """Middleware: under /api/ whatever goes wrong is answered in our form, also what fails before the API.
+    """Middleware: under /api/ whatever goes wrong is answered in our form, also what fails before the API; under /v1/
+    in OpenAI's.
 
     Unknown addresses, wrong methods, foreign hosts and broken requests are refused by Django in HTML or text.
     """
@@ -118,9 +120,17 @@ def api_form(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpReques
 
 def _in_form(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
     is_ours = response.headers.get("Content-Type", "").startswith("application/json")
-    if response.status_code < 400 or is_ours or not request.path_info.startswith("/api/"):
+    is_openai = request.path_info.startswith(openai.ADDRESS)
+    if response.status_code < 400 or not (
+        is_openai or (request.path_info.startswith("/api/") and not is_ours)
+    ):
         return response
-    answer = respond(general(response.status_code))
+    refused = general(response.status_code)
+    if is_openai:
+        body = json.loads(cast("HttpResponse", response).content) if is_ours else refused.body
+        status, body = openai.refused(body, status=response.status_code)
+        refused = replace(refused, status=status, body=body)
+    answer = respond(refused)
     for (
         name,
         value,

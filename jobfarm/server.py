@@ -21,6 +21,7 @@ from jobs.waiting.wrapper import Waiting
 from live import hub
 from live import routing as live
 from observing import numbers
+from openai_api.waiting.wrapper import OpenAICalls
 from webhooks.routing import Webhooks
 
 logger = logging.getLogger("jobfarm")
@@ -65,8 +66,9 @@ class Running:
         self._beats = Beats(in_a_request_thread=django.run)
         self._notifier: Notifier | None = None
         self._ending: asyncio.Task[None] | None = None
-        waiting = BoundedBodies(Waiting(cast("App", django), notifier=self.notifier, stopping=self._stopping))
-        self._http = Observed(Webhooks(waiting))
+        waiting = Waiting(cast("App", django), notifier=self.notifier, stopping=self._stopping)
+        calls = BoundedBodies(OpenAICalls(waiting, stopping=self._stopping))
+        self._http = Observed(Webhooks(calls))
         sockets: dict[str, Any] = {
             LIVE_SOCKET: live.application,
             WORKER_SOCKET: WorkerSocket(notifier=self.notifier, seen=self._seen, refuse=refusals.problem),

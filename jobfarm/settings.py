@@ -72,6 +72,7 @@ INSTALLED_APPS = [
     "jobs",
     "webhooks",
     "alerts",
+    "openai_api",
     "examples.chat",
     "examples.imagegame",
     *JOBFARM_APPS,

@@ -11,7 +11,7 @@ from django.views.generic import RedirectView
 from accounts.views import admin_log_in
 from examples import config as examples
 from jobfarm import views
-from jobfarm.api import api
+from jobfarm.api import api, openai
 
 
 def _of_own_apps() -> list[URLResolver]:
@@ -37,6 +37,7 @@ urlpatterns = [
     # Browsers ask for it by themselves on pages that name no picture: the administration, the API's page.
     path("favicon.ico", RedirectView.as_view(url=static("jobfarm/favicon.svg"))),
     path("api/", api.urls),
+    path("v1/", openai.urls),
     path("accounts/", include("accounts.urls")),
     path("admin/login/", admin_log_in),  # before the administration's own, which it stands in for
     path("admin/", admin.site.urls),

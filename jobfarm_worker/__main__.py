@@ -17,9 +17,10 @@ from jobfarm_worker.worker import Worker
 
 EXAMPLES = """\
 handlers:
-  chat, image               the ones that come along: an OpenAI-compatible server if JOBFARM_LLM_URL,
+  chat, image, openai       the ones that come along: an OpenAI-compatible server if JOBFARM_LLM_URL,
                             JOBFARM_IMAGE_URL or OPENAI_BASE_URL names one, else a built-in demonstrator
-  chat-demo, image-demo     the demonstrators, whatever is configured
+  openai                    calls of OpenAI's API: those of the farm's /v1 for the models that the server has
+  chat-demo, image-demo, openai-demo    the demonstrators, whatever is configured
   kind=module:function      a function of yours for one kind
   module:handlers           a Handlers object of yours, with all its kinds
   kind=chat                 one that comes along, for jobs of another kind

@@ -16,6 +16,8 @@ SMI_S = 3.0  # a driver that hangs must not keep the worker from its work
 _MIB = 1024 * 1024
 _MOST_GPUS = 64  # what a farm takes
 _MOST_HANDLERS = 200
+_MOST_MODELS = 500
+_LONGEST_MODEL = 200
 _SMI = ("--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
 
 
@@ -31,6 +33,11 @@ def gathered(*, handlers: Sequence[str], concurrency: int) -> dict[str, Any]:
         **{name: value for name, value in machine.items() if value},
         "gpus": gpus(),
     }
+
+
+def announced(models: Sequence[str]) -> list[str]:
+    """The models as a farm takes them."""
+    return [name for name in models if 0 < len(name) <= _LONGEST_MODEL][:_MOST_MODELS]
 
 
 def gpus() -> list[dict[str, Any]]:

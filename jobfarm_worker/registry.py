@@ -8,7 +8,11 @@ from typing import Any, TypeVar
 from jobfarm_worker.errors import BadOption
 
 Handler = Callable[..., Any]
-"""Takes the Job, returns the result (JSON); an async function runs on the loop, a plain one in a thread."""
+"""Takes the Job, returns the result (JSON); an async function runs on the loop, a plain one in a thread.
+
+One that serves models has an attribute `models`: an async function which returns their names. They are announced to the
+farm, again and again, and the farm gives this worker the jobs for them.
+"""
 
 HandlerT = TypeVar("HandlerT", bound=Handler)
 
@@ -44,6 +48,16 @@ class Handlers:
     def get(self, kind: str) -> Handler | None:
         """The function for this kind, if there is one."""
         return self._by_kind.get(kind)
+
+    @property
+    def serve_models(self) -> bool:
+        """Whether one of the handlers announces models."""
+        return any(hasattr(function, "models") for function in self._by_kind.values())
+
+    async def models(self) -> list[str]:
+        """The models that the handlers serve now, each once."""
+        sources = [function.models for function in self._by_kind.values() if hasattr(function, "models")]
+        return list(dict.fromkeys([name for source in sources for name in await source()]))
 
     def items(self) -> list[tuple[str, Handler]]:
         """Kinds with their functions, in alphabetical order."""

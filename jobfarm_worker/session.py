@@ -8,7 +8,7 @@ import contextvars
 import functools
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jobfarm_worker import facts, logs, protocol
@@ -26,6 +26,8 @@ from jobfarm_worker.running import failure
 from jobfarm_worker.scoreboard import Scoreboard
 
 CLAIM_ENDS_S = 2.0  # how long a claim under way may take to answer when the worker stops
+MODELS_EVERY_S = 60.0  # a model that was loaded or removed is known to the farm so soon
+NO_MODELS_EVERY_S = 5.0  # a server that is being started is asked sooner
 GIVE_BACK_S = 5.0  # for all releases together; a job that could not be released is lost at the farm
 log = logging.getLogger("jobfarm_worker")
 
@@ -107,13 +109,21 @@ class Session:
             self._fatal.set_exception(error)
 
     async def _introduce(self) -> None:
-        """Report what this worker is. A farm that has no such call lacks a line on a page, and nothing else."""
+        """Report what this worker is, and again and again which models it serves, if it serves any. A farm that has no
+        such call lacks a line on a page, and nothing else."""
         gathering = functools.partial(
             facts.gathered, handlers=list(self._handlers), concurrency=self._options.concurrency
         )
-        call = protocol.hello(await asyncio.to_thread(gathering))
+        fields = await asyncio.to_thread(gathering)
+        while self._handlers.serve_models:
+            models = facts.announced(await self._handlers.models())
+            await self._say_hello({**fields, "models": models})
+            await asyncio.sleep(MODELS_EVERY_S if models else NO_MODELS_EVERY_S)
+        await self._say_hello(fields)
+
+    async def _say_hello(self, fields: Mapping[str, Any]) -> None:
         try:
-            await self.farm.insist(call, heartbeat_s=self.farm.heartbeat_s)
+            await self.farm.insist(protocol.hello(fields), heartbeat_s=self.farm.heartbeat_s)
         except (Refused, WrongServer) as error:
             log.debug("the farm does not take what this worker says of itself: %s", error)
 

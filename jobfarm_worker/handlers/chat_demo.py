@@ -24,7 +24,7 @@ def handler(*, pace_s: float = PACE_S) -> Handler:
     """
 
     async def chat(job: Job) -> dict[str, Any]:
-        prompt = _latest(messages_of(job.payload))
+        prompt = latest_question(messages_of(job.payload))
         text = NOTICE + compose(prompt, rng=random.Random(f"{job.id}:{prompt}"))  # noqa: S311 - a seed, no secret
         tokens = TOKEN.findall(text)
         for number, token in enumerate(tokens, start=1):
@@ -36,7 +36,7 @@ def handler(*, pace_s: float = PACE_S) -> Handler:
     return chat
 
 
-def _latest(messages: list[dict[str, Any]]) -> str:
+def latest_question(messages: list[dict[str, Any]]) -> str:
     """The last message of the user; content may also be a list of parts, as OpenAI has it."""
     texts = [message["content"] for message in messages if message["role"] == "user"] or [""]
     if isinstance(texts[-1], str):

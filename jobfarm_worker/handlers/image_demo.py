@@ -50,6 +50,14 @@ def handler(*, side: int = SIDE, pace_s: float = PACE_S) -> Handler:
     return image
 
 
+def painted(prompt: str, *, side: int) -> bytes:
+    """The picture of a prompt at once, as PNG; `side` in pixels, a multiple of 24."""
+    picture, canvas = Picture(prompt, side=side), np.full((side, side, 3), CANVAS, dtype=np.uint8)
+    for number in range(1, BANDS + 1):
+        _paint(picture, canvas, number)
+    return _png(canvas, side=side)
+
+
 def _paint(picture: Picture, canvas: Pixels, number: int) -> None:
     height = picture.side // BANDS
     top = (number - 1) * height

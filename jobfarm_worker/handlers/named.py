@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jobfarm_worker.errors import BadOption
-from jobfarm_worker.handlers import chat_demo
+from jobfarm_worker.handlers import chat_demo, openai_demo
 from jobfarm_worker.registry import Handler, Handlers
 
 Environment = Mapping[str, str]
@@ -82,6 +82,15 @@ def _image(environ: Environment) -> Handler:
     return image.handler(url=url, environ=environ)
 
 
+def _openai(environ: Environment) -> Handler:
+    url = _server("JOBFARM_LLM_URL", environ)
+    if not url:
+        return _openai_demo(environ)
+    from jobfarm_worker.handlers import openai_calls  # noqa: PLC0415 - needs openai
+
+    return openai_calls.OpenAICalls(url=url, environ=environ)
+
+
 def _server(variable: str, environ: Environment) -> str:
     """The configured server. A key alone names none: whoever has one may not want it spent here."""
     return environ.get(variable) or environ.get("OPENAI_BASE_URL") or ""
@@ -89,6 +98,10 @@ def _server(variable: str, environ: Environment) -> str:
 
 def _chat_demo(_environ: Environment) -> Handler:
     return chat_demo.handler()
+
+
+def _openai_demo(_environ: Environment) -> Handler:
+    return openai_demo.Demonstrator()
 
 
 def _image_demo(_environ: Environment) -> Handler:
@@ -100,6 +113,8 @@ def _image_demo(_environ: Environment) -> Handler:
 COMING_ALONG: dict[str, tuple[str, Callable[[Environment], Handler]]] = {
     "chat": ("chat", _chat),
     "image": ("image", _image),
+    "openai": ("openai", _openai),
     "chat-demo": ("chat", _chat_demo),
     "image-demo": ("image", _image_demo),
+    "openai-demo": ("openai", _openai_demo),
 }

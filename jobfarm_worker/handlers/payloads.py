@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from jobfarm_worker.errors import Failed
@@ -27,3 +28,12 @@ def messages_of(payload: Any) -> list[dict[str, Any]]:
 
 def _is_message(message: object) -> bool:
     return isinstance(message, dict) and isinstance(message.get("role"), str) and bool(message.get("content"))
+
+
+def call_of(payload: Any) -> tuple[str, dict[str, Any]]:
+    """Path and body of a call of OpenAI's API; raises Failed, for good, when it is none."""
+    path, body = (payload.get("path"), payload.get("body")) if isinstance(payload, dict) else (None, None)
+    is_path = isinstance(path, str) and re.fullmatch(r"[a-z]+(/[a-z]+)*", path) is not None
+    if not is_path or not isinstance(body, dict):
+        raise Failed('The payload is {"path": "chat/completions", "body": {...}}.', retryable=False)
+    return str(path), body

@@ -34,6 +34,7 @@ class Facts:
     cpus: int | None = None
     memory_bytes: int | None = None
     gpus: tuple[Gpu, ...] = ()
+    models: tuple[str, ...] = ()
 
 
 def presence(

@@ -55,6 +55,11 @@ class WorkerFacts(models.Model):
     memory_bytes = models.BigIntegerField(null=True)
     gpus = models.JSONField(default=list, help_text="Of each its name and, if known, its memory in bytes.")
     reported_at = models.DateTimeField(db_default=Now(), help_text="When it last reported something new.")
+    models = ArrayField(
+        models.CharField(max_length=200),
+        db_default=[],
+        help_text="The models that it serves: names of OpenAI's API.",
+    )
 
     def __str__(self) -> str:
         return f"{self.host} ({self.version})"

@@ -3,6 +3,7 @@
 from jobs.domain.hooks import Discard, Move, Prepared
 from jobs.domain.kinds import Kind
 from jobs.domain.leases import Lease
+from jobs.domain.model_queues import queue_of_model
 from jobs.kinds import declare, declared
 from jobs.operations import bulk
 from jobs.operations.claim import Claimed, claim, finish_and_claim
@@ -43,6 +44,7 @@ from jobs.queries.fleet import workers_for
 from jobs.queries.pages import JobSnapshot, pictures, result_file, snapshot
 from jobs.queries.reads import is_operator as sees_all
 from jobs.queries.reads import output_text, statuses
+from jobs.queries.workers import offered_models
 
 __all__ = [
     "Cancellation",
@@ -87,11 +89,13 @@ __all__ = [
     "move_link",
     "on_behalf_of",
     "once",
+    "offered_models",
     "output_text",
     "pause",
     "pictures",
     "put_file",
     "read_input",
+    "queue_of_model",
     "recount_usage",
     "register_links",
     "release",

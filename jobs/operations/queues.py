@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from core import audit
 from core.backoff import Backoff
 from jobs import kinds
-from jobs.domain import ceilings
+from jobs.domain import ceilings, model_queues
 from jobs.domain.bulks import BulkAction
 from jobs.domain.kinds import Kind, LimitKey
 from jobs.errors import (
@@ -247,6 +247,8 @@ def _check_priority(priority: int | None, kind: Kind | None, *, by: User) -> Non
 
 
 def _check_queue(queue: str | None, kind: Kind | None, *, by: User) -> None:
+    if queue is not None and kind is not None and model_queues.is_of_model(queue, kind_queue=kind.queue):
+        return
     allowed = [*([kind.queue] if kind else []), *settings.JOBFARM["MEMBER_QUEUES"]]
     if queue is not None and not {queue, ANY_QUEUE} & {*allowed} and not reads.has_right(by, CHOOSE):
         raise QueueChoiceNotAllowed(right=CHOOSE, queue=queue, allowed=_listed(allowed), what=_subject(kind))

@@ -16,7 +16,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 
 from core import audit
-from jobs.domain import kinds, presence
+from jobs.domain import kinds, model_queues, presence
 from jobs.domain.presence import Part
 from jobs.domain.workers import Facts
 from jobs.errors import InvalidKey, InvalidValue
@@ -128,8 +128,14 @@ def revoke(worker: Worker, *, by: User | None = None) -> None:
 
 @transactions.retried
 def introduce(worker: Worker, facts: Facts) -> None:
-    """Keep what a worker reports about itself when it connects. Nothing is written where that is known."""
-    if keys.keep_facts(worker.pk, facts):
+    """Keep what a worker reports about itself when it connects, and have it serve the models that it announces, where
+    its key allows that (`domain.model_queues`). Nothing is written where that is known."""
+    queues = model_queues.with_models(worker.queues, facts.models)
+    serves_others = queues != worker.queues and keys.set_home_queues(worker, queues)
+    if serves_others:
+        worker.queues = queues
+        live.touch("queues")
+    if keys.keep_facts(worker.pk, facts) or serves_others:
         live.touch(f"worker:{worker.pk}", "workers")
 
 

@@ -30,6 +30,7 @@ class About(BaseModel):
     cpus: int | None
     memory_bytes: int | None
     gpus: list[ReportedGpu]
+    models: list[str] = Field(description="The models that it serves, by their names in OpenAI's API.")
     reported_at: datetime
 
 

@@ -11,8 +11,10 @@ from jobs.protocol.values import BIGINT, INTEGER, Body, Name, Text, Whole
 
 MOST_GPUS = 64
 MOST_HANDLERS = 200
+MOST_MODELS = 500
 
 Short = Annotated[Text, Field(max_length=100)]
+Model = Annotated[Text, Field(min_length=1, max_length=200)]
 Count = Annotated[Whole, Field(ge=1, le=INTEGER)]
 Bytes = Annotated[Whole, Field(ge=0, le=BIGINT)]
 
@@ -36,6 +38,11 @@ class Hello(Body):
     concurrency: Count | None = Field(None, description="How many jobs it runs at a time.")
     cpus: Count | None = None
     memory_bytes: Bytes | None = None
+    models: Annotated[list[Model], Field(max_length=MOST_MODELS)] = Field(
+        default=[],
+        description="The models that it serves, by their names in OpenAI's API.",
+        examples=[["llama3.2"]],
+    )
     gpus: Annotated[list[ReportedGpu], Field(max_length=MOST_GPUS)] = []
 
 
@@ -50,6 +57,7 @@ class Welcome(BaseModel):
 def hello(worker: Worker, body: Hello) -> Welcome:
     """Keep what a worker reports; the same again writes nothing."""
     gpus = tuple(Gpu(name=gpu.name, memory_bytes=gpu.memory_bytes) for gpu in body.gpus)
-    fields = body.model_dump(exclude={"gpus", "handlers"})
-    operations.introduce(worker, Facts(**fields, handlers=tuple(dict.fromkeys(body.handlers)), gpus=gpus))
+    fields = body.model_dump(exclude={"gpus", "handlers", "models"})
+    handlers, models = tuple(dict.fromkeys(body.handlers)), tuple(dict.fromkeys(body.models))
+    operations.introduce(worker, Facts(**fields, handlers=handlers, models=models, gpus=gpus))
     return Welcome(worker=worker.name, queues=worker.queues, drained=worker.drained_at is not None)

@@ -190,7 +190,8 @@ def count_live() -> Live:
 
 def keep_facts(worker_id: int, facts: Facts) -> bool:
     """Keep what a worker reports about itself; whether it was news."""
-    params = {**asdict(facts), "handlers": list(facts.handlers), "gpus": json.dumps(asdict(facts)["gpus"])}
+    lists = {"handlers": list(facts.handlers), "models": list(facts.models)}
+    params = {**asdict(facts), **lists, "gpus": json.dumps(asdict(facts)["gpus"])}
     return bool(statements.load("jobs", "keep_worker_facts").run({"worker": worker_id, **params}))
 
 
@@ -198,6 +199,12 @@ def set_drained(worker: Worker, *, drained: bool, by: User | None = None) -> boo
     """Drain this worker from the database's now on, or end that; whether that changed anything."""
     rows = Worker.objects.filter(pk=worker.pk, drained_at__isnull=drained, revoked_at=None)
     return bool(rows.update(drained_at=clock.now() if drained else None, drained_by=by if drained else None))
+
+
+def set_home_queues(worker: Worker, queues: Sequence[str]) -> bool:
+    """Write which home queues this worker has now, unless somebody gave it others since its row was read."""
+    make_queues(queues)
+    return bool(Worker.objects.filter(pk=worker.pk, queues=worker.queues).update(queues=list(queues)))
 
 
 def revoke(worker: Worker) -> None:

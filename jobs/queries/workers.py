@@ -5,6 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from jobs.domain.model_queues import queue_of_model
 from jobs.models import HealthScore, Job, Worker
 from postgres import clock, statements
 
@@ -39,6 +45,20 @@ def lately(worker_id: int) -> Lately:
     by_id = Job.objects.in_bulk(row.jobs)
     jobs = tuple(by_id[job_id] for job_id in row.jobs if job_id in by_id)
     return Lately(since=row.since, succeeded=row.succeeded, failed=row.failed, jobs=jobs)
+
+
+def offered_models(user: User) -> dict[str, datetime]:
+    """The models that a live worker announces which may take this person's jobs, in the order of their names, each with
+    when that worker announced them. A drained worker offers nothing, nor does one whose key lacks the model's queue."""
+    since = Now() - timedelta(seconds=settings.JOBFARM["WORKER_ALIVE_S"])
+    serves = Q(owner=None) | Q(owner=user)
+    live = Worker.objects.filter(serves, revoked_at=None, drained_at=None, last_seen_at__gt=since)
+    offered: dict[str, datetime] = {}
+    for queues, models, reported_at in live.values_list("queues", "facts__models", "facts__reported_at"):
+        for model in models or ():
+            if queue_of_model(model) in queues:
+                offered[model] = min(offered.get(model, reported_at), reported_at)
+    return dict(sorted(offered.items()))
 
 
 def failures(worker_id: int) -> list[statements.Row]:

@@ -24,7 +24,11 @@ from jobs.views import access, starting
 from jobs.views.forms import WorkerForm
 from postgres import clock
 
-_COMING_ALONG: Final = ("chat", "image")  # handlers of jobfarm_worker, named like their kinds and queues
+_COMING_ALONG: Final = (
+    "chat",
+    "image",
+    "openai",
+)  # handlers of jobfarm_worker, named like their kinds and queues
 
 
 @login_required

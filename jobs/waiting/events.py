@@ -19,6 +19,7 @@ from live import RECONNECTED, hub
 from live.send_queue import SendQueue
 from live.subscriptions import Subscription
 
+Note = dict[str, Any]  # about a stream that Django allows: the `job`, and whose rights count, the `user`
 PING_S: Final = 15.0
 _PING: Final = b": still here\n\n"
 _HEADERS: Final = [
@@ -45,12 +46,12 @@ class EventStream:
         rights = Rights(self._django, scope, send_queue)
         client: clients.Connection | None = None
         try:
-            answer, job_id = await rights.first_answer()
-            if job_id is None:
+            answer, note = await rights.first_answer()
+            if note is None:
                 await answer.send(send)
                 return
             client = clients.Connection(receive)
-            await client.during(self._stream(scope, send, send_queue, rights, job_id=job_id))
+            await client.during(self._stream(scope, send, send_queue, rights, job_id=note["job"]))
         finally:
             rights.close()
             if client is not None:
@@ -73,7 +74,7 @@ class EventStream:
 
         try:
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-            await _first_of(
+            await first_of(
                 self._send_events(story, send_queue, send, follow_output),
                 rights.lost(),
                 self._stopping.wait(),
@@ -87,16 +88,16 @@ class EventStream:
         self, story: Story, send_queue: SendQueue, send: Send, follow_output: Callable[[], None]
     ) -> None:
         """Send the hub's messages, as events, until the story is over."""
-        await _piece(send, b"retry: 2000\n\n")
+        await piece(send, b"retry: 2000\n\n")
         while not story.is_over:
             try:
                 async with asyncio.timeout(PING_S):
                     messages = await send_queue.take()
             except TimeoutError:
-                await _piece(send, _PING)
+                await piece(send, _PING)
                 continue
             follow_output()
-            await _piece(send, b"".join(story.events(messages)))
+            await piece(send, b"".join(story.events(messages)))
 
 
 class Rights:
@@ -112,23 +113,27 @@ class Rights:
         self._changed = asyncio.Event()
         self._listening: Subscription | None = None
 
-    async def first_answer(self) -> tuple[Answer, int | None]:
-        """Django's first answer, and the id of the job; None where it is a refusal.
+    async def first_answer(
+        self, scope: Scope | None = None, body: bytes = b"", *, again: Callable[[Note], Scope] | None = None
+    ) -> tuple[Answer, Note | None]:
+        """Django's first answer, and its note about the job; None where it is a refusal.
 
+        `scope` and `body` are that call where it is no GET, and may not be made again: `again` gives the one that may.
         Changes are watched before that call, of everybody's rights: whose they are is in the answer.
         """
         touched: set[str] = set()
         early = hub.current().watch_topics(["user:*"], touched.update)
         try:
-            answer = await self._django.call(self._scope, b"")
+            answer = await self._django.call(scope or self._scope, body)
             note = _note(answer)
             if note is None:
                 return answer, None
+            self._scope = again(note) if again else self._scope
             own = f"user:{note['user']}"
             self._listening = hub.current().watch_topics([own], self._change)
             if touched & {own, RECONNECTED}:
                 self._change()
-            return answer, note["job"]
+            return answer, note
         finally:
             early.close()
 
@@ -152,18 +157,19 @@ class Rights:
         self._send_queue.hold()
 
 
-def _note(answer: Answer) -> dict[str, int] | None:
+def _note(answer: Answer) -> Note | None:
     """Django's note about a stream that it allows: the job's id and the person's."""
     note = answer.notes.get(http.STREAMS.lower())
     return None if note is None else json.loads(note)
 
 
-async def _piece(send: Send, body: bytes) -> None:
+async def piece(send: Send, body: bytes) -> None:
+    """Send a part of a response that goes on."""
     if body:
         await send({"type": "http.response.body", "body": body, "more_body": True})
 
 
-async def _first_of(*works: Coroutine[Any, Any, Any]) -> None:
+async def first_of(*works: Coroutine[Any, Any, Any]) -> None:
     """Run all until one ends; the others are canceled. Raises what that one raised."""
     tasks = [asyncio.ensure_future(work) for work in works]
     try:

@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = (
-    "accounts", "alerts", "core", "examples", "jobfarm", "jobfarm_client", "jobfarm_worker", "jobs", "live", "observing",
-    "outbox", "postgres", "ratelimits", "scheduling", "webhooks",
+    "accounts", "alerts", "core", "examples", "jobfarm", "jobfarm_client", "jobfarm_worker", "jobs", "live",
+    "observing", "openai_api", "outbox", "postgres", "ratelimits", "scheduling", "webhooks",
 )  # fmt: skip
 
 BREACHES = [

@@ -60,6 +60,7 @@ def read_in_passing() -> set[str]:
         "accounts",
         "examples",
         "observing",
+        "openai_api",
     )
     sources = [source for app in apps for source in (ROOT / app).rglob("*.py")]
     return {name for source in sources for name in asks.findall(source.read_text())}

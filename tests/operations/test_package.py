@@ -29,8 +29,9 @@ from tests.operations.wheels import ROOT
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PACKAGES: Final = (
-    "accounts", "core", "examples", "jobfarm", "jobfarm_client", "jobfarm_worker", "jobs", "live", "observing",
-    "postgres", "ratelimits", "scheduling", "templates", "webhooks",
+    "accounts", "alerts", "core", "examples", "jobfarm", "jobfarm_client", "jobfarm_worker", "jobs", "live",
+    "observing", "openai_api", "outbox", "postgres", "ratelimits", "scheduling", "templates",
+    "webhooks",
 )  # fmt: skip
 UP_WITHIN_S = 60.0
 # Everything that the wheel has, but for what needs a further extra, and what runs when it is imported.

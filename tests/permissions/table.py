@@ -126,6 +126,14 @@ POST /api/v1/worker/jobs/<jobid:job_id>/output                       401  401  4
 POST /api/v1/worker/jobs/<jobid:job_id>/release                      401  401  401  401  401  200+ 401  401  401
 POST /api/v1/worker/unclaim                                          401  401  401  401  401  200  401  401  401
 
+# OpenAI's API: for tokens alone, which another test brings. Sessions open nothing.
+GET  /v1/                                                            404  404  404  404  404  404  404  404  404
+GET  /v1/models                                                      401  401  401  401  401  401  401  401  401
+GET  /v1/models/<path:model>                                         401  401  401  401  401  401  401  401  401
+POST /v1/<openaicall:path>                                           401  401  401  401  401  401  401  401  401
+GET  /v1/<openaicall:path>/<jobid:job_id>                            401  401  401  401  401  401  401  401  401
+GET  /v1/<openaicall:path>/<jobid:job_id>/events                     401  401  401  401  401  401  401  401  401
+
 # The chat: for who is in the room.
 GET  /chat/                                                          in   200  200  200  200  in   200  200  200
 POST /chat/                                                          in   302+ 302+ 302+ 302+ in   302+ 302+ 302+

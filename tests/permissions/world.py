@@ -134,6 +134,7 @@ def _work(users: dict[str, User], group: Group, worker: Worker) -> Given:
     return {
         "": names,
         "queues/": {"name": "chat"},
+        "v1/": {"model": "tiny", "path": "embeddings"},
         "jobs/<jobid:job_id>/retry/": {"job_id": ended.pk},
         "api/v1/jobs/<jobid:job_id>/retry": {"job_id": ended.pk},
         "jobs/<jobid:job_id>/run-now/": {"job_id": later.pk},

@@ -183,7 +183,8 @@ def _worker(url: str, lowered: Rights) -> Child:
 
 def _demonstrated() -> list[str]:
     """What the worker that comes along does: paint too, where the packages for it are installed."""
-    return ["image", "chat"] if all(map(importlib.util.find_spec, PAINTS_WITH)) else ["chat"]
+    named = ["chat", "openai"]
+    return ["image", *named] if all(map(importlib.util.find_spec, PAINTS_WITH)) else named
 
 
 def _demonstration_queue(kinds: list[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""README as a stranger follows it: each of its commands, in its order, on a farm that has just been started."""
+"""README, and the page about OpenAI's API, as a stranger follows them: each command, in its order, on a new farm."""
 
 import json
 import os
@@ -14,21 +14,48 @@ from tests.jobfarm.integration.test_farm_command import PATIENCE_S, ROOT, Farm, 
 
 README = (ROOT / "README.md").read_text()
 START, TOUR = re.findall(r"^```sh\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
-[WORKER] = re.findall(r"^```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+WORKER, OPENAI = re.findall(r"^```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
 [FILE] = re.findall(r"Save this as `([\w.]+)`", README)
+[FRONT_DOOR] = re.findall(
+    r"^```sh\n(.*?)^```$", (ROOT / "docs/front-door.md").read_text(), re.DOTALL | re.MULTILINE
+)
 PRIMES_BELOW_5000 = 669
+WORDS_OF_THE_QUESTION = 4
+NOTICE = "(demonstrator: no language model is configured)"
 
 
 @pytest.fixture(scope="module")
-def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What the second terminal shows."""
+def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, str]:
+    """What the second terminal shows of the tour, of the client of OpenAI, and of the page about its API."""
     with one_farm(tmp_path_factory.mktemp("data")) as farm:
         farm.start("--with-worker")
-        shown = _followed(farm, _folder(tmp_path_factory.mktemp("clone")))
+        folder = _folder(tmp_path_factory.mktemp("clone"))
+        shown = _followed(farm, folder), _streamed(farm, folder), _run(farm, folder, FRONT_DOOR)
         assert farm.signal(signal.SIGTERM) == 0
         assert farm.left_running() == []
         assert not (farm.data / "farm.json").exists()
         return shown
+
+
+@pytest.fixture(scope="module")
+def printed(shown: tuple[str, str, str]) -> str:
+    """What the tour shows."""
+    return shown[0]
+
+
+class TestOpenAIsApi:
+    def test_streams_an_answer_in_the_lines_of_readme(self, shown: tuple[str, str, str]) -> None:
+        assert shown[1].startswith(NOTICE)
+        assert "lighthouses" in shown[1]
+
+    def test_answers_as_its_page_says(self, shown: tuple[str, str, str]) -> None:
+        streamed, _, rest = shown[2].strip().partition("data: [DONE]")
+        models, (answer, _, picture) = streamed.partition("\n")[0], rest.strip().rpartition("\n")
+        assert [model["id"] for model in json.loads(models)["data"]] == ["demonstrator"]
+        text, _, tokens = answer.rpartition(" ")
+        assert text.startswith(NOTICE)
+        assert int(tokens) == len(text.split()) + WORDS_OF_THE_QUESTION
+        assert picture.endswith("characters of a picture")
 
 
 class TestReadme:
@@ -65,7 +92,20 @@ def _folder(folder: Path) -> Path:
 
 def _followed(farm: Farm, folder: Path) -> str:
     (folder / FILE).write_text(WORKER.replace("http://127.0.0.1:8000", farm.url))
-    commands = "set -euo pipefail\n" + TOUR.replace("http://127.0.0.1:8000", farm.url)
+    return _run(farm, folder, TOUR)
+
+
+def _streamed(farm: Farm, folder: Path) -> str:
+    token = _run(farm, folder, ".venv/bin/python manage.py create_token admin | tail -n 1").strip()
+    (folder / "stream.py").write_text(
+        OPENAI.replace("jft_...", token).replace("http://127.0.0.1:8000", farm.url)
+    )
+    return _run(farm, folder, ".venv/bin/python stream.py")
+
+
+def _run(farm: Farm, folder: Path, commands: str) -> str:
+    """What these commands print, on this farm."""
+    commands = "set -euo pipefail\n" + commands.replace("http://127.0.0.1:8000", farm.url)
     done = subprocess.run(
         ["bash", "-c", commands], cwd=folder, env=farm.environment | {"PATH": os.environ["PATH"]},
         capture_output=True, text=True, check=False, timeout=PATIENCE_S,

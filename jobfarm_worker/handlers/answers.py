@@ -1,0 +1,50 @@
+"""How a handler hands in the answer of a call of OpenAI's API, and how it passes on that the call was refused."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import Any
+
+from jobfarm_worker.errors import Failed
+from jobfarm_worker.job import Job
+from jobfarm_worker.protocol import dumps, size_of_json
+
+FILE = "answer.json"
+LARGEST_RESULT = 500_000  # bytes; half of what a farm takes
+LONGEST_REFUSAL = 15_000  # characters, of the 20,000 that are kept of an error
+_ENDINGS = ((b"\xff\xd8", "jpg"), (b"RIFF", "webp"))  # by how the file begins; all others are PNG
+
+
+def handed_in(job: Job, path: str, answer: Any) -> Any:
+    """The result for this answer: itself, or the file that holds it. Pictures in it are handed in as files besides, so
+    that the job's page shows them."""
+    if path.startswith("images/") and isinstance(answer, dict):
+        for number, picture in enumerate(_pictures(answer)):
+            ending = next((ending for start, ending in _ENDINGS if picture.startswith(start)), "png")
+            job.file(f"image-{number}.{ending}", picture)
+    if size_of_json(answer) <= LARGEST_RESULT:
+        return answer
+    job.file(FILE, dumps(answer).encode())
+    return {"answer_file": FILE}
+
+
+def refused(status: int, body: dict[str, Any], *, message: str, retryable: bool) -> Failed:
+    """The failure that the farm passes on to the caller: with this status and this body, word for word. Its form is
+    known to the farm too: a sentence, and the body in the last line."""
+    sentence = f"The model server answered {status}: {' '.join(message.split())}"[:1000]
+    text = json.dumps(body)
+    return Failed(sentence if len(text) > LONGEST_REFUSAL else f"{sentence}\n{text}", retryable=retryable)
+
+
+def _pictures(answer: dict[str, Any]) -> list[bytes]:
+    pictures = []
+    for entry in answer.get("data") or ():
+        text = entry.get("b64_json") if isinstance(entry, dict) else None
+        if isinstance(text, str):
+            try:
+                pictures.append(base64.b64decode(text, validate=True))
+            except (binascii.Error, ValueError):
+                continue
+    return pictures

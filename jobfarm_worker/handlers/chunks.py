@@ -1,0 +1,127 @@
+"""The chunks of a streamed answer of OpenAI's API, put together to what the same call gets without `stream`."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from jobfarm_worker.protocol import storable
+
+_REPLACED = frozenset({"id", "index", "object", "role", "type"})  # said once, or the same again in each chunk
+
+
+class Whole:
+    """What has come of one answer so far."""
+
+    def __init__(self) -> None:
+        self._answer: dict[str, Any] = {}
+        self._choices: dict[int, dict[str, Any]] = {}
+        self.has_token = False
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the server said of each choice why it ended."""
+        return bool(self._choices) and all(choice.get("finish_reason") for choice in self._choices.values())
+
+    @property
+    def model(self) -> str:
+        """The model that answers, as the server names it."""
+        return str(self._answer.get("model", ""))
+
+    def add(self, chunk: Mapping[str, Any]) -> None:
+        """Take the next chunk in. What is not as in OpenAI's API is taken as it is, or left out."""
+        self._answer |= {
+            name: value for name, value in chunk.items() if name != "choices" and value is not None
+        }
+        for choice in _objects(chunk.get("choices")):
+            _merge(self._choices.setdefault(_index(choice), {}), copy.deepcopy(choice))
+            self.has_token = self.has_token or _has_token(choice)
+
+    def answer(self) -> dict[str, Any]:
+        """The whole answer, with `usage` if the server counted."""
+        kind = str(self._answer.get("object", "")).removesuffix(".chunk")
+        choices = [_whole(choice) for _, choice in sorted(self._choices.items())]
+        answer = {**self._answer, "object": kind, "choices": choices}
+        # A character that came in two halves is whole only now.
+        whole: dict[str, Any] = _stored(answer)
+        return whole
+
+
+def line(chunk: Mapping[str, Any]) -> str:
+    """A chunk as one line of output, which loses nothing of it: also half a character is escaped."""
+    return json.dumps(chunk, separators=(",", ":")) + "\n"
+
+
+def is_usage(chunk: Mapping[str, Any]) -> bool:
+    """Whether it says nothing but how many tokens were used."""
+    return not chunk.get("choices") and chunk.get("usage") is not None
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _index(item: Mapping[str, Any]) -> int:
+    index = item.get("index")
+    return index if isinstance(index, int) else 0
+
+
+def _has_token(choice: Mapping[str, Any]) -> bool:
+    """Whether it holds more than who speaks."""
+    delta = choice.get("delta")
+    content = {**(delta if isinstance(delta, dict) else {}), "text": choice.get("text"), "role": None}
+    return any(content.values()) or bool(choice.get("finish_reason"))
+
+
+def _whole(choice: dict[str, Any]) -> dict[str, Any]:
+    delta = choice.get("delta")
+    if not isinstance(delta, dict):
+        return choice
+    delta, choice = {**delta}, {name: value for name, value in choice.items() if name != "delta"}
+    calls = delta.get("tool_calls")
+    if isinstance(calls, list):  # the index is that of the pieces
+        delta["tool_calls"] = [{k: v for k, v in call.items() if k != "index"} for call in _objects(calls)]
+    return {**choice, "message": {"role": "assistant", "content": None, **delta}}
+
+
+def _merge(into: dict[str, Any], more: Mapping[str, Any]) -> None:
+    """Add a delta: texts are continued, lists go on (by `index` where their items have one)."""
+    for name, value in more.items():
+        known = into.get(name)
+        if value is None:
+            into.setdefault(name, None)
+        elif known is None or name in _REPLACED:
+            into[name] = _merged([], value) if isinstance(value, list) else value
+        elif isinstance(known, dict) and isinstance(value, dict):
+            _merge(known, value)
+        elif isinstance(known, list) and isinstance(value, list):
+            into[name] = _merged(known, value)
+        elif isinstance(known, str) and isinstance(value, str) and name != "finish_reason":
+            into[name] = known + value
+        else:
+            into[name] = value
+
+
+def _merged(known: list[Any], more: list[Any]) -> list[Any]:
+    known = list(known)
+    for item in more:
+        same = [old for old in known if _is_piece(item) and _is_piece(old) and old["index"] == item["index"]]
+        if same:
+            _merge(same[0], item)
+        else:
+            known.append(item)
+    return known
+
+
+def _is_piece(item: Any) -> bool:
+    return isinstance(item, dict) and isinstance(item.get("index"), int)
+
+
+def _stored(value: Any) -> Any:
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, dict):
+        return {storable(name): _stored(each) for name, each in value.items()}
+    return [_stored(each) for each in value] if isinstance(value, list) else value

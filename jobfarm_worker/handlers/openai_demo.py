@@ -1,0 +1,90 @@
+"""`openai` without a model server: the model `demonstrator` answers chats with composed text, and paints prompts."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import random
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from jobfarm_worker.errors import Failed
+from jobfarm_worker.handlers import answers
+from jobfarm_worker.handlers.chat_demo import NOTICE, TOKEN, latest_question
+from jobfarm_worker.handlers.chunks import Whole, is_usage, line
+from jobfarm_worker.handlers.demo_text import compose
+from jobfarm_worker.handlers.payloads import call_of, messages_of, prompt_of
+from jobfarm_worker.job import Job
+
+MODEL = "demonstrator"
+PACE_S = 0.07  # a word
+SIDE = 384
+
+
+class Demonstrator:
+    """A handler for chats and pictures. Usage is counted in words; the same call gets the same answer."""
+
+    def __init__(self, *, pace_s: float = PACE_S, side: int = SIDE) -> None:
+        """`pace_s`: seconds for a word; `side`: width and height of its pictures in pixels, a multiple of 24."""
+        self._pace_s = pace_s
+        self._side = side
+
+    async def models(self) -> list[str]:
+        """The one model."""
+        return [MODEL]
+
+    async def __call__(self, job: Job) -> Any:
+        """Run one call."""
+        path, body = call_of(job.payload)
+        run = {"chat/completions": self._chat, "images/generations": self._picture}.get(path)
+        if run is None:
+            raise _refusal(404, f"The demonstrator has no {path}.", code="unknown_url")
+        try:
+            return await run(job, path, body)
+        except Failed as failed:
+            raise _refusal(400, str(failed), code="invalid_value") from failed
+
+    async def _chat(self, job: Job, path: str, body: dict[str, Any]) -> Any:
+        whole, options = Whole(), body.get("stream_options")
+        wants_usage = isinstance(options, dict) and bool(options.get("include_usage"))
+        for chunk in _chunks(body, job_id=job.id):
+            whole.add(chunk)
+            if body.get("stream") and (wants_usage or not is_usage(chunk)):
+                job.write(line(chunk))
+            await asyncio.sleep(self._pace_s)
+        return answers.handed_in(job, path, whole.answer())
+
+    async def _picture(self, job: Job, path: str, body: dict[str, Any]) -> Any:
+        from jobfarm_worker.handlers import image_demo  # noqa: PLC0415 - needs numpy and pillow
+
+        picture = await asyncio.to_thread(image_demo.painted, prompt_of(body), side=self._side)
+        data = [{"b64_json": base64.b64encode(picture).decode()}]
+        return answers.handed_in(job, path, {"created": _now(), "data": data})
+
+
+def _chunks(body: dict[str, Any], *, job_id: int) -> Iterator[dict[str, Any]]:
+    """The chunks of an answer, the last with the usage."""
+    question = latest_question(messages_of({"messages": body.get("messages") or None}))
+    words = TOKEN.findall(NOTICE + compose(question, rng=random.Random(question)))  # noqa: S311 - a seed, no secret
+    head = {"id": f"chatcmpl-{job_id}", "object": "chat.completion.chunk", "created": _now(), "model": MODEL}
+    for number, word in enumerate(words):
+        role = {} if number else {"role": "assistant"}
+        yield {**head, "choices": [{"index": 0, "delta": {**role, "content": word}, "finish_reason": None}]}
+    yield {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+    prompt_words = len(question.split())
+    usage = {
+        "prompt_tokens": prompt_words,
+        "completion_tokens": len(words),
+        "total_tokens": prompt_words + len(words),
+    }
+    yield {**head, "choices": [], "usage": usage}
+
+
+def _now() -> int:
+    return int(time.time())  # noqa: TID251 (as a model server says when it answered)
+
+
+def _refusal(status: int, message: str, *, code: str) -> Exception:
+    error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
+    return answers.refused(status, {"error": error}, message=message, retryable=False)

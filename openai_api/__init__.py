@@ -1,0 +1,1 @@
+"""OpenAI's API in front of the farm: each call is a job."""

@@ -1,0 +1,24 @@
+"""Refusals of the app: each class states its code, its HTTP status and, as its docstring, its sentence."""
+
+from core.refusal import Refusal
+
+
+class UnknownModel(Refusal):
+    """No worker offers the model {model!r} now. Offered are: {offered}."""
+
+    code = "model_not_found"
+    http_status = 404
+
+
+class InvalidCall(Refusal):
+    """{param}: {why}."""
+
+    code = "invalid_value"
+    http_status = 400
+
+
+class UnknownCall(Refusal):
+    """There is no such call, or it is not yours."""
+
+    code = "not_found"
+    http_status = 404

@@ -1,0 +1,7 @@
+"""The kind of the calls of OpenAI's API. Its jobs wait in the queues of their models (docs/adr/0084)."""
+
+from typing import Final
+
+from jobs import operations
+
+CALL: Final = operations.declare(operations.Kind(name="openai", timeout_s=3600))

@@ -1,0 +1,173 @@
+"""One call while it waits: Django is asked for it once, the hub reports what becomes of it, and the caller is
+answered."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.conf import settings
+
+from core import asgi, bodies
+from core.asgi import Receive, Scope, Send
+from jobs.waiting import clients
+from jobs.waiting.events import PING_S, Note, Rights, first_of, piece
+from jobs.waiting.notifier import Stopping
+from jobs.waiting.upstream import Answer, Django
+from live import hub
+from live.send_queue import SendQueue
+from openai_api import domain, http, operations
+from openai_api.waiting.transcript import Transcript
+from postgres import connections
+
+_PING: Final = b": the job waits, or its worker thinks\n\n"
+_DONE: Final = b"data: [DONE]\n\n"
+_RETRY_AFTER_S: Final = 1
+
+
+class WaitingCall:
+    """Serves one request: a new call, or one for the answer or the chunks of an earlier call."""
+
+    def __init__(
+        self, django: Django, stopping: Stopping, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        self._django = django
+        self._stopping = stopping
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._send_queue = SendQueue()
+        self._transcript = Transcript.resumed(asgi.header(scope, "last-event-id"))
+        self._has_started = False
+
+    async def serve(self) -> None:
+        """Answer when the call has ended, or piece by piece. Who goes away cancels it, unless it is to be kept."""
+        try:
+            body = await bodies.whole(self._receive)
+        except bodies.ClientGone:
+            return
+        rights = Rights(self._django, self._scope, self._send_queue)
+        client = clients.Connection(self._receive)
+        try:
+            answer, note = await rights.first_answer(self._scope, body, again=self._events)
+            if note is None:
+                await answer.send(self._send)
+            elif await client.during(self._follow(note, rights)) is None and not note["kept"]:
+                await connections.run(operations.give_up, note["job"])
+        finally:
+            rights.close()
+            client.close()
+
+    async def _follow(self, note: Note, rights: Rights) -> bool:
+        """Whether the call was answered; None comes from who gave up first."""
+        here, watched = (
+            hub.current(),
+            {"watch_id": "", "audience": "member", "language": settings.LANGUAGE_CODE},
+        )
+        watches = [here.watch(self._send_queue, "job-json", {"job_id": note["job"]}, **watched)]
+        self._transcript.reads_output = note["stream"]
+        try:
+            if note["stream"]:
+                watches += [await self._output_of(note["job"], watched)]
+            await first_of(self._pass_on(note), rights.lost(), self._stopping.wait())
+        finally:
+            for watch in watches:
+                watch.close()
+        await self._end(note)
+        return True
+
+    async def _output_of(self, job_id: int, watched: Mapping[str, str]) -> Any:
+        """Watch its output, once it is known how the job stands."""
+        await first_of(self._take(), self._stopping.wait())
+        seen = self._transcript.cursor
+        return hub.current().watch(self._send_queue, "job-output", {"job_id": job_id}, seen=seen, **watched)
+
+    async def _take(self) -> bytes:
+        return b"".join(self._transcript.take(await self._send_queue.take()))
+
+    async def _pass_on(self, note: Note) -> None:
+        """Send the chunks as they come until nothing more is to come. The head waits for the first, PING_S at most: a
+        refusal by the model server has a status of its own until then."""
+        while not self._transcript.is_over:
+            try:
+                async with asyncio.timeout(PING_S):
+                    events = await self._take()
+            except TimeoutError:
+                events = _PING
+            if note["stream"] and events:
+                await self._send_piece(note, events)
+
+    async def _end(self, note: Note) -> None:
+        """Say how it ended: the end of the stream, the answer, or an error which names the job."""
+        if self._transcript.is_broken:
+            await self._break_off(note, 502, domain.broken(note["job"]))
+            if not note["kept"]:
+                await connections.run(operations.give_up, note["job"])
+        elif self._transcript.is_success and self._transcript.has_ended:
+            await self._send_last(note, _DONE)
+        elif self._stopping and not self._transcript.is_over:
+            await self._break_off(note, 503, domain.interrupted(note["job"], path=note["path"]))
+        else:
+            await self._answer(note, await self._django.call(self._retrieval(note), b""))
+
+    async def _answer(self, note: Note, answer: Answer) -> None:
+        """Django's answer about the job: the whole of it, or the last events of a stream."""
+        if not self._has_started and not (note["stream"] and answer.status == 200):
+            await answer.send(self._send)
+            return
+        done = _DONE if answer.status == 200 else b""
+        await self._send_last(note, b"data: " + answer.body + b"\n\n" + done)
+
+    async def _break_off(self, note: Note, status: int, error: Mapping[str, Any]) -> None:
+        content = json.dumps(error).encode()
+        if self._has_started:
+            await self._send_last(note, b"data: " + content + b"\n\n")
+            return
+        # The clients of OpenAI repeat what failed: of a call without a key that would be a second job.
+        is_repeatable = self._scope["method"] == "GET" or asgi.header(self._scope, "idempotency-key")
+        repeat = b"true" if is_repeatable else b"false"
+        headers = (*_head(note, b"application/json"), (b"retry-after", str(_RETRY_AFTER_S).encode()))
+        again = (http.NO_RETRY[0].encode(), repeat)
+        await Answer(status=status, headers=(*headers, again), body=content).send(self._send)
+
+    async def _send_piece(self, note: Note, events: bytes) -> None:
+        if not self._has_started:
+            self._has_started = True
+            head = [
+                *_head(note, b"text/event-stream; charset=utf-8"),
+                (b"x-accel-buffering", b"no"),  # nginx would otherwise keep events back
+            ]
+            await self._send({"type": "http.response.start", "status": 200, "headers": head})
+        await piece(self._send, events)
+
+    async def _send_last(self, note: Note, events: bytes) -> None:
+        await self._send_piece(note, events)
+        await self._send({"type": "http.response.body", "body": b""})
+
+    def _retrieval(self, note: Note) -> Scope:
+        return self._asking_for(f"/v1/{note['path']}/{note['job']}")
+
+    def _events(self, note: Note) -> Scope:
+        return self._asking_for(f"/v1/{note['path']}/{note['job']}/events")
+
+    def _asking_for(self, path: str) -> Scope:
+        """This request as a GET of another address, with the caller's key."""
+        path = self._scope.get("root_path", "") + path
+        left_out = {b"content-length", b"content-type", b"transfer-encoding"}
+        headers = [(name, value) for name, value in self._scope["headers"] if name not in left_out]
+        fields = {
+            "method": "GET",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "headers": headers,
+        }
+        return {**self._scope, **fields}
+
+
+def _head(note: Note, content_type: bytes) -> tuple[tuple[bytes, bytes], ...]:
+    return (
+        (b"content-type", content_type),
+        (b"cache-control", b"no-store"),
+        (http.JOB_ID.lower().encode(), str(note["job"]).encode()),
+    )

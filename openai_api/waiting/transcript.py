@@ -1,0 +1,122 @@
+"""From the hub's messages to the chunks of one answer: never of two attempts."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Self
+
+from live.send_queue import Message
+
+_LIVE: Final = frozenset({"pending", "in_progress"})
+_EVENT_ID: Final = re.compile(r"([0-9]{1,18})\.([0-9]{1,9})")
+
+
+class Transcript:
+    """How far one caller is in the answer of a job. Each line of an attempt's output is a chunk (a JSON object).
+
+    Chunks are passed on of one attempt alone. Until the first one was, a later attempt takes the place of an earlier,
+    which nobody notices; afterwards the answer `is_broken`.
+    """
+
+    def __init__(self, *, fence: int = 0, passed: int = 0) -> None:
+        """`passed` is how many chunks of the attempt with this `fence` the caller has.
+
+        Of who waits for the end alone, `reads_output` is set to False.
+        """
+        self._fence = fence
+        self._passed = passed
+        self._lines = 0
+        self._partial = ""
+        self._next_seq = 0
+        self._job: Mapping[str, Any] = {}
+        self._written = 0
+        self.reads_output = True
+        self.is_gone = False
+
+    @classmethod
+    def resumed(cls, last_event_id: str) -> Self:
+        """Where the caller of this `Last-Event-ID` left off; the beginning for what is no id of ours."""
+        match = _EVENT_ID.fullmatch(last_event_id)
+        return cls(fence=int(match[1]), passed=int(match[2])) if match and int(match[2]) else cls()
+
+    @property
+    def cursor(self) -> str | None:
+        """After which piece of output to begin to read, as the stream `job-output` numbers them."""
+        return f"{self._fence}:-1" if self._passed else None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the job has ended and all of its output was passed on."""
+        if self._job.get("status", "pending") in _LIVE:
+            return False
+        if self._job["status"] != "success" or not (self._written and self.reads_output):
+            return True
+        is_whole: bool = (self._fence, self._next_seq) >= (self._job["fence"], self._written)
+        return is_whole
+
+    @property
+    def is_success(self) -> bool:
+        """Whether it ended as a success, of which this caller got chunks."""
+        return self._passed > 0 and self._job.get("status") == "success"
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the caller has chunks of an attempt that is over without having succeeded."""
+        if not self._passed or not self._job:
+            return False
+        fence: int = self._job["fence"]
+        return fence > self._fence or (self._job["status"] == "pending" and fence == self._fence)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to come."""
+        return self.is_gone or self.is_broken or self.has_ended
+
+    def take(self, messages: Sequence[Message]) -> Iterator[bytes]:
+        """The events that these messages make: how the job stands first, since it says whose output counts."""
+        for message in messages:
+            if message.kind == "data":
+                state = json.loads(message.encoded)
+                self._job, self._written = state["job"], state["written"]
+            elif message.kind != "items":
+                self.is_gone = True
+        for message in messages:
+            if message.kind == "items":
+                yield from self._output(json.loads(message.encoded))
+
+    def _output(self, items: Sequence[Mapping[str, Any]]) -> Iterator[bytes]:
+        for item in items:
+            piece = item["data"]
+            if self._counts(piece["fence"]):
+                self._next_seq = piece["seq"] + 1
+                yield from self._chunks(piece["text"])
+
+    def _counts(self, fence: int) -> bool:
+        """Whether output of this claim is the answer's; of a later one than before, it begins anew."""
+        if self._passed:
+            return fence == self._fence
+        if fence < self._fence or not self._may_succeed(fence):
+            return False
+        if fence > self._fence:
+            self._fence, self._lines, self._partial = fence, 0, ""
+        return True
+
+    def _may_succeed(self, fence: int) -> bool:
+        """Whether this claim's attempt runs or succeeded, as far as is known: what it wrote may be the answer."""
+        known = self._job["fence"]
+        return fence > known or (fence == known and self._job["status"] in {"in_progress", "success"})
+
+    def _chunks(self, text: str) -> Iterator[bytes]:
+        *lines, self._partial = (self._partial + text).split("\n")
+        for line in filter(_is_object, lines):
+            self._lines += 1
+            if self._lines > self._passed:
+                self._passed = self._lines
+                yield f"id: {self._fence}.{self._lines}\ndata: {line}\n\n".encode()
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False

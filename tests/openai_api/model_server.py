@@ -1,0 +1,118 @@
+"""A small, faithful and slow server of OpenAI's API: it sends what a test wrote down, when the test lets it."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.worker.unit.outside import Door
+
+Step = (
+    bytes | threading.Event
+)  # a piece of the body as it is cut, or what the server waits for before the next
+SSE = {"content-type": "text/event-stream"}
+JSON = {"content-type": "application/json"}
+
+
+@dataclass
+class Script:
+    """One answer. `is_cut`: the connection breaks at its end."""
+
+    steps: Sequence[Step]
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=lambda: SSE)
+    is_cut: bool = False
+
+
+class ModelServer:
+    """Answers each request with the next of its scripts, and remembers what it was asked."""
+
+    def __init__(self, *models: str) -> None:
+        self.models = list(models)
+        self.scripts: list[Script] = []
+        self.answer: Callable[[dict[str, Any]], Script] = lambda _: self.scripts.pop(0)
+        self.requests: list[dict[str, Any]] = []
+        self.url = ""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one request."""
+        body = b""
+        while (message := await receive()).get("body") or message.get("more_body"):
+            body += message["body"]
+            if not message.get("more_body"):
+                break
+        if scope["path"] == "/v1/models":
+            listed = {"object": "list", "data": [{"id": name, "object": "model"} for name in self.models]}
+            await self._send(send, Script([json.dumps(listed).encode()], headers=JSON))
+            return
+        self.requests.append({"path": scope["path"], **json.loads(body)})
+        await self._send(send, self.answer(self.requests[-1]))
+
+    async def _send(self, send: Any, script: Script) -> None:
+        headers = [(name.encode(), value.encode()) for name, value in script.headers.items()]
+        await send({"type": "http.response.start", "status": script.status, "headers": headers})
+        for step in script.steps:
+            if isinstance(step, bytes):
+                await send({"type": "http.response.body", "body": step, "more_body": True})
+            else:
+                await _until_set(step)
+        if not script.is_cut:
+            await send({"type": "http.response.body", "body": b""})
+
+
+async def _until_set(event: threading.Event) -> None:
+    async with asyncio.timeout(60):
+        while not event.is_set():  # noqa: ASYNC110 (set by another thread)
+            await asyncio.sleep(0.005)
+
+
+@contextmanager
+def serving(*models: str) -> Iterator[ModelServer]:
+    """A model server with these models, which runs inside this block."""
+    door, model = Door(), ModelServer(*models)
+    with door.open():
+        door.app, model.url = model, f"{door.url}/v1"
+        yield model
+
+
+def chunk(*, model: str = "tiny", **fields: Any) -> bytes:
+    """One event of a chat's stream."""
+    head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": model}
+    return f"data: {json.dumps({**head, **fields})}\n\n".encode()
+
+
+def delta(*, finish: str | None = None, **fields: Any) -> bytes:
+    """One event with a delta of the first choice."""
+    return chunk(choices=[{"index": 0, "delta": fields, "finish_reason": finish}])
+
+
+USAGE = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+END = (delta(finish="stop"), chunk(choices=[], usage=USAGE), b"data: [DONE]\n\n")
+
+
+def streamed(*words: str) -> Script:
+    """A chat's answer in these words, with its usage."""
+    return Script([delta(role="assistant", content=""), *(delta(content=word) for word in words), *END])
+
+
+def whole(**fields: Any) -> Script:
+    """An answer in one piece."""
+    return Script([json.dumps(fields).encode()], headers=JSON)
+
+
+def completion(text: str) -> dict[str, Any]:
+    """A chat's whole answer."""
+    message = {"role": "assistant", "content": text}
+    choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
+    head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "tiny"}
+    return {**head, "choices": choices, "usage": USAGE}
+
+
+def refusal(status: int, message: str = "Busy.", code: str | None = None, **headers: str) -> Script:
+    """An error in OpenAI's form."""
+    error = {"message": message, "type": "invalid_request_error", "param": "messages", "code": code}
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Script([json.dumps({"error": error}).encode()], status=status, headers={**JSON, **named})

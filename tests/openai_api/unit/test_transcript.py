@@ -1,0 +1,115 @@
+"""From the hub's messages to the chunks of one answer."""
+
+import json
+from typing import Any
+
+import pytest
+from live.outbox import Message
+
+from openai_api.waiting.transcript import Transcript
+
+
+def job(status: str, *, fence: int = 1, written: int = 0) -> Message:
+    """The hub's message about the job."""
+    state = {"job": {"status": status, "fence": fence}, "written": written}
+    return Message(kind="data", watch_id="", encoded=json.dumps(state))
+
+
+def output(fence: int, seq: int, text: str) -> Message:
+    """The hub's message about a piece of output."""
+    item = {"cursor": f"{fence}:{seq}", "data": {"fence": fence, "seq": seq, "text": text}}
+    return Message(kind="items", watch_id="", encoded=json.dumps([item]))
+
+
+def chunks(transcript: Transcript, *messages: Message) -> list[tuple[str, Any]]:
+    """Id and data of the events that these messages make."""
+    events = [event.decode().splitlines() for event in transcript.take(messages)]
+    return [(head.removeprefix("id: "), json.loads(data.removeprefix("data: "))) for head, data, _ in events]
+
+
+class TestChunks:
+    def test_are_lines_whatever_the_pieces(self) -> None:
+        transcript = Transcript()
+        assert chunks(transcript, job("in_progress"), output(1, 0, '{"a":1}\n{"b"')) == [("1.1", {"a": 1})]
+        assert chunks(transcript, output(1, 1, ":2}")) == []
+        assert chunks(transcript, output(1, 2, "\n")) == [("1.2", {"b": 2})]
+
+    def test_that_are_no_objects_are_left_out(self) -> None:
+        transcript = Transcript()
+        assert chunks(transcript, job("in_progress"), output(1, 0, 'hello\n7\n[]\n\n{"a":1}\n')) == [
+            ("1.1", {"a": 1})
+        ]
+
+    def test_count_whichever_message_comes_first(self) -> None:
+        transcript = Transcript()
+        assert chunks(transcript, job("pending", fence=0)) == []
+        assert chunks(transcript, output(1, 0, "{}\n"), job("in_progress")) == [("1.1", {})]
+
+    def test_may_be_known_before_the_claim_is(self) -> None:
+        transcript = Transcript()
+        assert chunks(transcript, job("pending", fence=0), output(1, 0, "{}\n")) == [("1.1", {})]
+        assert not transcript.is_broken
+
+    @pytest.mark.parametrize("status", ["pending", "failed", "timed_out", "canceled"])
+    def test_of_an_attempt_that_is_over_are_not_the_answer(self, status: str) -> None:
+        transcript = Transcript()
+        assert chunks(transcript, job(status), output(1, 0, "{}\n")) == []
+
+    def test_of_a_later_attempt_take_the_place_of_half_a_line(self) -> None:
+        transcript = Transcript()
+        chunks(transcript, job("in_progress"), output(1, 0, '{"half'))
+        chunks(transcript, job("pending"))
+        later = [job("in_progress", fence=2), output(2, 0, '{"whole":1}\n')]
+        assert chunks(transcript, *later) == [("2.1", {"whole": 1})]
+        assert not transcript.is_broken
+
+
+class TestAnAnswer:
+    def test_is_over_when_the_job_succeeded_and_all_was_passed_on(self) -> None:
+        transcript = Transcript()
+        chunks(transcript, job("in_progress"), output(1, 0, "{}\n"), job("success", written=2))
+        assert not transcript.is_over
+        chunks(transcript, output(1, 1, "{}\n"))
+        assert (transcript.is_over, transcript.is_success) == (True, True)
+
+    def test_that_somebody_waits_for_as_a_whole_is_over_with_the_job(self) -> None:
+        transcript = Transcript()
+        transcript.reads_output = False
+        chunks(transcript, job("success", written=2))
+        assert transcript.is_over
+
+    @pytest.mark.parametrize("now", [("pending", 1), ("in_progress", 2), ("success", 2), ("failed", 2)])
+    def test_is_broken_by_the_end_of_its_attempt(self, now: tuple[str, int]) -> None:
+        transcript = Transcript()
+        chunks(transcript, job("in_progress"), output(1, 0, "{}\n"))
+        assert chunks(transcript, job(now[0], fence=now[1]), output(2, 0, '{"other":1}\n')) == []
+        assert transcript.is_broken
+
+    def test_that_failed_after_its_first_chunk_is_over(self) -> None:
+        transcript = Transcript()
+        chunks(transcript, job("in_progress"), output(1, 0, "{}\n"), job("failed", written=1))
+        assert (transcript.is_over, transcript.is_broken, transcript.is_success) == (True, False, False)
+
+    def test_whose_job_is_gone_is_over(self) -> None:
+        transcript = Transcript()
+        chunks(transcript, Message(kind="gone", watch_id=""))
+        assert transcript.is_over
+
+
+class TestResuming:
+    def test_begins_behind_the_chunks_that_the_caller_has(self) -> None:
+        transcript = Transcript.resumed("3.2")
+        assert transcript.cursor == "3:-1"
+        lines = "".join(f'{{"n":{n}}}\n' for n in range(1, 5))
+        messages = [job("success", fence=3, written=1), output(3, 0, lines)]
+        assert chunks(transcript, *messages) == [("3.3", {"n": 3}), ("3.4", {"n": 4})]
+        assert (transcript.is_over, transcript.is_success) == (True, True)
+
+    def test_of_an_attempt_that_is_over_is_broken(self) -> None:
+        transcript = Transcript.resumed("3.2")
+        assert chunks(transcript, job("in_progress", fence=4)) == []
+        assert transcript.is_broken
+
+    @pytest.mark.parametrize("event_id", ["", "x", "1", "1.0", "1.-1", "9" * 30 + ".1"])
+    def test_after_what_is_no_chunks_id_begins_at_the_start(self, event_id: str) -> None:
+        assert Transcript.resumed(event_id).cursor is None
