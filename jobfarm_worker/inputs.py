@@ -11,8 +11,8 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
+from jobfarm_client.backoff import Backoff
 from jobfarm_worker import pace
-from jobfarm_worker.backoff import Backoff
 from jobfarm_worker.errors import Failed, JobStopped, Refused, Unreachable
 from jobfarm_worker.farm import Farm
 from jobfarm_worker.outbox import Outbox
@@ -119,7 +119,7 @@ class Inputs:
                 await asyncio.sleep(backoff.failed())
 
     def _check_for_now(self, refusal: Refused, file: InputFile) -> None:
-        if refusal.reason == "lease_lost":
+        if refusal.code == "lease_lost":
             self._on_lost(refusal.why_lost)
             raise JobStopped from refusal
         if not refusal.is_for_now:

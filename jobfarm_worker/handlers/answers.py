@@ -7,9 +7,10 @@ import binascii
 import json
 from typing import Any
 
+from jobfarm_client.wire import dumps
 from jobfarm_worker.errors import Failed
 from jobfarm_worker.job import Job
-from jobfarm_worker.protocol import dumps, size_of_json
+from jobfarm_worker.protocol import size_of_json
 
 FILE = "answer.json"
 LARGEST_RESULT = 500_000  # bytes; half of what a farm takes

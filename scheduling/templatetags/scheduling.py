@@ -16,6 +16,7 @@ register = template.Library()
 CRON_BADGES: Final = {"active": "on", "paused": "paused", "retired": "off"}
 MISSED: Final = {Missed.SKIP: "skipped", Missed.ONCE: "made up for once", Missed.CATCH_UP: "made up for"}
 OVERLAP: Final = {Overlap.SKIP: "skipped", Overlap.ALLOW: "allowed"}
+_UNITS: Final = (("h", 3600), ("min", 60))
 LONGEST_TEXT = 50_000  # characters of a JSON value or a traceback in a page
 
 
@@ -46,11 +47,12 @@ def short(function: str) -> str:
 @register.filter
 def timing(schedule: str) -> str:
     """A schedule as it is kept, with its seconds in the largest unit that needs no fraction: "every 15 min"."""
-    seconds = re.fullmatch(r"every (\d+) s", schedule)
-    for unit, size_s in (("h", 3600), ("min", 60)) if seconds else ():
-        if int(seconds[1]) % size_s == 0:
-            return f"every {int(seconds[1]) // size_s} {unit}"
-    return schedule
+    interval = re.fullmatch(r"every (\d+) s", schedule)
+    if interval is None:
+        return schedule
+    seconds = int(interval[1])
+    fitting = (f"every {seconds // size_s} {unit}" for unit, size_s in _UNITS if seconds % size_s == 0)
+    return next(fitting, schedule)
 
 
 @register.filter

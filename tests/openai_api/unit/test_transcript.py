@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from live.outbox import Message
 
+from live.send_queue import Message
 from openai_api.waiting.transcript import Transcript
 
 
