@@ -29,6 +29,8 @@ from jobs.models import (
     Usage,
     Worker,
 )
+from outbox.models import Endpoint, Event
+from outbox.models import Message as OutboxMessage
 from scheduling.models import ScheduledFunction
 from tests import farm
 from webhooks.models import Activity, Delivery, DeliveryAttempt, JobStart
@@ -36,7 +38,7 @@ from webhooks.models import Activity, Delivery, DeliveryAttempt, JobStart
 NOW = timezone.now()
 _MADE_BY_HAND = {
     User, Group, ApiToken, LogEntry, Job, Attempt, Bulk, Worker, Queue, Kind, Message, Game, Submission, Activity,
-    JobStart, Usage,
+    JobStart, Usage, Endpoint, OutboxMessage,
 }  # fmt: skip
 
 _ANEW = {  # what must differ from row to row
@@ -56,6 +58,7 @@ def fill(count: int) -> None:
         accounts.create_group(f"group of {person}", by=person)
     _work(people)
     _examples(people)
+    _events(people)
     for model in registered():
         if model not in _MADE_BY_HAND:
             model._default_manager.bulk_create([_row(model) for _ in range(count)])
@@ -153,6 +156,25 @@ def _examples(people: list[User]) -> None:
             owner=person, prompt="a cat", job_id=job_id, state="saved", file="a.png", attempt=1, ended_at=NOW
         )
         Round.objects.create(game=game, number=0, author=person, submission=picture)
+
+
+def _events(people: list[User]) -> None:
+    for person in people:
+        endpoint = Endpoint.objects.create(
+            name="ci", url="https://ci.example/events", owner=person, events=["job.*"]
+        )
+        event = Event.objects.create(
+            uid=uuid.uuid4(), type="job.failed", subject="job/1", occurred_at=NOW, body="{}"
+        )
+        OutboxMessage.objects.create(
+            event=event,
+            endpoint=endpoint,
+            subject=event.subject,
+            status="dead",
+            attempts=10,
+            ended_at=NOW,
+            note="no",
+        )
 
 
 _GIVEN: dict[str, dict[str, Any]] = {

@@ -28,7 +28,7 @@ class TestSize:
         with pytest.raises(PayloadTooLarge) as refused:
             _encoded(text, limit=size - 1)
         assert refused.value.numbers == {"what": "payload", "size": size, "limit": size - 1}
-        assert refused.value.message == f"The payload has {size} bytes; at most {size - 1} are taken."
+        assert refused.value.message == f"The payload has {size} bytes; at most {size - 1} are allowed."
 
     def test_counts_no_spaces_between_the_parts(self) -> None:
         assert _encoded({"a": [1, 2]}) == '{"a":[1,2]}'
