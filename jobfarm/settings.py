@@ -173,14 +173,23 @@ LOGGING = observing.logs.configuration(form=_ENV["JOBFARM_LOG"], level=_ENV["LOG
 # What Prometheus shows to read /metrics; without it there is no such page.
 METRICS_TOKEN = _ENV["JOBFARM_METRICS_TOKEN"]
 
-# Messages of alerts (docs/alerts.md). Without a host none is sent by mail.
-EMAIL_HOST: str = _ENV["EMAIL_HOST"]
-EMAIL_PORT: int = _ENV["EMAIL_PORT"]
-EMAIL_HOST_USER: str = _ENV["EMAIL_HOST_USER"]
-EMAIL_HOST_PASSWORD: str = _ENV["EMAIL_HOST_PASSWORD"]
-EMAIL_USE_TLS: bool = _ENV["EMAIL_USE_TLS"]
-EMAIL_USE_SSL: bool = _ENV["EMAIL_USE_SSL"]
-EMAIL_TIMEOUT = 20  # seconds for each answer of the server
+# Messages of alerts (docs/alerts.md) and of the outbox. Without a host none is sent by mail.
+HAS_MAIL_SERVER = bool(_ENV["EMAIL_HOST"])
+_MAIL_S = 20  # for each answer of the server
+if django.VERSION < (6, 1):
+    EMAIL_HOST: str = _ENV["EMAIL_HOST"]
+    EMAIL_PORT: int = _ENV["EMAIL_PORT"]
+    EMAIL_HOST_USER: str = _ENV["EMAIL_HOST_USER"]
+    EMAIL_HOST_PASSWORD: str = _ENV["EMAIL_HOST_PASSWORD"]
+    EMAIL_USE_TLS: bool = _ENV["EMAIL_USE_TLS"]
+    EMAIL_USE_SSL: bool = _ENV["EMAIL_USE_SSL"]
+    EMAIL_TIMEOUT = _MAIL_S
+else:  # which has this in place of those, and warns of them
+    MAILERS = {"default": {"BACKEND": "django.core.mail.backends.smtp.EmailBackend", "OPTIONS": {
+        "host": _ENV["EMAIL_HOST"], "port": _ENV["EMAIL_PORT"], "username": _ENV["EMAIL_HOST_USER"],
+        "password": _ENV["EMAIL_HOST_PASSWORD"], "use_tls": _ENV["EMAIL_USE_TLS"], "use_ssl": _ENV["EMAIL_USE_SSL"],
+        "timeout": _MAIL_S,
+    }}}  # fmt: skip
 DEFAULT_FROM_EMAIL: str = _ENV["DEFAULT_FROM_EMAIL"]
 JOBFARM_URL: str = _ENV["JOBFARM_URL"]  # where people find this farm
 

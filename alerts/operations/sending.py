@@ -77,7 +77,7 @@ def page_url() -> str:
 
 
 def _mail(row: Notification) -> None:
-    if not settings.EMAIL_HOST:
+    if not settings.HAS_MAIL_SERVER:
         raise CannotSend(reason="EMAIL_HOST names no mail server.")
     EmailMessage(subject=row.title, body=row.body, to=[row.recipient]).send()
 

@@ -1,21 +1,17 @@
 """Mail to the owner of an endpoint that takes nothing any more. Its page says so in any case."""
 
-from typing import Final
-
 from django.conf import settings
 from django.core.mail import send_mail
 
 from outbox import queries
 from scheduling.operations import Retry, action
 
-_NOBODYS: Final = "webmaster@localhost"  # Django's own DEFAULT_FROM_EMAIL: nobody has set mail up
-
 
 @action(timeout=60, retry=Retry(max_attempts=5))
 def mail_owner(*, endpoint: int) -> bool:
     """Tell the owner, if there is one with an address and the farm has mail; whether that was so."""
     row = queries.with_owner(endpoint)
-    if row is None or row.owner is None or not row.owner.email or settings.DEFAULT_FROM_EMAIL == _NOBODYS:
+    if row is None or row.owner is None or not row.owner.email or not settings.HAS_MAIL_SERVER:
         return False
     subject = f"jobfarm: the endpoint {' '.join(row.name.split())} is {row.status}"
     where = f"{settings.OUTBOX['SOURCE']}/outbox/"

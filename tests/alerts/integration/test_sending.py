@@ -26,7 +26,7 @@ def mail(settings: Settings) -> Iterator[receivers.Mailbox]:
     """A mail server of the test's own, as settings name one."""
     port = receivers.free_port()
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
-    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", port
+    settings.HAS_MAIL_SERVER, settings.EMAIL_HOST, settings.EMAIL_PORT = True, "127.0.0.1", port
     settings.DEFAULT_FROM_EMAIL, settings.JOBFARM_URL = "farm@example.org", "https://farm.example.org"
     with receivers.mail_server(port) as box:
         yield box
@@ -82,7 +82,7 @@ class TestByMail:
         assert stored().ended_at is not None
 
     def test_without_a_mail_server_it_says_so(self, dead: Delivery, settings: Settings) -> None:
-        settings.EMAIL_HOST = ""
+        settings.HAS_MAIL_SERVER = False
         fire()
         assert stored().error == "The message cannot be sent: EMAIL_HOST names no mail server."
 

@@ -263,7 +263,7 @@ class TestAnEndpoint:
     def test_that_fails_for_long_is_paused_and_its_owner_gets_mail(
         self, settings: Settings, root: User
     ) -> None:
-        settings.DEFAULT_FROM_EMAIL = "farm@example.org"
+        settings.HAS_MAIL_SERVER = True
         with receiver(status=500) as there:
             row = endpoint(there.url(), owner=root, name="my\nhooks")
             operations.send_test(row.pk, by=root)
