@@ -29,7 +29,7 @@ from jobfarm_client.errors import (
     WaitTimeout,
     WrongServer,
 )
-from jobfarm_client.models import Attempt, Canceled, Event, File, Job, NewJob, Reason, Skipped
+from jobfarm_client.models import Attempt, Canceled, Event, File, Job, NewJob, Reason, Skipped, Upload
 
 __all__ = [
     "AsyncClient",
@@ -62,6 +62,7 @@ __all__ = [
     "Unavailable",
     "UnknownKind",
     "Unreachable",
+    "Upload",
     "WaitTimeout",
     "WrongServer",
 ]

@@ -8,7 +8,17 @@ from typing import Any, Self, Unpack
 
 from jobfarm_client import calls, transport
 from jobfarm_client.client import RETRY_FOR_S, TIMEOUT_S
-from jobfarm_client.models import Canceled, Event, Job, JobFilters, JobOptions, NewJob, Reason, Skipped
+from jobfarm_client.models import (
+    Canceled,
+    Event,
+    Job,
+    JobFilters,
+    JobOptions,
+    NewJob,
+    Reason,
+    Skipped,
+    Upload,
+)
 
 
 class AsyncClient:
@@ -107,6 +117,10 @@ class AsyncClient:
     async def why(self, job_id: int) -> list[Reason]:
         """As `Client.why`."""
         return await self._transport.result(calls.why(job_id, self._policy))
+
+    async def upload(self, name: str, content: bytes) -> Upload:
+        """As `Client.upload`."""
+        return await self._transport.result(calls.upload(name, content, self._policy))
 
     async def download(self, job_id: int, name: str, *, fence: int | None = None) -> bytes:
         """As `Client.download`."""

@@ -11,8 +11,8 @@ from urllib.parse import quote
 from jobfarm_client.effects import Emit, Flow, Request
 from jobfarm_client.errors import JobFailed
 from jobfarm_client.following import Following
-from jobfarm_client.models import Canceled, Job, JobFilters, NewJob, Reason, Skipped
-from jobfarm_client.paths import JOBS, of_job
+from jobfarm_client.models import Canceled, Job, JobFilters, NewJob, Reason, Skipped, Upload
+from jobfarm_client.paths import JOBS, UPLOADS, of_job
 from jobfarm_client.retrying import Policy, fetched, repeated
 
 MOST_IN_A_BULK = 1000  # what a farm takes in one call
@@ -81,6 +81,13 @@ def why(job_id: int, policy: Policy) -> Flow[list[Reason]]:
         Reason(code=reason["code"], sentence=reason["sentence"], details=reason)
         for reason in answer["reasons"]
     ]
+
+
+def upload(name: str, content: bytes, policy: Policy) -> Flow[Upload]:
+    """Store an input file. One that arrived twice is deleted after a day, since no job uses it."""
+    headers = {"Content-Type": "application/octet-stream"}
+    request = Request(method="POST", path=UPLOADS, params={"name": name}, content=content, headers=headers)
+    return Upload.from_json((yield from repeated(request, policy)))
 
 
 def download(job_id: int, name: str, policy: Policy, *, fence: int | None) -> Flow[bytes]:

@@ -7,7 +7,17 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from jobfarm_client import calls, transport
-from jobfarm_client.models import Canceled, Event, Job, JobFilters, JobOptions, NewJob, Reason, Skipped
+from jobfarm_client.models import (
+    Canceled,
+    Event,
+    Job,
+    JobFilters,
+    JobOptions,
+    NewJob,
+    Reason,
+    Skipped,
+    Upload,
+)
 
 TIMEOUT_S = 30.0
 RETRY_FOR_S = 60.0
@@ -128,6 +138,10 @@ class Client:
     def why(self, job_id: int) -> list[Reason]:
         """Why a job does not run, what matters most first."""
         return self._transport.result(calls.why(job_id, self._policy))
+
+    def upload(self, name: str, content: bytes) -> Upload:
+        """Store an input file; its `id` goes into the `files` of a submit. Raises QuotaReached."""
+        return self._transport.result(calls.upload(name, content, self._policy))
 
     def download(self, job_id: int, name: str, *, fence: int | None = None) -> bytes:
         """A result file's bytes; `fence`: of that attempt. Raises NotFound."""

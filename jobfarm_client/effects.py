@@ -18,6 +18,8 @@ class Request:
     method: str = "GET"
     params: Mapping[str, Any] = field(default_factory=dict)
     body: Any = None
+    content: bytes | None = None
+    """In place of a body of JSON."""
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float | None = None
     """For each step of it; None: the client's own."""

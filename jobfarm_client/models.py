@@ -20,6 +20,7 @@ class JobOptions(TypedDict, total=False):
     run_at: datetime | None
     unique_key: str | None
     group: str | None
+    files: Mapping[str, str] | None
 
 
 class JobFilters(TypedDict, total=False):
@@ -36,7 +37,10 @@ class JobFilters(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob:
-    """A job to submit. `payload` is anything JSON; a `run_at` needs a zone; None is the kind's own or nothing."""
+    """A job to submit. `payload` is anything JSON; a `run_at` needs a zone; None is the kind's own or nothing.
+
+    `files`: the ids of uploads, by the names that the worker asks for; 16 at most.
+    """
 
     kind: str
     payload: Any = None
@@ -45,6 +49,7 @@ class NewJob:
     run_at: datetime | None = None
     unique_key: str | None = None
     group: str | None = None
+    files: Mapping[str, str] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The body of a submit."""
@@ -64,6 +69,22 @@ class File:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """The file that an answer describes."""
+        return cls(**_known(cls, data))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upload:
+    """An input file that jobs may be given. `expires_at`: when it is deleted unless a job comes to use it."""
+
+    id: str
+    name: str
+    size: int
+    sha256: str
+    expires_at: datetime | None = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """The upload that an answer describes."""
         return cls(**_known(cls, data))
 
 

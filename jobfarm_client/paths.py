@@ -1,6 +1,7 @@
 """Where a farm's API is."""
 
 JOBS = "/api/v1/jobs"
+UPLOADS = "/api/v1/files"
 
 
 def of_job(job_id: int, part: str = "") -> str:

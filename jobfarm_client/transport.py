@@ -34,12 +34,13 @@ class Options:
     def built(self, client: httpx.Client | httpx.AsyncClient, request: Request) -> httpx.Request:
         """The request as httpx sends it. Raises TypeError or ValueError for a body that is not JSON."""
         has_body = request.body is not None
+        content = wire.dumps(request.body).encode() if has_body else request.content
         return client.build_request(
             request.method,
             self.url + request.path,
             params=dict(request.params),
             headers={**({"Content-Type": "application/json"} if has_body else {}), **request.headers},
-            content=wire.dumps(request.body).encode() if has_body else None,
+            content=content,
             timeout=wire.timeout(request.timeout_s or self.timeout_s),
         )
 

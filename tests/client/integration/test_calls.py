@@ -168,6 +168,15 @@ class TestOtherCalls:
         with pytest.raises(NotFound):
             farm.download(job.id, "other/../data.bin")
 
+    def test_upload_stores_a_file_that_a_worker_reads(self, farm: Any, crew: Crew) -> None:
+        kept = farm.upload("sound.ogg", b"\x00\xff" * 9)
+        assert (kept.name, kept.size, kept.expires_at is None) == ("sound.ogg", 18, False)
+        job = farm.submit("work", files={"audio": kept.id})
+        held = begun(crew)
+        path = f"/api/v1/worker/jobs/{job.id}/inputs/audio"
+        answer = crew.http.get(path, params={"lease": held["lease"]}).raise_for_status()
+        assert answer.content == b"\x00\xff" * 9
+
     def test_with_a_wrong_token_are_refused(self, make: Make) -> None:
         with pytest.raises(Unauthorized):
             make(token="jft_wrong").submit("work")
