@@ -47,6 +47,7 @@ class TestSubmit:
             "expires_at": None,
             "payload": {"prompt": "Why?"},
             "result": None,
+            "inputs": [],
             "error": None,
             "files": [],
             "attempts": [],

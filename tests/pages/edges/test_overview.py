@@ -268,7 +268,7 @@ class TestWarnings:
         page = browse(little_farm.oscar).get("/").content.decode()
         warnings = re.findall(r'<div class="notice (\w+)">\s*<p><strong>([^<]*)', page)
         assert warnings == sorted(warnings, key=lambda warning: warning[0] != "bad")
-        assert ("late", "Jobs wait in the queue chat, which is paused.") in warnings
+        assert ("late", "Jobs are pending in the queue chat, which is paused.") in warnings
         assert any(mood == "bad" and "past its lease" in sentence for mood, sentence in warnings)
 
     def test_are_looked_for_once_for_all_who_watch(self, little_farm: Farm) -> None:
