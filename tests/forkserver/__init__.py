@@ -126,6 +126,11 @@ class Process:
         self.pid = int(self._answer.readline() or "0")
         assert self.pid, "the fork server ended"
 
+    def __del__(self) -> None:
+        """One that nobody waited for leaves no open socket to warn of."""
+        self._answer.close()
+        self._end.close()
+
     def poll(self) -> int | None:
         """Its exit code if it has ended, else None; minus the number of the signal that ended it."""
         return self._wait(0.0)

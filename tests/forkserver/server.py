@@ -37,7 +37,8 @@ def main() -> None:
     loop and becomes what was asked for, so that it ends as any Python does."""
     gc.disable()
     for name in LIBRARIES:
-        importlib.import_module(name)
+        with suppress(ModuleNotFoundError):  # an environment without the extra that brings it
+            importlib.import_module(name)
     request: Request | None = {"environment": {}, "served": int(sys.argv[1])}
     while request and "argv" not in request:
         request = _serve(socket.socket(fileno=request["served"]))
