@@ -112,6 +112,7 @@ class Process:
         self.args = argv
         self.returncode: int | None = None
         self._end, end = socket.socketpair()
+        self._answer = self._end.makefile("r")
         streams = [_descriptor(stream, number) for number, stream in enumerate((stdin, stdout, stderr))]
         request = {
             "argv": list(argv),
@@ -122,7 +123,6 @@ class Process:
         with end:
             server = _with_django(env) if loaded else _libraries()
             server.ask(request, [end.fileno(), *streams, *pass_fds])
-        self._answer = self._end.makefile("r")
         self.pid = int(self._answer.readline() or "0")
         assert self.pid, "the fork server ended"
 
