@@ -6,7 +6,7 @@ what a statement kept in a file needs: its parameters bound, its plan kept by ps
 statements, its rows as named tuples.
 """
 
-from collections import deque, namedtuple
+from collections import namedtuple
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -116,20 +116,23 @@ def _pipelined(
     connection: WatchedConnection, sent: Sequence[_Sent], *, begins: bool
 ) -> Generator[Any, Any, list[Any]]:
     """The last result of each statement: of one that could not be prepared, the error of that."""
-    pgconn = connection.pgconn
-    commands: deque[Any] = deque()
-    if begins:
-        commands.append(partial(pgconn.send_query_params, connection._get_tx_start_command(), None))  # noqa: SLF001
-    for one in sent:
-        commands.extend(one.commands)
-    commands.append(pgconn.pipeline_sync)
-    count = len(commands)
+    pgconn, count = connection.pgconn, begins + sum(len(one.commands) for one in sent)
     pgconn.enter_pipeline_mode()
-    found = list((yield from generators.pipeline_communicate(pgconn, commands)))
-    while len(found) < count:
-        found.append((yield from generators.fetch_many(pgconn)))
+    if begins:
+        pgconn.send_query_params(connection._get_tx_start_command(), None)  # noqa: SLF001
+    for one in sent:
+        for send in one.commands:
+            send()
+    pgconn.pipeline_sync()
+    yield from generators.send(
+        pgconn
+    )  # reads meanwhile: the server may want to be rid of answers before it reads on
+    found = []
+    for _ in range(count + 1):
+        several = yield from generators.fetch_many(pgconn)
+        found.append(several[-1])
     pgconn.exit_pipeline_mode()
-    return _of_each(sent, [several[-1] for several in found], begins=begins)
+    return _of_each(sent, found, begins=begins)
 
 
 def _of_each(sent: Sequence[_Sent], found: Sequence[Any], *, begins: bool) -> list[Any]:
