@@ -276,6 +276,13 @@ LIVE: dict[str, int] = live.configuration.limits()
 # The chat (examples/chat). Tokens of the language models that all answers together may take.
 CHAT = {"TOKENS_PER_MINUTE": _ENV["JOBFARM_CHAT_TOKENS_PER_MINUTE"]}
 
+# OpenAI's API (openai_api): how many batches of one person may be going on, how large files are, how long they are kept.
+OPENAI = {
+    "BATCHES_PER_OWNER": _ENV["JOBFARM_BATCHES_PER_OWNER"],
+    "FILE_BYTES": _ENV["JOBFARM_OPENAI_FILE_BYTES"],
+    "FILE_DAYS": _ENV["JOBFARM_OPENAI_FILE_DAYS"],
+}
+
 # The scheduler. Durations in seconds.
 SCHEDULING: dict[str, Any] = {
     "LEASE_S": 5.0,  # a function that a worker had in its hands and that was not started is given to one again
