@@ -1,6 +1,6 @@
 """Statements about files and batches."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
@@ -117,6 +117,17 @@ def slices(batch_id: UUID) -> list[Slice]:
 def slice_ids(batch_id: UUID) -> list[int]:
     """The ids of the slices of a batch, in their order."""
     return list(Slice.objects.filter(batch_id=batch_id).order_by("read_from").values_list("pk", flat=True))
+
+
+def line_jobs(batch_id: UUID, *, first: int) -> Iterator[tuple[str, int]]:
+    """The names of the lines of a batch with their jobs, from this line on (0 is the first)."""
+    begin = 0
+    for part in slices(batch_id):
+        count = len(part.job_ids)
+        if first < begin + count:
+            skipped = max(0, first - begin)
+            yield from zip(part.custom_ids[skipped:], part.job_ids[skipped:], strict=True)
+        begin += count
 
 
 def slice_(slice_id: int) -> Slice:

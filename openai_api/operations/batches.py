@@ -9,7 +9,6 @@ from django.conf import settings
 from django.contrib.auth.models import User
 
 from jobs import operations as jobs
-from live import operations as live
 from openai_api import queries
 from openai_api.domain import batches as domain
 from openai_api.domain.batches import BatchStatus
@@ -42,6 +41,7 @@ def create(*, input_file_id: str, endpoint: str, window: str, metadata: Any, use
         created_at=now, expires_at=now + length, next_step_at=now,
     )  # fmt: skip
     steps.begin(batch)
+    steps.touch(batch.pk)
     return batch
 
 
@@ -65,6 +65,12 @@ def visible(batch_id: UUID, *, viewer: Any) -> Batch:
     return found
 
 
+def may_cancel(batch: Batch, *, by: User) -> bool:
+    """Whether this person may cancel this batch: its owner, and whoever may cancel anybody's jobs."""
+    is_operator = by.is_active and by.is_staff and by.has_perm("jobs.operate_job")
+    return batch.owner_id == by.pk or is_operator
+
+
 def listed(user: User, *, after: str | None, limit: int) -> tuple[Sequence[Batch], bool]:
     """This person's batches, newest first, `limit` at most, and whether there are more. Raises UnknownBatch for
     `after`."""
@@ -85,5 +91,5 @@ def cancel(batch_id: UUID) -> Batch:
     if batch.status != BatchStatus.CANCELLING:
         steps.close(batch, ends_as=BatchStatus.CANCELLED)
         steps.restart(batch)
-        live.touch(steps.topic(batch.pk))
+        steps.touch(batch.pk)
     return batch

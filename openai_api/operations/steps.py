@@ -39,6 +39,7 @@ ROOM_WAIT_S: Final = 60.0  # for quotas of files
 _LATE: Final = timedelta(minutes=2)  # of a step, after which its chain is broken
 _RESTARTED_AT_ONCE: Final = 1000
 _OVER: Final = None
+ALL_BATCHES: Final = "batches"  # a topic
 
 
 def begin(batch: Batch) -> None:
@@ -60,9 +61,14 @@ def close(batch: Batch, *, ends_as: BatchStatus) -> None:
     queries.save(batch, status=status, ends_as=ends_as, note="", **moments)
 
 
-def topic(batch_id: UUID) -> str:
-    """What a change of a batch touches."""
-    return f"batch:{batch_id}"
+def topic(batch_id: UUID | str) -> str:
+    """What a change of a batch touches, beside ALL_BATCHES."""
+    return f"batch:{batch_id.hex if isinstance(batch_id, UUID) else batch_id}"
+
+
+def touch(batch_id: UUID) -> None:
+    """Have the pages show how a batch stands; in the transaction that changes it."""
+    live.touch(ALL_BATCHES, topic(batch_id))
 
 
 @action(timeout=LONG_S, idempotent=True, retry=Retry(max_attempts=8, base=2), own_writes=True)
@@ -119,7 +125,7 @@ def _closed(seen: Batch, *, ends_as: BatchStatus) -> float | None:
     if (batch := _still(seen)) is None:
         return _OVER
     close(batch, ends_as=ends_as)
-    live.touch(topic(batch.pk))
+    touch(batch.pk)
     return 0.0
 
 
@@ -140,7 +146,7 @@ def _validated(seen: Batch, checked: inputs.Checked) -> float | None:
         _announce(batch)
         return _OVER
     queries.save(batch, status=BatchStatus.IN_PROGRESS, in_progress_at=now, total=checked.lines)
-    live.touch(topic(batch.pk))
+    touch(batch.pk)
     return 0.0
 
 
@@ -234,7 +240,7 @@ def _count(seen: Batch, *, waited_s: float) -> float:
     if changed:
         queries.keep_counts(changed)
         queries.save(batch, completed=batch.completed + more[0], failed=batch.failed + more[1])
-        live.touch(topic(batch.pk))
+        touch(batch.pk)
     if not batch.outstanding:
         return 0.0
     return domain.look_again_in_s(moved=sum(more), outstanding=batch.outstanding, waited_s=waited_s)
@@ -286,7 +292,7 @@ def _announce(batch: Batch) -> None:
         "created_at": batch.created_at.isoformat(), "path": f"{ADDRESS}batches/{batch.public_id}",
     }  # fmt: skip
     outbox.record(f"batch.{batch.status}", f"batch/{batch.pk}", data, owner=batch.owner)
-    live.touch(topic(batch.pk))
+    touch(batch.pk)
 
 
 def _public(file: File | None) -> str | None:

@@ -111,7 +111,9 @@ class TestABatch:
         claimed = farm.claim_one(worker)
         from django.core.files.base import ContentFile
 
-        jobs.put_file(worker, claimed.id, claimed.lease, name="answer.json", content=ContentFile(b'{"a":\n [1]}'))
+        jobs.put_file(
+            worker, claimed.id, claimed.lease, name="answer.json", content=ContentFile(b'{"a":\n [1]}')
+        )
         farm.succeed(worker, claimed, {"answer_file": "answer.json"})
         [only] = content(to_the_end(batch).output_file)
         assert only["response"]["body"] == {"a": [1]}
@@ -130,7 +132,7 @@ class TestABatch:
     def test_announces_its_end(self, ada: User, boss: User) -> None:
         worker = offering("tiny")
         wanted = outbox.Wanted(name="x", url="https://example.org/hook", events=["batch.*"])
-        outbox.create(wanted, owner=ada, by=ada)
+        outbox.create(wanted, by=boss, for_farm=True)
         batch = to_the_end(made(text(line(0)), user=ada), by=worker)
         event = Event.objects.get()
         assert (event.type, event.subject, event.owner_id) == ("batch.completed", f"batch/{batch.pk}", ada.pk)
@@ -143,7 +145,10 @@ class TestABatch:
 REFUSED: dict[str, tuple[list[Any], list[tuple[int | None, str]]]] = {
     "no JSON": ([line(0), b"{no\n"], [(2, "invalid_json_line")]),
     "no object": ([[1]], [(1, "invalid_json_line")]),
-    "no custom_id": ([line(0, custom_id=None), line(1, custom_id="")], [(1, "missing_required_parameter"), (2, "missing_required_parameter")]),
+    "no custom_id": (
+        [line(0, custom_id=None), line(1, custom_id="")],
+        [(1, "missing_required_parameter"), (2, "missing_required_parameter")],
+    ),
     "a custom_id twice": ([line(0), line(1), line(0)], [(3, "duplicate_custom_id")]),
     "another method": ([line(0, method="GET")], [(1, "invalid_method")]),
     "another endpoint": ([line(0, url="/v1/chat/completions")], [(1, "invalid_url")]),
@@ -153,7 +158,9 @@ REFUSED: dict[str, tuple[list[Any], list[tuple[int | None, str]]]] = {
     "a stream": ([line(0, body={"model": "tiny", "stream": True})], [(1, "invalid_request")]),
     "what no database holds": ([line(0, body={"model": "tiny", "input": "\x00"})], [(1, "invalid_json")]),
     "a body that is too large": ([line(0, body={"model": "tiny", "input": "x" * 1_000_001})], [(1, "too_large")]),
-    "a line that is too long": ([b"x" * 3_000_000 + b"\n", line(1), b"y"], [(1, "line_too_long"), (3, "invalid_json_line")]),
+    "a line that is too long": (
+        [b"x" * 3_000_000 + b"\n", line(1), b"y"], [(1, "line_too_long"), (3, "invalid_json_line")]
+    ),
     "nothing": ([b"\n  \n"], [(None, "empty_file")]),
 }  # fmt: skip
 
@@ -358,7 +365,12 @@ class TestMaking:
     def test_is_seen_by_its_owner_alone(self, ada: User, bob: User) -> None:
         batch = made(text(line(0)), user=ada)
         assert batches.find(batch.public_id, user=ada) == batch
-        for public_id, user in ((batch.public_id, bob), ("batch_1", ada), (batch.pk.hex, ada), ("batch_" + "z" * 32, ada)):
+        for public_id, user in (
+            (batch.public_id, bob),
+            ("batch_1", ada),
+            (batch.pk.hex, ada),
+            ("batch_" + "z" * 32, ada),
+        ):
             with pytest.raises(UnknownBatch):
                 batches.find(public_id, user=user)
 
@@ -386,7 +398,9 @@ class TestRetention:
         assert list(File.objects.values_list("pk", flat=True)) == [running.input_file_id]
         jobs.retain()
         assert list(Upload.objects.values_list("pk", flat=True)) == [running.input_file_id]
-        assert ScheduledFunction.objects.filter(function__endswith="delete_files", args__names__contains=stored)
+        assert ScheduledFunction.objects.filter(
+            function__endswith="delete_files", args__names__contains=stored
+        )
         batch.refresh_from_db()
         assert batch.output_file is None
         Batch.objects.filter(pk=batch.pk).update(ended_at=past)
