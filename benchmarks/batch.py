@@ -167,8 +167,9 @@ async def _batch(client: httpx.AsyncClient, count: int) -> None:
         json.dumps({"custom_id": f"line-{number}", **line, "body": _call(number)}) + "\n"
         for number in range(count)
     )
-    form = {"data": {"purpose": "batch"}, "files": {"file": ("input.jsonl", content.encode())}}
-    uploaded = (await client.post("/v1/files", **form)).raise_for_status().json()
+    files = {"file": ("input.jsonl", content.encode())}
+    sent = await client.post("/v1/files", data={"purpose": "batch"}, files=files)
+    uploaded = sent.raise_for_status().json()
     body = {"input_file_id": uploaded["id"], "endpoint": line["url"], "completion_window": "24h"}
     batch = (await client.post("/v1/batches", json=body)).raise_for_status().json()
     while batch["status"] in {"validating", "in_progress", "finalizing"}:

@@ -82,7 +82,7 @@ def locked(batch_id: UUID) -> Batch | None:
 def of_job(job_id: int) -> Batch | None:
     """The batch that this job is a line of."""
     part = Slice.objects.select_related("batch").filter(job_ids__contains=[job_id]).first()
-    return part and part.batch
+    return None if part is None else part.batch
 
 
 def count_live(owner: User) -> int:

@@ -26,7 +26,8 @@ FAMILIES: Final = tuple(dict.fromkeys(name.partition(".")[0] for name in TYPES))
 ALL: Final = "*"
 # What may stand in an endpoint's list: a type, all of a family, or all there are.
 PATTERNS: Final = (ALL, *(f"{family}.*" for family in FAMILIES if family != "outbox"), *TYPES)
-OF_JOBS: Final = frozenset(name for name in TYPES if name.startswith("job."))
+# What members may ask for: events that are somebody's. A person gets their own, and those of their groups.
+OF_PEOPLE: Final = tuple(name for name in PATTERNS if name.partition(".")[0] in {"job", "batch"})
 
 
 def patterns_of(event_type: str) -> tuple[str, str, str]:

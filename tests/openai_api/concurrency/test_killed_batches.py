@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from functools import partial
 
 import pytest
 from django.contrib.auth.models import User
@@ -29,7 +30,7 @@ class TestABatch:
         with keepers("--actions --workers 1", "--actions --workers 1") as clusters:
             killed, seen = 0, ""
             while batch.is_live:
-                seen = until(lambda before=seen: _moved(batch, before, by=worker), within_s=120, what=_state)
+                seen = until(partial(_moved, batch, seen, by=worker), within_s=120, what=_state)
                 killed += kill_one(clusters, rng=RNG) is not None
         assert killed > 5
         lines = content(batch.output_file)

@@ -1,5 +1,6 @@
 """Batches from their file to their files: what is checked, what becomes jobs, how they end."""
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +17,7 @@ from openai_api.errors import BatchEnded, InvalidCall, TooManyBatches, UnknownBa
 from openai_api.models import Batch, File, Slice
 from openai_api.operations import batches, files, steps
 from outbox import operations as outbox
-from outbox.models import Event
+from outbox.models import Event, Message
 from scheduling.models import ScheduledFunction
 from tests import farm
 from tests.openai_api import batching
@@ -135,11 +136,22 @@ class TestABatch:
         outbox.create(wanted, by=boss, for_farm=True)
         batch = to_the_end(made(text(line(0)), user=ada), by=worker)
         event = Event.objects.get()
-        assert (event.type, event.subject, event.owner_id) == ("batch.completed", f"batch/{batch.pk}", ada.pk)
-        assert event.data["id"] == batch.public_id
-        assert event.data["request_counts"] == {"total": 1, "completed": 1, "failed": 0}
+        data = json.loads(event.body)["data"]
+        assert (event.type, event.subject) == ("batch.completed", f"batch/{batch.pk}")
+        assert (data["id"], data["status"]) == (batch.public_id, "completed")
+        assert data["request_counts"] == {"total": 1, "completed": 1, "failed": 0}
         assert batch.output_file is not None
-        assert event.data["output_file_id"] == batch.output_file.public_id
+        assert data["output_file_id"] == batch.output_file.public_id
+
+    def test_of_somebody_else_is_announced_to_nobody_but_its_owner(self, ada: User, bob: User) -> None:
+        offering("tiny")
+        for person in (ada, bob):
+            outbox.create(
+                outbox.Wanted(name="x", url="https://example.org/hook", events=["batch.*"]), by=person
+            )
+        step(made(text(b"{"), user=bob))
+        [message] = Message.objects.all()
+        assert (message.endpoint.owner, message.event.type) == (bob, "batch.failed")
 
 
 REFUSED: dict[str, tuple[list[Any], list[tuple[int | None, str]]]] = {
@@ -393,7 +405,8 @@ class TestRetention:
         past = Now() - timedelta(days=31)
         File.objects.update(created_at=past, expires_at=Now() - timedelta(days=1))
         Upload.objects.update(created_at=past, kept_until=Now() - timedelta(days=1))
-        Upload.objects.filter(pk=running.input_file_id).update(kept_until=Now() + timedelta(days=1))
+        assert running.input_file is not None
+        Upload.objects.filter(pk=running.input_file.pk).update(kept_until=Now() + timedelta(days=1))
         assert files.retain() == 2
         assert list(File.objects.values_list("pk", flat=True)) == [running.input_file_id]
         jobs.retain()
@@ -401,8 +414,7 @@ class TestRetention:
         assert ScheduledFunction.objects.filter(
             function__endswith="delete_files", args__names__contains=stored
         )
-        batch.refresh_from_db()
-        assert batch.output_file is None
+        assert Batch.objects.get(pk=batch.pk).output_file is None
         Batch.objects.filter(pk=batch.pk).update(ended_at=past)
         assert files.retain() == 1
         assert list(Batch.objects.all()) == [running]
