@@ -1,6 +1,6 @@
 """A batch of OpenAI's API beside the same calls submitted in bulk: from the first request to the last answer.
 
-.venv/bin/python -m benchmarks.batch [--quick] [--rounds 3] [--lines 10000]
+.venv/bin/python -m benchmarks.batch [--quick] [--rounds 3] [--lines 10000] [--without-bulk]
 
 One web server, one cluster for actions, one worker in this process whose handler answers at once. Both take turns. In
 bulk: ten calls of `POST /api/v1/jobs/bulk`, until the last job has ended; nobody fetches the results. The batch: its
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -41,6 +41,7 @@ BULK, BATCH = "bulk", "batch"
 MODEL: Final = "noop"
 _LIMITS: Final = {"JOBFARM_SUBMIT_PER_MINUTE": "1e9", "JOBFARM_SUBMIT_BURST": "1e9"}
 _WITHIN_S: Final = 600.0
+Run = Callable[[httpx.AsyncClient, int], Awaitable[None]]
 
 
 @dataclass
@@ -74,7 +75,7 @@ class Answering:
         return [MODEL]
 
 
-def main(options: Options, *, lines: int = LINES) -> list[Table]:
+def main(options: Options, *, lines: int = LINES, with_bulk: bool = True) -> list[Table]:
     """Measure; a table in jobs a second."""
     lines = lines // 10 if options.quick else lines
     table = Table(what=f"{lines:,} calls answered at once (calls/s)", floor=BULK, ours=BATCH, mark=MARK)
@@ -84,7 +85,8 @@ def main(options: Options, *, lines: int = LINES) -> list[Table]:
         environment = {"JOBFARM_TEST_DATABASE": name, **_LIMITS}
         with server("jobfarm.asgi:application", environment) as port, _cluster(environment):
             url = f"http://127.0.0.1:{port}"
-            seen = asyncio.run(_rounds(url, key, worker_key, table, options, lines=lines))
+            arms = {BULK: _bulk, BATCH: _batch} if with_bulk else {BATCH: _batch}
+            seen = asyncio.run(_rounds(url, key, worker_key, table, options, lines=lines, arms=arms))
     table.notes += [f"{who}, {each.sentence()}." for who, each in seen.items()]
     return [table]
 
@@ -108,18 +110,25 @@ def _cluster(environment: dict[str, str]) -> Iterator[None]:
 
 
 async def _rounds(
-    url: str, key: str, key_of_worker: str, table: Table, options: Options, *, lines: int
+    url: str,
+    key: str,
+    key_of_worker: str,
+    table: Table,
+    options: Options,
+    *,
+    lines: int,
+    arms: Mapping[str, Run],
 ) -> dict[str, Seen]:
     worker = Worker(url, key_of_worker, concurrency=8)
     worker.handler("openai")(Answering())
     working = asyncio.create_task(worker.run())
-    seen = {BULK: Seen(), BATCH: Seen()}
+    seen = {who: Seen() for who in arms}
     head = {"Authorization": f"Bearer {key}"}
     async with httpx.AsyncClient(base_url=url, headers=head, timeout=_WITHIN_S) as client:
         await _until_offered(client)
         for number in range(-1, options.rounds):  # the first warms up
-            for who, run in ((BULK, _bulk), (BATCH, _batch)):
-                count = lines if number >= 0 else lines // 10
+            for who, run in arms.items():
+                count = lines if number >= 0 else min(lines, LINES) // 10
                 async with _watched(client, seen[who] if number >= 0 else Seen()):
                     began_s = time.monotonic()
                     await run(client, count)
@@ -213,7 +222,8 @@ def _address() -> dict[str, Any]:
 
 def _look(seen: Seen, over: threading.Event, address: dict[str, Any]) -> None:
     ask = """
-        SELECT extract(epoch FROM clock_timestamp() - xact_start)::float8, left(query, 60) FROM pg_stat_activity
+        SELECT extract(epoch FROM clock_timestamp() - xact_start)::float8, left(split_part(query, '*/', 1), 60)
+        FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
           AND state <> 'idle' AND xact_start IS NOT NULL ORDER BY xact_start LIMIT 1
     """
@@ -227,5 +237,7 @@ def _look(seen: Seen, over: threading.Event, address: dict[str, Any]) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--lines", type=int, default=LINES)
+    parser.add_argument("--without-bulk", action="store_true", help="the batch alone")
     chosen = read(parser)
-    results.show(main(chosen, lines=parser.parse_known_args()[0].lines))
+    given, _ = parser.parse_known_args()
+    results.show(main(chosen, lines=given.lines, with_bulk=not given.without_bulk))
