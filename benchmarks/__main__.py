@@ -27,6 +27,7 @@ ROWS = (
     "mixed",
     "network",
     "prefetch",
+    "batch",
     "scheduled",
     "backlog",
     "watched",

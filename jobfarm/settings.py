@@ -267,7 +267,11 @@ JOBFARM: dict[str, Any] = {
 }
 DATA_UPLOAD_MAX_MEMORY_SIZE = JOBFARM["BODY_BYTES"]
 # Templates that other apps add to the page of one's own account: accounts knows none of them.
-ACCOUNT_CARDS = ("jobs/parts/account_card.html", "outbox/parts/account_card.html")
+ACCOUNT_CARDS = (
+    "jobs/parts/account_card.html",
+    "outbox/parts/account_card.html",
+    "openai_api/parts/account_card.html",
+)
 
 # Pages' sockets (docs/adr/0056): how many one process takes, and of them from one address; what a page may ask for
 # at once, and a second after that.
@@ -275,6 +279,13 @@ LIVE: dict[str, int] = live.configuration.limits()
 
 # The chat (examples/chat). Tokens of the language models that all answers together may take.
 CHAT = {"TOKENS_PER_MINUTE": _ENV["JOBFARM_CHAT_TOKENS_PER_MINUTE"]}
+
+# OpenAI's API (openai_api): batches of one person that may be going on, how large files are, how long they are kept.
+OPENAI = {
+    "BATCHES_PER_OWNER": _ENV["JOBFARM_BATCHES_PER_OWNER"],
+    "FILE_BYTES": _ENV["JOBFARM_OPENAI_FILE_BYTES"],
+    "FILE_DAYS": _ENV["JOBFARM_OPENAI_FILE_DAYS"],
+}
 
 # The scheduler. Durations in seconds.
 SCHEDULING: dict[str, Any] = {

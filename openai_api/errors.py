@@ -22,3 +22,38 @@ class UnknownCall(Refusal):
 
     code = "not_found"
     http_status = 404
+
+
+class UnknownFile(Refusal):
+    """There is no file {file!r}, or it is not yours."""
+
+    code = "not_found"
+    http_status = 404
+
+
+class FileInBatch(Refusal):
+    """A batch that has not ended reads this file: cancel that first, or wait for its end."""
+
+    code = "file_in_use"
+    http_status = 409
+
+
+class UnknownBatch(Refusal):
+    """There is no such batch, or it is not yours."""
+
+    code = "not_found"
+    http_status = 404
+
+
+class BatchEnded(Refusal):
+    """This batch cannot be cancelled: it is {status}."""
+
+    code = "batch_ended"
+    http_status = 409
+
+
+class TooManyBatches(Refusal):
+    """{limit} of your batches have yet to end: come again when one has."""
+
+    code = "too_many_batches"
+    http_status = 429

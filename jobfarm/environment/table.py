@@ -108,6 +108,12 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
         Variable("JOBFARM_FILE_BYTES_PER_OWNER", _quota, 20_000_000_000, "in these files", "bytes"),
         Variable("JOBFARM_FILE_BYTES_IN_ALL", _quota, 500_000_000_000, "in these files", "bytes"),
     ),
+    "OpenAI's API": (
+        Variable("JOBFARM_BATCHES_PER_OWNER", whole(1), 50,
+            "batches of one person that have yet to end ([front-door.md](front-door.md#batches))"),
+        Variable("JOBFARM_OPENAI_FILE_BYTES", whole(1), 200_000_000, "one file of `/v1/files`", "bytes"),
+        Variable("JOBFARM_OPENAI_FILE_DAYS", positive, 30.0, "how long files and ended batches are kept", "days"),
+    ),
     "Examples": (
         Variable("JOBFARM_CHAT_TOKENS_PER_MINUTE", positive, 300_000.0,
             "tokens of language models that all answers of the chat together may take"),

@@ -130,9 +130,24 @@ POST /api/v1/worker/unclaim                                          401  401  4
 GET  /v1/                                                            404  404  404  404  404  404  404  404  404
 GET  /v1/models                                                      401  401  401  401  401  401  401  401  401
 GET  /v1/models/<path:model>                                         401  401  401  401  401  401  401  401  401
+GET  /v1/batches                                                     401  401  401  401  401  401  401  401  401
+POST /v1/batches                                                     401  401  401  401  401  401  401  401  401
+GET  /v1/batches/<batch_id>                                          401  401  401  401  401  401  401  401  401
+POST /v1/batches/<batch_id>/cancel                                   401  401  401  401  401  401  401  401  401
+GET  /v1/files                                                       401  401  401  401  401  401  401  401  401
+POST /v1/files                                                       401  401  401  401  401  401  401  401  401
+GET  /v1/files/<file_id>                                             401  401  401  401  401  401  401  401  401
+DELETE /v1/files/<file_id>                                           401  401  401  401  401  401  401  401  401
+GET  /v1/files/<file_id>/content                                     401  401  401  401  401  401  401  401  401
 POST /v1/<openaicall:path>                                           401  401  401  401  401  401  401  401  401
 GET  /v1/<openaicall:path>/<jobid:job_id>                            401  401  401  401  401  401  401  401  401
 GET  /v1/<openaicall:path>/<jobid:job_id>/events                     401  401  401  401  401  401  401  401  401
+
+# Their batches.
+GET  /batches/                                                       in   403  200  200  200  in   200  200  200
+GET  /batches/<uuid:batch_id>/                                       in   403  404  404  200  in   200  200  200
+GET  /batches/<uuid:batch_id>/<slug:which>.jsonl                     in   403  404  404  200  in   200  200  200
+POST /batches/<uuid:batch_id>/cancel/                                in   403  404  404  302+ in   302  302+ 302+
 
 # The chat: for who is in the room.
 GET  /chat/                                                          in   200  200  200  200  in   200  200  200
