@@ -254,7 +254,8 @@ async def _pass_on(client: openai.AsyncOpenAI, request: Request, answer: Streame
             held.clear()
     if not answer.is_finished:
         raise BrokenStreamError(getattr(answer, "failure", "") or "The stream just ended.")
-    job.write("".join(held + answer.closing()))
+    if last := held + answer.closing():
+        job.write("".join(last))
 
 
 def _now() -> int:

@@ -70,7 +70,7 @@ class Demonstrator:
 
 def _write(job: Job, body: dict[str, Any], lines: list[str]) -> None:
     """Lines are written for who asked for them as they come."""
-    if body.get("stream"):
+    if lines and body.get("stream"):
         job.write("".join(lines))
 
 

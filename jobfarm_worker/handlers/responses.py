@@ -18,7 +18,8 @@ EVENTS_OF_A_CLAIM: Final = 1_000_000  # more than the 50 MB of output hold that 
 _REPEATED: Final[Mapping[str, Any]] = {
     "background": False, "instructions": None, "max_output_tokens": None, "metadata": {}, "parallel_tool_calls": True,
     "previous_response_id": None, "reasoning": None, "store": True, "temperature": None,
-    "text": {"format": {"type": "text"}}, "tool_choice": "auto", "tools": [], "top_p": None, "truncation": "disabled", "user": None,
+    "text": {"format": {"type": "text"}}, "tool_choice": "auto", "tools": [], "top_p": None,
+    "truncation": "disabled", "user": None,
 }  # fmt: skip
 _FARMS: Final = ("background", "metadata", "previous_response_id", "store")
 # Of each sort of text: the item that it is part of, the event's name, and the field that holds it.
