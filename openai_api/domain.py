@@ -150,6 +150,35 @@ def content_type(value: Any) -> str:
     return f"{kind if kind in TEXTS else 'text/plain'}; charset=utf-8"
 
 
+def output_text(line: str) -> str:
+    """What one line of a streamed call's output adds to the text that people read: deltas, and which functions are
+    called with what."""
+    try:
+        chunk = json.loads(line)
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(chunk, dict):
+        return ""
+    choice = next((each for each in _objects(chunk.get("choices")) if not each.get("index")), {})
+    delta = choice["delta"] if isinstance(choice.get("delta"), dict) else {}
+    calls = [
+        each["function"]
+        for each in _objects(delta.get("tool_calls"))
+        if isinstance(each.get("function"), dict)
+    ]
+    item = chunk["item"] if chunk.get("type") == "response.output_item.added" else None
+    named = [*calls, *_objects([item])]
+    texts = [delta.get(name) for name in ("reasoning_content", "content", "refusal")]
+    names = [f"{each['name']} " for each in named if isinstance(each.get("name"), str)]
+    arguments = [each.get("arguments") for each in calls]
+    shown = [*texts, choice.get("text"), *names, *arguments, chunk.get("delta")]
+    return "".join(each for each in shown if isinstance(each, str))
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
 def error_event(body: Mapping[str, Any], *, number: int) -> dict[str, Any]:
     """An error as the event that ends the stream of a response."""
     fault = body["error"] if isinstance(body.get("error"), dict) else {"message": str(body.get("error", ""))}
