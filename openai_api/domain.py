@@ -24,6 +24,7 @@ JSON: Final = "application/json"
 TEXTS: Final = frozenset({"text/plain", "text/vtt", "text/srt", "application/x-subrip"})
 # The numbers of a response's events: those of a job's n-th claim begin at n - 1 million, as its worker counts them.
 EVENTS_OF_A_CLAIM: Final = 1_000_000
+ENDS: Final = frozenset({"response.completed", "response.incomplete"})  # the last event of a response
 _RESPONSE_ID: Final = re.compile(r"resp_([1-9][0-9]{0,18})")
 _RESPONSE_STATUS: Final = {"pending": "queued", "in_progress": "in_progress", "canceled": "cancelled"}
 # What a response repeats of its request; its worker says the same of the answer (docs/adr/0088).

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Self
 
 from live.send_queue import Message
-from openai_api.domain import EVENTS_OF_A_CLAIM
+from openai_api.domain import ENDS, EVENTS_OF_A_CLAIM
 
 _LIVE: Final = frozenset({"pending", "in_progress"})
 _TYPE: Final = re.compile(r"[a-z_.]{1,100}")
@@ -34,6 +34,8 @@ class Transcript:
         self._written = 0
         self.reads_output = True
         self.is_typed = False  # whether its events are named, as what each line is
+        # That it is complete is said when the job has succeeded: who reads it may at once continue that response.
+        self._held = b""
         self.is_gone = False
 
     @classmethod
@@ -97,6 +99,9 @@ class Transcript:
         for message in messages:
             if message.kind == "items":
                 yield from self._output(json.loads(message.encoded))
+        if self._held and self._job.get("status") == "success":
+            yield self._held
+            self._held = b""
 
     def _output(self, items: Sequence[Mapping[str, Any]]) -> Iterator[bytes]:
         for item in items:
@@ -129,8 +134,15 @@ class Transcript:
             self._lines += 1
             if self._lines > self._passed:
                 self._passed = self._lines
-                name = f"event: {chunk['type']}\n" if self._is_named(chunk) else ""
-                yield f"{name}id: {self._fence}.{self._lines}\ndata: {line}\n\n".encode()
+                event = self._event(chunk, line)
+                if self.is_typed and chunk.get("type") in ENDS:
+                    self._held = event
+                else:
+                    yield event
+
+    def _event(self, chunk: Mapping[str, Any], line: str) -> bytes:
+        name = f"event: {chunk['type']}\n" if self._is_named(chunk) else ""
+        return f"{name}id: {self._fence}.{self._lines}\ndata: {line}\n\n".encode()
 
     def _is_named(self, chunk: Mapping[str, Any]) -> bool:
         return self.is_typed and _TYPE.fullmatch(str(chunk.get("type"))) is not None
