@@ -67,7 +67,9 @@ def main(options: Options) -> list[Table]:
                 tables["Later tokens"].add(who, median(delays.later))
                 tails.add(who, quantiles(delays.later, n=20)[-1])
                 for process, pid in processes.items():
-                    cost.add(process, (_cpu_s(pid) - before[process]) * 1000 / tokens)
+                    spent = (_cpu_s(pid) - before[process]) * 1000 / tokens
+                    cost.add(process, spent)
+                    options.say(f"{process}: {spent:.2f} ms of processor a token")
                 options.say(
                     f"{number} {who}: {len(delays.first)} firsts, {median(delays.first):.2f} ms first,"
                     f" {median(delays.later):.2f} ms later"
@@ -126,17 +128,15 @@ def _farm(database: str) -> Iterator[tuple[int, int, str, int]]:
 
 async def _measured(port: int, token: str, *, turns: int) -> tuple[Delays, int]:
     """What came once all streams were open (each begins at a moment of its own), and how many tokens came in all."""
-    warm, delays = Delays(), Delays()
-    until = time.monotonic() + LASTS_S * (turns + 1)
-    warm_until = time.monotonic() + LASTS_S
+    measured, others = Delays(), Delays()
 
     async def one(number: int) -> None:
         await asyncio.sleep(LASTS_S * number / STREAMS)
-        while time.monotonic() < until - LASTS_S / 2:
-            await _stream(port, token, warm if time.monotonic() < warm_until else delays)
+        for turn in range(turns + 2):  # while the first and the last run, not all others do
+            await _stream(port, token, measured if 0 < turn <= turns else others)
 
     await asyncio.gather(*map(one, range(STREAMS)))
-    return delays, sum(len(each) for of in (warm, delays) for each in (of.first, of.later))
+    return measured, sum(len(each) for of in (measured, others) for each in (of.first, of.later))
 
 
 def _cpu_s(pid: int) -> float:
@@ -193,7 +193,7 @@ def _pause() -> None:
 
 def _count() -> int:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM jobs_ready")
+        cursor.execute("SELECT count(*) FROM jobs_job WHERE status = 'pending'")
         return int(cursor.fetchone()[0])
 
 

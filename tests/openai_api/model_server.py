@@ -79,7 +79,8 @@ def _fields(content_type: str, body: bytes) -> dict[str, Any]:
     parts = message_from_bytes(f"content-type: {content_type}\r\n\r\n".encode() + body, policy=HTTP)
     fields = {}
     for part in parts.iter_parts():
-        name, content = part.get_param("name", header="content-disposition"), part.get_payload(decode=True)
+        content: Any = part.get_payload(decode=True)
+        name = str(part.get_param("name", header="content-disposition"))
         if filename := part.get_filename():
             fields[name] = (filename, content)
         else:

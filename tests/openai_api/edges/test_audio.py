@@ -51,7 +51,9 @@ class TestATranscription:
             }
         ]  # fmt: skip
         job = Job.objects.select_related("body").get()
-        assert [(entry["name"], entry["size"]) for entry in job.body.inputs] == [("my-sound.wav", len(SOUND))]
+        assert [(entry["name"], entry["size"]) for entry in job.body.inputs or ()] == [
+            ("my-sound.wav", len(SOUND))
+        ]
         assert job.body.payload["file"] == "my-sound.wav"
 
     @pytest.mark.parametrize(

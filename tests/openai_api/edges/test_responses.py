@@ -265,10 +265,10 @@ class TestAConversation:
         assert last is not None
         turns = [("user", "1?"), ("assistant", "One."), ("user", "2?"), ("assistant", "Two."), ("user", "3?")]
         assert [(m["role"], m["content"]) for m in model.requests[-1]["messages"]] == turns
-        latest, *_ = items = list(client.responses.input_items.list(last.id, limit=2))
+        items: list[Any] = list(client.responses.input_items.list(last.id, limit=2))
         assert [item.role for item in reversed(items)] == [role for role, _ in turns]
-        assert latest.content[0].text == "3?"
-        [first] = client.responses.input_items.list(last.id, limit=1, order="asc").data
+        assert items[0].content[0].text == "3?"
+        first: Any = client.responses.input_items.list(last.id, limit=1, order="asc").data[0]
         assert first.content[0].text == "1?"
 
     @pytest.mark.parametrize("previous", ["resp_0", "resp_x", "resp_9999", "chatcmpl-1"])
