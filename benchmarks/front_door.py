@@ -29,6 +29,7 @@ from benchmarks.peers import ROOT
 from benchmarks.results import Table
 from benchmarks.web import memory_mb, process_of, server
 from jobs import operations as jobs
+from postgres import connections
 
 STREAMS: Final = int(os.environ.get("BENCH_STREAMS", "100"))
 LASTS_S: Final = TOKENS * GAP_S  # one stream
@@ -188,17 +189,18 @@ async def _waiting(port: int, token: str) -> dict[str, float]:
 
 
 def _pause() -> None:
-    jobs.pause(jobs.queue_of_model(MODEL), by=None)
+    with connections.released():
+        jobs.pause(jobs.queue_of_model(MODEL), by=None)
 
 
 def _count() -> int:
-    with connection.cursor() as cursor:
+    with connections.released(), connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM jobs_job WHERE status = 'pending'")
         return int(cursor.fetchone()[0])
 
 
 def _held(port: int) -> dict[str, float]:
-    with connection.cursor() as cursor:
+    with connections.released(), connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
         connections = float(cursor.fetchone()[0])
     threads = float(len(list(Path(f"/proc/{process_of(port)}/task").iterdir())))
