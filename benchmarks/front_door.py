@@ -202,9 +202,9 @@ def _count() -> int:
 def _held(port: int) -> dict[str, float]:
     with connections.released(), connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
-        connections = float(cursor.fetchone()[0])
+        sessions = float(cursor.fetchone()[0])
     threads = float(len(list(Path(f"/proc/{process_of(port)}/task").iterdir())))
-    return {"threads": threads, "connections": connections, "MB": memory_mb(port)}
+    return {"threads": threads, "connections": sessions, "MB": memory_mb(port)}
 
 
 if __name__ == "__main__":
