@@ -18,7 +18,8 @@ TYPED: Final = frozenset(
 )  # whose events have names, and no [DONE] behind them
 PATHS: Final = ("chat/completions", "completions", "embeddings", "images/generations", RESPONSES, *AUDIO)
 # Where a worker puts an answer that is larger than a result may be: one in JSON, and a text of another sort.
-ANSWER_FILES: Final = frozenset({"answer.json", "answer.txt"})
+ANSWER_FILE: Final = "answer.json"
+ANSWER_FILES: Final = frozenset({ANSWER_FILE, "answer.txt"})
 JSON: Final = "application/json"
 # The sorts of text that transcriptions come as; whatever else a worker says is text.
 TEXTS: Final = frozenset({"text/plain", "text/vtt", "text/srt", "application/x-subrip"})
