@@ -71,7 +71,7 @@ def forget() -> int:
 def page_url() -> str:
     """Where people see what fires; empty where the farm does not know its own address."""
     try:
-        return f"{settings.JOBFARM_URL.rstrip('/')}{reverse('alerts:list')}" if settings.JOBFARM_URL else ""
+        return f"{settings.JOBFARM_URL}{reverse('alerts:list')}" if settings.JOBFARM_URL else ""
     except NoReverseMatch:  # this site leaves the pages out
         return ""
 

@@ -160,7 +160,6 @@ def send_test(endpoint_id: int, *, by: User) -> int:
     row = operable(endpoint_id, by=by)
     data = {"message": "A test event, sent by hand.", "endpoint": row.name}
     audit.record(by, row, "Sent a test event")
-    audit.record(by, row, "Sent a test event")
     event = NewEvent(type=TEST, subject=f"endpoint/{row.pk}", data=data)
     return record_all([event], only=row.pk)
 

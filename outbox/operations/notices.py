@@ -14,6 +14,6 @@ def mail_owner(*, endpoint: int) -> bool:
     if row is None or row.owner is None or not row.owner.email or not settings.HAS_MAIL_SERVER:
         return False
     subject = f"jobfarm: the endpoint {' '.join(row.name.split())} is {row.status}"
-    where = f"{settings.OUTBOX['SOURCE']}/outbox/"
-    text = f"{row.note}\n\nNo event goes to it until you change that: {where}"
+    where = f": {settings.JOBFARM_URL}/outbox/{row.pk}/" if settings.JOBFARM_URL else " on its page."
+    text = f"{row.note}\n\nNo event goes to it until you change that{where}"
     return send_mail(subject, text, None, [row.owner.email]) > 0

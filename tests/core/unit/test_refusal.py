@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from accounts import errors as accounts
+from core import values
 from core.refusal import Refusal, sentence_of
 from examples.chat import errors as chat
 from examples.imagegame import errors as imagegame
 from jobfarm import api, bodies
 from jobs import errors as jobs
-from jobs.protocol import values
 from live import errors as live
 from ratelimits import errors as ratelimits
 from ratelimits.errors import RateLimited
