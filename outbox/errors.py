@@ -42,6 +42,13 @@ class CannotReplay(OutboxError):
     http_status = 409
 
 
+class CannotStop(OutboxError):
+    """Too late: a batch of this replay is under way, or it is over. Ask again in a moment."""
+
+    code = "cannot_stop"
+    http_status = 409
+
+
 class TooManyEndpoints(OutboxError):
     """There are {limit} endpoints of yours already, which is the most; delete one that is not needed."""
 

@@ -4,6 +4,7 @@ from outbox.domain.addresses import Target, target
 from outbox.domain.answers import Answer
 from outbox.domain.endpoints import Wanted
 from outbox.domain.events import PATTERNS, TYPES
+from outbox.domain.filters import Filter
 from outbox.errors import BadUrl, OutboxError
 from outbox.operations.background import Background
 from outbox.operations.endpoints import (
@@ -25,10 +26,19 @@ from outbox.operations.endpoints import (
     visible_to,
 )
 from outbox.operations.record import NO_RESULT, TOO_LARGE, NewEvent, listens, record, record_all
-from outbox.operations.replays import Filter, count_matching, replay, replay_matching, retain
+from outbox.operations.replays import (
+    MOST_COUNTED,
+    count_matching,
+    find_replay,
+    replay,
+    replay_matching,
+    retain,
+    stop_replay,
+)
 from outbox.operations.requests import send
 
 __all__ = [
+    "MOST_COUNTED",
     "NO_RESULT",
     "PATTERNS",
     "TOO_LARGE",
@@ -48,6 +58,7 @@ __all__ = [
     "create",
     "delete",
     "disable",
+    "find_replay",
     "is_operator",
     "listens",
     "may_operate",
@@ -64,6 +75,7 @@ __all__ = [
     "sees_all",
     "send",
     "send_test",
+    "stop_replay",
     "target",
     "visible_to",
 ]

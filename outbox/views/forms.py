@@ -7,6 +7,7 @@ from django import forms
 from outbox.domain.addresses import LONGEST_URL
 from outbox.domain.endpoints import Wanted
 from outbox.domain.events import OF_JOBS, PATTERNS, TEST, TYPES
+from outbox.domain.filters import Filter
 from outbox.errors import OutboxError
 from outbox.models import Endpoint
 
@@ -64,6 +65,22 @@ class EndpointForm(forms.Form):
         """Say beside its field what was refused."""
         field = "url" if refusal.code == "bad_url" else refusal.numbers.get("field")
         self.add_error(field if field in self.fields else None, refusal.message)
+
+
+class FilterForm(forms.Form):
+    """Which messages of an endpoint are listed, or replayed. What makes no sense does not narrow."""
+
+    status = forms.CharField(required=False, widget=forms.HiddenInput)
+    event_type = forms.ChoiceField(
+        label="Type", required=False, choices=[("", "All types"), *((one, one) for one in TYPES)]
+    )
+    subject = forms.CharField(
+        label="About", required=False, max_length=200, widget=forms.TextInput(attrs={"placeholder": "job/7"})
+    )
+
+    def filter(self, endpoint_id: int) -> Filter:
+        """The messages of this endpoint that it names."""
+        return Filter.read(endpoint=endpoint_id, **{name: self.data.get(name, "") for name in self.fields})
 
 
 def initial(endpoint: Endpoint) -> dict[str, Any]:

@@ -178,7 +178,10 @@ GET  /outbox/<int:endpoint_id>/edit/                                 in   403  4
 POST /outbox/<int:endpoint_id>/edit/                                 in   403  404  404  302+ in   404  302+ 302+
 POST /outbox/<int:endpoint_id>/<slug:action>/                        in   403  404  404  302+ in   404  302+ 302+
 POST /outbox/<int:endpoint_id>/delete/                               in   403  404  404  302+ in   404  302+ 302+
+GET  /outbox/<int:endpoint_id>/replay/                               in   403  404  404  200  in   404  200  200
 POST /outbox/<int:endpoint_id>/replay/                               in   403  404  404  302+ in   404  302+ 302+
+GET  /outbox/replays/<int:replay_id>/                                in   403  404  404  200  in   200  200  200
+POST /outbox/replays/<int:replay_id>/stop/                           in   403  404  404  302+ in   404  302+ 302+
 POST /outbox/<int:endpoint_id>/rotate/                               in   403  404  404  200+ in   404  200+ 200+
 GET  /outbox/messages/<int:message_id>/                              in   403  404  404  200  in   200  200  200
 POST /outbox/messages/<int:message_id>/replay/                       in   403  404  404  302+ in   404  302+ 302+

@@ -218,10 +218,11 @@ def _outbox(owner: User) -> Given:
     row, _ = outbox.create(wanted, by=owner)
     outbox.send_test(row.pk, by=owner)
     Message.objects.update(status="dead", next_attempt_at=None, ended_at=Now())
-    new = {"name": "hooks", "url": "https://hooks.example/new", "events": "job.*"}
-    return {
-        "outbox/": {"endpoint_id": row.pk, "message_id": Message.objects.get().pk, "action": "pause", **new}
-    }
+    replay = outbox.replay_matching(outbox.Filter(), by=owner)
+    assert replay is not None
+    new = {"name": "hooks", "url": "https://hooks.example/new", "events": "job.*", "action": "pause"}
+    message = Message.objects.get().pk
+    return {"outbox/": {"endpoint_id": row.pk, "message_id": message, "replay_id": replay.first, **new}}
 
 
 def _limits() -> Given:
