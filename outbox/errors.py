@@ -31,7 +31,7 @@ class NotFound(OutboxError):
 class NotAllowed(OutboxError):
     """You may look at this endpoint, not change it."""
 
-    code = "not_allowed"
+    code = "forbidden"
     http_status = 403
 
 

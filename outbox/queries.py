@@ -239,6 +239,11 @@ def message(message_id: int) -> Message | None:
     return Message.objects.select_related("event", "endpoint").filter(pk=message_id).first()
 
 
+def body_of(row: Message) -> str:
+    """The body that this message is sent with."""
+    return (row.event.body_with_result if row.endpoint.with_result else None) or row.event.body
+
+
 def attempts(message_id: int) -> list[Attempt]:
     """The attempts of a message, the newest first."""
     return list(Attempt.objects.filter(message_id=message_id).order_by("-number"))

@@ -136,11 +136,7 @@ def act(request: HttpRequest, endpoint_id: int, action: str) -> HttpResponse:
 def message(request: HttpRequest, message_id: int) -> HttpResponse:
     """One message: how it stands and its attempts, live, and its body, which stays as it is."""
     row = _message_or_404(request, message_id)
-    body = (
-        row.event.body_with_result
-        if row.endpoint.with_result and row.event.body_with_result
-        else row.event.body
-    )
+    body = queries.body_of(row)
     may_act = operations.may_operate(people.person(request), row.endpoint)
     return render(request, "outbox/message.html", {"message": row, "body": body, "may_act": may_act})
 

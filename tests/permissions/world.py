@@ -222,7 +222,8 @@ def _outbox(owner: User) -> Given:
     assert replay is not None
     new = {"name": "hooks", "url": "https://hooks.example/new", "events": "job.*", "action": "pause"}
     message = Message.objects.get().pk
-    return {"outbox/": {"endpoint_id": row.pk, "message_id": message, "replay_id": replay.first, **new}}
+    known = {"endpoint_id": row.pk, "message_id": message, "replay_id": replay.first, **new}
+    return {"outbox/": known, "api/v1/outbox/": known}
 
 
 def _limits() -> Given:
@@ -235,7 +236,8 @@ def _alerts(root: User) -> Given:
     """A rule that is muted."""
     rule = alerts.make("jobs_wait", {**watching.VALUES, "name": "Too long"}, by=root)
     alerts.mute(rule.pk, for_s=3600, by=root)
-    return {"alerts/": {"rule_id": rule.pk}, "alerts/rules/new/": {"?": "condition=jobs_wait"}}
+    known = {"rule_id": rule.pk}
+    return {"alerts/": known, "api/v1/alerts/": known, "alerts/rules/new/": {"?": "condition=jobs_wait"}}
 
 
 def _chat(users: dict[str, User], group: Group) -> Given:
