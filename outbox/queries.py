@@ -222,6 +222,18 @@ def counted(endpoints: Sequence[Endpoint]) -> list[Counted]:
     ]  # fmt: skip
 
 
+def health() -> Row:
+    """One row of `waiting dead paused oldest_due_s`."""
+    [row] = statements.load("outbox", "health").run()
+    return row
+
+
+def newest_ids(*, limit: int) -> list[int]:
+    """The endpoints that were made last, without those that are disabled."""
+    rows = Endpoint.objects.exclude(status=EndpointStatus.DISABLED).order_by("-pk")
+    return list(rows.values_list("pk", flat=True)[:limit])
+
+
 def secrets(endpoint_id: int) -> list[EndpointSecret]:
     """The secrets of an endpoint that sign now, the newest first."""
     return list(EndpointSecret.objects.filter(_LIVE, endpoint_id=endpoint_id).order_by("-id").defer("sealed"))

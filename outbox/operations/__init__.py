@@ -25,6 +25,7 @@ from outbox.operations.endpoints import (
     send_test,
     visible_to,
 )
+from outbox.operations.health import Health, health
 from outbox.operations.record import NO_RESULT, TOO_LARGE, NewEvent, listens, record, record_all
 from outbox.operations.replays import (
     MOST_COUNTED,
@@ -39,6 +40,7 @@ from outbox.operations.requests import send
 
 __all__ = [
     "MOST_COUNTED",
+    "Health",
     "NO_RESULT",
     "PATTERNS",
     "TOO_LARGE",
@@ -59,6 +61,7 @@ __all__ = [
     "delete",
     "disable",
     "find_replay",
+    "health",
     "is_operator",
     "listens",
     "may_operate",

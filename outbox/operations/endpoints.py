@@ -124,7 +124,7 @@ def disable(endpoint_id: int, *, by: User) -> Endpoint:
 def resume(endpoint_id: int, *, by: User) -> Endpoint:
     """Send to it again, what was kept for it first. Raises NotFound."""
     row = _set_status(endpoint_id, EndpointStatus.ACTIVE, by=by, note="")
-    Endpoint.objects.filter(pk=row.pk).update(failing_since=None, held_until=None)
+    Endpoint.objects.filter(pk=row.pk).update(held_until=None)
     queries.hasten(row.pk)
     wake()
     return row
@@ -196,8 +196,12 @@ def call_back(job_ids: list[int], endpoint: Endpoint) -> None:
 
 def _set_status(endpoint_id: int, status: EndpointStatus, *, by: User, note: str) -> Endpoint:
     row = operable(endpoint_id, by=by, lock=True)
-    row.status, row.note = status, note
-    row.save(update_fields=["status", "note"])
+    row.status, row.note, row.failing_since = (
+        status,
+        note,
+        None,
+    )  # one that still fails is paused by the farm alone
+    row.save(update_fields=["status", "note", "failing_since"])
     audit.record(by, row, f"The endpoint is {status}")
     _touch(row)
     return row
