@@ -21,7 +21,7 @@ What fires now and what is about to: firing first, the critical first. For who m
 
     curl -sS $FARM/api/v1/alerts -H "Authorization: Bearer $TOKEN"
 
-`judged_at` says how old it is: rules are judged every minute, by a cluster for actions.
+`judged_at` is the moment of that: rules are judged every minute, by a cluster for actions.
 """
 CONDITIONS = """
 What a rule may watch.
@@ -63,7 +63,7 @@ Lets it send again.
     curl -sS -X POST $FARM/api/v1/alerts/rules/$RULE/unmute -H "Authorization: Bearer $TOKEN"
 """
 DELETE = """
-Deletes it with what fires of it. No message says that anything was resolved.
+Deletes it with what fires of it. No message of a resolved alert follows.
 
     curl -sS -X DELETE $FARM/api/v1/alerts/rules/$RULE -H "Authorization: Bearer $TOKEN"
 """

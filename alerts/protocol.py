@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, Field
 
@@ -32,14 +32,26 @@ WebhookUrl = Annotated[
 ]
 
 
-def _seconds(least: int, most: int, about: str) -> Any:
-    return Annotated[Whole, Field(ge=least, le=most, description=f"Seconds: {about}.")]
-
-
-Window = _seconds(rules.SHORTEST_WINDOW_S, rules.LONGEST_WINDOW_S, "what is counted together")
-Hold = _seconds(0, rules.LONGEST_S, "it must hold before it fires")
-KeepFiring = _seconds(0, rules.LONGEST_S, "it must not hold before it is resolved")
-Repeat = _seconds(0, rules.LONGEST_S, "between two messages while it fires; 0: one message")
+Window = Annotated[
+    Whole,
+    Field(
+        ge=rules.SHORTEST_WINDOW_S,
+        le=rules.LONGEST_WINDOW_S,
+        description="Seconds that are counted together.",
+    ),
+]
+Hold = Annotated[
+    Whole, Field(ge=0, le=rules.LONGEST_S, description="Seconds that it must hold before it fires.")
+]
+KeepFiring = Annotated[
+    Whole, Field(ge=0, le=rules.LONGEST_S, description="Seconds that it must not hold before it is resolved.")
+]
+Repeat = Annotated[
+    Whole,
+    Field(
+        ge=0, le=rules.LONGEST_S, description="Seconds between two messages while it fires; 0: one message."
+    ),
+]
 
 
 class ChangedRule(Body):
@@ -139,7 +151,7 @@ class Alert(BaseModel):
     rule_name: str
     severity: Severity
     subject: str = Field(description="The queue, kind, cron ... it is about; empty: the farm.")
-    state: Literal[State.FIRING, State.PENDING]
+    state: State
     value: float = Field(description="In the unit of the rule's condition.")
     since: datetime
 
@@ -177,7 +189,7 @@ class KnownCondition(BaseModel):
     unit: Unit
     target: str = Field(description="What its subjects are; empty: it has none.")
     threshold: float = Field(description="Of a rule that names none.")
-    is_windowed: bool = Field(description="Whether `window_s` says something.")
+    is_windowed: bool = Field(description="Whether `window_s` has an effect.")
 
     @classmethod
     def of(cls, condition: Condition) -> Self:

@@ -77,8 +77,8 @@ def in_address(wanted: operations.Filter) -> dict[str, str]:
 )  # fmt: skip
 def replay(*, replay_id: int) -> Mapping[str, Any] | None:
     """How far a bulk replay is."""
-    found = queries.Replay.find(replay_id)
-    return None if found is None else {"replay": found}
+    row = queries.Replay.find(replay_id)
+    return None if row is None else {"replay": row}
 
 
 @live_query(
@@ -120,9 +120,7 @@ def _sees_message(viewer: Viewer, *, message_id: int) -> str | None:
 
 @replay.may_see
 def _sees_replay(viewer: Viewer, *, replay_id: int) -> str | None:
-    found = (
-        queries.Replay.find(replay_id) if isinstance(viewer.user, User) and viewer.user.is_active else None
-    )
-    if found is None:
+    row = queries.Replay.find(replay_id) if isinstance(viewer.user, User) and viewer.user.is_active else None
+    if row is None:
         return None
-    return MEMBER if found.by == viewer.user.pk or operations.sees_all(viewer.user) else None
+    return MEMBER if row.by == viewer.user.pk or operations.sees_all(viewer.user) else None

@@ -253,7 +253,8 @@ def message(message_id: int) -> Message | None:
 
 def body_of(row: Message) -> str:
     """The body that this message is sent with."""
-    return (row.event.body_with_result if row.endpoint.with_result else None) or row.event.body
+    with_result: str | None = row.event.body_with_result if row.endpoint.with_result else None
+    return with_result or str(row.event.body)
 
 
 def attempts(message_id: int) -> list[Attempt]:

@@ -61,8 +61,8 @@ def record_failure(*, notification: int, error: str, attempt: int) -> None:
 
 @scheduling.mutation
 def forget() -> int:
-    """Delete messages that are older than KEPT; how many. Those that were to be sent and were not, say because their
-    actions were canceled, count as failed."""
+    """Delete messages that are older than KEPT; how many. Those that were to be sent and were not, for example because
+    their actions were canceled, count as failed."""
     queries.fail_forgotten(older_than=_FORGOTTEN, error="Nobody sent it within a day.")
     live.touch(_TOPIC)
     return queries.forget(older_than=KEPT)

@@ -1,4 +1,4 @@
-"""What the page at /api/docs says of the outbox. Its examples run once FARM, TOKEN, ENDPOINT and MESSAGE are set."""
+"""What the page at /api/docs shows of the outbox. Its examples run once FARM, TOKEN, ENDPOINT and MESSAGE are set."""
 
 from typing import Final
 
@@ -45,7 +45,7 @@ Sends to it again, at once what was kept for it or waits for another attempt; al
     curl -sS -X POST $FARM/api/v1/outbox/endpoints/$ENDPOINT/resume -H "Authorization: Bearer $TOKEN"
 """
 DISABLE: Final = """
-Keeps nothing for it any more; what waits for it is given up.
+Keeps nothing for it any more; what waits for it is dead.
 
     curl -sS -X POST $FARM/api/v1/outbox/endpoints/$ENDPOINT/disable -H "Authorization: Bearer $TOKEN"
 """

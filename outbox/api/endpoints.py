@@ -35,11 +35,11 @@ def list_endpoints(request: HttpRequest, cursor: Cursor = None, limit: Limit = 5
     refuse_unknown_parameters(request, ["cursor", "limit"])
     rows = operations.visible_to(caller(request)).select_related("owner")
     rows = rows if cursor is None else rows.filter(pk__lt=cursor)
-    found = list(rows.order_by("-pk")[: limit + 1])
-    shown = queries.counted(found[:limit])
+    page = list(rows.order_by("-pk")[: limit + 1])
+    shown = queries.counted(page[:limit])
     return protocol.Endpoints(
         endpoints=[protocol.Endpoint.of(one) for one in shown],
-        next=shown[-1].endpoint.pk if len(found) > limit else None,
+        next=shown[-1].endpoint.pk if len(page) > limit else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""What can be done with the outbox. Each function is one use case, in one transaction unless it says otherwise."""
+"""What can be done with the outbox. Each function is one use case, in one transaction unless its docstring differs."""
 
 from outbox.domain.addresses import Target, target
 from outbox.domain.answers import Answer

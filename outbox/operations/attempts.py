@@ -77,7 +77,7 @@ def claim(limit: int) -> list[Claimed]:
 
 @transactions.retried
 def settle(ended: Sequence[Ended]) -> list[Outcome]:
-    """Write what these attempts came to, and what that says of their endpoints; the outcomes of those whose leases
+    """Write what these attempts came to, and what follows for their endpoints; the outcomes of those whose leases
     held."""
     if not ended:
         return []

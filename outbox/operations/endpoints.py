@@ -114,7 +114,7 @@ def pause(endpoint_id: int, *, by: User) -> Endpoint:
 
 @transaction.atomic
 def disable(endpoint_id: int, *, by: User) -> Endpoint:
-    """Keep nothing for it any more; what waits for it is given up, and can be replayed. Raises NotFound."""
+    """Keep nothing for it any more; what waits for it is dead, and can be replayed. Raises NotFound."""
     row = _set_status(endpoint_id, EndpointStatus.DISABLED, by=by, note=f"Disabled by {by.get_username()}.")
     queries.end_waiting(row.pk, note=row.note)
     return row

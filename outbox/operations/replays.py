@@ -96,19 +96,19 @@ def replay_batch(*, wanted: dict[str, Any], by: int, after: int, until: int, mat
 
 def find_replay(first: int, *, by: User) -> Replay:
     """A replay of many that `by` began, or any for staff who see all endpoints. Raises NotFound."""
-    found = Replay.find(first)
-    if found is None or not (found.by == by.pk or endpoints.sees_all(by)):
+    chain = Replay.find(first)
+    if chain is None or not (chain.by == by.pk or endpoints.sees_all(by)):
         raise NotFound(resource="replay")
-    return found
+    return chain
 
 
 def stop_replay(first: int, *, by: User) -> Replay:
     """Begin no further batch; what was replayed stays so. For who began it, and operators. Raises NotFound, NotAllowed,
     CannotStop for one that is over or whose batch is under way."""
-    found = find_replay(first, by=by)
-    if not (found.by == by.pk or endpoints.is_operator(by)):
+    chain = find_replay(first, by=by)
+    if not (chain.by == by.pk or endpoints.is_operator(by)):
         raise NotAllowed
-    if found.is_over or scheduling.cancel(found.last).verdict is CancelVerdict.TOO_LATE:
+    if chain.is_over or scheduling.cancel(chain.last).verdict is CancelVerdict.TOO_LATE:
         raise CannotStop
     return find_replay(first, by=by)
 

@@ -23,7 +23,7 @@ _FOR_MEMBERS: Final = ("job.*", *sorted(OF_JOBS))
 
 
 class EndpointForm(forms.Form):
-    """An endpoint. What its rules refuse (`outbox.domain.endpoints`) is said beside the field."""
+    """An endpoint. What its rules refuse (`outbox.domain.endpoints`) is an error of the field."""
 
     name = forms.CharField(max_length=100, help_text="For you: who takes the events.")
     url = forms.CharField(
@@ -52,7 +52,7 @@ class EndpointForm(forms.Form):
         return [name for name in self.cleaned_data["kinds"].replace(",", " ").split() if name]
 
     def wanted(self) -> Wanted | None:
-        """The endpoint; None if it cannot be, which the form then says."""
+        """The endpoint; None if it cannot be: the form then has the errors."""
         if not self.is_valid():
             return None
         try:
@@ -62,7 +62,7 @@ class EndpointForm(forms.Form):
             return None
 
     def refuse(self, refusal: OutboxError) -> None:
-        """Say beside its field what was refused."""
+        """Show the refusal as an error of its field."""
         field = "url" if refusal.code == "bad_url" else refusal.numbers.get("field")
         self.add_error(field if field in self.fields else None, refusal.message)
 

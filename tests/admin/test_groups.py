@@ -65,6 +65,36 @@ class TestTheGroups:
         assert create_groups()[0] == "operators (read only): as it should be."
 
 
+class TestAnUpgrade:
+    """Rights that a migration brings: here one that the database does not know yet."""
+
+    @pytest.fixture(autouse=True)
+    def _before(self) -> None:
+        Permission.objects.filter(codename="operate_endpoint").delete()
+        create_groups()
+
+    def test_gives_them_to_a_group_that_nobody_changed(self) -> None:
+        assert "outbox.operate_endpoint" not in rights(administration.OPERATORS)
+        call_command("migrate", verbosity=0)
+        assert "outbox.operate_endpoint" in rights(administration.OPERATORS)
+        assert create_groups() == ["operators (read only): as it should be.", "operators: as it should be."]
+
+    @pytest.mark.parametrize("change", ["add", "remove"])
+    def test_leaves_a_group_alone_that_somebody_changed(self, change: str) -> None:
+        group = Group.objects.get(name=administration.OPERATORS)
+        codename = {"add": "add_user", "remove": "view_secret"}[change]
+        getattr(group.permissions, change)(Permission.objects.get(codename=codename))
+        before = rights(administration.OPERATORS)
+        call_command("migrate", verbosity=0)
+        assert rights(administration.OPERATORS) == before
+        assert rights(administration.READERS) >= {"outbox.view_endpoint"}
+
+    def test_makes_no_group(self) -> None:
+        Group.objects.all().delete()
+        call_command("migrate", verbosity=0)
+        assert not Group.objects.exists()
+
+
 class TestMembers:
     def test_who_read_are_offered_no_action(self, as_: As) -> None:
         farm.kind()
