@@ -2,22 +2,17 @@
 
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
 from accounts.http import TokenAuth
+from core.api import caller as _user
 from jobs import http as jobs_http
 from jobs import operations as jobs
 from openai_api import domain, http, operations
 from openai_api.errors import InvalidCall, UnknownModel
 
 router = Router(auth=TokenAuth("submit"))
-
-
-def _user(request: HttpRequest) -> User:
-    user: User = request.auth  # type: ignore[attr-defined]  # set by ninja
-    return user
 
 
 @router.get("/models")
