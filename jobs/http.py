@@ -141,13 +141,18 @@ class Waits:
 
 def waits_for(interest: Interest, *, worker_id: int) -> str:
     """The note that says what an unanswered claim of this worker waits for."""
-    return json.dumps({"queues": interest.queues, "owner": interest.owner_id, "worker": worker_id})
+    satisfies = list(interest.satisfies)
+    return json.dumps(
+        {"queues": interest.queues, "owner": interest.owner_id, "worker": worker_id, "satisfies": satisfies}
+    )
 
 
 def read_waits_for(note: str) -> Waits:
     """What `waits_for` wrote."""
     values = json.loads(note)
-    interest = Interest(queues=tuple(values["queues"]), owner_id=values["owner"])
+    interest = Interest(
+        queues=tuple(values["queues"]), owner_id=values["owner"], satisfies=tuple(values["satisfies"])
+    )
     rights = [f"worker:{values['worker']}", *([] if values["owner"] is None else [f"user:{values['owner']}"])]
     return Waits(interest=interest, rights=tuple(rights))
 

@@ -12,6 +12,7 @@ from jobs.operations.hooks import Link, links, on_behalf_of, register_links, res
 from jobs.operations.idempotency import Repeatable, forget_idempotency_keys, once, repeatable
 from jobs.operations.inputs import delete_upload, expires_at, read_input, upload, uploaded
 from jobs.operations.janitor import Sweep, delete_orphaned_files, expire, next_due_s, retain, sweep
+from jobs.operations.labels import forget_requirements, set_labels
 from jobs.operations.queues import create_kind, known_kind, pause, resume, set_ceiling, sync
 from jobs.operations.quotas import setting_of, used
 from jobs.operations.report import heartbeat, put_file, write_output
@@ -80,6 +81,7 @@ __all__ = [
     "finish",
     "finish_and_claim",
     "forget_idempotency_keys",
+    "forget_requirements",
     "heartbeat",
     "introduce",
     "known_kind",
@@ -114,6 +116,7 @@ __all__ = [
     "seen",
     "sees_all",
     "set_ceiling",
+    "set_labels",
     "setting_of",
     "share",
     "statuses",
