@@ -122,7 +122,9 @@ class Requirement(models.Model):
     text = models.TextField(unique=True, help_text="The set in its one spelling.")
     requires = models.JSONField()
     prefers = models.JSONField()
-    base = _loose("self", on_delete=models.DO_NOTHING, related_name="+")  # what is required, without the preferences
+    base = _loose(
+        "self", on_delete=models.DO_NOTHING, related_name="+"
+    )  # what is required, without the preferences
     created_at = models.DateTimeField(db_default=Now())
 
     def __str__(self) -> str:

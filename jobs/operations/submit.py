@@ -21,7 +21,7 @@ from jobs.domain.kinds import Kind
 from jobs.domain.states import ENDED, Status
 from jobs.domain.watermarks import MARGIN_S
 from jobs.errors import InvalidValue, NotAMember, NotEnded, NotFound, NotUnique, UnknownQueue
-from jobs.models import Job, Share
+from jobs.models import Job, Requirement, Share
 from jobs.operations import events, hooks, inputs, labels, queues, quotas
 from jobs.queries import keys, moves, reads, submits
 from jobs.queries.submits import Stored, Twin
@@ -397,6 +397,7 @@ def _job(row: dict[str, Any], new: Stored | Twin) -> Job | NotUnique:
     """
     if isinstance(new, Twin):
         return NotUnique(job=new.id)
+    wanted = row["wanted"]
     for name in _BESIDE:
         del row[name]
     row["id"], row["created_at"], row["run_at"], row["expires_at"], row["limit_until"] = new
@@ -406,6 +407,10 @@ def _job(row: dict[str, Any], new: Stored | Twin) -> Job | NotUnique:
     # What unpickling does too: of a bulk, a quarter of the time went into Model.__init__.
     job = Job.__new__(Job)
     job.__dict__ = row
+    if wanted is not None:
+        job.requirement = Requirement(
+            pk=row["requirement_id"], requires=dict(wanted.requires), prefers=dict(wanted.prefers)
+        )
     return job
 
 

@@ -11,7 +11,9 @@ from jobs.models import Requirement as Row
 from jobs.models import Worker
 from postgres import statements
 
-MOST: Final = 1000  # sets that are known at a time: a claim looks at the first job of each that waits in its queues
+MOST: Final = (
+    1000  # sets that are known at a time: a claim looks at the first job of each that waits in its queues
+)
 
 
 def known(texts: Collection[str]) -> dict[str, int]:
@@ -35,7 +37,9 @@ def count() -> int:
 def make(sets: Iterable[Requirement], *, bases: Mapping[str, int]) -> None:
     """Store sets; `bases` has the ids of what is required alone, by its text."""
     rows = [
-        Row(text=one.text, requires=dict(one.requires), prefers=dict(one.prefers), base_id=bases.get(one.text))
+        Row(
+            text=one.text, requires=dict(one.requires), prefers=dict(one.prefers), base_id=bases.get(one.text)
+        )
         for one in sets
     ]
     Row.objects.bulk_create(rows, ignore_conflicts=True)
