@@ -29,7 +29,7 @@ from pydantic import BaseModel
 
 from accounts import http as people
 from jobs import limits, operations
-from jobs.domain import files
+from jobs.domain import files, labels
 from jobs.errors import InvalidKey, InvalidValue, LinkRanOut, NoSuchRange, NotFound, PayloadTooLarge
 from jobs.models import ResultFile, Worker
 from jobs.protocol.values import BIGINT
@@ -155,6 +155,15 @@ def read_waits_for(note: str) -> Waits:
     )
     rights = [f"worker:{values['worker']}", *([] if values["owner"] is None else [f"user:{values['owner']}"])]
     return Waits(interest=interest, rights=tuple(rights))
+
+
+def conditions(request: HttpRequest, header: str) -> dict[str, str] | None:
+    """The conditions on labels in this header, as `vram>=16, region=home`; None without it. Raises InvalidValue."""
+    text = request.headers.get(header)
+    if text is None:
+        return None
+    pairs = [pair for pair in text.split(",") if pair.strip()]
+    return labels.conditions(labels.read_pairs(pairs, field=header), field=header)
 
 
 def received(request: HttpRequest) -> TemporaryUploadedFile:

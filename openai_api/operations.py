@@ -45,14 +45,24 @@ def models(user: User) -> Mapping[str, datetime]:
     return jobs.offered_models(user)
 
 
-def submit(call: domain.Call, *, user: User) -> "Job":
-    """Make a call: a job in its model's queue. Raises UnknownModel where nobody offers the model, and as
+def submit(
+    call: domain.Call,
+    *,
+    user: User,
+    requires: Mapping[str, str] | None = None,
+    prefers: Mapping[str, str] | None = None,
+) -> "Job":
+    """Make a call: a job in its model's queue, for a worker with these labels. A worker that has the model loaded gets
+    it first, unless something else is preferred. Raises UnknownModel where nobody offers the model, and as
     `jobs.operations.submit`."""
     offered = jobs.offered_models(user)
     if call.model not in offered:
         names = ", ".join([*offered][:_LISTED]) or "none"
         raise UnknownModel(model=call.model, offered=names, param="model")
-    return jobs.submit(CALL.name, call.payload, owner=user, queue=jobs.queue_of_model(call.model))
+    return jobs.submit(
+        CALL.name, call.payload, owner=user, queue=jobs.queue_of_model(call.model), requires=requires,
+        prefers=prefers or jobs.preferring_loaded(call.model),
+    )  # fmt: skip
 
 
 def find(job_id: int, *, path: str, user: User) -> Made:

@@ -148,8 +148,8 @@ its owner, and for staff who may operate the farm; of one that is drained alread
     curl -sS -X POST $FARM/api/v1/workers/$WORKER/drain -H "Authorization: Bearer $TOKEN"
 """
 LABELS: Final = """
-Sets the labels of a worker that win over those it announces: `{}` leaves it to what it announces, an empty value takes a
-label away. For staff who may operate the farm alone, since what is set here its owner cannot announce away. What the
+Sets the labels of a worker that win over those it announces: `{}` leaves it to what it announces, an empty value takes
+a label away. For staff who may operate the farm alone, since what is set here its owner cannot announce away. What the
 worker holds it keeps.
 
     curl -sS -X PUT $FARM/api/v1/workers/$WORKER/labels -H "Authorization: Bearer $TOKEN" \\

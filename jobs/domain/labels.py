@@ -122,7 +122,7 @@ def nearest(named: Conditions, workers: Mapping[str, Values]) -> tuple[str, Valu
 
 def in_words(named: Conditions) -> str:
     """Conditions as people write them: "region=home and vram>=16"."""
-    return " and ".join(pair(key, condition) for key, condition in named.items())
+    return " and ".join(pair(key, condition) for key, condition in sorted(named.items()))
 
 
 def pair(key: str, condition: str) -> str:
@@ -155,7 +155,9 @@ def _check_key(key: str, *, field: str) -> None:
 def _value(value: Any, *, field: str, key: str) -> str:
     text = str(value).strip() if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
     if not 1 <= len(text) <= LONGEST or not text.isprintable() or "|" in text or text[0] in "<>=":
-        why = f"{key} has a number or a text of 1 to {LONGEST} printable characters without |, that begins with none of <>="
+        why = (
+            f"{key} has a number or a text of 1 to {LONGEST} printable characters, without | and leading <>="
+        )
         raise InvalidValue(field=field, why=why)
     return text
 

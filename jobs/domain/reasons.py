@@ -243,11 +243,8 @@ def _workers(facts: Facts) -> list[Reason]:
     if not facts.in_scope:
         sentence = f"The live workers of the queue {queue} serve other people's jobs only."
         return [_reason(facts, "out_of_scope", sentence, others=facts.servers)]
-    if not facts.workers and facts.lacking:
-        return [_no_label(facts)]
     if not facts.workers:
-        sentence = f"The live workers that may serve the queue {queue} ask for other queues only."
-        return [_reason(facts, "not_asked", sentence, workers=facts.in_scope)]
+        return [_no_label(facts) if facts.lacking else _not_asked(facts)]
     if facts.excluded_alive == facts.workers:
         sentence = (
             "Every live worker that could take it has failed it already; soon one of them may try again."
@@ -256,6 +253,11 @@ def _workers(facts: Facts) -> list[Reason]:
     if facts.due_in_s > 0:
         return []
     return _later(facts) if facts.at_once or facts.head_start_in_s <= 0 else [_head_start(facts)]
+
+
+def _not_asked(facts: Facts) -> Reason:
+    sentence = f"The live workers that may serve the queue {facts.queue} ask for other queues only."
+    return _reason(facts, "not_asked", sentence, workers=facts.in_scope)
 
 
 def _no_label(facts: Facts) -> Reason:

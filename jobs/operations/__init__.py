@@ -12,7 +12,7 @@ from jobs.operations.hooks import Link, links, on_behalf_of, register_links, res
 from jobs.operations.idempotency import Repeatable, forget_idempotency_keys, once, repeatable
 from jobs.operations.inputs import delete_upload, expires_at, read_input, upload, uploaded
 from jobs.operations.janitor import Sweep, delete_orphaned_files, expire, next_due_s, retain, sweep
-from jobs.operations.labels import forget_requirements, set_labels
+from jobs.operations.labels import forget_requirements, preferring_loaded, set_labels
 from jobs.operations.queues import create_kind, known_kind, pause, resume, set_ceiling, sync
 from jobs.operations.quotas import setting_of, used
 from jobs.operations.report import heartbeat, put_file, write_output
@@ -95,6 +95,7 @@ __all__ = [
     "output_text",
     "pause",
     "pictures",
+    "preferring_loaded",
     "put_file",
     "read_input",
     "queue_of_model",

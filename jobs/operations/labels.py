@@ -1,7 +1,8 @@
-"""Labels of workers and requirements of jobs: which worker satisfies which set is written down when a set is new and when
-labels change, so that no claim has to find out (docs/adr/0085).
+"""Labels of workers and requirements of jobs: which worker satisfies which set is written down when a set is new and
+when labels change, so that no claim has to find out (docs/adr/0085).
 
-Both happen one after the other (`requirements.close`): a set never misses a worker's new labels, nor a worker a new set.
+Both happen one after the other (`requirements.close`): a set never misses a worker's new labels, nor a worker a new
+set.
 """
 
 from collections.abc import Collection, Mapping
@@ -30,18 +31,28 @@ def ids_of(sets: Collection[Requirement]) -> dict[str, int]:
     return known | _made(missing) if missing else known
 
 
-def relabel(worker_id: int) -> bool:
-    """Note anew which sets this worker satisfies, after its labels changed, in that transaction; whether that is news.
+def relabel(worker_id: int) -> None:
+    """Note anew which sets this worker satisfies, after its labels changed, in that transaction.
 
     What it holds it keeps. One that waits for jobs looks again.
     """
     requirements.close()
     values = requirements.label_values([worker_id]).get(worker_id, {})
     satisfied = [pk for pk, one in requirements.everything().items() if _satisfies(one, values)]
-    is_news = requirements.set_satisfied(worker_id, sorted(satisfied))
-    if is_news:
+    if requirements.set_satisfied(worker_id, sorted(satisfied)):
         live.touch(f"worker:{worker_id}", "workers", "jobs")
-    return is_news
+
+
+def preferring_loaded(model: str) -> dict[str, str] | None:
+    """What a job for this model prefers where a live worker announces that it has it loaded; else None, and where the
+    name cannot be written as a condition."""
+    if not requirements.is_loaded(model):
+        return None
+    try:
+        labels.conditions({labels.LOADED: model}, field="prefers")
+    except InvalidValue:
+        return None
+    return {labels.LOADED: model} if "|" not in model else None
 
 
 @transactions.retried

@@ -60,8 +60,8 @@ class NewJob:
     `files` are its input files: the id of an upload (`operations.upload`) by the name that its worker asks for, at
     most 16.
     `callback_url` gets its events (docs/outbox.md), if the farm allows that host.
-    `requires` and `prefers` are conditions on its worker's labels, such as `{"vram": ">=16", "region": ["home", "lab"]}`
-    (docs/labels.md); what its kind requires is required too, but for labels that the job names.
+    `requires` and `prefers` are conditions on its worker's labels, such as `{"vram": ">=16", "region": ["home",
+    "lab"]}` (docs/labels.md); what its kind requires is required too, but for labels that the job names.
     """
 
     kind: str

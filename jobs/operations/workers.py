@@ -130,9 +130,9 @@ def revoke(worker: Worker, *, by: User | None = None) -> None:
 @transactions.retried
 def introduce(worker: Worker, facts: Facts) -> None:
     """Keep what a worker reports about itself when it connects, have it serve the models that it announces, where its
-    key allows that (`domain.model_queues`), and note what its labels satisfy. Nothing is written where that is known."""
+    key allows that (`domain.model_queues`), and note what its labels satisfy. What is known is not written again."""
     before = keys.announced(worker.pk)
-    is_news = keys.keep_facts(worker.pk, facts)
+    has_changed = keys.keep_facts(worker.pk, facts)
     if before != (facts.labels, list(facts.loaded)):
         labels.relabel(worker.pk)
     queues = model_queues.with_models(worker.queues, facts.models)
@@ -140,7 +140,7 @@ def introduce(worker: Worker, facts: Facts) -> None:
     if serves_others:
         worker.queues = queues
         live.touch("queues")
-    if is_news or serves_others:
+    if has_changed or serves_others:
         live.touch(f"worker:{worker.pk}", "workers")
 
 

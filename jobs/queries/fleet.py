@@ -171,8 +171,9 @@ def visible_worker(worker_id: int, *, user: AnyUser) -> WorkerRow:
 
 
 def labelled_worker(worker_id: int, *, user: AnyUser) -> WorkerRow:
-    """One worker whose labels `user` may set, which staff alone may: they win over what its owner has it announce. Raises
-    UnknownWorker, and WorkerNotYours."""
+    """One worker whose labels `user` may set, which staff alone may: they win over what its owner has it announce.
+
+    Raises UnknownWorker, and WorkerNotYours."""
     row = visible_worker(worker_id, user=user)
     if not runs_the_farm(user):
         raise WorkerNotYours

@@ -28,8 +28,8 @@ AHEAD_LIMIT = 1000  # jobs ahead of one that waits; `why` says "1,000 or more" b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interest:
-    """What somebody waits for: jobs of these queues; of everybody (`owner_id` None) or of a member and their groups; and
-    of the requirements that its labels satisfy."""
+    """What somebody waits for: jobs of these queues; of everybody (`owner_id` None) or of a member and their groups;
+    and of the requirements that its labels satisfy."""
 
     queues: tuple[str, ...]
     owner_id: int | None = None
@@ -182,8 +182,8 @@ def stopped(leases: Sequence[tuple[int, Lease]]) -> list[int]:
 
 def waiting_queues() -> list[statements.Row]:
     """Queues in which a due job waits: rows of `name`, `paused`, `workers` (live ones that serve it), `served` (there
-    is one), `out_of_scope` (there is one, and a job waits that none of them may take), `lacking` (there is one, and this is
-    required of labels by a job that waits, and none of them has it; else null)."""
+    is one), `out_of_scope` (there is one, and a job waits that none of them may take), `lacking` (there is one, and
+    this is required of labels by a job that waits, and none of them has it; else null)."""
     return statements.load("jobs", "unserved").run({"alive_s": settings.JOBFARM["WORKER_ALIVE_S"]})
 
 

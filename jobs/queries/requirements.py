@@ -1,9 +1,12 @@
 """Statements about what jobs require of labels, and which workers satisfy it (docs/adr/0085)."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import Final
 
+from django.conf import settings
 from django.db import connection
+from django.db.models.functions import Now
 
 from jobs.domain import labels
 from jobs.domain.labels import Requirement, Values
@@ -66,13 +69,20 @@ def values_of(worker: Worker) -> Values:
     return labels.effective(announced=announced, by_staff=worker.labels, loaded=loaded)
 
 
+def is_loaded(model: str) -> bool:
+    """Whether a live worker announces that it has this model loaded; a drained one offers nothing."""
+    since = Now() - timedelta(seconds=settings.JOBFARM["WORKER_ALIVE_S"])
+    live = Worker.objects.filter(revoked_at=None, drained_at=None, last_seen_at__gt=since)
+    return live.filter(facts__loaded__contains=[model]).exists()
+
+
 def add_satisfied(requirement_id: int, worker_ids: Sequence[int]) -> None:
     """Note that these workers satisfy a new set."""
     statements.load("jobs", "add_satisfied").run({"requirement": requirement_id, "workers": list(worker_ids)})
 
 
 def set_satisfied(worker_id: int, requirement_ids: Sequence[int]) -> bool:
-    """Note which sets this worker satisfies now; whether that is news."""
+    """Note which sets this worker satisfies now; whether that changed anything."""
     changed = Worker.objects.filter(pk=worker_id).exclude(satisfies=list(requirement_ids))
     return bool(changed.update(satisfies=list(requirement_ids)))
 

@@ -293,7 +293,7 @@ def _as_of(job: Job) -> dict[str, Any]:
 
 
 def _written(named: labels.Conditions) -> str:
-    return ", ".join(labels.pair(key, condition) for key, condition in named.items())
+    return ", ".join(labels.pair(key, condition) for key, condition in sorted(named.items()))
 
 
 class QueueNames(forms.CharField):
