@@ -18,6 +18,7 @@ from jobs.models import Worker
 from jobs.queries import requirements
 from live import operations as live
 from postgres import transactions
+from scheduling.operations import action
 
 FORGET_AFTER_S: Final = 86_400.0  # what no job of a day has is seldom asked for again
 _FORGOTTEN_AT_ONCE: Final = 200
@@ -67,9 +68,14 @@ def set_labels(worker: Worker, by_staff: Mapping[str, Any], *, by: User | None) 
     live.touch(f"worker:{worker.pk}", "workers")
 
 
-@transactions.retried
+@action(idempotent=True, own_writes=True)
 def forget_requirements() -> int:
-    """Delete sets that no job has had for a day; how many."""
+    """Delete sets that no job has, made a day ago or earlier, some hundred at a time; how many."""
+    return _forget()
+
+
+@transactions.retried
+def _forget() -> int:
     unused = requirements.lock_unused(age_s=FORGET_AFTER_S, limit=_FORGOTTEN_AT_ONCE)
     return len(requirements.delete_unused(unused)) if unused else 0
 

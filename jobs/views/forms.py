@@ -68,6 +68,11 @@ class SubmitForm(forms.Form):
         assert isinstance(group, forms.ModelChoiceField)
         group.queryset = user.groups.order_by("name")
 
+    @property
+    def has_advanced_errors(self) -> bool:
+        """Whether a field that is folded away was refused."""
+        return any(name in self.errors for name in self.advanced)
+
     def submit(self) -> Job | None:
         """Submit the job that a valid form describes; None when it was refused: then the form says why.
 
