@@ -168,7 +168,7 @@ SECTIONS: Final[Mapping[str, tuple[Variable, ...]]] = {
         Variable("EMAIL_PORT", whole(1, 65535), 25, "its port: often 587 with TLS, 465 with SSL"),
         Variable("EMAIL_HOST_USER", text, "", "who logs in there; without one nobody does"),
         Variable("EMAIL_HOST_PASSWORD", text, "", "with this password", is_secret=True),
-        Variable("EMAIL_USE_TLS", flag, False, "STARTTLS before anything else is said"),
+        Variable("EMAIL_USE_TLS", flag, False, "STARTTLS before the login and the mail"),
         Variable("EMAIL_USE_SSL", flag, False, "TLS from the first byte; not together with `EMAIL_USE_TLS`"),
         Variable("DEFAULT_FROM_EMAIL", text, "jobfarm@localhost", "who messages come from"),
         Variable("JOBFARM_URL", values.address, "",
