@@ -91,10 +91,9 @@ def _token(options: argparse.Namespace) -> str | None:
 
 def _submit(farm: Client, options: argparse.Namespace) -> int:
     names = ("queue", "priority", "run_at", "unique_key", "group", "idempotency_key")
-    labels = {"requires": _conditions(options.require), "prefers": _conditions(options.prefer)}
-    job = farm.submit(
-        options.kind, _payload(options.payload), **{name: getattr(options, name) for name in names}, **labels
-    )
+    chosen = {name: getattr(options, name) for name in names}
+    chosen |= {"requires": _conditions(options.require), "prefers": _conditions(options.prefer)}
+    job = farm.submit(options.kind, _payload(options.payload), **chosen)
     if options.watch:
         return _show(farm, job.id, options)
     print(_text(asdict(job)) if options.json else job.id)

@@ -3,8 +3,8 @@
 -- A job hides from the workers in its excluded_workers. excluded_workers is an index key: each distinct set is one
 -- range, so ten thousand jobs hidden from this worker are jumped over in one step. The ranges are read in the order of
 -- their heads: the first jobs in them that may be taken. A requirement of labels is a negative number in such a set
--- (docs/adr/0085): of one that this worker does not satisfy nothing is read but the first entry. What it satisfies
--- stands in its row; jobs without requirements ask for none of it. 64 sets of workers are looked at, and of
+-- (docs/adr/0085): of one that this worker does not satisfy nothing is read but the first entry, and from there it goes
+-- on at the next that it takes. What it satisfies stands in its row; jobs without requirements ask for none of it. 64 sets of workers are looked at, and of
 -- requirements all.
 -- The jobs that hide from nobody are nearly all. They are read in the ranges that the caller gives (priorities, and
 -- since when): what lies before is known to be taken, and may be a pile of dead index entries (docs/adr/0036). What
@@ -39,6 +39,12 @@ WITH RECURSIVE polled AS MATERIALIZED (
     WHERE NOT EXISTS (SELECT FROM jobs_worker WHERE id = %(worker)s::bigint AND drained_at IS NOT NULL)
       AND (NOT %(only_if_idle)s::boolean OR NOT EXISTS (
         SELECT FROM jobs_job WHERE status = 'in_progress' AND worker_id = %(worker)s::bigint))
+), takeable (ids) AS MATERIALIZED (
+    SELECT ARRAY(
+        SELECT one.id FROM jobs_requirement AS one
+        CROSS JOIN (SELECT satisfies FROM jobs_worker WHERE id = %(worker)s::bigint) AS mine
+        WHERE one.id = ANY (mine.satisfies)
+           OR one.prefers <> '{}' AND (one.base_id IS NULL OR one.base_id = ANY (mine.satisfies)))
 ), excluded_set (name, excluded_workers, until, step) AS (
     SELECT name, '{}'::bigint[], 'infinity'::timestamptz, 0 FROM polled WHERE room > 0
     UNION ALL
@@ -49,7 +55,9 @@ WITH RECURSIVE polled AS MATERIALIZED (
         SELECT job.excluded_workers FROM jobs_job AS job
         WHERE job.status = 'pending' AND job.queue = excluded_set.name
           AND job.excluded_workers > CASE WHEN excluded_set.until IS NULL
-                                          THEN ARRAY[excluded_set.excluded_workers[1], 9223372036854775807]
+                                          THEN ARRAY[coalesce((
+               SELECT -max(id) FROM takeable CROSS JOIN unnest(ids) AS id WHERE id < -excluded_set.excluded_workers[1]
+           ), 0) - 1, 9223372036854775807]
                                           ELSE excluded_set.excluded_workers END
         ORDER BY job.excluded_workers LIMIT 1) AS further
     CROSS JOIN LATERAL (

@@ -28,6 +28,12 @@ WITH RECURSIVE polled AS MATERIALIZED (
     SELECT %(owner)s::integer, NULL::integer
     UNION ALL
     SELECT NULL, membership.group_id FROM auth_user_groups AS membership WHERE membership.user_id = %(owner)s::integer
+), takeable (ids) AS MATERIALIZED (
+    SELECT ARRAY(
+        SELECT one.id FROM jobs_requirement AS one
+        CROSS JOIN (SELECT satisfies FROM jobs_worker WHERE id = %(worker)s::bigint) AS mine
+        WHERE one.id = ANY (mine.satisfies)
+           OR one.prefers <> '{}' AND (one.base_id IS NULL OR one.base_id = ANY (mine.satisfies)))
 ), excluded_set (name, owner_id, group_id, excluded_workers, until, step) AS (
     SELECT polled.name, whose.owner_id, whose.group_id, '{}'::bigint[], 'infinity'::timestamptz, 0 FROM polled CROSS JOIN whose WHERE room > 0
     UNION ALL
@@ -35,7 +41,9 @@ WITH RECURSIVE polled AS MATERIALIZED (
            excluded_set.step + CASE WHEN takes.until IS NULL OR further.excluded_workers = ARRAY[least(further.excluded_workers[1], 0)]
                                     THEN 0 ELSE 1 END
     FROM excluded_set CROSS JOIN LATERAL (
-        SELECT CASE WHEN excluded_set.until IS NULL THEN ARRAY[excluded_set.excluded_workers[1], 9223372036854775807]
+        SELECT CASE WHEN excluded_set.until IS NULL THEN ARRAY[coalesce((
+                            SELECT -max(id) FROM takeable CROSS JOIN unnest(ids) AS id WHERE id < -excluded_set.excluded_workers[1]
+                        ), 0) - 1, 9223372036854775807]
                     ELSE excluded_set.excluded_workers END AS key) AS behind
     CROSS JOIN LATERAL (
         SELECT * FROM (

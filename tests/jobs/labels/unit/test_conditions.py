@@ -1,5 +1,7 @@
 """Labels and conditions: what is one, which spelling it has, and which worker meets it."""
 
+from typing import Any
+
 import pytest
 
 from jobs.domain import labels
@@ -33,7 +35,7 @@ class TestMeets:
 
 class TestRequirement:
     def test_has_one_spelling_whatever_way_it_is_written(self) -> None:
-        ways = [
+        ways: list[dict[str, Any]] = [
             {"vram": ">=16", "region": ["lab", "home"]},
             {"region": "home|lab|home", "vram": ">= 16.0"},
             {"region": "lab|home", "vram": ">=+16.00"},
